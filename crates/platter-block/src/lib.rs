@@ -1,0 +1,1 @@
+//! Part of Platter, a block I/O layer in user space.

@@ -1,0 +1,1 @@
+//! Platter: a block I/O layer in user space.

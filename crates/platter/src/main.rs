@@ -1,0 +1,2 @@
+//! The `platter` command.
+fn main() {}
