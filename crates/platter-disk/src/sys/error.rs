@@ -1,0 +1,124 @@
+//! The error of everything that asks the system about a disk.
+
+use std::error::Error;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::errno;
+
+/// Why an operation on a disk, a file or a directory failed.
+///
+/// Displayed as `cannot OP PATH: MESSAGE (ERRNO); HELP`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SysError {
+    /// What was tried, as a verb that fits after "cannot": `open`, `lock`, `probe`.
+    pub op: &'static str,
+    /// What it was tried on.
+    pub path: PathBuf,
+    /// The system's error number, when a system call failed.
+    pub errno: Option<i32>,
+    /// What is wrong, with the values that matter.
+    pub message: String,
+    /// What to do next; empty when there is nothing useful to say.
+    pub help: String,
+}
+
+impl SysError {
+    /// A failure found by our own checks, with no system call to blame.
+    pub fn new(
+        op: &'static str,
+        path: impl AsRef<Path>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
+        let path = path.as_ref().to_path_buf();
+        SysError { op, path, errno: None, message: message.into(), help: help.into() }
+    }
+
+    /// A failed system call, described by the errno table.
+    pub fn from_errno(op: &'static str, path: impl AsRef<Path>, errno: i32) -> Self {
+        let (message, help) = match errno::info(errno) {
+            Some(info) => (info.text, info.advice),
+            None => ("unknown system error", ""),
+        };
+        SysError { errno: Some(errno), ..SysError::new(op, path, message, help) }
+    }
+
+    /// A failed call of the standard library; without an error number, its own text is the message.
+    pub fn from_io(op: &'static str, path: impl AsRef<Path>, error: &std::io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(code) => SysError::from_errno(op, path, code),
+            None => SysError::new(op, path, error.to_string(), ""),
+        }
+    }
+
+    /// The same error with another message.
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    /// The same error with another piece of advice.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = help.into();
+        self
+    }
+}
+
+impl fmt::Display for SysError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {} {}: {}", self.op, self.path.display(), self.message)?;
+        if let Some(code) = self.errno {
+            write!(f, " ({})", errno::name(code))?;
+        }
+        if !self.help.is_empty() {
+            write!(f, "; {}", self.help)?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for SysError {}
+
+impl From<SysError> for std::io::Error {
+    fn from(error: SysError) -> Self {
+        let kind =
+            error.errno.map_or(std::io::ErrorKind::Other, |e| std::io::Error::from_raw_os_error(e).kind());
+        std::io::Error::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display_names_operation_path_errno_and_help() {
+        let e = SysError::from_errno("open", "/dev/sdz", libc::ENOENT);
+        let text = e.to_string();
+        assert!(text.starts_with("cannot open /dev/sdz: "), "{text}");
+        assert!(text.contains("(ENOENT)"), "{text}");
+        assert!(text.contains("; "), "{text}");
+    }
+
+    #[test]
+    fn unknown_errno_and_empty_help_still_read_well() {
+        let e = SysError::from_errno("lock", "x", 4000);
+        assert_eq!(e.to_string(), "cannot lock x: unknown system error (errno 4000)");
+    }
+
+    #[test]
+    fn becomes_an_io_error_of_the_right_kind() {
+        let e: std::io::Error = SysError::from_errno("open", "x", libc::EACCES).into();
+        assert_eq!(e.kind(), std::io::ErrorKind::PermissionDenied);
+        assert!(e.to_string().contains("EACCES"));
+    }
+
+    #[test]
+    fn io_errors_without_a_number_keep_their_text() {
+        let e = SysError::from_io("read", "x", &std::io::Error::other("torn page"));
+        assert_eq!((e.errno, e.message.as_str()), (None, "torn page"));
+    }
+}
