@@ -1,1 +1,3 @@
 //! Part of Platter, a block I/O layer in user space.
+
+pub mod stats;

@@ -1,0 +1,18 @@
+//! Statistics over the results of repeated runs, and the latency histogram of a single run.
+//!
+//! Everything here is deterministic: random draws come from [`Seeded`], so the same input and the same
+//! seed give the same answer on every machine.
+
+#![forbid(unsafe_code)]
+
+mod bootstrap;
+mod error;
+mod latency;
+mod sample;
+mod seeded;
+
+pub use bootstrap::{Bootstrap, Interval, median_interval, ratio_interval};
+pub use error::StatsError;
+pub use latency::{Bucket, LatencyHistogram};
+pub use sample::{Sample, jain_index};
+pub use seeded::Seeded;
