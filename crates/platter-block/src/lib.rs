@@ -1,1 +1,28 @@
-//! Part of Platter, a block I/O layer in user space.
+//! The block layer itself: bios, requests, queues, elevators, plugging, merging and barriers.
+//!
+//! This crate does no I/O. It makes no system call, starts no thread and reads no clock: it is told what
+//! happened and what time it is, and answers with what to dispatch and when it wants to be woken. The same
+//! code therefore runs against a real disk in real time and against a simulated one in virtual time.
+
+#![no_std]
+#![deny(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod bio;
+pub mod counters;
+pub mod driver;
+pub mod elevator;
+pub mod fault;
+pub mod histogram;
+pub mod limits;
+#[allow(unsafe_code)]
+pub mod owner;
+pub mod params;
+pub mod request;
+#[allow(unsafe_code)]
+pub mod segment;
+pub mod time;
+pub mod trace;

@@ -1,0 +1,385 @@
+//! The bio: one I/O as its submitter sees it.
+//!
+//! A bio names an operation, a place on the device and a vector of segments, and knows how far it has
+//! got. Splitting and cloning adjust where a bio starts and ends in its segment list; no data is copied.
+//! The shape is that of the 2.5 kernel's `struct bio` (OLS 2002, section 9.1).
+
+use crate::fault::{Fault, Kind, Stage, Status};
+use crate::owner::Owner;
+use crate::segment::Segment;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+
+mod flags;
+mod segments;
+
+pub use flags::{Class, Context, Flags, IoPrio};
+use segments::SegmentList;
+pub use segments::{MAX_SEGMENTS, Segments};
+
+/// What a bio asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Op {
+    /// Device to memory.
+    Read,
+    /// Memory to device.
+    Write,
+    /// Make everything that has completed durable. No position, no data.
+    Flush,
+    /// The contents of a range are no longer needed.
+    Discard,
+    /// A range reads as zeroes afterwards.
+    WriteZeroes,
+}
+
+impl Op {
+    /// All operations, in the order of their numbers.
+    pub const ALL: [Op; 5] = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::WriteZeroes];
+
+    /// Whether memory is transferred.
+    #[inline]
+    pub const fn has_data(self) -> bool {
+        matches!(self, Op::Read | Op::Write)
+    }
+
+    /// Whether the operation changes the device.
+    #[inline]
+    pub const fn changes(self) -> bool {
+        matches!(self, Op::Write | Op::Discard | Op::WriteZeroes)
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Op::Read => "read",
+            Op::Write => "write",
+            Op::Flush => "flush",
+            Op::Discard => "discard",
+            Op::WriteZeroes => "write-zeroes",
+        })
+    }
+}
+
+/// Where a completed bio goes when it does not simply return to the lane it was submitted to.
+pub trait Complete: Send + Sync {
+    /// Takes the completed bio. Runs with the queue locked: hand it on, wake somebody, return.
+    fn complete(&self, bio: Bio);
+}
+
+pub(crate) struct Body {
+    list: SegmentList,
+    owner: Owner,
+    complete: Option<Arc<dyn Complete>>,
+    /// Offset of the first byte that is not done, in bytes.
+    pos: u64,
+    /// Bytes that are not done.
+    len: u64,
+    /// Bytes that are done.
+    done: u64,
+    token: u64,
+    /// First segment that is not done, and bytes of it that are.
+    first: u16,
+    op: Op,
+    status: Status,
+    skip: u32,
+    flags: Flags,
+    ioprio: IoPrio,
+    context: Context,
+    /// Parent of a split, as the queue that split it numbers them.
+    pub(crate) parent: u32,
+}
+
+/// One I/O. The size of a pointer; recycle it with [`Bio::reset`] to submit again without an allocation.
+pub struct Bio(Box<Body>);
+
+impl Bio {
+    /// Bytes that the descriptor behind the handle takes, with four segments in place.
+    pub const DESCRIPTOR_BYTES: usize = size_of::<Body>();
+
+    /// A bio of `len` bytes (0 for a flush) at byte offset `pos`, without segments.
+    pub fn new(op: Op, pos: u64, len: u64) -> Bio {
+        Bio(Box::new(Body {
+            list: SegmentList::new(),
+            owner: Owner::NONE,
+            complete: None,
+            pos,
+            len,
+            done: 0,
+            token: 0,
+            first: 0,
+            op,
+            status: Ok(()),
+            skip: 0,
+            flags: Flags::NONE,
+            ioprio: IoPrio::NONE,
+            context: Context::default(),
+            parent: u32::MAX,
+        }))
+    }
+
+    /// A flush: everything that completed before it is durable when it completes.
+    pub fn flush() -> Bio {
+        Bio::new(Op::Flush, 0, 0)
+    }
+
+    /// Makes the bio as new, keeping memory for a long segment list. Drops an owner that was not taken.
+    #[inline]
+    pub fn reset(&mut self, op: Op, pos: u64, len: u64) {
+        let b = &mut *self.0;
+        b.list.clear();
+        b.owner.clear();
+        b.complete = None;
+        b.token = 0;
+        b.flags = Flags::NONE;
+        b.ioprio = IoPrio::NONE;
+        b.context = Context::default();
+        b.parent = u32::MAX;
+        b.op = op;
+        self.rewind(pos, len);
+    }
+
+    /// Aims the bio at another place, keeping its segments, owner, token and flags: the cheapest way to
+    /// submit again.
+    #[inline]
+    pub fn rewind(&mut self, pos: u64, len: u64) {
+        let b = &mut *self.0;
+        b.pos = pos;
+        b.len = len;
+        b.done = 0;
+        b.first = 0;
+        b.skip = 0;
+        b.status = Ok(());
+    }
+
+    /// Adds a segment at the end.
+    ///
+    /// # Errors
+    /// [`Kind::BadSegments`] when the list is full ([`MAX_SEGMENTS`]).
+    #[inline]
+    pub fn push_segment(&mut self, segment: Segment) -> Result<(), Fault> {
+        if self.0.list.push(segment) { Ok(()) } else { Err(Fault::new(Kind::BadSegments, Stage::Handle)) }
+    }
+
+    /// Gives the bio the owner of its memory; it comes back with the completed bio.
+    #[inline]
+    pub fn set_owner(&mut self, owner: Owner) {
+        self.0.owner = owner;
+    }
+
+    /// The owner of the bio's memory.
+    pub fn owner_mut(&mut self) -> &mut Owner {
+        &mut self.0.owner
+    }
+
+    /// Sends the completed bio to `complete` instead of back to its lane.
+    pub fn set_complete(&mut self, complete: Option<Arc<dyn Complete>>) {
+        self.0.complete = complete;
+    }
+
+    /// Whom the completed bio goes to, if not back to its lane.
+    #[inline]
+    pub fn take_complete(&mut self) -> Option<Arc<dyn Complete>> {
+        self.0.complete.take()
+    }
+
+    /// What the bio asks for.
+    #[inline]
+    pub fn op(&self) -> Op {
+        self.0.op
+    }
+
+    /// Offset of the first byte that is not done.
+    #[inline]
+    pub fn pos(&self) -> u64 {
+        self.0.pos
+    }
+
+    /// Bytes that are not done.
+    #[inline]
+    pub fn len(&self) -> u64 {
+        self.0.len
+    }
+
+    /// Whether nothing is left to do.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.len == 0
+    }
+
+    /// Offset just past the bio.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.0.pos.saturating_add(self.0.len)
+    }
+
+    /// Bytes that are done.
+    #[inline]
+    pub fn done(&self) -> u64 {
+        self.0.done
+    }
+
+    /// The submitter's own number.
+    #[inline]
+    pub fn token(&self) -> u64 {
+        self.0.token
+    }
+
+    /// Sets the submitter's own number.
+    #[inline]
+    pub fn set_token(&mut self, token: u64) {
+        self.0.token = token;
+    }
+
+    /// Flags.
+    #[inline]
+    pub fn flags(&self) -> Flags {
+        self.0.flags
+    }
+
+    /// Adds flags.
+    #[inline]
+    pub fn add_flags(&mut self, flags: Flags) {
+        self.0.flags = self.0.flags | flags;
+    }
+
+    /// Takes flags away.
+    #[inline]
+    pub fn remove_flags(&mut self, flags: Flags) {
+        self.0.flags = self.0.flags.without(flags);
+    }
+
+    /// Priority of the I/O.
+    #[inline]
+    pub fn ioprio(&self) -> IoPrio {
+        self.0.ioprio
+    }
+
+    /// Sets the priority of the I/O.
+    pub fn set_ioprio(&mut self, ioprio: IoPrio) {
+        self.0.ioprio = ioprio;
+    }
+
+    /// On whose behalf the I/O runs.
+    #[inline]
+    pub fn context(&self) -> Context {
+        self.0.context
+    }
+
+    /// Sets on whose behalf the I/O runs.
+    pub fn set_context(&mut self, context: Context) {
+        self.0.context = context;
+    }
+
+    /// How it went; `Ok` until something failed.
+    #[inline]
+    pub fn status(&self) -> Status {
+        self.0.status
+    }
+
+    /// Records a failure; the first one stays.
+    pub fn fail(&mut self, fault: Fault) {
+        if self.0.status.is_ok() {
+            self.0.status = Err(fault);
+        }
+    }
+
+    /// The segments that are not done.
+    #[inline]
+    pub fn segments(&self) -> Segments<'_> {
+        Segments::new(self.0.list.as_slice(), self.0.first, self.0.skip, self.0.len)
+    }
+
+    /// The only segment, when one covers all that is not done.
+    #[inline]
+    pub fn single_segment(&self) -> Option<Segment> {
+        let segment = self.0.list.as_slice().get(usize::from(self.0.first))?;
+        let rest = segment.len() - self.0.skip;
+        if u64::from(rest) < self.0.len {
+            return None;
+        }
+        Some(segment.slice(self.0.skip, self.0.len as u32))
+    }
+
+    /// Number of segments that are not done (an upper bound after a split inside the list).
+    #[inline]
+    pub fn segment_count(&self) -> u16 {
+        self.0.list.len() - self.0.first
+    }
+
+    /// Sum of the lengths of all segments of the list, in bytes.
+    pub fn segment_bytes(&self) -> u64 {
+        self.0.list.as_slice().iter().map(|s| u64::from(s.len())).sum()
+    }
+
+    /// Marks the next `bytes` as done: position, length and place in the list move on.
+    #[inline]
+    pub fn advance(&mut self, bytes: u64) {
+        let b = &mut *self.0;
+        let bytes = bytes.min(b.len);
+        b.pos += bytes;
+        b.done += bytes;
+        b.len -= bytes;
+        if b.len == 0 || !b.op.has_data() {
+            return;
+        }
+        let list = b.list.as_slice();
+        let mut left = bytes;
+        while let Some(segment) = list.get(usize::from(b.first)) {
+            let rest = u64::from(segment.len() - b.skip);
+            if left < rest {
+                b.skip += left as u32;
+                return;
+            }
+            left -= rest;
+            b.first += 1;
+            b.skip = 0;
+        }
+    }
+
+    /// Splits off the front: `front` becomes a bio over the first `bytes`, and this one starts after
+    /// them. Only descriptors are touched; a long segment list is shared, not copied. The front carries
+    /// the flags, priority and context, but neither owner nor completion.
+    pub fn split_into(&mut self, bytes: u64, front: &mut Bio) {
+        front.clone_window(self);
+        front.0.len = bytes.min(self.0.len);
+        self.advance(bytes);
+    }
+
+    /// Makes this bio a clone of what is left of `other`: same place, same memory, no owner, no completion.
+    pub fn clone_window(&mut self, other: &Bio) {
+        let (to, from) = (&mut *self.0, &*other.0);
+        to.list.share(&from.list);
+        to.owner.clear();
+        to.complete = None;
+        (to.pos, to.len, to.done) = (from.pos, from.len, 0);
+        (to.first, to.skip) = (from.first, from.skip);
+        (to.op, to.flags, to.ioprio, to.context) = (from.op, from.flags, from.ioprio, from.context);
+        (to.status, to.token, to.parent) = (Ok(()), from.token, u32::MAX);
+    }
+
+    /// Moves the bio to another place on the device (a layer's remapping) without touching its memory.
+    #[inline]
+    pub fn remap(&mut self, pos: u64) {
+        self.0.pos = pos;
+    }
+
+    /// Records that the bio's children have done all of it.
+    pub(crate) fn finish(&mut self) {
+        self.0.done += self.0.len;
+        self.0.pos += self.0.len;
+        self.0.len = 0;
+    }
+}
+
+impl fmt::Debug for Bio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let b = &*self.0;
+        write!(f, "{} {}+{} (done {}) {:?} {:?}", b.op, b.pos, b.len, b.done, b.flags, b.status)
+    }
+}
+
+#[cfg(test)]
+mod tests;

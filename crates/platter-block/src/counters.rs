@@ -1,0 +1,145 @@
+//! Counters: single-writer cells, summed when read.
+
+use crate::bio::Op;
+use crate::histogram::Histogram;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A count with one writer at a time and any number of readers: an add is a load and a store, no
+/// read-modify-write.
+#[derive(Debug, Default)]
+pub struct Cell(AtomicU64);
+
+impl Cell {
+    /// Adds `n`. Only one thread at a time may add.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    /// The count.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Buckets of the histogram of the number of requests in flight: powers of two, 1 to 2^15 and above.
+pub const DEPTH_BUCKETS: usize = 16;
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counts of one queue.
+        #[derive(Debug, Default)]
+        pub struct Counters {
+            $($(#[$doc])* pub $name: Cell,)*
+            /// Dispatches by number of requests then in flight, in powers of two.
+            pub depth: [Cell; DEPTH_BUCKETS],
+            /// Time from start to completion of each bio, by operation, in ns.
+            pub latency: [Histogram; 5],
+        }
+
+        /// The counts of one or several queues at one moment.
+        #[derive(Clone, Debug, Default)]
+        pub struct Snapshot {
+            $($(#[$doc])* pub $name: u64,)*
+            /// Dispatches by number of requests then in flight, in powers of two.
+            pub depth: [u64; DEPTH_BUCKETS],
+        }
+
+        impl Snapshot {
+            /// Adds the counts of a queue.
+            pub fn add(&mut self, counters: &Counters) {
+                $(self.$name += counters.$name.get();)*
+                for (sum, cell) in self.depth.iter_mut().zip(&counters.depth) {
+                    *sum += cell.get();
+                }
+            }
+
+            /// The counts since `earlier`.
+            pub fn since(&self, earlier: &Snapshot) -> Snapshot {
+                let mut diff = self.clone();
+                $(diff.$name -= earlier.$name;)*
+                for (d, e) in diff.depth.iter_mut().zip(&earlier.depth) {
+                    *d -= e;
+                }
+                diff
+            }
+
+            /// Name and value of each count, for reports.
+            pub fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Bios taken in (trace event Q).
+    bios,
+    /// Bios completed, well or not.
+    bios_completed,
+    /// Bios that failed.
+    bios_failed,
+    /// Bios joined to the end of a request (M).
+    back_merges,
+    /// Bios joined to the start of a request (F).
+    front_merges,
+    /// Requests joined to a neighbour.
+    request_merges,
+    /// Pieces that bios were split into beyond the first (X).
+    splits,
+    /// Requests allocated (G).
+    requests,
+    /// Bios that had to wait for a free request (S).
+    request_waits,
+    /// Requests given to the driver (D).
+    dispatches,
+    /// Requests the driver gave back (C).
+    completions,
+    /// Requests put back to be started again (R).
+    requeues,
+    /// Bytes read from the device.
+    bytes_read,
+    /// Bytes written to the device.
+    bytes_written,
+    /// Bytes copied through bounce buffers.
+    bytes_bounced,
+    /// Flushes sent to the device.
+    flushes,
+    /// Flush requests that shared a flush with another.
+    flushes_coalesced,
+    /// Barriers passed.
+    barriers,
+    /// Times the device was plugged (P).
+    plugs,
+    /// Unplugs by count, sync bio or waiter (U).
+    unplugs,
+    /// Unplugs by timer (UT).
+    unplugs_timer,
+    /// I/Os that timed out.
+    timeouts,
+    /// Times the queue's lock was taken.
+    lock_acquisitions,
+    /// Times the lock was held by somebody else.
+    lock_contended,
+    /// Time spent waiting for the lock, in ns (where lock stamps are on).
+    lock_wait_ns,
+    /// Time the lock was held, in ns (where lock stamps are on).
+    lock_hold_ns,
+}
+
+impl Counters {
+    /// Counts a dispatch with `in_flight` requests out, itself among them.
+    #[inline]
+    pub fn dispatched(&self, in_flight: u32) {
+        self.dispatches.add(1);
+        let bucket = (u32::BITS - 1 - in_flight.max(1).leading_zeros()) as usize;
+        self.depth[bucket.min(DEPTH_BUCKETS - 1)].add(1);
+    }
+
+    /// The latency histogram of an operation.
+    #[inline]
+    pub fn latency_of(&self, op: Op) -> &Histogram {
+        &self.latency[op as usize]
+    }
+}

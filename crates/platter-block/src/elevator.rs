@@ -1,0 +1,188 @@
+//! I/O schedulers: the order in which requests leave the queue.
+//!
+//! An elevator is a pure state machine that holds request ids, not requests: it is told what was inserted,
+//! merged and completed, and answers which request to dispatch next. The queue checks each answer against
+//! the id's generation, so a wrong elevator causes an error and never undefined behaviour.
+
+use crate::bio::{Context, IoPrio, Op};
+use crate::params::{Param, ParamError};
+use crate::time::Time;
+use alloc::boxed::Box;
+
+mod deadline;
+mod noop;
+mod sectors;
+
+pub use deadline::{BatchRule, Deadline};
+pub use noop::Noop;
+pub use sectors::SectorMap;
+
+/// A request as elevators know it: its place in the request table and which use of the place it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId {
+    /// Place in the table; below the capacity given to [`Elevator::reserve`].
+    pub index: u32,
+    /// Which use of the place.
+    pub generation: u32,
+}
+
+/// Read or write, as elevators sort (discards and write-zeroes count as writes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Dir {
+    /// Device to memory.
+    Read = 0,
+    /// Memory to device.
+    Write = 1,
+}
+
+impl Op {
+    /// The direction elevators and the request pool count this operation under.
+    #[inline]
+    pub const fn dir(self) -> Dir {
+        match self {
+            Op::Read => Dir::Read,
+            _ => Dir::Write,
+        }
+    }
+}
+
+/// What an elevator may know about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestInfo {
+    /// First byte on the device.
+    pub pos: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// Read or write.
+    pub dir: Dir,
+    /// A read, or a write that somebody waits for.
+    pub sync: bool,
+    /// Priority.
+    pub ioprio: IoPrio,
+    /// On whose behalf.
+    pub context: Context,
+}
+
+impl RequestInfo {
+    /// Just past the last byte.
+    #[inline]
+    pub const fn end(&self) -> u64 {
+        self.pos + self.len
+    }
+}
+
+/// An elevator's word on whether a context may take another request from the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MayQueue {
+    /// Not now, whatever is free.
+    No,
+    /// If the pool's rules allow.
+    May,
+    /// Even beyond the pool's limit.
+    Must,
+}
+
+/// An I/O scheduler. All methods are called with the queue locked; none may block.
+///
+/// Contract: every inserted request is dispatched exactly once, unless it was absorbed by a neighbour;
+/// `dispatch(now, true)` returns a request as long as [`len`](Elevator::len) is not zero.
+pub trait Elevator: Send {
+    /// The table's name of it.
+    fn name(&self) -> &'static str;
+
+    /// Makes room for `requests` queued requests, so that none of the other calls allocates.
+    fn reserve(&mut self, requests: usize);
+
+    /// A new request.
+    fn insert(&mut self, now: Time, id: RequestId, info: &RequestInfo);
+
+    /// Whether bios may join the front of a queued request. (The queue finds the candidates for all kinds of
+    /// merges itself, by hashes of where requests start and end.)
+    fn front_merges(&self) -> bool {
+        false
+    }
+
+    /// Whether a bio may join a queued request; fair elevators keep contexts apart.
+    fn allow_merge(&self, id: RequestId, request: &RequestInfo, bio: &RequestInfo) -> bool {
+        let _ = (id, request, bio);
+        true
+    }
+
+    /// A queued request has grown by a merge, from `old` to `new`.
+    fn merged(&mut self, id: RequestId, old: &RequestInfo, new: &RequestInfo) {
+        let _ = (id, old, new);
+    }
+
+    /// `survivor` has taken in `absorbed`, which is no longer queued. Called before [`merged`](Self::merged).
+    fn absorbed(&mut self, survivor: RequestId, absorbed: RequestId, info: &RequestInfo);
+
+    /// Whether `context` may take another request.
+    fn may_queue(&self, context: Context, dir: Dir) -> MayQueue {
+        let _ = (context, dir);
+        MayQueue::May
+    }
+
+    /// The next request to start, or `None` when there is none or the elevator wants to wait (then
+    /// [`next_wakeup`](Self::next_wakeup) says until when). `force`: do not wait; the queue drains.
+    fn dispatch(&mut self, now: Time, force: bool) -> Option<RequestId>;
+
+    /// A dispatched request has completed.
+    fn completed(&mut self, now: Time, id: RequestId, info: &RequestInfo) {
+        let _ = (now, id, info);
+    }
+
+    /// When to ask again although nothing was inserted or completed.
+    fn next_wakeup(&self) -> Option<Time> {
+        None
+    }
+
+    /// Number of queued requests.
+    fn len(&self) -> usize;
+
+    /// Whether nothing is queued.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Parameters that can be read and set.
+    fn params(&self) -> &'static [Param] {
+        &[]
+    }
+
+    /// The value of a parameter, in the unit of its [`Param`].
+    fn get(&self, name: &str) -> Option<i64> {
+        let _ = name;
+        None
+    }
+
+    /// Sets a parameter at run time.
+    ///
+    /// # Errors
+    /// An unknown name or a value out of range; the old value stands.
+    fn set(&mut self, name: &str, value: i64) -> Result<(), ParamError> {
+        crate::params::check(self.name(), self.params(), name, value).map(|_| ())
+    }
+}
+
+/// A row of the table of elevators.
+#[derive(Clone, Copy)]
+pub struct Row {
+    /// Name in device specs (`elevator=NAME`).
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Parameters.
+    pub params: &'static [Param],
+    /// Makes one with default parameters.
+    pub make: fn() -> Box<dyn Elevator>,
+}
+
+/// Every elevator that can be chosen by name. `none` (no elevator at all) is the queue's own mode and has
+/// no row.
+pub static TABLE: &[Row] = &[noop::ROW];
+
+/// Looks an elevator up by name.
+pub fn by_name(name: &str) -> Option<&'static Row> {
+    TABLE.iter().find(|row| row.name == name)
+}

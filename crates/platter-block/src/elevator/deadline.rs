@@ -1,0 +1,7 @@
+//! `deadline`.
+/// Placeholder.
+#[derive(Debug, Default)]
+pub struct Deadline;
+/// Placeholder.
+#[derive(Debug, Default)]
+pub struct BatchRule;

@@ -1,0 +1,193 @@
+//! What went wrong with a bio, in four bytes; and the error a program sees, with all it needs to act.
+
+use crate::bio::Op;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+
+/// Kinds of failure. The numbers are not stable; the names are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Kind {
+    /// Offset, length or memory does not have the device's alignment.
+    Misaligned,
+    /// The range reaches past the end of the device.
+    OutOfRange,
+    /// A transfer of no bytes.
+    ZeroLength,
+    /// The segments do not add up to the length, or the list is longer than a bio can hold.
+    BadSegments,
+    /// The device was opened read-only.
+    ReadOnly,
+    /// The device or driver cannot do this operation.
+    Unsupported,
+    /// The device failed.
+    Io,
+    /// No space is left on the device under the file.
+    NoSpace,
+    /// The device is gone.
+    Gone,
+    /// Fewer bytes came than the device's size promised.
+    Short,
+    /// The I/O took longer than its timeout; its buffer stays with the driver until that gives it back.
+    TimedOut,
+    /// The I/O was called back before it reached the device.
+    Cancelled,
+    /// No request was free and the caller did not want to wait (read-ahead).
+    WouldBlock,
+    /// A flush failed earlier on this device and nobody has acknowledged it.
+    FlushFailed,
+    /// Not enough memory for a bounce buffer.
+    NoMemory,
+    /// An elevator or driver broke its contract.
+    Contract,
+}
+
+/// Who noticed a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Stage {
+    /// The handle that the program calls.
+    Handle,
+    /// A layer of the stack.
+    Layer,
+    /// The request queue.
+    Queue,
+    /// The driver.
+    Driver,
+    /// The disk, through its driver.
+    Disk,
+}
+
+/// Why a bio failed: kind, errno (0 when the system gave none) and who noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fault {
+    /// What went wrong.
+    pub kind: Kind,
+    /// Who noticed.
+    pub stage: Stage,
+    /// The system's errno, or 0.
+    pub errno: u16,
+}
+
+/// The outcome of a bio.
+pub type Status = Result<(), Fault>;
+
+// Linux errno values (asm-generic); the core names the few that it tells apart.
+const EIO: i32 = 5;
+const ENXIO: i32 = 6;
+const EAGAIN: i32 = 11;
+const ENOMEM: i32 = 12;
+const ENODEV: i32 = 19;
+const EINVAL: i32 = 22;
+const EFBIG: i32 = 27;
+const ENOSPC: i32 = 28;
+const EROFS: i32 = 30;
+const EOPNOTSUPP: i32 = 95;
+const ETIMEDOUT: i32 = 110;
+const EDQUOT: i32 = 122;
+const ECANCELED: i32 = 125;
+
+impl Fault {
+    /// A fault found by the layer itself, without an errno.
+    pub const fn new(kind: Kind, stage: Stage) -> Fault {
+        Fault { kind, stage, errno: 0 }
+    }
+
+    /// The fault that a positive Linux `errno` from a disk means.
+    pub fn from_errno(errno: i32) -> Fault {
+        let kind = match errno {
+            ENOSPC | EDQUOT | EFBIG => Kind::NoSpace,
+            ENXIO | ENODEV => Kind::Gone,
+            EROFS => Kind::ReadOnly,
+            EOPNOTSUPP => Kind::Unsupported,
+            EINVAL => Kind::Misaligned,
+            EAGAIN => Kind::WouldBlock,
+            ENOMEM => Kind::NoMemory,
+            ETIMEDOUT => Kind::TimedOut,
+            ECANCELED => Kind::Cancelled,
+            _ => Kind::Io,
+        };
+        Fault { kind, stage: Stage::Disk, errno: u16::try_from(errno).unwrap_or(EIO as u16) }
+    }
+
+    /// The errno to give to a program that wants one.
+    pub fn errno(&self) -> i32 {
+        if self.errno != 0 {
+            return i32::from(self.errno);
+        }
+        match self.kind {
+            Kind::Misaligned | Kind::ZeroLength | Kind::BadSegments | Kind::OutOfRange => EINVAL,
+            Kind::ReadOnly => EROFS,
+            Kind::Unsupported => EOPNOTSUPP,
+            Kind::NoSpace => ENOSPC,
+            Kind::Gone => ENODEV,
+            Kind::TimedOut => ETIMEDOUT,
+            Kind::Cancelled => ECANCELED,
+            Kind::WouldBlock => EAGAIN,
+            Kind::NoMemory => ENOMEM,
+            Kind::Io | Kind::Short | Kind::FlushFailed | Kind::Contract => EIO,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Misaligned => "not aligned as the device requires",
+            Kind::OutOfRange => "past the end of the device",
+            Kind::ZeroLength => "a transfer of zero bytes",
+            Kind::BadSegments => "the segments do not add up to the length",
+            Kind::ReadOnly => "the device is read-only",
+            Kind::Unsupported => "not supported by the device",
+            Kind::Io => "the device failed",
+            Kind::NoSpace => "no space left under the device",
+            Kind::Gone => "the device is gone",
+            Kind::Short => "the device gave fewer bytes than its size promises",
+            Kind::TimedOut => "timed out",
+            Kind::Cancelled => "cancelled",
+            Kind::WouldBlock => "no request is free",
+            Kind::FlushFailed => "an earlier flush failed and was not acknowledged",
+            Kind::NoMemory => "out of memory",
+            Kind::Contract => "a driver or elevator broke its contract",
+        })
+    }
+}
+
+/// An error with everything a program or its user needs: what, where and why.
+#[derive(Clone, Debug)]
+pub struct Error {
+    /// Why.
+    pub fault: Fault,
+    /// The operation.
+    pub op: Op,
+    /// The device's name.
+    pub device: Arc<str>,
+    /// Offset on the device in bytes.
+    pub offset: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// What to know or do about it: the required alignment, the device's size; may be empty.
+    pub detail: String,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {} of {} bytes at {}: {}",
+            self.device, self.op, self.len, self.offset, self.fault.kind
+        )?;
+        if self.fault.errno != 0 {
+            write!(f, " (errno {})", self.fault.errno)?;
+        }
+        if !self.detail.is_empty() {
+            write!(f, "; {}", self.detail)?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for Error {}

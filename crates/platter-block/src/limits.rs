@@ -1,0 +1,155 @@
+//! What a device can take in one request, by position, and how limits of stacked devices combine.
+
+use crate::bio::Op;
+use crate::fault::{Fault, Kind, Stage};
+
+/// Limits of a device for one request. Bytes unless said otherwise; powers of two where marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Smallest addressable unit (power of two): offsets and lengths are multiples of it.
+    pub logical_block: u32,
+    /// Unit the medium writes without read-modify-write (power of two).
+    pub physical_block: u32,
+    /// Alignment of memory addresses and segment lengths (power of two).
+    pub memory_align: u32,
+    /// Largest transfer of one request.
+    pub max_transfer: u32,
+    /// Most segments of one request.
+    pub max_segments: u16,
+    /// Largest segment.
+    pub max_segment_size: u32,
+    /// A segment may not cross a multiple of this in memory (power of two; 0: no boundary).
+    pub segment_boundary: u64,
+    /// A request may not cross a multiple of this on the device (a stripe's chunk; 0: no boundary).
+    pub chunk: u64,
+    /// Size at which transfers become efficient (0: unknown).
+    pub optimal_io: u32,
+    /// Unit of discards (0: discard not supported).
+    pub discard_granularity: u32,
+    /// Largest discard or write-zeroes.
+    pub max_discard: u64,
+    /// Whether write-zeroes is supported.
+    pub write_zeroes: bool,
+    /// Largest write that is all there or not at all after a power cut (0: only a sector).
+    pub atomic_write: u32,
+}
+
+impl Limits {
+    /// Limits of memory: almost none.
+    pub const fn unlimited(logical_block: u32) -> Limits {
+        Limits {
+            logical_block,
+            physical_block: logical_block,
+            memory_align: 1,
+            max_transfer: 1 << 30,
+            max_segments: 1024,
+            max_segment_size: 1 << 30,
+            segment_boundary: 0,
+            chunk: 0,
+            optimal_io: 0,
+            discard_granularity: logical_block,
+            max_discard: 1 << 40,
+            write_zeroes: true,
+            atomic_write: 0,
+        }
+    }
+
+    /// Limits of a layer over two devices that both get parts of its requests: the stricter of each
+    /// (the larger block size). Fact: the kernel's `blk_stack_limits` combines the same way.
+    pub fn stack(&self, below: &Limits) -> Limits {
+        let nonzero_min = |a: u64, b: u64| if a == 0 || b == 0 { a.max(b) } else { a.min(b) };
+        Limits {
+            logical_block: self.logical_block.max(below.logical_block),
+            physical_block: self.physical_block.max(below.physical_block),
+            memory_align: self.memory_align.max(below.memory_align),
+            max_transfer: self.max_transfer.min(below.max_transfer),
+            max_segments: self.max_segments.min(below.max_segments),
+            max_segment_size: self.max_segment_size.min(below.max_segment_size),
+            segment_boundary: nonzero_min(self.segment_boundary, below.segment_boundary),
+            chunk: nonzero_min(self.chunk, below.chunk),
+            optimal_io: self.optimal_io.max(below.optimal_io),
+            discard_granularity: if self.discard_granularity == 0 || below.discard_granularity == 0 {
+                0
+            } else {
+                self.discard_granularity.max(below.discard_granularity)
+            },
+            max_discard: self.max_discard.min(below.max_discard),
+            write_zeroes: self.write_zeroes && below.write_zeroes,
+            atomic_write: self.atomic_write.min(below.atomic_write),
+        }
+    }
+
+    /// Checks offset and length of an operation against block size and device size.
+    ///
+    /// # Errors
+    /// [`Kind::ZeroLength`], [`Kind::OutOfRange`] (also on overflow) or [`Kind::Misaligned`].
+    #[inline]
+    pub fn check_range(&self, pos: u64, len: u64, size: u64) -> Result<(), Fault> {
+        let kind = if len == 0 {
+            Kind::ZeroLength
+        } else if pos.checked_add(len).is_none_or(|end| end > size) {
+            Kind::OutOfRange
+        } else if (pos | len) & u64::from(self.logical_block - 1) != 0 {
+            Kind::Misaligned
+        } else {
+            return Ok(());
+        };
+        Err(Fault::new(kind, Stage::Queue))
+    }
+
+    /// Most bytes that one request of `op` may carry when it starts at `pos`: at least one logical block.
+    #[inline]
+    pub fn max_bytes_at(&self, op: Op, pos: u64) -> u64 {
+        let most = if op.has_data() { u64::from(self.max_transfer) } else { self.max_discard };
+        let most = if self.chunk == 0 { most } else { most.min(self.chunk - pos % self.chunk) };
+        most.max(u64::from(self.logical_block))
+    }
+}
+
+/// Limits that may depend on position and state: a stripe's end, a zone, a member that is slower.
+///
+/// Builders ask before they add; the queue asks before it splits. Layers answer from the devices below
+/// them, so that the answer cascades.
+pub trait LimitSource: Send + Sync {
+    /// The limits that hold at `pos`, and the offset at which to ask again (`u64::MAX`: everywhere).
+    fn limits_at(&self, pos: u64) -> (Limits, u64);
+}
+
+impl LimitSource for Limits {
+    fn limits_at(&self, _pos: u64) -> (Limits, u64) {
+        (*self, u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacking_takes_the_stricter() {
+        let a = Limits { max_transfer: 1 << 20, chunk: 65536, ..Limits::unlimited(512) };
+        let b = Limits { memory_align: 512, ..Limits::unlimited(4096) };
+        let s = a.stack(&b);
+        assert_eq!((s.logical_block, s.memory_align, s.max_transfer, s.chunk), (4096, 512, 1 << 20, 65536));
+        assert_eq!(s, b.stack(&a));
+    }
+
+    #[test]
+    fn a_chunk_border_ends_a_request() {
+        let l = Limits { chunk: 65536, max_transfer: 1 << 20, ..Limits::unlimited(512) };
+        assert_eq!(l.max_bytes_at(Op::Read, 0), 65536);
+        assert_eq!(l.max_bytes_at(Op::Read, 65024), 512);
+    }
+
+    #[test]
+    fn ranges_are_checked() {
+        let l = Limits::unlimited(512);
+        let kind = |pos, len| l.check_range(pos, len, 1 << 20).err().map(|f| f.kind);
+        assert_eq!(kind(0, 512), None);
+        assert_eq!(kind(0, 0), Some(Kind::ZeroLength));
+        assert_eq!(kind(1 << 20, 512), Some(Kind::OutOfRange));
+        assert_eq!(kind(u64::MAX - 511, 512), Some(Kind::OutOfRange));
+        assert_eq!(kind(100, 512), Some(Kind::Misaligned));
+        assert_eq!(kind(512, 100), Some(Kind::Misaligned));
+    }
+}

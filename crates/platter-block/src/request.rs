@@ -1,0 +1,405 @@
+//! Requests: contiguous ranges of a device made of one bio or of several that were merged.
+
+use crate::bio::{Bio, Context, Flags, IoPrio, Op};
+use crate::elevator::{RequestId, RequestInfo};
+use crate::segment::Segment;
+use crate::time::Time;
+use alloc::vec::Vec;
+
+const NONE: u32 = u32::MAX;
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// Its place is free.
+    Free,
+    /// With the elevator.
+    Queued,
+    /// On the dispatch list.
+    Ready,
+    /// With the driver.
+    Started,
+}
+
+/// A request: 64 bytes.
+pub(crate) struct Request {
+    pub(crate) pos: u64,
+    pub(crate) len: u64,
+    pub(crate) started: Time,
+    first: Option<Bio>,
+    /// Further bios, as a list of links.
+    head: u32,
+    tail: u32,
+    generation: u32,
+    context: Context,
+    pub(crate) segments: u16,
+    pub(crate) bios: u16,
+    pub(crate) flags: Flags,
+    ioprio: IoPrio,
+    pub(crate) op: Op,
+    pub(crate) state: State,
+}
+
+/// Bytes of a request.
+pub const REQUEST_BYTES: usize = size_of::<Request>();
+
+impl Request {
+    const EMPTY: Request = Request {
+        pos: 0,
+        len: 0,
+        started: Time(0),
+        first: None,
+        head: NONE,
+        tail: NONE,
+        generation: 0,
+        context: Context(0),
+        segments: 0,
+        bios: 0,
+        flags: Flags::NONE,
+        ioprio: IoPrio::NONE,
+        op: Op::Read,
+        state: State::Free,
+    };
+
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.pos + self.len
+    }
+
+    #[inline]
+    pub(crate) fn info(&self) -> RequestInfo {
+        RequestInfo {
+            pos: self.pos,
+            len: self.len,
+            dir: self.op.dir(),
+            sync: is_sync(self.op, self.flags),
+            ioprio: self.ioprio,
+            context: self.context,
+        }
+    }
+}
+
+/// A read, or a write that somebody waits for.
+#[inline]
+pub(crate) fn is_sync(op: Op, flags: Flags) -> bool {
+    op == Op::Read || flags.contains(Flags::SYNC)
+}
+
+/// What the elevator would be told about a bio.
+pub(crate) fn info_of(bio: &Bio) -> RequestInfo {
+    RequestInfo {
+        pos: bio.pos(),
+        len: bio.len(),
+        dir: bio.op().dir(),
+        sync: is_sync(bio.op(), bio.flags()),
+        ioprio: bio.ioprio(),
+        context: bio.context(),
+    }
+}
+
+struct Link {
+    bio: Option<Bio>,
+    next: u32,
+}
+
+/// The bios of a request, for whoever walks their segments.
+pub(crate) struct Chain<'a> {
+    first: Option<&'a Bio>,
+    head: u32,
+    links: &'a [Link],
+}
+
+impl Chain<'_> {
+    #[inline]
+    pub(crate) fn single_segment(&self) -> Option<Segment> {
+        if self.head != NONE { None } else { self.first?.single_segment() }
+    }
+
+    pub(crate) fn for_each_segment(&self, mut each: impl FnMut(Segment)) {
+        self.first.into_iter().for_each(|bio| bio.segments().for_each(&mut each));
+        let mut at = self.head;
+        while let Some(link) = self.links.get(at as usize) {
+            link.bio.iter().for_each(|bio| bio.segments().for_each(&mut each));
+            at = link.next;
+        }
+    }
+}
+
+/// All requests of a queue, by number, and the links of merged bios.
+pub(crate) struct Table {
+    requests: Vec<Request>,
+    free: Vec<u32>,
+    links: Vec<Link>,
+    free_links: Vec<u32>,
+}
+
+impl Table {
+    pub(crate) fn new(capacity: usize) -> Table {
+        let mut requests = Vec::new();
+        requests.resize_with(capacity, || Request::EMPTY);
+        let free = (0..capacity as u32).rev().collect();
+        Table { requests, free, links: Vec::new(), free_links: Vec::new() }
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.requests.len()
+    }
+
+    #[inline]
+    pub(crate) fn used(&self) -> usize {
+        self.requests.len() - self.free.len()
+    }
+
+    #[inline]
+    pub(crate) fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Option<&Request> {
+        self.requests.get(index as usize)
+    }
+
+    /// The request at a place that the queue itself handed out.
+    #[inline]
+    pub(crate) fn at(&self, index: u32) -> &Request {
+        &self.requests[index as usize]
+    }
+
+    #[inline]
+    pub(crate) fn at_mut(&mut self, index: u32) -> &mut Request {
+        &mut self.requests[index as usize]
+    }
+
+    #[inline]
+    pub(crate) fn id(&self, index: u32) -> RequestId {
+        RequestId { index, generation: self.at(index).generation }
+    }
+
+    /// The place of a live request, or `None` for an id that is stale or was never given.
+    pub(crate) fn find(&self, id: RequestId, state: State) -> Option<u32> {
+        let request = self.get(id.index)?;
+        (request.generation == id.generation && request.state == state).then_some(id.index)
+    }
+
+    /// A new request over one bio. `Err` gives the bio back when no place is free.
+    #[inline]
+    pub(crate) fn make(&mut self, bio: Bio, state: State) -> Result<u32, Bio> {
+        let Some(index) = self.free.pop() else { return Err(bio) };
+        let r = &mut self.requests[index as usize];
+        r.pos = bio.pos();
+        r.len = bio.len();
+        r.op = bio.op();
+        r.flags = bio.flags();
+        r.ioprio = bio.ioprio();
+        r.context = bio.context();
+        r.segments = bio.segment_count();
+        r.bios = 1;
+        r.state = state;
+        r.head = NONE;
+        r.tail = NONE;
+        r.first = Some(bio);
+        Ok(index)
+    }
+
+    /// Grows the table by one place, for a request that must not wait.
+    #[cold]
+    pub(crate) fn grow(&mut self) {
+        self.free.push(self.requests.len() as u32);
+        self.requests.push(Request::EMPTY);
+    }
+
+    /// Frees the place and gives back its only bio, when it has just one.
+    #[inline]
+    pub(crate) fn take_single(&mut self, index: u32) -> Option<Bio> {
+        let r = &mut self.requests[index as usize];
+        if r.head != NONE {
+            return None;
+        }
+        let bio = r.first.take();
+        r.state = State::Free;
+        r.generation = r.generation.wrapping_add(1);
+        self.free.push(index);
+        bio
+    }
+
+    /// Takes the first bio out of a request; frees the place with the last one.
+    pub(crate) fn pop_bio(&mut self, index: u32) -> Option<Bio> {
+        let r = &mut self.requests[index as usize];
+        if r.head == NONE {
+            return self.take_single(index);
+        }
+        let bio = r.first.take();
+        let at = r.head;
+        let link = &mut self.links[at as usize];
+        r.first = link.bio.take();
+        r.head = link.next;
+        if r.head == NONE {
+            r.tail = NONE;
+        }
+        r.bios -= 1;
+        self.free_links.push(at);
+        bio
+    }
+
+    fn link(&mut self, bio: Bio, next: u32) -> u32 {
+        let link = Link { bio: Some(bio), next };
+        match self.free_links.pop() {
+            Some(at) => {
+                self.links[at as usize] = link;
+                at
+            }
+            None => {
+                self.links.push(link);
+                self.links.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Joins a bio to the end of a request.
+    pub(crate) fn push_back(&mut self, index: u32, bio: Bio) {
+        let (len, segments, flags) = (bio.len(), bio.segment_count(), bio.flags());
+        let at = self.link(bio, NONE);
+        let r = &mut self.requests[index as usize];
+        if r.tail == NONE {
+            r.head = at;
+        } else {
+            self.links[r.tail as usize].next = at;
+        }
+        r.tail = at;
+        r.len += len;
+        r.segments += segments;
+        r.bios += 1;
+        r.flags = r.flags | flags;
+    }
+
+    /// Joins a bio to the front of a request.
+    pub(crate) fn push_front(&mut self, index: u32, bio: Bio) {
+        let (pos, len, segments, flags) = (bio.pos(), bio.len(), bio.segment_count(), bio.flags());
+        let r = &mut self.requests[index as usize];
+        let second = r.first.replace(bio);
+        let head = r.head;
+        if let Some(second) = second {
+            let at = self.link(second, head);
+            let r = &mut self.requests[index as usize];
+            r.head = at;
+            if r.tail == NONE {
+                r.tail = at;
+            }
+        }
+        let r = &mut self.requests[index as usize];
+        r.pos = pos;
+        r.len += len;
+        r.segments += segments;
+        r.bios += 1;
+        r.flags = r.flags | flags;
+    }
+
+    /// Joins `absorbed`, which begins where `survivor` ends, to it and frees its place.
+    pub(crate) fn absorb(&mut self, survivor: u32, absorbed: u32) {
+        let a = &mut self.requests[absorbed as usize];
+        let (first, head, tail) = (a.first.take(), a.head, a.tail);
+        let (len, segments, bios, flags) = (a.len, a.segments, a.bios, a.flags);
+        a.state = State::Free;
+        a.generation = a.generation.wrapping_add(1);
+        self.free.push(absorbed);
+        let Some(first) = first else { return };
+        let at = self.link(first, head);
+        let s = &mut self.requests[survivor as usize];
+        if s.tail == NONE {
+            s.head = at;
+        } else {
+            self.links[s.tail as usize].next = at;
+        }
+        s.tail = if tail == NONE { at } else { tail };
+        s.len += len;
+        s.segments += segments;
+        s.bios += bios;
+        s.flags = s.flags | flags;
+    }
+
+    #[inline]
+    pub(crate) fn chain(&self, index: u32) -> Chain<'_> {
+        let r = self.at(index);
+        Chain { first: r.first.as_ref(), head: r.head, links: &self.links }
+    }
+
+    #[inline]
+    pub(crate) fn ioprio(&self, index: u32) -> IoPrio {
+        self.at(index).ioprio
+    }
+
+    /// Visits the bios of a request.
+    pub(crate) fn for_each_bio_mut(&mut self, index: u32, mut each: impl FnMut(&mut Bio)) {
+        let r = &mut self.requests[index as usize];
+        r.first.iter_mut().for_each(&mut each);
+        let mut at = r.head;
+        while let Some(link) = self.links.get_mut(at as usize) {
+            link.bio.iter_mut().for_each(&mut each);
+            at = link.next;
+        }
+    }
+
+    /// Places of all requests in a state.
+    pub(crate) fn in_state(&self, state: State) -> impl Iterator<Item = u32> + '_ {
+        self.requests.iter().enumerate().filter(move |(_, r)| r.state == state).map(|(i, _)| i as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn bio(pos: u64) -> Bio {
+        Bio::new(Op::Write, pos, 512)
+    }
+
+    fn positions(table: &mut Table, index: u32) -> Vec<u64> {
+        let mut all = vec![];
+        table.for_each_bio_mut(index, |bio| all.push(bio.pos()));
+        all
+    }
+
+    #[test]
+    fn a_request_has_64_bytes() {
+        assert_eq!(REQUEST_BYTES, 64);
+        assert!(REQUEST_BYTES + Bio::DESCRIPTOR_BYTES <= 256);
+    }
+
+    #[test]
+    fn bios_stay_in_order_through_all_merges() {
+        let mut t = Table::new(4);
+        let a = t.make(bio(1024), State::Queued).expect("a free place");
+        t.push_back(a, bio(1536));
+        t.push_front(a, bio(512));
+        t.push_front(a, bio(0));
+        let b = t.make(bio(2048), State::Queued).expect("a free place");
+        t.push_back(b, bio(2560));
+        t.absorb(a, b);
+        assert_eq!(positions(&mut t, a), [0, 512, 1024, 1536, 2048, 2560]);
+        assert_eq!((t.at(a).pos, t.at(a).len, t.at(a).bios), (0, 3072, 6));
+        let mut popped = vec![];
+        while let Some(bio) = t.pop_bio(a) {
+            popped.push(bio.pos());
+            if t.used() == 0 {
+                break;
+            }
+        }
+        assert_eq!(popped, [0, 512, 1024, 1536, 2048, 2560]);
+        assert_eq!(t.used(), 0);
+    }
+
+    #[test]
+    fn a_stale_id_is_not_found() {
+        let mut t = Table::new(1);
+        let a = t.make(bio(0), State::Queued).expect("a free place");
+        let id = t.id(a);
+        assert_eq!(t.find(id, State::Queued), Some(a));
+        assert_eq!(t.find(id, State::Started), None);
+        t.pop_bio(a);
+        t.make(bio(0), State::Queued).expect("a free place");
+        assert_eq!(t.find(id, State::Queued), None);
+    }
+}

@@ -1,0 +1,151 @@
+//! Segments: the pieces of memory of an I/O.
+//!
+//! This module holds raw addresses, so it is one of the few with `unsafe` in it. Whoever makes a
+//! [`Segment`] promises that its memory outlives the bio that carries it; everything above and below
+//! only hands segments on.
+
+use core::fmt;
+
+/// A registered memory region, or none. Drivers may hold a cheaper handle for memory of a region they
+/// know (an io_uring registered buffer), so the id travels with each segment through splits and merges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegionId(pub u32);
+
+impl RegionId {
+    /// Memory that belongs to no registered region.
+    pub const NONE: RegionId = RegionId(0);
+}
+
+/// A span of memory that drivers may register: the memory of one buffer pool.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    /// Unique in the process; never [`RegionId::NONE`].
+    pub id: RegionId,
+    /// The whole region. Lives until [`Region`]'s owner has withdrawn it from every driver.
+    pub memory: Segment,
+}
+
+/// A piece of memory of an I/O: address, length in bytes, region. 16 bytes on 64-bit machines.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Segment {
+    addr: *mut u8,
+    len: u32,
+    region: RegionId,
+}
+
+// SAFETY: a segment is an address and a length; it gives no access by itself. The one who made it
+// promised in `Segment::new` that the memory may be used from whichever thread completes the I/O.
+unsafe impl Send for Segment {}
+// SAFETY: as above; a shared segment offers nothing but its numbers.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// A segment of no memory.
+    pub const EMPTY: Segment = Segment { addr: core::ptr::null_mut(), len: 0, region: RegionId::NONE };
+
+    /// A segment over `len` bytes at `addr`.
+    ///
+    /// # Safety
+    /// Until the bio that carries the segment (or any bio split or cloned from it) has completed, the
+    /// memory must stay valid for reads (bios that write to the device) or for writes (bios that read
+    /// from it), from any thread, and nobody else may write to it or, for reads from the device, look at it.
+    pub const unsafe fn new(addr: *mut u8, len: u32, region: RegionId) -> Segment {
+        Segment { addr, len, region }
+    }
+
+    /// Address of the first byte.
+    #[inline]
+    pub const fn addr(&self) -> *mut u8 {
+        self.addr
+    }
+
+    /// Length in bytes.
+    #[inline]
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether the segment covers no byte.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The registered region the memory belongs to.
+    #[inline]
+    pub const fn region(&self) -> RegionId {
+        self.region
+    }
+
+    /// The sub-range `[skip, skip + len)`, cut at the segment's end.
+    #[inline]
+    pub fn slice(&self, skip: u32, len: u32) -> Segment {
+        let skip = skip.min(self.len);
+        Segment {
+            addr: self.addr.wrapping_add(skip as usize),
+            len: len.min(self.len - skip),
+            region: self.region,
+        }
+    }
+
+    /// Whether `next` begins in memory where this one ends, in the same region.
+    #[inline]
+    pub fn touches(&self, next: &Segment) -> bool {
+        self.region == next.region && self.addr.wrapping_add(self.len as usize) == next.addr
+    }
+
+    /// Both as one, when they touch and the length still fits.
+    #[inline]
+    pub fn join(&self, next: &Segment) -> Option<Segment> {
+        let len = self.len.checked_add(next.len)?;
+        self.touches(next).then_some(Segment { addr: self.addr, len, region: self.region })
+    }
+
+    /// Copies `data` into the segment; both must have the same length.
+    ///
+    /// # Safety
+    /// The bio that carries the segment reads from the device and is in flight with the caller.
+    pub unsafe fn copy_from(&self, data: &[u8]) {
+        assert_eq!(data.len(), self.len as usize);
+        // SAFETY: the maker of the segment promised that its memory is valid for writes while the bio is
+        // in flight; `data` is a live slice, and nobody else may hold the segment's memory meanwhile.
+        unsafe { core::ptr::copy_nonoverlapping(data.as_ptr(), self.addr, data.len()) }
+    }
+
+    /// Copies the segment into `data`; both must have the same length.
+    ///
+    /// # Safety
+    /// The bio that carries the segment is in flight with the caller.
+    pub unsafe fn copy_to(&self, data: &mut [u8]) {
+        assert_eq!(data.len(), self.len as usize);
+        // SAFETY: the maker of the segment promised that its memory is valid for reads while the bio is
+        // in flight; `data` is a live exclusive slice, so the two cannot overlap.
+        unsafe { core::ptr::copy_nonoverlapping(self.addr, data.as_mut_ptr(), data.len()) }
+    }
+
+    /// Sets every byte of the segment.
+    ///
+    /// # Safety
+    /// As for [`Segment::copy_from`].
+    pub unsafe fn fill(&self, byte: u8) {
+        // SAFETY: as in `copy_from`.
+        unsafe { core::ptr::write_bytes(self.addr, byte, self.len as usize) }
+    }
+}
+
+/// A segment over a slice, for tests that never transfer anything.
+#[cfg(test)]
+pub(crate) fn of_slice(memory: &mut [u8]) -> Segment {
+    Segment { addr: memory.as_mut_ptr(), len: memory.len() as u32, region: RegionId::NONE }
+}
+
+impl fmt::Debug for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:p}+{}", self.addr, self.len)?;
+        if self.region != RegionId::NONE {
+            write!(f, "@{}", self.region.0)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! Time as an argument: nanoseconds since an origin that the caller chose.
+
+use core::ops::{Add, AddAssign, Sub};
+
+/// A point in time, in nanoseconds since the origin of whoever supplies it (a clock of the host, or a
+/// simulator's virtual clock). The layer only compares and subtracts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub u64);
+
+/// A span of time in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span(pub u64);
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Span = Span(0);
+
+    /// A span of whole microseconds.
+    pub const fn from_micros(us: u64) -> Span {
+        Span(us.saturating_mul(1_000))
+    }
+
+    /// A span of whole milliseconds.
+    pub const fn from_millis(ms: u64) -> Span {
+        Span(ms.saturating_mul(1_000_000))
+    }
+
+    /// A span of whole seconds.
+    pub const fn from_secs(s: u64) -> Span {
+        Span(s.saturating_mul(1_000_000_000))
+    }
+
+    /// Whole milliseconds, rounded down.
+    pub const fn as_millis(self) -> u64 {
+        self.0 / 1_000_000
+    }
+
+    /// Nanoseconds.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+}
+
+impl Time {
+    /// The time that has passed since `earlier`; zero when `earlier` lies in the future.
+    pub const fn since(self, earlier: Time) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The earlier of two optional wake-ups.
+    pub fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+}
+
+impl Add<Span> for Time {
+    type Output = Time;
+    fn add(self, span: Span) -> Time {
+        Time(self.0.saturating_add(span.0))
+    }
+}
+
+impl AddAssign<Span> for Time {
+    fn add_assign(&mut self, span: Span) {
+        *self = *self + span;
+    }
+}
+
+impl Sub<Time> for Time {
+    type Output = Span;
+    fn sub(self, earlier: Time) -> Span {
+        self.since(earlier)
+    }
+}
