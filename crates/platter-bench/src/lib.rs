@@ -1,3 +1,4 @@
 //! Part of Platter, a block I/O layer in user space.
 
 pub mod stats;
+pub mod workload;

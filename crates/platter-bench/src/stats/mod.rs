@@ -16,3 +16,4 @@ pub use error::StatsError;
 pub use latency::{Bucket, LatencyHistogram};
 pub use sample::{Sample, jain_index};
 pub use seeded::Seeded;
+pub(crate) use seeded::mix64;

@@ -1,0 +1,28 @@
+//! An option that cannot be.
+
+use core::fmt;
+
+/// A refused option: its name, its value, what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobError {
+    /// The option's name, as on the command line.
+    pub option: &'static str,
+    /// Its value, as on the command line (`unset` when it is missing).
+    pub value: String,
+    /// What is allowed, and what to do.
+    pub allowed: String,
+}
+
+impl JobError {
+    pub(super) fn new(option: &'static str, value: impl fmt::Display, allowed: impl Into<String>) -> Self {
+        Self { option, value: value.to_string(), allowed: allowed.into() }
+    }
+}
+
+impl fmt::Display for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={} is not allowed: {}", self.option, self.value, self.allowed)
+    }
+}
+
+impl core::error::Error for JobError {}

@@ -1,0 +1,167 @@
+//! The options of one job of the general workload, with fio's names and meanings.
+
+mod check;
+mod error;
+
+use core::time::Duration;
+
+use platter_block::bio::{Class, IoPrio};
+
+use super::Rw;
+
+pub use error::JobError;
+
+/// The seed of a run that asks for none, so that runs repeat (fio's `randrepeat=1`).
+pub const DEFAULT_SEED: u64 = 1;
+
+/// How the starts of an open loop are spread: fio's `rate_process`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum RateProcess {
+    /// At equal distances.
+    #[default]
+    Linear,
+    /// At exponentially distributed distances.
+    Poisson,
+}
+
+/// What a job does. The fields have fio's names; a field says so where Platter's default is another.
+///
+/// ```
+/// use platter_bench::workload::{DeviceFacts, JobOptions, Rw};
+/// let disk = DeviceFacts { size: 1 << 30, logical_block: 512, writable: false };
+/// let job = JobOptions { rw: Rw::RandRead, iodepth: 32, ..JobOptions::default() };
+/// assert!(job.check(&disk).is_ok());
+/// let job = JobOptions { bs: 1000, ..job };
+/// assert_eq!(
+///     job.check(&disk).unwrap_err().to_string(),
+///     "bs=1000 is not allowed: a multiple of the logical block of the device (512 bytes); try 1024"
+/// );
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobOptions {
+    /// Direction and order. Default `read`.
+    pub rw: Rw,
+    /// Percentage of reads in a mixed workload, 0 to 100. Default 50.
+    pub rwmixread: u32,
+    /// Bytes per I/O. Default 4096.
+    pub bs: u64,
+    /// I/Os that each job keeps in flight. Default 1.
+    pub iodepth: u32,
+    /// Jobs that run side by side, each with its own thread and channel. Default 1.
+    pub numjobs: u32,
+    /// First byte of the device that is touched. Default 0.
+    pub offset: u64,
+    /// Bytes from `offset` on that are touched, and bytes that each job transfers unless something else ends
+    /// it. `None`: all up to the end of the device.
+    pub size: Option<u64>,
+    /// Ends the job after this long, not counting `ramp_time`.
+    pub runtime: Option<Duration>,
+    /// Goes on until `runtime` is over, however often `size` has been transferred.
+    pub time_based: bool,
+    /// How long the job runs before anything is measured.
+    pub ramp_time: Duration,
+    /// Ends each job after this many I/Os.
+    pub number_ios: Option<u64>,
+    /// Open loop: starts this many I/Os per second and job, and counts latency from the intended start.
+    pub rate_iops: Option<u64>,
+    /// How the starts of the open loop are spread.
+    pub rate_process: RateProcess,
+    /// Writes blocks that can be recognised and reads them back (of a read job: checks what an earlier job with
+    /// the same `seed` wrote).
+    pub verify: bool,
+    /// Bytes from one verification header to the next. `None`: `bs`.
+    pub verify_interval: Option<u32>,
+    /// fio's `randseed`. `None`: [`DEFAULT_SEED`], or chance if `randrepeat` is off.
+    pub seed: Option<u64>,
+    /// Whether a run without `seed` repeats the offsets of the last one. Default true.
+    pub randrepeat: bool,
+    /// Whether random offsets may come again before all others have come. Default false.
+    pub norandommap: bool,
+    /// fio's number of the I/O priority class: 0 none, 1 real-time, 2 best effort, 3 idle.
+    pub prioclass: Option<u32>,
+    /// Level within the class, 0 (first) to 7 (last).
+    pub prio: Option<u32>,
+    /// Reads no clock per I/O: no latencies, only throughput.
+    pub gtod_reduce: bool,
+    /// Direct I/O. Default true (fio: false), since the page cache is not what is measured.
+    pub direct: bool,
+    /// How long a job pauses after each I/O's completion.
+    pub thinktime: Duration,
+}
+
+impl Default for JobOptions {
+    fn default() -> Self {
+        Self {
+            rw: Rw::Read,
+            rwmixread: 50,
+            bs: 4096,
+            iodepth: 1,
+            numjobs: 1,
+            offset: 0,
+            size: None,
+            runtime: None,
+            time_based: false,
+            ramp_time: Duration::ZERO,
+            number_ios: None,
+            rate_iops: None,
+            rate_process: RateProcess::Linear,
+            verify: false,
+            verify_interval: None,
+            seed: None,
+            randrepeat: true,
+            norandommap: false,
+            prioclass: None,
+            prio: None,
+            gtod_reduce: false,
+            direct: true,
+            thinktime: Duration::ZERO,
+        }
+    }
+}
+
+/// What must be known of a device to check a job against it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceFacts {
+    /// Bytes.
+    pub size: u64,
+    /// Bytes per logical block: the unit of every direct transfer.
+    pub logical_block: u64,
+    /// Whether it was opened for writing.
+    pub writable: bool,
+}
+
+impl JobOptions {
+    /// The seed of this run. `chance` is a number that nobody can foresee; it is used only when the run is not
+    /// to repeat.
+    pub fn effective_seed(&self, chance: u64) -> u64 {
+        self.seed.unwrap_or(if self.randrepeat { DEFAULT_SEED } else { chance })
+    }
+
+    /// How many I/Os each job makes if time does not end it, over a region of `blocks` blocks; `None` when only
+    /// time does.
+    pub fn ios_per_job(&self, blocks: u64) -> Option<u64> {
+        match (self.number_ios, self.time_based) {
+            (Some(ios), true) => Some(ios),
+            (Some(ios), false) => Some(ios.min(blocks)),
+            (None, true) => None,
+            (None, false) => Some(blocks),
+        }
+    }
+
+    /// The priority that every I/O of the job carries. As with fio, the level is 0 when only a class is given.
+    /// A class that [`check`](Self::check) refuses counts as none.
+    pub fn ioprio(&self) -> IoPrio {
+        match self.prioclass.and_then(class) {
+            None | Some(Class::None) => IoPrio::NONE,
+            Some(class) => IoPrio::new(class, self.prio.unwrap_or(0).min(7) as u8),
+        }
+    }
+}
+
+/// The priority class of fio's number.
+fn class(number: u32) -> Option<Class> {
+    [Class::None, Class::RealTime, Class::BestEffort, Class::Idle].into_iter().find(|&c| c as u32 == number)
+}
+
+#[cfg(test)]
+mod tests;
