@@ -1,0 +1,106 @@
+//! A disk in memory: its contents are gone with its last channel.
+
+use platter_block::bio::Op;
+use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+use platter_block::limits::Limits;
+use platter_block::time::Time;
+use std::io;
+use std::sync::Arc;
+
+mod store;
+
+use store::Store;
+
+/// A disk in memory. Clones share the contents; every channel of the disk comes from [`Memory::channel`].
+#[derive(Clone)]
+pub struct Memory {
+    store: Arc<Store>,
+}
+
+impl Memory {
+    /// A zero-filled disk of `size` bytes. Memory is taken as it is written to.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a size of 0 or one that does not fit the address space; else what `mmap` said.
+    pub fn new(size: u64) -> io::Result<Memory> {
+        Ok(Memory { store: Arc::new(Store::new(size)?) })
+    }
+
+    /// Size in bytes, blocks of 512 bytes, no limits, nothing that a flush would have to do.
+    pub fn geometry(&self) -> Geometry {
+        let features = Features { write_cache: false, fua: true, read_only: false };
+        Geometry { size: self.store.size(), limits: Limits::unlimited(512), features }
+    }
+
+    /// A channel that takes `depth` requests at a time.
+    pub fn channel(&self, depth: u32) -> MemoryChannel {
+        let depth = depth as usize;
+        MemoryChannel { store: Arc::clone(&self.store), done: Vec::with_capacity(depth), depth, rung: 0 }
+    }
+}
+
+/// A channel of a [`Memory`] disk. Data is copied when a request is queued; the completion comes at a
+/// later reap.
+pub struct MemoryChannel {
+    store: Arc<Store>,
+    /// What was queued since the last reap; never more than `depth`.
+    done: Vec<Completion>,
+    depth: usize,
+    /// How many of them the doorbell was rung for.
+    rung: usize,
+}
+
+impl MemoryChannel {
+    /// Does the request: bytes done, or a negative errno.
+    fn run(&self, request: &Started<'_>) -> i64 {
+        // The queue lets nothing past the end through. If it did: a short read, and no room to write.
+        let room = self.store.size().saturating_sub(request.pos);
+        let len = request.len.min(room);
+        match request.op {
+            Op::Read => self.transfer(request, len, Store::read),
+            _ if len < request.len => return -i64::from(libc::ENOSPC),
+            Op::Write => self.transfer(request, len, Store::write),
+            Op::Discard | Op::WriteZeroes => self.store.zero(request.pos, len),
+            Op::Flush => {}
+        }
+        len as i64
+    }
+
+    fn transfer(
+        &self,
+        request: &Started<'_>,
+        len: u64,
+        copy: impl Fn(&Store, u64, platter_block::segment::Segment),
+    ) {
+        if let Some(segment) = request.single_segment() {
+            copy(&self.store, request.pos, segment.slice(0, len as u32));
+            return;
+        }
+        let mut done = 0;
+        request.for_each_segment(|segment| {
+            let piece = segment.slice(0, u64::from(segment.len()).min(len - done) as u32);
+            copy(&self.store, request.pos + done, piece);
+            done += u64::from(piece.len());
+        });
+    }
+}
+
+impl Driver for MemoryChannel {
+    fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
+        if self.done.len() == self.depth {
+            return false;
+        }
+        let result = self.run(request);
+        self.done.push(Completion { tag: request.tag, result });
+        true
+    }
+
+    fn submit(&mut self, _now: Time) {
+        self.rung = self.done.len();
+    }
+
+    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
+        done.extend(self.done.drain(..self.rung).rev());
+        self.rung = 0;
+    }
+}
