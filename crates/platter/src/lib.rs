@@ -1,1 +1,3 @@
 //! Platter: a block I/O layer in user space.
+
+pub mod spec;

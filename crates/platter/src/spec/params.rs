@@ -1,0 +1,237 @@
+//! Tables of parameters: what a device's arguments are called, what they may be, and what they are for.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::ast::{ArgValue, Source, Spec, Word};
+use super::error::{did_you_mean, list, shown};
+use super::parse::is_name;
+use super::suggest::closest;
+use super::value::{
+    ValueError, format_size, format_time, parse_bool, parse_choice, parse_int, parse_size, parse_time,
+};
+
+/// One parameter of a device: a row of its table.
+#[derive(Clone, Copy, Debug)]
+pub struct Param {
+    /// The argument's name.
+    pub name: &'static str,
+    /// What its values are, and which are allowed.
+    pub kind: ParamKind,
+    /// The value used when none is given, as a user would write it; empty if there is none.
+    pub default: &'static str,
+    /// What it is for, in one line.
+    pub help: &'static str,
+}
+
+impl Param {
+    /// Whether there is a value when none is given.
+    pub fn has_default(&self) -> bool {
+        !self.default.is_empty()
+    }
+}
+
+impl fmt::Display for Param {
+    /// The row in one line: `chunk: a size from 4K to 1G, default 64K (bytes on one disk before the next)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.kind)?;
+        if self.has_default() {
+            write!(f, ", default {}", self.default)?;
+        }
+        write!(f, " ({})", self.help)
+    }
+}
+
+/// The kinds of values. Ranges include both of their ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ParamKind {
+    /// A number of bytes.
+    Size {
+        /// The least allowed, in bytes.
+        min: u64,
+        /// The most allowed, in bytes.
+        max: u64,
+    },
+    /// A length of time.
+    Time {
+        /// The least allowed.
+        min: Duration,
+        /// The most allowed; `Duration::MAX` for no limit but that of the language, 2^64 - 1 ns.
+        max: Duration,
+    },
+    /// A whole number.
+    Int {
+        /// The least allowed.
+        min: u64,
+        /// The most allowed.
+        max: u64,
+    },
+    /// On or off.
+    Bool,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// Any word: a path, the name of a model.
+    Text,
+    /// One of these words, which may have arguments of its own: `elevator=cfq(quantum=8)`.
+    Nested(&'static [&'static str]),
+    /// A device.
+    Device,
+}
+
+/// A value of some [`ParamKind`].
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Size(u64),
+    Time(Duration),
+    Int(u64),
+    Bool(bool),
+    Choice(&'static str),
+    Text(String),
+    Nested(Spec),
+    /// Not resolved yet: that may fail with an error that has a place of its own.
+    Device(ArgValue),
+}
+
+impl ParamKind {
+    /// Reads a value of this kind and checks its range.
+    pub(super) fn read(&self, value: &ArgValue, source: &Arc<Source>) -> Result<Value, ValueError> {
+        let plain = || self.plain(value);
+        let read = match *self {
+            ParamKind::Size { .. } => Value::Size(parse_size(plain()?)?),
+            ParamKind::Time { .. } => Value::Time(parse_time(plain()?)?),
+            ParamKind::Int { .. } => Value::Int(parse_int(plain()?)?),
+            ParamKind::Bool => Value::Bool(parse_bool(plain()?)?),
+            ParamKind::Choice(choices) => Value::Choice(choose(plain()?, choices)?),
+            ParamKind::Text => Value::Text(plain()?.to_owned()),
+            ParamKind::Nested(names) => nested(value, names, source)?,
+            ParamKind::Device => Value::Device(value.clone()),
+        };
+        let allowed = match (*self, &read) {
+            (ParamKind::Size { min, max }, Value::Size(n)) => (min..=max).contains(n),
+            (ParamKind::Int { min, max }, Value::Int(n)) => (min..=max).contains(n),
+            (ParamKind::Time { min, max }, Value::Time(t)) => (min..=max).contains(t),
+            _ => true,
+        };
+        if allowed {
+            return Ok(read);
+        }
+        Err(ValueError::out_of_range(format!("expected {self}, found `{}`", shown(plain()?))))
+    }
+
+    /// The text of a value that must not have arguments.
+    fn plain<'v>(&self, value: &'v ArgValue) -> Result<&'v str, ValueError> {
+        match value {
+            ArgValue::Word(word) => Ok(word.text()),
+            ArgValue::Spec(spec) => {
+                let found = format!("{}(…)", spec.name());
+                Err(ValueError::malformed(&self.to_string(), &found, "write a value without arguments"))
+            }
+        }
+    }
+}
+
+/// As [`parse_choice`], but leaves the list of choices to the line about the parameter.
+fn choose(text: &str, choices: &[&'static str]) -> Result<&'static str, ValueError> {
+    parse_choice(text, choices).map_err(|error| {
+        let help = closest(text, choices.iter().copied()).map(did_you_mean);
+        ValueError { help, ..error }
+    })
+}
+
+/// A name with or without arguments.
+fn nested(value: &ArgValue, names: &[&'static str], source: &Arc<Source>) -> Result<Value, ValueError> {
+    let spec = match value {
+        ArgValue::Spec(spec) => spec.clone(),
+        ArgValue::Word(Word { text, span, .. }) => Spec {
+            name: text.clone(),
+            name_span: span.clone(),
+            args: Vec::new(),
+            span: span.clone(),
+            source: Arc::clone(source),
+        },
+    };
+    choose(&spec.name, names)?;
+    Ok(Value::Nested(spec))
+}
+
+impl fmt::Display for ParamKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A bound that excludes nothing is not worth telling.
+        let mut range = |what: &str, min: Option<String>, max: Option<String>| match (min, max) {
+            (Some(min), Some(max)) => write!(f, "{what} from {min} to {max}"),
+            (Some(min), None) => write!(f, "{what} of at least {min}"),
+            (None, Some(max)) => write!(f, "{what} of at most {max}"),
+            (None, None) => f.write_str(what),
+        };
+        match *self {
+            ParamKind::Size { min, max } => {
+                let (min, max) = ((min > 0).then_some(min), (max < u64::MAX).then_some(max));
+                range("a size", min.map(format_size), max.map(format_size))
+            }
+            ParamKind::Int { min, max } => {
+                // With an upper bound, 0 is a bound worth telling too.
+                let told = min > 0 || max < u64::MAX;
+                let (min, max) = (told.then_some(min), (max < u64::MAX).then_some(max));
+                range("a whole number", min.map(|n| n.to_string()), max.map(|n| n.to_string()))
+            }
+            ParamKind::Time { min, max } => {
+                let longest = Duration::from_nanos(u64::MAX);
+                let (min, max) = ((!min.is_zero()).then_some(min), (max < longest).then_some(max));
+                range("a time", min.map(format_time), max.map(format_time))
+            }
+            ParamKind::Bool => f.write_str("on or off"),
+            ParamKind::Choice(choices) => write!(f, "one of {}", list(choices.iter().copied())),
+            ParamKind::Text => f.write_str("a word"),
+            ParamKind::Nested(names) => {
+                write!(f, "one of {}, with its arguments", list(names.iter().copied()))
+            }
+            ParamKind::Device => f.write_str("a device"),
+        }
+    }
+}
+
+/// Checks the tables of one device, for the test of whoever keeps them.
+///
+/// # Errors
+///
+/// A line that says which row is wrong: a name that cannot be written or that two rows have, an empty range or
+/// list, a default that its own kind refuses, no help.
+pub fn check_table(tables: &[&[Param]]) -> Result<(), String> {
+    let source = Arc::new(Source { text: String::new(), devices: Vec::new() });
+    let mut names = BTreeSet::new();
+    for param in tables.iter().copied().flatten() {
+        let wrong = |what: &str| Err(format!("parameter `{}`: {what}", param.name));
+        if !is_name(param.name) {
+            return wrong("this name cannot be written");
+        }
+        if !names.insert(param.name) {
+            return wrong("two rows have this name");
+        }
+        if param.help.is_empty() {
+            return wrong("it has no help");
+        }
+        let possible = match param.kind {
+            ParamKind::Size { min, max } | ParamKind::Int { min, max } => min <= max,
+            ParamKind::Time { min, max } => min <= max,
+            ParamKind::Choice(names) | ParamKind::Nested(names) => !names.is_empty(),
+            ParamKind::Bool | ParamKind::Text | ParamKind::Device => true,
+        };
+        if !possible {
+            return wrong("no value is allowed");
+        }
+        if param.has_default()
+            && let Err(error) = param.kind.read(&default_value(param), &source)
+        {
+            return wrong(&format!("its default: {error}"));
+        }
+    }
+    Ok(())
+}
+
+/// The default as if it had been written.
+pub(super) fn default_value(param: &Param) -> ArgValue {
+    ArgValue::Word(Word { text: param.default.to_owned(), quoted: false, span: 0..0 })
+}
