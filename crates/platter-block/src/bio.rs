@@ -69,7 +69,7 @@ pub trait Complete: Send + Sync {
     fn complete(&self, bio: Bio);
 }
 
-pub(crate) struct Body {
+struct Body {
     list: SegmentList,
     owner: Owner,
     complete: Option<Arc<dyn Complete>>,
@@ -89,7 +89,7 @@ pub(crate) struct Body {
     ioprio: IoPrio,
     context: Context,
     /// Parent of a split, as the queue that split it numbers them.
-    pub(crate) parent: u32,
+    parent: u32,
 }
 
 /// One I/O. The size of a pointer; recycle it with [`Bio::reset`] to submit again without an allocation.
@@ -364,6 +364,32 @@ impl Bio {
     #[inline]
     pub fn remap(&mut self, pos: u64) {
         self.0.pos = pos;
+    }
+
+    /// Gives the I/O up without giving up its memory: the bio that comes back stands for it towards the
+    /// submitter, with no segment and no owner, while this one keeps the memory until the driver is done.
+    pub(crate) fn abandon(&mut self) -> Bio {
+        let mut face = Bio::new(self.op(), self.pos(), self.len());
+        face.0.done = self.0.done;
+        face.0.token = self.0.token;
+        face.0.flags = self.0.flags;
+        face.0.context = self.0.context;
+        face.0.ioprio = self.0.ioprio;
+        face.0.parent = self.0.parent;
+        face.0.complete = self.0.complete.take();
+        self.add_flags(Flags::ORPHAN);
+        face
+    }
+
+    /// Family of the queue that this bio belongs to.
+    #[inline]
+    pub(crate) fn parent(&self) -> u32 {
+        self.0.parent
+    }
+
+    /// Makes this bio a child.
+    pub(crate) fn set_parent(&mut self, parent: u32) {
+        self.0.parent = parent;
     }
 
     /// Records that the bio's children have done all of it.

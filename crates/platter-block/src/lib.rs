@@ -17,10 +17,12 @@ pub mod driver;
 pub mod elevator;
 pub mod fault;
 pub mod histogram;
+pub mod lane;
 pub mod limits;
 #[allow(unsafe_code)]
 pub mod owner;
 pub mod params;
+pub mod queue;
 pub mod request;
 #[allow(unsafe_code)]
 pub mod segment;

@@ -27,6 +27,9 @@ impl Flags {
     /// The memory is borrowed: the bio must not be given up before the driver returned it.
     pub const BORROWED: Flags = Flags(1 << 7);
 
+    /// Given up by its submitter; completes to nobody.
+    pub(crate) const ORPHAN: Flags = Flags(1 << 8);
+
     /// Whether all of `other` are set.
     #[inline]
     pub const fn contains(self, other: Flags) -> bool {
@@ -62,8 +65,17 @@ impl BitOr for Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 8] =
-            ["sync", "fua", "preflush", "readahead", "nomerge", "soft-barrier", "hard-barrier", "borrowed"];
+        const NAMES: [&str; 9] = [
+            "sync",
+            "fua",
+            "preflush",
+            "readahead",
+            "nomerge",
+            "soft-barrier",
+            "hard-barrier",
+            "borrowed",
+            "orphan",
+        ];
         let mut set = f.debug_set();
         for (bit, name) in NAMES.iter().enumerate() {
             if self.0 & (1 << bit) != 0 {

@@ -1,0 +1,189 @@
+//! A lane: one submitter's way to a device. A queue and a driver make one; layers put lanes together.
+
+use crate::bio::Bio;
+use crate::counters::Counters;
+use crate::driver::{Completion, Driver};
+use crate::queue::Queue;
+use crate::segment::{Region, RegionId};
+use crate::time::{Span, Time};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// One submitter's way to a device, whatever is behind it: a queue and its driver, a layer over other
+/// lanes, or a share of a queue that several submitters use.
+///
+/// All methods but [`wait`](Lane::wait) return at once. A lane makes progress only inside
+/// [`run`](Lane::run) and `wait`.
+pub trait Lane: Send {
+    /// Takes a bio in; it gets its place in the order now.
+    fn submit(&mut self, now: Time, bio: Bio);
+
+    /// Starts what can start, rings the doorbell once, collects what has completed, runs timers that are
+    /// due.
+    fn run(&mut self, now: Time);
+
+    /// Appends completed bios.
+    fn take_done(&mut self, out: &mut Vec<Bio>);
+
+    /// Whether [`take_done`](Lane::take_done) has something.
+    fn has_done(&self) -> bool;
+
+    /// When [`run`](Lane::run) should be called although nothing completes.
+    fn next_wakeup(&self) -> Option<Time>;
+
+    /// Somebody waits for this lane's bios: nothing is held back any longer to wait for company.
+    fn unplug(&mut self, now: Time);
+
+    /// Blocks until [`run`](Lane::run) has something to do or `timeout` has passed. May return early.
+    fn wait(&mut self, timeout: Option<Span>);
+
+    /// Descriptors that become readable when [`run`](Lane::run) has something to do; `false` when
+    /// readiness cannot be seen that way because everything completes at the next `run`.
+    fn wait_handles(&self, out: &mut Vec<i32>) -> bool;
+
+    /// Requests with the drivers below.
+    fn in_flight(&self) -> u32;
+
+    /// Whether no bio is anywhere in the lane (completed ones aside).
+    fn is_idle(&self) -> bool;
+
+    /// Offers a region of memory to all drivers below.
+    fn register(&mut self, region: &Region);
+
+    /// Withdraws a region from all drivers below.
+    fn unregister(&mut self, region: RegionId);
+}
+
+/// A queue with its driver.
+pub struct QueueLane<D: Driver = Box<dyn Driver>> {
+    /// The queue.
+    pub queue: Queue,
+    driver: D,
+    completions: Vec<Completion>,
+    broken: u64,
+}
+
+impl<D: Driver> QueueLane<D> {
+    /// Puts a queue on a driver.
+    pub fn new(queue: Queue, driver: D) -> QueueLane<D> {
+        let completions = Vec::with_capacity(queue.settings().depth as usize);
+        QueueLane { queue, driver, completions, broken: 0 }
+    }
+
+    /// The driver.
+    pub fn driver(&self) -> &D {
+        &self.driver
+    }
+
+    /// The driver, mutably.
+    pub fn driver_mut(&mut self) -> &mut D {
+        &mut self.driver
+    }
+
+    /// The queue's counters.
+    pub fn counters(&self) -> &Arc<Counters> {
+        self.queue.counters()
+    }
+
+    /// Completions for requests that the driver did not have.
+    pub fn broken_completions(&self) -> u64 {
+        self.broken
+    }
+
+    /// Gives the driver what may start. Returns how many requests it took.
+    #[inline]
+    fn dispatch(&mut self, now: Time) -> u32 {
+        let mut taken = 0;
+        while let Some(index) = self.queue.next(now) {
+            if !self.driver.queue(now, &self.queue.started(index)) {
+                self.queue.refused(now, index);
+                break;
+            }
+            taken += 1;
+        }
+        if taken > 0 {
+            self.driver.submit(now);
+        }
+        taken
+    }
+
+    #[inline]
+    fn collect(&mut self, now: Time) -> bool {
+        if self.queue.in_flight() == 0 {
+            return false;
+        }
+        self.driver.reap(now, &mut self.completions);
+        let any = !self.completions.is_empty();
+        for completion in self.completions.drain(..) {
+            if self.queue.complete(now, completion).is_err() {
+                self.broken += 1;
+            }
+        }
+        any
+    }
+}
+
+impl<D: Driver> Lane for QueueLane<D> {
+    #[inline]
+    fn submit(&mut self, now: Time, bio: Bio) {
+        self.queue.submit(now, bio);
+    }
+
+    #[inline]
+    fn run(&mut self, now: Time) {
+        self.queue.tick(now);
+        // Completions come first: they free places for what waits, and the batch goes out in one doorbell.
+        self.collect(now);
+        self.dispatch(now);
+    }
+
+    #[inline]
+    fn take_done(&mut self, out: &mut Vec<Bio>) {
+        self.queue.take_done(out);
+    }
+
+    #[inline]
+    fn has_done(&self) -> bool {
+        self.queue.has_done()
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        Time::earliest(self.queue.next_wakeup(), self.driver.next_event())
+    }
+
+    fn unplug(&mut self, now: Time) {
+        self.queue.unplug_for_waiter(now);
+    }
+
+    fn wait(&mut self, timeout: Option<Span>) {
+        self.driver.wait(timeout);
+    }
+
+    fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
+        match self.driver.wait_handle() {
+            Some(handle) => {
+                out.push(handle);
+                true
+            }
+            None => false,
+        }
+    }
+
+    #[inline]
+    fn in_flight(&self) -> u32 {
+        self.queue.in_flight()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.queue.is_idle()
+    }
+
+    fn register(&mut self, region: &Region) {
+        self.driver.register(region);
+    }
+
+    fn unregister(&mut self, region: RegionId) {
+        self.driver.unregister(region);
+    }
+}

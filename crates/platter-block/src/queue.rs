@@ -1,0 +1,428 @@
+//! The request queue: from bios to requests to the driver and back.
+//!
+//! A queue is told what was submitted and completed and what time it is; it answers with the next request to
+//! start and when it wants to be woken. It never blocks: what has to wait (for a free request, behind a
+//! barrier) waits in a list inside the queue.
+
+use crate::bio::{Bio, Flags, Op};
+use crate::counters::Counters;
+use crate::driver::{Completion, Geometry, Started};
+use crate::elevator::Elevator;
+use crate::fault::{Fault, Kind, Stage};
+use crate::request::{State, Table};
+use crate::time::{Span, Time};
+use crate::trace::{Action, Event, Sink};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+mod complete;
+mod enqueue;
+mod family;
+mod hash;
+mod order;
+mod plug;
+mod pool;
+mod split;
+mod switch;
+
+use family::Families;
+use hash::MergeHash;
+use order::Order;
+use plug::DevicePlug;
+pub use plug::PlugSettings;
+use pool::RequestPool;
+pub use pool::{CONGESTION_BATCH, PoolStats};
+
+/// Requests kept back so that a flush or a retry can always be made (fact: the kernel's request mempool
+/// reserve is 4).
+const RESERVE: usize = 4;
+
+/// How a queue is set up. `Default` is what a device opened without arguments gets.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Most requests with the driver at once.
+    pub depth: u32,
+    /// Requests: per direction with an elevator (Linux 2.6: 128), in all without.
+    pub nr_requests: u32,
+    /// Merge bios into requests.
+    pub merges: bool,
+    /// Plugging of the device; only used with an elevator.
+    pub plug: Option<PlugSettings>,
+    /// Fail I/Os that take longer than this.
+    pub timeout: Option<Span>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            depth: 128,
+            nr_requests: 128,
+            merges: true,
+            plug: Some(PlugSettings::default()),
+            timeout: None,
+        }
+    }
+}
+
+/// One request queue. See the [module](self).
+pub struct Queue {
+    geometry: Geometry,
+    settings: Settings,
+    table: Table,
+    elevator: Option<Box<dyn Elevator>>,
+    ends: MergeHash,
+    starts: MergeHash,
+    last_merge: Option<u32>,
+    /// Requests in the order in which they go to the driver.
+    ready: VecDeque<u32>,
+    /// Bios that wait for a request, reads and writes apart.
+    waiting: [VecDeque<Bio>; 2],
+    /// Bios of failed or partly done requests, to be started again one by one.
+    retries: VecDeque<Bio>,
+    pool: RequestPool,
+    plug: DevicePlug,
+    order: Order,
+    families: Families,
+    in_flight: u32,
+    queued: u32,
+    done: Vec<Bio>,
+    spare: Vec<Bio>,
+    frozen: bool,
+    next_timeout: Option<Time>,
+    elevator_fault: Option<String>,
+    counters: Arc<Counters>,
+    sink: Option<Box<dyn Sink>>,
+}
+
+/// Bios kept for splits and flushes.
+const SPARE_BIOS: usize = 256;
+
+impl Queue {
+    /// A queue for a disk; `elevator: None` is first come, first served without a lock's worth of work.
+    pub fn new(
+        geometry: Geometry,
+        settings: Settings,
+        elevator: Option<Box<dyn Elevator>>,
+        counters: Arc<Counters>,
+    ) -> Queue {
+        let capacity = pool::capacity(&settings) + RESERVE;
+        let mut queue = Queue {
+            geometry,
+            settings,
+            table: Table::new(capacity),
+            elevator: None,
+            ends: MergeHash::new(capacity),
+            starts: MergeHash::new(capacity),
+            last_merge: None,
+            ready: VecDeque::with_capacity(capacity),
+            waiting: [VecDeque::new(), VecDeque::new()],
+            retries: VecDeque::new(),
+            pool: RequestPool::new(settings.nr_requests),
+            plug: DevicePlug::new(settings.plug),
+            order: Order::default(),
+            families: Families::default(),
+            in_flight: 0,
+            queued: 0,
+            done: Vec::with_capacity(capacity),
+            spare: Vec::new(),
+            frozen: false,
+            next_timeout: None,
+            elevator_fault: None,
+            counters,
+            sink: None,
+        };
+        queue.set_elevator(elevator);
+        queue
+    }
+
+    fn set_elevator(&mut self, mut elevator: Option<Box<dyn Elevator>>) {
+        if let Some(elevator) = &mut elevator {
+            elevator.reserve(self.table.capacity());
+        }
+        self.elevator = elevator;
+    }
+
+    /// Takes a bio in. It completes later through [`Queue::take_done`], or at once when it cannot be done.
+    #[inline]
+    pub fn submit(&mut self, now: Time, mut bio: Bio) {
+        self.counters.bios.add(1);
+        if self.sink.is_some() {
+            self.trace_bio(now, Action::Queue, &bio);
+        }
+        if let Err(fault) = self.check(&bio) {
+            bio.fail(fault);
+            return self.finish(now, bio);
+        }
+        self.submit_checked(now, bio);
+    }
+
+    #[inline]
+    fn submit_checked(&mut self, now: Time, bio: Bio) {
+        const ORDERED: Flags =
+            Flags::FUA.union(Flags::PREFLUSH).union(Flags::SOFT_BARRIER).union(Flags::HARD_BARRIER);
+        if self.order.is_closed() || bio.flags().intersects(ORDERED) || bio.op() == Op::Flush {
+            self.submit_ordered(now, bio);
+        } else {
+            self.admit(now, bio);
+        }
+    }
+
+    /// What can be wrong with a bio by itself.
+    #[inline]
+    fn check(&self, bio: &Bio) -> Result<(), Fault> {
+        let op = bio.op();
+        if op == Op::Flush {
+            return Ok(());
+        }
+        let limits = &self.geometry.limits;
+        limits.check_range(bio.pos(), bio.len(), self.geometry.size)?;
+        let fault = |kind| Err(Fault::new(kind, Stage::Queue));
+        if op.changes() && self.geometry.features.read_only {
+            return fault(Kind::ReadOnly);
+        }
+        if !op.has_data() {
+            let supported = match op {
+                Op::Discard => limits.discard_granularity != 0,
+                _ => limits.write_zeroes,
+            };
+            return if supported { Ok(()) } else { fault(Kind::Unsupported) };
+        }
+        let align = (limits.memory_align - 1) as usize;
+        if let Some(segment) = bio.single_segment() {
+            let bad = (segment.addr() as usize | segment.len() as usize) & align != 0;
+            return if bad { fault(Kind::Misaligned) } else { Ok(()) };
+        }
+        let (mut total, mut bits) = (0u64, 0usize);
+        for segment in bio.segments() {
+            total += u64::from(segment.len());
+            bits |= segment.addr() as usize | segment.len() as usize;
+        }
+        if total != bio.len() {
+            return fault(Kind::BadSegments);
+        }
+        if bits & align != 0 { fault(Kind::Misaligned) } else { Ok(()) }
+    }
+
+    /// The next request for the driver, now counted as started; `None` when there is none or none may go.
+    /// Follow with [`Queue::started`] to hand it over, or [`Queue::refused`].
+    #[inline]
+    pub fn next(&mut self, now: Time) -> Option<u32> {
+        if self.in_flight >= self.settings.depth || self.frozen {
+            return None;
+        }
+        if !self.retries.is_empty() {
+            self.requeue_retries(now);
+        }
+        let index = match self.ready.pop_front() {
+            Some(index) => index,
+            None => self.next_from_elevator(now)?,
+        };
+        self.in_flight += 1;
+        let request = self.table.at_mut(index);
+        request.state = State::Started;
+        request.started = now;
+        self.counters.dispatched(self.in_flight);
+        if self.settings.timeout.is_some() {
+            self.arm_timeout(now);
+        }
+        if self.sink.is_some() {
+            self.trace_request(now, Action::Issue, index, 0);
+        }
+        Some(index)
+    }
+
+    /// The request as the driver gets it.
+    #[inline]
+    pub fn started(&self, index: u32) -> Started<'_> {
+        let request = self.table.at(index);
+        Started {
+            tag: index,
+            op: request.op,
+            pos: request.pos,
+            len: request.len,
+            fua: request.flags.contains(Flags::FUA),
+            ioprio: self.table.ioprio(index),
+            chain: self.table.chain(index),
+        }
+    }
+
+    /// The driver had no room: the request goes back to the head of the list.
+    pub fn refused(&mut self, now: Time, index: u32) {
+        self.in_flight -= 1;
+        self.table.at_mut(index).state = State::Ready;
+        self.ready.push_front(index);
+        self.counters.requeues.add(1);
+        if self.sink.is_some() {
+            self.trace_request(now, Action::Requeue, index, 0);
+        }
+    }
+
+    /// The driver is done with a request. Unknown tags are ignored and reported as a broken contract.
+    ///
+    /// # Errors
+    /// [`Kind::Contract`] when no such request was with the driver.
+    #[inline]
+    pub fn complete(&mut self, now: Time, completion: Completion) -> Result<(), Fault> {
+        let index = completion.tag;
+        if self.table.get(index).is_none_or(|r| r.state != State::Started) {
+            return Err(Fault::new(Kind::Contract, Stage::Driver));
+        }
+        self.in_flight -= 1;
+        self.counters.completions.add(1);
+        if self.sink.is_some() {
+            let errno = i32::try_from(-completion.result.min(0)).unwrap_or(0);
+            self.trace_request(now, Action::Complete, index, errno);
+        }
+        self.complete_request(now, index, completion.result);
+        Ok(())
+    }
+
+    /// Completed bios that have no [`Complete`](crate::bio::Complete) of their own, oldest first.
+    #[inline]
+    pub fn take_done(&mut self, out: &mut Vec<Bio>) {
+        out.append(&mut self.done);
+    }
+
+    /// Completed bios waiting to be taken.
+    #[inline]
+    pub fn has_done(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    /// Requests with the driver.
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Whether nothing at all is in the queue (completed bios aside).
+    pub fn is_idle(&self) -> bool {
+        self.table.used() == 0
+            && self.waiting.iter().all(VecDeque::is_empty)
+            && self.retries.is_empty()
+            && self.families.is_empty()
+            && self.order.is_idle()
+    }
+
+    /// Whether [`Queue::next`] might return a request once something completes or a timer fires.
+    #[inline]
+    pub fn has_work(&self) -> bool {
+        self.table.used() > self.in_flight as usize || !self.retries.is_empty()
+    }
+
+    /// When the queue wants [`Queue::tick`] to be called although nothing happened.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        let elevator = self.elevator.as_ref().and_then(|e| e.next_wakeup());
+        let plug = Time::earliest(self.plug.deadline(), self.order.deadline());
+        Time::earliest(Time::earliest(elevator, plug), self.next_timeout)
+    }
+
+    /// Time has passed: runs the timers that are due.
+    #[inline]
+    pub fn tick(&mut self, now: Time) {
+        if self.plug.deadline().is_some_and(|at| now >= at) {
+            self.unplug(now, Action::UnplugTimer);
+        }
+        if self.order.deadline().is_some_and(|at| now >= at) {
+            self.start_flush();
+        }
+        if self.next_timeout.is_some_and(|at| now >= at) {
+            self.expire(now);
+        }
+    }
+
+    /// Somebody waits: starts a plugged device.
+    pub fn unplug_for_waiter(&mut self, now: Time) {
+        if self.plug.is_plugged() {
+            self.unplug(now, Action::Unplug);
+        }
+    }
+
+    /// The counters.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// Geometry of the disk below.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// How the queue is set up.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Changes how many requests may be with the driver at once (at least one).
+    pub fn set_depth(&mut self, depth: u32) {
+        self.settings.depth = depth.max(1);
+    }
+
+    /// The elevator, to read and set its parameters.
+    pub fn elevator_mut(&mut self) -> Option<&mut (dyn Elevator + 'static)> {
+        self.elevator.as_deref_mut()
+    }
+
+    /// Name of the elevator, or `none`.
+    pub fn elevator_name(&self) -> &'static str {
+        self.elevator.as_ref().map_or("none", |e| e.name())
+    }
+
+    /// What the elevator did wrong, if it had to be replaced with `noop`.
+    pub fn elevator_fault(&self) -> Option<&str> {
+        self.elevator_fault.as_deref()
+    }
+
+    /// Sends trace events to `sink`, or nowhere.
+    pub fn set_sink(&mut self, sink: Option<Box<dyn Sink>>) {
+        self.sink = sink;
+    }
+
+    #[cold]
+    fn trace_bio(&mut self, now: Time, action: Action, bio: &Bio) {
+        if let Some(sink) = &mut self.sink {
+            sink.event(&Event::of_bio(now, action, bio));
+        }
+    }
+
+    #[cold]
+    fn trace_queue(&mut self, now: Time, action: Action, extra: u64) {
+        if let Some(sink) = &mut self.sink {
+            sink.event(&Event::of_queue(now, action, extra));
+        }
+    }
+
+    #[cold]
+    fn trace_request(&mut self, now: Time, action: Action, index: u32, errno: i32) {
+        let request = self.table.at(index);
+        let event = Event {
+            time: now,
+            action,
+            op: request.op,
+            flags: request.flags,
+            pos: request.pos,
+            len: request.len,
+            context: request.info().context.0,
+            errno,
+            extra: 0,
+        };
+        if let Some(sink) = &mut self.sink {
+            sink.event(&event);
+        }
+    }
+
+    /// A bio for the queue's own use.
+    fn spare_bio(&mut self) -> Bio {
+        self.spare.pop().unwrap_or_else(Bio::flush)
+    }
+
+    fn keep_spare(&mut self, mut bio: Bio) {
+        if self.spare.len() < SPARE_BIOS {
+            bio.reset(Op::Flush, 0, 0);
+            self.spare.push(bio);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! From a completed request back to bios: partial transfers resume, a failed merged request is retried bio
+//! by bio, children complete their parents.
+
+use super::family::Role;
+use super::{Queue, order};
+use crate::bio::{Bio, Flags, Op};
+use crate::elevator::MayQueue;
+use crate::fault::{Fault, Kind, Stage, Status};
+use crate::request::State;
+use crate::time::Time;
+use crate::trace::Action;
+
+/// Parent of bios that are nobody's children.
+const NO_PARENT: u32 = u32::MAX;
+
+impl Queue {
+    #[inline]
+    pub(super) fn complete_request(&mut self, now: Time, index: u32, result: i64) {
+        let request = self.table.at(index);
+        let (op, len, dir, bios) = (request.op, request.len, request.op.dir(), request.bios);
+        self.counters.latency_of(op).record(now.since(request.started).0);
+        if self.elevator.is_some() {
+            let (id, info) = (self.table.id(index), request.info());
+            if let Some(elevator) = &mut self.elevator {
+                elevator.completed(now, id, &info);
+            }
+            self.pool.put(dir);
+        }
+        if bios == 1
+            && let Some(bio) = self.table.take_single(index)
+        {
+            self.complete_single(now, bio, op, len, result);
+        } else {
+            self.complete_merged(now, index, op, result);
+        }
+        self.after_completion(now);
+    }
+
+    #[inline]
+    fn complete_single(&mut self, now: Time, mut bio: Bio, op: Op, len: u64, result: i64) {
+        let full = if op.has_data() { result == len as i64 } else { result >= 0 };
+        if full {
+            self.count_bytes(op, len);
+            bio.advance(len);
+            return self.finish(now, bio);
+        }
+        self.complete_partly(now, bio, op, result);
+    }
+
+    /// A transfer that failed or stopped early: an error fails the bio, a part of it is resumed.
+    #[cold]
+    fn complete_partly(&mut self, now: Time, mut bio: Bio, op: Op, result: i64) {
+        match u64::try_from(result) {
+            Err(_) => {
+                bio.fail(Fault::from_errno(i32::try_from(-result).unwrap_or(i32::MAX)));
+                self.finish(now, bio);
+            }
+            Ok(0) => {
+                bio.fail(Fault::new(Kind::Short, Stage::Queue));
+                self.finish(now, bio);
+            }
+            Ok(bytes) if bytes > bio.len() => {
+                bio.fail(Fault::new(Kind::Contract, Stage::Driver));
+                self.finish(now, bio);
+            }
+            Ok(bytes) => {
+                self.count_bytes(op, bytes);
+                bio.advance(bytes);
+                self.retry(now, bio);
+            }
+        }
+    }
+
+    fn complete_merged(&mut self, now: Time, index: u32, op: Op, result: i64) {
+        let mut left = u64::try_from(result).unwrap_or(0);
+        if !op.has_data() && result >= 0 {
+            left = u64::MAX;
+        }
+        loop {
+            let last = self.table.at(index).bios == 1;
+            let Some(mut bio) = self.table.pop_bio(index) else { return };
+            let bytes = left.min(bio.len());
+            left -= bytes;
+            self.count_bytes(op, bytes);
+            bio.advance(bytes);
+            if bio.is_empty() {
+                self.finish(now, bio)
+            } else {
+                self.retry(now, bio)
+            }
+            if last {
+                return;
+            }
+        }
+    }
+
+    fn count_bytes(&self, op: Op, bytes: u64) {
+        match op {
+            Op::Read => self.counters.bytes_read.add(bytes),
+            Op::Write => self.counters.bytes_written.add(bytes),
+            _ => {}
+        }
+    }
+
+    /// Starts a bio again, alone: whatever was wrong with the request it was part of stays with the one
+    /// bio it belongs to.
+    #[cold]
+    fn retry(&mut self, now: Time, mut bio: Bio) {
+        self.counters.requeues.add(1);
+        if self.sink.is_some() {
+            self.trace_bio(now, Action::Requeue, &bio);
+        }
+        bio.add_flags(Flags::NOMERGE);
+        self.retries.push_back(bio);
+    }
+
+    /// Retries go ahead of everything else, in order, each as a request of its own.
+    #[cold]
+    pub(super) fn requeue_retries(&mut self, now: Time) {
+        while let Some(bio) = self.retries.pop_back() {
+            if self.elevator.is_some() {
+                self.pool.take_always(bio.op().dir());
+            }
+            if !self.table.has_free() {
+                self.table.grow();
+            }
+            if let Ok(index) = self.table.make(bio, State::Ready) {
+                self.ready.push_front(index);
+                if self.sink.is_some() {
+                    self.trace_request(now, Action::Insert, index, 0);
+                }
+            }
+        }
+    }
+
+    /// A completion may let waiters have a request, or a barrier begin.
+    #[inline]
+    pub(super) fn after_completion(&mut self, now: Time) {
+        if self.waiting.iter().any(|list| !list.is_empty()) {
+            self.wake_waiters(now);
+        }
+        if self.order.is_closed() {
+            self.try_barrier(now);
+        }
+    }
+
+    #[cold]
+    pub(super) fn wake_waiters(&mut self, now: Time) {
+        if self.elevator.is_none() {
+            while self.table.used() < self.settings.nr_requests as usize
+                && let Some(bio) = self.waiting[0].pop_front()
+            {
+                self.make_ready(now, bio);
+            }
+            return;
+        }
+        for list in 0..self.waiting.len() {
+            self.wake_direction(now, list);
+        }
+    }
+
+    /// Wakes waiters in order; each context that had to wait may then batch.
+    fn wake_direction(&mut self, now: Time, list: usize) {
+        while let Some(first) = self.waiting[list].front() {
+            let (context, dir) = (first.context(), first.op().dir());
+            if self.pool.stats(dir).used >= self.settings.nr_requests {
+                return;
+            }
+            self.pool.start_batch(now, dir, context);
+            while self.waiting[list].front().is_some_and(|bio| bio.context() == context) {
+                if !self.pool.take(now, dir, context, MayQueue::May) {
+                    return;
+                }
+                let Some(bio) = self.waiting[list].pop_front() else { return };
+                self.insert_new(now, bio);
+            }
+        }
+    }
+
+    /// Hands a bio that is done, or that failed, to whoever it belongs to.
+    #[inline]
+    pub(super) fn finish(&mut self, now: Time, mut bio: Bio) {
+        if bio.parent() != NO_PARENT || bio.flags().contains(Flags::ORPHAN) {
+            return self.finish_child(now, bio);
+        }
+        self.counters.bios_completed.add(1);
+        if bio.status().is_err() {
+            self.counters.bios_failed.add(1);
+        }
+        match bio.take_complete() {
+            None => self.done.push(bio),
+            Some(complete) => complete.complete(bio),
+        }
+    }
+
+    fn finish_child(&mut self, now: Time, bio: Bio) {
+        let (parent, status) = (bio.parent(), bio.status());
+        let orphan = bio.flags().contains(Flags::ORPHAN);
+        self.keep_spare(bio);
+        match parent {
+            _ if orphan => self.families.orphan_done(parent),
+            order::FLUSH => self.flush_done(now, status),
+            parent => self.child_done(now, parent, status),
+        }
+    }
+
+    /// One child less; with the last one the parent goes on.
+    pub(super) fn child_done(&mut self, now: Time, at: u32, status: Status) {
+        let Some(parent) = self.families.get_mut(at) else { return };
+        if let Err(fault) = status {
+            parent.bio.fail(fault);
+        }
+        parent.pending -= 1;
+        if parent.pending > 0 {
+            return;
+        }
+        match parent.role {
+            Role::Split => {
+                if let Some(bio) = self.families.release(at) {
+                    self.finish(now, bio);
+                }
+            }
+            Role::Sequence { .. } => self.data_done(now, at),
+        }
+    }
+}

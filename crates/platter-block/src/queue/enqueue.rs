@@ -1,0 +1,284 @@
+//! From a bio to a request: merging, allocation, insertion; and from the elevator to the driver.
+
+use super::Queue;
+use crate::bio::{Bio, Flags, Op};
+use crate::elevator::MayQueue;
+use crate::fault::{Fault, Kind, Stage};
+use crate::request::{self, State};
+use crate::time::Time;
+use crate::trace::Action;
+
+/// Bios with any of these stand alone.
+const UNMERGEABLE: Flags = Flags::NOMERGE
+    .union(Flags::FUA)
+    .union(Flags::PREFLUSH)
+    .union(Flags::SOFT_BARRIER)
+    .union(Flags::HARD_BARRIER);
+
+enum Place {
+    Back(u32),
+    Front(u32),
+}
+
+impl Queue {
+    /// Takes a bio on its way to the driver, in as many pieces as it needs.
+    #[inline]
+    pub(super) fn admit(&mut self, now: Time, bio: Bio) {
+        if self.fits(&bio) { self.enqueue(now, bio) } else { self.split(now, bio) }
+    }
+
+    /// Finds a request for a bio that fits into one: an old one by merging, or a new one.
+    #[inline]
+    pub(super) fn enqueue(&mut self, now: Time, bio: Bio) {
+        if self.elevator.is_some() {
+            return self.enqueue_elevator(now, bio);
+        }
+        if self.settings.merges
+            && let Some(&last) = self.ready.back()
+            && self.table.at(last).end() == bio.pos()
+            && self.may_merge(last, &bio)
+        {
+            return self.merge_back(now, last, bio);
+        }
+        if !self.waiting[0].is_empty() || self.table.used() >= self.settings.nr_requests as usize {
+            return self.wait_for_request(now, bio);
+        }
+        self.make_ready(now, bio);
+    }
+
+    /// A new request at the end of the dispatch list. Only called when a place is free or may be grown.
+    #[inline]
+    pub(super) fn make_ready(&mut self, now: Time, bio: Bio) {
+        if !self.table.has_free() {
+            self.table.grow();
+        }
+        if let Ok(index) = self.table.make(bio, State::Ready) {
+            self.counters.requests.add(1);
+            self.ready.push_back(index);
+            if self.sink.is_some() {
+                self.trace_request(now, Action::GetRequest, index, 0);
+                self.trace_request(now, Action::Insert, index, 0);
+            }
+        }
+    }
+
+    #[cold]
+    fn wait_for_request(&mut self, now: Time, mut bio: Bio) {
+        if bio.flags().contains(Flags::READAHEAD) {
+            bio.fail(Fault::new(Kind::WouldBlock, Stage::Queue));
+            return self.finish(now, bio);
+        }
+        self.counters.request_waits.add(1);
+        if self.sink.is_some() {
+            self.trace_bio(now, Action::Sleep, &bio);
+        }
+        // Whoever has to sleep for a request starts the device first.
+        self.unplug_for_waiter(now);
+        let list = if self.elevator.is_some() { bio.op().dir() as usize } else { 0 };
+        self.waiting[list].push_back(bio);
+    }
+
+    fn enqueue_elevator(&mut self, now: Time, bio: Bio) {
+        if let Some(place) = self.find_merge(&bio) {
+            let sync = bio.flags().contains(Flags::SYNC);
+            match place {
+                Place::Back(index) => self.merge_back_queued(now, index, bio),
+                Place::Front(index) => self.merge_front_queued(now, index, bio),
+            }
+            return self.unplug_if_due(now, sync);
+        }
+        let dir = bio.op().dir();
+        let may = self.elevator.as_ref().map_or(MayQueue::May, |e| e.may_queue(bio.context(), dir));
+        let in_line = !self.waiting[dir as usize].is_empty() && may != MayQueue::Must;
+        if in_line || !self.pool.take(now, dir, bio.context(), may) {
+            return self.wait_for_request(now, bio);
+        }
+        self.insert_new(now, bio);
+    }
+
+    /// Makes a request, already counted in the pool, and gives it to the elevator.
+    pub(super) fn insert_new(&mut self, now: Time, bio: Bio) {
+        let waited_for = bio.flags().contains(Flags::SYNC);
+        if !self.table.has_free() {
+            self.table.grow();
+        }
+        let Ok(index) = self.table.make(bio, State::Queued) else { return };
+        self.counters.requests.add(1);
+        self.plug_if_empty(now);
+        self.queued += 1;
+        let (id, info) = (self.table.id(index), self.table.at(index).info());
+        if self.settings.merges && !self.table.at(index).flags.intersects(UNMERGEABLE) {
+            self.ends.insert(index, info.end());
+            self.starts.insert(index, info.pos);
+            self.last_merge = Some(index);
+        }
+        if self.sink.is_some() {
+            self.trace_request(now, Action::GetRequest, index, 0);
+            self.trace_request(now, Action::Insert, index, 0);
+        }
+        if let Some(elevator) = &mut self.elevator {
+            elevator.insert(now, id, &info);
+        }
+        self.unplug_if_due(now, waited_for);
+    }
+
+    /// Whether a bio may join a request: same operation and priority, neither stands alone, sizes allow it.
+    #[inline]
+    fn may_merge(&self, index: u32, bio: &Bio) -> bool {
+        let request = self.table.at(index);
+        let limits = &self.geometry.limits;
+        if request.op != bio.op()
+            || (request.flags | bio.flags()).intersects(UNMERGEABLE)
+            || self.table.ioprio(index) != bio.ioprio()
+            || !matches!(bio.op(), Op::Read | Op::Write | Op::Discard)
+        {
+            return false;
+        }
+        let start = request.pos.min(bio.pos());
+        request.len + bio.len() <= limits.max_bytes_at(bio.op(), start)
+            && u32::from(request.segments) + u32::from(bio.segment_count()) <= u32::from(limits.max_segments)
+    }
+
+    fn elevator_allows(&self, index: u32, bio: &Bio) -> bool {
+        let (id, info) = (self.table.id(index), self.table.at(index).info());
+        self.elevator.as_ref().is_none_or(|e| e.allow_merge(id, &info, &request::info_of(bio)))
+    }
+
+    /// Order of looking as in 2.6.19: the last request merged to, the hash of ends, then the front.
+    #[inline]
+    fn find_merge(&self, bio: &Bio) -> Option<Place> {
+        if !self.settings.merges || bio.flags().intersects(UNMERGEABLE) {
+            return None;
+        }
+        let fits = |index: u32| self.may_merge(index, bio) && self.elevator_allows(index, bio);
+        if let Some(last) = self.last_merge
+            && self.table.at(last).end() == bio.pos()
+            && fits(last)
+        {
+            return Some(Place::Back(last));
+        }
+        if let Some(index) = self.ends.find(bio.pos(), fits) {
+            return Some(Place::Back(index));
+        }
+        if self.elevator.as_ref().is_some_and(|e| e.front_merges()) {
+            return self.starts.find(bio.end(), fits).map(Place::Front);
+        }
+        None
+    }
+
+    #[inline]
+    fn merge_back(&mut self, now: Time, index: u32, bio: Bio) {
+        self.counters.back_merges.add(1);
+        if self.sink.is_some() {
+            self.trace_bio(now, Action::BackMerge, &bio);
+        }
+        self.table.push_back(index, bio);
+    }
+
+    fn merge_back_queued(&mut self, now: Time, index: u32, bio: Bio) {
+        let old = self.table.at(index).info();
+        self.merge_back(now, index, bio);
+        self.ends.remove(index);
+        self.grown(index, &old);
+        // Does the request now reach its neighbour?
+        let end = self.table.at(index).end();
+        if let Some(next) = self.starts.find(end, |next| self.may_join(index, next)) {
+            self.join(index, next);
+        }
+        let end = self.table.at(index).end();
+        self.ends.insert(index, end);
+        self.last_merge = Some(index);
+    }
+
+    fn merge_front_queued(&mut self, now: Time, index: u32, bio: Bio) {
+        let old = self.table.at(index).info();
+        self.counters.front_merges.add(1);
+        if self.sink.is_some() {
+            self.trace_bio(now, Action::FrontMerge, &bio);
+        }
+        self.table.push_front(index, bio);
+        self.starts.remove(index);
+        self.grown(index, &old);
+        let start = self.table.at(index).pos;
+        self.starts.insert(index, start);
+        self.last_merge = Some(index);
+        if let Some(before) = self.ends.find(start, |before| self.may_join(before, index)) {
+            self.ends.remove(before);
+            self.join(before, index);
+            let end = self.table.at(before).end();
+            self.ends.insert(before, end);
+            self.last_merge = Some(before);
+        }
+    }
+
+    fn grown(&mut self, index: u32, old: &crate::elevator::RequestInfo) {
+        let (id, new) = (self.table.id(index), self.table.at(index).info());
+        if let Some(elevator) = &mut self.elevator {
+            elevator.merged(id, old, &new);
+        }
+    }
+
+    fn may_join(&self, front: u32, back: u32) -> bool {
+        let (f, b) = (self.table.at(front), self.table.at(back));
+        let limits = &self.geometry.limits;
+        front != back
+            && f.op == b.op
+            && self.table.ioprio(front) == self.table.ioprio(back)
+            && f.info().context == b.info().context
+            && f.len + b.len <= limits.max_bytes_at(f.op, f.pos)
+            && u32::from(f.segments) + u32::from(b.segments) <= u32::from(limits.max_segments)
+    }
+
+    /// Two queued neighbours become one request. The caller keeps the survivor's hash of ends.
+    fn join(&mut self, front: u32, back: u32) {
+        let (old, id) = (self.table.at(front).info(), self.table.id(front));
+        let (absorbed, info) = (self.table.id(back), self.table.at(back).info());
+        self.ends.remove(back);
+        self.starts.remove(back);
+        self.counters.request_merges.add(1);
+        self.table.absorb(front, back);
+        self.queued -= 1;
+        self.pool.put(info.dir);
+        if let Some(elevator) = &mut self.elevator {
+            elevator.absorbed(id, absorbed, &info);
+        }
+        self.grown(front, &old);
+    }
+
+    /// The elevator's choice, checked; `None` while plugged, or when it has or wants none.
+    #[inline]
+    pub(super) fn next_from_elevator(&mut self, now: Time) -> Option<u32> {
+        if self.elevator.is_none() || self.plug.is_plugged() {
+            return None;
+        }
+        self.choose(now, self.order.is_draining())
+    }
+
+    pub(super) fn choose(&mut self, now: Time, force: bool) -> Option<u32> {
+        let elevator = self.elevator.as_mut()?;
+        let Some(id) = elevator.dispatch(now, force) else {
+            let lost = self.queued > 0 && (elevator.is_empty() || force);
+            if lost {
+                self.replace_broken(now, "did not return a request that it held");
+                return self.choose(now, force);
+            }
+            return None;
+        };
+        let Some(index) = self.table.find(id, State::Queued) else {
+            self.replace_broken(now, "returned a request that it did not hold");
+            return self.choose(now, force);
+        };
+        self.leave_elevator(index);
+        Some(index)
+    }
+
+    pub(super) fn leave_elevator(&mut self, index: u32) {
+        self.ends.remove(index);
+        self.starts.remove(index);
+        if self.last_merge == Some(index) {
+            self.last_merge = None;
+        }
+        self.queued -= 1;
+        self.table.at_mut(index).state = State::Ready;
+    }
+}

@@ -1,0 +1,99 @@
+//! Parents of bios that the queue itself made: splits, and sequences of flush, write, flush.
+
+use crate::bio::Bio;
+use alloc::vec::Vec;
+
+/// What a parent is waiting to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// All parts of a split.
+    Split,
+    /// Steps still to be done, see [`super::order`]; whether it is the barrier in progress.
+    Sequence { steps: u8, barrier: bool },
+}
+
+pub(super) struct Parent {
+    pub(super) bio: Bio,
+    /// Children that have not completed.
+    pub(super) pending: u32,
+    /// Children that timed out and that the driver still has; they use the parent's memory.
+    orphans: u32,
+    pub(super) role: Role,
+}
+
+impl Parent {
+    pub(super) fn new(bio: Bio, pending: u32, role: Role) -> Parent {
+        Parent { bio, pending, orphans: 0, role }
+    }
+}
+
+/// Slab of parents.
+#[derive(Default)]
+pub(super) struct Families {
+    slots: Vec<Option<Parent>>,
+    free: Vec<u32>,
+}
+
+impl Families {
+    pub(super) fn insert(&mut self, parent: Parent) -> u32 {
+        match self.free.pop() {
+            Some(at) => {
+                self.slots[at as usize] = Some(parent);
+                at
+            }
+            None => {
+                self.slots.push(Some(parent));
+                self.slots.len() as u32 - 1
+            }
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut Parent> {
+        self.slots.get_mut(at as usize)?.as_mut()
+    }
+
+    /// The parent's bio, done unless it failed. While the driver still has children of it, its memory
+    /// stays here and a bio without memory stands for it.
+    pub(super) fn release(&mut self, at: u32) -> Option<Bio> {
+        let slot = self.slots.get_mut(at as usize)?;
+        let parent = slot.as_mut()?;
+        if parent.orphans > 0 {
+            let mut face = parent.bio.abandon();
+            if let Err(fault) = parent.bio.status() {
+                face.fail(fault);
+            }
+            let grandparent = face.parent();
+            self.orphaned(grandparent);
+            return Some(face);
+        }
+        let mut bio = slot.take()?.bio;
+        self.free.push(at);
+        if bio.status().is_ok() {
+            bio.finish();
+        }
+        Some(bio)
+    }
+
+    /// A child was given up; the driver still has it.
+    pub(super) fn orphaned(&mut self, at: u32) {
+        if let Some(parent) = self.get_mut(at) {
+            parent.orphans += 1;
+        }
+    }
+
+    /// The driver gave an orphan back; the last one frees the memory of a parent that is gone.
+    pub(super) fn orphan_done(&mut self, at: u32) {
+        let Some(parent) = self.get_mut(at) else { return };
+        parent.orphans -= 1;
+        if parent.orphans == 0 && parent.pending == 0 {
+            let grandparent = parent.bio.parent();
+            self.slots[at as usize] = None;
+            self.free.push(at);
+            self.orphan_done(grandparent);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.free.len() == self.slots.len()
+    }
+}

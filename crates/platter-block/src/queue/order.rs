@@ -1,0 +1,316 @@
+//! Flush, FUA, preflush and barriers.
+//!
+//! Durability is a sequence of steps decided by what the device has (Linux 2.6.37 and later): preflush, data
+//! (with FUA where the device can), postflush. One flush is in flight at a time; those that come meanwhile
+//! share the next one. A hard barrier (Linux 2.6.16's ordered sequence) drains the queue first, runs such a
+//! sequence and holds everything behind it back until it is done. A soft barrier only keeps its place.
+
+use super::Queue;
+use super::family::{Parent, Role};
+use crate::bio::{Bio, Flags, Op};
+use crate::fault::{Fault, Kind, Stage, Status};
+use crate::request::State;
+use crate::time::{Span, Time};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Parent of the queue's own flush.
+pub(super) const FLUSH: u32 = u32::MAX - 1;
+
+const PRE: u8 = 1;
+const DATA: u8 = 2;
+const POST: u8 = 4;
+
+/// Longest that a flush waits for the data of other sequences, hoping to cover it too
+/// (`FLUSH_PENDING_TIMEOUT`).
+const PENDING_TIMEOUT: Span = Span::from_secs(5);
+
+#[derive(Default)]
+pub(super) struct Order {
+    /// Sequences that wait for the next flush, and since when.
+    pending: Vec<u32>,
+    pending_since: Time,
+    /// Sequences that the running flush serves.
+    running: Vec<u32>,
+    flush_in_flight: bool,
+    /// Sequences whose data is being written.
+    data_in_flight: u32,
+    /// A hard barrier that waits for the drain, or runs.
+    barrier: Option<Bio>,
+    barrier_runs: bool,
+    /// What came after the barrier.
+    held: VecDeque<Bio>,
+    /// Other queues of the same device are not drained yet.
+    outside_busy: bool,
+    failed: Option<Fault>,
+}
+
+impl Order {
+    /// Whether new bios have to be held back.
+    #[inline]
+    pub(super) fn is_closed(&self) -> bool {
+        self.barrier_runs || self.barrier.is_some()
+    }
+
+    /// Whether the elevator must not wait for better requests.
+    pub(super) fn is_draining(&self) -> bool {
+        self.barrier.is_some()
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_closed() && self.held.is_empty() && self.pending.is_empty() && !self.flush_in_flight
+    }
+
+    #[inline]
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let waits = !self.pending.is_empty() && !self.flush_in_flight;
+        waits.then(|| self.pending_since + PENDING_TIMEOUT)
+    }
+}
+
+impl Queue {
+    /// Whether a hard barrier has closed the queue: it waits for the drain or runs.
+    pub fn barrier_pending(&self) -> bool {
+        self.order.is_closed()
+    }
+
+    /// Tells the queue whether I/O is in flight on other queues of the same device; a hard barrier waits
+    /// until there is none.
+    pub fn set_outside_busy(&mut self, now: Time, busy: bool) {
+        self.order.outside_busy = busy;
+        if !busy && self.order.barrier.is_some() {
+            self.try_barrier(now);
+        }
+    }
+
+    /// The flush failure that later flushes repeat, if any.
+    pub fn flush_failure(&self) -> Option<Fault> {
+        self.order.failed
+    }
+
+    /// Accepts that what was written before the failed flush may be lost; flushes work again.
+    pub fn acknowledge_flush_failure(&mut self) {
+        self.order.failed = None;
+    }
+
+    #[cold]
+    pub(super) fn submit_ordered(&mut self, now: Time, mut bio: Bio) {
+        if self.order.is_closed() {
+            self.order.held.push_back(bio);
+            return;
+        }
+        let flags = bio.flags();
+        if flags.contains(Flags::HARD_BARRIER) {
+            self.order.barrier = Some(bio);
+            self.unplug_for_waiter(now);
+            return self.try_barrier(now);
+        }
+        if flags.contains(Flags::SOFT_BARRIER) {
+            return self.submit_soft(now, bio);
+        }
+        let cache = self.geometry.features.write_cache;
+        let fua = flags.contains(Flags::FUA) && bio.op().changes();
+        if fua && !flags.contains(Flags::PREFLUSH) && bio.op() == Op::Write && cache && self.can_fua() {
+            return self.admit(now, bio);
+        }
+        if fua && !cache {
+            bio.remove_flags(Flags::FUA);
+        }
+        let steps = self.steps(&bio, flags.contains(Flags::PREFLUSH), fua);
+        self.start_sequence(now, bio, steps, false);
+    }
+
+    fn can_fua(&self) -> bool {
+        self.geometry.features.fua
+    }
+
+    fn steps(&self, bio: &Bio, preflush: bool, fua: bool) -> u8 {
+        let cache = self.geometry.features.write_cache;
+        if bio.op() == Op::Flush {
+            return if cache { PRE } else { 0 };
+        }
+        let pre = if preflush && cache { PRE } else { 0 };
+        let by_device = self.can_fua() && bio.op() == Op::Write;
+        let post = if fua && cache && !by_device { POST } else { 0 };
+        pre | DATA | post
+    }
+
+    /// Everything queued before goes to the dispatch list first, in the elevator's order.
+    fn submit_soft(&mut self, now: Time, mut bio: Bio) {
+        for list in 0..self.waiting.len() {
+            while let Some(earlier) = self.waiting[list].pop_front() {
+                self.place_at_end(now, earlier);
+            }
+        }
+        while self.queued > 0 {
+            let Some(index) = self.choose(now, true) else { break };
+            self.ready.push_back(index);
+        }
+        self.unplug_for_waiter(now);
+        self.counters.barriers.add(1);
+        bio.remove_flags(Flags::SOFT_BARRIER);
+        bio.add_flags(Flags::NOMERGE);
+        if bio.flags().intersects(Flags::FUA | Flags::PREFLUSH) || bio.op() == Op::Flush {
+            return self.submit_ordered(now, bio);
+        }
+        let limits = self.geometry.limits;
+        if self.fits(&bio) || super::split::front_bytes(&limits, &bio) == bio.len() {
+            self.place_at_end(now, bio);
+        } else {
+            self.split(now, bio);
+        }
+    }
+
+    /// A request at the end of the dispatch list, past the elevator.
+    fn place_at_end(&mut self, now: Time, bio: Bio) {
+        if self.elevator.is_some() {
+            self.pool.take_always(bio.op().dir());
+        }
+        self.make_ready(now, bio);
+    }
+
+    /// Begins the barrier's own sequence once nothing before it is left, here and outside.
+    #[cold]
+    pub(super) fn try_barrier(&mut self, now: Time) {
+        let drained = self.table.used() == 0
+            && self.waiting.iter().all(VecDeque::is_empty)
+            && self.retries.is_empty()
+            && self.families.is_empty()
+            && !self.order.outside_busy;
+        if !drained {
+            return;
+        }
+        let Some(bio) = self.order.barrier.take() else { return };
+        self.order.barrier_runs = true;
+        let durable = bio.op().changes();
+        let steps = self.steps(&bio, true, durable);
+        self.start_sequence(now, bio, steps, true);
+    }
+
+    fn start_sequence(&mut self, now: Time, bio: Bio, steps: u8, barrier: bool) {
+        let at = self.families.insert(Parent::new(bio, 0, Role::Sequence { steps, barrier }));
+        self.advance_sequence(now, at);
+    }
+
+    /// Runs the next step of a sequence, or completes it.
+    fn advance_sequence(&mut self, now: Time, at: u32) {
+        let failed = self.order.failed;
+        let Some(parent) = self.families.get_mut(at) else { return };
+        let Role::Sequence { steps, barrier } = &mut parent.role else { return };
+        if parent.bio.status().is_err() {
+            *steps = 0;
+        }
+        if *steps & PRE != 0 || (*steps & POST != 0 && *steps & DATA == 0) {
+            if let Some(fault) = failed {
+                parent.bio.fail(Fault { kind: Kind::FlushFailed, stage: Stage::Queue, ..fault });
+                return self.advance_sequence(now, at);
+            }
+            return self.await_flush(now, at);
+        }
+        if *steps & DATA != 0 {
+            *steps &= !DATA;
+            let post = *steps & POST != 0;
+            parent.pending = 1;
+            return self.write_data(now, at, post);
+        }
+        let barrier = *barrier;
+        let Some(bio) = self.families.release(at) else { return };
+        self.finish(now, bio);
+        if barrier {
+            self.end_barrier(now);
+        }
+    }
+
+    fn write_data(&mut self, now: Time, at: u32, post: bool) {
+        self.order.data_in_flight += 1;
+        let mut child = self.spare_bio();
+        let Some(parent) = self.families.get_mut(at) else { return };
+        child.clone_window(&parent.bio);
+        let durable = parent.bio.flags().intersects(Flags::FUA | Flags::HARD_BARRIER) && !post;
+        child.remove_flags(Flags::PREFLUSH | Flags::FUA | Flags::SOFT_BARRIER | Flags::HARD_BARRIER);
+        child.add_flags(Flags::NOMERGE | Flags::SYNC);
+        if durable && child.op() == Op::Write && self.geometry.features.write_cache && self.can_fua() {
+            child.add_flags(Flags::FUA);
+        }
+        child.set_parent(at);
+        self.admit(now, child);
+    }
+
+    /// The data step of a sequence is done.
+    pub(super) fn data_done(&mut self, now: Time, at: u32) {
+        self.order.data_in_flight -= 1;
+        self.advance_sequence(now, at);
+        self.kick_flush();
+    }
+
+    fn await_flush(&mut self, now: Time, at: u32) {
+        if self.order.pending.is_empty() {
+            self.order.pending_since = now;
+        }
+        self.order.pending.push(at);
+        self.kick_flush();
+    }
+
+    fn kick_flush(&mut self) {
+        if self.order.data_in_flight == 0 {
+            self.start_flush();
+        }
+    }
+
+    /// Sends one flush for all sequences that wait for one.
+    pub(super) fn start_flush(&mut self) {
+        if self.order.flush_in_flight || self.order.pending.is_empty() {
+            return;
+        }
+        core::mem::swap(&mut self.order.pending, &mut self.order.running);
+        self.order.flush_in_flight = true;
+        self.counters.flushes.add(1);
+        self.counters.flushes_coalesced.add(self.order.running.len() as u64 - 1);
+        let mut flush = self.spare_bio();
+        flush.add_flags(Flags::NOMERGE | Flags::SYNC);
+        flush.set_parent(FLUSH);
+        if self.elevator.is_some() {
+            self.pool.take_always(flush.op().dir());
+        }
+        if !self.table.has_free() {
+            self.table.grow();
+        }
+        if let Ok(index) = self.table.make(flush, State::Ready) {
+            self.ready.push_front(index);
+        }
+    }
+
+    /// The flush is done: every sequence it served takes its next step, or fails with it.
+    pub(super) fn flush_done(&mut self, now: Time, status: Status) {
+        self.order.flush_in_flight = false;
+        if let Err(fault) = status {
+            self.order.failed = Some(fault);
+        }
+        let mut served = core::mem::take(&mut self.order.running);
+        for at in served.drain(..) {
+            if let Some(parent) = self.families.get_mut(at) {
+                if let Err(fault) = status {
+                    parent.bio.fail(fault);
+                }
+                if let Role::Sequence { steps, .. } = &mut parent.role {
+                    *steps &= if *steps & PRE != 0 { !PRE } else { !POST };
+                }
+            }
+            self.advance_sequence(now, at);
+        }
+        if self.order.running.is_empty() && !self.order.flush_in_flight {
+            self.order.running = served;
+        }
+        self.kick_flush();
+    }
+
+    fn end_barrier(&mut self, now: Time) {
+        self.order.barrier_runs = false;
+        self.counters.barriers.add(1);
+        while !self.order.is_closed()
+            && let Some(bio) = self.order.held.pop_front()
+        {
+            self.submit_checked(now, bio);
+        }
+    }
+}

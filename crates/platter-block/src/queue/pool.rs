@@ -1,0 +1,165 @@
+//! The request pool of Linux 2.6: a number of requests per direction, congestion marks, and batching, by
+//! which whoever had to wait may then take several without waiting again.
+
+use super::Settings;
+use crate::bio::Context;
+use crate::elevator::{Dir, MayQueue};
+use crate::time::{Span, Time};
+
+/// Requests that a batching context may take beyond the mark.
+pub const CONGESTION_BATCH: u32 = 32;
+/// How long a context batches (HZ/50).
+const BATCH_TIME: Span = Span::from_millis(20);
+
+/// Places the table needs: each direction may reach 3n/2 by batching.
+pub(super) fn capacity(settings: &Settings) -> usize {
+    2 * (settings.nr_requests as usize * 3 / 2)
+}
+
+/// What the pool looks like from outside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolStats {
+    /// Requests in use.
+    pub used: u32,
+    /// Whether readahead and write-back should hold off.
+    pub congested: bool,
+    /// Whether only batching contexts may allocate.
+    pub full: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Batch {
+    context: Context,
+    left: u32,
+    until: Time,
+}
+
+pub(super) struct RequestPool {
+    limit: u32,
+    side: [PoolStats; 2],
+    batch: [Option<Batch>; 2],
+}
+
+impl RequestPool {
+    pub(super) fn new(limit: u32) -> RequestPool {
+        RequestPool { limit, side: [PoolStats::default(); 2], batch: [None; 2] }
+    }
+
+    /// At or above this the queue is congested (113 of 128).
+    fn congestion_on(&self) -> u32 {
+        self.limit - self.limit / 8 + 1
+    }
+
+    /// Below this it is no longer (103 of 128; the lower mark of 2.6.10).
+    fn congestion_off(&self) -> u32 {
+        (self.limit - self.limit / 8 - self.limit / 16).saturating_sub(1)
+    }
+
+    fn is_batching(&mut self, now: Time, dir: Dir, context: Context) -> bool {
+        match &mut self.batch[dir as usize] {
+            Some(batch) if batch.context == context && batch.left > 0 && now <= batch.until => {
+                batch.left -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Lets `context` batch: it was woken after waiting, or it filled the queue.
+    pub(super) fn start_batch(&mut self, now: Time, dir: Dir, context: Context) {
+        let batch = Batch { context, left: CONGESTION_BATCH, until: now + BATCH_TIME };
+        self.batch[dir as usize] = Some(batch);
+    }
+
+    /// Takes a request out of the pool, if the rules allow it.
+    pub(super) fn take(&mut self, now: Time, dir: Dir, context: Context, may: MayQueue) -> bool {
+        let used = self.side[dir as usize].used;
+        if may == MayQueue::No {
+            return false;
+        }
+        if used + 1 >= self.limit && !self.side[dir as usize].full && used < self.limit {
+            self.side[dir as usize].full = true;
+            self.start_batch(now, dir, context);
+        } else if self.side[dir as usize].full
+            && may != MayQueue::Must
+            && !self.is_batching(now, dir, context)
+        {
+            return false;
+        }
+        if used >= self.limit * 3 / 2 && may != MayQueue::Must {
+            return false;
+        }
+        self.take_always(dir);
+        true
+    }
+
+    /// Takes a request out of the pool whatever the rules say.
+    pub(super) fn take_always(&mut self, dir: Dir) {
+        let on = self.congestion_on();
+        let side = &mut self.side[dir as usize];
+        side.used += 1;
+        side.congested |= side.used >= on;
+    }
+
+    /// Puts a request back. `true` when a waiter may be woken.
+    pub(super) fn put(&mut self, dir: Dir) -> bool {
+        let off = self.congestion_off();
+        let side = &mut self.side[dir as usize];
+        side.used = side.used.saturating_sub(1);
+        side.congested &= side.used >= off;
+        side.full &= side.used + 1 > self.limit;
+        side.used < self.limit
+    }
+
+    pub(super) fn stats(&self, dir: Dir) -> PoolStats {
+        self.side[dir as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(pool: &mut RequestPool, n: u32, who: u32) -> u32 {
+        (0..n).take_while(|_| pool.take(Time(0), Dir::Write, Context(who), MayQueue::May)).count() as u32
+    }
+
+    #[test]
+    fn the_marks_are_those_of_2_6_10() {
+        let mut pool = RequestPool::new(128);
+        assert_eq!(fill(&mut pool, 112, 1), 112);
+        assert!(!pool.stats(Dir::Write).congested);
+        fill(&mut pool, 1, 1);
+        assert!(pool.stats(Dir::Write).congested);
+        for _ in 0..10 {
+            pool.put(Dir::Write);
+        }
+        assert!(pool.stats(Dir::Write).congested);
+        pool.put(Dir::Write);
+        assert!(!pool.stats(Dir::Write).congested);
+    }
+
+    #[test]
+    fn who_fills_the_queue_batches_and_others_wait() {
+        let mut pool = RequestPool::new(128);
+        assert_eq!(fill(&mut pool, 128, 1), 128);
+        assert!(!pool.take(Time(0), Dir::Write, Context(2), MayQueue::May));
+        assert_eq!(fill(&mut pool, 1000, 1), CONGESTION_BATCH);
+        assert!(pool.take(Time(0), Dir::Read, Context(2), MayQueue::May));
+        assert!(pool.take(Time(0), Dir::Write, Context(2), MayQueue::Must));
+        assert!(!pool.take(Time(0), Dir::Read, Context(2), MayQueue::No));
+    }
+
+    #[test]
+    fn batching_ends_after_20_ms_and_at_three_halves() {
+        let mut pool = RequestPool::new(128);
+        fill(&mut pool, 128, 1);
+        let late = Time(0) + Span::from_millis(21);
+        assert!(!pool.take(late, Dir::Write, Context(1), MayQueue::May));
+        for who in 2..10 {
+            pool.start_batch(late, Dir::Write, Context(who));
+            while pool.take(late, Dir::Write, Context(who), MayQueue::May) {}
+        }
+        assert_eq!(pool.stats(Dir::Write).used, 192);
+    }
+}

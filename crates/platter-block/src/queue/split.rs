@@ -1,0 +1,110 @@
+//! Splitting bios that are more than the device takes in one request.
+
+use super::Queue;
+use super::family::{Parent, Role};
+use crate::bio::Bio;
+use crate::fault::{Fault, Kind, Stage};
+use crate::limits::Limits;
+use crate::segment::Segment;
+use crate::time::Time;
+use crate::trace::{Action, Event};
+
+/// Segments that `segment` becomes under the limits of size and boundary.
+fn pieces(limits: &Limits, segment: &Segment) -> u64 {
+    let (mut addr, mut left) = (segment.addr() as u64, u64::from(segment.len()));
+    let mut count = 0;
+    while left > 0 {
+        let mut step = left.min(u64::from(limits.max_segment_size));
+        if limits.segment_boundary != 0 {
+            step = step.min(limits.segment_boundary - (addr & (limits.segment_boundary - 1)));
+        }
+        addr += step;
+        left -= step;
+        count += 1;
+    }
+    count
+}
+
+/// Bytes at the front of `bio` that one request can take: all of it, or a multiple of the logical block; 0
+/// when not even one block fits into the allowed number of segments.
+pub(super) fn front_bytes(limits: &Limits, bio: &Bio) -> u64 {
+    let most = limits.max_bytes_at(bio.op(), bio.pos()).min(bio.len());
+    if !bio.op().has_data() {
+        return most;
+    }
+    let (mut bytes, mut segments) = (0u64, 0u64);
+    for segment in bio.segments() {
+        let left = most - bytes;
+        let segment = segment.slice(0, u32::try_from(left).unwrap_or(u32::MAX));
+        segments += pieces(limits, &segment);
+        if segments > u64::from(limits.max_segments) {
+            break;
+        }
+        bytes += u64::from(segment.len());
+        if bytes == most {
+            break;
+        }
+    }
+    if bytes == bio.len() { bytes } else { bytes & !u64::from(limits.logical_block - 1) }
+}
+
+impl Queue {
+    /// Whether a bio certainly fits into one request, by the cheap tests.
+    #[inline]
+    pub(super) fn fits(&self, bio: &Bio) -> bool {
+        let limits = &self.geometry.limits;
+        bio.len() <= u64::from(limits.max_segment_size)
+            && limits.segment_boundary == 0
+            && bio.segment_count() <= limits.max_segments
+            && bio.len() <= limits.max_bytes_at(bio.op(), bio.pos())
+    }
+
+    /// Cuts a bio into pieces that fit and admits each; the bio completes when all of them have.
+    #[cold]
+    pub(super) fn split(&mut self, now: Time, bio: Bio) {
+        let limits = self.geometry.limits;
+        let mut front = front_bytes(&limits, &bio);
+        if front == bio.len() {
+            return self.enqueue(now, bio);
+        }
+        let mut rest = self.spare_bio();
+        rest.clone_window(&bio);
+        let parent = self.families.insert(Parent::new(bio, 1, Role::Split));
+        while front > 0 && front < rest.len() {
+            let mut piece = self.spare_bio();
+            rest.split_into(front, &mut piece);
+            self.note_split(now, &piece, rest.pos());
+            self.admit_child(now, piece, parent);
+            front = front_bytes(&limits, &rest);
+        }
+        if front == 0 {
+            rest.fail(Fault::new(Kind::BadSegments, Stage::Queue));
+            self.count_child(parent);
+            rest.set_parent(parent);
+            self.finish(now, rest);
+        } else {
+            self.admit_child(now, rest, parent);
+        }
+        self.child_done(now, parent, Ok(()));
+    }
+
+    fn count_child(&mut self, parent: u32) {
+        if let Some(parent) = self.families.get_mut(parent) {
+            parent.pending += 1;
+        }
+    }
+
+    fn admit_child(&mut self, now: Time, mut child: Bio, parent: u32) {
+        self.count_child(parent);
+        child.set_parent(parent);
+        self.enqueue(now, child);
+    }
+
+    fn note_split(&mut self, now: Time, piece: &Bio, second: u64) {
+        self.counters.splits.add(1);
+        if let Some(sink) = &mut self.sink {
+            let event = Event { extra: second / 512, ..Event::of_bio(now, Action::Split, piece) };
+            sink.event(&event);
+        }
+    }
+}

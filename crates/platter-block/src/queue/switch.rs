@@ -1,0 +1,119 @@
+//! Freezing, switching elevators under load, broken elevators, and timeouts.
+
+use super::Queue;
+use super::pool::PoolStats;
+use crate::bio::{Bio, Flags};
+use crate::elevator::{Dir, Elevator, Noop};
+use crate::fault::{Fault, Kind, Stage};
+use crate::request::State;
+use crate::time::Time;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+
+impl Queue {
+    /// Starts no further request until [`Queue::unfreeze`]; what the driver has goes on.
+    pub fn freeze(&mut self) {
+        self.frozen = true;
+    }
+
+    /// Lets requests start again.
+    pub fn unfreeze(&mut self) {
+        self.frozen = false;
+    }
+
+    /// Whether the queue is frozen.
+    pub fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
+    /// Requests of one direction in use, congestion and fullness.
+    pub fn pool_stats(&self, dir: Dir) -> PoolStats {
+        self.pool.stats(dir)
+    }
+
+    /// Replaces the elevator. Requests that the old one held go to the dispatch list in its order; none is
+    /// lost, none waits for the new one.
+    pub fn switch_elevator(&mut self, now: Time, elevator: Option<Box<dyn Elevator>>) {
+        self.unplug_for_waiter(now);
+        while self.queued > 0 {
+            let Some(index) = self.choose(now, true) else { break };
+            self.ready.push_back(index);
+        }
+        let had_elevator = self.elevator.is_some();
+        self.set_elevator(elevator);
+        self.elevator_fault = None;
+        self.recount_pool(had_elevator);
+        let mut waiting: Vec<Bio> = Vec::new();
+        self.waiting.iter_mut().for_each(|list| waiting.extend(list.drain(..)));
+        for bio in waiting {
+            self.enqueue(now, bio);
+        }
+    }
+
+    /// The pool only counts while there is an elevator.
+    fn recount_pool(&mut self, had_elevator: bool) {
+        if had_elevator == self.elevator.is_some() {
+            return;
+        }
+        self.pool = super::RequestPool::new(self.settings.nr_requests);
+        if self.elevator.is_some() {
+            let live: Vec<u32> =
+                self.table.in_state(State::Ready).chain(self.table.in_state(State::Started)).collect();
+            for index in live {
+                self.pool.take_always(self.table.at(index).op.dir());
+            }
+        }
+    }
+
+    /// An elevator that broke its contract is replaced with `noop`, which gets everything still queued.
+    #[cold]
+    pub(super) fn replace_broken(&mut self, now: Time, what: &str) {
+        let name = self.elevator_name();
+        self.elevator_fault = Some(format!("elevator {name} {what}; noop took over"));
+        let mut noop = Noop::default();
+        noop.reserve(self.table.capacity());
+        let held: Vec<u32> = self.table.in_state(State::Queued).collect();
+        for &index in &held {
+            noop.insert(now, self.table.id(index), &self.table.at(index).info());
+        }
+        self.queued = held.len() as u32;
+        self.elevator = Some(Box::new(noop));
+    }
+
+    pub(super) fn arm_timeout(&mut self, now: Time) {
+        if let (None, Some(timeout)) = (self.next_timeout, self.settings.timeout) {
+            self.next_timeout = Some(now + timeout);
+        }
+    }
+
+    /// Fails every bio that is with the driver for too long. Its memory stays with the request until the
+    /// driver gives it back; a bio over borrowed memory is not given up.
+    #[cold]
+    pub(super) fn expire(&mut self, now: Time) {
+        let Some(timeout) = self.settings.timeout else { return };
+        let started: Vec<u32> = self.table.in_state(State::Started).collect();
+        let mut late: Vec<Bio> = Vec::new();
+        self.next_timeout = None;
+        for index in started {
+            let due = self.table.at(index).started + timeout;
+            if due > now {
+                self.next_timeout = Time::earliest(self.next_timeout, Some(due));
+                continue;
+            }
+            self.table.for_each_bio_mut(index, |bio| {
+                if !bio.flags().intersects(Flags::BORROWED | Flags::ORPHAN) {
+                    late.push(bio.abandon());
+                }
+            });
+        }
+        for bio in &late {
+            self.families.orphaned(bio.parent());
+        }
+        for mut bio in late {
+            bio.fail(Fault::new(Kind::TimedOut, Stage::Queue));
+            self.counters.timeouts.add(1);
+            self.finish(now, bio);
+        }
+    }
+}
