@@ -31,7 +31,7 @@ pub struct Geometry {
 
 /// A request on its way to the driver: one contiguous range of the device, any number of segments.
 pub struct Started<'a> {
-    /// Number under which the driver reports the completion; below the depth it was opened with.
+    /// Number under which the driver reports the completion. The queue's own: it may exceed the depth.
     pub tag: u32,
     /// What to do.
     pub op: Op,

@@ -57,9 +57,10 @@ pub trait Lane: Send {
 
 /// A queue with its driver.
 pub struct QueueLane<D: Driver = Box<dyn Driver>> {
+    // Dropped first: dropping a driver waits until the device holds no memory, and the memory is the queue's.
+    driver: D,
     /// The queue.
     pub queue: Queue,
-    driver: D,
     completions: Vec<Completion>,
     broken: u64,
 }
