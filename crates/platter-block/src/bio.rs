@@ -8,7 +8,6 @@ use crate::fault::{Fault, Kind, Stage, Status};
 use crate::owner::Owner;
 use crate::segment::Segment;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::fmt;
 
 mod flags;
@@ -63,16 +62,9 @@ impl fmt::Display for Op {
     }
 }
 
-/// Where a completed bio goes when it does not simply return to the lane it was submitted to.
-pub trait Complete: Send + Sync {
-    /// Takes the completed bio. Runs with the queue locked: hand it on, wake somebody, return.
-    fn complete(&self, bio: Bio);
-}
-
 struct Body {
     list: SegmentList,
     owner: Owner,
-    complete: Option<Arc<dyn Complete>>,
     /// Offset of the first byte that is not done, in bytes.
     pos: u64,
     /// Bytes that are not done.
@@ -90,6 +82,7 @@ struct Body {
     context: Context,
     /// Parent of a split, as the queue that split it numbers them.
     parent: u32,
+    route: u32,
 }
 
 /// One I/O. The size of a pointer; recycle it with [`Bio::reset`] to submit again without an allocation.
@@ -104,7 +97,6 @@ impl Bio {
         Bio(Box::new(Body {
             list: SegmentList::new(),
             owner: Owner::NONE,
-            complete: None,
             pos,
             len,
             done: 0,
@@ -117,6 +109,7 @@ impl Bio {
             ioprio: IoPrio::NONE,
             context: Context::default(),
             parent: u32::MAX,
+            route: 0,
         }))
     }
 
@@ -131,7 +124,6 @@ impl Bio {
         let b = &mut *self.0;
         b.list.clear();
         b.owner.clear();
-        b.complete = None;
         b.token = 0;
         b.flags = Flags::NONE;
         b.ioprio = IoPrio::NONE;
@@ -172,17 +164,6 @@ impl Bio {
     /// The owner of the bio's memory.
     pub fn owner_mut(&mut self) -> &mut Owner {
         &mut self.0.owner
-    }
-
-    /// Sends the completed bio to `complete` instead of back to its lane.
-    pub fn set_complete(&mut self, complete: Option<Arc<dyn Complete>>) {
-        self.0.complete = complete;
-    }
-
-    /// Whom the completed bio goes to, if not back to its lane.
-    #[inline]
-    pub fn take_complete(&mut self) -> Option<Arc<dyn Complete>> {
-        self.0.complete.take()
     }
 
     /// What the bio asks for.
@@ -341,19 +322,18 @@ impl Bio {
 
     /// Splits off the front: `front` becomes a bio over the first `bytes`, and this one starts after
     /// them. Only descriptors are touched; a long segment list is shared, not copied. The front carries
-    /// the flags, priority and context, but neither owner nor completion.
+    /// the flags, priority and context, but not the owner.
     pub fn split_into(&mut self, bytes: u64, front: &mut Bio) {
         front.clone_window(self);
         front.0.len = bytes.min(self.0.len);
         self.advance(bytes);
     }
 
-    /// Makes this bio a clone of what is left of `other`: same place, same memory, no owner, no completion.
+    /// Makes this bio a clone of what is left of `other`: same place, same memory, no owner.
     pub fn clone_window(&mut self, other: &Bio) {
         let (to, from) = (&mut *self.0, &*other.0);
         to.list.share(&from.list);
         to.owner.clear();
-        to.complete = None;
         (to.pos, to.len, to.done) = (from.pos, from.len, 0);
         (to.first, to.skip) = (from.first, from.skip);
         (to.op, to.flags, to.ioprio, to.context) = (from.op, from.flags, from.ioprio, from.context);
@@ -376,9 +356,21 @@ impl Bio {
         face.0.context = self.0.context;
         face.0.ioprio = self.0.ioprio;
         face.0.parent = self.0.parent;
-        face.0.complete = self.0.complete.take();
+        face.0.route = self.0.route;
         self.add_flags(Flags::ORPHAN);
         face
+    }
+
+    /// Which of several submitters to a shared queue this bio goes back to. Set by whoever shares the queue.
+    #[inline]
+    pub fn route(&self) -> u32 {
+        self.0.route
+    }
+
+    /// Sets which submitter the bio goes back to.
+    #[inline]
+    pub fn set_route(&mut self, route: u32) {
+        self.0.route = route;
     }
 
     /// Family of the queue that this bio belongs to.

@@ -11,7 +11,10 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod backend;
 pub mod bio;
+#[allow(unsafe_code)]
+pub mod buf;
 pub mod counters;
 pub mod driver;
 pub mod elevator;

@@ -280,7 +280,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Completed bios that have no [`Complete`](crate::bio::Complete) of their own, oldest first.
+    /// Appends completed bios, oldest first.
     #[inline]
     pub fn take_done(&mut self, out: &mut Vec<Bio>) {
         out.append(&mut self.done);

@@ -179,7 +179,7 @@ impl Queue {
 
     /// Hands a bio that is done, or that failed, to whoever it belongs to.
     #[inline]
-    pub(super) fn finish(&mut self, now: Time, mut bio: Bio) {
+    pub(super) fn finish(&mut self, now: Time, bio: Bio) {
         if bio.parent() != NO_PARENT || bio.flags().contains(Flags::ORPHAN) {
             return self.finish_child(now, bio);
         }
@@ -187,10 +187,7 @@ impl Queue {
         if bio.status().is_err() {
             self.counters.bios_failed.add(1);
         }
-        match bio.take_complete() {
-            None => self.done.push(bio),
-            Some(complete) => complete.complete(bio),
-        }
+        self.done.push(bio);
     }
 
     fn finish_child(&mut self, now: Time, bio: Bio) {

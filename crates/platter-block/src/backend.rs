@@ -1,0 +1,72 @@
+//! What can be opened: a disk or a stack of layers, as something that hands out lanes.
+
+use crate::counters::Snapshot;
+use crate::driver::Geometry;
+use crate::elevator::Elevator;
+use crate::fault::Error;
+use crate::lane::Lane;
+use crate::limits::LimitSource;
+use crate::segment::{Region, RegionId};
+use crate::trace::Sink;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// Who will use a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaneUse {
+    /// One thread, the one that opens it, for the lane's whole life.
+    Exclusive,
+    /// Any thread, one at a time.
+    Shared,
+}
+
+/// One line of what is known about a device: key and value.
+pub type Fact = (&'static str, String);
+
+/// A device from the side of a program: everything a handle needs, whatever is behind it.
+pub trait Backend: LimitSource {
+    /// Name for messages.
+    fn name(&self) -> Arc<str>;
+
+    /// Size, limits and features.
+    fn geometry(&self) -> Geometry;
+
+    /// A new way to the device.
+    ///
+    /// # Errors
+    /// The driver cannot open another channel.
+    fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error>;
+
+    /// Sum of the counters of all queues below, lanes that are closed included.
+    fn counters(&self) -> Snapshot;
+
+    /// The devices directly below.
+    fn below(&self) -> Vec<Arc<dyn Backend>> {
+        Vec::new()
+    }
+
+    /// What an operator wants to know: driver and why, elevator, settings.
+    fn facts(&self) -> Vec<Fact> {
+        Vec::new()
+    }
+
+    /// Switches the elevator while I/O runs; `make` is called once per queue. `None` as its result: none.
+    ///
+    /// # Errors
+    /// The device has no queue of its own.
+    fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error>;
+
+    /// Offers a region of memory to every lane, present and future.
+    fn register(&self, region: &Region);
+
+    /// Withdraws a region from future lanes and from present ones at their next batch.
+    fn unregister(&self, region: RegionId);
+
+    /// Sends trace events to `sink` (a clone per queue), or nowhere.
+    fn trace(&self, sink: Option<&dyn Fn() -> Box<dyn Sink>>);
+
+    /// Accepts that what was written before a failed flush may be lost.
+    fn acknowledge_flush_failure(&self);
+}
