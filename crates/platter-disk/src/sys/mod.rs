@@ -3,7 +3,37 @@
 
 #![forbid(unsafe_code)]
 
+mod buffer;
+mod direct;
 pub mod errno;
 mod error;
+mod explain;
+mod fsname;
+mod inuse;
+mod lock;
+mod mounts;
+mod node;
+mod open;
+mod opened;
+mod probe;
+mod queue;
+pub mod signature;
+mod space;
+mod sysfs;
 
 pub use error::SysError;
+pub use lock::Lock;
+pub use node::Kind;
+pub use open::{Direct, OpenOptions, Sharing};
+pub use opened::OpenedDisk;
+pub use probe::{AlignSource, Filesystem, Probe};
+pub use queue::{DeviceLimits, KernelQueue, WriteCache};
+pub use signature::SignaturePolicy;
+pub use sysfs::DeviceNumber;
+
+#[cfg(test)]
+mod open_tests;
+#[cfg(test)]
+mod probe_tests;
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,94 @@
+//! A disk that has been opened.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+use super::signature::ReadAt;
+use super::{Kind, Lock, Probe, SysError, probe};
+
+/// An open regular file or block device.
+///
+/// Its lock and its claim on a block device belong to [`fd`](Self::fd): they last until that
+/// descriptor and every copy of it are closed.
+#[derive(Debug)]
+pub struct OpenedDisk {
+    /// The path it was opened by.
+    pub path: PathBuf,
+    /// For I/O; direct if [`direct`](Self::direct).
+    pub fd: OwnedFd,
+    /// For the end of a file whose size direct I/O cannot reach, buffered; only where it is needed.
+    pub buffered: Option<OwnedFd>,
+    /// Whether I/O on [`fd`](Self::fd) goes around the page cache.
+    pub direct: bool,
+    /// Why it does not, where that was asked for.
+    pub why_not_direct: Option<String>,
+    /// What it is.
+    pub probe: Probe,
+    /// The lock held.
+    pub lock: Lock,
+    /// Uses and locks of others that would have been refused, had in-use disks not been allowed.
+    pub overridden: Vec<String>,
+}
+
+impl AsFd for OpenedDisk {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl OpenedDisk {
+    /// Its size now, in bytes.
+    ///
+    /// # Errors
+    /// When the system cannot tell, as when a device is gone.
+    pub fn current_size(&self) -> Result<u64, SysError> {
+        let size = match self.probe.kind {
+            Kind::Block => probe::end_of(self.fd.as_fd()),
+            Kind::Regular => rustix::fs::fstat(&self.fd).map(|s| u64::try_from(s.st_size).unwrap_or(0)),
+        };
+        size.map_err(|e| SysError::from_errno("find the size of", &self.path, e.raw_os_error()))
+    }
+
+    /// Checks that it still has the size that it had when it was opened.
+    ///
+    /// # Errors
+    /// When it shrank or grew, with both sizes.
+    pub fn check_same_size(&self) -> Result<(), SysError> {
+        let (then, now) = (self.probe.size_bytes, self.current_size()?);
+        if now == then {
+            return Ok(());
+        }
+        let verb = if now < then { "shrank" } else { "grew" };
+        let message = format!("it {verb} from {then} to {now} bytes since it was opened");
+        let help = "close it, find out what resized it, and open it again";
+        Err(SysError::new("go on with", &self.path, message, help))
+    }
+}
+
+/// Buffered reads of a descriptor.
+pub(super) struct FdReader<'a> {
+    pub(super) fd: BorrowedFd<'a>,
+    pub(super) size: u64,
+}
+
+impl ReadAt for FdReader<'_> {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let mut done = 0;
+        while done < buf.len() {
+            match rustix::io::pread(self.fd, &mut buf[done..], offset + done as u64) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => done += n,
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,359 @@
+//! What a disk is: size, alignments, limits, and what lies under it.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, OFlags, Statx, StatxFlags};
+use rustix::io::Errno;
+
+use super::mounts::{Mount, mounts};
+use super::node::{Kind, Node, kind_of};
+use super::queue::{DeviceLimits, KernelQueue};
+use super::sysfs::Sysfs;
+use super::{DeviceNumber, SysError, fsname};
+
+/// Bits of `stx_mask` that rustix has no names for yet (Linux 6.11 and 6.14).
+const WRITE_ATOMIC: StatxFlags = StatxFlags::from_bits_retain(0x1_0000);
+const DIO_READ_ALIGN: StatxFlags = StatxFlags::from_bits_retain(0x2_0000);
+
+/// Alignment assumed for direct I/O when nothing reports one: the page size of most machines, and
+/// a multiple of every logical block size in use.
+const ASSUMED_ALIGN: u32 = 4096;
+
+/// Where the direct I/O alignments of a [`Probe`] come from, from best to worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AlignSource {
+    /// The kernel said so (`statx` with `STATX_DIOALIGN`, Linux 6.1).
+    Statx,
+    /// The logical block size of the block device itself.
+    BlockSize,
+    /// The logical block size of the device under the file system.
+    BackingDevice,
+    /// Nothing said anything; 4096 is assumed.
+    Assumed,
+}
+
+/// The file system that a regular file is on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filesystem {
+    /// Its name as the mount table has it, else by its magic number, else that number in hex.
+    pub name: String,
+    /// The magic number that `statfs(2)` gives (`f_type`).
+    pub magic: u32,
+}
+
+impl Filesystem {
+    /// Whether its files live in memory only (tmpfs, ramfs, hugetlbfs).
+    pub fn is_memory(&self) -> bool {
+        fsname::is_memory(self.magic)
+    }
+}
+
+/// What a regular file or block device is, as far as the system tells. Sizes are in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// Regular file or block device.
+    pub kind: Kind,
+    /// Size when probed.
+    pub size_bytes: u64,
+    /// Smallest unit of I/O: of a block device its logical block; of a file what direct I/O needs,
+    /// or 512 where the file cannot do direct I/O.
+    pub logical_block: u32,
+    /// Smallest unit written without read-modify-write; at least `logical_block`.
+    pub physical_block: u32,
+    /// Alignment of memory for direct I/O.
+    pub dio_mem_align: u32,
+    /// Alignment of offset and length for direct I/O.
+    pub dio_offset_align: u32,
+    /// Alignment of offset and length of direct reads, where it is less than for writes.
+    pub dio_read_offset_align: u32,
+    /// Where the three alignments come from.
+    pub align_source: AlignSource,
+    /// Whether direct I/O works here, where the kernel says.
+    pub direct_io: Option<bool>,
+    /// What one I/O may look like; of a file, on the device under its file system.
+    pub limits: DeviceLimits,
+    /// What the kernel does to I/O on its way down; of a file, on the device under its file system.
+    pub kernel: Option<KernelQueue>,
+    /// Whether the kernel has a block device as read-only. It can be opened for writing all the
+    /// same, but every write fails. `None` for a file, and where sysfs does not say.
+    pub read_only: Option<bool>,
+    /// The file system that a file is on; `None` for a block device.
+    pub filesystem: Option<Filesystem>,
+    /// The block device itself, or the one under a file's file system, where there is one.
+    pub device: Option<DeviceNumber>,
+    /// Device and inode number of the file or device node, which together tell whether two paths
+    /// name the same one.
+    pub inode: (u64, u64),
+}
+
+impl Probe {
+    /// Probes what `path` names, following symbolic links. Needs permission to read a block device.
+    ///
+    /// # Errors
+    /// When nothing is there, it is neither a regular file nor a block device, or may not be read.
+    pub fn of_path(path: impl AsRef<Path>) -> Result<Probe, SysError> {
+        let path = path.as_ref();
+        let node = Node::find("probe", path)?;
+        let fd =
+            node.open(OFlags::RDONLY).map_err(|e| SysError::from_errno("probe", path, e.raw_os_error()))?;
+        Probe::of(&fd, path)
+    }
+
+    /// Probes an open descriptor; `path` is only for error messages.
+    ///
+    /// # Errors
+    /// When the descriptor is neither a regular file nor a block device, or the system cannot tell
+    /// its size or block size.
+    pub fn of(fd: impl AsFd, path: impl AsRef<Path>) -> Result<Probe, SysError> {
+        probe(fd.as_fd(), path.as_ref(), &Sysfs::default())
+    }
+
+    /// What I/O ends up in, for messages: `ext4 file system`, `device`.
+    pub(super) fn place(&self) -> String {
+        match &self.filesystem {
+            Some(fs) => format!("{} file system", fs.name),
+            None => "device".to_owned(),
+        }
+    }
+}
+
+fn probe(fd: BorrowedFd<'_>, path: &Path, sysfs: &Sysfs) -> Result<Probe, SysError> {
+    let fail = |e: Errno| SysError::from_errno("probe", path, e.raw_os_error());
+    let stat = rustix::fs::fstat(fd).map_err(fail)?;
+    let kind = kind_of("probe", path, &stat)?;
+    // A kernel or sandbox without statx leaves the fallbacks.
+    let statx = statx(fd).ok();
+    let mount = match kind {
+        Kind::Regular => find_mount(statx.as_ref(), DeviceNumber::from_dev(stat.st_dev)),
+        Kind::Block => None,
+    };
+    let device = match kind {
+        Kind::Block => Some(DeviceNumber::from_dev(stat.st_rdev)),
+        Kind::Regular => backing_device(DeviceNumber::from_dev(stat.st_dev), mount.as_ref()),
+    };
+    let queue = device.and_then(|dev| KernelQueue::of(sysfs, dev));
+    let (mut limits, kernel) = queue.map_or((DeviceLimits::default(), None), |(l, k)| (l, Some(k)));
+    if let Some(statx) = &statx {
+        override_atomic(&mut limits, kind, statx);
+    }
+
+    let (size_bytes, blocks) = match kind {
+        Kind::Block => (end_of(fd).map_err(fail)?, ioctl_blocks(fd).map_err(fail)?),
+        Kind::Regular => (u64::try_from(stat.st_size).unwrap_or(0), backing_blocks(sysfs, device)),
+    };
+    let align = Align::find(kind, statx.as_ref(), blocks);
+    let logical_block = match kind {
+        Kind::Block => blocks.map_or(512, |b| b.logical),
+        Kind::Regular if align.supported == Some(false) => 512,
+        Kind::Regular => align.offset,
+    };
+    let physical_block = blocks.map_or(logical_block, |b| b.physical.max(logical_block));
+    Ok(Probe {
+        kind,
+        size_bytes,
+        logical_block,
+        physical_block,
+        dio_mem_align: align.memory,
+        dio_offset_align: align.offset,
+        dio_read_offset_align: align.read_offset,
+        align_source: align.source,
+        direct_io: align.supported,
+        limits,
+        kernel,
+        read_only: device.filter(|_| kind == Kind::Block).and_then(|dev| read_only(sysfs, dev)),
+        filesystem: (kind == Kind::Regular).then(|| filesystem(fd, mount.as_ref())).flatten(),
+        device,
+        inode: (stat.st_dev, stat.st_ino),
+    })
+}
+
+fn statx(fd: BorrowedFd<'_>) -> Result<Statx, Errno> {
+    let want = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID | StatxFlags::DIOALIGN;
+    rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, want | WRITE_ATOMIC | DIO_READ_ALIGN)
+}
+
+fn has(statx: &Statx, flag: StatxFlags) -> bool {
+    StatxFlags::from_bits_retain(statx.stx_mask).contains(flag)
+}
+
+/// The end of a block device, by seeking: the same for every kind of driver, and needs no ioctl.
+pub(super) fn end_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
+    rustix::fs::seek(fd, rustix::fs::SeekFrom::End(0))
+}
+
+/// Block sizes of a block device, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Blocks {
+    logical: u32,
+    physical: u32,
+}
+
+fn ioctl_blocks(fd: BorrowedFd<'_>) -> Result<Option<Blocks>, Errno> {
+    let logical = rustix::fs::ioctl_blksszget(fd)?;
+    let physical = rustix::fs::ioctl_blkpbszget(fd).unwrap_or(logical);
+    Ok(Some(Blocks { logical, physical }))
+}
+
+fn backing_blocks(sysfs: &Sysfs, device: Option<DeviceNumber>) -> Option<Blocks> {
+    let disk = sysfs.device(device?)?.whole_disk();
+    let bytes = |name: &str| u32::try_from(disk.number_attr(name)?).ok().filter(|b| b.is_power_of_two());
+    let logical = bytes("queue/logical_block_size")?;
+    Some(Blocks { logical, physical: bytes("queue/physical_block_size").unwrap_or(logical) })
+}
+
+fn read_only(sysfs: &Sysfs, device: DeviceNumber) -> Option<bool> {
+    Some(sysfs.device(device)?.number_attr("ro")? != 0)
+}
+
+/// Alignments for direct I/O.
+#[derive(Debug, PartialEq, Eq)]
+struct Align {
+    memory: u32,
+    offset: u32,
+    read_offset: u32,
+    source: AlignSource,
+    supported: Option<bool>,
+}
+
+impl Align {
+    fn find(kind: Kind, statx: Option<&Statx>, blocks: Option<Blocks>) -> Align {
+        let reported = statx.filter(|s| has(s, StatxFlags::DIOALIGN));
+        if let Some(s) = reported.filter(|s| s.stx_dio_mem_align > 0 && s.stx_dio_offset_align > 0) {
+            let offset = s.stx_dio_offset_align;
+            let read = if has(s, DIO_READ_ALIGN) { s.stx_dio_read_offset_align } else { 0 };
+            return Align {
+                memory: s.stx_dio_mem_align,
+                offset,
+                read_offset: if read == 0 { offset } else { read },
+                source: AlignSource::Statx,
+                supported: Some(true),
+            };
+        }
+        let (size, source) = match (kind, blocks) {
+            (Kind::Block, Some(b)) => (b.logical, AlignSource::BlockSize),
+            (Kind::Regular, Some(b)) => (b.logical, AlignSource::BackingDevice),
+            (_, None) => (ASSUMED_ALIGN, AlignSource::Assumed),
+        };
+        // Alignments of zero are how statx says that direct I/O does not work here.
+        let supported = reported.map(|_| false);
+        Align { memory: size, offset: size, read_offset: size, source, supported }
+    }
+}
+
+/// A file can have atomic writes only if its file system says so, whatever the device can do.
+fn override_atomic(limits: &mut DeviceLimits, kind: Kind, statx: &Statx) {
+    if has(statx, WRITE_ATOMIC) {
+        limits.atomic_write_unit_min = Some(statx.stx_atomic_write_unit_min.into());
+        limits.atomic_write_unit_max = Some(statx.stx_atomic_write_unit_max.into());
+    } else if kind == Kind::Regular {
+        limits.atomic_write_unit_min = None;
+        limits.atomic_write_unit_max = None;
+    }
+}
+
+fn find_mount(statx: Option<&Statx>, dev: DeviceNumber) -> Option<Mount> {
+    let id = statx.filter(|s| has(s, StatxFlags::MNT_ID)).map(|s| s.stx_mnt_id);
+    let mut all = mounts();
+    let at =
+        all.iter().position(|m| Some(m.id) == id).or_else(|| all.iter().position(|m| m.device == dev))?;
+    Some(all.swap_remove(at))
+}
+
+/// The device under a file system: its device number, unless that is one made up by the file
+/// system (major 0, as btrfs and overlay do); then what was mounted, if that is a block device.
+fn backing_device(dev: DeviceNumber, mount: Option<&Mount>) -> Option<DeviceNumber> {
+    if dev.major != 0 {
+        return Some(dev);
+    }
+    let source = mount.map(|m| &m.source).filter(|s| s.is_absolute())?;
+    let stat = rustix::fs::stat(source).ok()?;
+    let block = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_block_device();
+    block.then(|| DeviceNumber::from_dev(stat.st_rdev))
+}
+
+fn filesystem(fd: BorrowedFd<'_>, mount: Option<&Mount>) -> Option<Filesystem> {
+    // Magic numbers are 32 bits wide; some architectures sign-extend them.
+    let magic = rustix::fs::fstatfs(fd).ok()?.f_type as u32;
+    let name = match (mount, fsname::of(magic)) {
+        (Some(mount), _) => mount.fs_type.clone(),
+        (None, Some(name)) => name.to_owned(),
+        (None, None) => format!("{magic:#x}"),
+    };
+    Some(Filesystem { name, magic })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statx_of_a_file() -> Statx {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        statx(file.as_fd()).unwrap()
+    }
+
+    const B512: Option<Blocks> = Some(Blocks { logical: 512, physical: 4096 });
+
+    #[test]
+    fn statx_alignments_win_over_block_sizes() {
+        let mut s = statx_of_a_file();
+        s.stx_mask |= (StatxFlags::DIOALIGN | DIO_READ_ALIGN).bits();
+        (s.stx_dio_mem_align, s.stx_dio_offset_align, s.stx_dio_read_offset_align) = (4, 4096, 512);
+        let a = Align::find(Kind::Regular, Some(&s), B512);
+        assert_eq!((a.memory, a.offset, a.read_offset), (4, 4096, 512));
+        assert_eq!((a.source, a.supported), (AlignSource::Statx, Some(true)));
+        s.stx_dio_read_offset_align = 0;
+        assert_eq!(Align::find(Kind::Regular, Some(&s), B512).read_offset, 4096);
+    }
+
+    #[test]
+    fn zero_alignments_mean_no_direct_io() {
+        let mut s = statx_of_a_file();
+        s.stx_mask |= StatxFlags::DIOALIGN.bits();
+        (s.stx_dio_mem_align, s.stx_dio_offset_align) = (0, 0);
+        let a = Align::find(Kind::Regular, Some(&s), B512);
+        assert_eq!((a.supported, a.source, a.offset), (Some(false), AlignSource::BackingDevice, 512));
+    }
+
+    #[test]
+    fn without_statx_the_best_guess_is_named() {
+        let of = |kind, blocks| {
+            let a = Align::find(kind, None, blocks);
+            (a.memory, a.offset, a.source, a.supported)
+        };
+        assert_eq!(of(Kind::Block, B512), (512, 512, AlignSource::BlockSize, None));
+        assert_eq!(of(Kind::Regular, B512), (512, 512, AlignSource::BackingDevice, None));
+        assert_eq!(of(Kind::Regular, None), (4096, 4096, AlignSource::Assumed, None));
+    }
+
+    #[test]
+    fn a_file_has_no_atomic_writes_unless_its_file_system_says_so() {
+        let device = DeviceLimits { atomic_write_unit_max: Some(65536), ..DeviceLimits::default() };
+        let mut s = statx_of_a_file();
+        s.stx_mask &= !WRITE_ATOMIC.bits();
+        let mut limits = device.clone();
+        override_atomic(&mut limits, Kind::Regular, &s);
+        assert_eq!(limits.atomic_write_unit_max, None);
+        s.stx_mask |= WRITE_ATOMIC.bits();
+        s.stx_atomic_write_unit_max = 16384;
+        override_atomic(&mut limits, Kind::Regular, &s);
+        assert_eq!(limits.atomic_write_unit_max, Some(16384));
+    }
+
+    #[test]
+    fn the_device_under_a_made_up_device_number_is_what_was_mounted() {
+        let mount = |source: &str| Mount {
+            id: 1,
+            device: DeviceNumber { major: 0, minor: 40 },
+            mount_point: "/mnt".into(),
+            fs_type: "btrfs".into(),
+            source: source.into(),
+        };
+        let made_up = DeviceNumber { major: 0, minor: 40 };
+        let sda = DeviceNumber { major: 8, minor: 0 };
+        assert_eq!(backing_device(sda, None), Some(sda));
+        assert_eq!(backing_device(made_up, None), None);
+        assert_eq!(backing_device(made_up, Some(&mount("overlay"))), None);
+        assert_eq!(backing_device(made_up, Some(&mount("/dev/null"))), None);
+    }
+}

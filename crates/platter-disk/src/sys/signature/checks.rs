@@ -1,0 +1,147 @@
+//! Signatures that take more than comparing bytes at one place.
+
+use super::windows::Windows;
+use super::{FindError, ReadAt, Signature};
+
+pub(super) fn find<D: ReadAt + ?Sized>(
+    disk: &mut Windows<'_, D>,
+    found: &mut Vec<Signature>,
+) -> Result<(), FindError> {
+    ext(disk, found)?;
+    boot_sector(disk, found)?;
+    lvm(disk, found)?;
+    md(disk, found)?;
+    zfs(disk, found)
+}
+
+fn le16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn le32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// ext2, ext3 and ext4 share a superblock; their feature bits tell them apart
+/// (Linux `Documentation/filesystems/ext4/super.rst`).
+fn ext<D: ReadAt + ?Sized>(disk: &mut Windows<'_, D>, found: &mut Vec<Signature>) -> Result<(), FindError> {
+    const SUPERBLOCK: u64 = 1024;
+    const MAGIC: usize = 0x38;
+    const HAS_JOURNAL: u32 = 0x4;
+    const JOURNAL_DEVICE: u32 = 0x8;
+    /// Incompatible and read-only-compatible features that ext3 already had.
+    const EXT3_INCOMPAT: u32 = 0x2 | 0x4 | 0x10;
+    const EXT3_RO_COMPAT: u32 = 0x1 | 0x2 | 0x4;
+    /// The largest block is 64 KiB, 1024 shifted by this.
+    const MAX_LOG_BLOCK: u32 = 6;
+
+    let Some(sb) = disk.get(SUPERBLOCK, 0x68)? else { return Ok(()) };
+    // Two bytes alone turn up by chance: the block size must make sense too.
+    if le16(sb, MAGIC) != 0xef53 || le32(sb, 0x18) > MAX_LOG_BLOCK {
+        return Ok(());
+    }
+    let (compat, incompat, ro_compat) = (le32(sb, 0x5c), le32(sb, 0x60), le32(sb, 0x64));
+    let name = if incompat & JOURNAL_DEVICE != 0 {
+        "ext3/ext4 external journal"
+    } else if incompat & !EXT3_INCOMPAT != 0 || ro_compat & !EXT3_RO_COMPAT != 0 {
+        "ext4"
+    } else if compat & HAS_JOURNAL != 0 {
+        "ext3"
+    } else {
+        "ext2"
+    };
+    found.push(Signature { name, offset: SUPERBLOCK + MAGIC as u64 });
+    Ok(())
+}
+
+/// FAT and the MBR both end their first sector with 55 AA; a FAT or NTFS boot sector is no
+/// partition table.
+fn boot_sector<D: ReadAt + ?Sized>(
+    disk: &mut Windows<'_, D>,
+    found: &mut Vec<Signature>,
+) -> Result<(), FindError> {
+    let Some(sector) = disk.get(0, 512)? else { return Ok(()) };
+    if let Some(offset) = fat(sector) {
+        found.push(Signature { name: "vfat", offset });
+        return Ok(());
+    }
+    let other_file_system = matches!(&sector[3..11], b"NTFS    " | b"EXFAT   " | b"-FVE-FS-");
+    if sector[510..] == [0x55, 0xaa] && !other_file_system {
+        let entries = || sector[446..510].chunks_exact(16);
+        // The first byte of an entry is 0x80 if active, else 0: anything else is boot code.
+        if entries().all(|e| e[0] & 0x7f == 0) {
+            let kinds: Vec<u8> = entries().map(|e| e[4]).collect();
+            let name = match kinds.iter().find(|kind| **kind != 0) {
+                Some(0xee) => "protective MBR",
+                Some(_) => "MBR partition table",
+                None => "MBR boot sector",
+            };
+            found.push(Signature { name, offset: 510 });
+        }
+    }
+    Ok(())
+}
+
+/// Where a FAT boot sector names its kind, if it is one: a jump, a plausible sector size, the name.
+fn fat(sector: &[u8]) -> Option<u64> {
+    let jump = (sector[0] == 0xeb && sector[2] == 0x90) || sector[0] == 0xe9;
+    let sector_size = le16(sector, 11);
+    if !jump || !sector_size.is_power_of_two() || !(512..=4096).contains(&sector_size) {
+        return None;
+    }
+    let names: [(usize, &[u8]); 6] =
+        [(54, b"FAT12"), (54, b"FAT16"), (54, b"FAT  "), (54, b"MSDOS"), (82, b"FAT32"), (82, b"MSWIN")];
+    names.iter().find(|(at, name)| sector[*at..].starts_with(name)).map(|(at, _)| *at as u64)
+}
+
+/// The label of an LVM2 physical volume is in one of the first four sectors.
+fn lvm<D: ReadAt + ?Sized>(disk: &mut Windows<'_, D>, found: &mut Vec<Signature>) -> Result<(), FindError> {
+    for offset in [0, 512, 1024, 1536] {
+        if disk.is(offset, b"LABELONE")? && disk.is(offset + 24, b"LVM2 001")? {
+            found.push(Signature { name: "LVM2 physical volume", offset });
+        }
+    }
+    Ok(())
+}
+
+/// Superblocks of md arrays: 1.1 at the start, 1.2 at 4 KiB, 1.0 and 0.90 near the end
+/// (Linux `include/uapi/linux/raid/md_p.h`).
+fn md<D: ReadAt + ?Sized>(disk: &mut Windows<'_, D>, found: &mut Vec<Signature>) -> Result<(), FindError> {
+    const MAGIC: u32 = 0xa92b_4efc;
+    let mut places = vec![("md array member (1.1)", 0, 1), ("md array member (1.2)", 4096, 1)];
+    // 1.0 starts 8 KiB before the end or up to 4 KiB earlier, on a multiple of 4 KiB.
+    if let Some(sector) = (disk.size() / 512).checked_sub(16) {
+        places.push(("md array member (1.0)", sector / 8 * 8 * 512, 1));
+    }
+    // 0.90 is in the last whole 64 KiB but one, counting a part as none.
+    if let Some(offset) = (disk.size() / 65536).checked_sub(1) {
+        places.push(("md array member (0.90)", offset * 65536, 0));
+    }
+    for (name, offset, major) in places {
+        let Some(sb) = disk.get(offset, 12)? else { continue };
+        // 0.90 is in the byte order of the machine that wrote it.
+        let big_endian = major == 0 && sb[..4] == MAGIC.to_be_bytes() && sb[4..8] == [0; 4];
+        if big_endian || (le32(sb, 0) == MAGIC && le32(sb, 4) == major) {
+            found.push(Signature { name, offset });
+        }
+    }
+    Ok(())
+}
+
+/// A ZFS member has four labels of 256 KiB, two at each end; the second half of each is a ring of
+/// uberblocks, 1 KiB or more apart (OpenZFS `include/sys/vdev_impl.h`, `uberblock_impl.h`).
+fn zfs<D: ReadAt + ?Sized>(disk: &mut Windows<'_, D>, found: &mut Vec<Signature>) -> Result<(), FindError> {
+    const LABEL: u64 = 256 << 10;
+    const RING: u64 = 128 << 10;
+    const MAGIC: u64 = 0x00ba_b10c;
+    let aligned_end = disk.size() / LABEL * LABEL;
+    let from_end = [2 * LABEL, LABEL].into_iter().filter_map(|back| aligned_end.checked_sub(back));
+    for label in [0, LABEL].into_iter().chain(from_end) {
+        let Some(ring) = disk.get(label + RING, RING as usize)? else { continue };
+        let is_uberblock = |slot: &[u8]| slot[..8] == MAGIC.to_le_bytes() || slot[..8] == MAGIC.to_be_bytes();
+        if let Some(slot) = ring.chunks_exact(1024).position(is_uberblock) {
+            found.push(Signature { name: "ZFS label", offset: label + RING + slot as u64 * 1024 });
+        }
+    }
+    Ok(())
+}

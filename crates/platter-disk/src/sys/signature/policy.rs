@@ -1,0 +1,99 @@
+//! Whether to write over what was found.
+
+use std::path::Path;
+
+use super::Signature;
+use crate::sys::{Kind, SysError};
+
+/// How many signatures an error names before it only counts the rest.
+const NAMED: usize = 4;
+
+/// On what to look for signatures before writing, and whether to write all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignaturePolicy {
+    /// Refuse block devices that hold something. On by default.
+    pub block_devices: bool,
+    /// Refuse regular files that hold something. Off by default: an image of a file system is
+    /// often just what one wants to work on.
+    pub files: bool,
+    /// Write over whatever is there.
+    pub force: bool,
+}
+
+impl Default for SignaturePolicy {
+    fn default() -> Self {
+        SignaturePolicy { block_devices: true, files: false, force: false }
+    }
+}
+
+impl SignaturePolicy {
+    /// Whether a disk of this kind must be looked at before it is written to.
+    pub fn applies_to(&self, kind: Kind) -> bool {
+        !self.force
+            && match kind {
+                Kind::Block => self.block_devices,
+                Kind::Regular => self.files,
+            }
+    }
+}
+
+/// Refuses to write to a disk that holds something, where the policy says so.
+///
+/// # Errors
+/// When the policy applies and `found` is not empty: names what was found, where, and the flag
+/// that allows it.
+pub fn refuse_if_signature(
+    path: &Path,
+    kind: Kind,
+    found: &[Signature],
+    policy: SignaturePolicy,
+) -> Result<(), SysError> {
+    if found.is_empty() || !policy.applies_to(kind) {
+        return Ok(());
+    }
+    let named: Vec<String> = found.iter().take(NAMED).map(Signature::to_string).collect();
+    let rest = found.len().saturating_sub(NAMED);
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    let message = format!("it holds {}{more}, which writing would destroy", named.join(", "));
+    let help = "to write over it, pass --force, or force=on in the device spec";
+    Err(SysError::new("write to", path, message, help))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FOUND: [Signature; 5] = [
+        Signature { offset: 510, name: "protective MBR" },
+        Signature { offset: 512, name: "GPT partition table" },
+        Signature { offset: 1080, name: "ext4" },
+        Signature { offset: 4086, name: "swap" },
+        Signature { offset: 9000, name: "more" },
+    ];
+
+    fn check(kind: Kind, found: &[Signature], policy: SignaturePolicy) -> Result<(), SysError> {
+        refuse_if_signature(Path::new("/dev/sdx"), kind, found, policy)
+    }
+
+    #[test]
+    fn the_error_names_what_where_and_the_flag() {
+        let e = check(Kind::Block, &FOUND[2..3], SignaturePolicy::default()).unwrap_err();
+        assert_eq!(
+            e.to_string(),
+            "cannot write to /dev/sdx: it holds ext4 at byte 1080, which writing would destroy; \
+             to write over it, pass --force, or force=on in the device spec"
+        );
+        let e = check(Kind::Block, &FOUND, SignaturePolicy::default()).unwrap_err();
+        assert!(e.message.contains("swap at byte 4086 and 1 more,"), "{e}");
+    }
+
+    #[test]
+    fn the_policy_decides_for_devices_and_files() {
+        let default = SignaturePolicy::default();
+        assert!(check(Kind::Block, &[], default).is_ok());
+        assert!(check(Kind::Regular, &FOUND, default).is_ok());
+        assert!(check(Kind::Regular, &FOUND, SignaturePolicy { files: true, ..default }).is_err());
+        assert!(check(Kind::Block, &FOUND, SignaturePolicy { force: true, ..default }).is_ok());
+        assert!(check(Kind::Block, &FOUND, SignaturePolicy { block_devices: false, ..default }).is_ok());
+    }
+}
