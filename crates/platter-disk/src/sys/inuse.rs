@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Stat};
 
-use super::DeviceNumber;
 use super::mounts::{Mount, mounts, swaps};
 use super::node::{Kind, Node};
 use super::sysfs::{BlockDir, Sysfs};
+use super::{DeviceNumber, lock};
 
 /// The major number of loop devices.
 const LOOP_MAJOR: u32 = 7;
@@ -23,6 +23,11 @@ pub(super) fn users(node: &Node) -> Vec<String> {
         }
         Kind::Regular => file_users(&sysfs, &node.stat, &swaps()),
     }
+}
+
+/// Whether nobody is known to use or to have locked `node`.
+pub(super) fn is_unclaimed(node: &Node) -> bool {
+    users(node).is_empty() && lock::holders(&node.stat).is_empty()
 }
 
 /// The block device that a path names.

@@ -5,7 +5,7 @@
 //! util-linux and udev use for block devices.
 
 use std::fs;
-use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,12 +16,34 @@ use rustix::io::Errno;
 use super::{DeviceNumber, Kind, SysError};
 
 /// udev locks a block device for a moment while it looks at it after each change; wait that long.
-const UDEV_PATIENCE: Duration = Duration::from_secs(1);
-const UDEV_POLL: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(20);
 
-/// The lock that an open disk holds, until the last copy of its descriptor is closed.
+/// Waits for a user of a block device who will be gone in a moment.
+pub(super) struct Patience {
+    deadline: Instant,
+}
+
+impl Patience {
+    /// Starts to wait; with a regular file there is nobody to wait for.
+    pub(super) fn with(kind: Kind) -> Self {
+        let patience = if kind == Kind::Block { PATIENCE } else { Duration::ZERO };
+        Patience { deadline: Instant::now() + patience }
+    }
+
+    /// Waits a little; `false` once it has taken too long.
+    pub(super) fn wait(&self) -> bool {
+        let more = Instant::now() < self.deadline;
+        if more {
+            thread::sleep(POLL);
+        }
+        more
+    }
+}
+
+/// What kind of lock an open disk holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lock {
+pub enum LockState {
     /// Nobody else may open it, to read or to write.
     Exclusive,
     /// Others may open it as sharers too.
@@ -33,25 +55,59 @@ pub enum Lock {
     },
 }
 
+/// A lock on an open disk, given back when dropped: keep it for as long as there is I/O.
+///
+/// It is given back at once even if a child process that was just forked still has a copy of the
+/// descriptor.
+#[derive(Debug)]
+pub struct LockGuard {
+    state: LockState,
+    /// A copy of the locked descriptor; none without a lock.
+    fd: Option<OwnedFd>,
+}
+
+impl LockGuard {
+    /// What is held.
+    pub fn state(&self) -> &LockState {
+        &self.state
+    }
+
+    pub(super) fn none(why: String) -> Self {
+        LockGuard { state: LockState::None { why }, fd: None }
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        if let Some(fd) = &self.fd {
+            // Closing gives the lock back too, if this should fail.
+            let _ = rustix::fs::flock(fd, FlockOperation::Unlock);
+        }
+    }
+}
+
 /// Takes a lock, or fails with an error that names who holds it.
 pub(super) fn take(
-    fd: impl AsFd,
+    fd: &OwnedFd,
     path: &Path,
     kind: Kind,
     stat: &Stat,
     exclusive: bool,
-) -> Result<Lock, SysError> {
+) -> Result<LockGuard, SysError> {
+    let fd = fd.try_clone().map_err(|e| SysError::from_io("lock", path, &e))?;
     let operation = match exclusive {
         true => FlockOperation::NonBlockingLockExclusive,
         false => FlockOperation::NonBlockingLockShared,
     };
-    let patience = if kind == Kind::Block { UDEV_PATIENCE } else { Duration::ZERO };
-    let start = Instant::now();
+    let patience = Patience::with(kind);
     loop {
         match rustix::fs::flock(&fd, operation) {
-            Ok(()) => return Ok(if exclusive { Lock::Exclusive } else { Lock::Shared }),
+            Ok(()) => {
+                let state = if exclusive { LockState::Exclusive } else { LockState::Shared };
+                return Ok(LockGuard { state, fd: Some(fd) });
+            }
             Err(Errno::INTR) => {}
-            Err(Errno::WOULDBLOCK) if start.elapsed() < patience => thread::sleep(UDEV_POLL),
+            Err(Errno::WOULDBLOCK) if patience.wait() => {}
             Err(Errno::WOULDBLOCK) => return Err(conflict(path, stat, exclusive)),
             Err(e) => return Err(SysError::from_errno("lock", path, e.raw_os_error())),
         }
@@ -119,22 +175,22 @@ mod tests {
     }
 
     #[test]
-    fn locks_conflict_within_one_process_and_name_it() {
+    fn locks_conflict_within_one_process_and_are_given_back() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let stat = rustix::fs::fstat(&file).unwrap();
-        let take = |fd: &std::fs::File, exclusive| take(fd, file.path(), Kind::Regular, &stat, exclusive);
-        let (a, b) = (file.reopen().unwrap(), file.reopen().unwrap());
-        assert_eq!(take(&a, false).unwrap(), Lock::Shared);
-        assert_eq!(take(&b, false).unwrap(), Lock::Shared);
-        drop(b);
-        assert_eq!(take(&a, true).unwrap(), Lock::Exclusive);
-        let c = file.reopen().unwrap();
+        let fd = || OwnedFd::from(file.reopen().unwrap());
+        let (a, b, c) = (fd(), fd(), fd());
+        let take = |fd, exclusive| take(fd, file.path(), Kind::Regular, &stat, exclusive);
+        let shared = (take(&a, false).unwrap(), take(&b, false).unwrap());
+        assert_eq!(shared.1.state(), &LockState::Shared);
+        assert_eq!(take(&c, true).unwrap_err().errno, Some(libc::EWOULDBLOCK));
+        drop(shared);
+        let alone = take(&c, true).unwrap();
+        assert_eq!(alone.state(), &LockState::Exclusive);
         for exclusive in [true, false] {
-            let e = take(&c, exclusive).unwrap_err();
-            assert!(e.message.contains("open"), "{e}");
-            assert_eq!(e.errno, Some(libc::EWOULDBLOCK));
+            assert!(take(&a, exclusive).unwrap_err().message.contains("open"));
         }
-        drop(a);
-        assert_eq!(take(&c, true).unwrap(), Lock::Exclusive);
+        drop(alone);
+        take(&a, true).unwrap();
     }
 }

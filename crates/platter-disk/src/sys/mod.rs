@@ -22,7 +22,7 @@ mod space;
 mod sysfs;
 
 pub use error::SysError;
-pub use lock::Lock;
+pub use lock::{LockGuard, LockState};
 pub use node::Kind;
 pub use open::{Direct, OpenOptions, Sharing};
 pub use opened::OpenedDisk;

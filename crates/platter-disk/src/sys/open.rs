@@ -6,10 +6,11 @@ use std::path::Path;
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::lock::{self, LockGuard, Patience};
 use super::node::Node;
 use super::opened::{FdReader, OpenedDisk};
 use super::signature::{self, SignaturePolicy, refuse_if_signature};
-use super::{Kind, Lock, Probe, SysError, direct, explain, inuse, lock, space};
+use super::{Kind, Probe, SysError, direct, explain, inuse, space};
 
 /// Whether to go around the kernel's page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -143,7 +144,7 @@ impl OpenOptions {
         let lock = match lock::take(&fd, path, node.kind, &node.stat, self.exclusive()) {
             Err(e) if self.allow_in_use => {
                 overridden.push(e.message.clone());
-                Lock::None { why: e.message }
+                LockGuard::none(e.message)
             }
             lock => lock?,
         };
@@ -207,6 +208,7 @@ impl OpenOptions {
             flags |= OFlags::DIRECT;
         }
         let mut refused = false;
+        let patience = Patience::with(node.kind);
         loop {
             match node.open(flags) {
                 Ok(fd) => return Ok((fd, refused)),
@@ -214,6 +216,8 @@ impl OpenOptions {
                     flags -= OFlags::EXCL;
                 }
                 Err(Errno::BUSY) if self.allow_in_use => return Err(explain::write_mounted(path)),
+                // A child process just forked may have a copy of a descriptor that was closed here.
+                Err(Errno::BUSY) if inuse::is_unclaimed(node) && patience.wait() => {}
                 Err(Errno::INVAL | Errno::OPNOTSUPP) if flags.contains(OFlags::DIRECT) => {
                     flags -= OFlags::DIRECT;
                     refused = true;

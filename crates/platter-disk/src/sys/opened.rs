@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 
 use super::signature::ReadAt;
-use super::{Kind, Lock, Probe, SysError, probe};
+use super::{Kind, LockGuard, Probe, SysError, probe};
 
 /// An open regular file or block device.
 ///
-/// Its lock and its claim on a block device belong to [`fd`](Self::fd): they last until that
-/// descriptor and every copy of it are closed.
+/// Its claim on a block device lasts until [`fd`](Self::fd) and every copy of it are closed; its
+/// lock until [`lock`](Self::lock) is dropped.
 #[derive(Debug)]
 pub struct OpenedDisk {
     /// The path it was opened by.
@@ -27,8 +27,8 @@ pub struct OpenedDisk {
     pub why_not_direct: Option<String>,
     /// What it is.
     pub probe: Probe,
-    /// The lock held.
-    pub lock: Lock,
+    /// Keeps others out, or says why it does not.
+    pub lock: LockGuard,
     /// Uses and locks of others that would have been refused, had in-use disks not been allowed.
     pub overridden: Vec<String>,
 }
