@@ -15,21 +15,25 @@ mod mounts;
 mod node;
 mod open;
 mod opened;
+mod pattern;
 mod probe;
 mod queue;
 pub mod signature;
 mod space;
 mod sysfs;
+mod tempdisk;
 
 pub use error::SysError;
 pub use lock::{LockGuard, LockState};
 pub use node::Kind;
 pub use open::{Direct, OpenOptions, Sharing};
 pub use opened::OpenedDisk;
+pub use pattern::Pattern;
 pub use probe::{AlignSource, Filesystem, Probe};
 pub use queue::{DeviceLimits, KernelQueue, WriteCache};
 pub use signature::SignaturePolicy;
 pub use sysfs::DeviceNumber;
+pub use tempdisk::{Progress, TempFiles, TempSpec};
 
 #[cfg(test)]
 mod open_tests;

@@ -32,6 +32,9 @@ impl Node {
     /// disturbs a device.
     pub(super) fn find(op: &'static str, path: &Path) -> Result<Node, SysError> {
         let fail = |e: Errno| SysError::from_errno(op, path, e.raw_os_error());
+        if path.as_os_str().is_empty() {
+            return Err(fail(Errno::NOENT).with_message("the path is empty"));
+        }
         let handle =
             rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(|e| match e {
                 Errno::NOENT => dangling(fail(e)),
@@ -62,7 +65,7 @@ impl Node {
 fn dangling(error: SysError) -> SysError {
     match std::fs::read_link(&error.path) {
         Ok(target) => {
-            let message = format!("is a symbolic link to {}, which does not exist", target.display());
+            let message = format!("it is a symbolic link to {}, which does not exist", target.display());
             error.with_message(message).with_help("name the target itself, or create it")
         }
         Err(_) => error,
@@ -74,15 +77,15 @@ pub(super) fn kind_of(op: &'static str, path: &Path, stat: &Stat) -> Result<Kind
     let (errno, what) = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => return Ok(Kind::Regular),
         FileType::BlockDevice => return Ok(Kind::Block),
-        FileType::Directory => (libc::EISDIR, "is a directory"),
+        FileType::Directory => (libc::EISDIR, "it is a directory"),
         FileType::CharacterDevice => {
             let help = "name a regular file or a block device (of an NVMe disk its namespace, as nvme0n1)";
             let error = SysError::from_errno(op, path, libc::ENOTTY);
-            return Err(error.with_message("is a character device, not a disk").with_help(help));
+            return Err(error.with_message("it is a character device, not a disk").with_help(help));
         }
-        FileType::Fifo => (libc::ESPIPE, "is a FIFO (named pipe), not a disk"),
-        FileType::Socket => (libc::ENXIO, "is a socket, not a disk"),
-        _ => (libc::EINVAL, "is neither a regular file nor a block device"),
+        FileType::Fifo => (libc::ESPIPE, "it is a FIFO (named pipe), not a disk"),
+        FileType::Socket => (libc::ENXIO, "it is a socket, not a disk"),
+        _ => (libc::EINVAL, "it is neither a regular file nor a block device"),
     };
     let error = SysError::from_errno(op, path, errno);
     Err(error.with_message(what).with_help("name a regular file or a block device"))
@@ -99,6 +102,7 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, Mode::from_raw_mode(0o600)).unwrap();
         let socket = dir.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        assert!(Node::find("open", Path::new("")).unwrap_err().message.contains("empty"));
         for (path, word) in [
             (dir.path(), "directory"),
             (&fifo, "FIFO"),

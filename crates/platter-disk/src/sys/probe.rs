@@ -272,6 +272,13 @@ fn backing_device(dev: DeviceNumber, mount: Option<&Mount>) -> Option<DeviceNumb
     block.then(|| DeviceNumber::from_dev(stat.st_rdev))
 }
 
+/// The file system that an open file or directory is on.
+pub(super) fn filesystem_of(fd: BorrowedFd<'_>) -> Option<Filesystem> {
+    let stat = rustix::fs::fstat(fd).ok()?;
+    let mount = find_mount(statx(fd).ok().as_ref(), DeviceNumber::from_dev(stat.st_dev));
+    filesystem(fd, mount.as_ref())
+}
+
 fn filesystem(fd: BorrowedFd<'_>, mount: Option<&Mount>) -> Option<Filesystem> {
     // Magic numbers are 32 bits wide; some architectures sign-extend them.
     let magic = rustix::fs::fstatfs(fd).ok()?.f_type as u32;
