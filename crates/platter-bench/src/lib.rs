@@ -1,4 +1,5 @@
 //! Part of Platter, a block I/O layer in user space.
 
+pub mod report;
 pub mod stats;
 pub mod workload;

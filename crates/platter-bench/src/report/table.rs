@@ -1,0 +1,272 @@
+//! Tables: one description, shown on a terminal or in a page.
+
+use super::text::{columns, escape, one_line};
+use super::units::group;
+
+/// On which side of its column a cell stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    /// Text.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// A column of a [`Table`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    title: String,
+    unit: String,
+    align: Align,
+}
+
+impl Column {
+    /// A column of text, aligned to the left.
+    pub fn text(title: impl Into<String>) -> Self {
+        Self { title: title.into(), unit: String::new(), align: Align::Left }
+    }
+
+    /// A column of numbers, aligned to the right, with the unit that they all have (empty for none).
+    pub fn number(title: impl Into<String>, unit: impl Into<String>) -> Self {
+        Self { title: title.into(), unit: unit.into(), align: Align::Right }
+    }
+}
+
+/// A table with headings.
+///
+/// ```
+/// use platter_bench::report::{Column, Table};
+/// let mut table = Table::new([Column::text("rung"), Column::number("rate", "MiB/s")]);
+/// table.row(["Baseline", "1234.5"]);
+/// table.row(["bio", "98765.4"]);
+/// assert_eq!(
+///     table.group_thousands().to_text(false),
+///     "\
+/// rung          rate
+///              MiB/s
+/// --------  --------
+/// Baseline   1,234.5
+/// bio       98,765.4
+/// "
+/// );
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Row>,
+    grouped: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Row {
+    Cells(Vec<String>),
+    Rule,
+}
+
+impl Table {
+    /// A table of these columns, without rows.
+    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+        Self { columns: columns.into_iter().collect(), rows: Vec::new(), grouped: false }
+    }
+
+    /// Adds a row. Cells that are missing stay empty; cells too many get a column of text without a title.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) -> &mut Self {
+        let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
+        while self.columns.len() < cells.len() {
+            self.columns.push(Column::text(""));
+        }
+        self.rows.push(Row::Cells(cells));
+        self
+    }
+
+    /// Adds a line across the table.
+    pub fn rule(&mut self) -> &mut Self {
+        self.rows.push(Row::Rule);
+        self
+    }
+
+    /// Puts commas between the thousands of plain numbers in the columns of numbers.
+    pub fn group_thousands(mut self) -> Self {
+        self.grouped = true;
+        self
+    }
+
+    /// What stands in a cell, before escaping.
+    fn cell(&self, cells: &[String], column: usize) -> String {
+        let text = cells.get(column).map_or("", String::as_str);
+        if self.grouped && self.columns[column].align == Align::Right { group(text) } else { text.to_owned() }
+    }
+
+    fn has_units(&self) -> bool {
+        self.columns.iter().any(|c| !c.unit.is_empty())
+    }
+
+    /// The table for a terminal, each line ended by a line feed. `color` makes the headings bold with ANSI
+    /// escapes; what stands in the cells can never contain any.
+    pub fn to_text(&self, color: bool) -> String {
+        let mut heading = vec![self.columns.iter().map(|c| one_line(&c.title)).collect::<Vec<_>>()];
+        if self.has_units() {
+            heading.push(self.columns.iter().map(|c| one_line(&c.unit)).collect());
+        }
+        let body: Vec<Option<Vec<String>>> = self.rows.iter().map(|row| self.text_cells(row)).collect();
+        let mut widths = vec![0; self.columns.len()];
+        for line in heading.iter().chain(body.iter().flatten()) {
+            for (width, cell) in widths.iter_mut().zip(line) {
+                *width = columns(cell).max(*width);
+            }
+        }
+        let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
+        let mut out = String::new();
+        for line in &heading {
+            let text = self.text_line(line, &widths);
+            if color {
+                out += &format!("\x1b[1m{text}\x1b[0m\n");
+            } else {
+                out += &(text + "\n");
+            }
+        }
+        for line in core::iter::once(&None).chain(&body) {
+            out += &self.text_line(line.as_ref().unwrap_or(&rule), &widths);
+            out.push('\n');
+        }
+        out
+    }
+
+    /// The cells of a row as they are printed; `None` for a rule.
+    fn text_cells(&self, row: &Row) -> Option<Vec<String>> {
+        match row {
+            Row::Rule => None,
+            Row::Cells(cells) => {
+                Some((0..self.columns.len()).map(|i| one_line(&self.cell(cells, i))).collect())
+            }
+        }
+    }
+
+    fn text_line(&self, cells: &[String], widths: &[usize]) -> String {
+        let mut line = String::new();
+        for (i, (cell, column)) in cells.iter().zip(&self.columns).enumerate() {
+            let padding = " ".repeat(widths[i] - columns(cell));
+            let gap = if i == 0 { "" } else { "  " };
+            line += gap;
+            match column.align {
+                Align::Left => line += &(cell.clone() + &padding),
+                Align::Right => line += &(padding + cell),
+            }
+        }
+        line.truncate(line.trim_end_matches(' ').len());
+        line
+    }
+
+    /// The table as an HTML `table` element; everything from outside is escaped.
+    pub fn to_html(&self) -> String {
+        let class = |column: &Column| if column.align == Align::Right { " class=\"num\"" } else { "" };
+        let mut out = String::from("<table>\n<thead><tr>");
+        for column in &self.columns {
+            out += &format!("<th scope=\"col\"{}>{}", class(column), escape(&column.title));
+            if !column.unit.is_empty() {
+                out += &format!("<br><span class=\"unit\">{}</span>", escape(&column.unit));
+            }
+            out += "</th>";
+        }
+        out += "</tr></thead>\n<tbody>\n";
+        let mut after_rule = false;
+        for row in &self.rows {
+            let Row::Cells(cells) = row else {
+                after_rule = true;
+                continue;
+            };
+            out += if after_rule { "<tr class=\"rule\">" } else { "<tr>" };
+            after_rule = false;
+            for (i, column) in self.columns.iter().enumerate() {
+                out += &format!("<td{}>{}</td>", class(column), escape(&self.cell(cells, i)));
+            }
+            out += "</tr>\n";
+        }
+        out + "</tbody>\n</table>\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn example() -> Table {
+        let mut table =
+            Table::new([Column::text("disk"), Column::number("rate", "MiB/s"), Column::text("note")]);
+        table.row(["磁盘", "12345.6", "fast"]).row(["b.img", "7", ""]).rule().row(["sum", "-12352.6"]);
+        table
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_cells() {
+        assert_eq!(
+            example().to_text(false),
+            "\
+disk       rate  note
+          MiB/s
+-----  --------  ----
+磁盘    12345.6  fast
+b.img         7
+-----  --------  ----
+sum    -12352.6
+"
+        );
+    }
+
+    #[test]
+    fn color_is_bold_headings_and_nothing_else() {
+        let text = example().to_text(true);
+        assert!(text.starts_with("\x1b[1mdisk       rate  note\x1b[0m\n\x1b[1m"));
+        assert_eq!(text.replace("\x1b[1m", "").replace("\x1b[0m", ""), example().to_text(false));
+        assert_eq!(text.matches('\x1b').count(), 4);
+    }
+
+    #[test]
+    fn thousands_are_grouped_in_number_columns_only() {
+        let mut table = Table::new([Column::text("pid"), Column::number("bytes", "")]).group_thousands();
+        table.row(["12345", "12345"]);
+        assert!(table.to_text(false).ends_with("\n12345  12,345\n"));
+        assert!(table.to_html().contains("<td>12345</td><td class=\"num\">12,345</td>"));
+        assert!(!table.to_text(false).contains("MiB"), "no line of units without units");
+    }
+
+    #[test]
+    fn rows_of_the_wrong_length_are_shown_whole() {
+        let mut table = Table::new([Column::text("a")]);
+        table.row(["1", "2", "3"]).row([""; 0]);
+        assert_eq!(table.to_text(false), "a\n-  -  -\n1  2  3\n\n");
+        assert_eq!(Table::new([]).to_text(false), "\n\n");
+    }
+
+    #[test]
+    fn html_is_escaped_and_marked_up() {
+        let mut table = Table::new([Column::text("<x>"), Column::number("n", "\"u\"")]);
+        table.row(["a & b", "1"]).rule().row(["</td>", "2"]);
+        let html = table.to_html();
+        assert!(html.contains("<th scope=\"col\">&lt;x&gt;</th>"));
+        assert!(
+            html.contains(
+                "<th scope=\"col\" class=\"num\">n<br><span class=\"unit\">&quot;u&quot;</span></th>"
+            )
+        );
+        assert!(html.contains("<tr><td>a &amp; b</td><td class=\"num\">1</td></tr>"));
+        assert!(html.contains("<tr class=\"rule\"><td>&lt;/td&gt;</td>"));
+    }
+
+    proptest! {
+        #[test]
+        fn lines_never_break_and_columns_line_up(cells in prop::collection::vec((any::<String>(), any::<String>()), 1..8)) {
+            let mut table = Table::new([Column::number("a", ""), Column::number("b", "")]);
+            for (a, b) in &cells {
+                table.row([a.clone(), b.clone() + "|"]);
+            }
+            let text = table.to_text(false);
+            let lines: Vec<&str> = text.lines().collect();
+            prop_assert_eq!(lines.len(), cells.len() + 2);
+            prop_assert!(!text.contains('\x1b'));
+            let widths: Vec<usize> = lines.iter().map(|l| columns(l)).collect();
+            prop_assert!(widths[1..].iter().all(|&w| w == widths[1]), "{:?}", widths);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Text from outside (file names, error messages, device specs) made safe to show.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// What stands for a character that must not be shown.
+const REPLACEMENT: char = '\u{fffd}';
+
+/// Escapes `text` for HTML and SVG, as content or as an attribute value in quotes.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 8);
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\n' | '\t' => out.push(c),
+            c if is_unsafe(c) => out.push(REPLACEMENT),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// `text` as one line without anything that a terminal would obey: line breaks and tabs become spaces,
+/// other control characters and changes of writing direction U+FFFD.
+pub(super) fn one_line(text: &str) -> String {
+    let safe = |c| match c {
+        '\n' | '\r' | '\t' => ' ',
+        c if is_unsafe(c) => REPLACEMENT,
+        c => c,
+    };
+    text.chars().map(safe).collect()
+}
+
+/// Control characters, and characters that reorder what stands around them.
+fn is_unsafe(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
+}
+
+/// How many terminal columns `text` takes.
+pub(super) fn columns(text: &str) -> usize {
+    text.width()
+}
+
+/// `text`, cut to at most `width` terminal columns with an ellipsis at the end.
+pub(super) fn shorten(text: &str, width: usize) -> String {
+    if columns(text) <= width {
+        return text.to_owned();
+    }
+    let mut used = 1;
+    let fits = |c: &char| {
+        used += c.width().unwrap_or(0);
+        used <= width
+    };
+    let mut out: String = text.chars().take_while(fits).collect();
+    if width > 0 {
+        out.push('…');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn markup_is_escaped() {
+        assert_eq!(escape("<a href=\"x\">'&amp;'"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;amp;&#39;");
+        assert_eq!(escape("a\u{0}b\u{1b}[2Jc\nd"), "a\u{fffd}b\u{fffd}[2Jc\nd");
+    }
+
+    #[test]
+    fn terminals_are_not_given_orders() {
+        assert_eq!(one_line("a\u{1b}[31mb\r\nc\td\u{202e}e"), "a\u{fffd}[31mb  c d\u{fffd}e");
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        assert_eq!(columns("磁盘"), 4);
+        assert_eq!(shorten("磁盘磁盘", 6), "磁盘…");
+        assert_eq!(shorten("abcdef", 6), "abcdef");
+        assert_eq!(shorten("abcdefg", 6), "abcde…");
+        assert_eq!(shorten("abc", 0), "");
+    }
+
+    proptest! {
+        #[test]
+        fn escaped_text_has_no_markup(text: String) {
+            let out = escape(&text);
+            prop_assert!(!out.contains(['<', '>', '"', '\'']));
+            let unescaped = out.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"")
+                .replace("&#39;", "'").replace("&amp;", "&");
+            let expected: String = text.chars()
+                .map(|c| if is_unsafe(c) && c != '\n' && c != '\t' { REPLACEMENT } else { c }).collect();
+            prop_assert_eq!(unescaped, expected);
+        }
+
+        #[test]
+        fn shortened_text_fits(text in "[a-z磁盘é ]{0,30}", width in 0usize..20) {
+            prop_assert!(columns(&shorten(&text, width)) <= width);
+        }
+    }
+}
