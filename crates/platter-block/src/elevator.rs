@@ -10,12 +10,16 @@ use crate::time::Time;
 use alloc::boxed::Box;
 
 mod deadline;
+mod fifo;
 mod noop;
 mod sectors;
+mod settings;
 
 pub use deadline::{BatchRule, Deadline};
+pub use fifo::{Fifos, ListId};
 pub use noop::Noop;
 pub use sectors::SectorMap;
+pub use settings::Settings;
 
 /// A request as elevators know it: its place in the request table and which use of the place it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -180,7 +184,7 @@ pub struct Row {
 
 /// Every elevator that can be chosen by name. `none` (no elevator at all) is the queue's own mode and has
 /// no row.
-pub static TABLE: &[Row] = &[noop::ROW];
+pub static TABLE: &[Row] = &[noop::ROW, deadline::ROW];
 
 /// Looks an elevator up by name.
 pub fn by_name(name: &str) -> Option<&'static Row> {

@@ -1,7 +1,302 @@
-//! `deadline`.
-/// Placeholder.
-#[derive(Debug, Default)]
-pub struct Deadline;
-/// Placeholder.
-#[derive(Debug, Default)]
-pub struct BatchRule;
+//! `deadline`: batches in sector order, cut short for requests that have waited too long.
+//!
+//! Each direction has its requests twice: sorted by position and in order of arrival, the latter with the
+//! time at which each expires. Requests leave in batches of rising position. Between batches the elevator
+//! chooses anew: a direction (reads, unless writes were passed over too often) and a point to start at (the
+//! oldest request when it has expired, else onward from the last one).
+//!
+//! Source: the deadline elevator of Linux 2.5.39 and later, whose three forms of the batch rule are
+//! [`BatchRule`]. One difference: a request at the position of another one is queued behind it, where kernels
+//! up to 2.6.20 dispatched the earlier one at once.
+
+use super::{Dir, Elevator, Fifos, ListId, RequestId, RequestInfo, Row, SectorMap, Settings};
+use crate::params::{Param, ParamError, Unit};
+use crate::time::{Span, Time};
+use alloc::boxed::Box;
+
+/// Rows of [`PARAMS`]; the first two are also the numbers of the directions.
+const READ_EXPIRE: usize = Dir::Read as usize;
+const WRITE_EXPIRE: usize = Dir::Write as usize;
+const WRITES_STARVED: usize = 2;
+const FIFO_BATCH: usize = 3;
+const FRONT_MERGES: usize = 4;
+const BATCH_RULE: usize = 5;
+
+const MAX: i64 = i32::MAX as i64;
+
+const fn param(name: &'static str, unit: Unit, default: i64, max: i64, help: &'static str) -> Param {
+    Param { name, unit, default, min: 0, max, help }
+}
+
+static PARAMS: [Param; 6] = {
+    let mut all = [param("", Unit::Count, 0, 0, ""); 6];
+    all[READ_EXPIRE] = param(
+        "read_expire",
+        Unit::Millis,
+        500,
+        MAX,
+        "a read that waited longer starts the next batch of reads",
+    );
+    all[WRITE_EXPIRE] = param(
+        "write_expire",
+        Unit::Millis,
+        5000,
+        MAX,
+        "a write that waited longer starts the next batch of writes",
+    );
+    all[WRITES_STARVED] = param(
+        "writes_starved",
+        Unit::Count,
+        2,
+        MAX,
+        "how many times in a row reads may be chosen over waiting writes; 0: never, so that reads can starve",
+    );
+    all[FIFO_BATCH] =
+        param("fifo_batch", Unit::Requests, 16, MAX, "requests of a batch, which expiry does not interrupt");
+    all[FRONT_MERGES] =
+        param("front_merges", Unit::Switch, 1, 1, "whether bios may join the front of a queued request");
+    all[BATCH_RULE] = param(
+        "batch_rule",
+        Unit::Word,
+        BatchRule::Any as i64,
+        2,
+        "what may continue a batch: 0 (contiguous) as in Linux 2.6.0 to 2.6.23, 1 (any) as since 2.6.28, \
+         2 (contiguous-oldest) as in 2.6.24 to 2.6.27",
+    );
+    all
+};
+
+pub(super) const ROW: Row = Row {
+    name: "deadline",
+    summary: "batches in sector order, reads first, with a time limit for each request",
+    params: &PARAMS,
+    make: || Box::new(Deadline::default()),
+};
+
+/// What continues a batch, and where a new one starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum BatchRule {
+    /// Linux 2.6.0 to 2.6.23. A request that does not begin where the last one ended ends the batch, which
+    /// so counts contiguous requests. A new choice that goes on from there without an expired request does
+    /// not start the count again: once a batch is used up, every request is a new choice, until an expiry
+    /// or a return to the lowest position.
+    Contiguous = 0,
+    /// Linux 2.6.28 and later, multi-queue kernels too. A batch is so many requests in sector order,
+    /// wherever they lie. Each choice starts a batch: at the oldest request of the direction when that has
+    /// expired or nothing lies beyond the last position, else onward.
+    #[default]
+    Any = 1,
+    /// Linux 2.6.24 to 2.6.27: batches as in `Contiguous`, starting points as in `Any`.
+    ContiguousOldest = 2,
+}
+
+impl BatchRule {
+    fn from_value(value: i64) -> BatchRule {
+        match value {
+            0 => BatchRule::Contiguous,
+            2 => BatchRule::ContiguousOldest,
+            _ => BatchRule::Any,
+        }
+    }
+}
+
+/// What is kept for a queued request.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    pos: u64,
+    end: u64,
+    expire: Time,
+}
+
+/// The deadline elevator.
+#[derive(Clone, Debug)]
+pub struct Deadline {
+    settings: Settings<6>,
+    sorted: [SectorMap; 2],
+    /// A list for each direction, in order of arrival.
+    fifos: Fifos<Entry>,
+    /// Where the current direction goes on: the request that followed the last one when that was dispatched.
+    next: Option<(Dir, RequestId)>,
+    /// End of the last request dispatched.
+    last_end: u64,
+    /// Requests of the current batch.
+    batching: u64,
+    /// How often in a row reads were chosen over waiting writes.
+    starved: u64,
+}
+
+impl Default for Deadline {
+    fn default() -> Self {
+        Deadline {
+            settings: Settings::new(ROW.name, &PARAMS),
+            sorted: [SectorMap::new(), SectorMap::new()],
+            fifos: Fifos::new(2),
+            next: None,
+            last_end: 0,
+            batching: 0,
+            starved: 0,
+        }
+    }
+}
+
+#[inline]
+fn list(dir: Dir) -> ListId {
+    ListId::new(dir as u32)
+}
+
+impl Deadline {
+    /// A deadline elevator with another rule for batches.
+    pub fn with_rule(rule: BatchRule) -> Deadline {
+        let mut deadline = Deadline::default();
+        deadline.settings.put(BATCH_RULE, rule as i64);
+        deadline
+    }
+
+    /// The rule for batches.
+    #[inline]
+    pub fn rule(&self) -> BatchRule {
+        BatchRule::from_value(self.settings.at(BATCH_RULE))
+    }
+
+    /// The direction that a queued request waits in.
+    #[inline]
+    fn dir_of(&self, id: RequestId) -> Option<Dir> {
+        let read = self.fifos.list_of(id)? == list(Dir::Read);
+        Some(if read { Dir::Read } else { Dir::Write })
+    }
+
+    /// The request that continues the batch, if any may.
+    #[inline]
+    fn within_batch(&mut self) -> Option<(Dir, RequestId)> {
+        let (dir, id) = self.next?;
+        let batch = self.settings.unsigned(FIFO_BATCH);
+        if self.rule() != BatchRule::Any && self.fifos.get(id)?.pos != self.last_end {
+            self.batching = self.batching.saturating_add(batch);
+        }
+        (self.batching < batch).then_some((dir, id))
+    }
+
+    /// Reads, unless there are none or writes were passed over often enough. Counts choices, not requests.
+    #[inline]
+    fn choose_direction(&mut self) -> Option<Dir> {
+        let reads = self.fifos.len_of(list(Dir::Read)) > 0;
+        let writes = self.fifos.len_of(list(Dir::Write)) > 0;
+        if reads && writes && self.starved < self.settings.unsigned(WRITES_STARVED) {
+            self.starved += 1;
+            return Some(Dir::Read);
+        }
+        if writes {
+            self.starved = 0;
+            return Some(Dir::Write);
+        }
+        reads.then_some(Dir::Read)
+    }
+
+    /// The request at which a new choice of this direction starts.
+    #[inline]
+    fn choose_start(&mut self, now: Time, dir: Dir) -> Option<RequestId> {
+        let (oldest, entry) = self.fifos.front(list(dir))?;
+        let expired = now > entry.expire;
+        let onward = self.next.filter(|&(d, _)| d == dir && !expired).map(|(_, id)| id);
+        if self.rule() == BatchRule::Contiguous {
+            if onward.is_some() {
+                return onward;
+            }
+            self.batching = 0;
+            return if expired { Some(oldest) } else { self.sorted[dir as usize].first().map(|(_, id)| id) };
+        }
+        self.batching = 0;
+        Some(onward.unwrap_or(oldest))
+    }
+}
+
+impl Elevator for Deadline {
+    fn name(&self) -> &'static str {
+        ROW.name
+    }
+
+    fn reserve(&mut self, requests: usize) {
+        self.fifos.reserve(requests);
+        self.sorted.iter_mut().for_each(|sorted| sorted.reserve(requests));
+    }
+
+    fn insert(&mut self, now: Time, id: RequestId, info: &RequestInfo) {
+        let expire = now + Span::from_millis(self.settings.unsigned(info.dir as usize));
+        if self.fifos.push_back(list(info.dir), id, Entry { pos: info.pos, end: info.end(), expire }) {
+            self.sorted[info.dir as usize].insert(info.pos, id);
+        }
+    }
+
+    fn front_merges(&self) -> bool {
+        self.settings.at(FRONT_MERGES) != 0
+    }
+
+    fn merged(&mut self, id: RequestId, _old: &RequestInfo, new: &RequestInfo) {
+        let Some(dir) = self.dir_of(id) else { return };
+        let Some(entry) = self.fifos.get_mut(id) else { return };
+        entry.end = new.end();
+        let old = core::mem::replace(&mut entry.pos, new.pos);
+        if old != new.pos {
+            let sorted = &mut self.sorted[dir as usize];
+            sorted.remove(old, id);
+            sorted.insert(new.pos, id);
+        }
+    }
+
+    fn absorbed(&mut self, survivor: RequestId, absorbed: RequestId, _info: &RequestInfo) {
+        let Some(dir) = self.dir_of(absorbed) else { return };
+        if survivor == absorbed {
+            return;
+        }
+        let Some(&Entry { pos, expire, .. }) = self.fifos.get(absorbed) else { return };
+        let (_, follower) = self.sorted[dir as usize].remove_then_next(pos, absorbed);
+        if self.next == Some((dir, absorbed)) {
+            self.next = follower.map(|(_, id)| (dir, id));
+        }
+        // The survivor waits for as long as the older of the two has waited.
+        if self.dir_of(survivor) == Some(dir)
+            && let Some(entry) = self.fifos.get_mut(survivor)
+            && expire < entry.expire
+        {
+            entry.expire = expire;
+            self.fifos.take_place(survivor, absorbed);
+        }
+        self.fifos.remove(absorbed);
+    }
+
+    fn dispatch(&mut self, now: Time, _force: bool) -> Option<RequestId> {
+        let (dir, id) = match self.within_batch() {
+            Some(found) => found,
+            None => {
+                let dir = self.choose_direction()?;
+                (dir, self.choose_start(now, dir)?)
+            }
+        };
+        let Entry { pos, end, .. } = self.fifos.remove(id)?;
+        let (_, follower) = self.sorted[dir as usize].remove_then_next(pos, id);
+        self.next = follower.map(|(_, id)| (dir, id));
+        self.batching += 1;
+        self.last_end = end;
+        Some(id)
+    }
+
+    fn len(&self) -> usize {
+        self.fifos.len()
+    }
+
+    fn params(&self) -> &'static [Param] {
+        &PARAMS
+    }
+
+    fn get(&self, name: &str) -> Option<i64> {
+        self.settings.get(name)
+    }
+
+    fn set(&mut self, name: &str, value: i64) -> Result<(), ParamError> {
+        self.settings.set(name, value)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,8 @@
 //! `noop`: first in, first out; merging is the queue's business (Linux 2.6.15 and later).
 
-use super::{Elevator, RequestId, RequestInfo, Row};
+use super::{Elevator, Fifos, ListId, RequestId, RequestInfo, Row};
 use crate::time::Time;
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 
 pub(super) const ROW: Row = Row {
     name: "noop",
@@ -12,10 +11,18 @@ pub(super) const ROW: Row = Row {
     make: || Box::new(Noop::default()),
 };
 
+const FIFO: ListId = ListId::new(0);
+
 /// The FIFO elevator.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Noop {
-    fifo: VecDeque<RequestId>,
+    fifo: Fifos<()>,
+}
+
+impl Default for Noop {
+    fn default() -> Self {
+        Noop { fifo: Fifos::new(1) }
+    }
 }
 
 impl Elevator for Noop {
@@ -28,15 +35,15 @@ impl Elevator for Noop {
     }
 
     fn insert(&mut self, _now: Time, id: RequestId, _info: &RequestInfo) {
-        self.fifo.push_back(id);
+        self.fifo.push_back(FIFO, id, ());
     }
 
     fn absorbed(&mut self, _survivor: RequestId, absorbed: RequestId, _info: &RequestInfo) {
-        self.fifo.retain(|&id| id != absorbed);
+        self.fifo.remove(absorbed);
     }
 
     fn dispatch(&mut self, _now: Time, _force: bool) -> Option<RequestId> {
-        self.fifo.pop_front()
+        self.fifo.pop_front(FIFO).map(|(id, ())| id)
     }
 
     fn len(&self) -> usize {

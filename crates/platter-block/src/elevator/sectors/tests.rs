@@ -1,0 +1,142 @@
+use super::*;
+use alloc::collections::BTreeSet;
+use proptest::prelude::*;
+
+type Entry = (u64, RequestId);
+
+fn id(index: u32) -> RequestId {
+    RequestId { index, generation: 7 }
+}
+
+/// The bound that `reserve` counts on, and the order of everything.
+fn check_shape(map: &SectorMap) {
+    assert_eq!(map.bounds.len(), map.branches.len().saturating_sub(1));
+    for at in 0..map.branches.len() {
+        let keys = map.leaf(at).keys();
+        assert!(!keys.is_empty(), "an empty leaf is in use");
+        if let Some(bound) = map.bounds.get(at) {
+            assert!(keys[keys.len() - 1] <= *bound, "a leaf reaches above its bound");
+            assert!(*bound < map.leaf(at + 1).keys()[0], "a leaf begins below its bound");
+            assert!(keys.len() + map.leaf(at + 1).len > SPARSE, "two sparse leaves were not joined");
+        }
+    }
+    assert!(map.pool.iter().all(|leaf| leaf.keys[leaf.len..].iter().all(|&key| key == Key::MAX)));
+    assert_eq!(map.branches.len() + map.free.len(), map.pool.len());
+    assert_eq!(map.iter().count(), map.len());
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(Entry),
+    /// Removes the entry of this number, modulo how many there are.
+    Remove(usize),
+    RemoveUnknown(Entry),
+    Ask(Entry),
+}
+
+fn an_entry() -> impl Strategy<Value = Entry> {
+    let pos = prop_oneof![0..40u64, 0..4096u64, Just(u64::MAX), Just(0)];
+    let number = prop_oneof![4 => 0..50u32, 1 => Just(u32::MAX)];
+    (pos, number.clone(), number).prop_map(|(pos, index, generation)| (pos, RequestId { index, generation }))
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = |inserts: u32| {
+        prop_oneof![
+            inserts => an_entry().prop_map(Step::Insert),
+            4 => any::<usize>().prop_map(Step::Remove),
+            1 => an_entry().prop_map(Step::RemoveUnknown),
+            2 => an_entry().prop_map(Step::Ask),
+        ]
+    };
+    (prop::collection::vec(step(12), 0..600), prop::collection::vec(step(1), 0..900))
+        .prop_map(|(grow, shrink)| [grow, shrink].concat())
+}
+
+fn ask(map: &SectorMap, model: &BTreeSet<Entry>, (pos, id): Entry) {
+    use core::ops::Bound::{Excluded, Unbounded};
+    let lowest = RequestId { index: 0, generation: 0 };
+    assert_eq!(map.contains(pos, id), model.contains(&(pos, id)));
+    assert_eq!(map.successor(pos, id), model.range((Excluded((pos, id)), Unbounded)).next().copied());
+    assert_eq!(map.predecessor(pos, id), model.range(..(pos, id)).next_back().copied());
+    assert_eq!(map.first_at_or_after(pos), model.range((pos, lowest)..).next().copied());
+    assert_eq!(map.last_before(pos), model.range(..(pos, lowest)).next_back().copied());
+}
+
+proptest! {
+    #[test]
+    fn does_what_a_tree_does(steps in steps()) {
+        let mut map = SectorMap::new();
+        let mut model = BTreeSet::new();
+        for step in steps {
+            match step {
+                Step::Insert((pos, id)) => assert_eq!(map.insert(pos, id), model.insert((pos, id))),
+                Step::Remove(number) => {
+                    let Some(&(pos, id)) = model.iter().nth(number % model.len().max(1)) else { continue };
+                    let next = model.iter().find(|&&e| e > (pos, id)).copied();
+                    assert_eq!(map.remove_then_next(pos, id), (true, next));
+                    model.remove(&(pos, id));
+                }
+                Step::RemoveUnknown((pos, id)) => {
+                    let next = model.iter().find(|&&e| e > (pos, id)).copied();
+                    assert_eq!(map.remove_then_next(pos, id), (model.remove(&(pos, id)), next));
+                }
+                Step::Ask(entry) => ask(&map, &model, entry),
+            }
+            assert_eq!((map.first(), map.last()), (model.first().copied(), model.last().copied()));
+            assert_eq!(map.len(), model.len());
+        }
+        check_shape(&map);
+        assert!(map.iter().eq(model.iter().copied()));
+    }
+
+    #[test]
+    fn stays_in_the_memory_reserved(
+        capacity in 0..400usize,
+        moves in prop::collection::vec((any::<bool>(), 0..500u64), 0..3000),
+    ) {
+        let mut map = SectorMap::new();
+        map.reserve(capacity);
+        let memory = |m: &SectorMap| (m.pool.capacity(), m.branches.capacity(), m.bounds.capacity(), m.free.capacity());
+        let reserved = memory(&map);
+        for (insert, pos) in moves {
+            if insert && map.len() < capacity {
+                map.insert(pos, id(1));
+            } else {
+                map.remove(pos, id(1));
+            }
+        }
+        check_shape(&map);
+        assert_eq!(memory(&map), reserved);
+    }
+}
+
+#[test]
+fn a_rising_stream_leaves_full_leaves_behind() {
+    let mut map = SectorMap::new();
+    for pos in 0..10 * LEAF as u64 {
+        assert!(map.insert(pos, id(0)));
+    }
+    assert_eq!(map.branches.len(), 10);
+    for pos in 0..10 * LEAF as u64 {
+        assert_eq!(map.first(), Some((pos, id(0))));
+        assert!(map.remove(pos, id(0)));
+        check_shape(&map);
+    }
+    assert!(map.is_empty());
+}
+
+#[test]
+fn one_position_may_have_many_requests() {
+    let mut map = SectorMap::new();
+    for index in [3, 1, 2] {
+        assert!(map.insert(9, id(index)));
+        assert!(!map.insert(9, id(index)));
+    }
+    assert_eq!(map.successor(9, id(1)), Some((9, id(2))));
+    assert_eq!(map.successor(9, id(3)), None);
+    assert_eq!(map.len(), 3);
+    map.clear();
+    assert_eq!((map.len(), map.first(), map.last()), (0, None, None));
+    check_shape(&map);
+}
