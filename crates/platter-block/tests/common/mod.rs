@@ -1,0 +1,4 @@
+//! What the tests of elevators share.
+
+pub(crate) mod contract;
+pub(crate) mod wrong;
