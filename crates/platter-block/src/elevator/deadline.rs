@@ -6,8 +6,8 @@
 //! oldest request when it has expired, else onward from the last one).
 //!
 //! Source: the deadline elevator of Linux 2.5.39 and later, whose three forms of the batch rule are
-//! [`BatchRule`]. One difference: a request at the position of another one is queued behind it, where kernels
-//! up to 2.6.20 dispatched the earlier one at once.
+//! [`BatchRule`]. One difference: requests at the same position all stay queued and leave in the order of
+//! their ids, where kernels up to at least 2.6.20 dispatched the earlier one at once.
 
 use super::{Dir, Elevator, Fifos, ListId, RequestId, RequestInfo, Row, SectorMap, Settings};
 use crate::params::{Param, ParamError, Unit};
