@@ -44,33 +44,32 @@ pub struct Started<'a> {
     /// Priority.
     pub ioprio: IoPrio,
     pub(crate) chain: Chain<'a>,
+    pub(crate) limits: &'a Limits,
 }
 
 impl Started<'_> {
     /// The only segment, when there is only one.
     #[inline]
     pub fn single_segment(&self) -> Option<Segment> {
-        self.chain.single_segment()
+        self.chain.single_segment().filter(|segment| self.limits.is_one_piece(segment))
     }
 
     /// All segments in order of position. Their lengths add up to `len`. Pieces that touch in memory and
-    /// lie in the same region are joined, as the kernel joins physically contiguous pages.
+    /// lie in the same region are joined, as the kernel joins physically contiguous pages, and what is then
+    /// larger than the device's limits allow is cut.
     pub fn for_each_segment(&self, mut each: impl FnMut(Segment)) {
         let mut last: Option<Segment> = None;
         self.chain.for_each_segment(|next| {
             last = Some(match last {
-                Some(before) => match before.join(&next) {
-                    Some(both) => both,
-                    None => {
-                        each(before);
-                        next
-                    }
-                },
+                Some(before) => before.join(&next).unwrap_or_else(|| {
+                    self.limits.for_each_piece(before, &mut each);
+                    next
+                }),
                 None => next,
             });
         });
         if let Some(last) = last {
-            each(last);
+            self.limits.for_each_piece(last, each);
         }
     }
 }

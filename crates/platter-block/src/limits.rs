@@ -2,6 +2,7 @@
 
 use crate::bio::Op;
 use crate::fault::{Fault, Kind, Stage};
+use crate::segment::Segment;
 
 /// Limits of a device for one request. Bytes unless said otherwise; powers of two where marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +104,48 @@ impl Limits {
         let most = if op.has_data() { u64::from(self.max_transfer) } else { self.max_discard };
         let most = if self.chunk == 0 { most } else { most.min(self.chunk - pos % self.chunk) };
         most.max(u64::from(self.logical_block))
+    }
+
+    /// Unit in which transfers can be cut: both offset and memory stay aligned.
+    #[inline]
+    pub(crate) fn cut_unit(&self) -> u64 {
+        u64::from(self.logical_block.max(self.memory_align))
+    }
+
+    /// Whether a segment is not more than the device takes as one.
+    #[inline]
+    pub(crate) fn is_one_piece(&self, segment: &Segment) -> bool {
+        let (addr, len) = (segment.addr() as u64, u64::from(segment.len()));
+        segment.len() <= self.max_segment_size
+            && (self.segment_boundary == 0 || len <= self.segment_boundary - addr % self.segment_boundary)
+    }
+
+    /// Cuts a segment into pieces that the device takes.
+    pub(crate) fn for_each_piece(&self, mut segment: Segment, mut each: impl FnMut(Segment)) {
+        while !segment.is_empty() {
+            let mut len = segment.len().min(self.max_segment_size.max(1));
+            if self.segment_boundary != 0 {
+                let left = self.segment_boundary - segment.addr() as u64 % self.segment_boundary;
+                len = len.min(u32::try_from(left).unwrap_or(u32::MAX));
+            }
+            each(segment.slice(0, len));
+            segment = segment.slice(len, u32::MAX);
+        }
+    }
+
+    /// Whether a request of `bytes` in `segments` segments certainly has no more pieces than the device
+    /// takes: a segment of n bytes is cut at most n / max_segment_size times for its size, and at most
+    /// n / segment_boundary + 1 times for the boundary.
+    #[inline]
+    pub(crate) fn takes_segments(&self, segments: u32, bytes: u64) -> bool {
+        let most = u64::from(self.max_segments);
+        let count = u64::from(segments);
+        if self.segment_boundary == 0 && bytes <= u64::from(self.max_segment_size) {
+            return count <= most;
+        }
+        let by_size = bytes / u64::from(self.max_segment_size.max(1));
+        let by_boundary = bytes.checked_div(self.segment_boundary).map_or(0, |cuts| cuts + count);
+        count + by_size + by_boundary <= most
     }
 }
 

@@ -43,9 +43,9 @@ const RESERVE: usize = 4;
 /// How a queue is set up. `Default` is what a device opened without arguments gets.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Most requests with the driver at once.
+    /// Most requests with the driver at once (at least one).
     pub depth: u32,
-    /// Requests: per direction with an elevator (Linux 2.6: 128), in all without.
+    /// Requests: per direction with an elevator (Linux 2.6: 128), in all without (at least one).
     pub nr_requests: u32,
     /// Merge bios into requests.
     pub merges: bool,
@@ -108,6 +108,8 @@ impl Queue {
         elevator: Option<Box<dyn Elevator>>,
         counters: Arc<Counters>,
     ) -> Queue {
+        let settings =
+            Settings { depth: settings.depth.max(1), nr_requests: settings.nr_requests.max(1), ..settings };
         let capacity = pool::capacity(&settings) + RESERVE;
         let mut queue = Queue {
             geometry,
@@ -136,6 +138,15 @@ impl Queue {
         };
         queue.set_elevator(elevator);
         queue
+    }
+
+    /// Makes places for requests that must not wait.
+    #[cold]
+    fn grow_table(&mut self) {
+        self.table.grow();
+        if let Some(elevator) = &mut self.elevator {
+            elevator.reserve(self.table.capacity());
+        }
     }
 
     fn set_elevator(&mut self, mut elevator: Option<Box<dyn Elevator>>) {
@@ -246,6 +257,7 @@ impl Queue {
             fua: request.flags.contains(Flags::FUA),
             ioprio: self.table.ioprio(index),
             chain: self.table.chain(index),
+            limits: &self.geometry.limits,
         }
     }
 
@@ -273,7 +285,7 @@ impl Queue {
         self.in_flight -= 1;
         self.counters.completions.add(1);
         if self.sink.is_some() {
-            let errno = i32::try_from(-completion.result.min(0)).unwrap_or(0);
+            let errno = i32::try_from(completion.result.min(0).unsigned_abs()).unwrap_or(i32::MAX);
             self.trace_request(now, Action::Complete, index, errno);
         }
         self.complete_request(now, index, completion.result);
@@ -327,7 +339,7 @@ impl Queue {
             self.unplug(now, Action::UnplugTimer);
         }
         if self.order.deadline().is_some_and(|at| now >= at) {
-            self.start_flush();
+            self.start_flush(now);
         }
         if self.next_timeout.is_some_and(|at| now >= at) {
             self.expire(now);

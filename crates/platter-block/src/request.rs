@@ -8,6 +8,9 @@ use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;
 
+/// Places that a table which is too small grows by.
+const GROWTH: usize = 32;
+
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -39,6 +42,8 @@ pub(crate) struct Request {
     ioprio: IoPrio,
     pub(crate) op: Op,
     pub(crate) state: State,
+    /// The elevator chose it and wants to hear of its completion.
+    pub(crate) chosen: bool,
 }
 
 /// Bytes of a request.
@@ -60,6 +65,7 @@ impl Request {
         ioprio: IoPrio::NONE,
         op: Op::Read,
         state: State::Free,
+        chosen: false,
     };
 
     #[inline]
@@ -197,17 +203,19 @@ impl Table {
         r.segments = bio.segment_count();
         r.bios = 1;
         r.state = state;
+        r.chosen = false;
         r.head = NONE;
         r.tail = NONE;
         r.first = Some(bio);
         Ok(index)
     }
 
-    /// Grows the table by one place, for a request that must not wait.
+    /// Grows the table by [`GROWTH`] places.
     #[cold]
     pub(crate) fn grow(&mut self) {
-        self.free.push(self.requests.len() as u32);
-        self.requests.push(Request::EMPTY);
+        let old = self.requests.len();
+        self.requests.resize_with(old + GROWTH, || Request::EMPTY);
+        self.free.extend((old as u32..(old + GROWTH) as u32).rev());
     }
 
     /// Frees the place and gives back its only bio, when it has just one.
@@ -341,6 +349,11 @@ impl Table {
         }
     }
 
+    /// The elevator is gone: nobody is told of completions any more.
+    pub(crate) fn forget_choices(&mut self) {
+        self.requests.iter_mut().for_each(|r| r.chosen = false);
+    }
+
     /// Places of all requests in a state.
     pub(crate) fn in_state(&self, state: State) -> impl Iterator<Item = u32> + '_ {
         self.requests.iter().enumerate().filter(move |(_, r)| r.state == state).map(|(i, _)| i as u32)
@@ -365,7 +378,7 @@ mod tests {
     #[test]
     fn a_request_has_64_bytes() {
         assert_eq!(REQUEST_BYTES, 64);
-        assert!(REQUEST_BYTES + Bio::DESCRIPTOR_BYTES <= 256);
+        const { assert!(REQUEST_BYTES + Bio::DESCRIPTOR_BYTES <= 256) };
     }
 
     #[test]

@@ -29,6 +29,8 @@ impl Flags {
 
     /// Given up by its submitter; completes to nobody.
     pub(crate) const ORPHAN: Flags = Flags(1 << 8);
+    /// Started again after its request failed: not merged any more.
+    pub(crate) const ALONE: Flags = Flags(1 << 9);
 
     /// Whether all of `other` are set.
     #[inline]
@@ -65,7 +67,7 @@ impl BitOr for Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 9] = [
+        const NAMES: [&str; 10] = [
             "sync",
             "fua",
             "preflush",
@@ -75,6 +77,7 @@ impl fmt::Debug for Flags {
             "hard-barrier",
             "borrowed",
             "orphan",
+            "alone",
         ];
         let mut set = f.debug_set();
         for (bit, name) in NAMES.iter().enumerate() {

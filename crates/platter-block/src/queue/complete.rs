@@ -21,7 +21,9 @@ impl Queue {
         self.counters.latency_of(op).record(now.since(request.started).0);
         if self.elevator.is_some() {
             let (id, info) = (self.table.id(index), request.info());
-            if let Some(elevator) = &mut self.elevator {
+            if let Some(elevator) = &mut self.elevator
+                && request.chosen
+            {
                 elevator.completed(now, id, &info);
             }
             self.pool.put(dir);
@@ -52,18 +54,20 @@ impl Queue {
     fn complete_partly(&mut self, now: Time, mut bio: Bio, op: Op, result: i64) {
         match u64::try_from(result) {
             Err(_) => {
-                bio.fail(Fault::from_errno(i32::try_from(-result).unwrap_or(i32::MAX)));
-                self.finish(now, bio);
-            }
-            Ok(0) => {
-                bio.fail(Fault::new(Kind::Short, Stage::Queue));
+                bio.fail(Fault::from_errno(i32::try_from(result.unsigned_abs()).unwrap_or(i32::MAX)));
                 self.finish(now, bio);
             }
             Ok(bytes) if bytes > bio.len() => {
                 bio.fail(Fault::new(Kind::Contract, Stage::Driver));
                 self.finish(now, bio);
             }
+            Ok(bytes) if bytes < self.geometry.limits.cut_unit() => {
+                bio.fail(Fault::new(Kind::Short, Stage::Queue));
+                self.finish(now, bio);
+            }
             Ok(bytes) => {
+                // The rest starts where the disk can start: a piece of a block is transferred again.
+                let bytes = bytes - bytes % self.geometry.limits.cut_unit();
                 self.count_bytes(op, bytes);
                 bio.advance(bytes);
                 self.retry(now, bio);
@@ -73,17 +77,23 @@ impl Queue {
 
     fn complete_merged(&mut self, now: Time, index: u32, op: Op, result: i64) {
         let mut left = u64::try_from(result).unwrap_or(0);
+        let too_much = op.has_data() && left > self.table.at(index).len;
+        left &= !(self.geometry.limits.cut_unit() - 1);
         if !op.has_data() && result >= 0 {
             left = u64::MAX;
         }
         loop {
             let last = self.table.at(index).bios == 1;
             let Some(mut bio) = self.table.pop_bio(index) else { return };
-            let bytes = left.min(bio.len());
-            left -= bytes;
-            self.count_bytes(op, bytes);
-            bio.advance(bytes);
-            if bio.is_empty() {
+            if too_much {
+                bio.fail(Fault::new(Kind::Contract, Stage::Driver));
+            } else {
+                let bytes = left.min(bio.len());
+                left -= bytes;
+                self.count_bytes(op, bytes);
+                bio.advance(bytes);
+            }
+            if bio.is_empty() || too_much {
                 self.finish(now, bio)
             } else {
                 self.retry(now, bio)
@@ -106,11 +116,15 @@ impl Queue {
     /// bio it belongs to.
     #[cold]
     fn retry(&mut self, now: Time, mut bio: Bio) {
+        if bio.flags().contains(Flags::ORPHAN) {
+            // Nobody waits for the rest.
+            return self.finish(now, bio);
+        }
         self.counters.requeues.add(1);
         if self.sink.is_some() {
             self.trace_bio(now, Action::Requeue, &bio);
         }
-        bio.add_flags(Flags::NOMERGE);
+        bio.add_flags(Flags::ALONE);
         self.retries.push_back(bio);
     }
 
@@ -122,7 +136,7 @@ impl Queue {
                 self.pool.take_always(bio.op().dir());
             }
             if !self.table.has_free() {
-                self.table.grow();
+                self.grow_table();
             }
             if let Ok(index) = self.table.make(bio, State::Ready) {
                 self.ready.push_front(index);
@@ -180,9 +194,15 @@ impl Queue {
     /// Hands a bio that is done, or that failed, to whoever it belongs to.
     #[inline]
     pub(super) fn finish(&mut self, now: Time, bio: Bio) {
-        if bio.parent() != NO_PARENT || bio.flags().contains(Flags::ORPHAN) {
-            return self.finish_child(now, bio);
+        if bio.parent() != NO_PARENT || bio.flags().intersects(Flags::ORPHAN.union(Flags::ALONE)) {
+            return self.finish_special(now, bio);
         }
+        self.deliver(bio);
+    }
+
+    /// The bio goes back to its submitter.
+    #[inline]
+    fn deliver(&mut self, bio: Bio) {
         self.counters.bios_completed.add(1);
         if bio.status().is_err() {
             self.counters.bios_failed.add(1);
@@ -190,9 +210,13 @@ impl Queue {
         self.done.push(bio);
     }
 
-    fn finish_child(&mut self, now: Time, bio: Bio) {
+    fn finish_special(&mut self, now: Time, mut bio: Bio) {
         let (parent, status) = (bio.parent(), bio.status());
         let orphan = bio.flags().contains(Flags::ORPHAN);
+        if parent == NO_PARENT && !orphan {
+            bio.remove_flags(Flags::ALONE);
+            return self.deliver(bio);
+        }
         self.keep_spare(bio);
         match parent {
             _ if orphan => self.families.orphan_done(parent),

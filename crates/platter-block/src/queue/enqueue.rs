@@ -10,6 +10,7 @@ use crate::trace::Action;
 
 /// Bios with any of these stand alone.
 const UNMERGEABLE: Flags = Flags::NOMERGE
+    .union(Flags::ALONE)
     .union(Flags::FUA)
     .union(Flags::PREFLUSH)
     .union(Flags::SOFT_BARRIER)
@@ -50,7 +51,7 @@ impl Queue {
     #[inline]
     pub(super) fn make_ready(&mut self, now: Time, bio: Bio) {
         if !self.table.has_free() {
-            self.table.grow();
+            self.grow_table();
         }
         if let Ok(index) = self.table.make(bio, State::Ready) {
             self.counters.requests.add(1);
@@ -91,7 +92,11 @@ impl Queue {
         let may = self.elevator.as_ref().map_or(MayQueue::May, |e| e.may_queue(bio.context(), dir));
         let in_line = !self.waiting[dir as usize].is_empty() && may != MayQueue::Must;
         if in_line || !self.pool.take(now, dir, bio.context(), may) {
-            return self.wait_for_request(now, bio);
+            if self.table.used() > 0 {
+                return self.wait_for_request(now, bio);
+            }
+            // Nothing will complete and wake it: whatever the elevator says, one request is always allowed.
+            self.pool.take_always(dir);
         }
         self.insert_new(now, bio);
     }
@@ -100,7 +105,7 @@ impl Queue {
     pub(super) fn insert_new(&mut self, now: Time, bio: Bio) {
         let waited_for = bio.flags().contains(Flags::SYNC);
         if !self.table.has_free() {
-            self.table.grow();
+            self.grow_table();
         }
         let Ok(index) = self.table.make(bio, State::Queued) else { return };
         self.counters.requests.add(1);
@@ -135,8 +140,9 @@ impl Queue {
             return false;
         }
         let start = request.pos.min(bio.pos());
-        request.len + bio.len() <= limits.max_bytes_at(bio.op(), start)
-            && u32::from(request.segments) + u32::from(bio.segment_count()) <= u32::from(limits.max_segments)
+        let (len, segments) = (request.len + bio.len(), u32::from(request.segments));
+        len <= limits.max_bytes_at(bio.op(), start)
+            && limits.takes_segments(segments + u32::from(bio.segment_count()), len)
     }
 
     fn elevator_allows(&self, index: u32, bio: &Bio) -> bool {
@@ -226,7 +232,7 @@ impl Queue {
             && self.table.ioprio(front) == self.table.ioprio(back)
             && f.info().context == b.info().context
             && f.len + b.len <= limits.max_bytes_at(f.op, f.pos)
-            && u32::from(f.segments) + u32::from(b.segments) <= u32::from(limits.max_segments)
+            && limits.takes_segments(u32::from(f.segments) + u32::from(b.segments), f.len + b.len)
     }
 
     /// Two queued neighbours become one request. The caller keeps the survivor's hash of ends.
@@ -251,14 +257,15 @@ impl Queue {
         if self.elevator.is_none() || self.plug.is_plugged() {
             return None;
         }
-        self.choose(now, self.order.is_draining())
+        self.choose(now, self.order.is_closed())
     }
 
     pub(super) fn choose(&mut self, now: Time, force: bool) -> Option<u32> {
         let elevator = self.elevator.as_mut()?;
         let Some(id) = elevator.dispatch(now, force) else {
-            let lost = self.queued > 0 && (elevator.is_empty() || force);
-            if lost {
+            // Waiting is fine as long as something can end it.
+            let endless = || self.in_flight == 0 && elevator.next_wakeup().is_none();
+            if self.queued > 0 && (force || elevator.is_empty() || endless()) {
                 self.replace_broken(now, "did not return a request that it held");
                 return self.choose(now, force);
             }
@@ -279,6 +286,8 @@ impl Queue {
             self.last_merge = None;
         }
         self.queued -= 1;
-        self.table.at_mut(index).state = State::Ready;
+        let request = self.table.at_mut(index);
+        request.state = State::Ready;
+        request.chosen = true;
     }
 }

@@ -11,6 +11,7 @@ use crate::bio::{Bio, Flags, Op};
 use crate::fault::{Fault, Kind, Stage, Status};
 use crate::request::State;
 use crate::time::{Span, Time};
+use crate::trace::Action;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -40,6 +41,8 @@ pub(super) struct Order {
     barrier_runs: bool,
     /// What came after the barrier.
     held: VecDeque<Bio>,
+    /// What was held back is being let in.
+    releasing: bool,
     /// Other queues of the same device are not drained yet.
     outside_busy: bool,
     failed: Option<Fault>,
@@ -50,11 +53,6 @@ impl Order {
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
         self.barrier_runs || self.barrier.is_some()
-    }
-
-    /// Whether the elevator must not wait for better requests.
-    pub(super) fn is_draining(&self) -> bool {
-        self.barrier.is_some()
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -100,23 +98,25 @@ impl Queue {
             return;
         }
         let flags = bio.flags();
-        if flags.contains(Flags::HARD_BARRIER) {
+        let cache = self.geometry.features.write_cache;
+        let durable = flags.intersects(Flags::FUA | Flags::PREFLUSH);
+        // A soft barrier that is more than one request to the device cannot keep its place with less.
+        let soft_steps = bio.op() == Op::Flush || (cache && durable);
+        if flags.contains(Flags::HARD_BARRIER) || (flags.contains(Flags::SOFT_BARRIER) && soft_steps) {
             self.order.barrier = Some(bio);
             self.unplug_for_waiter(now);
             return self.try_barrier(now);
         }
-        if flags.contains(Flags::SOFT_BARRIER) {
-            return self.submit_soft(now, bio);
-        }
-        let cache = self.geometry.features.write_cache;
         let fua = flags.contains(Flags::FUA) && bio.op().changes();
         if fua && !flags.contains(Flags::PREFLUSH) && bio.op() == Op::Write && cache && self.can_fua() {
             return self.admit(now, bio);
         }
-        if fua && !cache {
-            bio.remove_flags(Flags::FUA);
-        }
         let steps = self.steps(&bio, flags.contains(Flags::PREFLUSH), fua);
+        if steps == DATA {
+            bio.remove_flags(Flags::FUA | Flags::PREFLUSH);
+            let soft = flags.contains(Flags::SOFT_BARRIER);
+            return if soft { self.place_soft(now, bio) } else { self.admit(now, bio) };
+        }
         self.start_sequence(now, bio, steps, false);
     }
 
@@ -135,30 +135,27 @@ impl Queue {
         pre | DATA | post
     }
 
-    /// Everything queued before goes to the dispatch list first, in the elevator's order.
-    fn submit_soft(&mut self, now: Time, mut bio: Bio) {
-        for list in 0..self.waiting.len() {
-            while let Some(earlier) = self.waiting[list].pop_front() {
-                self.place_at_end(now, earlier);
-            }
-        }
+    /// Puts a soft barrier on the dispatch list, behind everything that came before it.
+    fn place_soft(&mut self, now: Time, bio: Bio) {
+        self.empty_elevator(now);
+        self.counters.barriers.add(1);
+        self.admit(now, bio);
+        // Its own pieces, too, are out of reach of what comes after.
+        self.empty_elevator(now);
+    }
+
+    /// Moves everything that is queued or waits to the dispatch list, in the elevator's order.
+    fn empty_elevator(&mut self, now: Time) {
         while self.queued > 0 {
             let Some(index) = self.choose(now, true) else { break };
             self.ready.push_back(index);
         }
+        for list in 0..self.waiting.len() {
+            while let Some(bio) = self.waiting[list].pop_front() {
+                self.place_at_end(now, bio);
+            }
+        }
         self.unplug_for_waiter(now);
-        self.counters.barriers.add(1);
-        bio.remove_flags(Flags::SOFT_BARRIER);
-        bio.add_flags(Flags::NOMERGE);
-        if bio.flags().intersects(Flags::FUA | Flags::PREFLUSH) || bio.op() == Op::Flush {
-            return self.submit_ordered(now, bio);
-        }
-        let limits = self.geometry.limits;
-        if self.fits(&bio) || super::split::front_bytes(&limits, &bio) == bio.len() {
-            self.place_at_end(now, bio);
-        } else {
-            self.split(now, bio);
-        }
     }
 
     /// A request at the end of the dispatch list, past the elevator.
@@ -182,7 +179,7 @@ impl Queue {
         }
         let Some(bio) = self.order.barrier.take() else { return };
         self.order.barrier_runs = true;
-        let durable = bio.op().changes();
+        let durable = bio.op().changes() && bio.flags().intersects(Flags::HARD_BARRIER | Flags::FUA);
         let steps = self.steps(&bio, true, durable);
         self.start_sequence(now, bio, steps, true);
     }
@@ -240,7 +237,7 @@ impl Queue {
     pub(super) fn data_done(&mut self, now: Time, at: u32) {
         self.order.data_in_flight -= 1;
         self.advance_sequence(now, at);
-        self.kick_flush();
+        self.kick_flush(now);
     }
 
     fn await_flush(&mut self, now: Time, at: u32) {
@@ -248,17 +245,17 @@ impl Queue {
             self.order.pending_since = now;
         }
         self.order.pending.push(at);
-        self.kick_flush();
+        self.kick_flush(now);
     }
 
-    fn kick_flush(&mut self) {
+    fn kick_flush(&mut self, now: Time) {
         if self.order.data_in_flight == 0 {
-            self.start_flush();
+            self.start_flush(now);
         }
     }
 
     /// Sends one flush for all sequences that wait for one.
-    pub(super) fn start_flush(&mut self) {
+    pub(super) fn start_flush(&mut self, now: Time) {
         if self.order.flush_in_flight || self.order.pending.is_empty() {
             return;
         }
@@ -273,10 +270,15 @@ impl Queue {
             self.pool.take_always(flush.op().dir());
         }
         if !self.table.has_free() {
-            self.table.grow();
+            self.grow_table();
         }
         if let Ok(index) = self.table.make(flush, State::Ready) {
+            self.counters.requests.add(1);
             self.ready.push_front(index);
+            if self.sink.is_some() {
+                self.trace_request(now, Action::GetRequest, index, 0);
+                self.trace_request(now, Action::Insert, index, 0);
+            }
         }
     }
 
@@ -285,6 +287,9 @@ impl Queue {
         self.order.flush_in_flight = false;
         if let Err(fault) = status {
             self.order.failed = Some(fault);
+        }
+        if status.is_err() {
+            self.fail_pending(now);
         }
         let mut served = core::mem::take(&mut self.order.running);
         for at in served.drain(..) {
@@ -301,16 +306,34 @@ impl Queue {
         if self.order.running.is_empty() && !self.order.flush_in_flight {
             self.order.running = served;
         }
-        self.kick_flush();
+        self.kick_flush(now);
+    }
+
+    /// A flush failed: another one for those that wait could succeed, and promise what is lost.
+    #[cold]
+    fn fail_pending(&mut self, now: Time) {
+        let mut pending = core::mem::take(&mut self.order.pending);
+        for at in pending.drain(..) {
+            self.advance_sequence(now, at);
+        }
+        if self.order.pending.is_empty() {
+            self.order.pending = pending;
+        }
     }
 
     fn end_barrier(&mut self, now: Time) {
         self.order.barrier_runs = false;
         self.counters.barriers.add(1);
+        if self.order.releasing {
+            // This barrier came out of the list and ended at once: the loop below goes on.
+            return;
+        }
+        self.order.releasing = true;
         while !self.order.is_closed()
             && let Some(bio) = self.order.held.pop_front()
         {
             self.submit_checked(now, bio);
         }
+        self.order.releasing = false;
     }
 }

@@ -45,7 +45,8 @@ impl Queue {
     /// Plugs an empty queue just before it gets a request.
     #[inline]
     pub(super) fn plug_if_empty(&mut self, now: Time) {
-        if self.plug.settings.is_some() && self.queued == 0 && self.plug.since.is_none() {
+        let empty = self.queued == 0 && self.plug.since.is_none();
+        if self.plug.settings.is_some() && empty && !self.order.is_closed() {
             self.plug.since = Some(now);
             self.counters.plugs.add(1);
             if self.sink.is_some() {

@@ -106,7 +106,7 @@ impl RequestPool {
         let off = self.congestion_off();
         let side = &mut self.side[dir as usize];
         side.used = side.used.saturating_sub(1);
-        side.congested &= side.used >= off;
+        side.congested &= side.used >= off.max(1);
         side.full &= side.used + 1 > self.limit;
         side.used < self.limit
     }

@@ -2,7 +2,7 @@
 
 use super::Queue;
 use super::family::{Parent, Role};
-use crate::bio::Bio;
+use crate::bio::{Bio, Op};
 use crate::fault::{Fault, Kind, Stage};
 use crate::limits::Limits;
 use crate::segment::Segment;
@@ -11,26 +11,31 @@ use crate::trace::{Action, Event};
 
 /// Segments that `segment` becomes under the limits of size and boundary.
 fn pieces(limits: &Limits, segment: &Segment) -> u64 {
-    let (mut addr, mut left) = (segment.addr() as u64, u64::from(segment.len()));
     let mut count = 0;
-    while left > 0 {
-        let mut step = left.min(u64::from(limits.max_segment_size));
-        if limits.segment_boundary != 0 {
-            step = step.min(limits.segment_boundary - (addr & (limits.segment_boundary - 1)));
-        }
-        addr += step;
-        left -= step;
-        count += 1;
-    }
+    limits.for_each_piece(*segment, |_| count += 1);
     count
 }
 
-/// Bytes at the front of `bio` that one request can take: all of it, or a multiple of the logical block; 0
+/// Bytes at the front of a bio without data that one request can take, when at most `most` may be. Discards
+/// are cut where a unit of discarding ends, if one does.
+fn front_of_range(limits: &Limits, bio: &Bio, most: u64) -> u64 {
+    if most == bio.len() {
+        return most;
+    }
+    let unit = u64::from(limits.discard_granularity);
+    let end = bio.pos() + most;
+    if bio.op() == Op::Discard && unit != 0 && end - end % unit > bio.pos() {
+        return most - end % unit;
+    }
+    most - most % u64::from(limits.logical_block)
+}
+
+/// Bytes at the front of `bio` that one request can take: all of it, or a number at which it can be cut; 0
 /// when not even one block fits into the allowed number of segments.
 pub(super) fn front_bytes(limits: &Limits, bio: &Bio) -> u64 {
     let most = limits.max_bytes_at(bio.op(), bio.pos()).min(bio.len());
     if !bio.op().has_data() {
-        return most;
+        return front_of_range(limits, bio, most);
     }
     let (mut bytes, mut segments) = (0u64, 0u64);
     for segment in bio.segments() {
@@ -45,7 +50,7 @@ pub(super) fn front_bytes(limits: &Limits, bio: &Bio) -> u64 {
             break;
         }
     }
-    if bytes == bio.len() { bytes } else { bytes & !u64::from(limits.logical_block - 1) }
+    if bytes == bio.len() { bytes } else { bytes - bytes % limits.cut_unit() }
 }
 
 impl Queue {

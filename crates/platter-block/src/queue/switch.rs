@@ -40,6 +40,7 @@ impl Queue {
             let Some(index) = self.choose(now, true) else { break };
             self.ready.push_back(index);
         }
+        self.table.forget_choices();
         let had_elevator = self.elevator.is_some();
         self.set_elevator(elevator);
         self.elevator_fault = None;
@@ -71,6 +72,7 @@ impl Queue {
     pub(super) fn replace_broken(&mut self, now: Time, what: &str) {
         let name = self.elevator_name();
         self.elevator_fault = Some(format!("elevator {name} {what}; noop took over"));
+        self.table.forget_choices();
         let mut noop = Noop::default();
         noop.reserve(self.table.capacity());
         let held: Vec<u32> = self.table.in_state(State::Queued).collect();

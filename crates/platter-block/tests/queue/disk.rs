@@ -1,0 +1,253 @@
+//! A disk that does what a script says, checks what it is given, and remembers it.
+
+use crate::memory::{drain_segments, fill_segments};
+use platter_block::bio::Op;
+use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+use platter_block::limits::Limits;
+use platter_block::segment::Segment;
+use platter_block::time::Time;
+use std::collections::BTreeSet;
+
+/// A small generator of numbers (SplitMix64, Steele et al. 2014), the same on every machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Rng(pub(crate) u64);
+
+impl Rng {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`.
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        self.next() % n.max(1)
+    }
+
+    /// True in `percent` of all cases.
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// When requests complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// All, at the next reap, in the order they came.
+    Prompt,
+    /// Some of them at each reap, in any order.
+    Shuffled,
+    /// Only those that the test completes by hand.
+    Manual,
+}
+
+/// What the disk saw and did, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A request came.
+    Start(Op, u64, u64, bool),
+    /// It went back with a result.
+    Done(Op, u64, i64),
+}
+
+pub(crate) struct Held {
+    pub(crate) tag: u32,
+    pub(crate) op: Op,
+    pub(crate) pos: u64,
+    pub(crate) len: u64,
+    pub(crate) fua: bool,
+    segments: Vec<Segment>,
+    /// For a flush: the versions that it will make durable.
+    covers: Vec<u32>,
+}
+
+pub(crate) struct FakeDisk {
+    pub(crate) geometry: Geometry,
+    pub(crate) data: Vec<u8>,
+    pub(crate) mode: Mode,
+    /// Most requests it takes at once.
+    pub(crate) room: usize,
+    /// How often, in percent, a transfer stops early.
+    pub(crate) partial: u64,
+    /// Sectors (of 512 bytes) that cannot be transferred.
+    pub(crate) bad: BTreeSet<u64>,
+    /// How often, in percent, a flush fails.
+    pub(crate) flush_fails: u64,
+    pub(crate) held: Vec<Held>,
+    pub(crate) log: Vec<Step>,
+    pub(crate) refusals: u64,
+    /// What the queue did that it must not do.
+    pub(crate) violations: Vec<String>,
+    /// By sector: how often it was written, and which of these is on the medium.
+    pub(crate) written: Vec<u32>,
+    pub(crate) durable: Vec<u32>,
+    finished: Vec<Completion>,
+    rng: Rng,
+}
+
+impl FakeDisk {
+    pub(crate) fn new(size: u64, limits: Limits, features: Features, seed: u64) -> FakeDisk {
+        let mut rng = Rng(seed);
+        let sectors = (size / 512) as usize;
+        FakeDisk {
+            geometry: Geometry { size, limits, features },
+            data: (0..size).map(|_| rng.next() as u8).collect(),
+            mode: Mode::Prompt,
+            room: usize::MAX,
+            partial: 0,
+            bad: BTreeSet::new(),
+            flush_fails: 0,
+            held: Vec::new(),
+            log: Vec::new(),
+            refusals: 0,
+            violations: Vec::new(),
+            written: vec![0; sectors],
+            durable: vec![0; sectors],
+            finished: Vec::new(),
+            rng,
+        }
+    }
+
+    /// The starts, without the completions.
+    pub(crate) fn starts(&self) -> Vec<(Op, u64, u64, bool)> {
+        let start = |step: &Step| match *step {
+            Step::Start(op, pos, len, fua) => Some((op, pos, len, fua)),
+            Step::Done(..) => None,
+        };
+        self.log.iter().filter_map(start).collect()
+    }
+
+    /// Completes the request at this place of `held` as a good disk would, bad sectors aside.
+    pub(crate) fn finish(&mut self, at: usize) {
+        let (op, pos, len) = (self.held[at].op, self.held[at].pos, self.held[at].len);
+        let result = if op == Op::Flush {
+            if self.rng.chance(self.flush_fails) { -5 } else { 0 }
+        } else if self.bad.range(pos / 512..(pos + len).div_ceil(512)).next().is_some() {
+            -5
+        } else if op.has_data() && self.rng.chance(self.partial) {
+            self.rng.below(len + 1) as i64
+        } else {
+            len as i64
+        };
+        self.finish_with(at, result);
+    }
+
+    /// Completes the request at this place of `held` with a result of the test's own.
+    pub(crate) fn finish_with(&mut self, at: usize, result: i64) {
+        let held = self.held.remove(at);
+        if result >= 0 {
+            self.execute(&held, result as u64);
+        }
+        self.log.push(Step::Done(held.op, held.pos, result));
+        self.finished.push(Completion { tag: held.tag, result });
+    }
+
+    /// Completes everything in the order it came, good sectors well.
+    pub(crate) fn finish_all(&mut self) {
+        while !self.held.is_empty() {
+            self.finish(0);
+        }
+    }
+
+    fn execute(&mut self, held: &Held, bytes: u64) {
+        let bytes = if held.op.has_data() { bytes.min(held.len) } else { held.len };
+        let range = held.pos as usize..(held.pos + bytes) as usize;
+        match held.op {
+            Op::Read => fill_segments(&held.segments, &self.data[range]),
+            Op::Write => drain_segments(&held.segments, &mut self.data[range]),
+            Op::WriteZeroes | Op::Discard => self.data[range].fill(0),
+            Op::Flush => self.durable.clone_from(&held.covers),
+        }
+        if held.op.changes() {
+            for sector in (held.pos / 512) as usize..((held.pos + bytes) / 512) as usize {
+                self.written[sector] += 1;
+                if held.fua || !self.geometry.features.write_cache {
+                    self.durable[sector] = self.written[sector];
+                }
+            }
+        }
+    }
+
+    fn complain(&mut self, request: &Started<'_>, what: String) {
+        self.violations.push(format!("{} {}+{}: {what}", request.op, request.pos, request.len));
+    }
+
+    fn check(&mut self, request: &Started<'_>, segments: &[Segment]) {
+        let Geometry { size, limits, features } = self.geometry;
+        let mut bad: Vec<String> = Vec::new();
+        let mut must = |good: bool, what: &str| {
+            if !good {
+                bad.push(what.to_string());
+            }
+        };
+        must(self.held.iter().all(|held| held.tag != request.tag), "its tag is in use");
+        must(!request.fua || (features.fua && request.op == Op::Write), "FUA");
+        if request.op == Op::Flush {
+            must(features.write_cache, "a flush without a cache");
+            must(request.len == 0 && segments.is_empty(), "a flush with data");
+        } else {
+            let (pos, len, block) = (request.pos, request.len, u64::from(limits.logical_block));
+            must(len > 0 && pos + len <= size, "range");
+            must(pos % block == 0 && len % block == 0, "alignment");
+            let most =
+                if request.op.has_data() { u64::from(limits.max_transfer) } else { limits.max_discard };
+            must(len <= most.max(block), "too long");
+            must(
+                limits.chunk == 0 || pos / limits.chunk == (pos + len - 1) / limits.chunk,
+                "crosses a chunk",
+            );
+        }
+        if request.op.has_data() {
+            let total: u64 = segments.iter().map(|s| u64::from(s.len())).sum();
+            must(total == request.len, "segments do not add up");
+            must(segments.len() <= usize::from(limits.max_segments), "too many segments");
+            let single = request.single_segment();
+            must(single.is_none_or(|one| segments == [one]), "the single segment is another one");
+        }
+        for segment in segments {
+            let (addr, len) = (segment.addr() as u64, u64::from(segment.len()));
+            must(len > 0, "an empty segment");
+            must(len <= u64::from(limits.max_segment_size), "segment too large");
+            must((addr | len) % u64::from(limits.memory_align) == 0, "segment misaligned");
+            let boundary = limits.segment_boundary;
+            must(boundary == 0 || addr / boundary == (addr + len - 1) / boundary, "segment over a boundary");
+        }
+        for what in bad {
+            self.complain(request, what);
+        }
+    }
+}
+
+impl Driver for FakeDisk {
+    fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
+        if self.held.len() >= self.room {
+            self.refusals += 1;
+            return false;
+        }
+        let mut segments = Vec::new();
+        request.for_each_segment(|segment| segments.push(segment));
+        self.check(request, &segments);
+        self.log.push(Step::Start(request.op, request.pos, request.len, request.fua));
+        let covers = if request.op == Op::Flush { self.written.clone() } else { Vec::new() };
+        let &Started { tag, op, pos, len, fua, .. } = request;
+        self.held.push(Held { tag, op, pos, len, fua, segments, covers });
+        true
+    }
+
+    fn submit(&mut self, _now: Time) {}
+
+    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
+        match self.mode {
+            Mode::Prompt => self.finish_all(),
+            Mode::Shuffled if !self.held.is_empty() => {
+                for _ in 0..=self.rng.below(self.held.len() as u64) {
+                    let at = self.rng.below(self.held.len() as u64) as usize;
+                    self.finish(at);
+                }
+            }
+            Mode::Shuffled | Mode::Manual => {}
+        }
+        done.append(&mut self.finished);
+    }
+}

@@ -1,0 +1,99 @@
+//! Flushes, preflush and FUA: which steps a disk sees.
+
+use crate::disk::Step;
+use crate::rig::{Io, Rig, elevators};
+use platter_block::bio::{Flags, Op};
+use platter_block::driver::Features;
+use platter_block::queue::Settings;
+
+/// A disk that writes through.
+pub(crate) const THROUGH: Features = Features { write_cache: false, fua: false, read_only: false };
+/// A disk with a write-back cache.
+pub(crate) const BACK: Features = Features { write_cache: true, fua: false, read_only: false };
+/// A disk with a write-back cache that can write through it.
+pub(crate) const BACK_FUA: Features = Features { write_cache: true, fua: true, read_only: false };
+
+/// The starts of a disk that completes everything at once, as words: F flush, W write, U write with FUA.
+fn steps(elevator: &str, features: Features, io: Io) -> String {
+    let mut rig = Rig::manual(elevator, Settings::default(), features);
+    let token = rig.submit(io);
+    while !rig.is_done(token) {
+        rig.lane.queue.unplug_for_waiter(rig.now);
+        rig.run();
+        assert!(rig.disk().held.len() <= 1, "one step at a time");
+        rig.disk().finish_all();
+    }
+    assert_eq!(rig.result(token), Ok(()));
+    let word = |&step: &(Op, u64, u64, bool)| match step {
+        (Op::Flush, ..) => 'F',
+        (Op::Write, _, _, fua) => {
+            if fua {
+                'U'
+            } else {
+                'W'
+            }
+        }
+        (Op::Discard, ..) => 'D',
+        _ => '?',
+    };
+    rig.disk().starts().iter().map(word).collect()
+}
+
+#[test]
+fn every_kind_of_write_takes_the_steps_its_disk_needs() {
+    let both = Flags::FUA | Flags::PREFLUSH;
+    let write = |flags| Io::write(4096, 4096).with(flags);
+    let discard = |flags| Io::new(Op::Discard, 4096, 4096).with(flags);
+    let table = [
+        (write(Flags::NONE), ["W", "W", "W"]),
+        (write(Flags::FUA), ["W", "WF", "U"]),
+        (write(Flags::PREFLUSH), ["W", "FW", "FW"]),
+        (write(both), ["W", "FWF", "FU"]),
+        (discard(both), ["D", "FDF", "FDF"]),
+        (Io::flush(), ["", "F", "F"]),
+        (write(Flags::HARD_BARRIER), ["W", "FWF", "FU"]),
+        (write(Flags::HARD_BARRIER | both), ["W", "FWF", "FU"]),
+        (write(Flags::SOFT_BARRIER), ["W", "W", "W"]),
+        (write(Flags::SOFT_BARRIER | Flags::FUA), ["W", "FWF", "FU"]),
+        (discard(Flags::HARD_BARRIER), ["D", "FDF", "FDF"]),
+        (Io::flush().with(Flags::HARD_BARRIER), ["", "F", "F"]),
+        (Io::flush().with(Flags::SOFT_BARRIER), ["", "F", "F"]),
+    ];
+    for elevator in elevators() {
+        for (io, expected) in &table {
+            for (features, expected) in [THROUGH, BACK, BACK_FUA].into_iter().zip(expected) {
+                let seen = steps(elevator, features, io.clone());
+                assert_eq!(&seen, expected, "{elevator} {:?} {features:?}", io.flags);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flush_without_a_cache_completes_at_once() {
+    let mut rig = Rig::manual("noop", Settings::default(), THROUGH);
+    let token = rig.submit(Io::flush());
+    assert!(rig.lane.queue.has_done() && rig.lane.queue.is_idle());
+    rig.run();
+    assert_eq!(rig.result(token), Ok(()));
+    assert_eq!(rig.disk().log, Vec::<Step>::new());
+}
+
+#[test]
+fn concurrent_flushes_share_two() {
+    for elevator in elevators() {
+        let mut rig = Rig::manual(elevator, Settings::default(), BACK);
+        for _ in 0..50 {
+            rig.submit(Io::flush());
+            rig.run();
+        }
+        assert_eq!(rig.disk().held.len(), 1);
+        rig.complete_one();
+        assert_eq!(rig.done.len(), 1);
+        rig.complete_one();
+        assert_eq!(rig.done.len(), 50);
+        let counts = rig.counts();
+        assert_eq!((counts.flushes, counts.flushes_coalesced), (2, 48));
+        rig.check_idle();
+    }
+}

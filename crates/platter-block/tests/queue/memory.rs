@@ -1,0 +1,84 @@
+//! Memory of bios and what a disk does to it: the one place of these tests with `unsafe` in it.
+
+use platter_block::segment::{RegionId, Segment};
+
+/// Alignment that every buffer starts with.
+const ALIGN: usize = 4096;
+
+/// Memory of one bio: pieces with gaps between them, filled with a canary that must survive.
+pub(crate) struct Buffer {
+    store: Vec<u8>,
+    parts: Vec<(usize, usize)>,
+}
+
+const CANARY: u8 = 0xC5;
+
+impl Buffer {
+    /// Pieces of these lengths; `gaps[i]` bytes lie before piece `i` (missing gaps are 0, so that pieces
+    /// touch).
+    pub(crate) fn new(lens: &[usize], gaps: &[usize]) -> Buffer {
+        let total: usize = lens.iter().chain(gaps).sum();
+        let store = vec![CANARY; total + ALIGN];
+        let mut at = store.as_ptr().align_offset(ALIGN);
+        let mut parts = Vec::new();
+        for (i, &len) in lens.iter().enumerate() {
+            at += gaps.get(i).copied().unwrap_or(0);
+            parts.push((at, len));
+            at += len;
+        }
+        Buffer { store, parts }
+    }
+
+    /// Its pieces as segments, for a bio that gets the buffer as its owner.
+    pub(crate) fn segments(&mut self) -> Vec<Segment> {
+        let base = self.store.as_mut_ptr();
+        self.parts
+            .iter()
+            .map(|&(at, len)| {
+                // SAFETY: the piece lies inside `store`, whose heap memory does not move when the buffer
+                // does; the bio owns the buffer, so it lives, untouched, until the bio has completed.
+                unsafe { Segment::new(base.add(at), len as u32, RegionId::NONE) }
+            })
+            .collect()
+    }
+
+    /// Fills the pieces, one after the other, with `data`.
+    pub(crate) fn scatter(&mut self, mut data: &[u8]) {
+        for &(at, len) in &self.parts {
+            self.store[at..at + len].copy_from_slice(&data[..len]);
+            data = &data[len..];
+        }
+    }
+
+    /// What is in the pieces.
+    pub(crate) fn gather(&self) -> Vec<u8> {
+        self.parts.iter().flat_map(|&(at, len)| self.store[at..at + len].iter().copied()).collect()
+    }
+
+    /// Whether everything outside the pieces is as it was.
+    pub(crate) fn margins_are_whole(&self) -> bool {
+        let mut outside = vec![true; self.store.len()];
+        self.parts.iter().for_each(|&(at, len)| outside[at..at + len].fill(false));
+        self.store.iter().zip(outside).all(|(&byte, out)| !out || byte == CANARY)
+    }
+}
+
+/// Copies from the disk into the segments, until either ends.
+pub(crate) fn fill_segments(segments: &[Segment], mut data: &[u8]) {
+    for segment in segments {
+        let len = data.len().min(segment.len() as usize);
+        // SAFETY: the request that carries the segment is with the fake disk.
+        unsafe { segment.slice(0, len as u32).copy_from(&data[..len]) };
+        data = &data[len..];
+    }
+}
+
+/// Copies from the segments onto the disk, until either ends.
+pub(crate) fn drain_segments(segments: &[Segment], mut data: &mut [u8]) {
+    for segment in segments {
+        let (now, later) = data.split_at_mut(data.len().min(segment.len() as usize));
+        // SAFETY: the request that carries the segment is with the fake disk.
+        unsafe { segment.slice(0, now.len() as u32).copy_to(now) };
+        data = later;
+    }
+}

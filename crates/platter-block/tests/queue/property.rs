@@ -1,0 +1,164 @@
+//! Random I/O under random limits, elevators and disks, against a byte-level model.
+
+use crate::disk::{FakeDisk, Mode};
+use crate::rig::{Io, Rig, elevators, make_elevator};
+use platter_block::bio::{Flags, Op};
+use platter_block::driver::Features;
+use platter_block::fault::Kind;
+use platter_block::limits::Limits;
+use platter_block::queue::{PlugSettings, Settings};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const SIZE: u64 = 256 << 10;
+
+fn limits() -> impl Strategy<Value = Limits> {
+    let shape = (
+        prop::sample::select(vec![512u32, 4096]),
+        prop::sample::select(vec![1u32, 4, 512]),
+        prop::sample::select(vec![4096u32, 12288, 65536, 1 << 20]),
+        prop::sample::select(vec![1u16, 2, 5, 128]),
+        prop::sample::select(vec![4096u32, 8192, 1 << 20]),
+        prop::sample::select(vec![0u64, 4096, 65536]),
+        prop::sample::select(vec![0u64, 8192, 65536]),
+        prop::sample::select(vec![4096u64, 10240, 1 << 30]),
+    );
+    shape.prop_map(|(block, align, transfer, segments, segment, boundary, chunk, discard)| Limits {
+        memory_align: align,
+        max_transfer: transfer,
+        max_segments: segments,
+        max_segment_size: segment,
+        segment_boundary: boundary,
+        chunk,
+        max_discard: discard,
+        ..Limits::unlimited(block)
+    })
+}
+
+#[derive(Clone, Debug)]
+struct Setup {
+    limits: Limits,
+    settings: Settings,
+    features: Features,
+    elevator: &'static str,
+    room: usize,
+    partial: u64,
+    seed: u64,
+}
+
+fn setup() -> impl Strategy<Value = Setup> {
+    let queue = (1u32..40, 1u32..40, any::<bool>(), any::<bool>());
+    let disk = (any::<bool>(), any::<bool>(), prop_oneof![Just(usize::MAX), 1usize..4], 0u64..30);
+    let elevator = prop::sample::select(elevators());
+    (limits(), queue, disk, elevator, any::<u64>()).prop_map(|(limits, queue, disk, elevator, seed)| {
+        let (depth, nr_requests, merges, plug) = queue;
+        let (write_cache, fua, room, partial) = disk;
+        let plug = plug.then(PlugSettings::default);
+        Setup {
+            limits,
+            settings: Settings { depth, nr_requests, merges, plug, timeout: None },
+            features: Features { write_cache, fua, read_only: false },
+            elevator,
+            room,
+            partial,
+            seed,
+        }
+    })
+}
+
+/// An I/O in units that fit any block size: whole blocks, cut into pieces, in memory with gaps or without.
+#[derive(Clone, Debug)]
+struct Draft {
+    op: Op,
+    block: u64,
+    blocks: u64,
+    cuts: Vec<u64>,
+    gaps: Vec<usize>,
+    flags: Flags,
+    context: u32,
+    runs: u8,
+}
+
+fn draft() -> impl Strategy<Value = Draft> {
+    let op = prop_oneof![
+        4 => Just(Op::Read), 4 => Just(Op::Write), 1 => Just(Op::Discard), 1 => Just(Op::WriteZeroes),
+        1 => Just(Op::Flush),
+    ];
+    let flags = prop_oneof![
+        12 => Just(Flags::NONE), 2 => Just(Flags::SYNC), 1 => Just(Flags::FUA), 1 => Just(Flags::PREFLUSH),
+        1 => Just(Flags::FUA | Flags::PREFLUSH), 1 => Just(Flags::SOFT_BARRIER),
+        1 => Just(Flags::HARD_BARRIER), 1 => Just(Flags::NOMERGE), 1 => Just(Flags::READAHEAD),
+        1 => Just(Flags::SOFT_BARRIER | Flags::FUA),
+    ];
+    let blocks = prop_oneof![4 => 1u64..4, 1 => 1u64..40];
+    let memory = (vec(any::<u64>(), 0..9), vec(0usize..3, 0..9));
+    (op, any::<u64>(), blocks, memory, flags, 0u32..3, 0u8..3).prop_map(
+        |(op, block, blocks, (cuts, gaps), flags, context, runs)| Draft {
+            op,
+            block,
+            blocks,
+            cuts,
+            gaps,
+            flags,
+            context,
+            runs,
+        },
+    )
+}
+
+impl Draft {
+    fn io(&self, limits: &Limits) -> Io {
+        let block = u64::from(limits.logical_block);
+        let blocks = self.blocks.min(SIZE / block);
+        let pos = self.block % (SIZE / block - blocks + 1) * block;
+        let (len, align) = ((blocks * block) as usize, limits.memory_align as usize);
+        let mut lens = vec![len];
+        if self.op.has_data() {
+            let mut at: Vec<usize> = self.cuts.iter().map(|&c| c as usize % len / align * align).collect();
+            at.extend([0, len]);
+            at.sort_unstable();
+            lens = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        }
+        let gaps = self.gaps.iter().map(|&gap| gap * align.max(64)).collect();
+        let io = Io { op: self.op, pos, lens, gaps, flags: self.flags, context: self.context };
+        if self.op == Op::Flush { Io { pos: 0, lens: vec![0], ..io } } else { io }
+    }
+}
+
+fn play(setup: &Setup, drafts: &[Draft]) {
+    let mut disk = FakeDisk::new(SIZE, setup.limits, setup.features, setup.seed);
+    (disk.mode, disk.room, disk.partial) = (Mode::Shuffled, setup.room, setup.partial);
+    let mut rig = Rig::with(disk, setup.settings, make_elevator(setup.elevator));
+    let mut flags = Vec::new();
+    for draft in drafts {
+        let io = draft.io(&setup.limits);
+        if rig.conflicts(&io) {
+            rig.drain();
+        }
+        let token = rig.submit(io);
+        assert_eq!(token as usize, flags.len());
+        flags.push(draft.flags);
+        (0..draft.runs).for_each(|_| rig.run());
+    }
+    rig.drain();
+    for done in &rig.done {
+        let expected = match done.kind() {
+            None => true,
+            Some(Kind::Short) => setup.partial > 0,
+            Some(Kind::WouldBlock) => flags[done.token as usize].contains(Flags::READAHEAD),
+            // One block in more pieces than the disk takes, or a border inside a unit of memory.
+            Some(Kind::BadSegments) => setup.limits.max_segments < 16 || setup.limits.memory_align > 4,
+            Some(_) => false,
+        };
+        assert!(expected, "{done:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+
+    #[test]
+    fn every_bio_completes_once_with_the_right_bytes(setup in setup(), drafts in vec(draft(), 1..60)) {
+        play(&setup, &drafts);
+    }
+}

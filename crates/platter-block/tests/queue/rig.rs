@@ -1,0 +1,257 @@
+//! A queue on the fake disk, a byte-level model of what the disk should hold, and the checks that every bio
+//! comes back exactly once with the right bytes.
+
+use crate::disk::{FakeDisk, Mode};
+use crate::memory::Buffer;
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::counters::{Counters, Snapshot};
+use platter_block::driver::Features;
+use platter_block::elevator::{self, Elevator};
+use platter_block::fault::{Kind, Status};
+use platter_block::lane::{Lane, QueueLane};
+use platter_block::limits::Limits;
+use platter_block::owner::Owner;
+use platter_block::queue::{Queue, Settings};
+use platter_block::time::{Span, Time};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Names of all modes of a queue: without an elevator, and with each of the table.
+pub(crate) fn elevators() -> Vec<&'static str> {
+    std::iter::once("none").chain(elevator::TABLE.iter().map(|row| row.name)).collect()
+}
+
+/// The elevator of this name; `None` for `none`.
+pub(crate) fn make_elevator(name: &str) -> Option<Box<dyn Elevator>> {
+    elevator::by_name(name).map(|row| (row.make)())
+}
+
+/// One I/O of a test.
+#[derive(Clone, Debug)]
+pub(crate) struct Io {
+    pub(crate) op: Op,
+    pub(crate) pos: u64,
+    /// Lengths of the pieces of memory, and the gaps before them; for discards one length.
+    pub(crate) lens: Vec<usize>,
+    pub(crate) gaps: Vec<usize>,
+    pub(crate) flags: Flags,
+    pub(crate) context: u32,
+}
+
+impl Io {
+    pub(crate) fn new(op: Op, pos: u64, len: usize) -> Io {
+        Io { op, pos, lens: vec![len], gaps: Vec::new(), flags: Flags::NONE, context: 0 }
+    }
+
+    pub(crate) fn read(pos: u64, len: usize) -> Io {
+        Io::new(Op::Read, pos, len)
+    }
+
+    pub(crate) fn write(pos: u64, len: usize) -> Io {
+        Io::new(Op::Write, pos, len)
+    }
+
+    pub(crate) fn flush() -> Io {
+        Io::new(Op::Flush, 0, 0)
+    }
+
+    pub(crate) fn with(self, flags: Flags) -> Io {
+        Io { flags: self.flags | flags, ..self }
+    }
+
+    pub(crate) fn of(self, context: u32) -> Io {
+        Io { context, ..self }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.lens.iter().map(|&len| len as u64).sum()
+    }
+}
+
+struct Live {
+    op: Op,
+    pos: u64,
+    len: u64,
+}
+
+/// A completed bio as the tests look at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Done {
+    pub(crate) token: u64,
+    pub(crate) op: Op,
+    pub(crate) status: Status,
+}
+
+impl Done {
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        self.status.err().map(|fault| fault.kind)
+    }
+}
+
+pub(crate) struct Rig {
+    pub(crate) lane: QueueLane<FakeDisk>,
+    pub(crate) now: Time,
+    pub(crate) model: Vec<u8>,
+    live: BTreeMap<u64, Live>,
+    next_token: u64,
+    pub(crate) done: Vec<Done>,
+}
+
+impl Rig {
+    pub(crate) fn with(disk: FakeDisk, settings: Settings, elevator: Option<Box<dyn Elevator>>) -> Rig {
+        let queue = Queue::new(disk.geometry, settings, elevator, Arc::new(Counters::default()));
+        Rig {
+            model: disk.data.clone(),
+            lane: QueueLane::new(queue, disk),
+            now: Time(1),
+            live: BTreeMap::new(),
+            next_token: 0,
+            done: Vec::new(),
+        }
+    }
+
+    /// A disk of 1 MiB without limits or cache, under the test's hand.
+    pub(crate) fn manual(elevator: &str, settings: Settings, features: Features) -> Rig {
+        let mut disk = FakeDisk::new(1 << 20, Limits::unlimited(512), features, 1);
+        disk.mode = Mode::Manual;
+        Rig::with(disk, settings, make_elevator(elevator))
+    }
+
+    pub(crate) fn disk(&mut self) -> &mut FakeDisk {
+        self.lane.driver_mut()
+    }
+
+    pub(crate) fn counts(&self) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        snapshot.add(self.lane.counters());
+        snapshot
+    }
+
+    /// Whether an I/O may not be in flight together with those that are.
+    pub(crate) fn conflicts(&self, io: &Io) -> bool {
+        let end = io.pos + io.len();
+        self.live.values().any(|live| {
+            (live.op != Op::Read || io.op != Op::Read) && live.pos < end && io.pos < live.pos + live.len
+        })
+    }
+
+    /// Makes the bio of an I/O; writes get fresh bytes, which the model takes over at once.
+    pub(crate) fn bio(&mut self, io: &Io) -> Bio {
+        let (token, len) = (self.next_token, io.len());
+        self.next_token += 1;
+        let mut bio = Bio::new(io.op, io.pos, len);
+        bio.set_token(token);
+        bio.add_flags(io.flags);
+        bio.set_context(platter_block::bio::Context(io.context));
+        if io.op.has_data() {
+            let mut buffer = Buffer::new(&io.lens, &io.gaps);
+            if io.op == Op::Write {
+                let data: Vec<u8> = (0..len).map(|i| (token * 37 + i * 11 + i / 512) as u8).collect();
+                buffer.scatter(&data);
+                self.model[io.pos as usize..][..data.len()].copy_from_slice(&data);
+            }
+            for segment in buffer.segments() {
+                bio.push_segment(segment).expect("a short list");
+            }
+            bio.set_owner(Owner::new(buffer));
+        } else if io.op.changes() {
+            self.model[io.pos as usize..][..len as usize].fill(0);
+        }
+        self.live.insert(token, Live { op: io.op, pos: io.pos, len });
+        bio
+    }
+
+    /// Submits an I/O; its token.
+    pub(crate) fn submit(&mut self, io: Io) -> u64 {
+        let bio = self.bio(&io);
+        let token = bio.token();
+        self.lane.submit(self.now, bio);
+        token
+    }
+
+    /// Runs the lane once and takes what is done.
+    pub(crate) fn run(&mut self) {
+        self.lane.run(self.now);
+        let mut bios = Vec::new();
+        self.lane.take_done(&mut bios);
+        bios.into_iter().for_each(|bio| self.check(bio));
+    }
+
+    /// Completes the oldest request of a disk under the test's hand, and runs twice, so that what follows is
+    /// with the disk.
+    pub(crate) fn complete_one(&mut self) {
+        self.disk().finish(0);
+        self.run();
+        self.run();
+    }
+
+    /// Runs until nothing is left, letting time pass where the queue wants it to.
+    pub(crate) fn drain(&mut self) {
+        for _ in 0..1_000_000 {
+            if self.lane.is_idle() && !self.lane.has_done() {
+                return self.check_idle();
+            }
+            let before = (self.done.len(), self.disk().log.len());
+            self.run();
+            if self.disk().mode == Mode::Manual {
+                self.disk().finish_all();
+            }
+            if before == (self.done.len(), self.disk().log.len()) && self.disk().held.is_empty() {
+                let wakeup = self.lane.next_wakeup();
+                let at = wakeup.expect("a queue with work either starts it or says when it will");
+                self.now = self.now.max(at) + Span(1);
+            }
+        }
+        panic!("the queue does not come to an end");
+    }
+
+    fn check(&mut self, mut bio: Bio) {
+        let live = self.live.remove(&bio.token()).expect("a bio completes once");
+        assert_eq!(bio.op(), live.op);
+        let status = bio.status();
+        if status.is_ok() {
+            assert_eq!((bio.done(), bio.len()), (live.len, 0), "{bio:?}");
+        }
+        let range = live.pos as usize..live.pos.saturating_add(live.len) as usize;
+        if live.op.has_data()
+            && let Some(buffer) = bio.owner_mut().take::<Buffer>()
+        {
+            assert!(buffer.margins_are_whole(), "{bio:?} wrote outside its memory");
+            if live.op == Op::Read && status.is_ok() {
+                assert!(buffer.gather() == self.model[range.clone()], "{bio:?} read other bytes");
+            }
+        }
+        if live.op.changes() && status.is_err() && range.end <= self.model.len() {
+            // How much of it got through is open; from now on what is there counts.
+            let there = self.lane.driver().data[range.clone()].to_vec();
+            self.model[range].copy_from_slice(&there);
+        }
+        self.done.push(Done { token: bio.token(), op: live.op, status });
+    }
+
+    /// How the bio with this token went; panics when it has not completed.
+    pub(crate) fn result(&self, token: u64) -> Status {
+        self.done.iter().find(|done| done.token == token).expect("a completed bio").status
+    }
+
+    pub(crate) fn is_done(&self, token: u64) -> bool {
+        self.done.iter().any(|done| done.token == token)
+    }
+
+    /// What must hold once nothing is in the queue.
+    pub(crate) fn check_idle(&mut self) {
+        assert!(self.live.is_empty(), "bios lost: {:?}", self.live.keys());
+        assert_eq!(self.disk().violations, Vec::<String>::new());
+        assert!(self.lane.driver().data == self.model, "the disk holds other bytes than were written");
+        let (c, refusals) = (self.counts(), self.disk().refusals);
+        assert_eq!(c.bios, c.bios_completed);
+        assert_eq!(c.bios_failed, self.done.iter().filter(|done| done.status.is_err()).count() as u64);
+        assert_eq!(c.dispatches, c.completions + refusals);
+        assert_eq!(self.lane.broken_completions(), 0);
+        assert_eq!(self.lane.in_flight(), 0);
+        for dir in [elevator::Dir::Read, elevator::Dir::Write] {
+            let stats = self.lane.queue.pool_stats(dir);
+            assert_eq!((stats.used, stats.congested, stats.full), (0, false, false), "{dir:?}");
+        }
+    }
+}
