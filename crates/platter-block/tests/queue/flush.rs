@@ -4,7 +4,9 @@ use crate::disk::Step;
 use crate::rig::{Io, Rig, elevators};
 use platter_block::bio::{Flags, Op};
 use platter_block::driver::Features;
+use platter_block::fault::Kind;
 use platter_block::queue::Settings;
+use platter_block::time::Span;
 
 /// A disk that writes through.
 pub(crate) const THROUGH: Features = Features { write_cache: false, fua: false, read_only: false };
@@ -96,4 +98,92 @@ fn concurrent_flushes_share_two() {
         assert_eq!((counts.flushes, counts.flushes_coalesced), (2, 48));
         rig.check_idle();
     }
+}
+
+#[test]
+fn a_failed_flush_fails_all_that_wait_and_stays_failed() {
+    for elevator in elevators() {
+        let mut rig = Rig::manual(elevator, Settings::default(), BACK);
+        let served = rig.submit(Io::flush());
+        rig.run();
+        let pending: Vec<u64> = (0..3).map(|_| rig.submit(Io::flush())).collect();
+        rig.disk().finish_with(0, -5);
+        rig.run();
+        let kind = |rig: &Rig, token| rig.result(token).err().map(|fault| (fault.kind, fault.errno));
+        assert_eq!(kind(&rig, served), Some((Kind::Io, 5)));
+        for token in pending {
+            assert_eq!(kind(&rig, token), Some((Kind::FlushFailed, 5)), "{elevator}");
+        }
+        let later =
+            [Io::flush(), Io::write(0, 512).with(Flags::PREFLUSH), Io::flush().with(Flags::HARD_BARRIER)]
+                .map(|io| rig.submit(io));
+        let plain = rig.submit(Io::write(4096, 512));
+        rig.drain();
+        for token in later {
+            assert_eq!(kind(&rig, token), Some((Kind::FlushFailed, 5)), "{elevator}");
+        }
+        assert_eq!(rig.result(plain), Ok(()));
+        assert_eq!(rig.counts().flushes, 1);
+        assert_eq!(rig.lane.queue.flush_failure().map(|fault| fault.errno), Some(5));
+        rig.lane.queue.acknowledge_flush_failure();
+        let good = rig.submit(Io::flush());
+        rig.drain();
+        assert_eq!(rig.result(good), Ok(()));
+    }
+}
+
+#[test]
+fn a_failed_postflush_fails_its_write() {
+    let mut rig = Rig::manual("none", Settings::default(), BACK);
+    let token = rig.submit(Io::write(0, 512).with(Flags::FUA));
+    rig.run();
+    rig.disk().finish(0);
+    rig.run();
+    assert!(!rig.is_done(token));
+    rig.disk().finish_with(0, -5);
+    rig.run();
+    assert_eq!(rig.result(token).map_err(|fault| fault.errno), Err(5));
+    rig.check_idle();
+}
+
+#[test]
+fn a_failed_write_is_not_flushed() {
+    let mut rig = Rig::manual("none", Settings::default(), BACK);
+    rig.disk().bad.insert(0);
+    let token = rig.submit(Io::write(0, 512).with(Flags::FUA | Flags::PREFLUSH));
+    rig.drain();
+    assert_eq!(rig.result(token).map_err(|fault| fault.kind), Err(Kind::Io));
+    let ops: Vec<Op> = rig.disk().starts().iter().map(|start| start.0).collect();
+    assert_eq!(ops, [Op::Flush, Op::Write]);
+}
+
+#[test]
+fn concurrent_durable_writes_share_their_flushes() {
+    for elevator in elevators() {
+        let mut rig = Rig::manual(elevator, Settings::default(), BACK);
+        let both = Flags::FUA | Flags::PREFLUSH;
+        let tokens: Vec<u64> = (0..20).map(|i| rig.submit(Io::write(i * 8192, 512).with(both))).collect();
+        rig.drain();
+        assert!(tokens.iter().all(|&token| rig.result(token).is_ok()));
+        assert!(rig.counts().flushes <= 5, "{elevator}: {} flushes", rig.counts().flushes);
+    }
+}
+
+#[test]
+fn a_flush_waits_5_s_at_most_for_the_data_of_others() {
+    let mut rig = Rig::manual("none", Settings::default(), BACK);
+    rig.submit(Io::write(0, 512).with(Flags::FUA));
+    rig.run();
+    let flush = rig.submit(Io::flush());
+    rig.run();
+    assert_eq!(rig.disk().starts().len(), 1, "the write is out, the flush hopes to cover it");
+    let at = rig.lane.queue.next_wakeup().expect("a deadline");
+    assert_eq!(at.since(rig.now), Span::from_secs(5));
+    rig.now = at;
+    rig.run();
+    assert_eq!(rig.disk().starts()[1].0, Op::Flush);
+    rig.disk().finish(1);
+    rig.run();
+    assert_eq!(rig.result(flush), Ok(()));
+    rig.drain();
 }

@@ -1,8 +1,15 @@
 //! Tests of the request queue through its public face, on a scripted disk.
 
+mod barrier;
 mod disk;
 mod errors;
 mod flush;
 mod memory;
+mod odd;
+mod plug;
+mod pool;
 mod property;
 mod rig;
+mod switch;
+mod timeout;
+mod trace;

@@ -196,7 +196,8 @@ impl Rig {
             if self.disk().mode == Mode::Manual {
                 self.disk().finish_all();
             }
-            if before == (self.done.len(), self.disk().log.len()) && self.disk().held.is_empty() {
+            let stuck = before == (self.done.len(), self.disk().log.len()) && !self.lane.is_idle();
+            if stuck && self.disk().held.is_empty() {
                 let wakeup = self.lane.next_wakeup();
                 let at = wakeup.expect("a queue with work either starts it or says when it will");
                 self.now = self.now.max(at) + Span(1);

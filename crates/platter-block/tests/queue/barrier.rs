@@ -1,0 +1,223 @@
+//! Soft and hard barriers: nothing passes them.
+
+use crate::disk::{FakeDisk, Mode, Rng, Step};
+use crate::flush::{BACK, BACK_FUA, THROUGH};
+use crate::rig::{Io, Rig, elevators, make_elevator};
+use platter_block::bio::{Flags, Op};
+use platter_block::driver::Features;
+use platter_block::fault::Kind;
+use platter_block::limits::Limits;
+use platter_block::queue::{PlugSettings, Settings};
+
+/// What comes before a barrier lies in the first part of the disk, the barrier's data in the second, what
+/// comes after it in the third.
+const PART: u64 = 256 << 10;
+
+fn part_of(pos: u64) -> u64 {
+    pos / PART
+}
+
+struct Case {
+    elevator: &'static str,
+    features: Features,
+    settings: Settings,
+    limits: Limits,
+}
+
+fn cases() -> Vec<Case> {
+    let mut all = Vec::new();
+    for elevator in elevators() {
+        for features in [THROUGH, BACK, BACK_FUA] {
+            for (depth, nr_requests, plug) in [(1, 128, true), (4, 3, false), (32, 8, true)] {
+                for max_transfer in [1 << 20, 2048] {
+                    let plug = plug.then(PlugSettings::default);
+                    let settings = Settings { depth, nr_requests, plug, ..Settings::default() };
+                    let limits = Limits { max_transfer, ..Limits::unlimited(512) };
+                    all.push(Case { elevator, features, settings, limits });
+                }
+            }
+        }
+    }
+    all
+}
+
+impl Case {
+    fn rig(&self, seed: u64) -> Rig {
+        let mut disk = FakeDisk::new(4 * PART, self.limits, self.features, seed);
+        disk.mode = Mode::Shuffled;
+        Rig::with(disk, self.settings, make_elevator(self.elevator))
+    }
+}
+
+/// Up to twelve bios that do not overlap, some of them neighbours, anywhere in a part of the disk.
+fn some(rig: &mut Rig, rng: &mut Rng, part: u64) {
+    for _ in 0..rng.below(12) {
+        let op = if rng.chance(30) { Op::Read } else { Op::Write };
+        let io = Io::new(op, part * PART + rng.below(64) * 1024, 1024).of(rng.below(3) as u32);
+        if !rig.conflicts(&io) {
+            rig.submit(io);
+        }
+        if rng.chance(20) {
+            rig.run();
+        }
+    }
+}
+
+/// Bios before, a barrier, bios after; what the disk saw.
+fn around(case: &Case, barrier: Io, seed: u64) -> Vec<Step> {
+    let mut rng = Rng(seed);
+    let mut rig = case.rig(seed);
+    some(&mut rig, &mut rng, 0);
+    rig.submit(barrier);
+    some(&mut rig, &mut rng, 2);
+    rig.drain();
+    assert_eq!(rig.counts().barriers, 1);
+    rig.disk().log.clone()
+}
+
+#[test]
+fn nothing_is_started_across_a_soft_barrier() {
+    for case in cases() {
+        for seed in 0..12 {
+            let len = if seed % 2 == 0 { 512 } else { 8192 };
+            let op = if seed % 3 == 0 { Op::Read } else { Op::Write };
+            let log = around(&case, Io::new(op, PART, len).with(Flags::SOFT_BARRIER), seed);
+            let parts = log.iter().filter_map(|step| match *step {
+                Step::Start(_, pos, ..) => Some(part_of(pos)),
+                Step::Done(..) => None,
+            });
+            assert!(parts.is_sorted(), "{} seed {seed} {:?}: {log:?}", case.elevator, case.settings);
+        }
+    }
+}
+
+/// The disk's log must be: all of part 0, then the barrier's steps, then part 2, with nothing in flight at
+/// either border.
+fn check_hard(log: &[Step], what: &str) {
+    let mut stage = 0;
+    let mut in_flight = 0;
+    for step in log {
+        match *step {
+            Step::Start(op, pos, ..) => {
+                let part = if op == Op::Flush { 1 } else { part_of(pos) };
+                assert!(part >= stage, "{what}: {log:?}");
+                assert!(part == stage || in_flight == 0, "{what}: {step:?} came too early in {log:?}");
+                stage = part;
+                in_flight += 1;
+            }
+            Step::Done(..) => in_flight -= 1,
+        }
+    }
+}
+
+#[test]
+fn a_hard_barrier_is_alone_with_the_disk() {
+    for case in cases() {
+        for seed in 0..12 {
+            let kinds = [
+                Io::write(PART, 512).with(Flags::HARD_BARRIER),
+                Io::write(PART, 16384).with(Flags::HARD_BARRIER),
+                Io::flush().with(Flags::HARD_BARRIER),
+                Io::read(PART, 512).with(Flags::HARD_BARRIER),
+                Io::write(PART, 4096).with(Flags::HARD_BARRIER | Flags::FUA | Flags::PREFLUSH),
+                Io::new(Op::WriteZeroes, PART, 8192).with(Flags::HARD_BARRIER),
+            ];
+            let log = around(&case, kinds[seed as usize % kinds.len()].clone(), seed);
+            check_hard(&log, &format!("{} seed {seed} {:?}", case.elevator, case.settings));
+        }
+    }
+}
+
+#[test]
+fn barriers_back_to_back_keep_their_order() {
+    for case in cases() {
+        let mut rig = case.rig(7);
+        for i in 0..4u64 {
+            let flag = if i == 2 { Flags::SOFT_BARRIER } else { Flags::HARD_BARRIER };
+            rig.submit(Io::write(PART + i * 4096, 4096).with(flag));
+        }
+        let last = rig.submit(Io::write(0, 512));
+        rig.drain();
+        let tokens: Vec<u64> = rig.done.iter().map(|done| done.token).collect();
+        assert_eq!(tokens[..3], [0, 1, 2]);
+        assert_eq!(tokens.len(), last as usize + 1);
+        assert_eq!(rig.counts().barriers, 4);
+    }
+}
+
+#[test]
+fn a_hundred_thousand_empty_barriers_in_a_row_end() {
+    let mut rig = Rig::manual("none", Settings::default(), THROUGH);
+    rig.submit(Io::write(0, 512));
+    rig.run();
+    for _ in 0..100_000 {
+        rig.submit(Io::flush().with(Flags::HARD_BARRIER));
+    }
+    let after = rig.submit(Io::read(0, 512));
+    assert!(rig.done.is_empty());
+    rig.drain();
+    assert_eq!(rig.done.last().map(|done| done.token), Some(after));
+    assert_eq!(rig.counts().barriers, 100_000);
+}
+
+#[test]
+fn a_hard_barrier_waits_for_other_queues_of_the_device() {
+    let mut rig = Rig::manual("noop", Settings::default(), BACK);
+    rig.lane.queue.set_outside_busy(rig.now, true);
+    let token = rig.submit(Io::write(0, 512).with(Flags::HARD_BARRIER));
+    rig.run();
+    assert!(rig.disk().held.is_empty() && rig.lane.queue.barrier_pending());
+    rig.lane.queue.set_outside_busy(rig.now, false);
+    rig.drain();
+    assert_eq!(rig.result(token), Ok(()));
+    assert!(!rig.lane.queue.barrier_pending());
+}
+
+#[test]
+fn a_barrier_does_not_wait_for_the_plug() {
+    for elevator in elevators() {
+        let mut rig = Rig::manual(elevator, Settings { nr_requests: 2, ..Settings::default() }, THROUGH);
+        for i in 0..6 {
+            rig.submit(Io::write(i * 8192, 512));
+        }
+        let barrier = rig.submit(Io::write(PART, 512).with(Flags::HARD_BARRIER));
+        let start = rig.now;
+        for _ in 0..20 {
+            rig.run();
+            rig.disk().finish_all();
+        }
+        assert!(rig.is_done(barrier), "{elevator}");
+        assert_eq!(rig.now, start);
+    }
+}
+
+#[test]
+fn a_failed_barrier_opens_the_queue_again() {
+    for (flush_fails, bad) in [(100, None), (0, Some(PART / 512))] {
+        let mut rig = Rig::manual("noop", Settings::default(), BACK);
+        rig.disk().flush_fails = flush_fails;
+        rig.disk().bad.extend(bad);
+        let barrier = rig.submit(Io::write(PART, 512).with(Flags::HARD_BARRIER));
+        let after = rig.submit(Io::write(0, 512));
+        rig.drain();
+        assert_eq!(rig.result(barrier).map_err(|fault| fault.kind), Err(Kind::Io));
+        assert_eq!(rig.result(after), Ok(()));
+        assert!(!rig.lane.queue.barrier_pending());
+    }
+}
+
+#[test]
+fn a_barrier_keeps_its_flags_for_the_next_time() {
+    for flag in [Flags::SOFT_BARRIER, Flags::HARD_BARRIER] {
+        let mut rig = Rig::manual("noop", Settings::default(), BACK);
+        let bio = rig.bio(&Io::write(0, 8192).with(flag));
+        rig.lane.queue.submit(rig.now, bio);
+        let mut done = Vec::new();
+        while done.is_empty() {
+            platter_block::lane::Lane::run(&mut rig.lane, rig.now);
+            rig.disk().finish_all();
+            rig.lane.queue.take_done(&mut done);
+        }
+        assert_eq!(done[0].flags(), flag);
+    }
+}

@@ -1,0 +1,235 @@
+//! Requests that take too long: the bio fails, its memory stays with the driver.
+
+use crate::disk::{FakeDisk, Mode};
+use crate::flush::{BACK, THROUGH};
+use crate::memory::Buffer;
+use crate::rig::{Io, Rig, elevators, make_elevator};
+use platter_block::bio::{Flags, Op};
+use platter_block::driver::Features;
+use platter_block::fault::Kind;
+use platter_block::limits::Limits;
+use platter_block::owner::Owner;
+use platter_block::queue::Settings;
+use platter_block::time::Span;
+use std::sync::{Arc, Weak};
+
+const SECOND: Span = Span::from_secs(1);
+
+fn rig(elevator: &str, features: Features) -> Rig {
+    let limits = Limits { max_transfer: 4096, ..Limits::unlimited(512) };
+    let mut disk = FakeDisk::new(1 << 20, limits, features, 1);
+    disk.mode = Mode::Manual;
+    let settings = Settings { timeout: Some(SECOND), plug: None, ..Settings::default() };
+    Rig::with(disk, settings, make_elevator(elevator))
+}
+
+/// Submits an I/O whose memory can be seen to live.
+fn submit(rig: &mut Rig, io: Io) -> (u64, Weak<()>) {
+    let alive = Arc::new(());
+    let weak = Arc::downgrade(&alive);
+    let mut bio = rig.bio(&io);
+    if let Some(buffer) = bio.owner_mut().take::<Buffer>() {
+        bio.set_owner(Owner::new((buffer, alive)));
+    }
+    let token = bio.token();
+    rig.lane.queue.submit(rig.now, bio);
+    rig.run();
+    (token, weak)
+}
+
+/// Lets the timeout pass; the bio must have failed with it and its memory must still be there.
+fn expire(rig: &mut Rig, token: u64, memory: &Weak<()>) {
+    let at = rig.lane.queue.next_wakeup().expect("a timeout");
+    assert!(at.since(rig.now) <= SECOND);
+    rig.now = at;
+    rig.run();
+    assert_eq!(rig.result(token).map_err(|fault| fault.kind), Err(Kind::TimedOut));
+    assert_eq!(memory.strong_count(), 1, "the driver still has the memory");
+}
+
+/// The model of a write that timed out is what the disk made of it in the end.
+fn settle(rig: &mut Rig) {
+    rig.disk().finish_all();
+    rig.run();
+    rig.model = rig.disk().data.clone();
+    rig.drain();
+}
+
+#[test]
+fn a_stuck_request_fails_and_keeps_its_memory() {
+    for elevator in elevators() {
+        for op in [Op::Read, Op::Write] {
+            let mut rig = rig(elevator, THROUGH);
+            let (token, memory) = submit(&mut rig, Io::new(op, 0, 4096));
+            expire(&mut rig, token, &memory);
+            assert!(!rig.lane.queue.is_idle());
+            // Others go on meanwhile.
+            let (other, _) = submit(&mut rig, Io::new(op, 8192, 512).with(Flags::SYNC));
+            rig.disk().finish(1);
+            rig.run();
+            assert_eq!(rig.result(other), Ok(()), "{elevator}");
+            settle(&mut rig);
+            assert_eq!(memory.strong_count(), 0, "{elevator}");
+            assert_eq!(rig.counts().timeouts, 1);
+        }
+    }
+}
+
+#[test]
+fn what_nobody_waits_for_is_not_resumed() {
+    for result in [512, 0, -5] {
+        let mut rig = rig("none", THROUGH);
+        let (token, memory) = submit(&mut rig, Io::write(0, 4096));
+        expire(&mut rig, token, &memory);
+        rig.disk().finish_with(0, result);
+        settle(&mut rig);
+        assert_eq!(rig.disk().starts().len(), 1);
+        assert_eq!(memory.strong_count(), 0);
+    }
+}
+
+#[test]
+fn a_stuck_merged_request_fails_all_its_bios() {
+    let mut rig = rig("noop", THROUGH);
+    rig.lane.queue.freeze();
+    let bios: Vec<_> = (0..4).map(|i| submit(&mut rig, Io::read(i * 1024, 1024))).collect();
+    rig.lane.queue.unfreeze();
+    rig.run();
+    assert_eq!(rig.disk().held.len(), 1);
+    rig.now += SECOND;
+    rig.run();
+    for (token, memory) in &bios {
+        assert_eq!(rig.result(*token).map_err(|fault| fault.kind), Err(Kind::TimedOut));
+        assert_eq!(memory.strong_count(), 1);
+    }
+    rig.disk().finish_with(0, -5);
+    rig.drain();
+    assert!(bios.iter().all(|(_, memory)| memory.strong_count() == 0));
+}
+
+#[test]
+fn borrowed_memory_is_not_given_up() {
+    let mut rig = rig("none", THROUGH);
+    let (token, memory) = submit(&mut rig, Io::read(0, 12288).with(Flags::BORROWED));
+    rig.now += Span::from_secs(60);
+    rig.run();
+    assert!(!rig.is_done(token));
+    assert_eq!(memory.strong_count(), 1);
+    rig.drain();
+    assert_eq!(rig.result(token), Ok(()));
+    assert_eq!(rig.counts().timeouts, 0);
+}
+
+#[test]
+fn a_split_with_a_stuck_piece_keeps_the_memory_of_the_whole() {
+    for elevator in elevators() {
+        for others_first in [true, false] {
+            let mut rig = rig(elevator, THROUGH);
+            let (token, memory) = submit(&mut rig, Io::read(0, 16384));
+            assert_eq!(rig.disk().held.len(), 4, "{elevator}");
+            if others_first {
+                for _ in 0..3 {
+                    rig.disk().finish(1);
+                }
+            }
+            rig.run();
+            assert!(!rig.is_done(token));
+            expire(&mut rig, token, &memory);
+            if !others_first {
+                rig.disk().finish(2);
+                rig.run();
+                assert_eq!(memory.strong_count(), 1);
+            }
+            rig.drain();
+            assert_eq!(memory.strong_count(), 0, "{elevator}");
+        }
+    }
+}
+
+#[test]
+fn a_late_piece_that_comes_back_before_the_others_end_returns_the_memory() {
+    let mut rig = rig("none", THROUGH);
+    let (token, memory) = submit(&mut rig, Io::read(0, 4096));
+    rig.disk().finish(0);
+    rig.run();
+    assert_eq!((rig.result(token), memory.strong_count()), (Ok(()), 0));
+
+    rig.lane.queue.set_depth(1);
+    let (token, memory) = submit(&mut rig, Io::read(0, 8192));
+    rig.now += SECOND;
+    rig.run();
+    assert!(!rig.is_done(token), "the second piece has not been started yet");
+    assert_eq!(rig.counts().timeouts, 1);
+    rig.complete_one();
+    assert!(!rig.is_done(token));
+    rig.complete_one();
+    assert_eq!(rig.result(token).map_err(|fault| fault.kind), Err(Kind::TimedOut));
+    assert_eq!(memory.strong_count(), 0);
+    rig.check_idle();
+}
+
+#[test]
+fn a_sequence_with_a_stuck_step_keeps_its_memory() {
+    for elevator in elevators() {
+        for len in [512, 16384] {
+            let mut rig = rig(elevator, BACK);
+            let io = Io::write(0, len).with(Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER);
+            let (token, memory) = submit(&mut rig, io);
+            rig.complete_one();
+            assert!(rig.disk().held.iter().all(|held| held.op == Op::Write));
+            expire(&mut rig, token, &memory);
+            let behind = rig.submit(Io::read(0, 512));
+            settle(&mut rig);
+            assert_eq!(memory.strong_count(), 0, "{elevator}");
+            assert_eq!(rig.result(behind), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn a_stuck_flush_fails_and_stays_failed() {
+    let mut rig = rig("none", BACK);
+    let token = rig.submit(Io::flush());
+    rig.run();
+    rig.now += SECOND;
+    rig.run();
+    assert_eq!(rig.result(token).map_err(|fault| fault.kind), Err(Kind::TimedOut));
+    let next = rig.submit(Io::flush());
+    rig.run();
+    assert_eq!(rig.result(next).map_err(|fault| fault.kind), Err(Kind::FlushFailed));
+    rig.drain();
+    rig.lane.queue.acknowledge_flush_failure();
+    let good = rig.submit(Io::flush());
+    rig.drain();
+    assert_eq!(rig.result(good), Ok(()));
+}
+
+#[test]
+fn a_bio_that_was_never_started_does_not_time_out() {
+    let mut rig = rig("none", THROUGH);
+    rig.lane.queue.freeze();
+    let token = rig.submit(Io::read(0, 512));
+    rig.now += Span::from_secs(60);
+    rig.run();
+    assert!(!rig.is_done(token));
+    rig.lane.queue.unfreeze();
+    rig.run();
+    assert_eq!(rig.lane.queue.next_wakeup(), Some(rig.now + SECOND));
+    rig.drain();
+    assert_eq!(rig.result(token), Ok(()));
+}
+
+#[test]
+fn each_request_has_its_own_time() {
+    let mut rig = rig("none", THROUGH);
+    let mut all = Vec::new();
+    for i in 0..5 {
+        all.push(submit(&mut rig, Io::read(i * 8192, 512)));
+        rig.now += Span::from_millis(300);
+    }
+    assert_eq!(rig.done.len(), 1, "the first is over its second");
+    for (token, memory) in &all[1..] {
+        expire(&mut rig, *token, memory);
+    }
+    rig.drain();
+}
