@@ -35,8 +35,9 @@ pub trait Lane: Send {
     /// Somebody waits for this lane's bios: nothing is held back any longer to wait for company.
     fn unplug(&mut self, now: Time);
 
-    /// Blocks until [`run`](Lane::run) has something to do or `timeout` has passed. May return early.
-    fn wait(&mut self, timeout: Option<Span>);
+    /// Starts what can start and blocks until [`run`](Lane::run) has something to do or `timeout` has
+    /// passed; starting and waiting are one system call where the driver can. May return early.
+    fn wait(&mut self, now: Time, timeout: Option<Span>);
 
     /// Descriptors that become readable when [`run`](Lane::run) has something to do; `false` when
     /// readiness cannot be seen that way because everything completes at the next `run`.
@@ -92,9 +93,9 @@ impl<D: Driver> QueueLane<D> {
         self.broken
     }
 
-    /// Gives the driver what may start. Returns how many requests it took.
+    /// Gives the driver what may start, without ringing the doorbell. Returns how many requests it took.
     #[inline]
-    fn dispatch(&mut self, now: Time) -> u32 {
+    fn fill_driver(&mut self, now: Time) -> u32 {
         let mut taken = 0;
         while let Some(index) = self.queue.next(now) {
             if !self.driver.queue(now, &self.queue.started(index)) {
@@ -102,9 +103,6 @@ impl<D: Driver> QueueLane<D> {
                 break;
             }
             taken += 1;
-        }
-        if taken > 0 {
-            self.driver.submit(now);
         }
         taken
     }
@@ -136,7 +134,9 @@ impl<D: Driver> Lane for QueueLane<D> {
         self.queue.tick(now);
         // Completions come first: they free places for what waits, and the batch goes out in one doorbell.
         self.collect(now);
-        self.dispatch(now);
+        if self.fill_driver(now) > 0 {
+            self.driver.submit(now);
+        }
     }
 
     #[inline]
@@ -157,8 +157,11 @@ impl<D: Driver> Lane for QueueLane<D> {
         self.queue.unplug_for_waiter(now);
     }
 
-    fn wait(&mut self, timeout: Option<Span>) {
-        self.driver.wait(timeout);
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        self.fill_driver(now);
+        if self.queue.in_flight() > 0 && !self.queue.has_done() {
+            self.driver.wait(timeout);
+        }
     }
 
     fn wait_handles(&self, out: &mut Vec<i32>) -> bool {

@@ -1,0 +1,44 @@
+//! One runner at a time: whoever has work for a shared state tries its lock; whoever holds it does the work
+//! of those who did not get it.
+
+use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
+use std::sync::TryLockError;
+
+pub(crate) struct Runner<T> {
+    state: Mutex<T>,
+    kicked: AtomicBool,
+}
+
+impl<T> Runner<T> {
+    pub(crate) fn new(state: T) -> Runner<T> {
+        Runner { state: Mutex::new(state), kicked: AtomicBool::new(false) }
+    }
+
+    /// Sees to it that `work` runs after this call began, by this thread or by the one that holds the lock.
+    /// Returns whether it was this one.
+    pub(crate) fn run(&self, mut work: impl FnMut(&mut T)) -> bool {
+        self.kicked.store(true, Ordering::SeqCst);
+        let mut ran = false;
+        while self.kicked.load(Ordering::SeqCst) {
+            let Some(mut state) = self.try_lock() else { return ran };
+            while self.kicked.swap(false, Ordering::SeqCst) {
+                work(&mut state);
+                ran = true;
+            }
+        }
+        ran
+    }
+
+    /// Waits for the lock: for the rare things that cannot be left to another thread.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        crate::sync::lock(&self.state)
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
