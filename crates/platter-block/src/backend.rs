@@ -25,6 +25,9 @@ pub enum LaneUse {
 /// One line of what is known about a device: key and value.
 pub type Fact = (&'static str, String);
 
+/// Makes a sink of trace events for one queue.
+pub type SinkMaker = Arc<dyn Fn() -> Box<dyn Sink> + Send + Sync>;
+
 /// A device from the side of a program: everything a handle needs, whatever is behind it.
 pub trait Backend: LimitSource {
     /// Name for messages.
@@ -64,8 +67,9 @@ pub trait Backend: LimitSource {
     /// Withdraws a region from future lanes and from present ones at their next batch.
     fn unregister(&self, region: RegionId);
 
-    /// Sends trace events to `sink` (a clone per queue), or nowhere.
-    fn trace(&self, sink: Option<&dyn Fn() -> Box<dyn Sink>>);
+    /// Sends trace events of lanes opened from now on, and of the shared queue, to sinks made by `make` (one
+    /// per queue), or nowhere.
+    fn trace(&self, make: Option<SinkMaker>);
 
     /// Accepts that what was written before a failed flush may be lost.
     fn acknowledge_flush_failure(&self);

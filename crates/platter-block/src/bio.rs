@@ -157,13 +157,15 @@ impl Bio {
 
     /// Gives the bio the owner of its memory; it comes back with the completed bio.
     #[inline]
-    pub fn set_owner(&mut self, owner: Owner) {
+    pub(crate) fn set_owner(&mut self, owner: Owner) {
         self.0.owner = owner;
     }
 
-    /// The owner of the bio's memory.
-    pub fn owner_mut(&mut self) -> &mut Owner {
-        &mut self.0.owner
+    /// Takes the owner out, if it is a `T`, and with it the segments over its memory.
+    pub(crate) fn take_owner<T: Send + 'static>(&mut self) -> Option<T> {
+        let owner = self.0.owner.take()?;
+        self.0.list.clear();
+        Some(owner)
     }
 
     /// What the bio asks for.
@@ -320,17 +322,15 @@ impl Bio {
         }
     }
 
-    /// Splits off the front: `front` becomes a bio over the first `bytes`, and this one starts after
-    /// them. Only descriptors are touched; a long segment list is shared, not copied. The front carries
-    /// the flags, priority and context, but not the owner.
-    pub fn split_into(&mut self, bytes: u64, front: &mut Bio) {
-        front.clone_window(self);
+    /// See [`Bio::split_into`].
+    pub(crate) fn split_front(&mut self, bytes: u64, front: &mut Bio) {
+        front.share_window(self);
         front.0.len = bytes.min(self.0.len);
         self.advance(bytes);
     }
 
-    /// Makes this bio a clone of what is left of `other`: same place, same memory, no owner.
-    pub fn clone_window(&mut self, other: &Bio) {
+    /// See [`Bio::clone_window`].
+    pub(crate) fn share_window(&mut self, other: &Bio) {
         let (to, from) = (&mut *self.0, &*other.0);
         to.list.share(&from.list);
         to.owner.clear();

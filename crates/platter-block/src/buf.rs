@@ -1,7 +1,8 @@
 //! Buffers that move into a bio and come back with its result.
 
-use crate::bio::Bio;
+use crate::bio::{Bio, Op};
 use crate::fault::Fault;
+use crate::owner::Owner;
 use crate::segment::{RegionId, Segment};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -28,6 +29,91 @@ pub unsafe trait IoBuf: Send + 'static {
 /// # Safety
 /// The segments of the buffer are valid for writes and its bytes may take any value.
 pub unsafe trait IoBufMut: IoBuf {}
+
+impl Bio {
+    /// A read at byte offset `pos` into all of `buffer`, which the bio owns until it is taken out.
+    ///
+    /// # Errors
+    /// The buffer has more parts than a bio can have segments.
+    pub fn read<B: IoBufMut>(pos: u64, buffer: B) -> Result<Bio, Fault> {
+        let mut bio = Bio::flush();
+        bio.set_transfer(Op::Read, pos, buffer)?;
+        Ok(bio)
+    }
+
+    /// A write at byte offset `pos` of all of `buffer`, which the bio owns until it is taken out.
+    ///
+    /// # Errors
+    /// The buffer has more parts than a bio can have segments.
+    pub fn write<B: IoBuf>(pos: u64, buffer: B) -> Result<Bio, Fault> {
+        let mut bio = Bio::flush();
+        bio.set_transfer(Op::Write, pos, buffer)?;
+        Ok(bio)
+    }
+
+    /// Makes the bio, as new, a read into `buffer`.
+    ///
+    /// # Errors
+    /// As for [`Bio::read`].
+    pub fn reset_read<B: IoBufMut>(&mut self, pos: u64, buffer: B) -> Result<(), Fault> {
+        self.set_transfer(Op::Read, pos, buffer)
+    }
+
+    /// Makes the bio, as new, a write of `buffer`.
+    ///
+    /// # Errors
+    /// As for [`Bio::read`].
+    pub fn reset_write<B: IoBuf>(&mut self, pos: u64, buffer: B) -> Result<(), Fault> {
+        self.set_transfer(Op::Write, pos, buffer)
+    }
+
+    /// Makes the bio, as new, a transfer of `buffer` in either direction.
+    ///
+    /// # Errors
+    /// As for [`Bio::read`].
+    ///
+    /// # Safety
+    /// For [`Op::Read`] the buffer's segments must be valid for writes.
+    pub unsafe fn reset_with<B: IoBuf>(&mut self, op: Op, pos: u64, buffer: B) -> Result<(), Fault> {
+        self.set_transfer(op, pos, buffer)
+    }
+
+    fn set_transfer<B: IoBuf>(&mut self, op: Op, pos: u64, mut buffer: B) -> Result<(), Fault> {
+        self.reset(op, pos, buffer.byte_len() as u64);
+        if let Err(fault) = buffer.add_segments(self) {
+            self.reset(Op::Flush, 0, 0);
+            return Err(fault);
+        }
+        self.set_owner(Owner::new(buffer));
+        Ok(())
+    }
+
+    /// Splits off the front: `front` becomes a bio over the first `bytes`, and this one starts after
+    /// them. Only descriptors are touched; a long segment list is shared, not copied. The front carries
+    /// the flags, priority and context, but not the owner.
+    ///
+    /// # Safety
+    /// The front uses memory that this bio may own: it must have completed before this bio is reset, dropped
+    /// or given back to its submitter.
+    pub unsafe fn split_into(&mut self, bytes: u64, front: &mut Bio) {
+        self.split_front(bytes, front);
+    }
+
+    /// Makes this bio a clone of what is left of `other`: same place, same memory, no owner.
+    ///
+    /// # Safety
+    /// As for [`Bio::split_into`]: this bio must have completed before `other` is reset, dropped or given
+    /// back to its submitter.
+    pub unsafe fn clone_window(&mut self, other: &Bio) {
+        self.share_window(other);
+    }
+
+    /// The buffer, once the bio has completed, if it is a `B`. `None` after a timeout: then the buffer is
+    /// dropped when the driver is done with it. The bio is empty afterwards.
+    pub fn take_buffer<B: IoBuf>(&mut self) -> Option<B> {
+        self.take_owner()
+    }
+}
 
 /// Largest single segment: a multiple of every block size that fits `u32`.
 const MAX_SEGMENT: usize = 1 << 31;

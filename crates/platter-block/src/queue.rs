@@ -304,6 +304,18 @@ impl Queue {
         !self.done.is_empty()
     }
 
+    /// Whether no request is in the queue.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.table.used() == 0 && self.retries.is_empty()
+    }
+
+    /// Requests on the way to the driver.
+    #[inline]
+    pub fn backlog(&self) -> u32 {
+        (self.table.used() + self.retries.len()) as u32 - self.in_flight
+    }
+
     /// Requests with the driver.
     #[inline]
     pub fn in_flight(&self) -> u32 {

@@ -2,5 +2,16 @@
 
 #![deny(unsafe_code)]
 
+mod aligned;
+pub mod bounce;
+pub mod channel;
+pub mod clock;
+pub mod device;
 pub mod drivers;
+pub mod future;
+pub mod leaf;
+mod service;
+mod sync;
+pub mod sync_io;
 pub mod sys;
+mod wake;

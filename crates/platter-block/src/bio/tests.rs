@@ -55,7 +55,7 @@ fn a_split_shares_the_memory() {
             let mut bio = bio_over(&mut memory, sizes);
             let all = bytes(&bio, base);
             let mut front = Bio::flush();
-            bio.split_into(at, &mut front);
+            bio.split_front(at, &mut front);
             assert_eq!((front.pos(), front.len()), (4096, at));
             assert_eq!((bio.pos(), bio.len()), (4096 + at, total - at));
             assert_eq!([bytes(&front, base), bytes(&bio, base)].concat(), all);
@@ -71,7 +71,7 @@ fn a_recycled_bio_keeps_its_vector_and_loses_its_owner() {
     let before = bio.segments().count();
     bio.reset(Op::Write, 0, 0);
     assert_eq!((before, bio.segment_count(), bio.op()), (16, 0, Op::Write));
-    assert!(bio.owner_mut().is_none());
+    assert!(bio.take_owner::<Vec<u8>>().is_none());
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_clone_is_not_changed_by_its_original() {
     let base = memory.as_ptr();
     let mut bio = bio_over(&mut memory, &[8; 8]);
     let mut clone = Bio::flush();
-    clone.clone_window(&bio);
+    clone.share_window(&bio);
     let all = bytes(&bio, base);
     bio.reset(Op::Read, 0, 8);
     for _ in 0..8 {

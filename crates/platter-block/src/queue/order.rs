@@ -222,7 +222,7 @@ impl Queue {
         self.order.data_in_flight += 1;
         let mut child = self.spare_bio();
         let Some(parent) = self.families.get_mut(at) else { return };
-        child.clone_window(&parent.bio);
+        child.share_window(&parent.bio);
         let durable = parent.bio.flags().intersects(Flags::FUA | Flags::HARD_BARRIER) && !post;
         child.remove_flags(Flags::PREFLUSH | Flags::FUA | Flags::SOFT_BARRIER | Flags::HARD_BARRIER);
         child.add_flags(Flags::NOMERGE | Flags::SYNC);

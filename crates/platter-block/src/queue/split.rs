@@ -73,11 +73,11 @@ impl Queue {
             return self.enqueue(now, bio);
         }
         let mut rest = self.spare_bio();
-        rest.clone_window(&bio);
+        rest.share_window(&bio);
         let parent = self.families.insert(Parent::new(bio, 1, Role::Split));
         while front > 0 && front < rest.len() {
             let mut piece = self.spare_bio();
-            rest.split_into(front, &mut piece);
+            rest.split_front(front, &mut piece);
             self.note_split(now, &piece, rest.pos());
             self.admit_child(now, piece, parent);
             front = front_bytes(&limits, &rest);

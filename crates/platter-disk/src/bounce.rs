@@ -1,0 +1,159 @@
+//! Synchronous I/O whose offset or length is not aligned as the device requires.
+//!
+//! Such a read reads the blocks around it and copies out; such a write reads the blocks at its ends first
+//! and writes them back, one at a time per device, so that two neighbours in one block do not undo each
+//! other. The copies are counted. (Memory that is not aligned is bounced further down, for every interface.)
+
+#![allow(unsafe_code)]
+
+use crate::aligned::Aligned;
+use crate::sync::{Mutex, lock};
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::buf::add_memory;
+use platter_block::driver::Geometry;
+use platter_block::fault::{Fault, Kind, Stage, Status};
+use platter_block::segment::RegionId;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Largest transfer that is bounced at once.
+const MAX_BOUNCE: u64 = 64 << 20;
+/// Buffers kept for the next time, and the largest that is.
+const KEEP: usize = 8;
+const KEEP_SIZE: usize = 1 << 20;
+
+/// Decides what has to be bounced, and does it.
+pub(crate) struct Bouncer {
+    geometry: Geometry,
+    kept: Mutex<Vec<Aligned>>,
+    /// Held while blocks that a write covers only partly are read and written back.
+    edges: Mutex<()>,
+    bytes: AtomicU64,
+}
+
+impl Bouncer {
+    pub(crate) fn new(geometry: Geometry) -> Bouncer {
+        Bouncer { geometry, kept: Mutex::new(Vec::new()), edges: Mutex::new(()), bytes: AtomicU64::new(0) }
+    }
+
+    /// Bytes copied so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn block(&self) -> u64 {
+        u64::from(self.geometry.limits.logical_block)
+    }
+
+    /// Whether the bio cannot go to the device as it is, but can through an aligned buffer.
+    #[inline]
+    pub(crate) fn needs(&self, bio: &Bio) -> bool {
+        if !bio.op().has_data() || bio.is_empty() {
+            return false;
+        }
+        let in_range = bio.pos().checked_add(bio.len()).is_some_and(|end| end <= self.geometry.size);
+        in_range && (bio.pos() | bio.len()) & (self.block() - 1) != 0
+    }
+
+    /// Does the bio through an aligned buffer. `run` does one aligned bio and waits for it.
+    pub(crate) fn run(&self, bio: Bio, mut run: impl FnMut(Bio) -> Status) -> Status {
+        let block = self.block();
+        let start = bio.pos() & !(block - 1);
+        let end = bio.end().next_multiple_of(block).min(self.geometry.size.next_multiple_of(block));
+        let size = end - start;
+        if size > MAX_BOUNCE {
+            return Err(Fault::new(Kind::Misaligned, Stage::Handle));
+        }
+        let buffer = self.take(size as usize).ok_or(Fault::new(Kind::NoMemory, Stage::Handle))?;
+        let head = (bio.pos() - start) as usize;
+        let status = if bio.op() == Op::Read {
+            run(self.aligned(&bio, Op::Read, start, &buffer, 0, size)?).inspect(|()| {
+                copy(&bio, &buffer, head);
+            })
+        } else {
+            self.write(&bio, &buffer, start, size, &mut run)
+        };
+        self.bytes.fetch_add(bio.len(), Ordering::Relaxed);
+        self.keep(buffer);
+        status
+    }
+
+    fn write(
+        &self,
+        bio: &Bio,
+        buffer: &Aligned,
+        start: u64,
+        size: u64,
+        run: &mut impl FnMut(Bio) -> Status,
+    ) -> Status {
+        let block = self.block();
+        let head = (bio.pos() - start) as usize;
+        let partial_head = head != 0;
+        let partial_tail = !bio.end().is_multiple_of(block);
+        let _edges = (partial_head || partial_tail).then(|| lock(&self.edges));
+        if partial_head || (partial_tail && size == block) {
+            run(self.aligned(bio, Op::Read, start, buffer, 0, block)?)?;
+        }
+        if partial_tail && size > block {
+            run(self.aligned(bio, Op::Read, start + size - block, buffer, size - block, block)?)?;
+        }
+        copy(bio, buffer, head);
+        run(self.aligned(bio, Op::Write, start, buffer, 0, size)?)
+    }
+
+    /// A bio over a part of the buffer.
+    fn aligned(
+        &self,
+        like: &Bio,
+        op: Op,
+        pos: u64,
+        buffer: &Aligned,
+        at: u64,
+        len: u64,
+    ) -> Result<Bio, Fault> {
+        let mut bio = Bio::new(op, pos, len);
+        bio.add_flags(if op == Op::Read { Flags::BORROWED | Flags::SYNC } else { like.flags() });
+        bio.set_ioprio(like.ioprio());
+        bio.set_context(like.context());
+        // SAFETY: the buffer lives in `run`, which waits for the bio.
+        unsafe {
+            add_memory(&mut bio, buffer.as_ptr().wrapping_add(at as usize), len as usize, RegionId::NONE)?;
+        }
+        Ok(bio)
+    }
+
+    fn take(&self, size: usize) -> Option<Aligned> {
+        let align = (self.geometry.limits.memory_align as usize).max(4096);
+        let mut kept = lock(&self.kept);
+        if let Some(at) = kept.iter().position(|b| b.len() >= size && b.align() >= align) {
+            return Some(kept.swap_remove(at));
+        }
+        drop(kept);
+        Aligned::new(size, align)
+    }
+
+    fn keep(&self, buffer: Aligned) {
+        let mut kept = lock(&self.kept);
+        if buffer.len() <= KEEP_SIZE && kept.len() < KEEP {
+            kept.push(buffer);
+        }
+    }
+}
+
+/// Copies between the bio's segments and the buffer from `at` on, in the direction of the bio.
+fn copy(bio: &Bio, buffer: &Aligned, mut at: usize) {
+    for segment in bio.segments() {
+        let len = segment.len() as usize;
+        assert!(at + len <= buffer.len(), "the bio's segments fit its length");
+        let place = buffer.as_ptr().wrapping_add(at);
+        // SAFETY: the range lies inside the buffer (checked), the segment's memory is valid while its bio is
+        // with us, and the two do not overlap, for the buffer was allocated by us.
+        unsafe {
+            if bio.op() == Op::Read {
+                std::ptr::copy_nonoverlapping(place, segment.addr(), len);
+            } else {
+                std::ptr::copy_nonoverlapping(segment.addr(), place, len);
+            }
+        }
+        at += len;
+    }
+}

@@ -1,0 +1,157 @@
+//! The polled interface: batches of bios in, batches of bios out, no waker and no allocation.
+
+use crate::clock;
+use platter_block::bio::Bio;
+use platter_block::lane::Lane;
+use platter_block::segment::{Region, RegionId};
+use platter_block::time::{Span, Time};
+use std::marker::PhantomData;
+
+/// A bio that found no room; give it again after a completion.
+#[derive(Debug)]
+pub struct Full(pub Bio);
+
+/// One thread's own way to a device, for programs that poll.
+///
+/// Submitted bios collect in the channel (the caller's plug) until [`poll`](Channel::poll),
+/// [`flush`](Channel::flush) or [`wait`](Channel::wait) hands them over as one batch. A channel belongs to
+/// the thread that opened it (it is not [`Send`]): that is what lets its ring go without locks.
+///
+/// ```
+/// # use platter_disk::device::Device;
+/// use platter_block::bio::{Bio, Op};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let disk = Device::ram(1 << 20)?;
+/// let mut channel = disk.channel(32)?;
+/// let mut bio = Bio::write(8192, vec![7u8; 4096])?;
+/// bio.set_token(1);
+/// channel.submit(bio).map_err(|_| "full")?;
+/// let mut done = Vec::new();
+/// while done.is_empty() {
+///     channel.poll(&mut done);
+/// }
+/// assert!(done[0].status().is_ok());
+/// assert_eq!(done[0].token(), 1);
+/// let buffer: Option<Vec<u8>> = done[0].take_buffer();
+/// assert_eq!(buffer.map(|b| b.len()), Some(4096));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Channel {
+    lane: Box<dyn Lane>,
+    now: Time,
+    stamps: bool,
+    polls: u64,
+    outstanding: usize,
+    capacity: usize,
+    _not_send: PhantomData<*const ()>,
+}
+
+/// Polls between two looks at the clock when stamps are off.
+const COARSE: u64 = 64;
+
+impl Channel {
+    pub(crate) fn new(lane: Box<dyn Lane>, capacity: usize) -> Channel {
+        Channel {
+            lane,
+            now: clock::now(),
+            stamps: true,
+            polls: 0,
+            outstanding: 0,
+            capacity,
+            _not_send: PhantomData,
+        }
+    }
+
+    /// Whether each batch is stamped with the time (default). Without, timers and the queue's latency
+    /// histograms run on a clock read every 64 polls.
+    pub fn set_stamps(&mut self, on: bool) {
+        self.stamps = on;
+    }
+
+    /// Bios that were submitted and have not come back.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding
+    }
+
+    /// The time of the last batch.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Takes a bio in.
+    ///
+    /// # Errors
+    /// [`Full`] with the bio when as many are out as the channel was opened for.
+    #[inline]
+    pub fn submit(&mut self, bio: Bio) -> Result<(), Full> {
+        if self.outstanding >= self.capacity {
+            return Err(Full(bio));
+        }
+        self.outstanding += 1;
+        self.lane.submit(self.now, bio);
+        Ok(())
+    }
+
+    /// Hands what was submitted to the device. [`poll`](Channel::poll) does so too.
+    pub fn flush(&mut self) {
+        self.stamp();
+        self.lane.run(self.now);
+    }
+
+    /// Hands over what was submitted and appends what has completed. Does not block. Returns how many
+    /// completed.
+    #[inline]
+    pub fn poll(&mut self, out: &mut Vec<Bio>) -> usize {
+        self.stamp();
+        self.lane.run(self.now);
+        if self.lane.in_flight() == 0 && !self.lane.has_done() && self.outstanding > 0 {
+            // The disk is idle and the program waits: nothing is gained by holding requests back.
+            self.lane.unplug(self.now);
+            self.lane.run(self.now);
+        }
+        let before = out.len();
+        self.lane.take_done(out);
+        let completed = out.len() - before;
+        self.outstanding -= completed;
+        completed
+    }
+
+    /// Like [`poll`](Channel::poll), but blocks until at least one bio has completed or `timeout` has
+    /// passed. Returns at once when nothing is outstanding.
+    pub fn wait(&mut self, out: &mut Vec<Bio>, timeout: Option<Span>) -> usize {
+        let until = timeout.map(|span| clock::now() + span);
+        while self.outstanding > 0 {
+            self.stamp();
+            self.lane.unplug(self.now);
+            let wake = Time::earliest(until, self.lane.next_wakeup());
+            self.lane.wait(self.now, wake.map(|at| at.since(self.now)));
+            let completed = self.poll(out);
+            if completed > 0 {
+                return completed;
+            }
+            if until.is_some_and(|until| clock::now() >= until) {
+                return 0;
+            }
+        }
+        0
+    }
+
+    #[inline]
+    fn stamp(&mut self) {
+        self.polls += 1;
+        if self.stamps || self.polls.is_multiple_of(COARSE) {
+            self.now = clock::now();
+        }
+    }
+
+    /// Offers a region of memory to the channel's drivers.
+    pub fn register(&mut self, region: &Region) {
+        self.lane.register(region);
+    }
+
+    /// Withdraws a region.
+    pub fn unregister(&mut self, region: RegionId) {
+        self.lane.unregister(region);
+    }
+}

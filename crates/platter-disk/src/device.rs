@@ -1,0 +1,232 @@
+//! The handle: one device, three ways to call it.
+
+use crate::bounce::Bouncer;
+use crate::channel::Channel;
+use crate::drivers::memory::Memory;
+use crate::future::AsyncLane;
+use crate::leaf::{Leaf, LeafParts, LeafSettings};
+use crate::sync::{Mutex, lock};
+use crate::sync_io::SyncLane;
+use platter_block::backend::{Backend, Fact, LaneUse};
+use platter_block::bio::Op;
+use platter_block::counters::Snapshot;
+use platter_block::driver::{Driver, Features, Geometry};
+use platter_block::elevator::{self, Elevator};
+use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::limits::Limits;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// An open device. Cheap to clone; clones share everything. All methods may be called from any thread.
+///
+/// The synchronous calls are in [`sync_io`](crate::sync_io), the futures in [`future`](crate::future), and
+/// [`Device::channel`] opens the polled interface. All of them submit bios to the same queues.
+#[derive(Clone)]
+pub struct Device {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) geometry: Geometry,
+    pub(crate) bouncer: Bouncer,
+    /// Lanes of synchronous callers that are not in a call now.
+    pub(crate) idle_lanes: Mutex<Vec<SyncLane>>,
+    pub(crate) asynchronous: OnceLock<Arc<AsyncLane>>,
+}
+
+/// Bios that a channel may have out beyond its device's requests.
+const MAX_CHANNEL: usize = 65_536;
+
+impl Device {
+    /// A handle on anything that can be opened.
+    pub fn new(backend: Arc<dyn Backend>) -> Device {
+        let geometry = backend.geometry();
+        Device {
+            inner: Arc::new(Inner {
+                backend,
+                geometry,
+                bouncer: Bouncer::new(geometry),
+                idle_lanes: Mutex::new(Vec::new()),
+                asynchronous: OnceLock::new(),
+            }),
+        }
+    }
+
+    /// A device that does nothing, of `size` bytes.
+    ///
+    /// # Errors
+    /// None today; the signature is that of the other devices.
+    pub fn null(size: u64) -> Result<Device, Error> {
+        Device::null_with(size, LeafSettings::default(), None)
+    }
+
+    /// [`Device::null`] with settings and an elevator.
+    ///
+    /// # Errors
+    /// As for [`Device::null`].
+    pub fn null_with(
+        size: u64,
+        settings: LeafSettings,
+        elevator: Option<Box<dyn Elevator>>,
+    ) -> Result<Device, Error> {
+        let limits =
+            Limits { memory_align: 4, max_transfer: 1 << 20, max_segments: 256, ..Limits::unlimited(512) };
+        let geometry = Geometry { size, limits, features: Features::default() };
+        let depth = settings.queue.depth;
+        let parts = LeafParts {
+            name: Arc::from("null"),
+            geometry,
+            settings,
+            elevator,
+            make_driver: Box::new(move |_| {
+                Ok(Box::new(crate::drivers::null::Null::new(depth)) as Box<dyn Driver>)
+            }),
+            facts: vec![("driver", "null".to_string())],
+        };
+        Ok(Device::new(Arc::new(Leaf::new(parts)?)))
+    }
+
+    /// A disk in memory, of `size` bytes, filled with zeroes.
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    pub fn ram(size: u64) -> Result<Device, Error> {
+        Device::ram_with(size, LeafSettings::default(), None)
+    }
+
+    /// [`Device::ram`] with settings and an elevator.
+    ///
+    /// # Errors
+    /// As for [`Device::ram`].
+    pub fn ram_with(
+        size: u64,
+        settings: LeafSettings,
+        elevator: Option<Box<dyn Elevator>>,
+    ) -> Result<Device, Error> {
+        let memory = Memory::new(size).map_err(|error| Error {
+            fault: Fault::new(Kind::NoMemory, Stage::Driver),
+            op: Op::Write,
+            device: Arc::from("ram"),
+            offset: 0,
+            len: size,
+            detail: error.to_string(),
+        })?;
+        let depth = settings.queue.depth;
+        let parts = LeafParts {
+            name: Arc::from("ram"),
+            geometry: memory.geometry(),
+            settings,
+            elevator,
+            make_driver: Box::new(move |_| Ok(Box::new(memory.channel(depth)) as Box<dyn Driver>)),
+            facts: vec![("driver", "ram".to_string())],
+        };
+        Ok(Device::new(Arc::new(Leaf::new(parts)?)))
+    }
+
+    /// Name for messages.
+    pub fn name(&self) -> Arc<str> {
+        self.inner.backend.name()
+    }
+
+    /// Size in bytes.
+    pub fn size(&self) -> u64 {
+        self.inner.geometry.size
+    }
+
+    /// Size, limits and features.
+    pub fn geometry(&self) -> Geometry {
+        self.inner.geometry
+    }
+
+    /// Limits at a position.
+    pub fn limits_at(&self, pos: u64) -> Limits {
+        self.inner.backend.limits_at(pos).0
+    }
+
+    /// What is behind the handle.
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.inner.backend
+    }
+
+    /// Opens the polled interface for the calling thread, with room for `bios` at once.
+    ///
+    /// # Errors
+    /// A number of bios that is zero or absurd, or a driver that cannot open another channel.
+    pub fn channel(&self, bios: usize) -> Result<Channel, Error> {
+        if bios == 0 || bios > MAX_CHANNEL {
+            let detail = format!("a channel for {bios} bios; 1 to {MAX_CHANNEL} are possible");
+            return Err(self.error(Fault::new(Kind::Unsupported, Stage::Handle), Op::Read, 0, 0, detail));
+        }
+        let lane = self.inner.backend.open_lane(LaneUse::Exclusive)?;
+        Ok(Channel::new(lane, bios))
+    }
+
+    /// Counters of all queues below and of bounce buffers.
+    pub fn counters(&self) -> Snapshot {
+        let mut sum = self.inner.backend.counters();
+        sum.bytes_bounced += self.inner.bouncer.bytes();
+        sum
+    }
+
+    /// What an operator wants to know.
+    pub fn facts(&self) -> Vec<Fact> {
+        self.inner.backend.facts()
+    }
+
+    /// Switches the elevator by name while I/O runs; `none` is none.
+    ///
+    /// # Errors
+    /// An unknown name, or a device without a queue of its own.
+    pub fn set_elevator(&self, name: &str) -> Result<(), Error> {
+        if name == "none" {
+            return self.inner.backend.switch_elevator(&|| None);
+        }
+        let Some(row) = elevator::by_name(name) else {
+            let known: Vec<&str> = elevator::TABLE.iter().map(|row| row.name).collect();
+            let detail = format!("no elevator \"{name}\"; there are none, {}", known.join(", "));
+            return Err(self.error(Fault::new(Kind::Unsupported, Stage::Handle), Op::Read, 0, 0, detail));
+        };
+        self.inner.backend.switch_elevator(&|| Some((row.make)()))
+    }
+
+    /// After a failed flush every later flush fails, because what was written before may be lost. This
+    /// accepts that; flushes work again.
+    pub fn acknowledge_flush_failure(&self) {
+        self.inner.backend.acknowledge_flush_failure();
+    }
+
+    /// An error about an operation on this device, with what the fault's kind makes worth knowing.
+    pub(crate) fn error(&self, fault: Fault, op: Op, offset: u64, len: u64, detail: String) -> Error {
+        let limits = self.limits_at(offset);
+        let detail = match fault.kind {
+            _ if !detail.is_empty() => detail,
+            Kind::Misaligned => format!(
+                "offset and length must be multiples of {}, memory addresses of {}",
+                limits.logical_block, limits.memory_align
+            ),
+            Kind::OutOfRange => format!("the device has {} bytes", self.size()),
+            Kind::FlushFailed => "writes before it may be lost; acknowledge it to go on".to_string(),
+            Kind::ReadOnly => "open the device for writing".to_string(),
+            _ => detail,
+        };
+        Error { fault, op, device: self.name(), offset, len, detail }
+    }
+
+    pub(crate) fn checkout(&self) -> Result<SyncLane, Error> {
+        if let Some(lane) = lock(&self.inner.idle_lanes).pop() {
+            return Ok(lane);
+        }
+        Ok(SyncLane::new(self.inner.backend.open_lane(LaneUse::Shared)?))
+    }
+
+    pub(crate) fn checkin(&self, lane: SyncLane) {
+        lock(&self.inner.idle_lanes).push(lane);
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({}, {} bytes)", self.name(), self.size())
+    }
+}

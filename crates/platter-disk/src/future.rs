@@ -1,0 +1,303 @@
+//! Futures: buffers move in and come back with the result; any executor will do.
+//!
+//! Dropping a future gives up interest, not memory: the buffer stays with the bio until the device is done
+//! with it and is freed then. A future that is polled makes progress by itself; while nobody polls, one
+//! service thread per process, started on first need, sleeps on the drivers' descriptors and wakes whoever
+//! waits.
+
+use crate::clock;
+use crate::device::Device;
+use crate::service;
+use crate::sync::{Mutex, lock};
+use platter_block::bio::{Bio, Op};
+use platter_block::buf::{IoBuf, IoBufMut};
+use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::lane::Lane;
+use platter_block::time::{Span, Time};
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+
+/// What a future is waiting for.
+enum Operation {
+    Free,
+    Pending(Option<Waker>),
+    /// The future is gone; the bio is dropped when it comes.
+    Abandoned,
+    Done(Bio),
+}
+
+struct State {
+    lane: Box<dyn Lane>,
+    operations: Vec<Operation>,
+    free: Vec<u32>,
+    done: Vec<Bio>,
+    spare: Vec<Bio>,
+    /// Bios out that somebody still waits for.
+    awaited: usize,
+}
+
+/// The lane that all futures of a device share.
+pub(crate) struct AsyncLane {
+    state: Mutex<State>,
+    /// The service thread watches this lane.
+    pub(crate) watched: AtomicBool,
+}
+
+/// What the service thread learns when it has run a lane.
+pub(crate) enum Next {
+    /// Nobody waits.
+    Idle,
+    /// Sleep on the handles that were appended, at most this long.
+    Sleep(Option<Span>),
+    /// Everything completes at the next run.
+    Again,
+}
+
+impl State {
+    fn run(&mut self, now: Time) {
+        self.lane.run(now);
+        self.lane.take_done(&mut self.done);
+        while let Some(bio) = self.done.pop() {
+            self.complete(bio);
+        }
+    }
+
+    fn complete(&mut self, bio: Bio) {
+        let index = bio.token() as u32;
+        let Some(operation) = self.operations.get_mut(index as usize) else { return };
+        match std::mem::replace(operation, Operation::Free) {
+            Operation::Pending(waker) => {
+                self.awaited -= 1;
+                *operation = Operation::Done(bio);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+            Operation::Abandoned => {
+                self.free.push(index);
+                self.recycle(bio);
+            }
+            other => *operation = other,
+        }
+    }
+
+    fn recycle(&mut self, mut bio: Bio) {
+        if self.spare.len() < 1024 {
+            bio.reset(Op::Flush, 0, 0);
+            self.spare.push(bio);
+        }
+    }
+
+    fn start(&mut self, now: Time, mut bio: Bio) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.operations.push(Operation::Free);
+            self.operations.len() as u32 - 1
+        });
+        self.operations[index as usize] = Operation::Pending(None);
+        self.awaited += 1;
+        bio.set_token(u64::from(index));
+        self.lane.submit(now, bio);
+        index
+    }
+}
+
+impl AsyncLane {
+    fn new(lane: Box<dyn Lane>) -> AsyncLane {
+        AsyncLane {
+            state: Mutex::new(State {
+                lane,
+                operations: Vec::new(),
+                free: Vec::new(),
+                done: Vec::new(),
+                spare: Vec::new(),
+                awaited: 0,
+            }),
+            watched: AtomicBool::new(false),
+        }
+    }
+
+    /// Runs the lane on behalf of those who sleep.
+    pub(crate) fn serve(&self, handles: &mut Vec<i32>) -> Next {
+        let mut state = lock(&self.state);
+        let now = clock::now();
+        state.lane.unplug(now);
+        state.run(now);
+        if state.awaited == 0 {
+            // Cleared under the lock, so that a future that starts now sees it and asks again.
+            self.watched.store(false, Ordering::SeqCst);
+            return Next::Idle;
+        }
+        if !state.lane.wait_handles(handles) {
+            return Next::Again;
+        }
+        Next::Sleep(state.lane.next_wakeup().map(|at| at.since(now)))
+    }
+
+    fn poll(self: &Arc<Self>, index: u32, context: &mut Context<'_>) -> Poll<Bio> {
+        let mut state = lock(&self.state);
+        let now = clock::now();
+        // Twice: what was only submitted now may be there at the next look (memory, null).
+        for _ in 0..2 {
+            if matches!(state.operations[index as usize], Operation::Pending(_)) {
+                state.lane.unplug(now);
+                state.run(now);
+            }
+        }
+        match std::mem::replace(&mut state.operations[index as usize], Operation::Free) {
+            Operation::Done(bio) => {
+                state.free.push(index);
+                Poll::Ready(bio)
+            }
+            _ => {
+                state.operations[index as usize] = Operation::Pending(Some(context.waker().clone()));
+                let watched = self.watched.swap(true, Ordering::SeqCst);
+                drop(state);
+                if !watched {
+                    service::watch(self);
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    fn abandon(&self, index: u32) {
+        let mut state = lock(&self.state);
+        match std::mem::replace(&mut state.operations[index as usize], Operation::Abandoned) {
+            Operation::Done(bio) => {
+                state.operations[index as usize] = Operation::Free;
+                state.free.push(index);
+                state.recycle(bio);
+            }
+            Operation::Pending(_) => state.awaited -= 1,
+            _ => {}
+        }
+    }
+}
+
+/// The result of an I/O and its buffer. The buffer is missing after a timeout, when the device may still
+/// write to it.
+pub type Outcome<B> = (Result<(), Error>, Option<B>);
+
+/// An I/O in progress. Starts when it is made; resolves to its [`Outcome`].
+#[must_use = "the I/O runs without it, but its result and buffer come only from awaiting it"]
+pub struct Io<B: IoBuf> {
+    device: Device,
+    lane: Option<Arc<AsyncLane>>,
+    index: u32,
+    /// A failure before anything was submitted, with the buffer.
+    refused: Option<(Error, Option<B>)>,
+    _buffer: PhantomData<fn() -> B>,
+}
+
+impl<B: IoBuf> Unpin for Io<B> {}
+
+impl<B: IoBuf> Future for Io<B> {
+    type Output = Outcome<B>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<B>> {
+        if let Some((error, buffer)) = self.refused.take() {
+            return Poll::Ready((Err(error), buffer));
+        }
+        let Some(lane) = self.lane.clone() else {
+            let fault = Fault::new(Kind::Contract, Stage::Handle);
+            let error = self.device.error(fault, Op::Read, 0, 0, "polled after completion".to_string());
+            return Poll::Ready((Err(error), None));
+        };
+        match lane.poll(self.index, context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(mut bio) => {
+                self.lane = None;
+                let (op, done) = (bio.op(), bio.done());
+                let result = bio.status().map_err(|fault| {
+                    self.device.error(fault, op, bio.pos() - done, bio.len() + done, String::new())
+                });
+                let buffer = bio.take_buffer();
+                lock(&lane.state).recycle(bio);
+                Poll::Ready((result, buffer))
+            }
+        }
+    }
+}
+
+impl<B: IoBuf> Drop for Io<B> {
+    fn drop(&mut self) {
+        if let Some(lane) = &self.lane {
+            lane.abandon(self.index);
+        }
+    }
+}
+
+/// Makes a bio a transfer of a buffer.
+type Build<B> = fn(&mut Bio, u64, B) -> Result<(), Fault>;
+
+impl Device {
+    fn async_lane(&self) -> Result<Arc<AsyncLane>, Error> {
+        if let Some(lane) = self.inner.asynchronous.get() {
+            return Ok(Arc::clone(lane));
+        }
+        let lane = self.inner.backend.open_lane(platter_block::backend::LaneUse::Shared)?;
+        Ok(Arc::clone(self.inner.asynchronous.get_or_init(|| Arc::new(AsyncLane::new(lane)))))
+    }
+
+    /// Reads at byte offset `pos` until `buffer` is full.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::{pin::pin, task::{Context, Poll, Waker}, future::Future};
+    /// let disk = platter_disk::device::Device::ram(1 << 20)?;
+    /// let mut io = pin!(async {
+    ///     let (result, _) = disk.write(4096, vec![1u8; 512]).await;
+    ///     result?;
+    ///     let (result, buffer) = disk.read(4096, vec![0u8; 512]).await;
+    ///     result.map(|()| buffer)
+    /// });
+    /// # let mut context = Context::from_waker(Waker::noop());
+    /// # let Poll::Ready(result) = io.as_mut().poll(&mut context) else { panic!() };
+    /// assert_eq!(result?, Some(vec![1u8; 512]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read<B: IoBufMut>(&self, pos: u64, buffer: B) -> Io<B> {
+        self.begin(Op::Read, pos, buffer, Bio::reset_read)
+    }
+
+    /// Writes all of `buffer` at byte offset `pos`.
+    pub fn write<B: IoBuf>(&self, pos: u64, buffer: B) -> Io<B> {
+        self.begin(Op::Write, pos, buffer, Bio::reset_write)
+    }
+
+    /// Submits a bio of the program's own making. Its token is used by the device.
+    pub fn submit<B: IoBuf>(&self, bio: Bio) -> Io<B> {
+        match self.async_lane() {
+            Ok(lane) => self.started(lane, bio),
+            Err(error) => self.refused(error, None),
+        }
+    }
+
+    fn begin<B: IoBuf>(&self, op: Op, pos: u64, buffer: B, build: Build<B>) -> Io<B> {
+        let lane = match self.async_lane() {
+            Ok(lane) => lane,
+            Err(error) => return self.refused(error, Some(buffer)),
+        };
+        let mut bio = lock(&lane.state).spare.pop().unwrap_or_else(Bio::flush);
+        let len = buffer.byte_len() as u64;
+        match build(&mut bio, pos, buffer) {
+            Ok(()) => self.started(lane, bio),
+            Err(fault) => self.refused(self.error(fault, op, pos, len, String::new()), None),
+        }
+    }
+
+    fn started<B: IoBuf>(&self, lane: Arc<AsyncLane>, bio: Bio) -> Io<B> {
+        let index = lock(&lane.state).start(clock::now(), bio);
+        Io { device: self.clone(), lane: Some(lane), index, refused: None, _buffer: PhantomData }
+    }
+
+    fn refused<B: IoBuf>(&self, error: Error, buffer: Option<B>) -> Io<B> {
+        let refused = Some((error, buffer));
+        Io { device: self.clone(), lane: None, index: 0, refused, _buffer: PhantomData }
+    }
+}

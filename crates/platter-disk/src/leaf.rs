@@ -1,0 +1,313 @@
+//! A device with its own request queues: one disk, as a [`Backend`].
+//!
+//! Without an elevator each lane has a queue and a driver of its own and shares nothing with other lanes
+//! but the [gate](gate::Gate), which it looks at once per batch. With an elevator all lanes share one queue
+//! with one driver; whoever gets its lock runs it for everybody. Flushes and barriers always go through the
+//! shared queue, so that they exist once per device.
+
+use crate::clock;
+use crate::sync::{Mutex, lock};
+use platter_block::backend::{Backend, Fact, LaneUse, SinkMaker};
+use platter_block::bio::Bio;
+use platter_block::counters::{Counters, Snapshot};
+use platter_block::driver::{Driver, Geometry};
+use platter_block::elevator::Elevator;
+use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::lane::{Lane, QueueLane};
+use platter_block::limits::{LimitSource, Limits};
+use platter_block::queue::{Queue, Settings};
+use platter_block::segment::{Region, RegionId};
+use platter_block::trace::Sink;
+use std::sync::Arc;
+
+mod bounced;
+mod control;
+pub(crate) mod gate;
+mod lane;
+pub(crate) mod mailbox;
+pub(crate) mod runner;
+mod scope;
+pub(crate) mod tokens;
+
+use control::Control;
+use gate::{Busy, Gate};
+use lane::LeafLane;
+use mailbox::Mailbox;
+use runner::Runner;
+pub use scope::LockScope;
+use scope::ScopeLock;
+use tokens::Tokens;
+
+/// Opens one channel of a disk.
+pub type DriverFactory = Box<dyn Fn(LaneUse) -> Result<Box<dyn Driver>, Error> + Send + Sync>;
+
+/// How a leaf is set up.
+#[derive(Clone, Debug)]
+pub struct LeafSettings {
+    /// The queue's own settings.
+    pub queue: Settings,
+    /// Collect bios per submitter and hand them over as a batch (Linux 2.6.39 and later). Off: each bio goes
+    /// to the queue by itself, as in 2.4.
+    pub caller_plug: bool,
+    /// Which queues share a lock.
+    pub lock: LockScope,
+    /// Copy through aligned buffers what the device's alignment refuses. Off: such bios fail.
+    pub bounce: bool,
+    /// Measure how long locks are waited for and held.
+    pub lock_stamps: bool,
+}
+
+impl Default for LeafSettings {
+    fn default() -> LeafSettings {
+        LeafSettings {
+            queue: Settings::default(),
+            caller_plug: true,
+            lock: LockScope::Queue,
+            bounce: true,
+            lock_stamps: false,
+        }
+    }
+}
+
+/// What the leaf knows of one of its lanes.
+struct LaneCell {
+    busy: Busy,
+    mailbox: Mailbox,
+    counters: Arc<Counters>,
+}
+
+struct Shared {
+    name: Arc<str>,
+    geometry: Geometry,
+    settings: LeafSettings,
+    facts: Vec<Fact>,
+    make_driver: DriverFactory,
+    gate: Gate,
+    tokens: Tokens,
+    scope: Option<Arc<ScopeLock>>,
+    inbox: Mutex<Vec<Bio>>,
+    control: Runner<Control>,
+    control_counters: Arc<Counters>,
+    lanes: Mutex<Vec<Option<Arc<LaneCell>>>>,
+    retired: Mutex<Snapshot>,
+    regions: Mutex<Vec<Region>>,
+    sinks: Mutex<Option<SinkMaker>>,
+}
+
+/// A device with its own request queues. Cheap to clone.
+#[derive(Clone)]
+pub struct Leaf(Arc<Shared>);
+
+/// Everything a leaf is made of.
+pub struct LeafParts {
+    /// Name for messages.
+    pub name: Arc<str>,
+    /// Size, limits, features.
+    pub geometry: Geometry,
+    /// Settings.
+    pub settings: LeafSettings,
+    /// The elevator, if any.
+    pub elevator: Option<Box<dyn Elevator>>,
+    /// Opens channels.
+    pub make_driver: DriverFactory,
+    /// What else to tell an operator.
+    pub facts: Vec<Fact>,
+}
+
+impl Leaf {
+    /// A leaf of its parts. With an elevator the shared channel is opened now.
+    ///
+    /// # Errors
+    /// The driver cannot open a channel.
+    pub fn new(parts: LeafParts) -> Result<Leaf, Error> {
+        let LeafParts { name, geometry, settings, elevator, make_driver, facts } = parts;
+        let shared_mode = elevator.is_some();
+        let counters = Arc::new(Counters::default());
+        let queue = Queue::new(geometry, settings.queue, elevator, Arc::clone(&counters));
+        let shared = Arc::new(Shared {
+            name,
+            geometry,
+            facts,
+            make_driver,
+            gate: Gate::new(shared_mode),
+            tokens: Tokens::new(settings.queue.depth),
+            scope: scope::resolve(&settings.lock),
+            inbox: Mutex::new(Vec::new()),
+            control: Runner::new(Control::new(queue)),
+            control_counters: counters,
+            lanes: Mutex::new(Vec::new()),
+            retired: Mutex::new(Snapshot::default()),
+            regions: Mutex::new(Vec::new()),
+            sinks: Mutex::new(None),
+            settings,
+        });
+        if shared_mode {
+            shared.control.lock().open(&shared)?;
+        }
+        Ok(Leaf(shared))
+    }
+
+    /// The limits that hold everywhere on the device.
+    pub fn limits(&self) -> &Limits {
+        &self.0.geometry.limits
+    }
+
+    /// Reads an elevator parameter, in the unit of its table.
+    pub fn elevator_param(&self, name: &str) -> Option<i64> {
+        self.0.control.lock().queue().elevator_mut()?.get(name)
+    }
+
+    /// Sets an elevator parameter at run time.
+    ///
+    /// # Errors
+    /// No elevator, an unknown name or a value out of range; the old value stands.
+    pub fn set_elevator_param(
+        &self,
+        name: &str,
+        value: i64,
+    ) -> Result<(), platter_block::params::ParamError> {
+        match self.0.control.lock().queue().elevator_mut() {
+            Some(elevator) => elevator.set(name, value),
+            None => Err(platter_block::params::ParamError(format!(
+                "{}: no elevator, so no parameter \"{name}\"; open the device with elevator=NAME",
+                self.0.name
+            ))),
+        }
+    }
+}
+
+impl Shared {
+    fn make_queue(&self, counters: &Arc<Counters>, depth: u32) -> Queue {
+        let settings = Settings { depth, ..self.settings.queue };
+        Queue::new(self.geometry, settings, None, Arc::clone(counters))
+    }
+
+    /// Opens a channel and tells it about the regions.
+    fn open_driver(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
+        let mut driver = (self.make_driver)(lane_use)?;
+        for region in lock(&self.regions).iter() {
+            driver.register(region);
+        }
+        Ok(driver)
+    }
+
+    fn new_sink(&self) -> Option<Box<dyn Sink>> {
+        lock(&self.sinks).as_ref().map(|make| make())
+    }
+
+    fn any_lane_busy(&self) -> bool {
+        lock(&self.lanes).iter().flatten().any(|cell| cell.busy.is_busy())
+    }
+
+    fn ring_all(&self) {
+        for cell in lock(&self.lanes).iter().flatten() {
+            cell.mailbox.ring();
+        }
+    }
+
+    /// Fails bios that can go nowhere, towards their lanes.
+    fn fail_all(&self, bios: &mut Vec<Bio>, fault: Fault) {
+        let lanes = lock(&self.lanes);
+        for mut bio in bios.drain(..) {
+            bio.fail(fault);
+            if let Some(Some(cell)) = lanes.get(bio.route() as usize) {
+                cell.mailbox.put(bio);
+            }
+        }
+    }
+}
+
+impl LimitSource for Leaf {
+    fn limits_at(&self, _pos: u64) -> (Limits, u64) {
+        (self.0.geometry.limits, u64::MAX)
+    }
+}
+
+impl Backend for Leaf {
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.0.name)
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.0.geometry
+    }
+
+    fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
+        Ok(Box::new(LeafLane::open(&self.0, lane_use)?))
+    }
+
+    fn counters(&self) -> Snapshot {
+        let mut sum = lock(&self.0.retired).clone();
+        sum.add(&self.0.control_counters);
+        for cell in lock(&self.0.lanes).iter().flatten() {
+            sum.add(&cell.counters);
+        }
+        sum
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        let mut control = self.0.control.lock();
+        let queue = control.queue();
+        let mut facts = self.0.facts.clone();
+        facts.push(("elevator", queue.elevator_name().to_string()));
+        if let Some(elevator) = queue.elevator_mut() {
+            for param in elevator.params() {
+                if let Some(value) = elevator.get(param.name) {
+                    facts.push((param.name, format!("{value} {}", param.unit)));
+                }
+            }
+        }
+        if let Some(fault) = queue.elevator_fault() {
+            facts.push(("elevator fault", fault.to_string()));
+        }
+        facts.push(("depth", self.0.settings.queue.depth.to_string()));
+        facts.push(("nr_requests", self.0.settings.queue.nr_requests.to_string()));
+        facts
+    }
+
+    fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error> {
+        let elevator = make();
+        let shared_mode = elevator.is_some();
+        let mut control = self.0.control.lock();
+        if shared_mode {
+            control.open(&self.0)?;
+        }
+        let now = clock::now();
+        control.queue().switch_elevator(now, elevator);
+        self.0.gate.set_shared(shared_mode);
+        drop(control);
+        // What the old elevator held goes out now, whoever is there to reap it.
+        self.0.run_control(clock::now(), None);
+        Ok(())
+    }
+
+    fn register(&self, region: &Region) {
+        lock(&self.0.regions).push(*region);
+        if let Some(lane) = self.0.control.lock().lane_mut() {
+            lane.register(region);
+        }
+    }
+
+    fn unregister(&self, region: RegionId) {
+        lock(&self.0.regions).retain(|r| r.id != region);
+        if let Some(lane) = self.0.control.lock().lane_mut() {
+            lane.unregister(region);
+        }
+    }
+
+    fn trace(&self, make: Option<SinkMaker>) {
+        *lock(&self.0.sinks) = make;
+        let sink = self.0.new_sink();
+        self.0.control.lock().queue().set_sink(sink);
+    }
+
+    fn acknowledge_flush_failure(&self) {
+        self.0.control.lock().queue().acknowledge_flush_failure();
+    }
+}
+
+/// The fault of a device whose channel could not be opened.
+const NO_CHANNEL: Fault = Fault::new(Kind::Gone, Stage::Driver);
+
+/// A queue lane over any driver.
+type AnyLane = QueueLane<Box<dyn Driver>>;

@@ -1,0 +1,109 @@
+//! Memory that the device cannot take: copied through an aligned buffer, and counted.
+
+#![allow(unsafe_code)]
+
+use crate::aligned::Aligned;
+use platter_block::bio::{Bio, Op};
+use platter_block::buf::{IoBuf, add_memory};
+use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::limits::Limits;
+use platter_block::segment::RegionId;
+
+/// What a bounced bio owns: the bio it stands for, and the memory that the device sees.
+struct Bounce {
+    original: Bio,
+    memory: Aligned,
+}
+
+/// Boxed by the bio's owner; the memory does not move.
+// SAFETY: `Aligned` keeps its allocation in place while the handle moves; it is exclusively owned.
+unsafe impl IoBuf for Bounce {
+    fn byte_len(&self) -> usize {
+        self.original.len() as usize
+    }
+
+    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+        // SAFETY: the memory goes into the bio's owner next to the segments.
+        unsafe { add_memory(bio, self.memory.as_ptr(), self.byte_len(), RegionId::NONE) }
+    }
+}
+
+/// Whether a bio's memory lacks the device's alignment although its place on the device has it.
+#[inline]
+pub(super) fn is_misaligned(limits: &Limits, bio: &Bio) -> bool {
+    let align = (limits.memory_align - 1) as usize;
+    if let Some(segment) = bio.single_segment() {
+        return (segment.addr() as usize | segment.len() as usize) & align != 0;
+    }
+    bio.op().has_data()
+        && bio.segments().fold(0, |b, s| b | s.addr() as usize | s.len() as usize) & align != 0
+}
+
+/// Copies between the bio's segments and `memory`, in the direction of the bio. The segments must not be
+/// longer than the memory.
+fn copy(bio: &Bio, memory: &Aligned) {
+    let mut at = 0;
+    for segment in bio.segments() {
+        let len = segment.len() as usize;
+        assert!(at + len <= memory.len(), "segments fit the bounce buffer");
+        let place = memory.as_ptr().wrapping_add(at);
+        // SAFETY: the place lies inside the buffer (checked), the segment is valid while its bio is with us,
+        // and the two cannot overlap, for the buffer is an allocation of our own.
+        unsafe {
+            if bio.op() == Op::Read {
+                std::ptr::copy_nonoverlapping(place, segment.addr(), len);
+            } else {
+                std::ptr::copy_nonoverlapping(segment.addr(), place, len);
+            }
+        }
+        at += len;
+    }
+}
+
+/// A bio over aligned memory that stands for `original`. Gives the original back, failed, when there is no
+/// memory.
+pub(super) fn wrap(limits: &Limits, mut original: Bio) -> Result<Bio, Bio> {
+    let len = usize::try_from(original.len()).unwrap_or(usize::MAX);
+    if original.segment_bytes() < original.len() {
+        original.fail(Fault::new(Kind::BadSegments, Stage::Queue));
+        return Err(original);
+    }
+    let Some(memory) = Aligned::new(len, (limits.memory_align as usize).max(4096)) else {
+        original.fail(Fault::new(Kind::NoMemory, Stage::Queue));
+        return Err(original);
+    };
+    if original.op() == Op::Write {
+        copy(&original, &memory);
+    }
+    let (op, pos, flags) = (original.op(), original.pos(), original.flags());
+    let (token, context, ioprio) = (original.token(), original.context(), original.ioprio());
+    let mut bio = Bio::new(op, pos, 0);
+    // SAFETY: the aligned buffer is ours to write.
+    if unsafe { bio.reset_with(op, pos, Bounce { original, memory }) }.is_err() {
+        // One segment always fits.
+        unreachable!("a bounce buffer is one segment");
+    }
+    bio.add_flags(flags);
+    bio.set_token(token);
+    bio.set_context(context);
+    bio.set_ioprio(ioprio);
+    Ok(bio)
+}
+
+/// The original of a bounced bio that has completed, with its data and status; other bios are given back as
+/// they are. The count is of bytes copied.
+pub(super) fn unwrap(mut bio: Bio) -> (Bio, Option<u64>) {
+    let status = bio.status();
+    let Some(Bounce { mut original, memory }) = bio.take_buffer::<Bounce>() else { return (bio, None) };
+    let bytes = original.len();
+    match status {
+        Ok(()) => {
+            if original.op() == Op::Read {
+                copy(&original, &memory);
+            }
+            original.advance(bytes);
+        }
+        Err(fault) => original.fail(fault),
+    }
+    (original, Some(bytes))
+}

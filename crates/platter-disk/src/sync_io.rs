@@ -1,0 +1,196 @@
+//! Synchronous calls: they borrow memory, submit a bio and wait for it.
+//!
+//! Any number of threads may call; each is served by a lane of its own. A call transfers everything or
+//! fails: short transfers are resumed by the queue, never passed on.
+
+#![allow(unsafe_code)]
+
+use crate::clock;
+use crate::device::Device;
+use platter_block::bio::{Bio, Flags, IoPrio, Op};
+use platter_block::buf::add_memory;
+use platter_block::fault::{Error, Fault, Status};
+use platter_block::lane::Lane;
+use platter_block::segment::RegionId;
+use std::io::{IoSlice, IoSliceMut};
+
+/// A lane and the bio that its calls use.
+pub(crate) struct SyncLane {
+    lane: Box<dyn Lane>,
+    bio: Option<Bio>,
+    done: Vec<Bio>,
+}
+
+impl SyncLane {
+    pub(crate) fn new(lane: Box<dyn Lane>) -> SyncLane {
+        SyncLane { lane, bio: None, done: Vec::with_capacity(4) }
+    }
+
+    fn take_bio(&mut self) -> Bio {
+        self.bio.take().unwrap_or_else(Bio::flush)
+    }
+
+    /// Submits a bio and waits until it comes back.
+    fn run(&mut self, bio: Bio) -> Status {
+        self.lane.submit(clock::now(), bio);
+        self.drain(1)
+    }
+
+    /// Waits for `count` bios and gives the first failure.
+    fn drain(&mut self, count: usize) -> Status {
+        let mut status = Ok(());
+        let mut left = count;
+        while left > 0 {
+            let now = clock::now();
+            let wake = self.lane.next_wakeup().map(|at| at.since(now));
+            self.lane.wait(now, wake);
+            self.lane.run(clock::now());
+            self.lane.take_done(&mut self.done);
+            left -= self.done.len();
+            for bio in self.done.drain(..) {
+                status = status.and(bio.status());
+                self.bio = Some(bio);
+            }
+        }
+        status
+    }
+}
+
+/// What goes with an I/O beside its place and memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IoOptions {
+    /// Flags, such as [`Flags::FUA`] or [`Flags::HARD_BARRIER`].
+    pub flags: Flags,
+    /// Priority.
+    pub ioprio: IoPrio,
+    /// On whose behalf, for elevators that are fair to contexts.
+    pub context: platter_block::bio::Context,
+}
+
+impl IoOptions {
+    /// Only flags.
+    pub fn flags(flags: Flags) -> IoOptions {
+        IoOptions { flags, ..IoOptions::default() }
+    }
+}
+
+/// Memory of one call: pointers that the call borrows.
+pub(crate) type Parts<'a> = &'a mut dyn Iterator<Item = (*mut u8, usize)>;
+
+impl Device {
+    /// Reads `buffer.len()` bytes at byte offset `pos`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let disk = platter_disk::device::Device::ram(1 << 20)?;
+    /// disk.write_at(&[7; 4096], 512)?;
+    /// let mut buffer = [0; 512];
+    /// disk.read_at(&mut buffer, 4096)?;
+    /// assert_eq!(buffer, [7; 512]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// A range past the end, or whatever the device says. Memory and offsets without the device's alignment
+    /// go through a bounce buffer, see [`crate::bounce`].
+    pub fn read_at(&self, buffer: &mut [u8], pos: u64) -> Result<(), Error> {
+        let (ptr, len) = (buffer.as_mut_ptr(), buffer.len());
+        self.transfer(Op::Read, pos, len as u64, &mut std::iter::once((ptr, len)), IoOptions::default())
+    }
+
+    /// Writes all of `data` at byte offset `pos`.
+    ///
+    /// # Errors
+    /// As for [`Device::read_at`].
+    pub fn write_at(&self, data: &[u8], pos: u64) -> Result<(), Error> {
+        self.write_at_with(data, pos, IoOptions::default())
+    }
+
+    /// [`Device::write_at`] with flags, priority and context.
+    ///
+    /// # Errors
+    /// As for [`Device::read_at`].
+    pub fn write_at_with(&self, data: &[u8], pos: u64, options: IoOptions) -> Result<(), Error> {
+        let (ptr, len) = (data.as_ptr().cast_mut(), data.len());
+        self.transfer(Op::Write, pos, len as u64, &mut std::iter::once((ptr, len)), options)
+    }
+
+    /// Reads into several buffers in turn: one bio, one request, one system call.
+    ///
+    /// # Errors
+    /// As for [`Device::read_at`]; more buffers than a bio can have segments.
+    pub fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], pos: u64) -> Result<(), Error> {
+        let len = buffers.iter().map(|b| b.len() as u64).sum();
+        let mut parts = buffers.iter_mut().map(|b| (b.as_mut_ptr(), b.len()));
+        self.transfer(Op::Read, pos, len, &mut parts, IoOptions::default())
+    }
+
+    /// Writes several buffers in turn: one bio, one request, one system call.
+    ///
+    /// # Errors
+    /// As for [`Device::read_vectored_at`].
+    pub fn write_vectored_at(&self, buffers: &[IoSlice<'_>], pos: u64) -> Result<(), Error> {
+        let len = buffers.iter().map(|b| b.len() as u64).sum();
+        let mut parts = buffers.iter().map(|b| (b.as_ptr().cast_mut(), b.len()));
+        self.transfer(Op::Write, pos, len, &mut parts, IoOptions::default())
+    }
+
+    /// Makes everything that has completed durable.
+    ///
+    /// # Errors
+    /// Whatever the device says; after a failed flush, every later one, until it is acknowledged.
+    pub fn flush(&self) -> Result<(), Error> {
+        self.transfer(Op::Flush, 0, 0, &mut std::iter::empty(), IoOptions::default())
+    }
+
+    /// Says that the contents of a range are no longer needed.
+    ///
+    /// # Errors
+    /// A range past the end or off the device's granularity; a device that cannot discard.
+    pub fn discard(&self, pos: u64, len: u64) -> Result<(), Error> {
+        self.transfer(Op::Discard, pos, len, &mut std::iter::empty(), IoOptions::default())
+    }
+
+    /// Makes a range read as zeroes.
+    ///
+    /// # Errors
+    /// A range past the end; a device that cannot do so.
+    pub fn write_zeroes(&self, pos: u64, len: u64) -> Result<(), Error> {
+        self.transfer(Op::WriteZeroes, pos, len, &mut std::iter::empty(), IoOptions::default())
+    }
+
+    /// One synchronous I/O over memory that the caller borrows for the time of the call.
+    pub(crate) fn transfer(
+        &self,
+        op: Op,
+        pos: u64,
+        len: u64,
+        parts: Parts<'_>,
+        options: IoOptions,
+    ) -> Result<(), Error> {
+        let mut lane = self.checkout()?;
+        let mut bio = lane.take_bio();
+        bio.reset(op, pos, len);
+        let mut built: Result<(), Fault> = Ok(());
+        for (ptr, len) in parts {
+            // SAFETY: the caller's borrow lasts until this call returns, and it does not return before the
+            // bio has: `SyncLane::run` waits, and a bio flagged BORROWED is never given up by a timeout.
+            built = built.and_then(|()| unsafe { add_memory(&mut bio, ptr, len, RegionId::NONE) });
+        }
+        bio.add_flags(options.flags | Flags::BORROWED | Flags::SYNC);
+        bio.set_ioprio(options.ioprio);
+        bio.set_context(options.context);
+        let status = match built {
+            Ok(()) if self.inner.bouncer.needs(&bio) => self.bounced(&mut lane, bio),
+            Ok(()) => lane.run(bio),
+            Err(fault) => Err(fault),
+        };
+        self.checkin(lane);
+        status.map_err(|fault| self.error(fault, op, pos, len, String::new()))
+    }
+
+    fn bounced(&self, lane: &mut SyncLane, bio: Bio) -> Status {
+        self.inner.bouncer.run(bio, |inner| lane.run(inner))
+    }
+}
