@@ -159,7 +159,9 @@ impl<D: Driver> Lane for QueueLane<D> {
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
         self.fill_driver(now);
-        if self.queue.in_flight() > 0 && !self.queue.has_done() {
+        if self.driver.wait_handle().is_none() {
+            self.driver.submit(now);
+        } else if self.queue.in_flight() > 0 && !self.queue.has_done() {
             self.driver.wait(timeout);
         }
     }
