@@ -156,6 +156,18 @@ impl fmt::Display for Kind {
     }
 }
 
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)?;
+        if self.errno != 0 {
+            write!(f, " (errno {})", self.errno)?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for Fault {}
+
 /// An error with everything a program or its user needs: what, where and why.
 #[derive(Clone, Debug)]
 pub struct Error {
