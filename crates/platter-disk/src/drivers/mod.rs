@@ -1,5 +1,20 @@
 //! Drivers: one file for each, and the table that names them.
 
+pub mod aio;
+mod bell;
+mod choose;
+mod file;
+#[allow(unsafe_code)]
+mod iovec;
 #[allow(unsafe_code)]
 pub mod memory;
 pub mod null;
+mod side;
+mod slots;
+pub mod table;
+mod target;
+pub mod threads;
+pub mod uring;
+
+pub use choose::{Choice, Chosen, FileDriver, WITHOUT};
+pub use file::{FileDisk, FileOptions};

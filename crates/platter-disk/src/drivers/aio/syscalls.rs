@@ -1,0 +1,248 @@
+//! Linux native AIO as the kernel offers it: `io_setup(2)` and its family, and the completion ring that the
+//! kernel maps into the process.
+
+use platter_block::time::Span;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Operations (`linux/aio_abi.h`).
+pub(super) mod opcode {
+    pub(in super::super) const PREAD: u16 = 0;
+    pub(in super::super) const PWRITE: u16 = 1;
+    pub(in super::super) const FDSYNC: u16 = 3;
+    pub(in super::super) const POLL: u16 = 5;
+    pub(in super::super) const PREADV: u16 = 7;
+    pub(in super::super) const PWRITEV: u16 = 8;
+}
+
+/// `aio_resfd` is an eventfd to signal.
+pub(super) const FLAG_RESFD: u32 = 1;
+/// `aio_reqprio` is an I/O priority.
+pub(super) const FLAG_IOPRIO: u32 = 1 << 1;
+
+/// The kernel's `struct iocb`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct Iocb {
+    pub(super) data: u64,
+    #[cfg(target_endian = "little")]
+    pub(super) key: u32,
+    pub(super) rw_flags: i32,
+    #[cfg(target_endian = "big")]
+    pub(super) key: u32,
+    pub(super) opcode: u16,
+    pub(super) reqprio: u16,
+    pub(super) fd: u32,
+    pub(super) buf: u64,
+    pub(super) nbytes: u64,
+    pub(super) offset: u64,
+    pub(super) reserved: u64,
+    pub(super) flags: u32,
+    pub(super) resfd: u32,
+}
+
+/// The kernel's `struct io_event`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct Event {
+    pub(super) data: u64,
+    pub(super) obj: u64,
+    pub(super) result: i64,
+    pub(super) result2: i64,
+}
+
+/// Head of the mapped completion ring (`struct aio_ring` of `fs/aio.c`). The events follow it.
+#[repr(C)]
+struct Ring {
+    id: u32,
+    nr: u32,
+    /// Next event to read; ours to move.
+    head: AtomicU32,
+    /// Next event to be written; the kernel's.
+    tail: AtomicU32,
+    magic: u32,
+    compat_features: u32,
+    incompat_features: u32,
+    header_length: u32,
+}
+
+const RING_MAGIC: u32 = 0xa10a_10a1;
+
+/// An AIO context.
+pub(super) struct Context {
+    id: libc::c_ulong,
+    /// The ring can be read here.
+    mapped: bool,
+}
+
+impl Context {
+    /// A context for `depth` requests at a time.
+    pub(super) fn new(depth: u32) -> io::Result<Context> {
+        let mut id: libc::c_ulong = 0;
+        // SAFETY: the kernel writes the id to `id`, which lives until the call returns.
+        check(unsafe { libc::syscall(libc::SYS_io_setup, libc::c_long::from(depth), &raw mut id) })?;
+        let mut context = Context { id, mapped: false };
+        let ring = context.ring();
+        context.mapped = ring.magic == RING_MAGIC
+            && ring.incompat_features == 0
+            && ring.header_length as usize == size_of::<Ring>()
+            && ring.nr > 0;
+        Ok(context)
+    }
+
+    fn ring(&self) -> &Ring {
+        // SAFETY: the id of a context is the address of its ring, which the kernel mapped readable and
+        // writable for as long as the context lives. What the kernel changes meanwhile is atomic here.
+        unsafe { &*std::ptr::with_exposed_provenance::<Ring>(self.id as usize) }
+    }
+
+    /// Submits requests, in order; how many were taken.
+    ///
+    /// # Safety
+    /// The `iovec` arrays that the requests name are valid until the call returns, the memory that they name
+    /// until they have completed.
+    pub(super) unsafe fn submit(&self, batch: &mut Batch) -> io::Result<usize> {
+        let requests = batch.pointers();
+        let (count, list) = (requests.len() as libc::c_long, requests.as_ptr());
+        // SAFETY: the pointers are those of the batch's own requests; the rest by this function's contract.
+        check(unsafe { libc::syscall(libc::SYS_io_submit, self.id, count, list) })
+    }
+
+    /// Whether the ring is readable here and holds something.
+    pub(super) fn has_events(&self) -> bool {
+        let ring = self.ring();
+        self.mapped && ring.head.load(Ordering::Relaxed) != ring.tail.load(Ordering::Acquire)
+    }
+
+    /// Visits what has completed, without a system call where the ring can be read here.
+    pub(super) fn reap(&self, each: impl FnMut(Event)) {
+        if self.mapped { self.reap_ring(each) } else { self.get_events(0, Some(Span::ZERO), each) }
+    }
+
+    fn reap_ring(&self, mut each: impl FnMut(Event)) {
+        let ring = self.ring();
+        let mut head = ring.head.load(Ordering::Relaxed);
+        let tail = ring.tail.load(Ordering::Acquire);
+        if head == tail {
+            return;
+        }
+        let first: *const Event = std::ptr::from_ref(ring).wrapping_add(1).cast();
+        while head != tail {
+            // SAFETY: `head` and `tail` lie below `nr`, the number of events behind the ring's head (which
+            // is as long as it says, `new` checked). The kernel wrote this event before it moved the tail
+            // past it, and does not write to it again until `head` has passed it.
+            each(unsafe { self.event(first, head % ring.nr) });
+            head = (head + 1) % ring.nr;
+        }
+        ring.head.store(head, Ordering::Release);
+    }
+
+    /// # Safety
+    /// `first` is the first event of the ring, `at` the number of one that the kernel has finished.
+    unsafe fn event(&self, first: *const Event, at: u32) -> Event {
+        let address = std::ptr::with_exposed_provenance::<Event>(first.addr()).wrapping_add(at as usize);
+        // SAFETY: by this function's contract.
+        unsafe { address.read() }
+    }
+
+    /// Visits what has completed after waiting for at least `least` events, for `timeout` at most.
+    pub(super) fn get_events(&self, least: usize, timeout: Option<Span>, mut each: impl FnMut(Event)) {
+        const BATCH: usize = 64;
+        let mut events = [Event::default(); BATCH];
+        let timeout = timeout.map(timespec);
+        let time = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        let mut least = least as libc::c_long;
+        loop {
+            let (most, list) = (BATCH as libc::c_long, events.as_mut_ptr());
+            // SAFETY: room for `most` events, and a time or none; both live until the call returns.
+            let got = unsafe { libc::syscall(libc::SYS_io_getevents, self.id, least, most, list, time) };
+            // An interrupted wait returns early, as it may.
+            let got = usize::try_from(got).unwrap_or(0);
+            events.iter().take(got).for_each(|event| each(*event));
+            if got < BATCH {
+                return;
+            }
+            least = 0;
+        }
+    }
+}
+
+impl Drop for Context {
+    /// Waits until the kernel is done with all requests.
+    fn drop(&mut self) {
+        // SAFETY: our own context, not used again.
+        unsafe { libc::syscall(libc::SYS_io_destroy, self.id) };
+    }
+}
+
+fn check(result: libc::c_long) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+fn timespec(span: Span) -> libc::timespec {
+    let mut time: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    time.tv_sec = libc::time_t::try_from(span.as_nanos() / 1_000_000_000).unwrap_or(libc::time_t::MAX);
+    time.tv_nsec = (span.as_nanos() % 1_000_000_000) as _;
+    time
+}
+
+/// Requests by slot, and those of them that were queued since the last submission.
+pub(super) struct Batch {
+    iocbs: Box<[Iocb]>,
+    /// Slots to submit; those before `next` have been.
+    staged: Vec<u32>,
+    next: usize,
+    /// Scratch: what the kernel is given, an array of addresses.
+    pointers: Vec<*mut Iocb>,
+}
+
+// SAFETY: `pointers` is only read in `pointers()`, which has just filled it.
+unsafe impl Send for Batch {}
+
+impl Batch {
+    pub(super) fn new(slots: u32) -> Batch {
+        let iocbs = vec![Iocb::default(); slots as usize].into_boxed_slice();
+        let (staged, pointers) = (Vec::with_capacity(slots as usize), Vec::with_capacity(slots as usize));
+        Batch { iocbs, staged, next: 0, pointers }
+    }
+
+    /// Fills a slot and stages it.
+    pub(super) fn stage(&mut self, slot: u32, iocb: Iocb) {
+        self.iocbs[slot as usize] = iocb;
+        self.staged.push(slot);
+    }
+
+    /// The flags that a slot was staged with.
+    pub(super) fn flags(&self, slot: u32) -> u32 {
+        self.iocbs.get(slot as usize).map_or(0, |iocb| iocb.flags)
+    }
+
+    /// How many wait to be submitted.
+    pub(super) fn waiting(&self) -> usize {
+        self.staged.len() - self.next
+    }
+
+    /// What waits to be submitted, as the kernel takes it.
+    fn pointers(&mut self) -> &[*mut Iocb] {
+        let first = self.iocbs.as_mut_ptr();
+        self.pointers.clear();
+        self.pointers.extend(self.staged[self.next..].iter().map(|slot| first.wrapping_add(*slot as usize)));
+        &self.pointers
+    }
+
+    /// The first `count` that waited were submitted.
+    pub(super) fn submitted(&mut self, count: usize) {
+        self.next += count;
+        if self.next >= self.staged.len() {
+            self.staged.clear();
+            self.next = 0;
+        }
+    }
+
+    /// Takes the first that waits out.
+    pub(super) fn refuse(&mut self) -> Option<u32> {
+        let slot = *self.staged.get(self.next)?;
+        self.submitted(1);
+        Some(slot)
+    }
+}

@@ -1,0 +1,265 @@
+//! Which driver drives a file: the one asked for, or the first that works here.
+
+use crate::sys::SysError;
+use platter_block::backend::LaneUse;
+use platter_block::driver::Driver;
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
+
+use super::aio::Aio;
+use super::bell::Bell;
+use super::file::FileOptions;
+use super::target::Target;
+use super::threads::{Pool, Threads};
+use super::uring::{Uring, UringOptions};
+
+/// Largest depth of a channel: what a ring has entries for, with some to spare.
+pub(super) const MAX_DEPTH: u32 = 16384;
+
+/// Environment variable that names drivers not to use, separated by commas: for tests, and for machines where
+/// one of them is there but does not work.
+pub const WITHOUT: &str = "PLATTER_WITHOUT_DRIVERS";
+
+/// A driver of files and block devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileDriver {
+    /// io_uring.
+    Uring,
+    /// Linux native AIO.
+    Aio,
+    /// Blocking calls in a pool of threads.
+    Threads,
+}
+
+impl FileDriver {
+    /// All, in the order in which they are tried.
+    pub const ALL: [FileDriver; 3] = [FileDriver::Uring, FileDriver::Aio, FileDriver::Threads];
+
+    /// Its name in the table of drivers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FileDriver::Uring => "uring",
+            FileDriver::Aio => "aio",
+            FileDriver::Threads => "threads",
+        }
+    }
+}
+
+impl fmt::Display for FileDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Which driver is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// The first of [`FileDriver::ALL`] that works.
+    #[default]
+    Auto,
+    /// This one or none.
+    Only(FileDriver),
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Choice, String> {
+        if text == "auto" {
+            return Ok(Choice::Auto);
+        }
+        let found = FileDriver::ALL.into_iter().find(|driver| driver.name() == text);
+        found.map(Choice::Only).ok_or_else(|| {
+            format!(
+                "there is no driver \"{text}\" for files and block devices: give auto, uring, aio or threads"
+            )
+        })
+    }
+}
+
+/// The outcome of a choice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The driver.
+    pub kind: FileDriver,
+    /// Why none that comes before it was taken, in one line.
+    pub why_fell_back: Option<String>,
+}
+
+/// Chooses a driver by opening a channel of each that may be used until one opens.
+pub(super) fn choose(target: &Arc<Target>, options: &FileOptions) -> Result<Chosen, SysError> {
+    let without = std::env::var(WITHOUT).unwrap_or_default();
+    decide(options.driver, target.disk.direct, &without, |kind| match kind {
+        FileDriver::Uring => probe_uring().and_then(|()| {
+            let trial =
+                Uring::new(Arc::clone(target), options.depth, uring_options(options, LaneUse::Shared));
+            trial.map(drop).map_err(|e| explain_uring(&e))
+        }),
+        FileDriver::Aio => Aio::new(Arc::clone(target), options.depth).map(drop).map_err(|e| explain_aio(&e)),
+        FileDriver::Threads => Ok(()),
+    })
+    .map_err(|why| {
+        let help = "use driver=auto, which takes the best one that works here";
+        SysError::new("drive", &target.disk.path, why, help)
+    })
+}
+
+fn decide(
+    choice: Choice,
+    direct: bool,
+    without: &str,
+    works: impl Fn(FileDriver) -> Result<(), String>,
+) -> Result<Chosen, String> {
+    let works = |kind: FileDriver| match without.split(',').any(|name| name.trim() == kind.name()) {
+        true => Err(format!("{WITHOUT} names it")),
+        false => works(kind),
+    };
+    let mut reasons = Vec::new();
+    for kind in FileDriver::ALL {
+        match choice {
+            Choice::Only(only) if only != kind => continue,
+            // Submitting such I/O blocks, which is what threads are for.
+            Choice::Auto if kind == FileDriver::Aio && !direct => {
+                reasons.push("no aio: the file is not open for direct I/O".to_owned());
+                continue;
+            }
+            _ => {}
+        }
+        match works(kind) {
+            Ok(()) => {
+                let why_fell_back = (!reasons.is_empty()).then(|| reasons.join("; "));
+                return Ok(Chosen { kind, why_fell_back });
+            }
+            Err(why) => reasons.push(format!("no {kind}: {why}")),
+        }
+    }
+    Err(reasons.join("; "))
+}
+
+/// Opens a channel of a driver.
+pub(super) fn open(
+    kind: FileDriver,
+    target: &Arc<Target>,
+    options: &FileOptions,
+    lane_use: LaneUse,
+    pool: impl FnOnce() -> Arc<Pool>,
+) -> Result<Box<dyn Driver>, SysError> {
+    let (target, depth) = (Arc::clone(target), options.depth);
+    let path = target.disk.path.clone();
+    let fail = |why: String| SysError::new("open another channel to", path, why, "close some, or use fewer");
+    match kind {
+        FileDriver::Uring => match Uring::new(target, depth, uring_options(options, lane_use)) {
+            Ok(channel) => Ok(Box::new(channel)),
+            Err(e) => Err(fail(explain_uring(&e))),
+        },
+        FileDriver::Aio => match Aio::new(target, depth) {
+            Ok(channel) => Ok(Box::new(channel)),
+            Err(e) => Err(fail(explain_aio(&e))),
+        },
+        FileDriver::Threads => match Bell::new() {
+            Ok(bell) => Ok(Box::new(Threads::new(target, depth, pool(), Arc::new(bell)))),
+            Err(e) => Err(fail(e.to_string())),
+        },
+    }
+}
+
+fn uring_options(options: &FileOptions, lane_use: LaneUse) -> UringOptions {
+    let exclusive = lane_use == LaneUse::Exclusive;
+    UringOptions { exclusive, sqpoll: options.sqpoll, iopoll: options.iopoll }
+}
+
+/// Whether this process may use io_uring at all, found out once.
+fn probe_uring() -> Result<(), String> {
+    static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
+    FOUND.get_or_init(|| super::uring::probe().map_err(|e| explain_uring(&e))).clone()
+}
+
+fn explain_uring(error: &io::Error) -> String {
+    let sysctl = read("/proc/sys/kernel/io_uring_disabled");
+    match (error.raw_os_error(), sysctl.as_deref()) {
+        (Some(libc::ENOSYS), _) => "this kernel has no io_uring".into(),
+        (Some(libc::EPERM), Some("2")) => "kernel.io_uring_disabled is 2, which forbids io_uring".into(),
+        (Some(libc::EPERM), Some("1")) => {
+            "kernel.io_uring_disabled is 1, and this process is not in kernel.io_uring_group".into()
+        }
+        (Some(libc::EPERM | libc::EACCES), _) => {
+            "io_uring is forbidden here, as containers do by a seccomp filter".into()
+        }
+        (Some(libc::ENOMEM), _) => "the limit on locked memory (ulimit -l) is used up".into(),
+        _ => format!("io_uring: {error}"),
+    }
+}
+
+fn explain_aio(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOSYS) => "this kernel has no native AIO".into(),
+        Some(libc::EPERM) => "native AIO is forbidden here, as by a seccomp filter".into(),
+        Some(libc::EAGAIN) => {
+            let value = |name| read(&format!("/proc/sys/fs/{name}")).unwrap_or_else(|| "?".into());
+            format!(
+                "fs.aio-nr is {} of fs.aio-max-nr {}: raise the latter",
+                value("aio-nr"),
+                value("aio-max-nr")
+            )
+        }
+        _ => format!("native AIO: {error}"),
+    }
+}
+
+fn read(path: &str) -> Option<String> {
+    Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn only(name: FileDriver) -> impl Fn(FileDriver) -> Result<(), String> {
+        move |kind| if kind == name { Ok(()) } else { Err("broken".into()) }
+    }
+
+    #[test]
+    fn auto_takes_the_first_that_works_and_says_why() {
+        let first = decide(Choice::Auto, true, "", |_| Ok(())).unwrap();
+        assert_eq!(first, Chosen { kind: FileDriver::Uring, why_fell_back: None });
+        let second = decide(Choice::Auto, true, "", only(FileDriver::Aio)).unwrap();
+        assert_eq!(second.kind, FileDriver::Aio);
+        assert_eq!(second.why_fell_back.as_deref(), Some("no uring: broken"));
+        let third = decide(Choice::Auto, true, "", only(FileDriver::Threads)).unwrap();
+        assert_eq!(third.why_fell_back.as_deref(), Some("no uring: broken; no aio: broken"));
+    }
+
+    #[test]
+    fn auto_does_not_take_aio_for_buffered_io() {
+        let chosen = decide(Choice::Auto, false, "uring", |_| Ok(())).unwrap();
+        assert_eq!(chosen.kind, FileDriver::Threads);
+        let asked = decide(Choice::Only(FileDriver::Aio), false, "", |_| Ok(())).unwrap();
+        assert_eq!(asked, Chosen { kind: FileDriver::Aio, why_fell_back: None });
+    }
+
+    #[test]
+    fn drivers_named_in_the_environment_are_not_used() {
+        let chosen = decide(Choice::Auto, true, "uring, aio", |_| Ok(())).unwrap();
+        assert_eq!(chosen.kind, FileDriver::Threads);
+        assert!(decide(Choice::Auto, true, "uring,aio,threads", |_| Ok(())).is_err());
+    }
+
+    #[test]
+    fn a_driver_asked_for_by_name_is_not_replaced() {
+        let why = decide(Choice::Only(FileDriver::Uring), true, "", only(FileDriver::Threads)).unwrap_err();
+        assert_eq!(why, "no uring: broken");
+        assert_eq!("aio".parse(), Ok(Choice::Only(FileDriver::Aio)));
+        assert_eq!("auto".parse(), Ok(Choice::Auto));
+        assert!("ring".parse::<Choice>().unwrap_err().contains("uring, aio or threads"));
+    }
+
+    #[test]
+    fn reasons_say_what_to_do() {
+        let of = |errno| io::Error::from_raw_os_error(errno);
+        assert!(explain_uring(&of(libc::ENOMEM)).contains("ulimit -l"));
+        assert!(explain_uring(&of(libc::ENOSYS)).contains("no io_uring"));
+        assert!(explain_aio(&of(libc::EAGAIN)).contains("fs.aio-max-nr"));
+    }
+}

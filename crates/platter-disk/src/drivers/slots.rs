@@ -1,0 +1,71 @@
+//! Places for requests that are with a driver. A queue numbers its requests as it likes, so a driver that
+//! keeps something for each of its `depth` requests has numbers of its own.
+
+/// Free places, and the tags of the requests in the taken ones.
+pub(super) struct Slots {
+    free: Vec<u32>,
+    /// By slot; [`Slots::FREE`] where there is none.
+    tags: Box<[u32]>,
+}
+
+impl Slots {
+    const FREE: u32 = u32::MAX;
+
+    /// `depth` free places.
+    pub(super) fn new(depth: u32) -> Slots {
+        let tags = vec![Slots::FREE; depth as usize].into_boxed_slice();
+        Slots { free: (0..depth).rev().collect(), tags }
+    }
+
+    /// A place for the request with this tag; `None` when all are taken.
+    #[inline]
+    pub(super) fn take(&mut self, tag: u32) -> Option<u32> {
+        let slot = self.free.pop()?;
+        self.tags[slot as usize] = tag;
+        Some(slot)
+    }
+
+    /// Frees a place and gives back the tag; `None` when it was not taken.
+    #[inline]
+    pub(super) fn put(&mut self, slot: u32) -> Option<u32> {
+        let place = self.tags.get_mut(slot as usize)?;
+        let tag = std::mem::replace(place, Slots::FREE);
+        if tag == Slots::FREE {
+            return None;
+        }
+        self.free.push(slot);
+        Some(tag)
+    }
+
+    /// Places that are taken.
+    #[inline]
+    pub(super) fn taken(&self) -> usize {
+        self.tags.len() - self.free.len()
+    }
+
+    /// Frees all places, visiting the tags.
+    pub(super) fn drain(&mut self, mut each: impl FnMut(u32)) {
+        for slot in 0..self.tags.len() as u32 {
+            if let Some(tag) = self.put(slot) {
+                each(tag);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_given_once_and_come_back() {
+        let mut slots = Slots::new(2);
+        let (a, b) = (slots.take(70).unwrap(), slots.take(7).unwrap());
+        assert_ne!(a, b);
+        assert_eq!((slots.take(1), slots.taken()), (None, 2));
+        assert_eq!((slots.put(a), slots.put(a), slots.put(9)), (Some(70), None, None));
+        let mut left = vec![];
+        slots.drain(|tag| left.push(tag));
+        assert_eq!((left, slots.taken()), (vec![7], 0));
+    }
+}

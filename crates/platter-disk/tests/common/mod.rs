@@ -1,0 +1,197 @@
+//! A bench for drivers: a queue over each, and a model of the disk to compare with.
+
+use platter_block::backend::LaneUse;
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::counters::Counters;
+use platter_block::driver::{Driver, Geometry};
+use platter_block::lane::{Lane, QueueLane};
+use platter_block::owner::Owner;
+use platter_block::queue::{Queue, Settings};
+use platter_block::segment::{RegionId, Segment};
+use platter_block::time::{Span, Time};
+use platter_disk::drivers::memory::Memory;
+use platter_disk::drivers::table::{Medium, Row, TABLE};
+use platter_disk::drivers::{Choice, FileDisk, FileOptions};
+use platter_disk::sys::{Direct, OpenOptions};
+use std::path::Path;
+use std::sync::Arc;
+
+pub(crate) const SIZE: u64 = 1 << 20;
+pub(crate) const BLOCK: usize = 4096;
+
+/// A disk of one of the drivers, from which channels can be opened.
+pub(crate) enum Disk {
+    Ram(Memory),
+    File(FileDisk, Option<tempfile::NamedTempFile>),
+}
+
+impl Disk {
+    pub(crate) fn geometry(&self) -> Geometry {
+        match self {
+            Disk::Ram(memory) => memory.geometry(),
+            Disk::File(file, _) => *file.geometry(),
+        }
+    }
+
+    pub(crate) fn channel(&self, depth: u32, lane_use: LaneUse) -> Box<dyn Driver> {
+        match self {
+            Disk::Ram(memory) => Box::new(memory.channel(depth)),
+            Disk::File(file, _) => file.channel(lane_use).unwrap(),
+        }
+    }
+
+    pub(crate) fn lane(&self, depth: u32, lane_use: LaneUse) -> Bench {
+        Bench::new(self.geometry(), depth, self.channel(depth, lane_use))
+    }
+}
+
+pub(crate) fn file_options(row: &Row, depth: u32) -> FileOptions {
+    let driver: Choice = row.name.parse().unwrap();
+    FileOptions { driver, depth, ..FileOptions::default() }
+}
+
+pub(crate) fn open(path: &Path, options: FileOptions, direct: Direct) -> FileDisk {
+    let disk = OpenOptions { direct, ..OpenOptions::read_write() }.open(path).unwrap();
+    FileDisk::new(disk, options).unwrap()
+}
+
+/// A file of `SIZE` zero bytes, in the target directory: the temporary directory may be in memory.
+pub(crate) fn file(size: u64) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    file.as_file().set_len(size).unwrap();
+    file
+}
+
+/// A zero-filled disk of every driver that keeps what it is given, with a name for messages; files are driven
+/// directly and through the page cache.
+pub(crate) fn disks(depth: u32) -> Vec<(String, Disk)> {
+    let mut all = Vec::new();
+    for row in TABLE {
+        match row.medium {
+            Medium::Size if row.name == "ram" => {
+                all.push((row.name.to_owned(), Disk::Ram(Memory::new(SIZE).unwrap())));
+            }
+            Medium::Size => {}
+            Medium::Path => {
+                for direct in [Direct::Prefer, Direct::Off] {
+                    let file = file(SIZE);
+                    let disk = open(file.path(), file_options(row, depth), direct);
+                    assert_eq!(disk.chosen().kind.name(), row.name);
+                    all.push((format!("{} {direct:?}", row.name), Disk::File(disk, Some(file))));
+                }
+            }
+        }
+    }
+    assert!(all.len() >= 7);
+    all
+}
+
+#[allow(unsafe_code)]
+mod memory {
+    use super::*;
+
+    #[repr(align(4096))]
+    struct Page([u8; BLOCK]);
+
+    /// Aligned memory.
+    pub(crate) struct Pages(Box<[Page]>);
+
+    impl Pages {
+        pub(crate) fn new(count: usize, byte: u8) -> Pages {
+            Pages((0..count).map(|_| Page([byte; BLOCK])).collect())
+        }
+
+        pub(crate) fn len(&self) -> usize {
+            self.0.len() * BLOCK
+        }
+
+        pub(crate) fn byte(&self, at: usize) -> u8 {
+            self.0[at / BLOCK].0[at % BLOCK]
+        }
+
+        pub(crate) fn set(&mut self, at: usize, byte: u8) {
+            self.0[at / BLOCK].0[at % BLOCK] = byte;
+        }
+
+        /// A segment over a part.
+        pub(crate) fn segment(&mut self, at: usize, len: usize, region: RegionId) -> Segment {
+            assert!(at + len <= self.len());
+            let base = self.0.as_mut_ptr().cast::<u8>();
+            // SAFETY: a part of the pages, which go into the bio as its owner.
+            unsafe { Segment::new(base.wrapping_add(at), len as u32, region) }
+        }
+    }
+}
+pub(crate) use memory::Pages;
+
+/// A queue over a driver, and the time that it is told.
+pub(crate) struct Bench {
+    pub(crate) lane: QueueLane<Box<dyn Driver>>,
+    now: Time,
+    pub(crate) done: Vec<Bio>,
+}
+
+impl Bench {
+    pub(crate) fn new(geometry: Geometry, depth: u32, driver: Box<dyn Driver>) -> Bench {
+        let settings = Settings { depth, ..Settings::default() };
+        let queue = Queue::new(geometry, settings, None, Arc::new(Counters::default()));
+        Bench { lane: QueueLane::new(queue, driver), now: Time(0), done: Vec::new() }
+    }
+
+    pub(crate) fn submit(&mut self, bio: Bio) {
+        self.now += Span::from_micros(1);
+        self.lane.submit(self.now, bio);
+    }
+
+    /// Runs once without waiting.
+    pub(crate) fn run(&mut self) {
+        self.now += Span::from_micros(1);
+        self.lane.run(self.now);
+        self.lane.take_done(&mut self.done);
+    }
+
+    /// Runs until all is done, waiting where there is nothing else to do.
+    pub(crate) fn finish(&mut self) -> Vec<Bio> {
+        loop {
+            self.run();
+            if self.lane.is_idle() {
+                assert_eq!(self.lane.broken_completions(), 0);
+                return std::mem::take(&mut self.done);
+            }
+            if self.lane.in_flight() > 0 {
+                self.lane.wait(Some(Span::from_secs(10)));
+            }
+        }
+    }
+
+    /// Does one bio.
+    pub(crate) fn one(&mut self, bio: Bio) -> Bio {
+        self.submit(bio);
+        let mut done = self.finish();
+        assert_eq!(done.len(), 1);
+        done.remove(0)
+    }
+}
+
+/// A transfer of pages, cut into segments at the given offsets.
+pub(crate) fn transfer(op: Op, pos: u64, mut pages: Pages, cuts: &[usize]) -> Bio {
+    let len = pages.len();
+    let mut bio = Bio::new(op, pos, len as u64);
+    let mut at = 0;
+    for cut in cuts.iter().copied().chain([len]) {
+        bio.push_segment(pages.segment(at, cut - at, RegionId::NONE)).unwrap();
+        at = cut;
+    }
+    bio.set_owner(Owner::new(pages));
+    bio
+}
+
+/// The pages that came back with a bio.
+pub(crate) fn pages(bio: &mut Bio) -> Pages {
+    bio.owner_mut().take().unwrap()
+}
+
+pub(crate) fn flags(mut bio: Bio, flags: Flags) -> Bio {
+    bio.add_flags(flags);
+    bio
+}

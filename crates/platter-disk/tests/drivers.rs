@@ -1,0 +1,317 @@
+//! Every driver against the same contract, through the queue that programs use.
+
+mod common;
+
+use common::{BLOCK, Bench, Disk, Pages, SIZE, disks, flags, pages, transfer};
+use platter_block::backend::LaneUse;
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::fault::Kind;
+use platter_block::time::Time;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+
+const USES: [LaneUse; 2] = [LaneUse::Exclusive, LaneUse::Shared];
+
+/// Runs a test on a fresh disk of every driver, in both uses of a lane.
+fn on_all(depth: u32, test: impl Fn(&str, &Disk, LaneUse)) {
+    for lane_use in USES {
+        for (name, disk) in disks(depth) {
+            test(&format!("{name} {lane_use:?}"), &disk, lane_use);
+        }
+    }
+}
+
+fn below(random: &mut impl RngCore, n: u64) -> u64 {
+    random.next_u64() % n
+}
+
+/// Cuts of a transfer of `blocks` blocks into segments, at multiples of 512 bytes.
+fn cuts(random: &mut impl RngCore, blocks: usize) -> Vec<usize> {
+    let units = (blocks * BLOCK / 512) as u64;
+    let mut cuts: Vec<usize> = (0..below(random, 6)).map(|_| below(random, units) as usize * 512).collect();
+    cuts.retain(|cut| *cut > 0);
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
+}
+
+#[test]
+fn what_is_written_is_read_with_any_segments_at_depth() {
+    const DEPTH: u32 = 8;
+    on_all(DEPTH, |name, disk, lane_use| {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(0x9d7);
+        let mut model = vec![0u8; SIZE as usize];
+        let mut bench = disk.lane(DEPTH, lane_use);
+        for round in 0..40u64 {
+            // Each round gives every bio a stretch of its own, so that the model knows the outcome.
+            for stretch in 0..16 {
+                let (blocks, slack) = (1 + below(&mut random, 4), below(&mut random, 12));
+                let pos = (stretch * 16 + slack) * BLOCK as u64;
+                let cuts = cuts(&mut random, blocks as usize);
+                let range = pos as usize..pos as usize + blocks as usize * BLOCK;
+                let byte = (round * 16 + stretch) as u8 | 1;
+                let mut bio = match below(&mut random, 5) {
+                    0 | 1 => {
+                        model[range].fill(byte);
+                        transfer(Op::Write, pos, Pages::new(blocks as usize, byte), &cuts)
+                    }
+                    2 => {
+                        model[range].fill(byte);
+                        flags(transfer(Op::Write, pos, Pages::new(blocks as usize, byte), &cuts), Flags::FUA)
+                    }
+                    3 => {
+                        model[range].fill(0);
+                        Bio::new(Op::WriteZeroes, pos, blocks * BLOCK as u64)
+                    }
+                    _ => transfer(Op::Read, pos, Pages::new(blocks as usize, 0xee), &cuts),
+                };
+                bio.set_token(pos);
+                bench.submit(bio);
+            }
+            let done = bench.finish();
+            assert_eq!(done.len(), 16, "{name}");
+            for bio in done {
+                check(name, bio, &model);
+            }
+        }
+        let whole = bench.one(transfer(Op::Read, 0, Pages::new(SIZE as usize / BLOCK, 0xee), &[]));
+        check(name, whole, &model);
+    });
+}
+
+/// A bio succeeded, and if it is a read it brought what the model says.
+fn check(name: &str, mut bio: Bio, model: &[u8]) {
+    assert_eq!(bio.status(), Ok(()), "{name} {bio:?}");
+    if bio.op() != Op::Read {
+        return;
+    }
+    let end = bio.pos() as usize;
+    let read = pages(&mut bio);
+    let start = end - read.len();
+    let wrong = (0..read.len()).find(|at| read.byte(*at) != model[start + at]);
+    assert_eq!(wrong, None, "{name} {bio:?}");
+}
+
+#[test]
+fn bytes_stay_in_order_over_segments() {
+    on_all(4, |name, disk, lane_use| {
+        let mut bench = disk.lane(4, lane_use);
+        let mut pattern = Pages::new(4, 0);
+        (0..pattern.len()).for_each(|at| pattern.set(at, (at / 512) as u8 ^ at as u8));
+        let write = transfer(Op::Write, 8192, pattern, &[512, 1024, 4096, 5120, 12288]);
+        assert_eq!(bench.one(write).status(), Ok(()), "{name}");
+        let mut read = bench.one(transfer(Op::Read, 8192, Pages::new(4, 1), &[1536, 8192, 15872]));
+        let back = pages(&mut read);
+        assert!((0..back.len()).all(|at| back.byte(at) == (at / 512) as u8 ^ at as u8), "{name}");
+    });
+}
+
+#[test]
+fn many_segments_are_one_request() {
+    on_all(4, |name, disk, lane_use| {
+        let mut bench = disk.lane(4, lane_use);
+        let every_second: Vec<usize> = (1..256).map(|i| i * 512).collect();
+        let write = transfer(Op::Write, 0, Pages::new(32, 7), &every_second);
+        assert_eq!(bench.one(write).status(), Ok(()), "{name}");
+        assert_eq!(bench.lane.counters().dispatches.get(), 1, "{name}");
+    });
+}
+
+#[test]
+fn flush_discard_and_write_zeroes_work_where_they_are_offered() {
+    on_all(4, |name, disk, lane_use| {
+        let limits = disk.geometry().limits;
+        let mut bench = disk.lane(4, lane_use);
+        let written = bench.one(transfer(Op::Write, 0, Pages::new(64, 5), &[]));
+        assert_eq!(written.status(), Ok(()), "{name}");
+        assert_eq!(bench.one(Bio::flush()).status(), Ok(()), "{name}");
+        assert!(limits.write_zeroes && limits.discard_granularity > 0, "{name}");
+        assert_eq!(bench.one(Bio::new(Op::WriteZeroes, 8192, 65536)).status(), Ok(()), "{name}");
+        assert_eq!(bench.one(Bio::new(Op::Discard, 131_072, 65536)).status(), Ok(()), "{name}");
+        let mut model = vec![5u8; 64 * BLOCK];
+        model[8192..8192 + 65536].fill(0);
+        model[131_072..131_072 + 65536].fill(0);
+        check(name, bench.one(transfer(Op::Read, 0, Pages::new(64, 1), &[])), &model);
+    });
+}
+
+#[test]
+fn each_bio_completes_once_with_many_more_than_the_depth() {
+    on_all(4, |name, disk, lane_use| {
+        let mut bench = disk.lane(4, lane_use);
+        for token in 0..500u64 {
+            let mut bio = transfer(Op::Read, token % 256 * BLOCK as u64, Pages::new(1, 0), &[]);
+            bio.set_token(token);
+            bench.submit(flags(bio, Flags::NOMERGE));
+        }
+        let mut tokens: Vec<u64> = bench.finish().iter().map(Bio::token).collect();
+        tokens.sort_unstable();
+        assert!(tokens.iter().copied().eq(0..500), "{name}");
+    });
+}
+
+/// A queue that believes in a larger depth than the driver has: refusals lose nothing.
+#[test]
+fn a_full_driver_refuses_and_loses_nothing() {
+    on_all(2, |name, disk, lane_use| {
+        let mut bench = Bench::new(disk.geometry(), 64, disk.channel(2, lane_use));
+        for token in 0..64u64 {
+            bench.submit(flags(
+                transfer(Op::Write, token * BLOCK as u64, Pages::new(1, token as u8), &[]),
+                Flags::NOMERGE,
+            ));
+        }
+        bench.run();
+        assert!(bench.lane.queue.in_flight() <= 2, "{name}");
+        assert_eq!(bench.finish().len(), 64, "{name}");
+        assert!(bench.lane.counters().requeues.get() > 0, "{name}");
+        let model: Vec<u8> = (0..64 * BLOCK).map(|at| (at / BLOCK) as u8).collect();
+        check(name, bench.one(transfer(Op::Read, 0, Pages::new(64, 1), &[])), &model);
+    });
+}
+
+#[test]
+fn dropping_a_busy_driver_waits_for_the_device() {
+    on_all(32, |_, disk, lane_use| {
+        for _ in 0..4 {
+            let mut bench = disk.lane(32, lane_use);
+            for token in 0..32u64 {
+                bench.submit(transfer(Op::Read, token * 8192, Pages::new(2, 0), &[512]));
+            }
+            bench.run();
+            // Were the memory still in use, this would be found by the allocator or by what is read next.
+            drop(bench);
+            let mut bench = disk.lane(32, lane_use);
+            bench.submit(Bio::new(Op::Discard, 0, 65536));
+            bench.submit(Bio::flush());
+            bench.run();
+            drop(bench);
+        }
+    });
+}
+
+#[test]
+fn a_lane_dropped_on_another_thread_waits_too() {
+    on_all(8, |name, disk, lane_use| {
+        let mut bench = disk.lane(8, lane_use);
+        assert_eq!(bench.one(transfer(Op::Write, 0, Pages::new(1, 3), &[])).status(), Ok(()), "{name}");
+        for token in 0..8u64 {
+            bench.submit(transfer(Op::Write, token * 65536, Pages::new(16, 3), &[]));
+        }
+        bench.run();
+        std::thread::scope(|scope| scope.spawn(move || drop(bench)).join().unwrap());
+    });
+}
+
+/// A shared lane goes from thread to thread, and the threads end while their requests are under way.
+#[test]
+fn a_shared_lane_survives_the_threads_that_used_it() {
+    for (name, disk) in disks(16) {
+        let mut bench = disk.lane(16, LaneUse::Shared);
+        for round in 0..8u64 {
+            std::thread::scope(|scope| {
+                let bench = &mut bench;
+                scope.spawn(move || {
+                    for token in 0..8 {
+                        let pos = (round * 8 + token) * 16384;
+                        bench.submit(transfer(Op::Write, pos, Pages::new(4, round as u8), &[4096]));
+                    }
+                    bench.submit(Bio::flush());
+                    bench.run();
+                });
+            });
+        }
+        let done = bench.finish();
+        assert_eq!(done.len(), 8 * 9, "{name}");
+        done.into_iter().for_each(|bio| assert_eq!(bio.status(), Ok(()), "{name} {bio:?}"));
+        let model: Vec<u8> = (0..SIZE).map(|at| (at / 131_072) as u8).collect();
+        check(&name, bench.one(transfer(Op::Read, 0, Pages::new(256, 9), &[])), &model);
+    }
+}
+
+/// The wait handle of a driver says when there is something to reap, also for what was under way before
+/// anybody asked for it, and for what other threads do beside the ring.
+#[test]
+fn the_wait_handle_becomes_readable() {
+    on_all(8, |name, disk, lane_use| {
+        let mut bench = disk.lane(8, lane_use);
+        bench.submit(transfer(Op::Read, 0, Pages::new(16, 0), &[]));
+        bench.run();
+        let mut handles = Vec::new();
+        let waits = platter_block::lane::Lane::wait_handles(&bench.lane, &mut handles);
+        assert_eq!(waits, handles.len() == 1, "{name}");
+        for pos in 0..32u64 {
+            let pos = pos * 8192;
+            bench.submit(transfer(Op::Write, pos, Pages::new(2, 1), &[]));
+            bench.submit(Bio::new(Op::Discard, pos, 4096));
+            bench.run();
+            while !platter_block::lane::Lane::is_idle(&bench.lane) {
+                if let Some(handle) = handles.first() {
+                    assert!(readable(*handle), "{name}: nothing came of {:?}", bench.lane.queue.in_flight());
+                }
+                bench.run();
+            }
+        }
+        assert_eq!(bench.done.len(), 65, "{name}");
+    });
+}
+
+/// Waits for a descriptor, for long.
+fn readable(fd: i32) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let fd = borrow(fd);
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec { tv_sec: 20, tv_nsec: 0 })).unwrap() == 1
+}
+
+#[allow(unsafe_code)]
+fn borrow(fd: i32) -> std::os::fd::BorrowedFd<'static> {
+    // SAFETY: the driver that it belongs to outlives the call.
+    unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) }
+}
+
+#[test]
+fn waiting_with_nothing_to_wait_for_returns() {
+    on_all(4, |_, disk, lane_use| {
+        let mut driver = disk.channel(4, lane_use);
+        driver.wait(None);
+        driver.submit(Time(0));
+        let mut done = Vec::new();
+        driver.reap(Time(0), &mut done);
+        assert!(done.is_empty());
+    });
+}
+
+#[test]
+fn a_file_that_shrank_gives_a_short_read_not_old_bytes() {
+    on_all(4, |name, disk, lane_use| {
+        let Disk::File(_, Some(file)) = disk else { return };
+        let mut bench = disk.lane(4, lane_use);
+        file.as_file().set_len(8192).unwrap();
+        let over_the_end = bench.one(transfer(Op::Read, 0, Pages::new(4, 1), &[]));
+        assert_eq!(over_the_end.done(), 8192, "{name}");
+        assert_eq!(over_the_end.status().unwrap_err().kind, Kind::Short, "{name}");
+        let past_it = bench.one(transfer(Op::Read, 65536, Pages::new(1, 1), &[]));
+        assert_eq!(past_it.status().unwrap_err().kind, Kind::Short, "{name}");
+    });
+}
+
+#[test]
+fn a_priority_that_is_not_allowed_or_known_fails_alike() {
+    use platter_block::bio::{Class, IoPrio};
+    let mut outcomes = Vec::new();
+    for (name, disk) in disks(4) {
+        let mut bench = disk.lane(4, LaneUse::Shared);
+        let mut bio = transfer(Op::Read, 0, Pages::new(1, 1), &[]);
+        bio.set_ioprio(IoPrio::new(Class::Idle, 7));
+        assert_eq!(bench.one(bio).status(), Ok(()), "{name}");
+        let mut bio = transfer(Op::Read, 0, Pages::new(1, 1), &[]);
+        bio.set_ioprio(IoPrio::new(Class::RealTime, 0));
+        let status = bench.one(bio).status();
+        if matches!(disk, Disk::File(..)) {
+            outcomes.push((name, status));
+        }
+    }
+    let first = outcomes[0].1;
+    assert!(outcomes.iter().all(|(_, status)| *status == first), "{outcomes:?}");
+}
