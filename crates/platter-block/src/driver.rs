@@ -106,12 +106,14 @@ pub trait Driver: Send {
 
     /// Rings the doorbell and blocks until something can be reaped, `timeout` has passed or a signal came.
     /// May return early. Drivers that always complete at the next [`reap`](Driver::reap) return at once.
-    fn wait(&mut self, timeout: Option<Span>) {
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
         let _ = timeout;
+        self.submit(now);
     }
 
     /// A descriptor that becomes readable when something can be reaped; `None` for drivers that need no
-    /// waiting.
+    /// waiting. From the first call on the driver keeps it up to date, which costs system calls: only to be
+    /// asked by those who will poll it.
     fn wait_handle(&self) -> Option<i32> {
         None
     }
@@ -144,8 +146,8 @@ impl<D: Driver + ?Sized> Driver for alloc::boxed::Box<D> {
     fn next_event(&self) -> Option<Time> {
         (**self).next_event()
     }
-    fn wait(&mut self, timeout: Option<Span>) {
-        (**self).wait(timeout);
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        (**self).wait(now, timeout);
     }
     fn wait_handle(&self) -> Option<i32> {
         (**self).wait_handle()

@@ -159,10 +159,10 @@ impl<D: Driver> Lane for QueueLane<D> {
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
         self.fill_driver(now);
-        if self.driver.wait_handle().is_none() {
+        if self.queue.in_flight() > 0 && !self.queue.has_done() {
+            self.driver.wait(now, timeout);
+        } else {
             self.driver.submit(now);
-        } else if self.queue.in_flight() > 0 && !self.queue.has_done() {
-            self.driver.wait(timeout);
         }
     }
 

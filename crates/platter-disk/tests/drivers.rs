@@ -274,7 +274,7 @@ fn borrow(fd: i32) -> std::os::fd::BorrowedFd<'static> {
 fn waiting_with_nothing_to_wait_for_returns() {
     on_all(4, |_, disk, lane_use| {
         let mut driver = disk.channel(4, lane_use);
-        driver.wait(None);
+        driver.wait(Time(0), None);
         driver.submit(Time(0));
         let mut done = Vec::new();
         driver.reap(Time(0), &mut done);

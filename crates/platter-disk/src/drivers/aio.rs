@@ -209,9 +209,8 @@ impl Driver for Aio {
         done.append(&mut self.ready);
     }
 
-    fn wait(&mut self, timeout: Option<Span>) {
-        // The clock is only looked at by drivers that live in virtual time.
-        self.submit(Time(0));
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        self.submit(now);
         let in_flight = self.slots.taken() + self.side.in_flight();
         if in_flight == 0 || !self.ready.is_empty() || self.context.has_events() {
             return;

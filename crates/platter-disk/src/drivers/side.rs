@@ -77,9 +77,9 @@ impl Side {
     }
 
     /// Blocks until something can be reaped or the time is over.
-    pub(super) fn wait(&mut self, timeout: Option<Span>) {
+    pub(super) fn wait(&mut self, now: Time, timeout: Option<Span>) {
         if let Some((threads, _)) = &mut self.running {
-            threads.wait(timeout);
+            threads.wait(now, timeout);
         }
     }
 

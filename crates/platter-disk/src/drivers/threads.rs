@@ -124,7 +124,7 @@ impl Driver for Threads {
         }
     }
 
-    fn wait(&mut self, timeout: Option<Span>) {
+    fn wait(&mut self, _now: Time, timeout: Option<Span>) {
         self.ring_doorbell();
         if self.in_flight() == 0 {
             return;
@@ -154,7 +154,7 @@ impl Drop for Threads {
         }
         let mut done = Vec::new();
         while self.in_flight() > 0 {
-            self.wait(None);
+            self.wait(Time(0), None);
             self.take(&mut done);
         }
     }

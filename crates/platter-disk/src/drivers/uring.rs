@@ -296,9 +296,8 @@ impl Driver for Uring {
         done.append(&mut self.ready);
     }
 
-    fn wait(&mut self, timeout: Option<Span>) {
-        // The time only matters to drivers that live in virtual time.
-        self.side.submit(Time(0));
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        self.side.submit(now);
         self.listen();
         let Some(ring) = &mut self.ring else { return };
         if !self.ready.is_empty() {
@@ -306,7 +305,7 @@ impl Driver for Uring {
         }
         let beside = self.side.in_flight() > 0;
         if self.slots.taken() == 0 && (!beside || self.iopoll) {
-            return self.side.wait(timeout);
+            return self.side.wait(now, timeout);
         }
         // A polling ring does not hear the threads, so it only looks.
         let timeout = if beside && self.iopoll { Some(Span::ZERO) } else { timeout };

@@ -2,10 +2,11 @@
 
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
+use platter_block::buf::{IoBuf, IoBufMut};
 use platter_block::counters::Counters;
 use platter_block::driver::{Driver, Geometry};
+use platter_block::fault::Fault;
 use platter_block::lane::{Lane, QueueLane};
-use platter_block::owner::Owner;
 use platter_block::queue::{Queue, Settings};
 use platter_block::segment::{RegionId, Segment};
 use platter_block::time::{Span, Time};
@@ -86,41 +87,63 @@ pub(crate) fn disks(depth: u32) -> Vec<(String, Disk)> {
     all
 }
 
-#[allow(unsafe_code)]
 mod memory {
     use super::*;
 
     #[repr(align(4096))]
     struct Page([u8; BLOCK]);
 
-    /// Aligned memory.
-    pub(crate) struct Pages(Box<[Page]>);
+    /// Aligned memory, as segments that end at the cuts.
+    pub(crate) struct Pages {
+        pages: Box<[Page]>,
+        cuts: Vec<usize>,
+    }
 
     impl Pages {
         pub(crate) fn new(count: usize, byte: u8) -> Pages {
-            Pages((0..count).map(|_| Page([byte; BLOCK])).collect())
+            Pages { pages: (0..count).map(|_| Page([byte; BLOCK])).collect(), cuts: Vec::new() }
+        }
+
+        pub(crate) fn cut(mut self, cuts: &[usize]) -> Pages {
+            self.cuts = cuts.to_vec();
+            self
         }
 
         pub(crate) fn len(&self) -> usize {
-            self.0.len() * BLOCK
+            self.pages.len() * BLOCK
         }
 
         pub(crate) fn byte(&self, at: usize) -> u8 {
-            self.0[at / BLOCK].0[at % BLOCK]
+            self.pages[at / BLOCK].0[at % BLOCK]
         }
 
         pub(crate) fn set(&mut self, at: usize, byte: u8) {
-            self.0[at / BLOCK].0[at % BLOCK] = byte;
-        }
-
-        /// A segment over a part.
-        pub(crate) fn segment(&mut self, at: usize, len: usize, region: RegionId) -> Segment {
-            assert!(at + len <= self.len());
-            let base = self.0.as_mut_ptr().cast::<u8>();
-            // SAFETY: a part of the pages, which go into the bio as its owner.
-            unsafe { Segment::new(base.wrapping_add(at), len as u32, region) }
+            self.pages[at / BLOCK].0[at % BLOCK] = byte;
         }
     }
+
+    // SAFETY: the pages are on the heap, owned, and do not move with the handle. Each cut starts a region of
+    // its own kind of number, so that touching segments are not joined.
+    unsafe impl IoBuf for Pages {
+        fn byte_len(&self) -> usize {
+            self.len()
+        }
+
+        fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+            let (len, base) = (self.len(), self.pages.as_mut_ptr().cast::<u8>());
+            let mut at = 0;
+            for (i, cut) in self.cuts.iter().copied().chain([len]).enumerate() {
+                let region = if i % 2 == 0 { RegionId::NONE } else { RegionId(u32::MAX) };
+                // SAFETY: a part of the pages.
+                bio.push_segment(unsafe { Segment::new(base.wrapping_add(at), (cut - at) as u32, region) })?;
+                at = cut;
+            }
+            Ok(())
+        }
+    }
+
+    // SAFETY: owned, and any byte is a valid one.
+    unsafe impl IoBufMut for Pages {}
 }
 pub(crate) use memory::Pages;
 
@@ -159,7 +182,7 @@ impl Bench {
                 return std::mem::take(&mut self.done);
             }
             if self.lane.in_flight() > 0 {
-                self.lane.wait(Some(Span::from_secs(10)));
+                self.lane.wait(self.now, Some(Span::from_secs(10)));
             }
         }
     }
@@ -174,21 +197,14 @@ impl Bench {
 }
 
 /// A transfer of pages, cut into segments at the given offsets.
-pub(crate) fn transfer(op: Op, pos: u64, mut pages: Pages, cuts: &[usize]) -> Bio {
-    let len = pages.len();
-    let mut bio = Bio::new(op, pos, len as u64);
-    let mut at = 0;
-    for cut in cuts.iter().copied().chain([len]) {
-        bio.push_segment(pages.segment(at, cut - at, RegionId::NONE)).unwrap();
-        at = cut;
-    }
-    bio.set_owner(Owner::new(pages));
-    bio
+pub(crate) fn transfer(op: Op, pos: u64, pages: Pages, cuts: &[usize]) -> Bio {
+    let pages = pages.cut(cuts);
+    if op == Op::Read { Bio::read(pos, pages).unwrap() } else { Bio::write(pos, pages).unwrap() }
 }
 
 /// The pages that came back with a bio.
 pub(crate) fn pages(bio: &mut Bio) -> Pages {
-    bio.owner_mut().take().unwrap()
+    bio.take_buffer().unwrap()
 }
 
 pub(crate) fn flags(mut bio: Bio, flags: Flags) -> Bio {
