@@ -6,7 +6,7 @@
 //! shared queue, so that they exist once per device.
 
 use crate::clock;
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicU32, Mutex, lock};
 use platter_block::backend::{Backend, Fact, LaneUse, SinkMaker};
 use platter_block::bio::Bio;
 use platter_block::counters::{Counters, Snapshot};
@@ -88,6 +88,8 @@ struct Shared {
     inbox: Mutex<Vec<Bio>>,
     control: Runner<Control>,
     control_counters: Arc<Counters>,
+    /// Requests of the shared queue that its driver has, as of its last run.
+    control_in_flight: AtomicU32,
     lanes: Mutex<Vec<Option<Arc<LaneCell>>>>,
     retired: Mutex<Snapshot>,
     regions: Mutex<Vec<Region>>,
@@ -135,6 +137,7 @@ impl Leaf {
             inbox: Mutex::new(Vec::new()),
             control: Runner::new(Control::new(queue)),
             control_counters: counters,
+            control_in_flight: AtomicU32::new(0),
             lanes: Mutex::new(Vec::new()),
             retired: Mutex::new(Snapshot::default()),
             regions: Mutex::new(Vec::new()),

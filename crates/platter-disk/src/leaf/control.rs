@@ -1,7 +1,7 @@
 //! The shared queue of a leaf and how it is run.
 
 use super::{AnyLane, NO_CHANNEL, Shared};
-use crate::sync::lock;
+use crate::sync::{Ordering, lock};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags};
 use platter_block::fault::Error;
@@ -103,6 +103,7 @@ impl Shared {
                 lane.submit(now, bio);
             }
             lane.run(now);
+            self.control_in_flight.store(lane.in_flight(), Ordering::Relaxed);
         }
         control.inbox = inbox;
         self.deliver(control, runs);

@@ -4,7 +4,7 @@ use super::bounced::{self, is_misaligned};
 use super::control::Runs;
 use super::{AnyLane, LaneCell, Shared};
 use crate::clock;
-use crate::sync::lock;
+use crate::sync::{Ordering, lock};
 use crate::wake::sleep_on;
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
@@ -394,7 +394,8 @@ impl Lane for LeafLane {
     }
 
     fn in_flight(&self) -> u32 {
-        self.local.as_ref().map_or(0, Lane::in_flight) + self.away as u32
+        let shared = if self.away > 0 { self.shared.control_in_flight.load(Ordering::Relaxed) } else { 0 };
+        self.local.as_ref().map_or(0, Lane::in_flight) + shared
     }
 
     fn is_idle(&self) -> bool {
