@@ -10,6 +10,7 @@ pub mod device;
 pub mod drivers;
 pub mod future;
 pub mod leaf;
+pub mod open;
 mod service;
 mod sync;
 pub mod sync_io;
