@@ -11,6 +11,7 @@ pub mod drivers;
 pub mod future;
 pub mod leaf;
 pub mod open;
+pub mod pool;
 mod service;
 mod sync;
 pub mod sync_io;

@@ -1,0 +1,284 @@
+//! Pools of aligned buffers over memory that drivers can register.
+
+#![allow(unsafe_code)]
+
+use platter_block::backend::Backend;
+use platter_block::bio::Bio;
+use platter_block::buf::{IoBuf, IoBufMut, add_memory};
+use platter_block::fault::Fault;
+use platter_block::segment::{Region, RegionId, Segment};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::error::Error;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+mod free;
+
+use free::FreeList;
+
+/// Alignment that suits every disk: a page.
+pub const PAGE: usize = 4096;
+
+/// A fixed number of buffers of one size, in one piece of memory that is one [`Region`]. A pool is a limit:
+/// it does not grow. Clones share the buffers.
+///
+/// ```
+/// use platter_disk::pool::{PAGE, Pool};
+///
+/// let pool = Pool::new(2, 4096, PAGE)?;
+/// let (first, second) = (pool.take(), pool.take());
+/// assert!(first.is_some() && second.is_some() && pool.take().is_none());
+/// drop(first);
+/// assert!(pool.take().is_some());
+/// # Ok::<(), platter_disk::pool::BadPool>(())
+/// ```
+#[derive(Clone)]
+pub struct Pool {
+    memory: Arc<Memory>,
+}
+
+/// Why a pool cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadPool(String);
+
+impl fmt::Display for BadPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for BadPool {}
+
+struct Memory {
+    base: *mut u8,
+    layout: Layout,
+    /// Bytes of a buffer, and from one buffer to the next.
+    size: u32,
+    stride: usize,
+    id: RegionId,
+    free: FreeList,
+}
+
+// SAFETY: the memory is owned; each buffer's part of it is only reached through the one `PoolBuf` that the
+// free list handed out for it.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout; no buffer is out, each holds a reference.
+        unsafe { dealloc(self.base, self.layout) }
+    }
+}
+
+impl Pool {
+    /// A pool of `count` buffers of `size` bytes, each aligned to `align` (a power of two) and zeroed once.
+    ///
+    /// # Errors
+    /// A count or size of 0, an alignment that is no power of two, or 4 GiB and more in all.
+    pub fn new(count: usize, size: usize, align: usize) -> Result<Pool, BadPool> {
+        if count == 0 || size == 0 {
+            return Err(BadPool(format!("a pool of {count} buffers of {size} bytes holds nothing")));
+        }
+        if !align.is_power_of_two() {
+            return Err(BadPool(format!("a buffer alignment of {align} is not a power of two")));
+        }
+        let stride = size.checked_next_multiple_of(align);
+        let total = stride.and_then(|stride| stride.checked_mul(count)).filter(|t| u32::try_from(*t).is_ok());
+        let layout = total.and_then(|total| Layout::from_size_align(total, align).ok());
+        let (Some(stride), Some(layout)) = (stride, layout) else {
+            let message = format!(
+                "a pool of {count} buffers of {size} bytes, aligned to {align}, is too large: give it less than \
+                 4 GiB in all, or use several"
+            );
+            return Err(BadPool(message));
+        };
+        // SAFETY: the layout is not of size zero.
+        let base = unsafe { alloc_zeroed(layout) };
+        if base.is_null() {
+            handle_alloc_error(layout);
+        }
+        // Both fit, since their product does.
+        let (size, free) = (size as u32, FreeList::new(count as u32));
+        Ok(Pool { memory: Arc::new(Memory { base, layout, size, stride, id: next_id(), free }) })
+    }
+
+    /// A free buffer, with what its last user left in it; `None` when all are out.
+    #[inline]
+    pub fn take(&self) -> Option<PoolBuf> {
+        let index = self.memory.free.pop()?;
+        Some(PoolBuf { memory: Arc::clone(&self.memory), index, len: self.memory.size })
+    }
+
+    /// Bytes of a buffer.
+    pub fn buffer_size(&self) -> usize {
+        self.memory.size as usize
+    }
+
+    /// The pool's memory, for drivers to register. It lives as long as the pool or a buffer of it does;
+    /// [`Pool::register`] sees to that.
+    pub fn region(&self) -> Region {
+        let memory = &*self.memory;
+        // SAFETY: no bio carries this segment; it says where the memory is.
+        let all = unsafe { Segment::new(memory.base, memory.layout.size() as u32, memory.id) };
+        Region { id: memory.id, memory: all }
+    }
+
+    /// Offers the memory to all lanes of a device, which may save the kernel from looking it up for each
+    /// transfer. Where it cannot be registered (a driver without that, a limit on locked memory, more than
+    /// 1 GiB with io_uring) its buffers are used as any other memory.
+    pub fn register(&self, backend: &Arc<dyn Backend>) -> Registration {
+        backend.register(&self.region());
+        Registration { backend: Arc::clone(backend), memory: Arc::clone(&self.memory) }
+    }
+}
+
+/// A region that a device knows. Dropping it withdraws the region.
+pub struct Registration {
+    backend: Arc<dyn Backend>,
+    memory: Arc<Memory>,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.backend.unregister(self.memory.id);
+    }
+}
+
+/// A number that no other region of the process has.
+fn next_id() -> RegionId {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    RegionId(NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A buffer of a [`Pool`]. Goes back to it when dropped.
+pub struct PoolBuf {
+    memory: Arc<Memory>,
+    index: u32,
+    len: u32,
+}
+
+impl PoolBuf {
+    #[inline]
+    fn addr(&self) -> *mut u8 {
+        self.memory.base.wrapping_add(self.index as usize * self.memory.stride)
+    }
+
+    /// Shortens the buffer; longer than it is has no effect.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(u32::try_from(len).unwrap_or(u32::MAX));
+    }
+
+    /// The region that its memory belongs to.
+    pub fn region(&self) -> RegionId {
+        self.memory.id
+    }
+}
+
+impl Deref for PoolBuf {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` bytes of the pool's memory, initialised by `alloc_zeroed`, that are this buffer's alone.
+        unsafe { std::slice::from_raw_parts(self.addr(), self.len as usize) }
+    }
+}
+
+impl DerefMut for PoolBuf {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.addr(), self.len as usize) }
+    }
+}
+
+impl Drop for PoolBuf {
+    #[inline]
+    fn drop(&mut self) {
+        self.memory.free.push(self.index);
+    }
+}
+
+impl fmt::Debug for PoolBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "buffer {} of {} bytes of region {}", self.index, self.len, self.memory.id.0)
+    }
+}
+
+// SAFETY: the memory stays where it is while the handle is moved, and is the handle's alone until it is dropped.
+unsafe impl IoBuf for PoolBuf {
+    fn byte_len(&self) -> usize {
+        self.len as usize
+    }
+
+    #[inline]
+    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+        // SAFETY: the handle goes into the bio next to the segments.
+        unsafe { add_memory(bio, self.addr(), self.len as usize, self.memory.id) }
+    }
+}
+
+// SAFETY: writable, and any byte is a valid one.
+unsafe impl IoBufMut for PoolBuf {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_apart_and_fit_into_a_bio_in_place() {
+        let pool = Pool::new(3, 5000, 4096).unwrap();
+        let mut all: Vec<PoolBuf> = std::iter::from_fn(|| pool.take()).collect();
+        assert_eq!(all.len(), 3);
+        for (i, buf) in all.iter_mut().enumerate() {
+            assert_eq!((buf.as_ptr() as usize % 4096, buf.len()), (0, 5000));
+            buf.fill(i as u8 + 1);
+        }
+        assert!(all.iter().enumerate().all(|(i, buf)| buf.iter().all(|b| *b == i as u8 + 1)));
+        assert!(size_of::<PoolBuf>() <= 32);
+    }
+
+    #[test]
+    fn segments_carry_the_region() {
+        let pool = Pool::new(2, 4096, PAGE).unwrap();
+        let other = Pool::new(1, 4096, PAGE).unwrap();
+        assert_ne!(pool.region().id, other.region().id);
+        let mut buf = pool.take().unwrap();
+        buf.truncate(512);
+        let mut bio = Bio::read(0, buf).unwrap();
+        let segment = bio.single_segment().unwrap();
+        assert_eq!((segment.region(), segment.len(), bio.len()), (pool.region().id, 512, 512));
+        let base = pool.region().memory.addr() as usize;
+        assert!((base..base + 8192).contains(&(segment.addr() as usize)));
+        assert_eq!(bio.take_buffer::<PoolBuf>().unwrap().len(), 512);
+        // It came back whole.
+        assert_eq!(pool.take().unwrap().len(), 4096);
+    }
+
+    #[test]
+    fn a_buffer_outlives_its_pool() {
+        let mut buf = Pool::new(1, 4096, PAGE).unwrap().take().unwrap();
+        buf.fill(9);
+        assert_eq!(buf[4095], 9);
+    }
+
+    #[test]
+    fn pools_that_cannot_be_are_refused_with_numbers() {
+        for (count, size, align, says) in [
+            (0, 4096, 4096, "holds nothing"),
+            (1, 0, 4096, "holds nothing"),
+            (1, 1, 3, "alignment of 3"),
+            (1, 1, 0, "alignment of 0"),
+            (1 << 20, 1 << 20, 4096, "less than 4 GiB"),
+            (usize::MAX, usize::MAX, 4096, "less than 4 GiB"),
+            (1, 1, 1 << 62, "less than 4 GiB"),
+        ] {
+            let error = Pool::new(count, size, align).map(|_| ()).unwrap_err();
+            assert!(error.to_string().contains(says), "{error}");
+        }
+    }
+}
