@@ -12,7 +12,7 @@ use super::aio::Aio;
 use super::bell::Bell;
 use super::file::FileOptions;
 use super::target::Target;
-use super::threads::{Pool, Threads};
+use super::threads::{Threads, Workers};
 use super::uring::{Uring, UringOptions};
 
 /// Largest depth of a channel: what a ring has entries for, with some to spare.
@@ -144,7 +144,7 @@ pub(super) fn open(
     target: &Arc<Target>,
     options: &FileOptions,
     lane_use: LaneUse,
-    pool: impl FnOnce() -> Arc<Pool>,
+    pool: impl FnOnce() -> Arc<Workers>,
 ) -> Result<Box<dyn Driver>, SysError> {
     let (target, depth) = (Arc::clone(target), options.depth);
     let path = target.disk.path.clone();

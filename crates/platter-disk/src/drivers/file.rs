@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::choose::{self, Choice, Chosen};
 use super::target::Target;
-use super::threads::Pool;
+use super::threads::Workers;
 
 /// Largest request where the device does not say (the kernel's own default is 1280 KiB).
 const MAX_TRANSFER: u32 = 1 << 20;
@@ -42,7 +42,7 @@ pub struct FileDisk {
     options: FileOptions,
     chosen: Chosen,
     geometry: Geometry,
-    pool: OnceLock<Arc<Pool>>,
+    pool: OnceLock<Arc<Workers>>,
 }
 
 impl FileDisk {
@@ -68,7 +68,7 @@ impl FileDisk {
     /// What the system ran out of.
     pub fn channel(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, SysError> {
         let pool = || {
-            let pool = self.pool.get_or_init(|| Arc::new(Pool::new(self.options.threads as usize)));
+            let pool = self.pool.get_or_init(|| Arc::new(Workers::new(self.options.threads as usize)));
             Arc::clone(pool)
         };
         choose::open(self.chosen.kind, &self.target, &self.options, lane_use, pool)

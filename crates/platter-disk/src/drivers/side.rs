@@ -2,14 +2,14 @@
 
 use super::bell::Bell;
 use super::target::Target;
-use super::threads::{Pool, Threads};
+use super::threads::{Threads, Workers};
 use platter_block::driver::{Completion, Driver, Started};
 use platter_block::time::{Span, Time};
 use std::io;
 use std::sync::Arc;
 
 /// Threads for such requests of one channel: these are rare and slow.
-const WORKERS: usize = 2;
+const THREADS: usize = 2;
 
 /// A small pool of threads beside an asynchronous channel, started with the first request for it. The
 /// channel listens to its bell by a poll request of its own kind, so that one wait covers both.
@@ -34,8 +34,8 @@ impl Side {
             Some(running) => running,
             None => {
                 let bell = Arc::new(Bell::new()?);
-                let pool = Arc::new(Pool::new(WORKERS));
-                let threads = Threads::new(Arc::clone(&self.target), self.depth, pool, Arc::clone(&bell));
+                let workers = Arc::new(Workers::new(THREADS));
+                let threads = Threads::new(Arc::clone(&self.target), self.depth, workers, Arc::clone(&bell));
                 self.running.insert((threads, bell))
             }
         };

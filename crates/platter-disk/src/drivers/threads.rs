@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[allow(unsafe_code)]
 pub(super) mod calls;
-mod pool;
+mod workers;
 
 use super::bell::Bell;
 use super::slots::Slots;
 use super::target::Target;
 use calls::Call;
-pub use pool::Pool;
+pub(super) use workers::Workers;
 
-/// What the driver shares with the threads of its pool.
+/// What the driver shares with the threads.
 pub(super) struct Channel {
     target: Arc<Target>,
     /// By slot. The lock is never contended: a request is the driver's before it is pushed, and a thread's
@@ -51,10 +51,10 @@ impl Channel {
     }
 }
 
-/// A channel whose requests are done by the threads of a [`Pool`].
+/// A channel whose requests are done by the threads of the disk.
 pub struct Threads {
     channel: Arc<Channel>,
-    pool: Arc<Pool>,
+    workers: Arc<Workers>,
     slots: Slots,
     /// Slots that were filled and not yet handed to the pool.
     staged: Vec<u32>,
@@ -64,12 +64,12 @@ pub struct Threads {
 
 impl Threads {
     /// A channel to `target` that takes `depth` requests at a time.
-    pub(super) fn new(target: Arc<Target>, depth: u32, pool: Arc<Pool>, bell: Arc<Bell>) -> Threads {
+    pub(super) fn new(target: Arc<Target>, depth: u32, workers: Arc<Workers>, bell: Arc<Bell>) -> Threads {
         let depth = depth.max(1);
         let calls = (0..depth).map(|_| Mutex::new(Call::new())).collect();
         let channel = Arc::new(Channel { target, calls, done: ArrayQueue::new(depth as usize), bell });
         let staged = Vec::with_capacity(depth as usize);
-        Threads { channel, pool, slots: Slots::new(depth), staged, watched: AtomicBool::new(false) }
+        Threads { channel, workers, slots: Slots::new(depth), staged, watched: AtomicBool::new(false) }
     }
 
     fn take(&mut self, done: &mut Vec<Completion>) {
@@ -82,7 +82,7 @@ impl Threads {
 
     fn ring_doorbell(&mut self) {
         if !self.staged.is_empty() {
-            self.pool.push(&self.channel, self.staged.drain(..));
+            self.workers.push(&self.channel, self.staged.drain(..));
         }
     }
 

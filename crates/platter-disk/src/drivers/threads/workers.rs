@@ -41,15 +41,15 @@ impl Shared {
 
 /// A bounded pool of threads for the channels of one disk. Threads start when there is more to do than
 /// threads that idle, and are joined when the pool is dropped.
-pub struct Pool {
+pub(in super::super) struct Workers {
     shared: Arc<Shared>,
     most: usize,
 }
 
-impl Pool {
+impl Workers {
     /// A pool of at most `most` threads (at least one); none is started yet.
-    pub fn new(most: usize) -> Pool {
-        Pool { shared: Arc::default(), most: most.max(1) }
+    pub(in super::super) fn new(most: usize) -> Workers {
+        Workers { shared: Arc::default(), most: most.max(1) }
     }
 
     /// Hands the requests to the threads.
@@ -114,7 +114,7 @@ fn work(shared: &Shared) {
     }
 }
 
-impl Drop for Pool {
+impl Drop for Workers {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.stop = true;
