@@ -1,25 +1,12 @@
-//! Every driver against the same contract, through the queue that programs use.
+//! What every driver keeps to.
 
-mod common;
-
-use common::{BLOCK, Bench, Disk, Pages, SIZE, disks, flags, pages, transfer};
+use crate::bench::{BLOCK, Bench, Disk, Pages, SIZE, check, disks, flags, on_all, pages, transfer};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::Kind;
 use platter_block::time::Time;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
-
-const USES: [LaneUse; 2] = [LaneUse::Exclusive, LaneUse::Shared];
-
-/// Runs a test on a fresh disk of every driver, in both uses of a lane.
-fn on_all(depth: u32, test: impl Fn(&str, &Disk, LaneUse)) {
-    for lane_use in USES {
-        for (name, disk) in disks(depth) {
-            test(&format!("{name} {lane_use:?}"), &disk, lane_use);
-        }
-    }
-}
 
 fn below(random: &mut impl RngCore, n: u64) -> u64 {
     random.next_u64() % n
@@ -77,19 +64,6 @@ fn what_is_written_is_read_with_any_segments_at_depth() {
         let whole = bench.one(transfer(Op::Read, 0, Pages::new(SIZE as usize / BLOCK, 0xee), &[]));
         check(name, whole, &model);
     });
-}
-
-/// A bio succeeded, and if it is a read it brought what the model says.
-fn check(name: &str, mut bio: Bio, model: &[u8]) {
-    assert_eq!(bio.status(), Ok(()), "{name} {bio:?}");
-    if bio.op() != Op::Read {
-        return;
-    }
-    let end = bio.pos() as usize;
-    let read = pages(&mut bio);
-    let start = end - read.len();
-    let wrong = (0..read.len()).find(|at| read.byte(*at) != model[start + at]);
-    assert_eq!(wrong, None, "{name} {bio:?}");
 }
 
 #[test]

@@ -1,0 +1,8 @@
+//! Every driver against the same contract, through the queue that programs use.
+
+mod bench;
+mod block_device;
+mod contract;
+mod fallback;
+mod misuse;
+mod registered;

@@ -1,0 +1,82 @@
+//! Buffers of a pool, registered with the driver or not: the same data.
+
+use crate::bench::on_all;
+use platter_block::bio::{Bio, Op};
+use platter_block::driver::Driver;
+use platter_block::lane::Lane;
+use platter_disk::pool::{PAGE, Pool, PoolBuf};
+
+#[test]
+fn registered_and_unregistered_buffers_carry_the_same_data() {
+    on_all(8, |name, disk, lane_use| {
+        let mut bench = disk.lane(8, lane_use);
+        let (known, unknown) = (Pool::new(8, 8192, PAGE).unwrap(), Pool::new(8, 8192, PAGE).unwrap());
+        let registered = bench.lane.driver_mut().register(&known.region());
+        // Registered twice is registered once.
+        assert_eq!(bench.lane.driver_mut().register(&known.region()), registered, "{name}");
+        assert_eq!(registered, name.starts_with("uring"), "{name}");
+        for (round, withdraw) in [(1u8, false), (2, false), (3, true)] {
+            if withdraw {
+                bench.lane.unregister(known.region().id);
+            }
+            for (i, pools) in
+                [[&known, &known], [&unknown, &unknown], [&known, &unknown]].into_iter().enumerate()
+            {
+                let byte = round * 16 + i as u8;
+                let pos = u64::from(byte) * 16384;
+                let mut parts: Vec<PoolBuf> = pools.iter().map(|pool| pool.take().unwrap()).collect();
+                parts.iter_mut().zip([byte, !byte]).for_each(|(part, byte)| part.fill(byte));
+                assert_eq!(bench.one(Bio::write(pos, parts).unwrap()).status(), Ok(()), "{name}");
+                // Back in one piece and in two.
+                let mut single = bench.one(Bio::read(pos, pools[0].take().unwrap()).unwrap());
+                assert_eq!(single.status(), Ok(()), "{name}");
+                let back: PoolBuf = single.take_buffer().unwrap();
+                assert!(back.iter().all(|b| *b == byte), "{name}");
+                let parts: Vec<PoolBuf> = pools.iter().map(|pool| pool.take().unwrap()).collect();
+                let mut double = bench.one(Bio::read(pos, parts).unwrap());
+                assert_eq!(double.status(), Ok(()), "{name}");
+                let back: Vec<PoolBuf> = double.take_buffer().unwrap();
+                let whole = |part: &PoolBuf, byte| part.iter().all(|b| *b == byte);
+                assert!(whole(&back[0], byte) && whole(&back[1], !byte), "{name}");
+            }
+        }
+    });
+}
+
+#[test]
+fn more_regions_than_a_driver_has_places_for_still_work() {
+    on_all(4, |name, disk, lane_use| {
+        let mut bench = disk.lane(4, lane_use);
+        let pools: Vec<Pool> = (0..70).map(|_| Pool::new(1, 4096, PAGE).unwrap()).collect();
+        let count = pools.iter().filter(|pool| bench.lane.driver_mut().register(&pool.region())).count();
+        assert!(count == 0 || count == 64, "{name}: {count}");
+        for (i, pool) in pools.iter().enumerate() {
+            let mut buf = pool.take().unwrap();
+            buf.fill(i as u8 + 1);
+            let pos = i as u64 * 4096;
+            assert_eq!(bench.one(Bio::write(pos, buf).unwrap()).status(), Ok(()), "{name}");
+            let mut read = bench.one(Bio::read(pos, pool.take().unwrap()).unwrap());
+            assert!(read.take_buffer::<PoolBuf>().unwrap().iter().all(|b| *b == i as u8 + 1), "{name}");
+        }
+    });
+}
+
+#[test]
+fn a_region_in_use_can_be_withdrawn_and_its_pool_dropped() {
+    on_all(8, |name, disk, lane_use| {
+        let mut bench = disk.lane(8, lane_use);
+        let pool = Pool::new(8, 65536, PAGE).unwrap();
+        bench.lane.driver_mut().register(&pool.region());
+        for pos in 0..8 {
+            bench.submit(Bio::read(pos * 65536, pool.take().unwrap()).unwrap());
+        }
+        bench.run();
+        bench.lane.unregister(pool.region().id);
+        drop(pool);
+        let done = bench.finish();
+        assert!(
+            done.len() == 8 && done.iter().all(|bio| bio.status().is_ok() && bio.op() == Op::Read),
+            "{name}"
+        );
+    });
+}
