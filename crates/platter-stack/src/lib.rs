@@ -1,1 +1,85 @@
-//! Part of Platter, a block I/O layer in user space.
+//! Devices made of devices: each layer is a [`Backend`](platter_block::backend::Backend) over others, one file
+//! each, and a row of [`TABLE`].
+
+#![forbid(unsafe_code)]
+
+pub mod partition;
+
+use platter_block::backend::Backend;
+use platter_block::fault::Error;
+use platter_block::params::{self, Param, ParamError};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// Makes a layer of parameter values and devices.
+pub type Build = fn(&[i64], Vec<Arc<dyn Backend>>) -> Result<Arc<dyn Backend>, LayerError>;
+
+/// A kind of layer.
+pub struct Row {
+    /// Name in device specs.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Parameters.
+    pub params: &'static [Param],
+    /// How many devices it is made of.
+    pub members: RangeInclusive<usize>,
+    /// Makes one: the values of all parameters in the order of `params`, and the devices below.
+    pub build: Build,
+}
+
+/// Every layer.
+pub static TABLE: &[Row] = &[partition::ROW];
+
+/// Looks a layer up by name.
+pub fn by_name(name: &str) -> Option<&'static Row> {
+    TABLE.iter().find(|row| row.name == name)
+}
+
+/// Why a layer cannot be made.
+#[derive(Clone, Debug)]
+pub enum LayerError {
+    /// A parameter is unknown, out of range or does not fit the devices below.
+    Param(ParamError),
+    /// The wrong number of devices.
+    Members(String),
+    /// A device below failed.
+    Device(Error),
+}
+
+impl fmt::Display for LayerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LayerError::Param(error) => error.fmt(f),
+            LayerError::Members(message) => f.write_str(message),
+            LayerError::Device(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for LayerError {}
+
+impl Row {
+    /// Makes a layer from named values; what is not named has its default.
+    ///
+    /// # Errors
+    /// See [`LayerError`].
+    pub fn make(
+        &self,
+        named: &[(&str, i64)],
+        members: Vec<Arc<dyn Backend>>,
+    ) -> Result<Arc<dyn Backend>, LayerError> {
+        let mut values: Vec<i64> = self.params.iter().map(|param| param.default).collect();
+        for &(name, value) in named {
+            let index = params::check(self.name, self.params, name, value).map_err(LayerError::Param)?;
+            values[index] = value;
+        }
+        if !self.members.contains(&members.len()) {
+            let (least, most, got) = (self.members.start(), self.members.end(), members.len());
+            let message = format!("{} is made of {least} to {most} devices, not {got}", self.name);
+            return Err(LayerError::Members(message));
+        }
+        (self.build)(&values, members)
+    }
+}

@@ -1,0 +1,221 @@
+//! `partition`: a contiguous part of a device.
+
+use crate::{LayerError, Row};
+use platter_block::backend::{Backend, Fact, LaneUse, SinkMaker};
+use platter_block::bio::{Bio, Op};
+use platter_block::counters::Snapshot;
+use platter_block::driver::Geometry;
+use platter_block::elevator::Elevator;
+use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::lane::Lane;
+use platter_block::limits::{LimitSource, Limits};
+use platter_block::params::{Param, ParamError, Unit};
+use platter_block::segment::{Region, RegionId};
+use platter_block::time::{Span, Time};
+use std::sync::Arc;
+
+pub(crate) const ROW: Row = Row {
+    name: "partition",
+    summary: "a contiguous part of a device",
+    params: &[
+        Param {
+            name: "offset",
+            unit: Unit::Bytes,
+            default: 0,
+            min: 0,
+            max: i64::MAX,
+            help: "where the part begins, a multiple of the logical block",
+        },
+        Param {
+            name: "length",
+            unit: Unit::Bytes,
+            default: 0,
+            min: 0,
+            max: i64::MAX,
+            help: "size of the part, a multiple of the logical block; 0: to the end",
+        },
+    ],
+    members: 1..=1,
+    build: |values, mut members| {
+        let (offset, length) = (values[0] as u64, values[1] as u64);
+        let Some(below) = members.pop() else {
+            return Err(LayerError::Members("partition needs a device".to_string()));
+        };
+        Ok(Arc::new(Partition::new(below, offset, (length > 0).then_some(length))?))
+    },
+};
+
+/// A contiguous part of a device.
+pub struct Partition {
+    below: Arc<dyn Backend>,
+    offset: u64,
+    size: u64,
+}
+
+impl Partition {
+    /// The part of `below` from byte `offset` on, `length` bytes long or to the end.
+    ///
+    /// # Errors
+    /// A part that is empty, reaches past the end or does not begin and end at logical blocks.
+    pub fn new(below: Arc<dyn Backend>, offset: u64, length: Option<u64>) -> Result<Partition, LayerError> {
+        let geometry = below.geometry();
+        let block = u64::from(geometry.limits.logical_block);
+        let refuse = |what: &str, value: u64, range: String| {
+            Err(LayerError::Param(ParamError(format!(
+                "partition of {}: {what}={value} is out of range: {range}",
+                below.name()
+            ))))
+        };
+        if offset >= geometry.size || !offset.is_multiple_of(block) {
+            let range = format!("multiples of {block} below {}", geometry.size);
+            return refuse("offset", offset, range);
+        }
+        let rest = (geometry.size - offset) / block * block;
+        let size = length.unwrap_or(rest);
+        if size == 0 || size > rest || !size.is_multiple_of(block) {
+            return refuse("length", size, format!("multiples of {block} from {block} to {rest}"));
+        }
+        Ok(Partition { below, offset, size })
+    }
+
+    /// Limits as seen from the part: a chunk border of the device below is one here only if the part begins
+    /// at such a border. (The queue below splits at its own borders in any case.)
+    fn shift(&self, limits: Limits) -> Limits {
+        let aligned = limits.chunk != 0 && self.offset.is_multiple_of(limits.chunk);
+        Limits { chunk: if aligned { limits.chunk } else { 0 }, ..limits }
+    }
+}
+
+impl LimitSource for Partition {
+    fn limits_at(&self, pos: u64) -> (Limits, u64) {
+        let (limits, until) = self.below.limits_at(self.offset.saturating_add(pos));
+        let until = if until == u64::MAX { until } else { until.saturating_sub(self.offset) };
+        (self.shift(limits), until)
+    }
+}
+
+impl Backend for Partition {
+    fn name(&self) -> Arc<str> {
+        Arc::from(format!("partition({}, offset={}, length={})", self.below.name(), self.offset, self.size))
+    }
+
+    fn geometry(&self) -> Geometry {
+        let below = self.below.geometry();
+        Geometry { size: self.size, limits: self.shift(below.limits), features: below.features }
+    }
+
+    fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
+        let below = self.below.open_lane(lane_use)?;
+        Ok(Box::new(PartitionLane { below, offset: self.offset, size: self.size, refused: Vec::new() }))
+    }
+
+    fn counters(&self) -> Snapshot {
+        self.below.counters()
+    }
+
+    fn below(&self) -> Vec<Arc<dyn Backend>> {
+        vec![Arc::clone(&self.below)]
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        let mut facts = vec![("offset", self.offset.to_string()), ("length", self.size.to_string())];
+        facts.extend(self.below.facts());
+        facts
+    }
+
+    fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error> {
+        self.below.switch_elevator(make)
+    }
+
+    fn register(&self, region: &Region) {
+        self.below.register(region);
+    }
+
+    fn unregister(&self, region: RegionId) {
+        self.below.unregister(region);
+    }
+
+    fn trace(&self, make: Option<SinkMaker>) {
+        self.below.trace(make);
+    }
+
+    fn acknowledge_flush_failure(&self) {
+        self.below.acknowledge_flush_failure();
+    }
+}
+
+struct PartitionLane {
+    below: Box<dyn Lane>,
+    offset: u64,
+    size: u64,
+    /// Bios outside the part.
+    refused: Vec<Bio>,
+}
+
+impl Lane for PartitionLane {
+    fn submit(&mut self, now: Time, mut bio: Bio) {
+        if bio.op() != Op::Flush {
+            let inside = bio.pos().checked_add(bio.len()).is_some_and(|end| end <= self.size);
+            if !inside {
+                bio.fail(Fault::new(Kind::OutOfRange, Stage::Layer));
+                self.refused.push(bio);
+                return;
+            }
+            bio.remap(bio.pos() + self.offset);
+        }
+        self.below.submit(now, bio);
+    }
+
+    fn run(&mut self, now: Time) {
+        self.below.run(now);
+    }
+
+    fn take_done(&mut self, out: &mut Vec<Bio>) {
+        out.append(&mut self.refused);
+        let first = out.len();
+        self.below.take_done(out);
+        for bio in &mut out[first..] {
+            if bio.op() != Op::Flush {
+                bio.remap(bio.pos() - self.offset);
+            }
+        }
+    }
+
+    fn has_done(&self) -> bool {
+        !self.refused.is_empty() || self.below.has_done()
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        self.below.next_wakeup()
+    }
+
+    fn unplug(&mut self, now: Time) {
+        self.below.unplug(now);
+    }
+
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        if self.refused.is_empty() {
+            self.below.wait(now, timeout);
+        }
+    }
+
+    fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
+        self.below.wait_handles(out)
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.below.in_flight()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.below.is_idle()
+    }
+
+    fn register(&mut self, region: &Region) {
+        self.below.register(region);
+    }
+
+    fn unregister(&mut self, region: RegionId) {
+        self.below.unregister(region);
+    }
+}
