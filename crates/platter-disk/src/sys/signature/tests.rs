@@ -84,11 +84,9 @@ fn boot(name: &'static str, parts: &[(u64, &[u8])], offset: u64) -> Case {
     (name, 8 * MIB, parts, offset)
 }
 
-fn cases() -> Vec<Case> {
-    let bcache = b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81";
-    let bcachefs = b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef";
+fn filesystems() -> Vec<Case> {
     let partition = |kind: u8| [0x80, 1, 1, 0, kind, 0xfe, 0xff, 0xff, 63, 0, 0, 0, 0, 16, 0, 0];
-    let mut cases = vec![
+    vec![
         ext("ext2", 0, 0x2, 0x1),
         ext("ext3", 0x4, 0x2 | 0x4, 0x3),
         ext("ext4", 0x4, 0x2 | 0x40, 0x3),
@@ -117,6 +115,26 @@ fn cases() -> Vec<Case> {
         simple("squashfs", 0, b"sqsh"),
         simple("iso9660", 16 * 2048 + 1, b"CD001"),
         simple("udf", 16 * 2048 + 1, b"BEA01"),
+    ]
+}
+
+fn array_members() -> Vec<Case> {
+    let big_endian = vec![0xa9, 0x2b, 0x4e, 0xfc, 0, 0, 0, 0, 0, 0, 0, 90];
+    vec![
+        md("md array member (1.1)", 64 * MIB, 0, 1),
+        md("md array member (1.2)", 64 * MIB, 4096, 1),
+        md("md array member (1.0)", 64 * MIB, 64 * MIB - 8192, 1),
+        md("md array member (1.0)", 64 * MIB + 3 * 512, 64 * MIB - 8192, 1),
+        md("md array member (0.90)", 64 * MIB, 64 * MIB - 65536, 0),
+        md("md array member (0.90)", 64 * MIB + 5 * 512, 64 * MIB - 65536, 0),
+        ("md array member (0.90)", 64 * MIB, vec![(64 * MIB - 65536, big_endian)], 64 * MIB - 65536),
+    ]
+}
+
+fn cases() -> Vec<Case> {
+    let bcache = b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81";
+    let bcachefs = b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef";
+    let mut cases = vec![
         simple("hibernation image", 4086, b"S1SUSPEND"),
         simple("hibernation image", 4086, b"S2SUSPEND"),
         simple("hibernation image", 4086, b"LINHIB0001"),
@@ -134,15 +152,9 @@ fn cases() -> Vec<Case> {
         simple("VHDX image", 0, b"vhdxfile"),
         simple("VHD image", 64 * MIB - 512, b"conectix"),
         simple("VDI image", 64, &0xbeda_107f_u32.to_le_bytes()),
-        md("md array member (1.1)", 64 * MIB, 0, 1),
-        md("md array member (1.2)", 64 * MIB, 4096, 1),
-        md("md array member (1.0)", 64 * MIB, 64 * MIB - 8192, 1),
-        md("md array member (1.0)", 64 * MIB + 3 * 512, 64 * MIB - 8192, 1),
-        md("md array member (0.90)", 64 * MIB, 64 * MIB - 65536, 0),
-        md("md array member (0.90)", 64 * MIB + 5 * 512, 64 * MIB - 65536, 0),
     ];
-    let big_endian = vec![0xa9, 0x2b, 0x4e, 0xfc, 0, 0, 0, 0, 0, 0, 0, 90];
-    cases.push(("md array member (0.90)", 64 * MIB, vec![(64 * MIB - 65536, big_endian)], 64 * MIB - 65536));
+    cases.extend(filesystems());
+    cases.extend(array_members());
     for page in [4096, 8192, 16384, 32768, 65536] {
         cases.push(simple("swap", page - 10, b"SWAPSPACE2"));
         cases.push(simple("swap", page - 10, b"SWAP-SPACE"));

@@ -160,7 +160,7 @@ raid0 stands on 2 to 3 devices, but this is number 4
 }
 
 #[test]
-fn values_of_the_wrong_kind() {
+fn sizes_of_the_wrong_kind() {
     check(
         &read("raid0(chunk=64X, a, b)"),
         SpecErrorKind::BadValue,
@@ -194,6 +194,10 @@ help: write a value without arguments
 help: chunk: a size from 4K to 1G, default 64K (bytes on one disk before the next)
 "#,
     );
+}
+
+#[test]
+fn times_words_and_switches_of_the_wrong_kind() {
     check(
         &read("file(a, timeout=10)"),
         SpecErrorKind::BadValue,

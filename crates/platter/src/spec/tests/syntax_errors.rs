@@ -159,6 +159,10 @@ this `=` follows no name
 help: an argument's name is a letter, then letters, digits, `_` or `-`; put a path or value with `=` in it in quotes
 "#,
     );
+}
+
+#[test]
+fn paths_and_names_with_the_wrong_quotes() {
     check(
         &refused(r"file(C:\x)"),
         SpecErrorKind::Syntax,

@@ -1,0 +1,43 @@
+//! Keeps the rules of the house that a machine can check.
+
+mod floors;
+mod lexer;
+mod source;
+mod tables;
+mod text;
+mod tree;
+
+fn none(problems: &[String]) {
+    assert!(problems.is_empty(), "\n{}\n", problems.join("\n"));
+}
+
+#[test]
+fn source_files_keep_the_rules() {
+    none(&source::problems(&tree::files()));
+}
+
+#[test]
+fn crates_use_only_those_below_them() {
+    none(&floors::problems(&tree::files()));
+}
+
+#[test]
+fn texts_name_nothing_private_and_links_lead_somewhere() {
+    none(&text::problems(&tree::files()));
+}
+
+#[test]
+fn the_page_of_tables_is_that_of_the_code() {
+    tables::check();
+}
+
+#[test]
+fn the_readme_and_the_entry_for_machines_have_the_same_commands() {
+    let files = tree::files();
+    let read = |path: &str| files.iter().find(|f| f.path == path).map(|f| f.text.clone()).unwrap_or_default();
+    let (readme, run) = (read("README.md"), read(".ci/run"));
+    for command in ["cargo run --release -- bench dm", "cargo test --workspace"] {
+        assert!(readme.lines().any(|l| l.trim() == command), "README.md lacks `{command}`");
+        assert!(run.contains(&format!("run {command}")), ".ci/run lacks `{command}`");
+    }
+}
