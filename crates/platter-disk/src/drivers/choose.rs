@@ -12,7 +12,7 @@ use super::aio::Aio;
 use super::bell::Bell;
 use super::file::FileOptions;
 use super::target::Target;
-use super::threads::{Threads, Workers};
+use super::threads::{Threads, Workers, can_avoid_blocking};
 use super::uring::{Uring, UringOptions};
 
 /// Largest depth of a channel: what a ring has entries for, with some to spare.
@@ -92,6 +92,10 @@ pub struct Chosen {
 pub(super) fn choose(target: &Arc<Target>, options: &FileOptions) -> Result<Chosen, SysError> {
     let without = std::env::var(WITHOUT).unwrap_or_default();
     decide(options.driver, target.disk.direct, &without, |kind| match kind {
+        FileDriver::Uring if options.driver == Choice::Auto && !can_avoid_blocking(target) => {
+            Err("the device cannot be asked not to block, so each I/O would go through a kernel thread"
+                .into())
+        }
         FileDriver::Uring => probe_uring().and_then(|()| {
             let trial =
                 Uring::new(Arc::clone(target), options.depth, uring_options(options, LaneUse::Shared));

@@ -15,6 +15,7 @@ use super::bell::Bell;
 use super::slots::Slots;
 use super::target::Target;
 use calls::Call;
+pub(super) use calls::can_avoid_blocking;
 pub(super) use workers::Workers;
 
 /// What the driver shares with the threads.

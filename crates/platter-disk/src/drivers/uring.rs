@@ -62,8 +62,6 @@ pub struct Uring {
     regions: Regions,
     /// By slot.
     lists: Box<[Iovecs]>,
-    /// What is on the ring, by slot, where it may have to be sent again.
-    entries: Box<[Option<Entry>]>,
     /// Completions that did not come from the ring.
     ready: Vec<Completion>,
     iopoll: bool,
@@ -87,7 +85,6 @@ impl Uring {
         files.extend(target.disk.buffered.as_ref().map(AsRawFd::as_raw_fd));
         // Room for the listener and a note.
         let ring = Ring::new(depth + 2, &files, &options)?;
-        let keep = if options.exclusive || options.sqpoll { 0 } else { depth };
         Ok(Uring {
             side: Side::new(Arc::clone(&target), depth),
             regions: Regions::new(ring.vectored_fixed),
@@ -96,7 +93,6 @@ impl Uring {
             target,
             slots: Slots::new(depth),
             lists: (0..depth).map(|_| Iovecs::default()).collect(),
-            entries: (0..keep).map(|_| None).collect(),
             ready: Vec::with_capacity(depth as usize),
             iopoll: options.iopoll,
             owed: false,
@@ -173,26 +169,18 @@ impl Uring {
     fn collect(&mut self, done: &mut Vec<Completion>) -> usize {
         let Some(ring) = &mut self.ring else { return 0 };
         let mut seen = 0;
-        let mut again = None;
         ring.completions(|data, result| {
             seen += 1;
             match data {
-                LISTENER => return self.side.heard(),
-                NOTE => return,
-                _ => {}
-            }
-            let slot = data as u32;
-            // The kernel cancels what an ending thread had on its way, which in a shared ring may be the
-            // request of somebody else. It is sent again.
-            if result == -libc::ECANCELED && self.entries.get(slot as usize).is_some_and(Option::is_some) {
-                again.get_or_insert_with(Vec::new).push(slot);
-            } else if let Some(tag) = self.slots.put(slot) {
-                done.push(Completion { tag, result: i64::from(result) });
+                LISTENER => self.side.heard(),
+                NOTE => {}
+                slot => {
+                    if let Some(tag) = self.slots.put(slot as u32) {
+                        done.push(Completion { tag, result: i64::from(result) });
+                    }
+                }
             }
         });
-        if let Some(again) = again {
-            self.resend(&again);
-        }
         seen
     }
 
@@ -221,20 +209,6 @@ impl Uring {
             bell.clear();
         }
     }
-
-    #[cold]
-    fn resend(&mut self, slots: &[u32]) {
-        let Some(ring) = &mut self.ring else { return };
-        for slot in slots {
-            let entry = self.entries[*slot as usize].as_ref();
-            if !entry.is_some_and(|entry| push(ring, entry))
-                && let Some(tag) = self.slots.put(*slot)
-            {
-                self.ready.push(Completion { tag, result: -i64::from(libc::ECANCELED) });
-            }
-        }
-        self.owed = true;
-    }
 }
 
 #[allow(unsafe_code)]
@@ -259,9 +233,6 @@ impl Driver for Uring {
         if !push(ring, &entry) {
             self.slots.put(slot);
             return false;
-        }
-        if let Some(kept) = self.entries.get_mut(slot as usize) {
-            *kept = Some(entry);
         }
         true
     }

@@ -77,6 +77,13 @@ pub(crate) fn file(size: u64) -> tempfile::NamedTempFile {
     file
 }
 
+fn on_file(options: FileOptions, direct: Direct) -> Disk {
+    let file = file(SIZE);
+    let disk = open(file.path(), options, direct);
+    assert_eq!(Choice::Only(disk.chosen().kind), options.driver);
+    Disk::File(disk, Some(file))
+}
+
 /// A zero-filled disk of every driver that keeps what it is given, with a name for messages; files are driven
 /// directly and through the page cache.
 pub(crate) fn disks(depth: u32) -> Vec<(String, Disk)> {
@@ -90,10 +97,12 @@ pub(crate) fn disks(depth: u32) -> Vec<(String, Disk)> {
             Medium::Path if !is_here(row) => {}
             Medium::Path => {
                 for direct in [Direct::Prefer, Direct::Off] {
-                    let file = file(SIZE);
-                    let disk = open(file.path(), file_options(row, depth), direct);
-                    assert_eq!(disk.chosen().kind.name(), row.name);
-                    all.push((format!("{} {direct:?}", row.name), Disk::File(disk, Some(file))));
+                    let options = file_options(row, depth);
+                    all.push((format!("{} {direct:?}", row.name), on_file(options, direct)));
+                }
+                if row.name == "uring" {
+                    let options = FileOptions { sqpoll: true, ..file_options(row, depth) };
+                    all.push(("uring sqpoll".to_owned(), on_file(options, Direct::Prefer)));
                 }
             }
         }

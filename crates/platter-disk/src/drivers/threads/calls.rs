@@ -2,6 +2,7 @@
 
 use super::super::iovec::Iovecs;
 use super::super::target::{Target, zero_mode};
+use crate::aligned::Aligned;
 use platter_block::bio::{IoPrio, Op};
 use std::os::fd::AsRawFd;
 
@@ -69,6 +70,19 @@ fn discard(fd: i32, pos: u64, len: u64) -> i64 {
     let range = [pos, len];
     // SAFETY: this request reads two 64-bit numbers, which live until the call returns.
     unsafe { libc::ioctl(fd, BLKDISCARD as _, range.as_ptr()).into() }
+}
+
+/// Whether reads can be asked not to block. Where they cannot (`EOPNOTSUPP`; zram is one such device), io_uring
+/// hands each request to a thread of the kernel.
+pub(in super::super) fn can_avoid_blocking(target: &Target) -> bool {
+    let probe = &target.disk.probe;
+    let len = probe.logical_block.max(512) as usize;
+    let align = (probe.dio_mem_align.max(1) as usize).next_power_of_two().max(len.next_power_of_two());
+    let Some(memory) = Aligned::new(len, align) else { return true };
+    let entry = libc::iovec { iov_base: memory.as_ptr().cast(), iov_len: memory.len() };
+    // SAFETY: the memory is owned and as long as the entry says; both live until the call returns.
+    let read = unsafe { libc::preadv2(target.disk.fd.as_raw_fd(), &raw const entry, 1, 0, libc::RWF_NOWAIT) };
+    read >= 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EOPNOTSUPP)
 }
 
 /// Gives the calling thread a priority for its I/O: 0, or a negative errno.
