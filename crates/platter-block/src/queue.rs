@@ -18,6 +18,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+mod common;
 mod complete;
 mod enqueue;
 mod family;
@@ -28,6 +29,7 @@ mod pool;
 mod split;
 mod switch;
 
+use common::Common;
 use family::Families;
 use hash::MergeHash;
 use order::Order;
@@ -91,6 +93,10 @@ pub struct Queue {
     done: Vec<Bio>,
     spare: Vec<Bio>,
     frozen: bool,
+    /// Something waits, is to be retried, or a barrier is pending: the slow paths must look.
+    attention: bool,
+    /// What the common bio is compared against.
+    common: Common,
     next_timeout: Option<Time>,
     elevator_fault: Option<String>,
     counters: Arc<Counters>,
@@ -131,6 +137,8 @@ impl Queue {
             done: Vec::with_capacity(capacity),
             spare: Vec::new(),
             frozen: false,
+            attention: false,
+            common: Common::new(&geometry),
             next_timeout: None,
             elevator_fault: None,
             counters,
@@ -154,12 +162,20 @@ impl Queue {
             elevator.reserve(self.table.capacity());
         }
         self.elevator = elevator;
+        self.common.possible = self.elevator.is_none() && self.sink.is_none();
     }
 
     /// Takes a bio in. It completes later through [`Queue::take_done`], or at once when it cannot be done.
     #[inline]
-    pub fn submit(&mut self, now: Time, mut bio: Bio) {
+    pub fn submit(&mut self, now: Time, bio: Bio) {
         self.counters.bios.add(1);
+        if self.common.covers(&bio) && !self.attention && self.may_make() {
+            return self.make_ready(now, bio);
+        }
+        self.submit_any(now, bio);
+    }
+
+    fn submit_any(&mut self, now: Time, mut bio: Bio) {
         if self.sink.is_some() {
             self.trace_bio(now, Action::Queue, &bio);
         }
@@ -224,7 +240,7 @@ impl Queue {
         if self.in_flight >= self.settings.depth || self.frozen {
             return None;
         }
-        if !self.retries.is_empty() {
+        if self.attention {
             self.requeue_retries(now);
         }
         let index = match self.ready.pop_front() {
@@ -295,7 +311,11 @@ impl Queue {
     /// Appends completed bios, oldest first.
     #[inline]
     pub fn take_done(&mut self, out: &mut Vec<Bio>) {
-        out.append(&mut self.done);
+        if out.is_empty() {
+            core::mem::swap(out, &mut self.done);
+        } else {
+            out.append(&mut self.done);
+        }
     }
 
     /// Completed bios waiting to be taken.
@@ -310,10 +330,10 @@ impl Queue {
         self.table.used() == 0 && self.retries.is_empty()
     }
 
-    /// Requests on the way to the driver.
+    /// Requests that are with the driver or could be.
     #[inline]
-    pub fn backlog(&self) -> u32 {
-        (self.table.used() + self.retries.len()) as u32 - self.in_flight
+    pub fn demand(&self) -> u32 {
+        (self.table.used() + self.retries.len()) as u32
     }
 
     /// Requests with the driver.
@@ -403,6 +423,7 @@ impl Queue {
     /// Sends trace events to `sink`, or nowhere.
     pub fn set_sink(&mut self, sink: Option<Box<dyn Sink>>) {
         self.sink = sink;
+        self.common.possible = self.elevator.is_none() && self.sink.is_none();
     }
 
     #[cold]

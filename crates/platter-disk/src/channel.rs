@@ -105,15 +105,15 @@ impl Channel {
     pub fn poll(&mut self, out: &mut Vec<Bio>) -> usize {
         self.stamp();
         self.lane.run(self.now);
-        if self.lane.in_flight() == 0 && !self.lane.has_done() && self.outstanding > 0 {
-            // The disk is idle and the program waits: nothing is gained by holding requests back.
-            self.lane.unplug(self.now);
-            self.lane.run(self.now);
-        }
         let before = out.len();
         self.lane.take_done(out);
         let completed = out.len() - before;
         self.outstanding -= completed;
+        if completed == 0 && self.outstanding > 0 && self.lane.in_flight() == 0 {
+            // The disk is idle and the program waits: nothing is gained by holding requests back.
+            self.lane.unplug(self.now);
+            self.lane.run(self.now);
+        }
         completed
     }
 

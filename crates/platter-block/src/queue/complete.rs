@@ -43,7 +43,7 @@ impl Queue {
         let full = if op.has_data() { result == len as i64 } else { result >= 0 };
         if full {
             self.count_bytes(op, len);
-            bio.advance(len);
+            bio.finish();
             return self.finish(now, bio);
         }
         self.complete_partly(now, bio, op, result);
@@ -126,6 +126,7 @@ impl Queue {
         }
         bio.add_flags(Flags::ALONE);
         self.retries.push_back(bio);
+        self.attention = true;
     }
 
     /// Retries go ahead of everything else, in order, each as a request of its own.
@@ -150,12 +151,22 @@ impl Queue {
     /// A completion may let waiters have a request, or a barrier begin.
     #[inline]
     pub(super) fn after_completion(&mut self, now: Time) {
+        if self.attention {
+            self.attend(now);
+        }
+    }
+
+    #[cold]
+    pub(super) fn attend(&mut self, now: Time) {
         if self.waiting.iter().any(|list| !list.is_empty()) {
             self.wake_waiters(now);
         }
         if self.order.is_closed() {
             self.try_barrier(now);
         }
+        self.attention = self.order.is_closed()
+            || !self.retries.is_empty()
+            || self.waiting.iter().any(|list| !list.is_empty());
     }
 
     #[cold]

@@ -39,12 +39,19 @@ impl Queue {
             && self.table.at(last).end() == bio.pos()
             && self.may_merge(last, &bio)
         {
+            self.common.tail = bio.end();
             return self.merge_back(now, last, bio);
         }
-        if !self.waiting[0].is_empty() || self.table.used() >= self.settings.nr_requests as usize {
+        if !self.waiting[0].is_empty() || !self.may_make() {
             return self.wait_for_request(now, bio);
         }
         self.make_ready(now, bio);
+    }
+
+    /// Whether a queue without an elevator may have another request.
+    #[inline]
+    pub(super) fn may_make(&self) -> bool {
+        self.table.used() < self.settings.nr_requests as usize
     }
 
     /// A new request at the end of the dispatch list. Only called when a place is free or may be grown.
@@ -53,6 +60,7 @@ impl Queue {
         if !self.table.has_free() {
             self.grow_table();
         }
+        self.common.tail = bio.end();
         if let Ok(index) = self.table.make(bio, State::Ready) {
             self.counters.requests.add(1);
             self.ready.push_back(index);
@@ -77,6 +85,7 @@ impl Queue {
         self.unplug_for_waiter(now);
         let list = if self.elevator.is_some() { bio.op().dir() as usize } else { 0 };
         self.waiting[list].push_back(bio);
+        self.attention = true;
     }
 
     fn enqueue_elevator(&mut self, now: Time, bio: Bio) {

@@ -104,6 +104,7 @@ impl Queue {
         let soft_steps = bio.op() == Op::Flush || (cache && durable);
         if flags.contains(Flags::HARD_BARRIER) || (flags.contains(Flags::SOFT_BARRIER) && soft_steps) {
             self.order.barrier = Some(bio);
+            self.attention = true;
             self.unplug_for_waiter(now);
             return self.try_barrier(now);
         }

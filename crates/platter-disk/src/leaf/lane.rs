@@ -36,6 +36,8 @@ pub(super) struct LeafLane {
     done: Vec<Bio>,
     /// Bios on their way that stand for misaligned ones.
     bounced: usize,
+    /// Whether some bio in the plug needs the shared queue.
+    ordered: bool,
 }
 
 impl LeafLane {
@@ -70,6 +72,7 @@ impl LeafLane {
             away: 0,
             done: Vec::new(),
             bounced: 0,
+            ordered: false,
         })
     }
 
@@ -97,21 +100,20 @@ impl LeafLane {
         } else if self.shared.gate.look().is_closed() {
             return;
         }
-        let mut plug = std::mem::take(&mut self.plug);
-        let scope = self
-            .shared
-            .scope
-            .as_ref()
-            .map(|lock| lock.hold(&self.cell.counters, self.shared.settings.lock_stamps));
-        let Some(local) = &mut self.local else { return };
-        if plug.iter().any(|bio| bio.flags().intersects(ORDERED) || bio.op() == Op::Flush) {
-            drop(scope);
+        if self.ordered {
+            let plug = std::mem::take(&mut self.plug);
+            self.ordered = false;
             return self.flush_ordered(now, plug);
         }
-        for bio in plug.drain(..) {
-            local.submit(now, bio);
+        let _held = match &self.shared.scope {
+            None => None,
+            Some(lock) => Some(lock.hold(&self.cell.counters, self.shared.settings.lock_stamps)),
+        };
+        if let Some(local) = &mut self.local {
+            for bio in self.plug.drain(..) {
+                local.submit(now, bio);
+            }
         }
-        self.plug = plug;
     }
 
     /// Plugs an aligned bio for one that is not, where that is allowed; else the queue will refuse it.
@@ -182,6 +184,7 @@ impl LeafLane {
         }
         // What came after the barrier waits here until the gate is open again.
         self.plug.extend(rest);
+        self.ordered = !self.plug.is_empty();
     }
 
     fn send(&mut self, mut bio: Bio) {
@@ -192,6 +195,7 @@ impl LeafLane {
 
     fn send_all(&mut self) {
         self.away += self.plug.len();
+        self.ordered = false;
         let mut inbox = lock(&self.shared.inbox);
         for mut bio in self.plug.drain(..) {
             bio.set_route(self.route);
@@ -210,16 +214,19 @@ impl LeafLane {
     /// Borrows what the lane's queue could use of the device's depth.
     #[inline]
     fn borrow_depth(&mut self) {
-        let Some(local) = &mut self.local else { return };
-        if local.queue.has_work() && local.in_flight() + local.queue.backlog() > self.tokens + 1 {
-            let wanted = local.in_flight() + local.queue.backlog() - self.tokens - 1;
+        if let Some(local) = &mut self.local
+            && local.queue.demand() > self.tokens + 1
+        {
+            let wanted = local.queue.demand() - self.tokens - 1;
             let got = self.shared.tokens.take(wanted);
             if got < wanted && !self.hungry {
                 self.hungry = true;
                 self.shared.tokens.set_hungry(true);
             }
-            self.tokens += got;
-            local.queue.set_depth(self.tokens + 1);
+            if got > 0 {
+                self.tokens += got;
+                local.queue.set_depth(self.tokens + 1);
+            }
         }
     }
 
@@ -243,13 +250,12 @@ impl LeafLane {
     fn run_local(&mut self, now: Time) {
         self.borrow_depth();
         let Some(local) = &mut self.local else { return };
-        {
-            let _scope = self
-                .shared
-                .scope
-                .as_ref()
-                .map(|lock| lock.hold(&self.cell.counters, self.shared.settings.lock_stamps));
-            local.run(now);
+        match &self.shared.scope {
+            None => local.run(now),
+            Some(lock) => {
+                let _held = lock.hold(&self.cell.counters, self.shared.settings.lock_stamps);
+                local.run(now);
+            }
         }
         local.take_done(&mut self.done);
         if self.shared.tokens.is_wanted() {
@@ -298,6 +304,7 @@ impl LeafLane {
 impl Lane for LeafLane {
     #[inline]
     fn submit(&mut self, now: Time, bio: Bio) {
+        self.ordered |= bio.flags().intersects(ORDERED) || bio.op() == Op::Flush;
         if is_misaligned(&self.shared.geometry.limits, &bio) {
             self.plug_bounced(bio);
         } else {
@@ -330,7 +337,11 @@ impl Lane for LeafLane {
         if self.bounced > 0 {
             self.unwrap_bounced();
         }
-        out.append(&mut self.done);
+        if out.is_empty() {
+            std::mem::swap(out, &mut self.done);
+        } else {
+            out.append(&mut self.done);
+        }
     }
 
     #[inline]
