@@ -1,2 +1,12 @@
-//! The `platter` command.
-fn main() {}
+//! The `platter` command: see `platter --help`.
+
+#![deny(unsafe_code)]
+
+mod cli;
+mod verbs;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

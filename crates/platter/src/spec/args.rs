@@ -117,6 +117,11 @@ impl<'s> Args<'s> {
         self.read(name, "a whole number", |value| if let Value::Int(n) = value { Some(n) } else { None })
     }
 
+    /// The number given for `name`, or its default, in the unit of its kind. Errors as for [`Args::size`].
+    pub fn number(&mut self, name: &str) -> Result<i64, SpecError> {
+        self.read(name, "a number", |value| if let Value::Number(n) = value { Some(n) } else { None })
+    }
+
     /// The switch given for `name`, or its default. Errors as for [`Args::size`].
     pub fn flag(&mut self, name: &str) -> Result<bool, SpecError> {
         self.read(name, "on or off", |value| if let Value::Bool(on) = value { Some(on) } else { None })
@@ -187,9 +192,18 @@ impl<'s> Args<'s> {
     ///
     /// # Errors
     ///
+    /// As for [`Args::check_all_read`].
+    pub fn finish(self) -> Result<(), SpecError> {
+        self.check_all_read()
+    }
+
+    /// Makes sure that everything given has been read, before a device does something that cannot be undone.
+    ///
+    /// # Errors
+    ///
     /// [`Unused`](SpecErrorKind::Unused) for the first argument that was not: it is allowed, but means nothing
     /// beside the others.
-    pub fn finish(self) -> Result<(), SpecError> {
+    pub fn check_all_read(&self) -> Result<(), SpecError> {
         let device = &self.spec.name;
         if let Some(bound) = self.bound.iter().find(|bound| !bound.read) {
             let message = format!("`{}` has no effect on this {device}", bound.param.name);

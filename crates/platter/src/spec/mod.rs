@@ -60,6 +60,6 @@ pub use params::{Param, ParamKind, check_table};
 pub use parse::{MAX_DEPTH, MAX_LEN, parse};
 pub use suggest::closest;
 pub use value::{
-    ValueError, ValueErrorKind, format_size, format_time, parse_bool, parse_choice, parse_int, parse_size,
-    parse_time,
+    ValueError, ValueErrorKind, format_size, format_time, parse_bool, parse_choice, parse_int, parse_number,
+    parse_size, parse_time,
 };

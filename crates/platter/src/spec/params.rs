@@ -10,8 +10,10 @@ use super::error::{did_you_mean, list, shown};
 use super::parse::is_name;
 use super::suggest::closest;
 use super::value::{
-    ValueError, format_size, format_time, parse_bool, parse_choice, parse_int, parse_size, parse_time,
+    ValueError, format_size, format_time, parse_bool, parse_choice, parse_int, parse_number, parse_size,
+    parse_time,
 };
+use platter_block::params::Unit;
 
 /// One parameter of a device: a row of its table.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +71,15 @@ pub enum ParamKind {
         /// The most allowed.
         max: u64,
     },
+    /// A number in a unit, as kernels have their parameters: `500` or, with a unit of its own, `500ms`.
+    Number {
+        /// What it counts.
+        unit: Unit,
+        /// The least allowed.
+        min: i64,
+        /// The most allowed.
+        max: i64,
+    },
     /// On or off.
     Bool,
     /// One of these words.
@@ -87,6 +98,7 @@ pub(super) enum Value {
     Size(u64),
     Time(Duration),
     Int(u64),
+    Number(i64),
     Bool(bool),
     Choice(&'static str),
     Text(String),
@@ -103,6 +115,7 @@ impl ParamKind {
             ParamKind::Size { .. } => Value::Size(parse_size(plain()?)?),
             ParamKind::Time { .. } => Value::Time(parse_time(plain()?)?),
             ParamKind::Int { .. } => Value::Int(parse_int(plain()?)?),
+            ParamKind::Number { unit, .. } => Value::Number(parse_number(plain()?, unit)?),
             ParamKind::Bool => Value::Bool(parse_bool(plain()?)?),
             ParamKind::Choice(choices) => Value::Choice(choose(plain()?, choices)?),
             ParamKind::Text => Value::Text(plain()?.to_owned()),
@@ -113,6 +126,7 @@ impl ParamKind {
             (ParamKind::Size { min, max }, Value::Size(n)) => (min..=max).contains(n),
             (ParamKind::Int { min, max }, Value::Int(n)) => (min..=max).contains(n),
             (ParamKind::Time { min, max }, Value::Time(t)) => (min..=max).contains(t),
+            (ParamKind::Number { min, max, .. }, Value::Number(n)) => (min..=max).contains(n),
             _ => true,
         };
         if allowed {
@@ -182,7 +196,11 @@ impl fmt::Display for ParamKind {
                 let (min, max) = ((!min.is_zero()).then_some(min), (max < longest).then_some(max));
                 range("a time", min.map(format_time), max.map(format_time))
             }
-            ParamKind::Bool => f.write_str("on or off"),
+            ParamKind::Number { unit: Unit::Switch, .. } | ParamKind::Bool => f.write_str("on or off"),
+            ParamKind::Number { unit: Unit::Count | Unit::Word, min, max } => {
+                write!(f, "a number from {min} to {max}")
+            }
+            ParamKind::Number { unit, min, max } => write!(f, "a number of {unit} from {min} to {max}"),
             ParamKind::Choice(choices) => write!(f, "one of {}", list(choices.iter().copied())),
             ParamKind::Text => f.write_str("a word"),
             ParamKind::Nested(names) => {
@@ -216,6 +234,7 @@ pub fn check_table(tables: &[&[Param]]) -> Result<(), String> {
         let possible = match param.kind {
             ParamKind::Size { min, max } | ParamKind::Int { min, max } => min <= max,
             ParamKind::Time { min, max } => min <= max,
+            ParamKind::Number { min, max, .. } => min <= max,
             ParamKind::Choice(names) | ParamKind::Nested(names) => !names.is_empty(),
             ParamKind::Bool | ParamKind::Text | ParamKind::Device => true,
         };

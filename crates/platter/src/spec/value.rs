@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::error::{did_you_mean, list, shown};
 use super::suggest::closest;
+use platter_block::params::Unit;
 
 /// The kinds of [`ValueError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -137,6 +138,42 @@ pub fn parse_int(text: &str) -> Result<u64, ValueError> {
             "the number `{}` is larger than the largest, {}",
             shown(text),
             u64::MAX
+        ))
+    })
+}
+
+/// Reads a number of `unit`, plain or with a unit that divides evenly: `500`, `500ms` or `0.5s` for
+/// milliseconds, `64K` for bytes, `on` for a switch.
+///
+/// # Errors
+///
+/// [`Malformed`](ValueErrorKind::Malformed) for anything else; [`OutOfRange`](ValueErrorKind::OutOfRange)
+/// beyond `i64`.
+pub fn parse_number(text: &str, unit: Unit) -> Result<i64, ValueError> {
+    let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let nanos = match unit {
+        Unit::Millis => 1_000_000,
+        Unit::Micros => 1000,
+        _ => 0,
+    };
+    let number = match unit {
+        Unit::Switch => u64::from(parse_bool(text)?),
+        Unit::Bytes => parse_size(text)?,
+        Unit::Millis | Unit::Micros if !plain => {
+            let time = parse_time(text)?.as_nanos();
+            if !time.is_multiple_of(nanos) {
+                let help = format!("write a whole number of {unit}");
+                return Err(ValueError::malformed(&format!("a time in {unit}"), text, help));
+            }
+            u64::try_from(time / nanos).unwrap_or(u64::MAX)
+        }
+        _ => parse_int(text)?,
+    };
+    i64::try_from(number).map_err(|_| {
+        ValueError::out_of_range(format!(
+            "the number `{}` is larger than the largest, {}",
+            shown(text),
+            i64::MAX
         ))
     })
 }

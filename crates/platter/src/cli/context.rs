@@ -1,0 +1,79 @@
+//! What a verb gets beside its own arguments.
+
+use super::{CliError, Common, signals};
+use clap::ColorChoice;
+use platter_bench::report::Table;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How to show things, and whether to stop.
+pub(crate) struct Context {
+    /// Print results as JSON.
+    pub(crate) json: bool,
+    /// Use colour on stdout.
+    pub(crate) color: bool,
+    /// Show progress on stderr.
+    pub(crate) progress: bool,
+    /// Set by the first SIGINT or SIGTERM; the second one ends the process.
+    pub(crate) interrupted: &'static AtomicBool,
+}
+
+impl Context {
+    pub(super) fn new(common: &Common) -> Context {
+        Context {
+            json: common.json,
+            color: use_color(common.color),
+            progress: !common.quiet,
+            interrupted: signals::install(),
+        }
+    }
+
+    /// Whether the user asked to stop.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// The error of a verb that stopped because it was asked to; `message` says how far it got.
+    pub(crate) fn interruption(&self, message: impl Into<String>) -> CliError {
+        CliError::new(signals::exit(), message)
+    }
+
+    /// Writes to stdout.
+    pub(crate) fn print(&self, text: &str) -> Result<(), CliError> {
+        let mut out = std::io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::output)
+    }
+
+    /// Writes a table to stdout.
+    pub(crate) fn print_table(&self, table: &Table) -> Result<(), CliError> {
+        self.print(&table.to_text(self.color))
+    }
+
+    /// Writes JSON to stdout, ended by a line feed.
+    pub(crate) fn print_json(&self, value: &serde_json::Value) -> Result<(), CliError> {
+        self.print(&format!("{value:#}\n"))
+    }
+
+    /// Tells the user something beside the result, on stderr.
+    pub(crate) fn note(&self, text: &str) {
+        // Without a stderr there is nobody to tell.
+        let _ = writeln!(std::io::stderr(), "platter: note: {text}");
+    }
+
+    /// A heading for stdout, bold where colour is used.
+    pub(crate) fn heading(&self, text: &str) -> String {
+        if self.color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+fn use_color(choice: ColorChoice) -> bool {
+    let variable = |name| std::env::var_os(name).is_some_and(|value: std::ffi::OsString| !value.is_empty());
+    match choice {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => {
+            let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+            std::io::stdout().is_terminal() && !variable("NO_COLOR") && !dumb
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The frame of the command: options that all verbs share, how results and errors leave it.
+
+use clap::{Args, ColorChoice, Parser};
+use std::io::Write;
+use std::process::ExitCode;
+
+mod context;
+mod error;
+mod on;
+pub(crate) mod progress;
+mod signals;
+
+pub(crate) use context::Context;
+pub(crate) use error::{CliError, Exit};
+pub(crate) use on::On;
+
+use crate::verbs::Verb;
+
+const AFTER_HELP: &str = "\
+Device specs:
+  A device is a path (/dev/sdb, disk.img) or a name with arguments: null(1T), ram(2G),
+  file(/dev/sdb, elevator=deadline, depth=64). `platter list devices` shows them all.
+  Sizes take K, M, G, T (powers of 1024), times take us, ms, s.
+
+Examples:
+  platter info /dev/sdb
+  platter list elevators
+  platter copy --verify disk.img 'file(/dev/sdb, depth=128)'
+
+Exit status:
+  0    done
+  1    the run failed: an I/O error, a comparison that did not match
+  2    wrong usage, or a device spec that says nothing sensible
+  3    a device cannot be opened
+  130  interrupted by Ctrl-C (SIGINT); 143 by SIGTERM. A second one ends the program at once.";
+
+/// Platter, a block I/O layer in user space.
+#[derive(Parser, Debug)]
+#[command(name = "platter", version, about, after_help = AFTER_HELP, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// Options of every verb.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct Common {
+    /// Print the result as JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// When to use colour; NO_COLOR in the environment turns `auto` off
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: ColorChoice,
+    /// No progress on stderr
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// Parses the command line, runs the verb, reports its error.
+pub(crate) fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are "errors" with exit code 0. Nothing can be done when printing fails.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { Exit::Usage.code() } else { Exit::Done.code() });
+        }
+    };
+    let context = Context::new(&cli.common);
+    match cli.verb.run(&context) {
+        Ok(()) => ExitCode::from(Exit::Done.code()),
+        Err(error) => {
+            if let Some(message) = error.message() {
+                let _ = writeln!(std::io::stderr(), "platter: {message}");
+            }
+            ExitCode::from(error.exit().code())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,42 @@
+//! The options with which a verb is told its devices.
+
+use super::CliError;
+use clap::Args;
+use platter::registry::{self, Access};
+use platter_disk::device::Device;
+
+/// What a writer may overwrite.
+#[derive(Args, Debug, Clone, Copy, Default)]
+pub(crate) struct Force {
+    /// Write even to what holds a file system, a partition table, a part of an array
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Open what is mounted or in use by others too
+    #[arg(long)]
+    pub(crate) allow_in_use: bool,
+}
+
+impl Force {
+    /// The access to open with, with these permissions.
+    pub(crate) fn access(self, access: Access) -> Access {
+        Access { force: self.force, allow_in_use: self.allow_in_use, ..access }
+    }
+}
+
+/// `--on SPEC…` and what may be done to those devices.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct On {
+    /// The devices, as specs: /dev/sdb, ram(1G), 'file(disk.img, depth=64)'
+    #[arg(long = "on", value_name = "SPEC", num_args = 1..)]
+    pub(crate) specs: Vec<String>,
+    #[command(flatten)]
+    pub(crate) force: Force,
+}
+
+impl On {
+    /// Opens all devices, in the order given.
+    pub(crate) fn open(&self, access: Access) -> Result<Vec<Device>, CliError> {
+        let access = self.force.access(access);
+        self.specs.iter().map(|spec| registry::open(spec, access).map_err(CliError::from)).collect()
+    }
+}

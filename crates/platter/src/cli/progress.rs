@@ -1,0 +1,61 @@
+//! Progress on stderr: a line that is drawn over on a terminal, else a line every few seconds.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// How often a terminal's line is drawn.
+const TERMINAL: Duration = Duration::from_millis(200);
+/// How often a line is written to anything else.
+const OTHER: Duration = Duration::from_secs(5);
+
+/// The progress of one run. Dropping it clears a terminal's line.
+pub(crate) struct Progress {
+    shown: Option<Shown>,
+}
+
+struct Shown {
+    terminal: bool,
+    every: Duration,
+    next: Instant,
+    drawn: bool,
+}
+
+impl Progress {
+    /// Progress that is shown if `on`.
+    pub(crate) fn new(on: bool) -> Progress {
+        let terminal = std::io::stderr().is_terminal();
+        let every = if terminal { TERMINAL } else { OTHER };
+        Progress { shown: on.then(|| Shown { terminal, every, next: Instant::now() + every, drawn: false }) }
+    }
+
+    /// Whether a line is due: ask before making one.
+    pub(crate) fn is_due(&self) -> bool {
+        self.shown.as_ref().is_some_and(|shown| Instant::now() >= shown.next)
+    }
+
+    /// Shows a line.
+    pub(crate) fn show(&mut self, line: &str) {
+        let Some(shown) = &mut self.shown else { return };
+        shown.next = Instant::now() + shown.every;
+        shown.drawn = true;
+        let text = if shown.terminal { format!("\r{line}\x1b[K") } else { format!("{line}\n") };
+        // Progress that nobody can see is no reason to fail.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+
+    /// Removes a terminal's line, before something else is written.
+    pub(crate) fn clear(&mut self) {
+        if let Some(shown) = &mut self.shown
+            && shown.terminal
+            && std::mem::take(&mut shown.drawn)
+        {
+            let _ = std::io::stderr().write_all(b"\r\x1b[K");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}

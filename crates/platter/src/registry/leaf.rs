@@ -1,0 +1,173 @@
+//! Leaves: devices with request queues of their own.
+
+use super::{Access, OpenError, queue};
+use crate::spec::{Args, Param, ParamKind, SpecError, closest, quote};
+use platter_disk::device::Device;
+use platter_disk::drivers::{Choice, FileOptions};
+use platter_disk::open::DiskOptions;
+use platter_disk::sys::{Direct, OpenOptions, Sharing, SignaturePolicy, SysError};
+use std::io;
+use std::path::Path;
+
+/// Every offset and size is a multiple of it.
+const SECTOR: u64 = 512;
+
+/// Largest device: offsets are signed in system calls.
+const MAX_SIZE: u64 = i64::MAX as u64 / SECTOR * SECTOR;
+
+/// The parameter of disks that are made when they are opened.
+pub(super) static SIZE: &[Param] = &[Param {
+    name: "size",
+    kind: ParamKind::Size { min: SECTOR, max: MAX_SIZE },
+    default: "",
+    help: "its size, a multiple of 512",
+}];
+
+/// The parameters of files and block devices.
+pub(super) static FILE: &[Param] = &[
+    Param { name: "path", kind: ParamKind::Text, default: "", help: "path of the file or block device" },
+    Param {
+        name: "driver",
+        kind: ParamKind::Choice(&["auto", "uring", "aio", "threads"]),
+        default: "auto",
+        help: "how the system is asked; auto takes the first of the others that works",
+    },
+    Param {
+        name: "direct",
+        kind: ParamKind::Choice(&["off", "prefer", "require"]),
+        default: "prefer",
+        help: "go around the page cache: not, where that works, or else fail",
+    },
+    Param { name: "sqpoll", kind: ParamKind::Bool, default: "off", help: "uring: a kernel thread submits" },
+    Param {
+        name: "iopoll",
+        kind: ParamKind::Bool,
+        default: "off",
+        help: "uring: poll the device for completions, which it must be set up for",
+    },
+    Param {
+        name: "threads",
+        kind: ParamKind::Int { min: 1, max: 1024 },
+        default: "16",
+        help: "threads: most threads of the disk",
+    },
+    Param {
+        name: "create",
+        kind: ParamKind::Size { min: SECTOR, max: MAX_SIZE },
+        default: "",
+        help: "for writers: create the file with this size if it is missing or empty",
+    },
+    Param {
+        name: "share",
+        kind: ParamKind::Choice(&["auto", "on", "off"]),
+        default: "auto",
+        help: "who else may open it: auto (readers share it, a writer is alone), on (anybody), off (nobody)",
+    },
+    Param {
+        name: "force",
+        kind: ParamKind::Bool,
+        default: "off",
+        help: "write even to what holds a file system, a partition table, a part of an array",
+    },
+    Param {
+        name: "allow_in_use",
+        kind: ParamKind::Bool,
+        default: "off",
+        help: "open it even if it is mounted, claimed or locked by others",
+    },
+];
+
+/// Opens `null(size)`.
+pub(super) fn null(args: &mut Args<'_>, _access: Access) -> Result<Device, OpenError> {
+    let size = size(args)?;
+    let (settings, elevator) = queue::read(args)?;
+    Ok(Device::null_with(size, settings, elevator)?)
+}
+
+/// Opens `ram(size)`.
+pub(super) fn ram(args: &mut Args<'_>, _access: Access) -> Result<Device, OpenError> {
+    let size = size(args)?;
+    let (settings, elevator) = queue::read(args)?;
+    Ok(Device::ram_with(size, settings, elevator)?)
+}
+
+fn size(args: &mut Args<'_>) -> Result<u64, SpecError> {
+    let size = args.size("size")?;
+    if !size.is_multiple_of(SECTOR) {
+        return Err(args.reject("size", format!("the size {size} is not a multiple of {SECTOR}")));
+    }
+    Ok(size)
+}
+
+/// Opens `file(path)`.
+pub(super) fn file(args: &mut Args<'_>, access: Access) -> Result<Device, OpenError> {
+    let path = args.text("path")?;
+    let (leaf, elevator) = queue::read(args)?;
+    let file = driver(args)?;
+    let open = how(args, access)?;
+    // What has no effect is an error before anything is opened or created.
+    args.check_all_read()?;
+    let options = DiskOptions { open, file, leaf, elevator };
+    Device::open(Path::new(&path), options).map_err(|error| suggest(&path, error).into())
+}
+
+fn driver(args: &mut Args<'_>) -> Result<FileOptions, SpecError> {
+    let name = args.one_of("driver")?;
+    let choice: Choice = name.parse().map_err(|error: String| args.reject("driver", error))?;
+    let may_be = |driver: &str| name == "auto" || name == driver;
+    let mut options = FileOptions { driver: choice, ..FileOptions::default() };
+    if may_be("uring") {
+        options.sqpoll = args.flag("sqpoll")?;
+        options.iopoll = args.flag("iopoll")?;
+    }
+    if may_be("threads") {
+        options.threads = queue::small(args.int("threads")?);
+    }
+    Ok(options)
+}
+
+fn how(args: &mut Args<'_>, access: Access) -> Result<OpenOptions, SpecError> {
+    let direct = match args.one_of("direct")? {
+        "off" => Direct::Off,
+        "require" => Direct::Require,
+        _ => Direct::Prefer,
+    };
+    let sharing = match args.one_of("share")? {
+        "on" => Sharing::Shared,
+        "off" => Sharing::Exclusive,
+        _ => Sharing::ByAccess,
+    };
+    // A spec is the same for readers and writers: what is for writers only says nothing to a reader.
+    let create = args.optional("create", Args::size)?.or(access.create);
+    let force = args.flag("force")? || access.force;
+    Ok(OpenOptions {
+        read: true,
+        write: access.write,
+        direct,
+        sharing,
+        allow_in_use: args.flag("allow_in_use")? || access.allow_in_use,
+        signatures: SignaturePolicy { block_devices: true, files: true, force },
+        create: create.filter(|_| access.write),
+        reserve: false,
+    })
+}
+
+/// Adds what may have been meant by a path that is not there.
+fn suggest(path: &str, error: SysError) -> SysError {
+    let kind = error.errno.map(|errno| io::Error::from_raw_os_error(errno).kind());
+    if kind != Some(io::ErrorKind::NotFound) || path.contains('/') {
+        return error;
+    }
+    let device = Path::new("/dev").join(path);
+    if device.exists() {
+        let help = format!("did you mean {}?", quote(&device.to_string_lossy()));
+        return error.with_help(help);
+    }
+    match closest(path, super::names()) {
+        Some(name) => {
+            let example = super::find(name).map_or("", |row| row.example);
+            error.with_help(format!("did you mean the device `{name}`, as in {example}?"))
+        }
+        None => error,
+    }
+}

@@ -1,0 +1,78 @@
+//! The one table of devices, and opening what a device spec names.
+//!
+//! ```
+//! use platter::registry::{self, Access};
+//!
+//! let disk = registry::open("ram(1M, elevator=deadline(read_expire=250ms))", Access::read_write())?;
+//! disk.write_at(&[1; 512], 0)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod elevators;
+mod error;
+mod leaf;
+mod queue;
+mod table;
+
+pub use elevators::ELEVATORS;
+pub use error::OpenError;
+pub use table::{Row, Shape, TABLE, find, names};
+
+use crate::spec::{self, Spec, SpecError};
+use platter_disk::device::Device;
+
+/// What a device is opened for, and what may be done to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Access {
+    /// Write too. A writer has a file or block device alone, unless its spec says otherwise; readers share it.
+    pub write: bool,
+    /// Write even to a file or block device that holds a file system, a partition table or a part of an
+    /// array.
+    pub force: bool,
+    /// Open what is mounted, claimed or locked by others too.
+    pub allow_in_use: bool,
+    /// Create a file of this many bytes if it is missing; one that is there must have this size.
+    pub create: Option<u64>,
+}
+
+impl Access {
+    /// To read only.
+    pub fn read() -> Access {
+        Access::default()
+    }
+
+    /// To read and write.
+    pub fn read_write() -> Access {
+        Access { write: true, ..Access::default() }
+    }
+}
+
+/// Parses a spec with the names of all devices of the [`TABLE`].
+///
+/// # Errors
+/// What is wrong with its syntax or its outermost name.
+pub fn parse(text: &str) -> Result<Spec, SpecError> {
+    spec::parse(text, &names())
+}
+
+/// Opens the device that `text` names.
+///
+/// # Errors
+/// [`OpenError::Spec`] for a spec that is wrong in itself, any other for a device that cannot be opened.
+pub fn open(text: &str, access: Access) -> Result<Device, OpenError> {
+    open_spec(&parse(text)?, access)
+}
+
+/// Opens the device that `spec` names.
+///
+/// # Errors
+/// As for [`open`].
+pub fn open_spec(spec: &Spec, access: Access) -> Result<Device, OpenError> {
+    let Some(row) = find(spec.name()) else {
+        return Err(spec.reject(format!("there is no device called `{}`", spec.name())).into());
+    };
+    let mut args = spec::Args::new(spec, &row.signature())?;
+    let device = (row.open)(&mut args, access)?;
+    args.finish()?;
+    Ok(device)
+}

@@ -1,0 +1,123 @@
+//! The settings of a leaf's queue, as arguments that every leaf takes.
+
+use super::elevators::{self, ELEVATORS};
+use crate::spec::{Args, Param, ParamKind, SpecError};
+use platter_block::elevator::Elevator;
+use platter_block::queue::{PlugSettings, Settings};
+use platter_block::time::Span;
+use platter_disk::leaf::{LeafSettings, LockScope};
+use std::time::Duration;
+
+/// Most requests with a driver at once, and most requests of a queue.
+const MAX_DEPTH: u64 = 16384;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// What a queue can be told.
+pub(super) static PARAMS: &[Param] = &[
+    Param {
+        name: "elevator",
+        kind: ParamKind::Nested(ELEVATORS),
+        default: "none",
+        help: "I/O scheduler; its parameters in parentheses",
+    },
+    Param {
+        name: "depth",
+        kind: ParamKind::Int { min: 1, max: MAX_DEPTH },
+        default: "128",
+        help: "most requests with the driver at once",
+    },
+    Param {
+        name: "nr_requests",
+        kind: ParamKind::Int { min: 1, max: MAX_DEPTH },
+        default: "128",
+        help: "requests of the queue: for each direction with an elevator, in all without",
+    },
+    Param { name: "merges", kind: ParamKind::Bool, default: "on", help: "merge bios into requests" },
+    Param {
+        name: "plug",
+        kind: ParamKind::Bool,
+        default: "on",
+        help: "let an idle device wait a little for company; only with an elevator",
+    },
+    Param {
+        name: "unplug_thresh",
+        kind: ParamKind::Int { min: 1, max: MAX_DEPTH },
+        default: "4",
+        help: "requests that end the device's plug",
+    },
+    Param {
+        name: "unplug_delay",
+        kind: ParamKind::Time { min: Duration::from_micros(1), max: Duration::from_secs(10) },
+        default: "3ms",
+        help: "time after which the device's plug ends",
+    },
+    Param {
+        name: "caller_plug",
+        kind: ParamKind::Bool,
+        default: "on",
+        help: "collect the bios of each submitter and hand them over as a batch",
+    },
+    Param {
+        name: "timeout",
+        kind: ParamKind::Time { min: Duration::from_millis(1), max: HOUR },
+        default: "",
+        help: "fail I/Os that take longer; without it they may take any time",
+    },
+    Param {
+        name: "lock",
+        kind: ParamKind::Text,
+        default: "queue",
+        help: "what shares a lock: queue (nothing), all (every device), or the name of an adapter",
+    },
+    Param {
+        name: "bounce",
+        kind: ParamKind::Bool,
+        default: "on",
+        help: "copy what is not aligned as the device needs it, rather than fail",
+    },
+];
+
+/// Reads the settings and makes the elevator.
+pub(super) fn read(args: &mut Args<'_>) -> Result<(LeafSettings, Option<Box<dyn Elevator>>), SpecError> {
+    let elevator = elevators::read(args)?;
+    let plug = args.flag("plug")?;
+    // Without a plug that can be in force its two limits stay unread, which is an error if they are given.
+    let plug = match plug && elevator.is_some() {
+        true => {
+            let threshold = small(args.int("unplug_thresh")?);
+            Some(PlugSettings { threshold, delay: span(args.time("unplug_delay")?) })
+        }
+        false => None,
+    };
+    let queue = Settings {
+        depth: small(args.int("depth")?),
+        nr_requests: small(args.int("nr_requests")?),
+        merges: args.flag("merges")?,
+        plug,
+        timeout: args.optional("timeout", Args::time)?.map(span),
+    };
+    let lock = match args.text("lock")?.as_str() {
+        "queue" => LockScope::Queue,
+        "all" => LockScope::All,
+        "" => return Err(args.reject("lock", "the name of an adapter is empty")),
+        adapter => LockScope::Adapter(adapter.to_owned()),
+    };
+    let settings = LeafSettings {
+        queue,
+        caller_plug: args.flag("caller_plug")?,
+        lock,
+        bounce: args.flag("bounce")?,
+        lock_stamps: false,
+    };
+    Ok((settings, elevator))
+}
+
+/// A number whose parameter's range fits.
+pub(super) fn small(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+fn span(time: Duration) -> Span {
+    Span(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}

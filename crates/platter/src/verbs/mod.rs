@@ -1,0 +1,31 @@
+//! The verbs of the command, one file each.
+
+use crate::cli::{CliError, Context};
+use clap::Subcommand;
+
+mod bench;
+mod bench_io;
+mod completions;
+mod man;
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Verb {
+    /// Measure
+    #[command(subcommand)]
+    Bench(bench::Bench),
+    /// Print a script with which a shell completes platter's arguments
+    Completions(completions::Completions),
+    /// Print the manual page, in troff
+    Man(man::Man),
+}
+
+impl Verb {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), CliError> {
+        match self {
+            Verb::Bench(bench) => bench.run(context),
+            Verb::Completions(completions) => completions.run(context),
+            Verb::Man(man) => man.run(context),
+        }
+    }
+}
