@@ -80,7 +80,8 @@ impl Limits {
         }
     }
 
-    /// Checks offset and length of an operation against block size and device size.
+    /// Checks offset and length of an operation against block size and device size. The last block of a
+    /// device whose size is no multiple of the block may be transferred as far as it goes.
     ///
     /// # Errors
     /// [`Kind::ZeroLength`], [`Kind::OutOfRange`] (also on overflow) or [`Kind::Misaligned`].
@@ -90,12 +91,26 @@ impl Limits {
             Kind::ZeroLength
         } else if pos.checked_add(len).is_none_or(|end| end > size) {
             Kind::OutOfRange
-        } else if (pos | len) & u64::from(self.logical_block - 1) != 0 {
+        } else if self.is_misplaced(pos, len, size) {
             Kind::Misaligned
         } else {
             return Ok(());
         };
         Err(Fault::new(kind, Stage::Queue))
+    }
+
+    /// Whether a range inside a device of `size` bytes begins or ends inside a block.
+    #[inline]
+    pub fn is_misplaced(&self, pos: u64, len: u64, size: u64) -> bool {
+        let mask = u64::from(self.logical_block - 1);
+        pos & mask != 0 || (len & mask != 0 && pos + len != size)
+    }
+
+    /// Whether a range ends with the piece of a block that a device of `size` bytes ends with. Drivers see to
+    /// its memory, whatever its alignment.
+    #[inline]
+    pub fn is_tail(&self, pos: u64, len: u64, size: u64) -> bool {
+        len & u64::from(self.logical_block - 1) != 0 && pos.checked_add(len) == Some(size)
     }
 
     /// Most bytes that one request of `op` may carry when it starts at `pos`: at least one logical block.
@@ -194,5 +209,11 @@ mod tests {
         assert_eq!(kind(u64::MAX - 511, 512), Some(Kind::OutOfRange));
         assert_eq!(kind(100, 512), Some(Kind::Misaligned));
         assert_eq!(kind(512, 100), Some(Kind::Misaligned));
+        let odd = |pos, len| l.check_range(pos, len, 1000).err().map(|f| f.kind);
+        assert_eq!(odd(512, 488), None);
+        assert_eq!(odd(0, 1000), None);
+        assert_eq!(odd(512, 487), Some(Kind::Misaligned));
+        assert_eq!(odd(700, 300), Some(Kind::Misaligned));
+        assert_eq!(odd(512, 512), Some(Kind::OutOfRange));
     }
 }

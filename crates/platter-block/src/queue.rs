@@ -217,7 +217,8 @@ impl Queue {
             };
             return if supported { Ok(()) } else { fault(Kind::Unsupported) };
         }
-        let align = (limits.memory_align - 1) as usize;
+        let tail = limits.is_tail(bio.pos(), bio.len(), self.geometry.size);
+        let align = if tail { 0 } else { (limits.memory_align - 1) as usize };
         if let Some(segment) = bio.single_segment() {
             let bad = (segment.addr() as usize | segment.len() as usize) & align != 0;
             return if bad { fault(Kind::Misaligned) } else { Ok(()) };

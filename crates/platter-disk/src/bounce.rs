@@ -51,14 +51,14 @@ impl Bouncer {
             return false;
         }
         let in_range = bio.pos().checked_add(bio.len()).is_some_and(|end| end <= self.geometry.size);
-        in_range && (bio.pos() | bio.len()) & (self.block() - 1) != 0
+        in_range && self.geometry.limits.is_misplaced(bio.pos(), bio.len(), self.geometry.size)
     }
 
     /// Does the bio through an aligned buffer. `run` does one aligned bio and waits for it.
     pub(crate) fn run(&self, bio: Bio, mut run: impl FnMut(Bio) -> Status) -> Status {
         let block = self.block();
         let start = bio.pos() & !(block - 1);
-        let end = bio.end().next_multiple_of(block).min(self.geometry.size.next_multiple_of(block));
+        let end = bio.end().next_multiple_of(block).min(self.geometry.size);
         let size = end - start;
         if size > MAX_BOUNCE {
             return Err(Fault::new(Kind::Misaligned, Stage::Handle));
@@ -87,14 +87,16 @@ impl Bouncer {
     ) -> Status {
         let block = self.block();
         let head = (bio.pos() - start) as usize;
+        let end = start + size;
         let partial_head = head != 0;
-        let partial_tail = !bio.end().is_multiple_of(block);
+        let partial_tail = bio.end() != end;
         let _edges = (partial_head || partial_tail).then(|| lock(&self.edges));
-        if partial_head || (partial_tail && size == block) {
-            run(self.aligned(bio, Op::Read, start, buffer, 0, block)?)?;
+        let last = (end - 1) & !(block - 1);
+        if partial_head || (partial_tail && last == start) {
+            run(self.aligned(bio, Op::Read, start, buffer, 0, block.min(size))?)?;
         }
-        if partial_tail && size > block {
-            run(self.aligned(bio, Op::Read, start + size - block, buffer, size - block, block)?)?;
+        if partial_tail && last > start {
+            run(self.aligned(bio, Op::Read, last, buffer, last - start, end - last)?)?;
         }
         copy(bio, buffer, head);
         run(self.aligned(bio, Op::Write, start, buffer, 0, size)?)

@@ -5,6 +5,7 @@
 use crate::aligned::Aligned;
 use platter_block::bio::{Bio, Op};
 use platter_block::buf::{IoBuf, add_memory};
+use platter_block::driver::Geometry;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::limits::Limits;
 use platter_block::segment::RegionId;
@@ -30,13 +31,16 @@ unsafe impl IoBuf for Bounce {
 
 /// Whether a bio's memory lacks the device's alignment although its place on the device has it.
 #[inline]
-pub(super) fn is_misaligned(limits: &Limits, bio: &Bio) -> bool {
-    let align = (limits.memory_align - 1) as usize;
-    if let Some(segment) = bio.single_segment() {
-        return (segment.addr() as usize | segment.len() as usize) & align != 0;
-    }
-    bio.op().has_data()
-        && bio.segments().fold(0, |b, s| b | s.addr() as usize | s.len() as usize) & align != 0
+pub(super) fn is_misaligned(geometry: &Geometry, bio: &Bio) -> bool {
+    let align = (geometry.limits.memory_align - 1) as usize;
+    let bits = match bio.single_segment() {
+        Some(segment) => segment.addr() as usize | segment.len() as usize,
+        None if bio.op().has_data() => {
+            bio.segments().fold(0, |bits, s| bits | s.addr() as usize | s.len() as usize)
+        }
+        None => 0,
+    };
+    bits & align != 0 && !geometry.limits.is_tail(bio.pos(), bio.len(), geometry.size)
 }
 
 /// Copies between the bio's segments and `memory`, in the direction of the bio. The segments must not be

@@ -305,7 +305,7 @@ impl Lane for LeafLane {
     #[inline]
     fn submit(&mut self, now: Time, bio: Bio) {
         self.ordered |= bio.flags().intersects(ORDERED) || bio.op() == Op::Flush;
-        if is_misaligned(&self.shared.geometry.limits, &bio) {
+        if is_misaligned(&self.shared.geometry, &bio) {
             self.plug_bounced(bio);
         } else {
             self.plug.push(bio);
