@@ -384,6 +384,11 @@ impl Bio {
         self.0.parent = parent;
     }
 
+    /// Makes the bio longer by a segment that was added.
+    pub(crate) fn grow(&mut self, bytes: u64) {
+        self.0.len += bytes;
+    }
+
     /// Records that the bio's children have done all of it.
     pub(crate) fn finish(&mut self) {
         self.0.done += self.0.len;

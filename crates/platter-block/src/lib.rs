@@ -15,6 +15,7 @@ pub mod backend;
 pub mod bio;
 #[allow(unsafe_code)]
 pub mod buf;
+pub mod build;
 pub mod counters;
 pub mod driver;
 pub mod elevator;
