@@ -1,6 +1,7 @@
 //! Elevators in specs: `elevator=deadline(read_expire=250ms)`.
 
-use crate::spec::{Args, Param, ParamKind, Signature, SpecError};
+use super::params::convert;
+use crate::spec::{Args, Param, Signature, SpecError};
 use platter_block::elevator::{self, Elevator};
 use std::sync::LazyLock;
 
@@ -15,41 +16,48 @@ pub static ELEVATORS: &[&str] = &{
     names
 };
 
-/// The arguments of each of [`ELEVATORS`], made once from its own table of parameters.
-static SIGNATURES: LazyLock<Vec<Signature>> = LazyLock::new(|| {
-    let tables = std::iter::once(&[] as &[_]).chain(elevator::TABLE.iter().map(|row| row.params));
-    tables.map(signature).collect()
+/// The parameters of each of [`ELEVATORS`].
+static TABLES: LazyLock<Vec<&'static [&'static [Param]]>> = LazyLock::new(|| {
+    let of_none: &'static [&'static [Param]] = &[];
+    std::iter::once(of_none).chain(elevator::TABLE.iter().map(|row| convert(row.params))).collect()
 });
 
-fn signature(params: &'static [platter_block::params::Param]) -> Signature {
-    let params: Vec<Param> = params
-        .iter()
-        .map(|param| Param {
-            name: param.name,
-            kind: ParamKind::Number { unit: param.unit, min: param.min, max: param.max },
-            default: "",
-            help: param.help,
-        })
-        .collect();
-    // Signatures point to tables that live as long as the process; so does this one.
-    Signature { unnamed: &[], tables: Box::leak(Box::new([&*params.leak()])), devices: 0..=0 }
+/// The parameters of an elevator, as specs have them; `none` has none.
+pub fn elevator_params(name: &str) -> impl Iterator<Item = &'static Param> + use<> {
+    tables(name).unwrap_or_default().iter().copied().flatten()
+}
+
+fn tables(name: &str) -> Option<&'static [&'static [Param]]> {
+    let at = ELEVATORS.iter().position(|known| *known == name)?;
+    TABLES.get(at).copied()
 }
 
 /// Reads the argument `elevator` and makes what it says; `None` is no elevator.
 pub(super) fn read(args: &mut Args<'_>) -> Result<Option<Box<dyn Elevator>>, SpecError> {
     let spec = args.nested("elevator")?;
-    let at = ELEVATORS.iter().position(|name| *name == spec.name());
-    let Some(signature) = at.and_then(|at| SIGNATURES.get(at)) else {
+    let Some(tables) = tables(spec.name()) else {
         return Err(args.reject("elevator", format!("there is no elevator `{}`", spec.name())));
     };
-    let mut given = Args::new(&spec, signature)?;
+    let mut given = Args::new(&spec, &Signature { unnamed: &[], tables, devices: 0..=0 })?;
     let Some(row) = elevator::by_name(spec.name()) else { return Ok(None) };
     let mut elevator = (row.make)();
     for param in row.params {
-        if let Some(value) = given.optional(param.name, Args::number)? {
-            elevator.set(param.name, value).map_err(|error| given.reject(param.name, error.0))?;
+        let value = given.number(param.name)?;
+        elevator.set(param.name, value).map_err(|error| given.reject(param.name, error.0))?;
+    }
+    Ok(Some(elevator))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::check_table;
+
+    #[test]
+    fn every_elevator_has_arguments_that_can_be_written() {
+        assert_eq!(ELEVATORS.len(), 1 + elevator::TABLE.len());
+        for name in ELEVATORS {
+            check_table(tables(name).unwrap()).unwrap();
         }
     }
-    given.finish()?;
-    Ok(Some(elevator))
 }

@@ -1,5 +1,6 @@
 //! Leaves: devices with request queues of their own.
 
+use super::table::{Build, Row, Shape};
 use super::{Access, OpenError, queue};
 use crate::spec::{Args, Param, ParamKind, SpecError, closest, quote};
 use platter_disk::device::Device;
@@ -16,7 +17,7 @@ const SECTOR: u64 = 512;
 const MAX_SIZE: u64 = i64::MAX as u64 / SECTOR * SECTOR;
 
 /// The parameter of disks that are made when they are opened.
-pub(super) static SIZE: &[Param] = &[Param {
+const SIZE: &[Param] = &[Param {
     name: "size",
     kind: ParamKind::Size { min: SECTOR, max: MAX_SIZE },
     default: "",
@@ -24,7 +25,7 @@ pub(super) static SIZE: &[Param] = &[Param {
 }];
 
 /// The parameters of files and block devices.
-pub(super) static FILE: &[Param] = &[
+const FILE: &[Param] = &[
     Param { name: "path", kind: ParamKind::Text, default: "", help: "path of the file or block device" },
     Param {
         name: "driver",
@@ -77,15 +78,51 @@ pub(super) static FILE: &[Param] = &[
     },
 ];
 
+/// Every leaf.
+pub(super) fn rows() -> [Row; 3] {
+    [
+        Row {
+            name: "file",
+            summary: "a regular file or a block device",
+            shape: Shape::Leaf,
+            example: "file(/dev/sdb, elevator=deadline, depth=64)".to_owned(),
+            unnamed: &["path"],
+            tables: &[FILE, queue::PARAMS],
+            devices: 0..=0,
+            build: Build::Leaf(file),
+        },
+        Row {
+            name: "ram",
+            summary: "a disk in memory, filled with zeroes, gone when it is closed",
+            shape: Shape::Leaf,
+            example: "ram(2G)".to_owned(),
+            unnamed: &["size"],
+            tables: &[SIZE, queue::PARAMS],
+            devices: 0..=0,
+            build: Build::Leaf(ram),
+        },
+        Row {
+            name: "null",
+            summary: "a disk that does nothing: reads leave memory as it was, writes are forgotten",
+            shape: Shape::Leaf,
+            example: "null(1T, elevator=deadline)".to_owned(),
+            unnamed: &["size"],
+            tables: &[SIZE, queue::PARAMS],
+            devices: 0..=0,
+            build: Build::Leaf(null),
+        },
+    ]
+}
+
 /// Opens `null(size)`.
-pub(super) fn null(args: &mut Args<'_>, _access: Access) -> Result<Device, OpenError> {
+fn null(args: &mut Args<'_>, _access: Access) -> Result<Device, OpenError> {
     let size = size(args)?;
     let (settings, elevator) = queue::read(args)?;
     Ok(Device::null_with(size, settings, elevator)?)
 }
 
 /// Opens `ram(size)`.
-pub(super) fn ram(args: &mut Args<'_>, _access: Access) -> Result<Device, OpenError> {
+fn ram(args: &mut Args<'_>, _access: Access) -> Result<Device, OpenError> {
     let size = size(args)?;
     let (settings, elevator) = queue::read(args)?;
     Ok(Device::ram_with(size, settings, elevator)?)
@@ -100,7 +137,7 @@ fn size(args: &mut Args<'_>) -> Result<u64, SpecError> {
 }
 
 /// Opens `file(path)`.
-pub(super) fn file(args: &mut Args<'_>, access: Access) -> Result<Device, OpenError> {
+fn file(args: &mut Args<'_>, access: Access) -> Result<Device, OpenError> {
     let path = args.text("path")?;
     let (leaf, elevator) = queue::read(args)?;
     let file = driver(args)?;
@@ -165,7 +202,7 @@ fn suggest(path: &str, error: SysError) -> SysError {
     }
     match closest(path, super::names()) {
         Some(name) => {
-            let example = super::find(name).map_or("", |row| row.example);
+            let example = super::find(name).map_or("", |row| &row.example);
             error.with_help(format!("did you mean the device `{name}`, as in {example}?"))
         }
         None => error,

@@ -10,13 +10,15 @@
 
 mod elevators;
 mod error;
+mod layer;
 mod leaf;
+mod params;
 mod queue;
 mod table;
 
-pub use elevators::ELEVATORS;
+pub use elevators::{ELEVATORS, elevator_params};
 pub use error::OpenError;
-pub use table::{Row, Shape, TABLE, find, names};
+pub use table::{Row, Shape, find, names, table};
 
 use crate::spec::{self, Spec, SpecError};
 use platter_disk::device::Device;
@@ -47,7 +49,7 @@ impl Access {
     }
 }
 
-/// Parses a spec with the names of all devices of the [`TABLE`].
+/// Parses a spec with the names of all devices of the [`table`].
 ///
 /// # Errors
 /// What is wrong with its syntax or its outermost name.
@@ -72,7 +74,7 @@ pub fn open_spec(spec: &Spec, access: Access) -> Result<Device, OpenError> {
         return Err(spec.reject(format!("there is no device called `{}`", spec.name())).into());
     };
     let mut args = spec::Args::new(spec, &row.signature())?;
-    let device = (row.open)(&mut args, access)?;
+    let device = row.open(&mut args, access)?;
     args.finish()?;
     Ok(device)
 }

@@ -14,7 +14,7 @@ const MAX_DEPTH: u64 = 16384;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// What a queue can be told.
-pub(super) static PARAMS: &[Param] = &[
+pub(super) const PARAMS: &[Param] = &[
     Param {
         name: "elevator",
         kind: ParamKind::Nested(ELEVATORS),

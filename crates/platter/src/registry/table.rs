@@ -1,9 +1,10 @@
 //! The table: a row for each device that a spec can name.
 
-use super::{Access, OpenError, leaf, queue};
+use super::{Access, OpenError, layer, leaf};
 use crate::spec::{Args, Param, Signature};
 use platter_disk::device::Device;
 use std::ops::RangeInclusive;
+use std::sync::LazyLock;
 
 /// What a device is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +16,6 @@ pub enum Shape {
 }
 
 /// A device.
-#[derive(Clone, Debug)]
 pub struct Row {
     /// Name in specs.
     pub name: &'static str,
@@ -24,15 +24,21 @@ pub struct Row {
     /// What it is made of.
     pub shape: Shape,
     /// A spec of it.
-    pub example: &'static str,
+    pub example: String,
     /// Parameters that may be given without their names, in order.
     pub unnamed: &'static [&'static str],
     /// Its own parameters, and those that it shares with others.
     pub tables: &'static [&'static [Param]],
     /// How many devices it stands on.
     pub devices: RangeInclusive<usize>,
-    /// Opens one.
-    pub open: fn(&mut Args<'_>, Access) -> Result<Device, OpenError>,
+    pub(super) build: Build,
+}
+
+/// How a device is opened.
+#[derive(Clone, Copy)]
+pub(super) enum Build {
+    Leaf(fn(&mut Args<'_>, Access) -> Result<Device, OpenError>),
+    Layer(&'static platter_stack::Row),
 }
 
 impl Row {
@@ -45,41 +51,22 @@ impl Row {
     pub fn params(&self) -> impl Iterator<Item = &'static Param> + use<> {
         self.tables.iter().copied().flatten()
     }
+
+    pub(super) fn open(&self, args: &mut Args<'_>, access: Access) -> Result<Device, OpenError> {
+        match self.build {
+            Build::Leaf(open) => open(args, access),
+            Build::Layer(layer) => layer::open(layer, args, access),
+        }
+    }
 }
 
-/// Every device.
-pub static TABLE: &[Row] = &[
-    Row {
-        name: "file",
-        summary: "a regular file or a block device",
-        shape: Shape::Leaf,
-        example: "file(/dev/sdb, elevator=deadline, depth=64)",
-        unnamed: &["path"],
-        tables: &[leaf::FILE, queue::PARAMS],
-        devices: 0..=0,
-        open: leaf::file,
-    },
-    Row {
-        name: "ram",
-        summary: "a disk in memory, filled with zeroes, gone when it is closed",
-        shape: Shape::Leaf,
-        example: "ram(2G)",
-        unnamed: &["size"],
-        tables: &[leaf::SIZE, queue::PARAMS],
-        devices: 0..=0,
-        open: leaf::ram,
-    },
-    Row {
-        name: "null",
-        summary: "a disk that does nothing: reads leave memory as it was, writes are forgotten",
-        shape: Shape::Leaf,
-        example: "null(1T, elevator=deadline)",
-        unnamed: &["size"],
-        tables: &[leaf::SIZE, queue::PARAMS],
-        devices: 0..=0,
-        open: leaf::null,
-    },
-];
+/// Every device: leaves, then layers.
+static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| leaf::rows().into_iter().chain(layer::rows()).collect());
+
+/// Every device: leaves, then layers.
+pub fn table() -> &'static [Row] {
+    &TABLE
+}
 
 /// The names of all devices.
 pub fn names() -> Vec<&'static str> {
@@ -89,4 +76,31 @@ pub fn names() -> Vec<&'static str> {
 /// The row of a device.
 pub fn find(name: &str) -> Option<&'static Row> {
     TABLE.iter().find(|row| row.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::parse;
+    use crate::spec::check_table;
+
+    #[test]
+    fn rows_are_unique_and_their_tables_are_sound() {
+        for (i, row) in table().iter().enumerate() {
+            assert!(table()[..i].iter().all(|other| other.name != row.name), "{}", row.name);
+            check_table(row.tables).unwrap_or_else(|wrong| panic!("{}: {wrong}", row.name));
+            for unnamed in row.unnamed {
+                assert!(row.params().any(|param| param.name == *unnamed), "{}: {unnamed}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn examples_are_specs_of_their_own_device() {
+        for row in table() {
+            let spec = parse(&row.example).unwrap();
+            assert_eq!(spec.name(), row.name);
+            Args::new(&spec, &row.signature()).unwrap();
+        }
+    }
 }

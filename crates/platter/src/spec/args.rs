@@ -171,6 +171,11 @@ impl<'s> Args<'s> {
         if self.is_given(name) || param.has_default() { read(self, name).map(Some) } else { Ok(None) }
     }
 
+    /// The spec whose arguments they are.
+    pub fn spec(&self) -> &'s Spec {
+        self.spec
+    }
+
     /// Whether the user gave `name`, with or without naming it.
     pub fn is_given(&self, name: &str) -> bool {
         self.bound.iter().any(|bound| bound.param.name == name)

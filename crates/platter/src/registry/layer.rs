@@ -1,0 +1,48 @@
+//! Layers: devices made of devices, from the table of the stack.
+
+use super::params::convert;
+use super::table::{Build, Row, Shape};
+use super::{Access, OpenError, open_spec};
+use crate::spec::Args;
+use platter_disk::device::Device;
+use platter_stack::LayerError;
+use std::sync::Arc;
+
+/// Every layer as a row of the table of devices.
+pub(super) fn rows() -> impl Iterator<Item = Row> {
+    platter_stack::TABLE.iter().map(|layer| {
+        let members: Vec<&str> = ["a.img", "b.img"].into_iter().take(*layer.members.end()).collect();
+        Row {
+            name: layer.name,
+            summary: layer.summary,
+            shape: Shape::Layer,
+            example: format!("{}({})", layer.name, members.join(", ")),
+            unnamed: &[],
+            tables: convert(layer.params),
+            devices: layer.members.clone(),
+            build: Build::Layer(layer),
+        }
+    })
+}
+
+/// Opens the devices of a layer and makes it.
+pub(super) fn open(
+    layer: &platter_stack::Row,
+    args: &mut Args<'_>,
+    access: Access,
+) -> Result<Device, OpenError> {
+    let mut values = Vec::with_capacity(layer.params.len());
+    for param in layer.params {
+        values.push((param.name, args.number(param.name)?));
+    }
+    let members = args.devices();
+    args.check_all_read()?;
+    let members: Result<Vec<Device>, OpenError> =
+        members.iter().map(|member| open_spec(member, access)).collect();
+    let backends = members?.iter().map(|member| Arc::clone(member.backend())).collect();
+    let backend = layer.make(&values, backends).map_err(|error| match error {
+        LayerError::Device(error) => OpenError::Device(error),
+        wrong => OpenError::Spec(args.spec().reject(wrong.to_string())),
+    })?;
+    Ok(Device::new(backend))
+}
