@@ -122,7 +122,7 @@ counters! {
     lock_acquisitions,
     /// Times the lock was held by somebody else.
     lock_contended,
-    /// Time spent waiting for the lock, in ns (where lock stamps are on).
+    /// Time spent waiting for the lock, in ns.
     lock_wait_ns,
     /// Time the lock was held, in ns (where lock stamps are on).
     lock_hold_ns,

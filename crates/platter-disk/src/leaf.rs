@@ -53,7 +53,7 @@ pub struct LeafSettings {
     pub lock: LockScope,
     /// Copy through aligned buffers what the device's alignment refuses. Off: such bios fail.
     pub bounce: bool,
-    /// Measure how long locks are waited for and held.
+    /// Measure how long locks are held. (How long they are waited for is always known.)
     pub lock_stamps: bool,
 }
 

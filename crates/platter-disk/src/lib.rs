@@ -9,6 +9,7 @@ pub mod clock;
 pub mod device;
 pub mod drivers;
 pub mod future;
+pub mod ladder;
 pub mod leaf;
 pub mod open;
 pub mod pool;

@@ -49,24 +49,22 @@ pub(super) struct Held<'a> {
 }
 
 impl ScopeLock {
-    /// Takes the lock, and counts that; with `stamps` also for how long it was waited for and is held.
+    /// Takes the lock, and counts that and how long it was waited for (nobody who finds it free reads the
+    /// clock for that); with `stamps` also how long it is held.
     pub(super) fn hold<'a>(&'a self, counters: &'a Counters, stamps: bool) -> Held<'a> {
-        let asked = stamps.then(clock::now);
-        let (guard, contended) = match self.0.try_lock() {
-            Ok(guard) => (guard, false),
-            Err(TryLockError::Poisoned(poisoned)) => (poisoned.into_inner(), false),
-            Err(TryLockError::WouldBlock) => (crate::sync::lock(&self.0), true),
+        let guard = match self.0.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                let asked = clock::now();
+                let guard = crate::sync::lock(&self.0);
+                counters.lock_contended.add(1);
+                counters.lock_wait_ns.add(clock::now().since(asked).0);
+                guard
+            }
         };
         counters.lock_acquisitions.add(1);
-        if contended {
-            counters.lock_contended.add(1);
-        }
-        let since = asked.map(|asked| {
-            let now = clock::now();
-            counters.lock_wait_ns.add(now.since(asked).0);
-            now
-        });
-        Held { _guard: guard, counters, since }
+        Held { _guard: guard, counters, since: stamps.then(clock::now) }
     }
 }
 

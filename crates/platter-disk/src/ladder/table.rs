@@ -1,0 +1,166 @@
+//! The one table of rungs: the benchmark, the help and the documentation walk it.
+
+/// Who shares the lock under which bios are queued and requests started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// All queues of the process (2.4's `io_request_lock`).
+    All,
+    /// Nobody: each queue has one, taken as often as the one above.
+    PerQueue,
+    /// There is none: each thread has a queue of its own on the device.
+    None,
+}
+
+/// How much of a call one bio describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A sector of 512 bytes (the logical block, where that is larger).
+    Sector,
+    /// A page of 4 KiB where memory is page-aligned, else a sector.
+    Page,
+    /// All of it.
+    Call,
+}
+
+/// What a call with several buffers becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vector {
+    /// A blocking call for each buffer.
+    PerSegment,
+    /// One call for all of them.
+    OneCall,
+}
+
+/// What an open device keeps to describe the I/O of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Descriptor {
+    /// The kiobuf of 2.4.17: 8,792 bytes.
+    Kiobuf,
+    /// The paper's kiobuf: 608 bytes.
+    LightKiobuf,
+    /// A bio.
+    Bio,
+}
+
+/// What a rung has on and off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switches {
+    /// Every transfer is copied through the low pool.
+    pub bounce: bool,
+    /// Lock.
+    pub lock: Lock,
+    /// Unit. With [`Unit::Call`] the handle is the engine's own synchronous call, and the switches beside it
+    /// must be those of the last rung.
+    pub unit: Unit,
+    /// Vectored calls.
+    pub vector: Vector,
+    /// Descriptor.
+    pub descriptor: Descriptor,
+}
+
+/// A rung.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The paper's name of the kernel.
+    pub name: &'static str,
+    /// The change that it adds, in one line.
+    pub adds: &'static str,
+    /// What that was in the kernel.
+    pub kernel: &'static str,
+    /// What is done here.
+    pub here: &'static str,
+    /// What is on and off.
+    pub switches: Switches,
+}
+
+const BASELINE: Switches = Switches {
+    bounce: true,
+    lock: Lock::All,
+    unit: Unit::Sector,
+    vector: Vector::PerSegment,
+    descriptor: Descriptor::Kiobuf,
+};
+const SB: Switches = Switches { bounce: false, ..BASELINE };
+const SBI: Switches = Switches { lock: Lock::PerQueue, ..SB };
+const SBIR: Switches = Switches { unit: Unit::Page, ..SBI };
+const SBIRV: Switches = Switches { vector: Vector::OneCall, ..SBIR };
+const BIO: Switches = Switches { lock: Lock::None, unit: Unit::Call, descriptor: Descriptor::Bio, ..SBIRV };
+
+/// Every rung, from the lowest up; each differs from the one before it by one improvement.
+pub static TABLE: &[Row] = &[
+    Row {
+        name: "Baseline",
+        adds: "nothing yet: everything below is switched off",
+        kernel: "2.4.17: memory above 1 GiB is read through bounce pages in low memory",
+        here: "each unit is read into a page of a fixed low pool and copied to the caller's buffer",
+        switches: BASELINE,
+    },
+    Row {
+        name: "SB",
+        adds: "no bounce buffers",
+        kernel: "block-highmem: devices transfer to the caller's memory wherever it is",
+        here: "bios point at the caller's memory; the copy is gone",
+        switches: SB,
+    },
+    Row {
+        name: "SBI",
+        adds: "a lock for each queue",
+        kernel: "io_request_lock split: queueing to one device no longer waits for all others",
+        here: "the lock that is taken for each bio and each start is the queue's own, no longer the process's",
+        switches: SBI,
+    },
+    Row {
+        name: "SBIR",
+        adds: "units of a page",
+        kernel: "rawvary: raw I/O is queued in buffer heads of 4 KiB instead of 512 bytes",
+        here: "a bio for each aligned 4 KiB instead of each sector",
+        switches: SBIR,
+    },
+    Row {
+        name: "SBIRV",
+        adds: "vectored calls are one call",
+        kernel: "readv/writev: the buffers of a vector are mapped together, read together and waited for once",
+        here: "the buffers of a call are submitted together; one request, one wait",
+        switches: SBIRV,
+    },
+    Row {
+        name: "bio",
+        adds: "the bio",
+        kernel: "2.5.17 and after: one descriptor with a vector of segments for all of an I/O",
+        here: "one bio for the whole call on the calling thread's own queue, without an elevator or a lock",
+        switches: BIO,
+    },
+];
+
+/// The rung of that name, in any case of letters.
+pub fn find(name: &str) -> Option<&'static Row> {
+    TABLE.iter().find(|row| row.name.eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rung_up_to_the_bio_changes_one_switch() {
+        for pair in TABLE[..5].windows(2) {
+            let (a, b) = (pair[0].switches, pair[1].switches);
+            let changed = [
+                a.bounce != b.bounce,
+                a.lock != b.lock,
+                a.unit != b.unit,
+                a.vector != b.vector,
+                a.descriptor != b.descriptor,
+            ];
+            assert_eq!(changed.iter().filter(|c| **c).count(), 1, "{} to {}", pair[0].name, pair[1].name);
+        }
+    }
+
+    #[test]
+    fn rungs_have_the_papers_names_in_its_order() {
+        let names: Vec<_> = TABLE.iter().map(|row| row.name).collect();
+        assert_eq!(names, ["Baseline", "SB", "SBI", "SBIR", "SBIRV", "bio"]);
+        assert!(find("sbirv").is_some() && find("SBX").is_none());
+        assert!(TABLE.iter().all(|row| !row.adds.ends_with('.') && !row.here.contains('\n')));
+    }
+}
