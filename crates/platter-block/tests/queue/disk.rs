@@ -72,6 +72,8 @@ pub(crate) struct FakeDisk {
     pub(crate) partial: u64,
     /// Sectors (of 512 bytes) that cannot be transferred.
     pub(crate) bad: BTreeSet<u64>,
+    /// Requests that start at one of these sectors do not complete by themselves.
+    pub(crate) stuck: BTreeSet<u64>,
     /// How often, in percent, a flush fails.
     pub(crate) flush_fails: u64,
     pub(crate) held: Vec<Held>,
@@ -97,6 +99,7 @@ impl FakeDisk {
             room: usize::MAX,
             partial: 0,
             bad: BTreeSet::new(),
+            stuck: BTreeSet::new(),
             flush_fails: 0,
             held: Vec::new(),
             log: Vec::new(),
@@ -157,7 +160,10 @@ impl FakeDisk {
             Op::Read => fill_segments(&held.segments, &self.data[range]),
             Op::Write => drain_segments(&held.segments, &mut self.data[range]),
             Op::WriteZeroes | Op::Discard => self.data[range].fill(0),
-            Op::Flush => self.durable.clone_from(&held.covers),
+            Op::Flush => {
+                let covered = self.durable.iter_mut().zip(&held.covers);
+                covered.for_each(|(durable, &covers)| *durable = covers.max(*durable));
+            }
         }
         if held.op.changes() {
             for sector in (held.pos / 512) as usize..((held.pos + bytes) / 512) as usize {
@@ -240,13 +246,15 @@ impl Driver for FakeDisk {
     fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
         match self.mode {
             Mode::Prompt => self.finish_all(),
-            Mode::Shuffled if !self.held.is_empty() => {
+            Mode::Shuffled => {
                 for _ in 0..=self.rng.below(self.held.len() as u64) {
                     let at = self.rng.below(self.held.len() as u64) as usize;
-                    self.finish(at);
+                    if self.held.get(at).is_some_and(|held| !self.stuck.contains(&(held.pos / 512))) {
+                        self.finish(at);
+                    }
                 }
             }
-            Mode::Shuffled | Mode::Manual => {}
+            Mode::Manual => {}
         }
         done.append(&mut self.finished);
     }

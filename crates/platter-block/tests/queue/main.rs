@@ -10,6 +10,7 @@ mod plug;
 mod pool;
 mod property;
 mod rig;
+mod simulation;
 mod switch;
 mod timeout;
 mod trace;

@@ -68,6 +68,7 @@ impl Io {
     }
 }
 
+#[derive(Clone, Copy)]
 struct Live {
     op: Op,
     pos: u64,
@@ -93,6 +94,8 @@ pub(crate) struct Rig {
     pub(crate) now: Time,
     pub(crate) model: Vec<u8>,
     live: BTreeMap<u64, Live>,
+    /// Failed changes: until the queue is idle, parts of them may still be on their way to the disk.
+    ghosts: Vec<Live>,
     next_token: u64,
     pub(crate) done: Vec<Done>,
 }
@@ -105,6 +108,7 @@ impl Rig {
             lane: QueueLane::new(queue, disk),
             now: Time(1),
             live: BTreeMap::new(),
+            ghosts: Vec::new(),
             next_token: 0,
             done: Vec::new(),
         }
@@ -130,7 +134,7 @@ impl Rig {
     /// Whether an I/O may not be in flight together with those that are.
     pub(crate) fn conflicts(&self, io: &Io) -> bool {
         let end = io.pos + io.len();
-        self.live.values().any(|live| {
+        self.live.values().chain(&self.ghosts).any(|live| {
             (live.op != Op::Read || io.op != Op::Read) && live.pos < end && io.pos < live.pos + live.len
         })
     }
@@ -223,9 +227,7 @@ impl Rig {
             }
         }
         if live.op.changes() && status.is_err() && range.end <= self.model.len() {
-            // How much of it got through is open; from now on what is there counts.
-            let there = self.lane.driver().data[range.clone()].to_vec();
-            self.model[range].copy_from_slice(&there);
+            self.ghosts.push(live);
         }
         self.done.push(Done { token: bio.token(), op: live.op, status });
     }
@@ -242,6 +244,11 @@ impl Rig {
     /// What must hold once nothing is in the queue.
     pub(crate) fn check_idle(&mut self) {
         assert!(self.live.is_empty(), "bios lost: {:?}", self.live.keys());
+        for ghost in self.ghosts.drain(..) {
+            // How much of it got through is open; from now on what is there counts.
+            let range = ghost.pos as usize..(ghost.pos + ghost.len) as usize;
+            self.model[range.clone()].copy_from_slice(&self.lane.driver().data[range]);
+        }
         assert_eq!(self.disk().violations, Vec::<String>::new());
         assert!(self.lane.driver().data == self.model, "the disk holds other bytes than were written");
         let (c, refusals) = (self.counts(), self.disk().refusals);

@@ -1,0 +1,257 @@
+//! Everything at once, from one seed: random limits, settings, disks and I/O; stuck and failing requests;
+//! elevators that change or are wrong; freezing, plugging, time. A failing seed is printed; run it alone with
+//! `PLATTER_SEED=n`, or more seeds with `PLATTER_SEEDS=n`.
+
+use crate::disk::{FakeDisk, Mode, Rng};
+use crate::odd::{Fault, Odd};
+use crate::rig::{Io, Rig, elevators, make_elevator};
+use platter_block::bio::{Flags, Op};
+use platter_block::driver::Features;
+use platter_block::elevator::Elevator;
+use platter_block::fault::Kind;
+use platter_block::lane::Lane;
+use platter_block::limits::Limits;
+use platter_block::queue::{PlugSettings, Settings};
+use platter_block::time::Span;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+const SIZE: u64 = 128 << 10;
+
+fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
+    of[rng.below(of.len() as u64) as usize]
+}
+
+fn limits(rng: &mut Rng) -> Limits {
+    Limits {
+        memory_align: pick(rng, &[1, 4, 512]),
+        max_transfer: pick(rng, &[4096, 20480, 1 << 20]),
+        max_segments: pick(rng, &[3, 16, 128]),
+        max_segment_size: pick(rng, &[4096, 1 << 16]),
+        segment_boundary: pick(rng, &[0, 4096]),
+        chunk: pick(rng, &[0, 16384]),
+        max_discard: pick(rng, &[4096, 1 << 20]),
+        ..Limits::unlimited(pick(rng, &[512, 4096]))
+    }
+}
+
+fn elevator(rng: &mut Rng) -> Option<Box<dyn Elevator>> {
+    let wrong = [Fault::None, Fault::Twice, Fault::Stale, Fault::Loses, Fault::Hides, Fault::Strict];
+    if rng.chance(20) {
+        return Some(Box::new(Odd::new(pick(rng, &wrong))));
+    }
+    make_elevator(pick(rng, &elevators()))
+}
+
+/// What a completed bio promised about durability, and about which sectors.
+struct Promise {
+    /// By sector: the version that was acknowledged when the flush was submitted.
+    before: Option<Vec<u32>>,
+    /// All that was acknowledged before it completed.
+    all: bool,
+    /// Its own sectors.
+    own: Range<usize>,
+}
+
+struct Simulation {
+    rig: Rig,
+    rng: Rng,
+    /// By sector: the newest version whose write completed well.
+    acknowledged: Vec<u32>,
+    promises: BTreeMap<u64, Promise>,
+    /// Written sectors by token.
+    writes: BTreeMap<u64, Range<usize>>,
+    seen: usize,
+}
+
+impl Simulation {
+    fn new(seed: u64) -> Simulation {
+        let mut rng = Rng(seed);
+        let features = Features { write_cache: rng.chance(60), fua: rng.chance(50), read_only: false };
+        let mut disk = FakeDisk::new(SIZE, limits(&mut rng), features, seed);
+        disk.mode = Mode::Shuffled;
+        disk.room = pick(&mut rng, &[1, 3, usize::MAX]);
+        disk.partial = pick(&mut rng, &[0, 10, 40]);
+        disk.flush_fails = pick(&mut rng, &[0, 0, 5]);
+        for _ in 0..pick(&mut rng, &[0, 0, 3]) {
+            disk.bad.insert(rng.below(SIZE / 512));
+        }
+        let plug = rng.chance(50).then(PlugSettings::default);
+        let timeout = rng.chance(50).then_some(Span::from_secs(1));
+        let settings = Settings {
+            depth: 1 + rng.below(12) as u32,
+            nr_requests: 1 + rng.below(20) as u32,
+            merges: rng.chance(80),
+            plug,
+            timeout,
+        };
+        let elevator = elevator(&mut rng);
+        Simulation {
+            rig: Rig::with(disk, settings, elevator),
+            rng,
+            acknowledged: vec![0; (SIZE / 512) as usize],
+            promises: BTreeMap::new(),
+            writes: BTreeMap::new(),
+            seen: 0,
+        }
+    }
+
+    fn io(&mut self) -> Io {
+        let (rng, limits) = (&mut self.rng, self.rig.lane.queue.geometry().limits);
+        let op = pick(rng, &[Op::Read, Op::Read, Op::Write, Op::Write, Op::Write, Op::Flush, Op::Discard]);
+        let flags = pick(
+            rng,
+            &[
+                Flags::NONE,
+                Flags::NONE,
+                Flags::NONE,
+                Flags::SYNC,
+                Flags::FUA,
+                Flags::PREFLUSH,
+                Flags::FUA | Flags::PREFLUSH,
+                Flags::SOFT_BARRIER,
+                Flags::SOFT_BARRIER | Flags::FUA,
+                Flags::HARD_BARRIER,
+                Flags::NOMERGE,
+                Flags::READAHEAD,
+                Flags::BORROWED,
+            ],
+        );
+        let block = u64::from(limits.logical_block);
+        let most = if rng.chance(20) { 24 * 1024 / block } else { 3 };
+        let blocks = 1 + rng.below(most);
+        let pos = rng.below(SIZE / block - blocks + 1) * block;
+        let io = Io::new(op, pos, (blocks * block) as usize).with(flags).of(rng.below(4) as u32);
+        match op {
+            Op::Flush => Io { pos: 0, lens: vec![0], ..io },
+            Op::Read | Op::Write => {
+                let half = io.lens[0] / 2 / 512 * 512;
+                let lens = if rng.chance(40) { vec![half, io.lens[0] - half] } else { io.lens.clone() };
+                Io { lens, gaps: vec![0, if rng.chance(50) { 1536 } else { 0 }], ..io }
+            }
+            _ => io,
+        }
+    }
+
+    fn submit(&mut self) {
+        let io = self.io();
+        if self.rig.conflicts(&io) {
+            self.settle();
+        }
+        let sectors = (io.pos / 512) as usize..((io.pos + io.len()) / 512) as usize;
+        let hard = io.flags.contains(Flags::HARD_BARRIER);
+        let flush = io.op == Op::Flush || io.flags.contains(Flags::PREFLUSH) || hard;
+        let durable = io.op.changes() && (hard || io.flags.contains(Flags::FUA));
+        let changes = io.op.changes();
+        let before = flush.then(|| self.acknowledged.clone());
+        let token = self.rig.submit(io);
+        if changes {
+            self.writes.insert(token, sectors.clone());
+        }
+        let own = if durable { sectors } else { 0..0 };
+        self.promises.insert(token, Promise { before, all: hard, own });
+    }
+
+    /// Looks at what has completed since the last time.
+    fn check(&mut self) {
+        let done = self.rig.done[self.seen..].to_vec();
+        self.seen = self.rig.done.len();
+        for done in done {
+            let promise = self.promises.remove(&done.token).expect("every bio promises something");
+            let write = self.writes.remove(&done.token);
+            if let Some(kind) = done.kind() {
+                use Kind::{BadSegments, FlushFailed, Io, Short, TimedOut, WouldBlock};
+                let expected = matches!(kind, BadSegments | FlushFailed | Io | Short | TimedOut | WouldBlock);
+                assert!(expected, "{done:?}");
+                continue;
+            }
+            let disk = self.rig.lane.driver();
+            let kept = |promised: &[u32]| promised.iter().zip(&disk.durable).all(|(p, d)| d >= p);
+            assert!(promise.before.is_none_or(|before| kept(&before)), "{done:?} flushed too little");
+            assert!(!promise.all || kept(&self.acknowledged), "{done:?} does not cover what is before it");
+            for sector in promise.own {
+                assert_eq!(disk.durable[sector], disk.written[sector], "{done:?} is not durable");
+            }
+            for sector in write.into_iter().flatten() {
+                self.acknowledged[sector] = disk.written[sector];
+            }
+        }
+    }
+
+    fn run(&mut self) {
+        self.rig.run();
+        self.check();
+    }
+
+    /// Lets everything come to its end.
+    fn settle(&mut self) {
+        self.rig.lane.queue.unfreeze();
+        let now = self.rig.now;
+        self.rig.lane.queue.set_outside_busy(now, false);
+        self.rig.disk().stuck.clear();
+        while !self.rig.lane.is_idle() {
+            // In steps, so that promises are checked when they are made.
+            let log = self.rig.disk().log.len();
+            self.run();
+            if log == self.rig.disk().log.len() {
+                self.rig.now += Span::from_millis(500);
+            }
+        }
+        self.rig.drain();
+        self.check();
+    }
+
+    fn step(&mut self) {
+        match self.rng.below(100) {
+            0..55 => self.submit(),
+            55..80 => self.run(),
+            80..84 => self.rig.now += Span(self.rng.below(4_000_000)),
+            84..86 => self.rig.now += Span(self.rng.below(2_000_000_000)),
+            86..88 => {
+                let elevator = elevator(&mut self.rng);
+                self.rig.lane.queue.switch_elevator(self.rig.now, elevator);
+            }
+            88 => self.rig.lane.queue.freeze(),
+            89..91 => self.rig.lane.queue.unfreeze(),
+            91 => self.rig.lane.queue.set_depth(1 + self.rng.below(12) as u32),
+            92..94 => {
+                let busy = self.rng.chance(50);
+                self.rig.lane.queue.set_outside_busy(self.rig.now, busy);
+            }
+            94..96 => self.rig.lane.queue.unplug_for_waiter(self.rig.now),
+            96 => self.rig.lane.queue.acknowledge_flush_failure(),
+            97..99 => {
+                let sector = self.rng.below(SIZE / 512);
+                self.rig.disk().stuck.extend(sector..sector + 8);
+            }
+            _ => self.settle(),
+        }
+    }
+}
+
+fn simulate(seed: u64) {
+    let mut simulation = Simulation::new(seed);
+    for _ in 0..250 {
+        simulation.step();
+    }
+    simulation.settle();
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: a number")))
+}
+
+#[test]
+fn random_lives_of_a_queue() {
+    let seeds = match number("PLATTER_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("PLATTER_SEEDS").unwrap_or(400),
+    };
+    for seed in seeds {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| simulate(seed))) {
+            eprintln!("the simulation failed; run it again with PLATTER_SEED={seed}");
+            resume_unwind(panic);
+        }
+    }
+}
