@@ -155,6 +155,9 @@ impl Limits {
     pub(crate) fn takes_segments(&self, segments: u32, bytes: u64) -> bool {
         let most = u64::from(self.max_segments);
         let count = u64::from(segments);
+        if count == 0 {
+            return true;
+        }
         if self.segment_boundary == 0 && bytes <= u64::from(self.max_segment_size) {
             return count <= most;
         }

@@ -360,7 +360,10 @@ impl Queue {
 
     /// When the queue wants [`Queue::tick`] to be called although nothing happened.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let elevator = self.elevator.as_ref().and_then(|e| e.next_wakeup());
+        // The elevator's time only matters when it would then be asked.
+        let asked = !self.frozen && self.ready.is_empty() && self.in_flight < self.settings.depth;
+        let elevator = self.elevator.as_ref().filter(|_| asked && !self.plug.is_plugged());
+        let elevator = elevator.and_then(|e| e.next_wakeup());
         let plug = Time::earliest(self.plug.deadline(), self.order.deadline());
         Time::earliest(Time::earliest(elevator, plug), self.next_timeout)
     }

@@ -77,8 +77,11 @@ impl Queue {
 
     fn complete_merged(&mut self, now: Time, index: u32, op: Op, result: i64) {
         let mut left = u64::try_from(result).unwrap_or(0);
-        let too_much = op.has_data() && left > self.table.at(index).len;
-        left &= !(self.geometry.limits.cut_unit() - 1);
+        let len = self.table.at(index).len;
+        let too_much = op.has_data() && left > len;
+        if left != len {
+            left &= !(self.geometry.limits.cut_unit() - 1);
+        }
         if !op.has_data() && result >= 0 {
             left = u64::MAX;
         }
@@ -172,27 +175,38 @@ impl Queue {
     #[cold]
     pub(super) fn wake_waiters(&mut self, now: Time) {
         if self.elevator.is_none() {
-            while self.table.used() < self.settings.nr_requests as usize
-                && let Some(bio) = self.waiting[0].pop_front()
-            {
+            loop {
+                if self.merge_waiter(now, 0) {
+                    continue;
+                }
+                if !self.may_make() {
+                    return;
+                }
+                let Some(bio) = self.waiting[0].pop_front() else { return };
                 self.make_ready(now, bio);
             }
-            return;
         }
         for list in 0..self.waiting.len() {
             self.wake_direction(now, list);
         }
     }
 
-    /// Wakes waiters in order; each context that had to wait may then batch.
+    /// Wakes waiters in order; each context that had to wait may then batch. Who fits into a request needs
+    /// none of its own.
     fn wake_direction(&mut self, now: Time, list: usize) {
         while let Some(first) = self.waiting[list].front() {
             let (context, dir) = (first.context(), first.op().dir());
+            if self.merge_waiter(now, list) {
+                continue;
+            }
             if self.pool.stats(dir).used >= self.settings.nr_requests {
                 return;
             }
             self.pool.start_batch(now, dir, context);
             while self.waiting[list].front().is_some_and(|bio| bio.context() == context) {
+                if self.merge_waiter(now, list) {
+                    continue;
+                }
                 if !self.pool.take(now, dir, context, MayQueue::May) {
                     return;
                 }

@@ -34,11 +34,7 @@ impl Queue {
         if self.elevator.is_some() {
             return self.enqueue_elevator(now, bio);
         }
-        if self.settings.merges
-            && let Some(&last) = self.ready.back()
-            && self.table.at(last).end() == bio.pos()
-            && self.may_merge(last, &bio)
-        {
+        if let Some(last) = self.ready_merge(&bio) {
             self.common.tail = bio.end();
             return self.merge_back(now, last, bio);
         }
@@ -52,6 +48,34 @@ impl Queue {
     #[inline]
     pub(super) fn may_make(&self) -> bool {
         self.table.used() < self.settings.nr_requests as usize
+    }
+
+    /// Without an elevator a bio may join the last request.
+    #[inline]
+    fn ready_merge(&self, bio: &Bio) -> Option<u32> {
+        let &last = self.ready.back()?;
+        let fits =
+            self.settings.merges && self.table.at(last).end() == bio.pos() && self.may_merge(last, bio);
+        fits.then_some(last)
+    }
+
+    /// Merges the first of those that wait for a request, if it fits somewhere by now.
+    pub(super) fn merge_waiter(&mut self, now: Time, list: usize) -> bool {
+        let Some(bio) = self.waiting[list].front() else { return false };
+        let place = match self.elevator {
+            Some(_) => self.find_merge(bio),
+            None => self.ready_merge(bio).map(Place::Back),
+        };
+        let Some(place) = place else { return false };
+        let Some(bio) = self.waiting[list].pop_front() else { return false };
+        match place {
+            Place::Back(index) if self.elevator.is_none() => {
+                self.common.tail = bio.end();
+                self.merge_back(now, index, bio);
+            }
+            place => self.merge_queued(now, place, bio),
+        }
+        true
     }
 
     /// A new request at the end of the dispatch list. Only called when a place is free or may be grown.
@@ -90,12 +114,7 @@ impl Queue {
 
     fn enqueue_elevator(&mut self, now: Time, bio: Bio) {
         if let Some(place) = self.find_merge(&bio) {
-            let sync = bio.flags().contains(Flags::SYNC);
-            match place {
-                Place::Back(index) => self.merge_back_queued(now, index, bio),
-                Place::Front(index) => self.merge_front_queued(now, index, bio),
-            }
-            return self.unplug_if_due(now, sync);
+            return self.merge_queued(now, place, bio);
         }
         let dir = bio.op().dir();
         let may = self.elevator.as_ref().map_or(MayQueue::May, |e| e.may_queue(bio.context(), dir));
@@ -108,6 +127,15 @@ impl Queue {
             self.pool.take_always(dir);
         }
         self.insert_new(now, bio);
+    }
+
+    fn merge_queued(&mut self, now: Time, place: Place, bio: Bio) {
+        let sync = bio.flags().contains(Flags::SYNC);
+        match place {
+            Place::Back(index) => self.merge_back_queued(now, index, bio),
+            Place::Front(index) => self.merge_front_queued(now, index, bio),
+        }
+        self.unplug_if_due(now, sync);
     }
 
     /// Makes a request, already counted in the pool, and gives it to the elevator.
@@ -216,14 +244,8 @@ impl Queue {
         self.grown(index, &old);
         let start = self.table.at(index).pos;
         self.starts.insert(index, start);
+        // No request can end here: the bio would have joined that one's end.
         self.last_merge = Some(index);
-        if let Some(before) = self.ends.find(start, |before| self.may_join(before, index)) {
-            self.ends.remove(before);
-            self.join(before, index);
-            let end = self.table.at(before).end();
-            self.ends.insert(before, end);
-            self.last_merge = Some(before);
-        }
     }
 
     fn grown(&mut self, index: u32, old: &crate::elevator::RequestInfo) {

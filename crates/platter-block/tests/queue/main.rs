@@ -5,6 +5,7 @@ mod disk;
 mod errors;
 mod flush;
 mod memory;
+mod merge;
 mod odd;
 mod plug;
 mod pool;

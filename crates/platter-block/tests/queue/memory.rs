@@ -1,6 +1,10 @@
 //! Memory of bios and what a disk does to it: the one place of these tests with `unsafe` in it.
 
+use platter_block::bio::Bio;
+use platter_block::buf::{IoBuf, IoBufMut};
+use platter_block::fault::Fault;
 use platter_block::segment::{RegionId, Segment};
+use std::sync::{Arc, Weak};
 
 /// Alignment that every buffer starts with.
 const ALIGN: usize = 4096;
@@ -9,6 +13,7 @@ const ALIGN: usize = 4096;
 pub(crate) struct Buffer {
     store: Vec<u8>,
     parts: Vec<(usize, usize)>,
+    alive: Arc<()>,
 }
 
 const CANARY: u8 = 0xC5;
@@ -26,20 +31,12 @@ impl Buffer {
             parts.push((at, len));
             at += len;
         }
-        Buffer { store, parts }
+        Buffer { store, parts, alive: Arc::new(()) }
     }
 
-    /// Its pieces as segments, for a bio that gets the buffer as its owner.
-    pub(crate) fn segments(&mut self) -> Vec<Segment> {
-        let base = self.store.as_mut_ptr();
-        self.parts
-            .iter()
-            .map(|&(at, len)| {
-                // SAFETY: the piece lies inside `store`, whose heap memory does not move when the buffer
-                // does; the bio owns the buffer, so it lives, untouched, until the bio has completed.
-                unsafe { Segment::new(base.add(at), len as u32, RegionId::NONE) }
-            })
-            .collect()
+    /// Dead when the buffer is dropped.
+    pub(crate) fn life(&self) -> Weak<()> {
+        Arc::downgrade(&self.alive)
     }
 
     /// Fills the pieces, one after the other, with `data`.
@@ -62,6 +59,25 @@ impl Buffer {
         self.store.iter().zip(outside).all(|(&byte, out)| !out || byte == CANARY)
     }
 }
+
+// SAFETY: every piece lies inside `store`, whose heap memory does not move when the buffer does, and which
+// is touched by nobody while a bio owns the buffer.
+unsafe impl IoBuf for Buffer {
+    fn byte_len(&self) -> usize {
+        self.parts.iter().map(|part| part.1).sum()
+    }
+
+    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+        let base = self.store.as_mut_ptr();
+        self.parts.iter().try_for_each(|&(at, len)| {
+            // SAFETY: as for the whole implementation.
+            bio.push_segment(unsafe { Segment::new(base.add(at), len as u32, RegionId::NONE) })
+        })
+    }
+}
+
+// SAFETY: the pieces are initialised bytes of an exclusively owned vector.
+unsafe impl IoBufMut for Buffer {}
 
 /// Copies from the disk into the segments, until either ends.
 pub(crate) fn fill_segments(segments: &[Segment], mut data: &[u8]) {

@@ -2,7 +2,7 @@
 
 use platter_block::bio::Context;
 use platter_block::elevator::{Dir, Elevator, MayQueue, Noop, RequestId, RequestInfo};
-use platter_block::time::Time;
+use platter_block::time::{Span, Time};
 
 /// What is wrong with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub(crate) enum Fault {
     Hides,
     /// Says that it holds some, waits for nothing, and never returns any.
     Sulks,
+    /// Keeps requests for 5 ms after the last one came.
+    Idles,
     /// Lets no context but 7 have a request, and 7 always.
     Strict,
 }
@@ -30,6 +32,7 @@ pub(crate) struct Odd {
     fault: Fault,
     honest: Noop,
     last: Option<RequestId>,
+    until: Option<Time>,
     inserted: usize,
     hidden: usize,
     completed: i64,
@@ -37,7 +40,7 @@ pub(crate) struct Odd {
 
 impl Odd {
     pub(crate) fn new(fault: Fault) -> Odd {
-        Odd { fault, honest: Noop::default(), last: None, inserted: 0, hidden: 0, completed: 0 }
+        Odd { fault, honest: Noop::default(), last: None, until: None, inserted: 0, hidden: 0, completed: 0 }
     }
 }
 
@@ -56,6 +59,7 @@ impl Elevator for Odd {
             self.hidden += usize::from(self.fault == Fault::Hides);
             return;
         }
+        self.until = Some(now + Span::from_millis(5));
         self.honest.insert(now, id, info);
     }
 
@@ -75,6 +79,7 @@ impl Elevator for Odd {
         let invented = RequestId { index: u32::MAX, generation: 3 };
         match self.fault {
             Fault::Sulks => None,
+            Fault::Idles if !force && self.until.is_some_and(|until| now < until) => None,
             Fault::Invents if !self.honest.is_empty() => Some(invented),
             Fault::Twice if self.last.is_some() => self.last.take(),
             Fault::Stale => {
@@ -92,6 +97,10 @@ impl Elevator for Odd {
     fn completed(&mut self, _now: Time, _id: RequestId, _info: &RequestInfo) {
         self.completed -= 1;
         assert!(self.completed >= 0, "told of a completion of a request that it never dispatched");
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        self.until.filter(|_| self.fault == Fault::Idles && !self.honest.is_empty())
     }
 
     fn len(&self) -> usize {

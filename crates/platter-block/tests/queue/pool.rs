@@ -61,6 +61,20 @@ fn a_newcomer_does_not_overtake_those_that_wait() {
 }
 
 #[test]
+fn who_batches_stands_in_line_with_those_that_wait() {
+    let mut rig = Rig::manual("noop", settings(8), THROUGH);
+    for i in 0..8 {
+        rig.submit(Io::write(i * 4096, 512).of(1));
+    }
+    let waiter = rig.submit(Io::write(20 * 4096, 512).of(2));
+    let batcher = rig.submit(Io::write(30 * 4096, 512).of(1));
+    assert_eq!(rig.counts().request_waits, 2);
+    rig.drain();
+    let place = |token| rig.done.iter().position(|done| done.token == token);
+    assert!(place(waiter) < place(batcher));
+}
+
+#[test]
 fn reads_do_not_wait_for_writes() {
     for elevator in elevators().into_iter().filter(|&name| name != "none") {
         let mut rig = Rig::manual(elevator, settings(4), THROUGH);

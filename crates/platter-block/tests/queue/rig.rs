@@ -10,11 +10,10 @@ use platter_block::elevator::{self, Elevator};
 use platter_block::fault::{Kind, Status};
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::limits::Limits;
-use platter_block::owner::Owner;
 use platter_block::queue::{Queue, Settings};
 use platter_block::time::{Span, Time};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Names of all modes of a queue: without an elevator, and with each of the table.
 pub(crate) fn elevators() -> Vec<&'static str> {
@@ -94,6 +93,8 @@ pub(crate) struct Rig {
     pub(crate) now: Time,
     pub(crate) model: Vec<u8>,
     live: BTreeMap<u64, Live>,
+    /// By token: the life of the bio's memory.
+    memory: Vec<Weak<()>>,
     /// Failed changes: until the queue is idle, parts of them may still be on their way to the disk.
     ghosts: Vec<Live>,
     next_token: u64,
@@ -108,6 +109,7 @@ impl Rig {
             lane: QueueLane::new(queue, disk),
             now: Time(1),
             live: BTreeMap::new(),
+            memory: Vec::new(),
             ghosts: Vec::new(),
             next_token: 0,
             done: Vec::new(),
@@ -144,23 +146,21 @@ impl Rig {
         let (token, len) = (self.next_token, io.len());
         self.next_token += 1;
         let mut bio = Bio::new(io.op, io.pos, len);
-        bio.set_token(token);
-        bio.add_flags(io.flags);
-        bio.set_context(platter_block::bio::Context(io.context));
-        if io.op.has_data() {
-            let mut buffer = Buffer::new(&io.lens, &io.gaps);
-            if io.op == Op::Write {
-                let data: Vec<u8> = (0..len).map(|i| (token * 37 + i * 11 + i / 512) as u8).collect();
-                buffer.scatter(&data);
-                self.model[io.pos as usize..][..data.len()].copy_from_slice(&data);
-            }
-            for segment in buffer.segments() {
-                bio.push_segment(segment).expect("a short list");
-            }
-            bio.set_owner(Owner::new(buffer));
+        let mut buffer = Buffer::new(&io.lens, &io.gaps);
+        self.memory.push(if io.op.has_data() { buffer.life() } else { Weak::new() });
+        if io.op == Op::Write {
+            let data: Vec<u8> = (0..len).map(|i| (token * 37 + i * 11 + i / 512) as u8).collect();
+            buffer.scatter(&data);
+            self.model[io.pos as usize..][..data.len()].copy_from_slice(&data);
+            bio.reset_write(io.pos, buffer).expect("a short list");
+        } else if io.op == Op::Read {
+            bio.reset_read(io.pos, buffer).expect("a short list");
         } else if io.op.changes() {
             self.model[io.pos as usize..][..len as usize].fill(0);
         }
+        bio.set_token(token);
+        bio.add_flags(io.flags);
+        bio.set_context(platter_block::bio::Context(io.context));
         self.live.insert(token, Live { op: io.op, pos: io.pos, len });
         bio
     }
@@ -219,7 +219,7 @@ impl Rig {
         }
         let range = live.pos as usize..live.pos.saturating_add(live.len) as usize;
         if live.op.has_data()
-            && let Some(buffer) = bio.owner_mut().take::<Buffer>()
+            && let Some(buffer) = bio.take_buffer::<Buffer>()
         {
             assert!(buffer.margins_are_whole(), "{bio:?} wrote outside its memory");
             if live.op == Op::Read && status.is_ok() {
@@ -230,6 +230,11 @@ impl Rig {
             self.ghosts.push(live);
         }
         self.done.push(Done { token: bio.token(), op: live.op, status });
+    }
+
+    /// Whether the memory of the bio with this token has not been freed.
+    pub(crate) fn has_memory(&self, token: u64) -> bool {
+        self.memory[token as usize].strong_count() > 0
     }
 
     /// How the bio with this token went; panics when it has not completed.
@@ -249,6 +254,7 @@ impl Rig {
             let range = ghost.pos as usize..(ghost.pos + ghost.len) as usize;
             self.model[range.clone()].copy_from_slice(&self.lane.driver().data[range]);
         }
+        assert!(self.memory.iter().all(|life| life.strong_count() == 0), "memory is kept for nobody");
         assert_eq!(self.disk().violations, Vec::<String>::new());
         assert!(self.lane.driver().data == self.model, "the disk holds other bytes than were written");
         let (c, refusals) = (self.counts(), self.disk().refusals);

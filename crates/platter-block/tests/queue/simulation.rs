@@ -37,7 +37,8 @@ fn limits(rng: &mut Rng) -> Limits {
 }
 
 fn elevator(rng: &mut Rng) -> Option<Box<dyn Elevator>> {
-    let wrong = [Fault::None, Fault::Twice, Fault::Stale, Fault::Loses, Fault::Hides, Fault::Strict];
+    let wrong =
+        [Fault::None, Fault::Twice, Fault::Stale, Fault::Loses, Fault::Hides, Fault::Strict, Fault::Idles];
     if rng.chance(20) {
         return Some(Box::new(Odd::new(pick(rng, &wrong))));
     }
@@ -63,6 +64,8 @@ struct Simulation {
     /// Written sectors by token.
     writes: BTreeMap<u64, Range<usize>>,
     seen: usize,
+    /// Where the last I/O ended.
+    near: u64,
 }
 
 impl Simulation {
@@ -94,6 +97,7 @@ impl Simulation {
             promises: BTreeMap::new(),
             writes: BTreeMap::new(),
             seen: 0,
+            near: 0,
         }
     }
 
@@ -121,7 +125,11 @@ impl Simulation {
         let block = u64::from(limits.logical_block);
         let most = if rng.chance(20) { 24 * 1024 / block } else { 3 };
         let blocks = 1 + rng.below(most);
-        let pos = rng.below(SIZE / block - blocks + 1) * block;
+        let last = SIZE / block - blocks;
+        // Half of them next to where the one before ended, so that there is something to merge.
+        let near = (self.near / block + rng.below(6)).saturating_sub(2);
+        let pos = if rng.chance(50) { near.min(last) } else { rng.below(last + 1) } * block;
+        self.near = pos + blocks * block;
         let io = Io::new(op, pos, (blocks * block) as usize).with(flags).of(rng.below(4) as u32);
         match op {
             Op::Flush => Io { pos: 0, lens: vec![0], ..io },
@@ -190,7 +198,11 @@ impl Simulation {
         let now = self.rig.now;
         self.rig.lane.queue.set_outside_busy(now, false);
         self.rig.disk().stuck.clear();
-        while !self.rig.lane.is_idle() {
+        for round in 0.. {
+            if self.rig.lane.is_idle() {
+                break;
+            }
+            assert!(round < 100_000, "the queue does not come to an end");
             // In steps, so that promises are checked when they are made.
             let log = self.rig.disk().log.len();
             self.run();

@@ -2,16 +2,13 @@
 
 use crate::disk::{FakeDisk, Mode};
 use crate::flush::{BACK, THROUGH};
-use crate::memory::Buffer;
 use crate::rig::{Io, Rig, elevators, make_elevator};
 use platter_block::bio::{Flags, Op};
 use platter_block::driver::Features;
 use platter_block::fault::Kind;
 use platter_block::limits::Limits;
-use platter_block::owner::Owner;
 use platter_block::queue::Settings;
 use platter_block::time::Span;
-use std::sync::{Arc, Weak};
 
 const SECOND: Span = Span::from_secs(1);
 
@@ -23,28 +20,21 @@ fn rig(elevator: &str, features: Features) -> Rig {
     Rig::with(disk, settings, make_elevator(elevator))
 }
 
-/// Submits an I/O whose memory can be seen to live.
-fn submit(rig: &mut Rig, io: Io) -> (u64, Weak<()>) {
-    let alive = Arc::new(());
-    let weak = Arc::downgrade(&alive);
-    let mut bio = rig.bio(&io);
-    if let Some(buffer) = bio.owner_mut().take::<Buffer>() {
-        bio.set_owner(Owner::new((buffer, alive)));
-    }
-    let token = bio.token();
-    rig.lane.queue.submit(rig.now, bio);
+/// Submits an I/O and starts it.
+fn submit(rig: &mut Rig, io: Io) -> u64 {
+    let token = rig.submit(io);
     rig.run();
-    (token, weak)
+    token
 }
 
 /// Lets the timeout pass; the bio must have failed with it and its memory must still be there.
-fn expire(rig: &mut Rig, token: u64, memory: &Weak<()>) {
+fn expire(rig: &mut Rig, token: u64) {
     let at = rig.lane.queue.next_wakeup().expect("a timeout");
     assert!(at.since(rig.now) <= SECOND);
     rig.now = at;
     rig.run();
     assert_eq!(rig.result(token).map_err(|fault| fault.kind), Err(Kind::TimedOut));
-    assert_eq!(memory.strong_count(), 1, "the driver still has the memory");
+    assert!(rig.has_memory(token), "the driver still has the memory");
 }
 
 /// The disk lets go of what it holds.
@@ -58,16 +48,16 @@ fn a_stuck_request_fails_and_keeps_its_memory() {
     for elevator in elevators() {
         for op in [Op::Read, Op::Write] {
             let mut rig = rig(elevator, THROUGH);
-            let (token, memory) = submit(&mut rig, Io::new(op, 0, 4096));
-            expire(&mut rig, token, &memory);
+            let token = submit(&mut rig, Io::new(op, 0, 4096));
+            expire(&mut rig, token);
             assert!(!rig.lane.queue.is_idle());
             // Others go on meanwhile.
-            let (other, _) = submit(&mut rig, Io::new(op, 8192, 512).with(Flags::SYNC));
+            let other = submit(&mut rig, Io::new(op, 8192, 512).with(Flags::SYNC));
             rig.disk().finish(1);
             rig.run();
             assert_eq!(rig.result(other), Ok(()), "{elevator}");
             settle(&mut rig);
-            assert_eq!(memory.strong_count(), 0, "{elevator}");
+            assert!(!rig.has_memory(token), "{elevator}");
             assert_eq!(rig.counts().timeouts, 1);
         }
     }
@@ -77,12 +67,12 @@ fn a_stuck_request_fails_and_keeps_its_memory() {
 fn what_nobody_waits_for_is_not_resumed() {
     for result in [512, 0, -5] {
         let mut rig = rig("none", THROUGH);
-        let (token, memory) = submit(&mut rig, Io::write(0, 4096));
-        expire(&mut rig, token, &memory);
+        let token = submit(&mut rig, Io::write(0, 4096));
+        expire(&mut rig, token);
         rig.disk().finish_with(0, result);
         settle(&mut rig);
         assert_eq!(rig.disk().starts().len(), 1);
-        assert_eq!(memory.strong_count(), 0);
+        assert!(!rig.has_memory(token));
     }
 }
 
@@ -96,23 +86,23 @@ fn a_stuck_merged_request_fails_all_its_bios() {
     assert_eq!(rig.disk().held.len(), 1);
     rig.now += SECOND;
     rig.run();
-    for (token, memory) in &bios {
-        assert_eq!(rig.result(*token).map_err(|fault| fault.kind), Err(Kind::TimedOut));
-        assert_eq!(memory.strong_count(), 1);
+    for &token in &bios {
+        assert_eq!(rig.result(token).map_err(|fault| fault.kind), Err(Kind::TimedOut));
+        assert!(rig.has_memory(token));
     }
     rig.disk().finish_with(0, -5);
     rig.drain();
-    assert!(bios.iter().all(|(_, memory)| memory.strong_count() == 0));
+    assert!(bios.iter().all(|&token| !rig.has_memory(token)));
 }
 
 #[test]
 fn borrowed_memory_is_not_given_up() {
     let mut rig = rig("none", THROUGH);
-    let (token, memory) = submit(&mut rig, Io::read(0, 12288).with(Flags::BORROWED));
+    let token = submit(&mut rig, Io::read(0, 12288).with(Flags::BORROWED));
     rig.now += Span::from_secs(60);
     rig.run();
     assert!(!rig.is_done(token));
-    assert_eq!(memory.strong_count(), 1);
+    assert!(rig.has_memory(token));
     rig.drain();
     assert_eq!(rig.result(token), Ok(()));
     assert_eq!(rig.counts().timeouts, 0);
@@ -123,7 +113,7 @@ fn a_split_with_a_stuck_piece_keeps_the_memory_of_the_whole() {
     for elevator in elevators() {
         for others_first in [true, false] {
             let mut rig = rig(elevator, THROUGH);
-            let (token, memory) = submit(&mut rig, Io::read(0, 16384));
+            let token = submit(&mut rig, Io::read(0, 16384));
             assert_eq!(rig.disk().held.len(), 4, "{elevator}");
             if others_first {
                 for _ in 0..3 {
@@ -132,14 +122,14 @@ fn a_split_with_a_stuck_piece_keeps_the_memory_of_the_whole() {
             }
             rig.run();
             assert!(!rig.is_done(token));
-            expire(&mut rig, token, &memory);
+            expire(&mut rig, token);
             if !others_first {
                 rig.disk().finish(2);
                 rig.run();
-                assert_eq!(memory.strong_count(), 1);
+                assert!(rig.has_memory(token));
             }
             rig.drain();
-            assert_eq!(memory.strong_count(), 0, "{elevator}");
+            assert!(!rig.has_memory(token), "{elevator}");
         }
     }
 }
@@ -147,13 +137,13 @@ fn a_split_with_a_stuck_piece_keeps_the_memory_of_the_whole() {
 #[test]
 fn a_late_piece_that_comes_back_before_the_others_end_returns_the_memory() {
     let mut rig = rig("none", THROUGH);
-    let (token, memory) = submit(&mut rig, Io::read(0, 4096));
+    let token = submit(&mut rig, Io::read(0, 4096));
     rig.disk().finish(0);
     rig.run();
-    assert_eq!((rig.result(token), memory.strong_count()), (Ok(()), 0));
+    assert_eq!((rig.result(token), rig.has_memory(token)), (Ok(()), false));
 
     rig.lane.queue.set_depth(1);
-    let (token, memory) = submit(&mut rig, Io::read(0, 8192));
+    let token = submit(&mut rig, Io::read(0, 8192));
     rig.now += SECOND;
     rig.run();
     assert!(!rig.is_done(token), "the second piece has not been started yet");
@@ -162,7 +152,7 @@ fn a_late_piece_that_comes_back_before_the_others_end_returns_the_memory() {
     assert!(!rig.is_done(token));
     rig.complete_one();
     assert_eq!(rig.result(token).map_err(|fault| fault.kind), Err(Kind::TimedOut));
-    assert_eq!(memory.strong_count(), 0);
+    assert!(!rig.has_memory(token));
     rig.check_idle();
 }
 
@@ -172,13 +162,13 @@ fn a_sequence_with_a_stuck_step_keeps_its_memory() {
         for len in [512, 16384] {
             let mut rig = rig(elevator, BACK);
             let io = Io::write(0, len).with(Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER);
-            let (token, memory) = submit(&mut rig, io);
+            let token = submit(&mut rig, io);
             rig.complete_one();
             assert!(rig.disk().held.iter().all(|held| held.op == Op::Write));
-            expire(&mut rig, token, &memory);
+            expire(&mut rig, token);
             let behind = rig.submit(Io::read(0, 512));
             settle(&mut rig);
-            assert_eq!(memory.strong_count(), 0, "{elevator}");
+            assert!(!rig.has_memory(token), "{elevator}");
             assert_eq!(rig.result(behind), Ok(()));
         }
     }
@@ -226,8 +216,8 @@ fn each_request_has_its_own_time() {
         rig.now += Span::from_millis(300);
     }
     assert_eq!(rig.done.len(), 1, "the first is over its second");
-    for (token, memory) in &all[1..] {
-        expire(&mut rig, *token, memory);
+    for &token in &all[1..] {
+        expire(&mut rig, token);
     }
     rig.drain();
 }

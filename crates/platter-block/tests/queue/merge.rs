@@ -1,0 +1,169 @@
+//! Merging: which bios become one request, and in which order requests go out.
+
+use crate::disk::{FakeDisk, Mode};
+use crate::flush::THROUGH;
+use crate::odd::{Fault, Odd};
+use crate::rig::{Io, Rig, elevators, make_elevator};
+use platter_block::bio::{Flags, Op};
+use platter_block::driver::Features;
+use platter_block::limits::Limits;
+use platter_block::queue::Settings;
+use platter_block::time::Span;
+
+fn rig(elevator: &str) -> Rig {
+    Rig::manual(elevator, Settings { plug: None, ..Settings::default() }, THROUGH)
+}
+
+fn places(rig: &mut Rig) -> Vec<(u64, u64)> {
+    rig.disk().starts().iter().map(|start| (start.1, start.2)).collect()
+}
+
+#[test]
+fn a_bio_between_two_requests_makes_them_one() {
+    for elevator in elevators().into_iter().filter(|&name| name != "none") {
+        let mut rig = rig(elevator);
+        for pos in [0, 1024, 2048, 3072, 1536, 2560, 512] {
+            rig.submit(Io::write(pos, 512));
+        }
+        let counts = rig.counts();
+        assert_eq!((counts.requests, counts.back_merges, counts.request_merges), (4, 3, 3), "{elevator}");
+        rig.drain();
+        assert_eq!(places(&mut rig), [(0, 3584)], "{elevator}");
+    }
+}
+
+#[test]
+fn a_bio_in_front_of_a_request_joins_it() {
+    for elevator in
+        elevators().into_iter().filter(|name| make_elevator(name).is_some_and(|e| e.front_merges()))
+    {
+        let mut rig = rig(elevator);
+        for pos in [2048, 1536, 1024, 2560, 512] {
+            rig.submit(Io::read(pos, 512));
+        }
+        rig.drain();
+        assert_eq!(places(&mut rig), [(512, 2560)], "{elevator}");
+        assert_eq!((rig.counts().front_merges, rig.counts().back_merges), (3, 1));
+    }
+}
+
+#[test]
+fn what_must_stand_alone_does() {
+    for elevator in elevators() {
+        for flag in [Flags::NOMERGE, Flags::SOFT_BARRIER, Flags::HARD_BARRIER] {
+            let mut rig = rig(elevator);
+            for i in 0..3 {
+                rig.submit(Io::write(i * 512, 512).with(if i == 1 { flag } else { Flags::NONE }));
+            }
+            rig.drain();
+            assert_eq!(places(&mut rig), [(0, 512), (512, 512), (1024, 512)], "{elevator} {flag:?}");
+        }
+        let mut rig = rig(elevator);
+        rig.submit(Io::read(0, 512));
+        rig.submit(Io::write(512, 512));
+        rig.submit(Io::new(Op::Discard, 1024, 512));
+        rig.submit(Io::new(Op::WriteZeroes, 1536, 512));
+        rig.submit(Io::new(Op::WriteZeroes, 2048, 512));
+        rig.drain();
+        assert_eq!(places(&mut rig).len(), 5, "{elevator}");
+    }
+}
+
+#[test]
+fn without_merges_nothing_is_merged() {
+    for elevator in elevators() {
+        let mut rig = Rig::manual(elevator, Settings { merges: false, ..Settings::default() }, THROUGH);
+        (0..8).map(|i| rig.submit(Io::write(i * 512, 512))).for_each(drop);
+        rig.drain();
+        assert_eq!(places(&mut rig).len(), 8, "{elevator}");
+    }
+}
+
+#[test]
+fn those_that_wait_for_a_request_are_merged_when_they_get_one() {
+    for elevator in elevators() {
+        let settings = Settings { nr_requests: 2, depth: 1, ..Settings::default() };
+        let mut rig = Rig::manual(elevator, settings, THROUGH);
+        for i in 0..3 {
+            rig.submit(Io::write((1 << 19) + i * 8192, 512));
+        }
+        (0..256).map(|i| rig.submit(Io::write(i * 512, 512))).for_each(drop);
+        rig.drain();
+        assert!(places(&mut rig).len() <= 6, "{elevator}: {:?}", places(&mut rig));
+    }
+}
+
+#[test]
+fn large_discards_are_merged_whatever_the_limits_of_memory() {
+    let limits = Limits { max_segments: 1, max_segment_size: 4096, ..Limits::unlimited(512) };
+    let mut disk = FakeDisk::new(1 << 20, limits, Features::default(), 1);
+    disk.mode = Mode::Manual;
+    let mut rig = Rig::with(disk, Settings::default(), None);
+    (0..4).map(|i| rig.submit(Io::new(Op::Discard, i << 17, 1 << 17))).for_each(drop);
+    rig.drain();
+    assert_eq!(places(&mut rig), [(0, 4 << 17)]);
+}
+
+#[test]
+fn discards_are_cut_where_a_unit_ends() {
+    let limits = Limits { discard_granularity: 8192, max_discard: 20480, ..Limits::unlimited(512) };
+    let mut rig =
+        Rig::with(FakeDisk::new(1 << 20, limits, Features::default(), 1), Settings::default(), None);
+    rig.submit(Io::new(Op::Discard, 4096, 45056));
+    rig.drain();
+    assert_eq!(places(&mut rig), [(4096, 20480), (24576, 16384), (40960, 8192)]);
+}
+
+#[test]
+fn a_refused_request_goes_first_the_next_time() {
+    for elevator in elevators() {
+        let mut rig = rig(elevator);
+        rig.disk().room = 2;
+        (0..6).map(|i| rig.submit(Io::write(i * 8192, 512))).for_each(drop);
+        rig.lane.queue.switch_elevator(rig.now, None);
+        for _ in 0..6 {
+            rig.run();
+            rig.disk().finish(0);
+        }
+        let order: Vec<u64> = places(&mut rig).iter().map(|place| place.0 / 8192).collect();
+        assert!(order.is_sorted(), "{elevator}: {order:?}");
+        rig.drain();
+        assert!(rig.disk().refusals > 0);
+    }
+}
+
+#[test]
+fn an_elevator_that_waits_is_asked_again_in_time() {
+    let mut rig = rig("none");
+    rig.lane.queue.switch_elevator(rig.now, Some(Box::new(Odd::new(Fault::Idles))));
+    let token = rig.submit(Io::read(0, 512));
+    rig.run();
+    assert!(rig.disk().held.is_empty());
+    let at = rig.now + Span::from_millis(5);
+    assert_eq!(rig.lane.queue.next_wakeup(), Some(at));
+    rig.lane.queue.freeze();
+    assert_eq!(rig.lane.queue.next_wakeup(), None, "a frozen queue would not ask it");
+    rig.lane.queue.unfreeze();
+    rig.now = at;
+    rig.run();
+    assert_eq!(rig.disk().held.len(), 1);
+    rig.drain();
+    assert!(rig.is_done(token));
+    assert_eq!(rig.lane.queue.elevator_fault(), None);
+}
+
+#[test]
+fn a_barrier_does_not_wait_for_an_elevator_that_does() {
+    for flag in [Flags::SOFT_BARRIER, Flags::HARD_BARRIER] {
+        let mut rig = rig("none");
+        rig.lane.queue.switch_elevator(rig.now, Some(Box::new(Odd::new(Fault::Idles))));
+        rig.submit(Io::read(0, 512));
+        let barrier = rig.submit(Io::write(8192, 512).with(flag));
+        for _ in 0..4 {
+            rig.run();
+            rig.disk().finish_all();
+        }
+        assert!(rig.is_done(barrier), "{flag:?}");
+        rig.drain();
+    }
+}
