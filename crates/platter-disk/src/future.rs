@@ -179,7 +179,7 @@ impl AsyncLane {
 }
 
 /// The result of an I/O and its buffer. The buffer is missing after a timeout, when the device may still
-/// write to it.
+/// write to it, and when it had more parts than a bio can have segments.
 pub type Outcome<B> = (Result<(), Error>, Option<B>);
 
 /// An I/O in progress. Starts when it is made; resolves to its [`Outcome`].

@@ -122,7 +122,9 @@ impl Leaf {
     /// # Errors
     /// The driver cannot open a channel.
     pub fn new(parts: LeafParts) -> Result<Leaf, Error> {
-        let LeafParts { name, geometry, settings, elevator, make_driver, facts } = parts;
+        let LeafParts { name, geometry, mut settings, elevator, make_driver, facts } = parts;
+        // Fewer requests than the driver takes at once would make the depth a dead letter.
+        settings.queue.nr_requests = settings.queue.nr_requests.max(settings.queue.depth);
         let shared_mode = elevator.is_some();
         let counters = Arc::new(Counters::default());
         let queue = Queue::new(geometry, settings.queue, elevator, Arc::clone(&counters));
