@@ -1,6 +1,9 @@
 //! What the kernel's own request queue of a device allows, and what it does to I/O.
 
+use super::node::{Kind, Node};
 use super::sysfs::{BlockDir, Sysfs};
+use super::{DeviceNumber, SysError};
+use std::path::Path;
 
 /// What one I/O to a device may look like, from sysfs. `None` where the kernel does not say.
 ///
@@ -117,8 +120,20 @@ impl KernelQueue {
         }
     }
 
+    /// What the kernel does to the block device that `path` names, which need not be one that this process
+    /// may open. `None` for a file, and where sysfs does not have the device.
+    ///
+    /// # Errors
+    /// When nothing is there, or it is neither a file nor a block device.
+    pub fn of_path(path: impl AsRef<Path>) -> Result<Option<KernelQueue>, SysError> {
+        let node = Node::find("probe", path.as_ref())?;
+        let device = DeviceNumber::from_dev(node.stat.st_rdev);
+        let known = (node.kind == Kind::Block).then(|| KernelQueue::of(&Sysfs::default(), device)).flatten();
+        Ok(known.map(|(_, queue)| queue))
+    }
+
     /// What the kernel does to a device, or nothing known where sysfs does not have it.
-    pub(super) fn of(sysfs: &Sysfs, dev: super::DeviceNumber) -> Option<(DeviceLimits, Self)> {
+    pub(super) fn of(sysfs: &Sysfs, dev: DeviceNumber) -> Option<(DeviceLimits, Self)> {
         let disk = sysfs.device(dev)?.whole_disk();
         Some((DeviceLimits::read(&disk), KernelQueue::read(&disk)))
     }

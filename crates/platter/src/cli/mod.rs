@@ -12,7 +12,7 @@ mod signals;
 
 pub(crate) use context::Context;
 pub(crate) use error::{CliError, Exit};
-pub(crate) use on::On;
+pub(crate) use on::{Force, On};
 
 use crate::verbs::Verb;
 

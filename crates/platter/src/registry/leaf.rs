@@ -13,8 +13,8 @@ use std::path::Path;
 /// Every offset and size is a multiple of it.
 const SECTOR: u64 = 512;
 
-/// Largest device: offsets are signed in system calls.
-const MAX_SIZE: u64 = i64::MAX as u64 / SECTOR * SECTOR;
+/// Largest device: offsets are signed in system calls, and sums of two of them fit.
+const MAX_SIZE: u64 = 1 << 62;
 
 /// The parameter of disks that are made when they are opened.
 const SIZE: &[Param] = &[Param {

@@ -78,3 +78,20 @@ pub fn open_spec(spec: &Spec, access: Access) -> Result<Device, OpenError> {
     args.finish()?;
     Ok(device)
 }
+
+/// The paths of all files and block devices that `spec` names, in the order of the text.
+///
+/// # Errors
+/// As for [`open`], where the spec is wrong in itself.
+pub fn paths(spec: &Spec) -> Result<Vec<String>, SpecError> {
+    let Some(row) = find(spec.name()) else { return Ok(Vec::new()) };
+    let mut args = spec::Args::new(spec, &row.signature())?;
+    if row.params().any(|param| param.name == "path") {
+        return Ok(vec![args.text("path")?]);
+    }
+    let mut all = Vec::new();
+    for member in args.devices() {
+        all.extend(paths(&member)?);
+    }
+    Ok(all)
+}

@@ -13,7 +13,7 @@ use super::value::{
     ValueError, format_size, format_time, parse_bool, parse_choice, parse_int, parse_number, parse_size,
     parse_time,
 };
-use platter_block::params::Unit;
+use platter_block::params::{self, Unit};
 
 /// One parameter of a device: a row of its table.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,23 @@ pub struct Param {
 }
 
 impl Param {
+    /// A parameter of a kernel's kind, as an argument. Its default is written down and kept as long as the
+    /// process lives: for parameters of tables, a bounded number of times.
+    pub fn of(param: &params::Param) -> Param {
+        let default = match param.unit {
+            Unit::Millis | Unit::Micros => format!("{}{}", param.default, param.unit),
+            Unit::Bytes => format_size(param.default.unsigned_abs()),
+            Unit::Switch => (if param.default == 0 { "off" } else { "on" }).to_owned(),
+            Unit::Requests | Unit::Count | Unit::Word => param.default.to_string(),
+        };
+        Param {
+            name: param.name,
+            kind: ParamKind::Number { unit: param.unit, min: param.min, max: param.max },
+            default: default.leak(),
+            help: param.help,
+        }
+    }
+
     /// Whether there is a value when none is given.
     pub fn has_default(&self) -> bool {
         !self.default.is_empty()
@@ -195,6 +212,10 @@ impl fmt::Display for ParamKind {
                 let longest = Duration::from_nanos(u64::MAX);
                 let (min, max) = ((!min.is_zero()).then_some(min), (max < longest).then_some(max));
                 range("a time", min.map(format_time), max.map(format_time))
+            }
+            ParamKind::Number { unit: Unit::Bytes, min, max } => {
+                let max = (max < i64::MAX).then(|| format_size(max.unsigned_abs()));
+                range("a size", (min > 0).then(|| format_size(min.unsigned_abs())), max)
             }
             ParamKind::Number { unit: Unit::Switch, .. } | ParamKind::Bool => f.write_str("on or off"),
             ParamKind::Number { unit: Unit::Count | Unit::Word, min, max } => {

@@ -6,6 +6,8 @@ use clap::Subcommand;
 mod bench;
 mod bench_io;
 mod completions;
+mod info;
+mod list;
 mod man;
 
 /// What to do.
@@ -14,6 +16,10 @@ pub(crate) enum Verb {
     /// Measure
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Show what a device is, how it is driven, and what the kernel does to it
+    Info(info::Info),
+    /// Show what can be named: elevators, drivers, layers, devices, workloads
+    List(list::List),
     /// Print a script with which a shell completes platter's arguments
     Completions(completions::Completions),
     /// Print the manual page, in troff
@@ -24,6 +30,8 @@ impl Verb {
     pub(crate) fn run(&self, context: &Context) -> Result<(), CliError> {
         match self {
             Verb::Bench(bench) => bench.run(context),
+            Verb::Info(info) => info.run(context),
+            Verb::List(list) => list.run(context),
             Verb::Completions(completions) => completions.run(context),
             Verb::Man(man) => man.run(context),
         }

@@ -1,0 +1,91 @@
+//! `platter info`: what a device is, how it is driven, and what the kernel does to it.
+
+use crate::cli::{CliError, Context, Force};
+use clap::Args;
+use platter::registry::{self, Access, OpenError};
+use platter::spec::Spec;
+use platter_block::backend::{Backend, Fact};
+use platter_disk::sys::{KernelQueue, Probe};
+use std::sync::Arc;
+
+mod json;
+mod text;
+
+/// Arguments of `platter info`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Devices are opened to read only. Of one that cannot be opened, what the system tells of it is shown all the
+same, and the exit status is 3.
+
+Examples:
+  platter info /dev/sdb
+  platter info 'file(disk.img, elevator=deadline)' 'ram(1G)'
+  platter info --json /dev/sdb
+
+JSON: a list with an object for each SPEC; docs/command.md has its keys.")]
+pub(crate) struct Info {
+    /// The devices
+    #[arg(required = true, value_name = "SPEC")]
+    specs: Vec<String>,
+    /// Open what others have for themselves too
+    #[arg(long)]
+    allow_in_use: bool,
+}
+
+/// What there is to show of one spec.
+struct Found {
+    spec: String,
+    device: Result<Arc<dyn Backend>, OpenError>,
+    /// The files and block devices that it names, and what the system knows of each.
+    paths: Vec<(String, Result<Probe, Unopened>)>,
+}
+
+/// What there is to show of a path that cannot be opened.
+struct Unopened {
+    why: String,
+    queue: Option<KernelQueue>,
+}
+
+impl Info {
+    pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
+        let specs: Result<Vec<Spec>, _> = self.specs.iter().map(|text| registry::parse(text)).collect();
+        let specs = specs.map_err(OpenError::from)?;
+        let mut all = Vec::new();
+        for (text, spec) in self.specs.iter().zip(&specs) {
+            all.push(self.find(text, spec)?);
+        }
+        match context.json {
+            true => context.print_json(&all.iter().map(json::of).collect())?,
+            false => {
+                let texts: Vec<String> = all.iter().map(|found| text::of(found, context)).collect();
+                context.print(&texts.join("\n"))?;
+            }
+        }
+        // The first failure is the one that is reported.
+        all.into_iter().try_for_each(|found| found.device.map(drop).map_err(CliError::from))
+    }
+
+    /// Looks at one device. What is wrong with its spec is an error at once.
+    fn find(&self, text: &str, spec: &Spec) -> Result<Found, CliError> {
+        let force = Force { force: false, allow_in_use: self.allow_in_use };
+        let device = match registry::open_spec(spec, force.access(Access::read())) {
+            Err(error @ OpenError::Spec(_)) => return Err(error.into()),
+            device => device.map(|device| Arc::clone(device.backend())),
+        };
+        let paths = registry::paths(spec).map_err(OpenError::from)?;
+        let probe = |path: String| {
+            let probe = Probe::of_path(&path).map_err(|error| Unopened {
+                why: error.to_string(),
+                queue: KernelQueue::of_path(&path).ok().flatten(),
+            });
+            (path, probe)
+        };
+        Ok(Found { spec: text.to_owned(), device, paths: paths.into_iter().map(probe).collect() })
+    }
+}
+
+/// What is known about a device that is not just passed on from the devices below it.
+fn own_facts(device: &dyn Backend) -> Vec<Fact> {
+    let below: Vec<Fact> = device.below().iter().flat_map(|below| below.facts()).collect();
+    device.facts().into_iter().filter(|fact| !below.contains(fact)).collect()
+}
