@@ -2,6 +2,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod adapters;
 mod aligned;
 pub mod bounce;
 pub mod channel;

@@ -24,6 +24,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-disk/src/drivers/threads/calls.rs", "system calls over segments"),
     ("crates/platter-disk/src/drivers/uring.rs", "submission queue entries over segments"),
     ("crates/platter-disk/src/drivers/uring/ring.rs", "registration of files and buffers"),
+    ("crates/platter-disk/src/ladder/low.rs", "copies between segments and low memory"),
+    ("crates/platter-disk/src/ladder/units.rs", "bios over parts of another bio's memory"),
     ("crates/platter-disk/src/leaf/bounced.rs", "copies between segments and aligned memory"),
     ("crates/platter-disk/src/pool.rs", "memory that many buffers share"),
     ("crates/platter-disk/src/sync_io.rs", "segments over borrowed memory"),

@@ -1,0 +1,153 @@
+//! A device whose disk holds every request until it is told to let go, and buffers that say when they go.
+
+use platter_block::bio::{Bio, Op};
+use platter_block::buf::{IoBuf, IoBufMut};
+use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+use platter_block::elevator;
+use platter_block::fault::Fault;
+use platter_block::limits::Limits;
+use platter_block::segment::Segment;
+use platter_block::time::Time;
+use platter_disk::device::Device;
+use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+#[derive(Default)]
+struct State {
+    held: Vec<(u32, Op, u64, Vec<Segment>)>,
+    open: bool,
+}
+
+/// The disk of all channels of one device.
+#[derive(Clone, Default)]
+pub(crate) struct Disk(Arc<Mutex<State>>);
+
+impl Disk {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Requests that the disk has.
+    pub(crate) fn held(&self) -> usize {
+        self.state().held.len()
+    }
+
+    /// From now on requests complete at the next reap.
+    pub(crate) fn let_go(&self) {
+        self.state().open = true;
+    }
+
+    /// A device over this disk, with an elevator by name, or none.
+    pub(crate) fn device(&self, elevator: &str) -> Device {
+        let disk = self.clone();
+        let limits = Limits { memory_align: 1, ..Limits::unlimited(512) };
+        let features = Features { write_cache: true, ..Features::default() };
+        let parts = LeafParts {
+            name: Arc::from("held"),
+            geometry: Geometry { size: 1 << 30, limits, features },
+            settings: LeafSettings::default(),
+            elevator: elevator::by_name(elevator).map(|row| (row.make)()),
+            make_driver: Box::new(move |_| {
+                Ok(Box::new(Channel { disk: disk.clone(), mine: Vec::new() }) as _)
+            }),
+            facts: Vec::new(),
+        };
+        Device::new(Arc::new(Leaf::new(parts).expect("a channel can be had")))
+    }
+}
+
+struct Channel {
+    disk: Disk,
+    mine: Vec<u32>,
+}
+
+impl Channel {
+    /// What the disk does with a request: reads deliver sevens.
+    fn perform(segments: &[Segment], op: Op) {
+        if op == Op::Read {
+            for segment in segments {
+                // SAFETY: the request is in flight with this driver.
+                unsafe { segment.fill(7) };
+            }
+        }
+    }
+
+    fn finish(&mut self, done: &mut Vec<Completion>) {
+        let mut state = self.disk.state();
+        let mine = &mut self.mine;
+        state.held.retain(|(tag, op, len, segments)| {
+            if !mine.contains(tag) {
+                return true;
+            }
+            Channel::perform(segments, *op);
+            mine.retain(|t| t != tag);
+            done.push(Completion { tag: *tag, result: *len as i64 });
+            false
+        });
+    }
+}
+
+impl Driver for Channel {
+    fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
+        let mut segments = Vec::new();
+        request.for_each_segment(|segment| segments.push(segment));
+        self.mine.push(request.tag);
+        self.disk.state().held.push((request.tag, request.op, request.len, segments));
+        true
+    }
+
+    fn submit(&mut self, _now: Time) {}
+
+    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
+        if self.disk.state().open {
+            self.finish(done);
+        }
+    }
+}
+
+impl Drop for Channel {
+    /// As the contract asks: waits for the device. This one is done with everything at this moment.
+    fn drop(&mut self) {
+        self.finish(&mut Vec::new());
+    }
+}
+
+/// Counts buffers that were freed.
+#[derive(Clone, Default)]
+pub(crate) struct Freed(Arc<AtomicUsize>);
+
+impl Freed {
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn buffer(&self) -> Buffer {
+        Buffer { bytes: vec![0; 4096], freed: self.clone() }
+    }
+}
+
+/// A buffer that is counted when it is freed.
+pub(crate) struct Buffer {
+    pub(crate) bytes: Vec<u8>,
+    freed: Freed,
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.freed.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+// SAFETY: the bytes are the vector's, which keeps this promise itself.
+unsafe impl IoBuf for Buffer {
+    fn byte_len(&self) -> usize {
+        self.bytes.byte_len()
+    }
+    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+        self.bytes.add_segments(bio)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl IoBufMut for Buffer {}
