@@ -6,6 +6,7 @@ use clap::Subcommand;
 mod bench;
 mod bench_io;
 mod completions;
+mod copy;
 mod info;
 mod list;
 mod man;
@@ -16,6 +17,8 @@ pub(crate) enum Verb {
     /// Measure
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Copy one device to another
+    Copy(copy::Copy),
     /// Show what a device is, how it is driven, and what the kernel does to it
     Info(info::Info),
     /// Show what can be named: elevators, drivers, layers, devices, workloads
@@ -30,6 +33,7 @@ impl Verb {
     pub(crate) fn run(&self, context: &Context) -> Result<(), CliError> {
         match self {
             Verb::Bench(bench) => bench.run(context),
+            Verb::Copy(copy) => copy.run(context),
             Verb::Info(info) => info.run(context),
             Verb::List(list) => list.run(context),
             Verb::Completions(completions) => completions.run(context),

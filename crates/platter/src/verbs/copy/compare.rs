@@ -1,0 +1,181 @@
+//! The comparison after a copy: both devices are read again, block by block.
+
+use super::blocks::{Block, Blocks};
+use super::ends::{End, Ends};
+use super::meter::Meter;
+use super::pieces::{Piece, Pieces};
+use super::plan::Plan;
+use crate::cli::{CliError, Context};
+use platter_bench::report::units::thousands;
+use platter_block::bio::{Bio, Op};
+use platter_block::fault::Error;
+use platter_disk::pool::PoolBuf;
+
+/// What has been read of a block.
+#[derive(Default)]
+struct Pair {
+    source: Option<PoolBuf>,
+    destination: Option<PoolBuf>,
+    /// Reads that have come back.
+    back: u8,
+}
+
+/// A comparison on its way.
+pub(super) struct Compare<'a> {
+    plan: &'a Plan,
+    ends: Ends,
+    pieces: Pieces,
+    blocks: Blocks<Pair>,
+    compared: u64,
+    failed: Option<String>,
+}
+
+impl<'a> Compare<'a> {
+    pub(super) fn new(plan: &'a Plan, ends: Ends, bs: u64) -> Compare<'a> {
+        let pieces = Pieces::new(plan.whole(), bs, plan.unit, None);
+        Compare { plan, pieces, blocks: Blocks::new(ends.depth / 2), ends, compared: 0, failed: None }
+    }
+
+    pub(super) fn run(mut self, context: &Context, meter: &mut Meter) -> Result<(), CliError> {
+        loop {
+            while self.failed.is_none() && !context.is_interrupted() && !self.blocks.is_full() {
+                let Some(Piece::Data { pos, len } | Piece::Hole { pos, len }) = self.pieces.next() else {
+                    break;
+                };
+                self.start(pos, len);
+            }
+            if self.blocks.is_empty() {
+                break;
+            }
+            let mut done = self.ends.source.completed();
+            let mut any = !done.is_empty();
+            for bio in done.drain(..) {
+                self.take_in(bio, |ends| &ends.source, |pair| &mut pair.source);
+            }
+            self.ends.source.recycle(done);
+            let mut done = self.ends.destination.completed();
+            any |= !done.is_empty();
+            for bio in done.drain(..) {
+                self.take_in(bio, |ends| &ends.destination, |pair| &mut pair.destination);
+            }
+            self.ends.destination.recycle(done);
+            if !any {
+                self.ends.wait();
+            }
+            meter.update(self.compared);
+        }
+        if let Some(message) = self.failed.take() {
+            return Err(CliError::failed(message));
+        }
+        match context.is_interrupted() {
+            true => Err(context.interruption(format!(
+                "interrupted: all was copied and flushed, and {} of {} bytes were compared and are the same",
+                thousands(self.compared),
+                thousands(self.plan.size)
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// Reads a block from both devices.
+    fn start(&mut self, pos: u64, len: u64) {
+        let Some(number) = self.blocks.add(pos, len, Pair::default()) else { return };
+        if let Err(error) = read(&mut self.ends, number, pos, len, |ends| &mut ends.source) {
+            self.blocks.remove(number);
+            self.failed.get_or_insert(error.to_string());
+            return;
+        }
+        if let Err(error) = read(&mut self.ends, number, pos, len, |ends| &mut ends.destination) {
+            // The read that was not sent counts as back.
+            if let Some(block) = self.blocks.get_mut(number) {
+                block.state.back += 1;
+            }
+            self.failed.get_or_insert(error.to_string());
+        }
+    }
+
+    /// Takes one of the two reads of a block in; with the second one it is compared.
+    fn take_in(
+        &mut self,
+        mut bio: Bio,
+        end: impl Fn(&Ends) -> &End,
+        place: impl Fn(&mut Pair) -> &mut Option<PoolBuf>,
+    ) {
+        if let Err(error) = end(&self.ends).check(&bio) {
+            self.failed.get_or_insert(error.to_string());
+        }
+        let Some(block) = self.blocks.get_mut(bio.token()) else { return };
+        *place(&mut block.state) = bio.take_buffer();
+        block.state.back += 1;
+        if block.state.back == 2
+            && let Some(block) = self.blocks.remove(bio.token())
+        {
+            self.compare(&block);
+        }
+    }
+
+    fn compare(&mut self, block: &Block<Pair>) {
+        let (Some(a), Some(b)) = (&block.state.source, &block.state.destination) else { return };
+        match first_difference(a, b) {
+            None => self.compared += block.len,
+            Some(at) => {
+                self.failed.get_or_insert(differ(self.plan, block.pos + at));
+            }
+        }
+    }
+}
+
+fn read(
+    ends: &mut Ends,
+    number: u64,
+    pos: u64,
+    len: u64,
+    end: impl Fn(&mut Ends) -> &mut End,
+) -> Result<(), Error> {
+    let buffer = ends.take(len);
+    let end = end(ends);
+    // There are two buffers for each block.
+    let buffer = buffer.ok_or_else(|| end.no_buffer(pos, len))?;
+    let mut bio = Bio::read(pos, buffer).map_err(|fault| end.error(fault, Op::Read, pos, len))?;
+    bio.set_token(number);
+    end.submit(bio)
+}
+
+/// Compares what is less than a block at the end of the source.
+pub(super) fn tail(plan: &Plan) -> Result<(), CliError> {
+    let Some((pos, mut a)) = plan.tail() else { return Ok(()) };
+    let mut b = a.clone();
+    plan.source.read_at(&mut a, pos)?;
+    plan.destination.read_at(&mut b, pos)?;
+    match first_difference(&a, &b) {
+        None => Ok(()),
+        Some(at) => Err(CliError::failed(differ(plan, pos + at))),
+    }
+}
+
+fn first_difference(a: &[u8], b: &[u8]) -> Option<u64> {
+    if a == b {
+        return None;
+    }
+    a.iter().zip(b).position(|(a, b)| a != b).map(|at| at as u64)
+}
+
+fn differ(plan: &Plan, at: u64) -> String {
+    let (source, destination) = (plan.source.name(), plan.destination.name());
+    format!(
+        "{destination} differs from {source} at byte {} after the copy: one of them was changed meanwhile, or \
+         does not keep what is written to it",
+        thousands(at)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_difference_is_found() {
+        assert_eq!(first_difference(&[1, 2, 3], &[1, 2, 3]), None);
+        assert_eq!(first_difference(&[1, 2, 3], &[1, 9, 9]), Some(1));
+    }
+}
