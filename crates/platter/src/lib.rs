@@ -1,4 +1,32 @@
 //! Platter: a block I/O layer in user space.
+//!
+//! [`open`] makes a [`Device`] of a [device spec](spec): a path, a disk in memory, a stack of layers. A device
+//! is called in three ways, all of which submit bios to the same request queues:
+//!
+//! - **Synchronous calls** borrow memory and may be made from any number of threads: [`Device::read_at`],
+//!   [`Device::write_at`], [vectored](Device::read_vectored_at), [`Device::flush`], [`Device::discard`], or
+//!   `Read`, `Write` and `Seek` by [`Device::cursor`].
+//! - **Futures** own their buffer and give it back with the result, on any executor: [`Device::read`],
+//!   [`Device::write`].
+//! - **Polled channels** take and give batches of bios, without waker or allocation: [`Device::channel`].
+//!
+//! ```
+//! use platter::{Access, open};
+//!
+//! let disk = open("ram(16M, elevator=deadline)", Access::read_write())?;
+//! disk.write_at(b"durable when flushed", 4096)?;
+//! disk.flush()?;
+//! let mut word = [0; 7];
+//! disk.read_at(&mut word, 4096)?;
+//! assert_eq!(&word, b"durable");
+//!
+//! let reads = [0, 4096, 8192].map(|pos| disk.read(pos, vec![0u8; 512]));
+//! for (result, buffer) in futures::executor::block_on(futures::future::join_all(reads)) {
+//!     result?;
+//!     assert_eq!(buffer.map(|b| b.len()), Some(512));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod registry;
 pub mod spec;
@@ -6,4 +34,16 @@ pub mod spec;
 pub use platter_bench as bench;
 pub use platter_block as block;
 pub use platter_disk as disk;
+pub use platter_stack as stack;
+
+pub use platter_block::bio::{Bio, Flags, Op};
+pub use platter_block::buf::{IoBuf, IoBufMut};
+pub use platter_block::fault::{Error, Kind};
+pub use platter_disk::adapters::{Cursor, io_error};
+pub use platter_disk::channel::Channel;
 pub use platter_disk::device::Device;
+pub use platter_disk::future::Io;
+pub use platter_disk::open::DiskOptions;
+pub use platter_disk::pool::Pool;
+pub use platter_disk::sync_io::IoOptions;
+pub use registry::{Access, open};

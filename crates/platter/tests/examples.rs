@@ -1,0 +1,70 @@
+//! The examples run and do what they say.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// The program of an example, built if it was not.
+fn program(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test is a program");
+    let profile = test.parent().and_then(|deps| deps.parent()).expect("below the target directory");
+    let program = profile.join("examples").join(name);
+    if !program.exists() {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--offline", "--package", "platter", "--example", name]);
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        assert!(build.status().expect("cargo runs").success());
+    }
+    program
+}
+
+fn run(name: &str, args: &[&str]) -> Output {
+    Command::new(program(name)).args(args).output().expect("the example runs")
+}
+
+fn output_of(name: &str, args: &[&str]) -> String {
+    let output = run(name, args);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {errors}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A file of a size that is no multiple of anything.
+fn contents() -> Vec<u8> {
+    (0..3_000_017u32).map(|i| (i % 241) as u8).collect()
+}
+
+#[test]
+fn copy64_copies_every_byte() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    std::fs::write(&from, contents()).expect("a file");
+    let said = output_of("copy64", &[&from.to_string_lossy(), &to.to_string_lossy()]);
+    assert_eq!(said, "3000017 bytes copied\n");
+    assert!(std::fs::read(&to).expect("the copy") == contents());
+    let missing = run("copy64", &["/nowhere/at/all", &to.to_string_lossy()]);
+    assert!(!missing.status.success());
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("/nowhere/at/all"));
+}
+
+#[test]
+fn tokio_read_sums_every_byte() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("file");
+    std::fs::write(&file, contents()).expect("a file");
+    let sum: u64 = contents().iter().map(|&byte| u64::from(byte)).sum();
+    let said = output_of("tokio_read", &[&file.to_string_lossy()]);
+    assert_eq!(said, format!("3000017 bytes, their sum is {sum}\n"));
+}
+
+#[test]
+fn poll_loop_does_all_its_reads() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("file");
+    std::fs::write(&file, contents()).expect("a file");
+    for spec in ["null(1G)", "ram(1M, elevator=deadline)", &file.to_string_lossy()] {
+        let said = output_of("poll_loop", &[spec, "1000"]);
+        assert!(said.starts_with("1000 reads, "), "{spec}: {said}");
+    }
+}
