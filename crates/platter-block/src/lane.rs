@@ -160,7 +160,9 @@ impl<D: Driver> Lane for QueueLane<D> {
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
         self.fill_driver(now);
         if self.queue.in_flight() > 0 && !self.queue.has_done() {
-            self.driver.wait(now, timeout);
+            // A timer may just have been set.
+            let timer = self.next_wakeup().map(|at| at.since(now));
+            self.driver.wait(now, timeout.into_iter().chain(timer).min());
         } else {
             self.driver.submit(now);
         }

@@ -17,6 +17,11 @@ pub struct Full(pub Bio);
 /// [`flush`](Channel::flush) or [`wait`](Channel::wait) hands them over as one batch. A channel belongs to
 /// the thread that opened it (it is not [`Send`]): that is what lets its ring go without locks.
 ///
+/// Nobody but the channel's own thread sees its completions. A barrier on the device, whoever sent it, waits
+/// until the channel's bios have completed, that is, until its thread has polled for them. So a thread with
+/// bios outstanding in a channel must not block in a synchronous call on the same device while there are
+/// barriers: the call would wait for the barrier, and the barrier for the channel.
+///
 /// ```
 /// # use platter_disk::device::Device;
 /// use platter_block::bio::{Bio, Op};
@@ -122,7 +127,7 @@ impl Channel {
     pub fn wait(&mut self, out: &mut Vec<Bio>, timeout: Option<Span>) -> usize {
         let until = timeout.map(|span| clock::now() + span);
         while self.outstanding > 0 {
-            self.stamp();
+            self.now = clock::now();
             self.lane.unplug(self.now);
             let wake = Time::earliest(until, self.lane.next_wakeup());
             self.lane.wait(self.now, wake.map(|at| at.since(self.now)));

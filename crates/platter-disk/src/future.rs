@@ -8,7 +8,7 @@
 use crate::clock;
 use crate::device::Device;
 use crate::service;
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, MutexGuard, lock};
 use platter_block::bio::{Bio, Op};
 use platter_block::buf::{IoBuf, IoBufMut};
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -16,6 +16,7 @@ use platter_block::lane::Lane;
 use platter_block::time::{Span, Time};
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,8 +37,23 @@ struct State {
     free: Vec<u32>,
     done: Vec<Bio>,
     spare: Vec<Bio>,
-    /// Bios out that somebody still waits for.
-    awaited: usize,
+    /// What the driver does cannot be seen on a descriptor, as the service thread found.
+    deaf: bool,
+    after: After,
+}
+
+/// What is left to do when the lock is released: it calls code of the program.
+#[derive(Default)]
+struct After {
+    wakers: Vec<Waker>,
+    /// Bios of futures that are gone, with their buffers.
+    abandoned: Vec<Bio>,
+}
+
+impl After {
+    fn is_empty(&self) -> bool {
+        self.wakers.is_empty() && self.abandoned.is_empty()
+    }
 }
 
 /// The lane that all futures of a device share.
@@ -49,13 +65,16 @@ pub(crate) struct AsyncLane {
 
 /// What the service thread learns when it has run a lane.
 pub(crate) enum Next {
-    /// Nobody waits.
+    /// Nothing is out.
     Idle,
     /// Sleep on the handles that were appended, at most this long.
     Sleep(Option<Span>),
     /// Everything completes at the next run.
     Again,
 }
+
+/// Spare bios that are kept.
+const SPARE: usize = 1024;
 
 impl State {
     fn run(&mut self, now: Time) {
@@ -71,23 +90,20 @@ impl State {
         let Some(operation) = self.operations.get_mut(index as usize) else { return };
         match std::mem::replace(operation, Operation::Free) {
             Operation::Pending(waker) => {
-                self.awaited -= 1;
                 *operation = Operation::Done(bio);
-                if let Some(waker) = waker {
-                    waker.wake();
-                }
+                self.after.wakers.extend(waker);
             }
             Operation::Abandoned => {
                 self.free.push(index);
-                self.recycle(bio);
+                self.after.abandoned.push(bio);
             }
             other => *operation = other,
         }
     }
 
-    fn recycle(&mut self, mut bio: Bio) {
-        if self.spare.len() < 1024 {
-            bio.reset(Op::Flush, 0, 0);
+    /// Keeps a bio that owns nothing any more.
+    fn keep(&mut self, bio: Bio) {
+        if self.spare.len() < SPARE {
             self.spare.push(bio);
         }
     }
@@ -98,10 +114,14 @@ impl State {
             self.operations.len() as u32 - 1
         });
         self.operations[index as usize] = Operation::Pending(None);
-        self.awaited += 1;
         bio.set_token(u64::from(index));
         self.lane.submit(now, bio);
         index
+    }
+
+    /// Whether the service thread, if it sleeps, would miss what happens next.
+    fn is_out_of_sight(&self) -> bool {
+        self.deaf && self.lane.in_flight() > 0
     }
 }
 
@@ -114,9 +134,31 @@ impl AsyncLane {
                 free: Vec::new(),
                 done: Vec::new(),
                 spare: Vec::new(),
-                awaited: 0,
+                deaf: false,
+                after: After::default(),
             }),
             watched: AtomicBool::new(false),
+        }
+    }
+
+    /// Releases the lock and does what had to wait for that. A panic of a waker stays its own.
+    fn release(&self, mut state: MutexGuard<'_, State>) {
+        if state.after.is_empty() {
+            return;
+        }
+        let mut after = std::mem::take(&mut state.after);
+        drop(state);
+        for waker in after.wakers.drain(..) {
+            // The panic has been reported by the hook; whoever else waits is woken all the same.
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        }
+        for bio in &mut after.abandoned {
+            let _ = catch_unwind(AssertUnwindSafe(|| bio.reset(Op::Flush, 0, 0)));
+        }
+        let mut state = lock(&self.state);
+        after.abandoned.drain(..).for_each(|bio| state.keep(bio));
+        if state.after.is_empty() {
+            state.after = after;
         }
     }
 
@@ -126,15 +168,34 @@ impl AsyncLane {
         let now = clock::now();
         state.lane.unplug(now);
         state.run(now);
-        if state.awaited == 0 {
+        let next = if state.lane.is_idle() {
             // Cleared under the lock, so that a future that starts now sees it and asks again.
             self.watched.store(false, Ordering::SeqCst);
-            return Next::Idle;
+            Next::Idle
+        } else {
+            state.deaf = !state.lane.wait_handles(handles);
+            match state.is_out_of_sight() {
+                true => Next::Again,
+                false => Next::Sleep(state.lane.next_wakeup().map(|at| at.since(now))),
+            }
+        };
+        self.release(state);
+        next
+    }
+
+    /// Has the service thread look at the lane, unless it will by itself. `false`: there is none.
+    fn watch(self: &Arc<Self>, out_of_sight: bool) -> bool {
+        if !self.watched.swap(true, Ordering::SeqCst) {
+            let watched = service::watch(self);
+            if !watched {
+                self.watched.store(false, Ordering::SeqCst);
+            }
+            return watched;
         }
-        if !state.lane.wait_handles(handles) {
-            return Next::Again;
+        if out_of_sight {
+            service::ring();
         }
-        Next::Sleep(state.lane.next_wakeup().map(|at| at.since(now)))
+        true
     }
 
     fn poll(self: &Arc<Self>, index: u32, context: &mut Context<'_>) -> Poll<Bio> {
@@ -147,34 +208,50 @@ impl AsyncLane {
                 state.run(now);
             }
         }
-        match std::mem::replace(&mut state.operations[index as usize], Operation::Free) {
+        let operation = &mut state.operations[index as usize];
+        match std::mem::replace(operation, Operation::Free) {
             Operation::Done(bio) => {
                 state.free.push(index);
+                self.release(state);
                 Poll::Ready(bio)
             }
-            _ => {
-                state.operations[index as usize] = Operation::Pending(Some(context.waker().clone()));
-                let watched = self.watched.swap(true, Ordering::SeqCst);
-                drop(state);
-                if !watched {
-                    service::watch(self);
+            before => {
+                let (waker, old) = match before {
+                    Operation::Pending(Some(old)) if old.will_wake(context.waker()) => (old, None),
+                    Operation::Pending(old) => (context.waker().clone(), old),
+                    _ => (context.waker().clone(), None),
+                };
+                *operation = Operation::Pending(Some(waker));
+                let out_of_sight = state.is_out_of_sight();
+                self.release(state);
+                drop(old);
+                if !self.watch(out_of_sight) {
+                    // Nobody will look but those who poll.
+                    context.waker().wake_by_ref();
                 }
                 Poll::Pending
             }
         }
     }
 
-    fn abandon(&self, index: u32) {
+    /// The future is gone. Its I/O goes on, and somebody has to see its end.
+    fn abandon(self: &Arc<Self>, index: u32) {
         let mut state = lock(&self.state);
-        match std::mem::replace(&mut state.operations[index as usize], Operation::Abandoned) {
+        let operation = &mut state.operations[index as usize];
+        let waker = match std::mem::replace(operation, Operation::Abandoned) {
             Operation::Done(bio) => {
-                state.operations[index as usize] = Operation::Free;
+                *operation = Operation::Free;
                 state.free.push(index);
-                state.recycle(bio);
+                state.after.abandoned.push(bio);
+                return self.release(state);
             }
-            Operation::Pending(_) => state.awaited -= 1,
-            _ => {}
-        }
+            Operation::Pending(waker) => waker,
+            _ => None,
+        };
+        let out_of_sight = state.is_out_of_sight();
+        drop(state);
+        drop(waker);
+        self.watch(out_of_sight);
     }
 }
 
@@ -216,7 +293,8 @@ impl<B: IoBuf> Future for Io<B> {
                     self.device.error(fault, op, bio.pos() - done, bio.len() + done, String::new())
                 });
                 let buffer = bio.take_buffer();
-                lock(&lane.state).recycle(bio);
+                bio.reset(Op::Flush, 0, 0);
+                lock(&lane.state).keep(bio);
                 Poll::Ready((result, buffer))
             }
         }

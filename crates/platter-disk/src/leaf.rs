@@ -24,6 +24,8 @@ mod bounced;
 mod control;
 pub(crate) mod gate;
 mod lane;
+mod lanes;
+mod listen;
 pub(crate) mod mailbox;
 pub(crate) mod runner;
 mod scope;
@@ -32,6 +34,7 @@ pub(crate) mod tokens;
 use control::Control;
 use gate::{Busy, Gate};
 use lane::LeafLane;
+use lanes::Lanes;
 use mailbox::Mailbox;
 use runner::Runner;
 pub use scope::LockScope;
@@ -69,13 +72,6 @@ impl Default for LeafSettings {
     }
 }
 
-/// What the leaf knows of one of its lanes.
-struct LaneCell {
-    busy: Busy,
-    mailbox: Mailbox,
-    counters: Arc<Counters>,
-}
-
 struct Shared {
     name: Arc<str>,
     geometry: Geometry,
@@ -90,8 +86,7 @@ struct Shared {
     control_counters: Arc<Counters>,
     /// Requests of the shared queue that its driver has, as of its last run.
     control_in_flight: AtomicU32,
-    lanes: Mutex<Vec<Option<Arc<LaneCell>>>>,
-    retired: Mutex<Snapshot>,
+    lanes: Lanes,
     regions: Mutex<Vec<Region>>,
     sinks: Mutex<Option<SinkMaker>>,
 }
@@ -140,14 +135,13 @@ impl Leaf {
             control: Runner::new(Control::new(queue)),
             control_counters: counters,
             control_in_flight: AtomicU32::new(0),
-            lanes: Mutex::new(Vec::new()),
-            retired: Mutex::new(Snapshot::default()),
+            lanes: Lanes::new(),
             regions: Mutex::new(Vec::new()),
             sinks: Mutex::new(None),
             settings,
         });
         if shared_mode {
-            shared.control.lock().open(&shared)?;
+            shared.with_control(|control| control.open(&shared))?;
         }
         Ok(Leaf(shared))
     }
@@ -159,7 +153,7 @@ impl Leaf {
 
     /// Reads an elevator parameter, in the unit of its table.
     pub fn elevator_param(&self, name: &str) -> Option<i64> {
-        self.0.control.lock().queue().elevator_mut()?.get(name)
+        self.0.with_control(|control| control.queue().elevator_mut()?.get(name))
     }
 
     /// Sets an elevator parameter at run time.
@@ -171,13 +165,13 @@ impl Leaf {
         name: &str,
         value: i64,
     ) -> Result<(), platter_block::params::ParamError> {
-        match self.0.control.lock().queue().elevator_mut() {
+        self.0.with_control(|control| match control.queue().elevator_mut() {
             Some(elevator) => elevator.set(name, value),
             None => Err(platter_block::params::ParamError(format!(
                 "{}: no elevator, so no parameter \"{name}\"; open the device with elevator=NAME",
                 self.0.name
             ))),
-        }
+        })
     }
 }
 
@@ -198,27 +192,6 @@ impl Shared {
 
     fn new_sink(&self) -> Option<Box<dyn Sink>> {
         lock(&self.sinks).as_ref().map(|make| make())
-    }
-
-    fn any_lane_busy(&self) -> bool {
-        lock(&self.lanes).iter().flatten().any(|cell| cell.busy.is_busy())
-    }
-
-    fn ring_all(&self) {
-        for cell in lock(&self.lanes).iter().flatten() {
-            cell.mailbox.ring();
-        }
-    }
-
-    /// Fails bios that can go nowhere, towards their lanes.
-    fn fail_all(&self, bios: &mut Vec<Bio>, fault: Fault) {
-        let lanes = lock(&self.lanes);
-        for mut bio in bios.drain(..) {
-            bio.fail(fault);
-            if let Some(Some(cell)) = lanes.get(bio.route() as usize) {
-                cell.mailbox.put(bio);
-            }
-        }
     }
 }
 
@@ -242,29 +215,14 @@ impl Backend for Leaf {
     }
 
     fn counters(&self) -> Snapshot {
-        let mut sum = lock(&self.0.retired).clone();
+        let mut sum = self.0.lanes.counters();
         sum.add(&self.0.control_counters);
-        for cell in lock(&self.0.lanes).iter().flatten() {
-            sum.add(&cell.counters);
-        }
         sum
     }
 
     fn facts(&self) -> Vec<Fact> {
-        let mut control = self.0.control.lock();
-        let queue = control.queue();
         let mut facts = self.0.facts.clone();
-        facts.push(("elevator", queue.elevator_name().to_string()));
-        if let Some(elevator) = queue.elevator_mut() {
-            for param in elevator.params() {
-                if let Some(value) = elevator.get(param.name) {
-                    facts.push((param.name, format!("{value} {}", param.unit)));
-                }
-            }
-        }
-        if let Some(fault) = queue.elevator_fault() {
-            facts.push(("elevator fault", fault.to_string()));
-        }
+        self.0.with_control(|control| queue_facts(control.queue(), &mut facts));
         facts.push(("depth", self.0.settings.queue.depth.to_string()));
         facts.push(("nr_requests", self.0.settings.queue.nr_requests.to_string()));
         facts
@@ -273,14 +231,14 @@ impl Backend for Leaf {
     fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error> {
         let elevator = make();
         let shared_mode = elevator.is_some();
-        let mut control = self.0.control.lock();
-        if shared_mode {
-            control.open(&self.0)?;
-        }
-        let now = clock::now();
-        control.queue().switch_elevator(now, elevator);
-        self.0.gate.set_shared(shared_mode);
-        drop(control);
+        self.0.with_control(|control| {
+            if shared_mode {
+                control.open(&self.0)?;
+            }
+            control.queue().switch_elevator(clock::now(), elevator);
+            self.0.gate.set_shared(shared_mode);
+            Ok(())
+        })?;
         // What the old elevator held goes out now, whoever is there to reap it.
         self.0.run_control(clock::now(), None);
         Ok(())
@@ -288,26 +246,44 @@ impl Backend for Leaf {
 
     fn register(&self, region: &Region) {
         lock(&self.0.regions).push(*region);
-        if let Some(lane) = self.0.control.lock().lane_mut() {
-            lane.register(region);
-        }
+        self.0.with_control(|control| {
+            if let Some(lane) = control.lane_mut() {
+                lane.register(region);
+            }
+        });
     }
 
     fn unregister(&self, region: RegionId) {
         lock(&self.0.regions).retain(|r| r.id != region);
-        if let Some(lane) = self.0.control.lock().lane_mut() {
-            lane.unregister(region);
-        }
+        self.0.with_control(|control| {
+            if let Some(lane) = control.lane_mut() {
+                lane.unregister(region);
+            }
+        });
     }
 
     fn trace(&self, make: Option<SinkMaker>) {
         *lock(&self.0.sinks) = make;
         let sink = self.0.new_sink();
-        self.0.control.lock().queue().set_sink(sink);
+        self.0.with_control(|control| control.queue().set_sink(sink));
     }
 
     fn acknowledge_flush_failure(&self) {
-        self.0.control.lock().queue().acknowledge_flush_failure();
+        self.0.with_control(|control| control.queue().acknowledge_flush_failure());
+    }
+}
+
+fn queue_facts(queue: &mut Queue, facts: &mut Vec<Fact>) {
+    facts.push(("elevator", queue.elevator_name().to_string()));
+    if let Some(elevator) = queue.elevator_mut() {
+        for param in elevator.params() {
+            if let Some(value) = elevator.get(param.name) {
+                facts.push((param.name, format!("{value} {}", param.unit)));
+            }
+        }
+    }
+    if let Some(fault) = queue.elevator_fault() {
+        facts.push(("elevator fault", fault.to_string()));
     }
 }
 

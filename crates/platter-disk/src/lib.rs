@@ -14,7 +14,7 @@ pub mod ladder;
 pub mod leaf;
 pub mod open;
 pub mod pool;
-mod service;
+pub mod service;
 mod sync;
 pub mod sync_io;
 pub mod sys;

@@ -32,27 +32,31 @@ impl SyncLane {
 
     /// Submits a bio and waits until it comes back.
     fn run(&mut self, bio: Bio) -> Status {
+        let lent = Lent;
         self.lane.submit(clock::now(), bio);
-        self.drain(1)
-    }
-
-    /// Waits for `count` bios and gives the first failure.
-    fn drain(&mut self, count: usize) -> Status {
-        let mut status = Ok(());
-        let mut left = count;
-        while left > 0 {
-            let now = clock::now();
-            let wake = self.lane.next_wakeup().map(|at| at.since(now));
-            self.lane.wait(now, wake);
+        let status = loop {
+            self.lane.wait(clock::now(), None);
             self.lane.run(clock::now());
             self.lane.take_done(&mut self.done);
-            left -= self.done.len();
-            for bio in self.done.drain(..) {
-                status = status.and(bio.status());
+            if let Some(bio) = self.done.pop() {
+                let status = bio.status();
                 self.bio = Some(bio);
+                break status;
             }
-        }
+        };
+        std::mem::forget(lent);
         status
+    }
+}
+
+/// The device has memory that a caller lent for the time of a call. The call cannot be left before the device
+/// is done, not even by a panic (of a trace sink or an elevator, say): then the process ends.
+struct Lent;
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        eprintln!("platter: a panic while the device uses borrowed memory; aborting");
+        std::process::abort();
     }
 }
 
@@ -175,7 +179,7 @@ impl Device {
         let mut built: Result<(), Fault> = Ok(());
         for (ptr, len) in parts {
             // SAFETY: the caller's borrow lasts until this call returns, and it does not return before the
-            // bio has: `SyncLane::run` waits, and a bio flagged BORROWED is never given up by a timeout.
+            // bio has: `SyncLane::run` waits or aborts, and a bio flagged BORROWED is never given up by a timeout.
             built = built.and_then(|()| unsafe { add_memory(&mut bio, ptr, len, RegionId::NONE) });
         }
         bio.add_flags(options.flags | Flags::BORROWED | Flags::SYNC);

@@ -1,8 +1,8 @@
 //! Waking a thread that sleeps on file descriptors.
 
 use platter_block::time::Span;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 /// A bell: rung by any thread, heard by whoever polls its descriptor. Without a descriptor to be had (the
 /// process is out of them) sleepers fall back to short naps.
@@ -34,19 +34,31 @@ impl Event {
 /// How long to sleep when what is waited for cannot be seen on a descriptor.
 const NAP: Span = Span::from_millis(1);
 
-/// Sleeps until one of the descriptors is readable or the time has passed.
-#[allow(unsafe_code)]
-pub(crate) fn sleep_on(handles: &[RawFd], complete: bool, timeout: Option<Span>) {
-    let timeout = if complete { timeout } else { Some(timeout.unwrap_or(NAP).min(NAP)) };
-    let timeout = timeout.map(|span| Timespec {
-        tv_sec: (span.0 / 1_000_000_000) as i64,
-        tv_nsec: (span.0 % 1_000_000_000) as i64,
-    });
-    let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(handles.len());
-    for &handle in handles {
-        // SAFETY: the descriptors belong to drivers and bells that the sleeping lane keeps open.
-        fds.push(PollFd::from_borrowed_fd(unsafe { BorrowedFd::borrow_raw(handle) }, PollFlags::IN));
+/// Sleeps on a list of descriptors, without an allocation once the lists have grown.
+#[derive(Default)]
+pub(crate) struct Sleeper {
+    pub(crate) handles: Vec<RawFd>,
+    polled: Vec<libc::pollfd>,
+}
+
+impl Sleeper {
+    /// Sleeps until one of the descriptors is readable or the time has passed; naps when the descriptors are
+    /// not `complete`. A descriptor that was closed meanwhile wakes at once.
+    #[allow(unsafe_code)]
+    pub(crate) fn sleep(&mut self, complete: bool, timeout: Option<Span>) {
+        let timeout = if complete { timeout } else { Some(timeout.unwrap_or(NAP).min(NAP)) };
+        let timeout = timeout.map(|span| libc::timespec {
+            tv_sec: (span.0 / 1_000_000_000) as libc::time_t,
+            tv_nsec: (span.0 % 1_000_000_000) as libc::c_long,
+        });
+        let polled = |&fd: &RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        self.polled.clear();
+        self.polled.extend(self.handles.iter().map(polled));
+        let (list, count) = (self.polled.as_mut_ptr(), self.polled.len() as libc::nfds_t);
+        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the list has as many entries as said, and the time, if any, is on this stack. Descriptors are
+        // numbers here: a wrong one is reported in its entry. Interrupted or failed: the caller looks again, as
+        // after any wake-up.
+        unsafe { libc::ppoll(list, count, timeout, std::ptr::null()) };
     }
-    // Interrupted or failed: the caller looks again, as after any wake-up.
-    let _ = poll(&mut fds, timeout.as_ref());
 }

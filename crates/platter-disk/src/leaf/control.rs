@@ -1,14 +1,17 @@
 //! The shared queue of a leaf and how it is run.
 
 use super::{AnyLane, NO_CHANNEL, Shared};
+use crate::clock;
 use crate::sync::{Ordering, lock};
 use platter_block::backend::LaneUse;
-use platter_block::bio::{Bio, Flags};
+use platter_block::bio::Bio;
 use platter_block::fault::Error;
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::queue::Queue;
 use platter_block::time::Time;
-use std::sync::Arc;
+
+/// Mark in the route of a bio: its sender closed the gate, and its completion opens it.
+pub(super) const CLOSED_GATE: u32 = 1 << 31;
 
 /// The shared queue: before anything needed it, without a driver.
 enum State {
@@ -19,8 +22,8 @@ enum State {
 
 pub(super) struct Control {
     state: State,
-    /// Hard barriers in the queue that closed the gate.
-    closers: u32,
+    /// Some lane went to sleep and could not see what the driver does next.
+    deaf: bool,
     inbox: Vec<Bio>,
     done: Vec<Bio>,
 }
@@ -33,7 +36,8 @@ pub(super) struct Runs<'a> {
 
 impl Control {
     pub(super) fn new(queue: Queue) -> Control {
-        Control { state: State::Waiting(Box::new(queue)), closers: 0, inbox: Vec::new(), done: Vec::new() }
+        let state = State::Waiting(Box::new(queue));
+        Control { state, deaf: false, inbox: Vec::new(), done: Vec::new() }
     }
 
     /// Opens the driver, if it is not.
@@ -63,9 +67,12 @@ impl Control {
         }
     }
 
-    /// A lane sends a hard barrier while lanes have queues of their own: it has closed the gate.
-    pub(super) fn barrier_closed_gate(&mut self) {
-        self.closers += 1;
+    /// Lists what the progress of the shared queue can be seen on. A lane that sleeps on less is rung when
+    /// there is something to look at.
+    pub(super) fn listen(&mut self, handles: &mut Vec<i32>) -> bool {
+        let heard = self.lane_mut().is_some_and(|lane| lane.wait_handles(handles));
+        self.deaf |= !heard;
+        heard
     }
 }
 
@@ -73,6 +80,11 @@ impl Shared {
     /// Runs the shared queue, or leaves it to whoever does.
     pub(super) fn run_control(&self, now: Time, mut runs: Option<Runs<'_>>) -> bool {
         self.control.run(|control| self.run_locked(now, control, runs.as_mut()))
+    }
+
+    /// Looks at the shared queue, waiting for whoever runs it.
+    pub(super) fn with_control<R>(&self, visit: impl FnOnce(&mut Control) -> R) -> R {
+        self.control.with(visit, |control| self.run_locked(clock::now(), control, None))
     }
 
     /// One round of the shared queue: takes the inbox, runs, delivers.
@@ -83,30 +95,38 @@ impl Shared {
                 return;
             }
             if control.open(self).is_err() {
-                self.reopen_gate(control);
-                return self.fail_all(&mut control.inbox, NO_CHANNEL);
+                return self.refuse(control, runs);
             }
         }
-        let barriers = control.inbox.iter().any(|bio| bio.flags().contains(Flags::HARD_BARRIER));
-        let mut inbox = std::mem::take(&mut control.inbox);
-        {
-            let _scope =
-                self.scope.as_ref().map(|lock| lock.hold(&self.control_counters, self.settings.lock_stamps));
-            if self.scope.is_none() {
-                self.control_counters.lock_acquisitions.add(1);
-            }
-            let Some(lane) = control.lane_mut() else { return };
-            if barriers || lane.queue.barrier_pending() {
-                lane.queue.set_outside_busy(now, self.any_lane_busy());
-            }
-            for bio in inbox.drain(..) {
-                lane.submit(now, bio);
-            }
-            lane.run(now);
-            self.control_in_flight.store(lane.in_flight(), Ordering::Relaxed);
-        }
-        control.inbox = inbox;
+        self.run_queue(now, control);
         self.deliver(control, runs);
+    }
+
+    fn run_queue(&self, now: Time, control: &mut Control) {
+        let barriers = control.inbox.iter().any(|bio| bio.route() & CLOSED_GATE != 0);
+        let mut inbox = std::mem::take(&mut control.inbox);
+        let _held = match &self.scope {
+            Some(lock) => Some(lock.hold(&self.control_counters, self.settings.lock_stamps)),
+            None => {
+                self.control_counters.lock_acquisitions.add(1);
+                None
+            }
+        };
+        let Some(lane) = control.lane_mut() else { return };
+        if barriers || lane.queue.barrier_pending() {
+            lane.queue.set_outside_busy(now, self.lanes.any_busy());
+        }
+        for bio in inbox.drain(..) {
+            lane.submit(now, bio);
+        }
+        lane.run(now);
+        let in_flight = lane.in_flight();
+        self.control_in_flight.store(in_flight, Ordering::Relaxed);
+        control.inbox = inbox;
+        if control.deaf && in_flight > 0 {
+            control.deaf = false;
+            self.lanes.ring_all();
+        }
     }
 
     /// Hands completed bios to their lanes.
@@ -116,32 +136,26 @@ impl Shared {
             lane.take_done(&mut done);
         }
         for bio in done.drain(..) {
-            if control.closers > 0 && bio.flags().contains(Flags::HARD_BARRIER) {
-                control.closers -= 1;
-                if self.gate.open() {
-                    self.ring_all();
-                }
+            let route = bio.route();
+            if route & CLOSED_GATE != 0 {
+                self.gate.open();
             }
+            let route = route & !CLOSED_GATE;
             match &mut runs {
-                Some(runs) if runs.route == bio.route() => runs.done.push(bio),
-                _ => self.post(bio),
+                Some(runs) if runs.route == route => runs.done.push(bio),
+                _ => self.lanes.post(route, bio),
             }
         }
         control.done = done;
     }
 
-    fn post(&self, bio: Bio) {
-        let cell = lock(&self.lanes).get(bio.route() as usize).and_then(|cell| cell.as_ref().map(Arc::clone));
-        if let Some(cell) = cell {
-            cell.mailbox.put(bio);
+    /// The driver cannot be opened: what came for it fails.
+    #[cold]
+    fn refuse(&self, control: &mut Control, runs: Option<&mut Runs<'_>>) {
+        for mut bio in control.inbox.drain(..) {
+            bio.fail(NO_CHANNEL);
+            control.done.push(bio);
         }
-    }
-
-    /// Barriers that cannot reach the disk must not keep the gate closed.
-    fn reopen_gate(&self, control: &mut Control) {
-        while control.closers > 0 {
-            control.closers -= 1;
-            self.gate.open();
-        }
+        self.deliver(control, runs);
     }
 }

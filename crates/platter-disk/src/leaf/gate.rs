@@ -1,6 +1,7 @@
 //! The gate of a device: what keeps lanes that share nothing else in order around a barrier.
 //!
-//! A lane looks at the gate once per batch. Whoever closes it can then wait until every lane is idle: a lane
+//! A lane looks at the gate once per batch; while it is closed the lane's bios go to the shared queue, where
+//! the barrier is. Whoever closes the gate can then wait until every lane's own queue is empty: a lane
 //! announces that it becomes busy before it looks at the gate, and the closer closes before it looks at the
 //! lanes, both sequentially consistent, so at least one of the two sees the other (Dekker's argument).
 
@@ -45,12 +46,12 @@ impl Gate {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Takes one closing back. `true` when the gate is open now.
-    pub(crate) fn open(&self) -> bool {
-        View(self.0.fetch_sub(1, Ordering::SeqCst) - 1).0 & !SHARED == 0
+    /// Takes one closing back.
+    pub(crate) fn open(&self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Sets the mode; only while the gate is closed and every lane idle.
+    /// Sets the mode.
     pub(crate) fn set_shared(&self, shared: bool) {
         if shared {
             self.0.fetch_or(SHARED, Ordering::SeqCst);
@@ -79,10 +80,11 @@ impl Busy {
         true
     }
 
-    /// Everything is done.
+    /// Everything is done. Sequentially consistent too: whoever leaves looks at the gate next, and a closer
+    /// that has still seen the lane busy relies on that.
     #[inline]
     pub(crate) fn leave(&self) {
-        self.0.store(false, Ordering::Release);
+        self.0.swap(false, Ordering::SeqCst);
     }
 
     pub(crate) fn is_busy(&self) -> bool {

@@ -1,11 +1,12 @@
 //! A lane of a leaf: its own queue while the device has no elevator, the shared one for the rest.
 
 use super::bounced::{self, is_misaligned};
-use super::control::Runs;
-use super::{AnyLane, LaneCell, Shared};
+use super::control::{CLOSED_GATE, Runs};
+use super::lanes::LaneCell;
+use super::{AnyLane, Shared};
 use crate::clock;
 use crate::sync::{Ordering, lock};
-use crate::wake::sleep_on;
+use crate::wake::Sleeper;
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
@@ -15,54 +16,49 @@ use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
 
-/// Bios with any of these go through the shared queue.
-const ORDERED: Flags = Flags::PREFLUSH.union(Flags::SOFT_BARRIER).union(Flags::HARD_BARRIER);
+/// Bios with any of these may have to go through the shared queue.
+const ORDERED: Flags =
+    Flags::FUA.union(Flags::PREFLUSH).union(Flags::SOFT_BARRIER).union(Flags::HARD_BARRIER);
+
+/// Bios that keep others from passing them.
+const BARRIER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);
 
 pub(super) struct LeafLane {
-    shared: Arc<Shared>,
-    cell: Arc<LaneCell>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) cell: Arc<LaneCell>,
     route: u32,
     lane_use: LaneUse,
     /// The caller's plug: bios that have their order among themselves but no place in a queue yet.
     plug: Vec<Bio>,
-    local: Option<AnyLane>,
+    pub(super) local: Option<AnyLane>,
     /// Whether `cell.busy` says so.
     busy: bool,
     /// Tokens of the device's depth that this lane holds.
     tokens: u32,
     hungry: bool,
     /// Bios of this lane in the shared queue.
-    away: usize,
+    pub(super) away: usize,
     done: Vec<Bio>,
+    pub(super) sleeper: Sleeper,
     /// Bios on their way that stand for misaligned ones.
     bounced: usize,
-    /// Whether some bio in the plug needs the shared queue.
+    /// Whether some bio in the plug may need the shared queue.
     ordered: bool,
 }
 
 impl LeafLane {
     pub(super) fn open(shared: &Arc<Shared>, lane_use: LaneUse) -> Result<LeafLane, Error> {
-        let cell = Arc::new(LaneCell {
-            busy: super::Busy::new(),
-            mailbox: super::Mailbox::new(),
-            counters: Arc::new(Counters::default()),
-        });
-        let local = if shared.gate.look().is_shared() {
-            None
-        } else {
-            Some(Self::open_local(shared, &cell, lane_use)?)
+        let is_shared = shared.gate.look().is_shared();
+        let counters = Arc::new(Counters::default());
+        let local = match is_shared {
+            true => None,
+            false => Some(Self::open_local(shared, &counters, lane_use)?),
         };
-        let mut lanes = lock(&shared.lanes);
-        let route = lanes.iter().position(Option::is_none).unwrap_or(lanes.len());
-        if route == lanes.len() {
-            lanes.push(None);
-        }
-        lanes[route] = Some(Arc::clone(&cell));
-        drop(lanes);
+        let (cell, route) = shared.lanes.add(counters);
         Ok(LeafLane {
             shared: Arc::clone(shared),
             cell,
-            route: route as u32,
+            route,
             lane_use,
             plug: Vec::with_capacity(shared.settings.queue.nr_requests as usize),
             local,
@@ -71,14 +67,15 @@ impl LeafLane {
             hungry: false,
             away: 0,
             done: Vec::new(),
+            sleeper: Sleeper::default(),
             bounced: 0,
             ordered: false,
         })
     }
 
-    fn open_local(shared: &Shared, cell: &LaneCell, lane_use: LaneUse) -> Result<AnyLane, Error> {
+    fn open_local(shared: &Shared, counters: &Arc<Counters>, lane_use: LaneUse) -> Result<AnyLane, Error> {
         let driver = shared.open_driver(lane_use)?;
-        let mut queue = shared.make_queue(&cell.counters, 1);
+        let mut queue = shared.make_queue(counters, 1);
         queue.set_sink(shared.new_sink());
         Ok(QueueLane::new(queue, driver))
     }
@@ -86,7 +83,8 @@ impl LeafLane {
     /// Gives the plugged bios their places: in the lane's own queue or in the shared one.
     #[inline]
     fn flush_plug(&mut self, now: Time) {
-        if self.shared.gate.look().is_shared() {
+        let gate = self.shared.gate.look();
+        if gate.is_shared() || (self.busy && gate.is_closed()) {
             return self.send_all();
         }
         if self.local.is_none() && !self.open_late() {
@@ -94,16 +92,12 @@ impl LeafLane {
         }
         if !self.busy {
             if !self.cell.busy.enter(&self.shared.gate) {
-                return self.help(now);
+                return self.send_all();
             }
             self.busy = true;
-        } else if self.shared.gate.look().is_closed() {
-            return;
         }
         if self.ordered {
-            let plug = std::mem::take(&mut self.plug);
-            self.ordered = false;
-            return self.flush_ordered(now, plug);
+            return self.flush_ordered(now);
         }
         let _held = match &self.shared.scope {
             None => None,
@@ -146,7 +140,7 @@ impl LeafLane {
     /// The device had an elevator when the lane was opened and has none now.
     #[cold]
     fn open_late(&mut self) -> bool {
-        match Self::open_local(&self.shared, &self.cell, self.lane_use) {
+        match Self::open_local(&self.shared, &self.cell.counters, self.lane_use) {
             Ok(local) => {
                 self.local = Some(local);
                 true
@@ -161,46 +155,60 @@ impl LeafLane {
         }
     }
 
-    /// Some of the plugged bios need the shared queue.
-    #[cold]
-    fn flush_ordered(&mut self, now: Time, plug: Vec<Bio>) {
-        let mut rest = plug.into_iter();
-        for bio in rest.by_ref() {
-            let barrier = bio.flags().contains(Flags::HARD_BARRIER);
-            if !(bio.flags().intersects(ORDERED) || bio.op() == Op::Flush) {
-                if let Some(local) = &mut self.local {
-                    local.submit(now, bio);
-                }
-                continue;
-            }
-            if barrier {
-                self.shared.control.lock().barrier_closed_gate();
-                self.shared.gate.close();
-            }
-            self.send(bio);
-            if barrier {
-                break;
-            }
-        }
-        // What came after the barrier waits here until the gate is open again.
-        self.plug.extend(rest);
-        self.ordered = !self.plug.is_empty();
+    /// Whether a bio takes a flush of the device, which exist once per device, or has to wait for all lanes: a
+    /// hard barrier, or a soft one that is more than one request to the device.
+    fn is_ordered(&self, bio: &Bio) -> bool {
+        let (flags, features) = (bio.flags(), &self.shared.geometry.features);
+        let by_device = features.fua && bio.op() == Op::Write && !flags.contains(Flags::SOFT_BARRIER);
+        bio.op() == Op::Flush
+            || flags.intersects(Flags::PREFLUSH | Flags::HARD_BARRIER)
+            || (flags.contains(Flags::FUA) && features.write_cache && !by_device)
     }
 
+    /// Some of the plugged bios may need the shared queue.
+    #[cold]
+    fn flush_ordered(&mut self, now: Time) {
+        self.ordered = false;
+        let mut plug = std::mem::take(&mut self.plug);
+        let mut closed = false;
+        for bio in plug.drain(..) {
+            if closed || self.is_ordered(&bio) {
+                closed |= bio.flags().intersects(BARRIER);
+                self.send(bio);
+            } else if let Some(local) = &mut self.local {
+                local.submit(now, bio);
+            }
+        }
+        self.plug = plug;
+    }
+
+    /// Sends a bio to the shared queue. A barrier closes the gate until it has completed: what comes after it,
+    /// on any lane, goes the same way and so finds its place behind it.
     fn send(&mut self, mut bio: Bio) {
-        bio.set_route(self.route);
+        let mut route = self.route;
+        if bio.flags().intersects(BARRIER) {
+            self.shared.gate.close();
+            route |= CLOSED_GATE;
+        }
+        bio.set_route(route);
         self.away += 1;
         lock(&self.shared.inbox).push(bio);
     }
 
     fn send_all(&mut self) {
-        self.away += self.plug.len();
-        self.ordered = false;
-        let mut inbox = lock(&self.shared.inbox);
-        for mut bio in self.plug.drain(..) {
-            bio.set_route(self.route);
-            inbox.push(bio);
+        let mut plug = std::mem::take(&mut self.plug);
+        if self.ordered {
+            self.ordered = false;
+            plug.drain(..).for_each(|bio| self.send(bio));
+        } else {
+            self.away += plug.len();
+            let mut inbox = lock(&self.shared.inbox);
+            for mut bio in plug.drain(..) {
+                bio.set_route(self.route);
+                inbox.push(bio);
+            }
         }
+        self.plug = plug;
     }
 
     /// Runs the shared queue if nobody else does, and collects mail.
@@ -268,36 +276,14 @@ impl LeafLane {
     fn leave_if_idle(&mut self, now: Time) {
         if self.busy && self.local.as_ref().is_none_or(|local| local.queue.is_empty()) {
             self.busy = false;
+            if self.tokens > 0 {
+                self.return_depth();
+            }
             self.cell.busy.leave();
             if self.shared.gate.look().is_closed() {
                 self.help(now);
             }
         }
-    }
-
-    /// Sleeps on everything that this lane's progress can come from.
-    fn sleep(&mut self, timeout: Option<Span>) {
-        let mut handles = Vec::with_capacity(3);
-        let bell = self.cell.mailbox.fall_asleep();
-        let heard = bell.descriptor().map(|fd| handles.push(fd)).is_some();
-        let mut seen = true;
-        if let Some(local) = &self.local
-            && local.in_flight() > 0
-        {
-            seen &= local.wait_handles(&mut handles);
-        }
-        if self.away > 0
-            && let Some(lane) = self.shared.control.lock().lane_mut()
-            && lane.in_flight() > 0
-        {
-            seen &= lane.wait_handles(&mut handles);
-        }
-        let startable = !self.plug.is_empty() && !self.shared.gate.look().is_closed();
-        // What cannot be seen on a descriptor is there at the next run.
-        if seen && !startable && !self.cell.mailbox.has_mail() {
-            sleep_on(&handles, heard, timeout);
-        }
-        self.cell.mailbox.wake_up();
     }
 }
 
@@ -354,15 +340,13 @@ impl Lane for LeafLane {
         if self.away == 0 {
             return local;
         }
-        let shared = self.shared.control.lock().lane_mut().and_then(|lane| lane.next_wakeup());
+        let shared = self.shared.with_control(|control| control.lane_mut()?.next_wakeup());
         Time::earliest(local, shared)
     }
 
     fn unplug(&mut self, now: Time) {
-        if self.away > 0
-            && let Some(lane) = self.shared.control.lock().lane_mut()
-        {
-            lane.unplug(now);
+        if self.away > 0 {
+            self.shared.with_control(|control| control.queue().unplug_for_waiter(now));
         }
     }
 
@@ -373,7 +357,7 @@ impl Lane for LeafLane {
         if self.has_done() {
             return;
         }
-        if self.away == 0 && self.plug.is_empty() {
+        if self.away == 0 {
             self.borrow_depth();
             if let Some(local) = &mut self.local {
                 local.wait(now, timeout);
@@ -386,26 +370,19 @@ impl Lane for LeafLane {
             self.help(now);
         }
         if !self.has_done() {
-            self.sleep(timeout);
+            self.sleep(now, timeout);
         }
     }
 
     fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
-        let bell = self.cell.mailbox.fall_asleep();
-        let mut complete = bell.descriptor().map(|fd| out.push(fd)).is_some();
-        if let Some(local) = &self.local {
-            complete &= local.wait_handles(out);
-        }
-        if self.away > 0
-            && let Some(lane) = self.shared.control.lock().lane_mut()
-        {
-            complete &= lane.wait_handles(out);
-        }
-        complete
+        self.list_handles(out)
     }
 
     fn in_flight(&self) -> u32 {
-        let shared = if self.away > 0 { self.shared.control_in_flight.load(Ordering::Relaxed) } else { 0 };
+        let shared = match self.away > 0 {
+            true => self.shared.control_in_flight.load(Ordering::Relaxed),
+            false => 0,
+        };
         self.local.as_ref().map_or(0, Lane::in_flight) + shared
     }
 
@@ -435,11 +412,10 @@ impl Drop for LeafLane {
         if self.hungry {
             self.shared.tokens.set_hungry(false);
         }
-        lock(&self.shared.retired).add(&self.cell.counters);
-        if let Some(place) = lock(&self.shared.lanes).get_mut(self.route as usize) {
-            *place = None;
-        }
-        if self.shared.gate.look().is_closed() {
+        // What is in the shared queue goes on without the lane.
+        self.unplug(clock::now());
+        self.shared.lanes.remove(self.route, self.away);
+        if self.away > 0 || self.shared.gate.look().is_closed() {
             self.shared.run_control(clock::now(), None);
         }
     }

@@ -16,8 +16,13 @@ impl<T> Runner<T> {
 
     /// Sees to it that `work` runs after this call began, by this thread or by the one that holds the lock.
     /// Returns whether it was this one.
-    pub(crate) fn run(&self, mut work: impl FnMut(&mut T)) -> bool {
+    pub(crate) fn run(&self, work: impl FnMut(&mut T)) -> bool {
         self.kicked.store(true, Ordering::SeqCst);
+        self.run_kicked(work)
+    }
+
+    /// Does the work of those who did not get the lock.
+    fn run_kicked(&self, mut work: impl FnMut(&mut T)) -> bool {
         let mut ran = false;
         while self.kicked.load(Ordering::SeqCst) {
             let Some(mut state) = self.try_lock() else { return ran };
@@ -29,9 +34,12 @@ impl<T> Runner<T> {
         ran
     }
 
-    /// Waits for the lock: for the rare things that cannot be left to another thread.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        crate::sync::lock(&self.state)
+    /// Waits for the lock, for what cannot be left to another thread; then does the work of those who did not
+    /// get it meanwhile.
+    pub(crate) fn with<R>(&self, visit: impl FnOnce(&mut T) -> R, work: impl FnMut(&mut T)) -> R {
+        let result = visit(&mut crate::sync::lock(&self.state));
+        self.run_kicked(work);
+        result
     }
 
     fn try_lock(&self) -> Option<MutexGuard<'_, T>> {

@@ -1,0 +1,49 @@
+//! How a lane sleeps: on everything that its progress can come from.
+
+use super::lane::LeafLane;
+use platter_block::lane::Lane;
+use platter_block::time::{Span, Time};
+
+impl LeafLane {
+    /// Lists the descriptors of the shared queue and of the lane's own (that one only if it has something
+    /// out, unless `all`). `false`: some of it cannot be seen on a descriptor.
+    fn listen(&self, all: bool, handles: &mut Vec<i32>) -> bool {
+        let mut heard = true;
+        if let Some(local) = &self.local
+            && (all || local.in_flight() > 0)
+        {
+            heard &= local.wait_handles(handles);
+        }
+        if self.away > 0 {
+            heard &= self.shared.with_control(|control| control.listen(handles));
+        }
+        heard
+    }
+
+    /// [`Lane::wait_handles`]: for somebody who will sleep while others may use the lane.
+    pub(super) fn list_handles(&self, handles: &mut Vec<i32>) -> bool {
+        let bell = self.cell.mailbox.fall_asleep();
+        let mut heard = bell.descriptor().map(|fd| handles.push(fd)).is_some();
+        heard &= self.listen(true, handles);
+        if self.cell.mailbox.has_mail() {
+            bell.ring();
+        }
+        heard
+    }
+
+    /// Sleeps until something can be done or `timeout` has passed.
+    pub(super) fn sleep(&mut self, now: Time, timeout: Option<Span>) {
+        let mut sleeper = std::mem::take(&mut self.sleeper);
+        let bell = self.cell.mailbox.fall_asleep();
+        let rings = bell.descriptor().map(|fd| sleeper.handles.push(fd)).is_some();
+        let heard = self.listen(false, &mut sleeper.handles);
+        // What cannot be seen on a descriptor is there at the next run, if it has been started.
+        if (heard || self.in_flight() == 0) && !self.cell.mailbox.has_mail() {
+            let wake = self.next_wakeup().map(|at| at.since(now));
+            sleeper.sleep(rings, timeout.into_iter().chain(wake).min());
+        }
+        sleeper.handles.clear();
+        self.cell.mailbox.wake_up();
+        self.sleeper = sleeper;
+    }
+}

@@ -1,0 +1,243 @@
+//! A disk that does what a test tells it to: holds requests back, fails them, and notes what it saw.
+
+use platter_block::bio::{Flags, Op};
+use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+use platter_block::elevator::by_name;
+use platter_block::limits::Limits;
+use platter_block::queue::Settings;
+use platter_block::time::{Span, Time};
+use platter_disk::device::Device;
+use platter_disk::drivers::memory::{Memory, MemoryChannel};
+use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+pub(crate) const SIZE: u64 = 1 << 20;
+
+/// What the disk saw, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Start(Op, u64),
+    End(Op, u64),
+}
+
+/// Decides the result of a request: `None` is success.
+type Rule = Box<dyn FnMut(Op, u64, u64) -> Option<i64> + Send>;
+
+struct Held {
+    channel: Arc<Channel>,
+    op: Op,
+    pos: u64,
+    completion: Completion,
+}
+
+#[derive(Default)]
+struct State {
+    holding: bool,
+    held: Vec<Held>,
+    rule: Option<Rule>,
+    seen: Vec<Seen>,
+    in_flight: usize,
+    most_in_flight: usize,
+}
+
+struct Channel {
+    done: Mutex<Vec<Completion>>,
+    bell: OwnedFd,
+}
+
+/// The disk. Its contents are those of a memory disk; a request takes effect when it starts.
+pub(crate) struct Fake {
+    memory: Memory,
+    state: Mutex<State>,
+}
+
+/// How a fake is opened.
+pub(crate) struct Options {
+    pub(crate) elevator: &'static str,
+    pub(crate) depth: u32,
+    pub(crate) features: Features,
+    pub(crate) timeout: Option<Span>,
+    pub(crate) limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            elevator: "none",
+            depth: 32,
+            features: Features { write_cache: true, fua: true, read_only: false },
+            timeout: None,
+            limits: Limits::unlimited(512),
+        }
+    }
+}
+
+impl Fake {
+    /// A disk and a device on it.
+    pub(crate) fn open(options: Options) -> (Arc<Fake>, Device) {
+        let memory = Memory::new(SIZE).unwrap();
+        let fake = Arc::new(Fake { memory, state: Mutex::default() });
+        let disk = Arc::clone(&fake);
+        let queue = Settings { depth: options.depth, timeout: options.timeout, ..Settings::default() };
+        let parts = LeafParts {
+            name: Arc::from("fake"),
+            geometry: Geometry { size: SIZE, limits: options.limits, features: options.features },
+            settings: LeafSettings { queue, ..LeafSettings::default() },
+            elevator: by_name(options.elevator).map(|row| (row.make)()),
+            make_driver: Box::new(move |_| Ok(Box::new(FakeChannel::new(&disk, options.depth)))),
+            facts: Vec::new(),
+        };
+        (fake, Device::new(Arc::new(Leaf::new(parts).unwrap())))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// From now on requests start and do not complete.
+    pub(crate) fn hold(&self) {
+        self.state().holding = true;
+    }
+
+    /// What was held back completes, and what comes does too.
+    pub(crate) fn release(&self) {
+        let mut state = self.state();
+        state.holding = false;
+        for held in std::mem::take(&mut state.held) {
+            state.end(held.op, held.pos);
+            held.channel.complete(held.completion);
+        }
+    }
+
+    /// Requests held back now.
+    pub(crate) fn held(&self) -> usize {
+        self.state().held.len()
+    }
+
+    pub(crate) fn set_rule(&self, rule: impl FnMut(Op, u64, u64) -> Option<i64> + Send + 'static) {
+        self.state().rule = Some(Box::new(rule));
+    }
+
+    pub(crate) fn clear_rule(&self) {
+        self.state().rule = None;
+    }
+
+    /// What was seen since the last time.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        std::mem::take(&mut self.state().seen)
+    }
+
+    /// Starts among what was seen since the last time, by position.
+    pub(crate) fn started(&self) -> Vec<u64> {
+        let start = |seen: Seen| if let Seen::Start(_, pos) = seen { Some(pos) } else { None };
+        self.seen().into_iter().filter_map(start).collect()
+    }
+
+    pub(crate) fn most_in_flight(&self) -> usize {
+        self.state().most_in_flight
+    }
+}
+
+impl State {
+    fn end(&mut self, op: Op, pos: u64) {
+        self.seen.push(Seen::End(op, pos));
+        self.in_flight -= 1;
+    }
+}
+
+impl Channel {
+    fn complete(&self, completion: Completion) {
+        self.done.lock().unwrap().push(completion);
+        rustix::io::write(&self.bell, &1u64.to_ne_bytes()).unwrap();
+    }
+}
+
+struct FakeChannel {
+    fake: Arc<Fake>,
+    memory: MemoryChannel,
+    channel: Arc<Channel>,
+    depth: usize,
+    staged: Vec<(Op, u64, Completion)>,
+    out: usize,
+}
+
+impl FakeChannel {
+    fn new(fake: &Arc<Fake>, depth: u32) -> FakeChannel {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+        FakeChannel {
+            fake: Arc::clone(fake),
+            memory: fake.memory.channel(1),
+            channel: Arc::new(Channel { done: Mutex::default(), bell }),
+            depth: depth as usize,
+            staged: Vec::new(),
+            out: 0,
+        }
+    }
+}
+
+impl Driver for FakeChannel {
+    fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
+        if self.out == self.depth {
+            return false;
+        }
+        let mut state = self.fake.state();
+        let (op, pos) = (request.op, request.pos);
+        state.seen.push(Seen::Start(op, pos));
+        state.in_flight += 1;
+        state.most_in_flight = state.most_in_flight.max(state.in_flight);
+        let told = state.rule.as_mut().and_then(|rule| rule(op, pos, request.len));
+        drop(state);
+        let mut done = Vec::new();
+        if told.is_none_or(|result| result >= 0) {
+            assert!(self.memory.queue(now, request));
+            self.memory.submit(now);
+            self.memory.reap(now, &mut done);
+        }
+        let result = told.unwrap_or_else(|| done[0].result);
+        self.staged.push((op, pos, Completion { tag: request.tag, result }));
+        self.out += 1;
+        true
+    }
+
+    fn submit(&mut self, _now: Time) {
+        let mut state = self.fake.state();
+        for (op, pos, completion) in self.staged.drain(..) {
+            let channel = Arc::clone(&self.channel);
+            if state.holding {
+                state.held.push(Held { channel, op, pos, completion });
+            } else {
+                state.end(op, pos);
+                channel.complete(completion);
+            }
+        }
+    }
+
+    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
+        let _ = rustix::io::read(&self.channel.bell, &mut [0; 8]);
+        let mut all = self.channel.done.lock().unwrap();
+        self.out -= all.len();
+        done.append(&mut all);
+    }
+
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        self.submit(now);
+        if self.out == 0 {
+            return;
+        }
+        let timeout = timeout.map(|span| Timespec {
+            tv_sec: (span.0 / 1_000_000_000) as i64,
+            tv_nsec: (span.0 % 1_000_000_000) as i64,
+        });
+        let mut fds = [PollFd::new(&self.channel.bell, PollFlags::IN)];
+        let _ = poll(&mut fds, timeout.as_ref());
+    }
+
+    fn wait_handle(&self) -> Option<i32> {
+        Some(self.channel.bell.as_raw_fd())
+    }
+}
+
+/// Flags of a barrier.
+pub(crate) const HARD: Flags = Flags::HARD_BARRIER;

@@ -1,0 +1,249 @@
+//! Nobody sleeps for ever: whoever waits hears of what others finished for it.
+
+use crate::fake::{Fake, HARD, Options};
+use crate::rig::{barrier, block_on, poll_once, spawn, submit, until, write};
+use platter_block::bio::Flags;
+use platter_block::fault::Kind;
+use platter_block::time::Span;
+use platter_disk::device::Device;
+use platter_disk::future::Io;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
+
+/// The barrier waits for another lane. Its request is started by that lane's owner, who then does not look at
+/// the device again.
+#[test]
+fn a_barrier_hears_of_a_request_that_somebody_else_started() {
+    let (fake, device) = Fake::open(Options::default());
+    let mut channel = device.channel(4).unwrap();
+    fake.hold();
+    submit(&mut channel, write(0, 1, Flags::NONE));
+    channel.flush();
+    assert_eq!(fake.held(), 1);
+    let waiter = barrier(&device, 4096);
+    until("the barrier waits", || device.counters().bios == 2);
+    assert!(!waiter.is_done());
+    fake.release();
+    let mut done = Vec::new();
+    assert_eq!(channel.poll(&mut done), 1);
+    waiter.result("the barrier");
+}
+
+/// The same on a disk that has nothing to sleep on.
+#[test]
+fn a_barrier_hears_of_a_request_without_a_descriptor() {
+    for _ in 0..50 {
+        let device = Device::ram(1 << 20).unwrap();
+        let mut channel = device.channel(4).unwrap();
+        submit(&mut channel, write(0, 1, Flags::NONE));
+        channel.flush();
+        let waiter = barrier(&device, 4096);
+        until("the barrier waits", || device.counters().bios == 2);
+        let mut done = Vec::new();
+        assert_eq!(channel.poll(&mut done), 1);
+        waiter.result("the barrier");
+    }
+}
+
+/// A lane still has requests of its own when an elevator comes; a barrier in the shared queue waits for them.
+#[test]
+fn a_barrier_of_an_elevator_waits_for_lanes_from_before_it() {
+    let (fake, device) = Fake::open(Options::default());
+    let mut channel = device.channel(4).unwrap();
+    fake.hold();
+    submit(&mut channel, write(0, 1, Flags::NONE));
+    channel.flush();
+    device.set_elevator("deadline").unwrap();
+    let waiter = barrier(&device, 4096);
+    until("the barrier waits", || device.counters().bios == 2);
+    assert_eq!(fake.started(), [0]);
+    fake.release();
+    let mut done = Vec::new();
+    assert_eq!(channel.poll(&mut done), 1);
+    waiter.result("the barrier");
+    assert!(fake.started().contains(&4096));
+}
+
+/// A future that was polled and dropped has a request out that nobody waits for; a barrier does.
+#[test]
+fn a_cancelled_future_does_not_stop_a_barrier() {
+    let (fake, device) = Fake::open(Options::default());
+    fake.hold();
+    let mut future = device.write(0, vec![1; 512]);
+    assert!(poll_once(&mut future).is_pending());
+    drop(future);
+    let waiter = barrier(&device, 4096);
+    until("the barrier waits", || device.counters().bios == 2);
+    fake.release();
+    waiter.result("the barrier");
+}
+
+/// The barrier itself is cancelled; what waits behind it goes on when it is done.
+#[test]
+fn a_cancelled_barrier_does_not_close_the_device() {
+    for elevator in ["none", "deadline"] {
+        let (fake, device) = Fake::open(Options { elevator, ..Options::default() });
+        fake.hold();
+        let mut future: Io<Vec<u8>> = device.submit(write(0, 1, HARD));
+        assert!(poll_once(&mut future).is_pending());
+        drop(future);
+        let other = device.clone();
+        let waiter = spawn(move || other.read_at(&mut [0; 512], 8192).is_ok());
+        fake.release();
+        assert!(waiter.result(elevator));
+    }
+}
+
+/// A future that is dropped without having been polled has begun all the same.
+#[test]
+fn a_future_that_nobody_polls_is_done() {
+    let device = Device::ram(1 << 20).unwrap();
+    drop(device.write(4096, vec![7; 512]));
+    until("it is written", || device.counters().bytes_written == 512);
+    let mut back = [0; 512];
+    device.read_at(&mut back, 4096).unwrap();
+    assert_eq!(back, [7; 512]);
+}
+
+/// A channel goes with bios in the shared queue; its successor gets none of them.
+#[test]
+fn bios_of_a_closed_channel_do_not_reach_its_successor() {
+    let (fake, device) = Fake::open(Options { elevator: "deadline", ..Options::default() });
+    fake.hold();
+    let mut channel = device.channel(8).unwrap();
+    for at in 0..8 {
+        submit(&mut channel, write(at * 4096, 1, Flags::SYNC));
+    }
+    channel.flush();
+    assert_eq!(fake.held(), 8);
+    drop(channel);
+    let mut next = device.channel(8).unwrap();
+    submit(&mut next, write(65536, 2, Flags::SYNC));
+    next.flush();
+    fake.release();
+    let mut done = Vec::new();
+    while next.outstanding() > 0 {
+        next.wait(&mut done, None);
+    }
+    assert_eq!(done.iter().map(|bio| bio.token()).collect::<Vec<_>>(), [65536]);
+    assert_eq!(device.counters().bios_completed, 9);
+}
+
+/// Nothing was with the driver when the channel began to wait, so no timer was set yet.
+#[test]
+fn a_wait_ends_with_the_timeout_of_what_it_started() {
+    for elevator in ["none", "deadline"] {
+        let timeout = Some(Span::from_millis(20));
+        let (fake, device) = Fake::open(Options { elevator, timeout, ..Options::default() });
+        fake.hold();
+        let other = device.clone();
+        let kind = spawn(move || {
+            let mut channel = other.channel(4).unwrap();
+            submit(&mut channel, write(0, 1, Flags::SYNC));
+            let mut done = Vec::new();
+            channel.wait(&mut done, None);
+            done[0].status().unwrap_err().kind
+        });
+        assert_eq!(kind.result(elevator), Kind::TimedOut);
+        fake.release();
+    }
+}
+
+/// A waker that drops futures of the same device, or panics, as executors may.
+struct Rude {
+    victims: Mutex<Vec<Io<Vec<u8>>>>,
+}
+
+impl Wake for Rude {
+    fn wake(self: Arc<Self>) {
+        self.victims.lock().unwrap().clear();
+        std::panic::resume_unwind(Box::new("a rude waker"));
+    }
+}
+
+#[test]
+fn wakers_may_drop_futures_and_panic() {
+    let (fake, device) = Fake::open(Options::default());
+    fake.hold();
+    let mut first = device.write(0, vec![1; 512]);
+    let mut victim = device.write(4096, vec![1; 512]);
+    assert!(poll_once(&mut victim).is_pending());
+    let rude = Arc::new(Rude { victims: Mutex::new(vec![victim]) });
+    let waker = Waker::from(rude);
+    let polled = std::pin::Pin::new(&mut first).poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    let other = device.clone();
+    let last = spawn(move || block_on(other.write(8192, vec![1; 512])).0.is_ok());
+    until("all are out", || fake.held() == 3);
+    fake.release();
+    assert!(last.result("whoever waits beside a rude waker"));
+    assert!(matches!(block_on(std::future::poll_fn(|_| poll_once(&mut first))), (Ok(()), Some(_))));
+}
+
+/// Futures on many threads, with more of them than the depth allows at once.
+#[test]
+fn futures_beyond_the_depth_all_end() {
+    for elevator in ["none", "deadline"] {
+        let (_, device) = Fake::open(Options { elevator, depth: 4, ..Options::default() });
+        let tasks: Vec<_> = (0..4u64)
+            .map(|task| {
+                let device = device.clone();
+                spawn(move || {
+                    let mut all: Vec<_> =
+                        (0..100).map(|at| device.write((task * 100 + at) * 512, vec![1; 512])).collect();
+                    // The last first: the others end although nobody polls them.
+                    while let Some(io) = all.pop() {
+                        block_on(io).0.unwrap();
+                    }
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(|task| task.result(elevator));
+    }
+}
+
+/// Looking at the shared queue, which takes its lock, does not swallow the work of those who find it taken.
+#[test]
+fn looking_at_a_device_loses_no_work() {
+    let (_, device) = Fake::open(Options { elevator: "deadline", ..Options::default() });
+    let looker = {
+        let device = device.clone();
+        spawn(move || (0..20_000).for_each(|_| assert!(!device.facts().is_empty())))
+    };
+    let workers: Vec<_> = (0..3u64)
+        .map(|worker| {
+            let device = device.clone();
+            spawn(move || {
+                for i in 0..1000 {
+                    device.write_at(&[1; 512], (worker * 100 + i % 100) * 512).unwrap();
+                }
+            })
+        })
+        .collect();
+    workers.into_iter().for_each(|worker| worker.result("a writer"));
+    looker.result("the looker");
+}
+
+/// What one lane borrowed of the device's depth and does not use, others can have.
+#[test]
+fn an_idle_lane_keeps_none_of_the_depth() {
+    let (fake, device) = Fake::open(Options { depth: 8, ..Options::default() });
+    let mut first = device.channel(8).unwrap();
+    let mut second = device.channel(8).unwrap();
+    let mut done = Vec::new();
+    for (channel, base) in [(&mut first, 0), (&mut second, 65536)] {
+        fake.hold();
+        for at in 0..8 {
+            submit(channel, write(base + at * 4096, 1, Flags::NONE));
+        }
+        channel.poll(&mut done);
+        assert_eq!(fake.held(), 8);
+        fake.release();
+        while channel.outstanding() > 0 {
+            channel.wait(&mut done, None);
+        }
+    }
+    assert_eq!(fake.most_in_flight(), 8);
+    assert_eq!(done.len(), 16);
+}
