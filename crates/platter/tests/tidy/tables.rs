@@ -1,9 +1,12 @@
 //! The page of tables says what the tables in the code say.
 
 use crate::tree::root;
+use platter::registry::{self, Shape};
+use platter::spec::Param;
+use platter_bench::workload::Rw;
 use platter_block::elevator;
-use platter_block::params::Param;
-use platter_disk::drivers::table::{self, Medium};
+use platter_disk::drivers::table::{self as drivers, Medium};
+use platter_disk::ladder;
 use std::fmt::Write as _;
 use std::fs;
 
@@ -11,61 +14,121 @@ const PAGE: &str = "docs/tables.md";
 /// Set, the page is written instead of checked.
 const WRITE: &str = "PLATTER_WRITE_TABLES";
 
-fn params(page: &mut String, params: &[Param]) {
-    if params.is_empty() {
+const HEAD: &str = "# Tables
+
+What can be named in device specs, options and reports. This page is made from the tables in the code by a
+test, which fails when the two differ; it says how to write the page anew. `platter list` prints the same.
+";
+
+/// A row's one line as a sentence. Names stay as they are written.
+fn sentence(summary: &str) -> String {
+    let first = summary.split(' ').next().unwrap_or_default();
+    let is_name = first.contains(|c: char| !c.is_alphabetic() && c != ',');
+    let mut chars = summary.chars();
+    let capital = chars.next().map(|c| if is_name { c } else { c.to_ascii_uppercase() });
+    capital.into_iter().chain(chars).chain(['.']).collect()
+}
+
+fn params<'a>(page: &mut String, params: impl IntoIterator<Item = &'a Param>) {
+    let mut rows = params.into_iter().peekable();
+    if rows.peek().is_none() {
         return;
     }
-    page.push_str("\n| parameter | default | unit | range | what it is |\n|---|---|---|---|---|\n");
-    for p in params {
-        let _ = writeln!(
-            page,
-            "| `{}` | {} | {} | {} to {} | {} |",
-            p.name, p.default, p.unit, p.min, p.max, p.help
-        );
+    page.push_str("\n| parameter | value | default | what it is |\n|---|---|---|---|\n");
+    for p in rows {
+        let default = if p.default.is_empty() { String::new() } else { format!("`{}`", p.default) };
+        let _ = writeln!(page, "| `{}` | {} | {default} | {} |", p.name, p.kind, p.help);
     }
 }
 
-/// A row's one line as a sentence.
-fn sentence(summary: &str) -> String {
-    let mut chars = summary.chars();
-    chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).chain(['.']).collect()
+/// Whether all disks have these parameters.
+fn is_shared(table: &[Param]) -> bool {
+    let mut disks = registry::table().iter().filter(|row| row.shape == Shape::Leaf);
+    disks.all(|row| row.tables.iter().any(|other| std::ptr::eq(*other, table)))
+}
+
+fn devices(page: &mut String, shape: Shape) {
+    for row in registry::table().iter().filter(|row| row.shape == shape) {
+        let _ = writeln!(page, "\n### {}\n\n{} Example: `{}`.", row.name, sentence(row.summary), row.example);
+        if shape == Shape::Layer {
+            let (least, most) = (row.devices.start(), row.devices.end());
+            let count = if least == most { least.to_string() } else { format!("{least} to {most}") };
+            let _ = writeln!(page, "Stands on devices: {count}.");
+        }
+        params(page, row.tables.iter().filter(|table| !is_shared(table)).copied().flatten());
+    }
+}
+
+/// The parameters that all disks have.
+fn shared(page: &mut String) {
+    let tables = registry::table().first().map_or(&[][..], |row| row.tables);
+    params(page, tables.iter().filter(|table| is_shared(table)).copied().flatten());
+}
+
+fn elevators(page: &mut String) {
+    for name in registry::ELEVATORS {
+        let summary =
+            elevator::by_name(name).map_or("no elevator: first come, first served", |row| row.summary);
+        let _ = writeln!(page, "\n### {name}\n\n{}", sentence(summary));
+        params(page, registry::elevator_params(name));
+    }
+}
+
+fn drivers(page: &mut String) {
+    for row in drivers::TABLE {
+        let _ = writeln!(page, "\n### {}\n\n{}\n", row.name, sentence(row.summary));
+        let medium = if row.medium == Medium::Size {
+            "memory, of a size that is given"
+        } else {
+            "a file or block device"
+        };
+        let since =
+            if row.since.is_empty() { "any kernel".to_string() } else { format!("Linux {}", row.since) };
+        let _ =
+            writeln!(page, "- drives {medium}\n- needs {since}\n- flush; durable write: {}", row.durability);
+        let row: Vec<Param> = row.params.iter().map(Param::of).collect();
+        params(page, &row);
+    }
+}
+
+fn workloads(page: &mut String) {
+    page.push_str("\n| `--rw` | order | reads | writes | discards |\n|---|---|---|---|---|\n");
+    let yes = |is: bool| if is { "yes" } else { "" };
+    for rw in Rw::ALL {
+        let order = if rw.is_random() { "random" } else { "sequential" };
+        let reads = rw.is_mixed() || !(rw.writes() || rw.trims());
+        let writes = rw.writes() && !rw.trims();
+        let (reads, writes, trims) = (yes(reads), yes(writes), yes(rw.trims()));
+        let _ = writeln!(page, "| `{}` | {order} | {reads} | {writes} | {trims} |", rw.name());
+    }
+}
+
+fn rungs(page: &mut String) {
+    page.push_str("\n| rung | adds | in the kernel | here |\n|---|---|---|---|\n");
+    for row in ladder::TABLE {
+        let _ = writeln!(page, "| {} | {} | {} | {} |", row.name, row.adds, row.kernel, row.here);
+    }
 }
 
 /// The page as it has to be.
 fn page() -> String {
-    let mut page = String::from(
-        "# Tables\n\nWhat can be named in a device spec or option. This page is made from the tables in the code by a \
-         test,\nwhich fails when the two differ; it says how to write the page anew.\n\n## Elevators\n\nChosen with \
-         `elevator=NAME`; `none` is no elevator at all: first come, first served.\n",
+    let mut page = String::from(HEAD);
+    page.push_str("\n## Disks\n");
+    devices(&mut page, Shape::Leaf);
+    page.push_str("\n## Settings that all disks share\n");
+    shared(&mut page);
+    page.push_str("\n## Layers\n\nDevices that stand on devices.\n");
+    devices(&mut page, Shape::Layer);
+    page.push_str("\n## Elevators\n\nI/O schedulers, chosen with `elevator=NAME`.\n");
+    elevators(&mut page);
+    page.push_str(
+        "\n## Drivers\n\nHow a disk is driven. `file(PATH, driver=NAME)` chooses among those of files.\n",
     );
-    for row in elevator::TABLE {
-        let _ = writeln!(page, "\n### {}\n\n{}", row.name, sentence(row.summary));
-        params(&mut page, row.params);
-    }
-    page.push_str("\n## Layers\n\nDevices made of devices.\n");
-    for row in platter_stack::TABLE {
-        let (least, most) = (row.members.start(), row.members.end());
-        let members = if least == most { least.to_string() } else { format!("{least} to {most}") };
-        let _ = writeln!(page, "\n### {}\n\n{}\n", row.name, sentence(row.summary));
-        let _ = writeln!(page, "- made of devices: {members}");
-        params(&mut page, row.params);
-    }
-    page.push_str("\n## Drivers\n");
-    for row in table::TABLE {
-        let _ = writeln!(page, "\n### {}\n\n{}\n", row.name, sentence(row.summary));
-        let medium = match row.medium {
-            Medium::Size => format!("a size: `{}(1G)`", row.name),
-            Medium::Path => format!("a path: `file(PATH, driver={})`", row.name),
-        };
-        let since =
-            if row.since.is_empty() { "any kernel".to_string() } else { format!("Linux {}", row.since) };
-        let _ = writeln!(
-            page,
-            "- takes {medium}\n- needs {since}\n- flush and durable write: {}",
-            row.durability
-        );
-        params(&mut page, row.params);
-    }
+    drivers(&mut page);
+    page.push_str("\n## Workloads\n\nWhat `platter bench io --rw` does.\n");
+    workloads(&mut page);
+    page.push_str("\n## Rungs\n\nWhat `platter bench dm` climbs, from the lowest up.\n");
+    rungs(&mut page);
     page
 }
 
