@@ -55,6 +55,14 @@ macro_rules! counters {
                 }
             }
 
+            /// Adds the counts of other queues.
+            pub fn merge(&mut self, other: &Snapshot) {
+                $(self.$name += other.$name;)*
+                for (sum, count) in self.depth.iter_mut().zip(&other.depth) {
+                    *sum += count;
+                }
+            }
+
             /// The counts since `earlier`.
             pub fn since(&self, earlier: &Snapshot) -> Snapshot {
                 let mut diff = self.clone();

@@ -74,6 +74,14 @@ impl IoStream {
         Self { offsets, kind }
     }
 
+    /// The offsets alone, where all I/Os have one direction: a loop that knows it need not ask each time.
+    pub fn into_offsets(self) -> Option<Offsets> {
+        match self.kind {
+            Kind::Read | Kind::Write | Kind::Trim => Some(self.offsets),
+            Kind::RandomMix(_) | Kind::SequentialMix(..) => None,
+        }
+    }
+
     /// The next I/O.
     #[inline]
     pub fn next_io(&mut self) -> Io {
@@ -134,6 +142,20 @@ mod tests {
         assert!(!offsets.is_sorted());
         offsets.sort_unstable();
         assert_eq!(offsets, (0..1000).map(|i| i * 4096).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn offsets_alone_are_those_of_the_ios() {
+        for rw in Rw::ALL {
+            let job = JobOptions { rw, ..JobOptions::default() };
+            let mut stream = IoStream::new(&job, Region::new(0, 1000 * 4096, 4096).unwrap(), 1, 0);
+            let Some(mut alone) = stream.clone().into_offsets() else {
+                assert!(rw.is_mixed());
+                continue;
+            };
+            assert!(!rw.is_mixed());
+            assert!((0..100).all(|_| alone.next_offset() == stream.next_io().offset()));
+        }
     }
 
     #[test]

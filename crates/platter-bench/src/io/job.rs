@@ -1,0 +1,203 @@
+//! The life of one job, on its own thread: ready, ramp, measurement, drain, reading back.
+
+use core::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::Sender;
+
+use platter_block::fault::Error as DeviceError;
+use platter_block::time::{Span, Time};
+use platter_disk::clock;
+
+use super::IoError;
+use super::plan::{Course, Plan};
+use super::tally::Tally;
+use super::worker::Worker;
+use crate::workload::Offsets;
+
+/// How long a job runs between two looks at the cancel flag.
+const SLICE: Span = Span::from_millis(10);
+
+/// What the others are told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It could start now.
+    Ready,
+    /// It never will.
+    GaveUp,
+    /// Everything that is measured has happened.
+    Measured,
+}
+
+/// Tells of each stage once, even if the job ends early.
+pub(super) struct Announcer {
+    to: Sender<Stage>,
+    told: Option<Stage>,
+}
+
+impl Announcer {
+    pub(super) fn new(to: Sender<Stage>) -> Self {
+        Self { to, told: None }
+    }
+
+    fn tell(&mut self, stage: Stage) {
+        self.told = Some(stage);
+        // Nobody listens only when the run is being given up.
+        let _ = self.to.send(stage);
+    }
+}
+
+impl Drop for Announcer {
+    fn drop(&mut self) {
+        match self.told {
+            None => self.tell(Stage::GaveUp),
+            Some(Stage::Ready) => self.tell(Stage::Measured),
+            Some(Stage::GaveUp | Stage::Measured) => {}
+        }
+    }
+}
+
+/// What a job comes back with.
+pub(super) struct Outcome {
+    pub(super) tally: Tally,
+    /// I/Os of the ramp time.
+    pub(super) ramp_ios: u64,
+    /// When measuring began and ended.
+    pub(super) begin: Time,
+    pub(super) end: Time,
+    pub(super) failure: Option<DeviceError>,
+    pub(super) mismatch: Option<String>,
+    pub(super) cancelled: bool,
+}
+
+/// Runs job number `index`. `None` if the run was called off before it began.
+pub(super) fn work(
+    plan: &Plan<'_>,
+    index: u32,
+    mut announcer: Announcer,
+) -> Result<Option<Outcome>, IoError> {
+    let worker = plan.open_worker(index)?;
+    announcer.tell(Stage::Ready);
+    if !plan.gate.wait() {
+        return Ok(None);
+    }
+    let start = clock::now();
+    let course = plan.course(index, start.0)?;
+    let mut job = Running { plan, index, worker, course, ramp_ios: 0, cancelled: false };
+    job.worker.now = start;
+    let begin = job.ramp(start);
+    job.measure(begin);
+    let end = clock::now();
+    announcer.tell(Stage::Measured);
+    job.read_back();
+    let mismatch = match &job.course {
+        Course::Careful(careful) => careful.first_mismatch(),
+        Course::Uniform(_) => None,
+    };
+    let Running { worker, ramp_ios, cancelled, .. } = job;
+    Ok(Some(Outcome {
+        tally: worker.tally,
+        ramp_ios,
+        begin,
+        end,
+        failure: worker.failure,
+        mismatch,
+        cancelled,
+    }))
+}
+
+struct Running<'a> {
+    plan: &'a Plan<'a>,
+    index: u32,
+    worker: Worker,
+    course: Course,
+    ramp_ios: u64,
+    cancelled: bool,
+}
+
+impl Running<'_> {
+    /// Runs for the ramp time and forgets it; when that was.
+    fn ramp(&mut self, start: Time) -> Time {
+        let ramp = span(self.plan.job.ramp_time);
+        if ramp == Span::ZERO {
+            return start;
+        }
+        self.worker.left = u64::MAX;
+        self.run_until(start + ramp);
+        self.ramp_ios = self.worker.tally.all();
+        self.worker.tally.forget();
+        self.worker.now
+    }
+
+    /// Runs until the end of the job, and until nothing is in flight any more.
+    fn measure(&mut self, begin: Time) {
+        if !self.cancelled && self.worker.failure.is_none() {
+            // What the ramp time left in flight completes now, and counts.
+            let in_flight = self.worker.channel.outstanding() as u64;
+            self.worker.left = self.plan.quota(self.index).saturating_sub(in_flight);
+        }
+        let until = self.plan.job.runtime.map_or(Time(u64::MAX), |runtime| begin + span(runtime));
+        self.run_until(until);
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        self.worker.left = 0;
+        while self.worker.channel.outstanding() > 0 {
+            self.slice(clock::now() + SLICE);
+        }
+        self.publish();
+    }
+
+    /// Runs slice by slice until `until`, until the job is over or until it is cancelled.
+    fn run_until(&mut self, until: Time) {
+        while self.worker.now < until && !self.worker.is_over() {
+            if self.plan.cancel.load(Relaxed) {
+                self.cancelled = true;
+                self.worker.left = 0;
+                return;
+            }
+            let end = self.worker.now + SLICE;
+            self.slice(end.min(until));
+            self.publish();
+        }
+    }
+
+    fn publish(&self) {
+        self.plan.completed[self.index as usize].store(self.ramp_ios + self.worker.tally.all(), Relaxed);
+    }
+
+    fn slice(&mut self, until: Time) {
+        let (worker, latency) = (&mut self.worker, !self.plan.job.gtod_reduce);
+        // One loop for each generator, with and without latency: the loop itself decides nothing.
+        match (&mut self.course, latency) {
+            (Course::Uniform(Offsets::Sequential(o)), true) => worker.closed_loop::<true>(o, until),
+            (Course::Uniform(Offsets::Sequential(o)), false) => worker.closed_loop::<false>(o, until),
+            (Course::Uniform(Offsets::Random(o)), true) => worker.closed_loop::<true>(o, until),
+            (Course::Uniform(Offsets::Random(o)), false) => worker.closed_loop::<false>(o, until),
+            (Course::Uniform(Offsets::RandomMap(o)), true) => worker.closed_loop::<true>(o, until),
+            (Course::Uniform(Offsets::RandomMap(o)), false) => worker.closed_loop::<false>(o, until),
+            (Course::Careful(careful), _) => careful.run(worker, until),
+        }
+    }
+
+    /// Reads back what a verified job wrote. That is not part of what was measured.
+    fn read_back(&mut self) {
+        if self.cancelled || self.worker.failure.is_some() || !self.plan.job.rw.writes() {
+            return;
+        }
+        let Course::Careful(careful) = &mut self.course else { return };
+        let blocks = careful.begin_reading_back();
+        if blocks == 0 {
+            return;
+        }
+        let measured = self.worker.tally.clone();
+        self.worker.left = blocks;
+        self.run_until(Time(u64::MAX));
+        self.drain();
+        let tally = &mut self.worker.tally;
+        (tally.ios, tally.latency) = (measured.ios, measured.latency);
+    }
+}
+
+fn span(duration: core::time::Duration) -> Span {
+    Span(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,104 @@
+//! The report as one JSON object. Its keys are listed in `docs/bench-io.md`.
+
+use serde_json::{Map, Value, json};
+
+use super::{DirectionReport, IoReport, LatencySummary};
+
+impl IoReport {
+    /// The report as one JSON object; units are in the names of its keys. Latencies are `null` when none were
+    /// recorded.
+    pub fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        self.put_results(&mut object);
+        self.put_machine(&mut object);
+        object.insert("job".into(), self.job_json());
+        object.insert("devices".into(), self.devices_json());
+        Value::Object(object)
+    }
+
+    fn put_results(&self, object: &mut Map<String, Value>) {
+        let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
+        put("partial", json!(self.partial));
+        put("wall_s", json!(self.wall.as_secs_f64()));
+        put("ios", json!(self.ios));
+        put("ramp_ios", json!(self.ramp_ios));
+        put("iops", json!(self.iops));
+        put("mib_per_s", json!(self.mib_per_s));
+        put("ns_per_io", json!(self.ns_per_io));
+        put("cpu_ns_per_io", json!(self.cpu_ns_per_io));
+        put("stamps", json!(self.stamps.name()));
+        put("errors", json!(self.errors()));
+        put("io_errors", json!(self.io_errors));
+        put("first_error", json!(self.first_error.as_ref().map(ToString::to_string)));
+        put("verified_blocks", json!(self.verified));
+        put("verify_errors", json!(self.verify_errors));
+        put("first_verify_error", json!(self.first_mismatch));
+        put("directions", self.directions.iter().map(direction_json).collect());
+        put_latency(object, self.latency.as_ref());
+    }
+
+    fn put_machine(&self, object: &mut Map<String, Value>) {
+        let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
+        put("user_cpu_ns", json!(self.usage.user_ns));
+        put("system_cpu_ns", json!(self.usage.system_ns));
+        put("voluntary_context_switches", json!(self.usage.voluntary_switches));
+        put("involuntary_context_switches", json!(self.usage.involuntary_switches));
+        put("queued", json!(self.counters.bios));
+        put("dispatched", json!(self.counters.dispatches));
+        put("completed", json!(self.counters.bios_completed));
+        let counters = self.counters.rows().map(|(name, count)| (name.to_owned(), json!(count)));
+        put("counters", Value::Object(counters.collect()));
+    }
+
+    fn job_json(&self) -> Value {
+        let job = &self.job;
+        let ns = |time: core::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        json!({
+            "rw": job.rw.name(),
+            "rwmixread_pct": job.rwmixread,
+            "bs_bytes": job.bs,
+            "iodepth": job.iodepth,
+            "numjobs": job.numjobs,
+            "offset_bytes": job.offset,
+            "size_bytes": job.size,
+            "runtime_ns": job.runtime.map(ns),
+            "time_based": job.time_based,
+            "ramp_time_ns": ns(job.ramp_time),
+            "number_ios": job.number_ios,
+            "rate_iops": job.rate_iops,
+            "verify": job.verify,
+            "seed": self.seed,
+            "norandommap": job.norandommap,
+            "gtod_reduce": job.gtod_reduce,
+            "direct": job.direct,
+            "thinktime_ns": ns(job.thinktime),
+        })
+    }
+
+    fn devices_json(&self) -> Value {
+        let facts = |facts: &[(&str, String)]| {
+            Value::Object(facts.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect())
+        };
+        self.devices.iter().map(|d| json!({ "name": d.name, "facts": facts(&d.facts) })).collect()
+    }
+}
+
+fn direction_json(direction: &DirectionReport) -> Value {
+    let mut object = Map::new();
+    object.insert("direction".into(), json!(direction.name));
+    object.insert("ios".into(), json!(direction.ios));
+    object.insert("iops".into(), json!(direction.iops));
+    object.insert("mib_per_s".into(), json!(direction.mib_per_s));
+    put_latency(&mut object, direction.latency.as_ref());
+    Value::Object(object)
+}
+
+fn put_latency(object: &mut Map<String, Value>, latency: Option<&LatencySummary>) {
+    let of = |get: fn(&LatencySummary) -> Value| latency.map_or(Value::Null, get);
+    object.insert("lat_min_ns".into(), of(|l| json!(l.min_ns)));
+    object.insert("lat_mean_ns".into(), of(|l| json!(l.mean_ns)));
+    object.insert("lat_p50_ns".into(), of(|l| json!(l.p50_ns)));
+    object.insert("lat_p99_ns".into(), of(|l| json!(l.p99_ns)));
+    object.insert("lat_p999_ns".into(), of(|l| json!(l.p999_ns)));
+    object.insert("lat_max_ns".into(), of(|l| json!(l.max_ns)));
+}

@@ -1,0 +1,206 @@
+//! What a run reports.
+
+use core::time::Duration;
+
+use platter_block::counters::Snapshot;
+use platter_block::fault::Error as DeviceError;
+use platter_disk::device::Device;
+
+use super::job::Outcome;
+use super::tally::{DIRECTIONS, Tally};
+use super::usage::Usage;
+use crate::report::units;
+use crate::stats::LatencyHistogram;
+use crate::workload::JobOptions;
+
+/// How latencies were stamped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stamps {
+    /// The clock was read once per batch of completions.
+    Batch,
+    /// Starts are those that were intended (`rate_iops`), ends are stamped per batch.
+    Intended,
+    /// No latency was recorded; the clock was read now and then (`gtod_reduce`).
+    Coarse,
+}
+
+impl Stamps {
+    /// Its name in reports: `batch`, `intended` or `coarse`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Batch => "batch",
+            Self::Intended => "intended",
+            Self::Coarse => "coarse",
+        }
+    }
+}
+
+/// Latencies in ns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LatencySummary {
+    /// The smallest.
+    pub min_ns: u64,
+    /// The mean.
+    pub mean_ns: f64,
+    /// Half are not above it.
+    pub p50_ns: u64,
+    /// 99 % are not above it.
+    pub p99_ns: u64,
+    /// 99.9 % are not above it.
+    pub p999_ns: u64,
+    /// The largest.
+    pub max_ns: u64,
+}
+
+impl LatencySummary {
+    /// `None` when nothing was recorded.
+    fn of(latency: &LatencyHistogram) -> Option<Self> {
+        let percentile = |p| latency.percentile(p);
+        Some(Self {
+            min_ns: latency.min()?,
+            mean_ns: latency.mean()?,
+            p50_ns: percentile(50.0)?,
+            p99_ns: percentile(99.0)?,
+            p999_ns: percentile(99.9)?,
+            max_ns: latency.max()?,
+        })
+    }
+}
+
+/// What was done in one direction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DirectionReport {
+    /// `read`, `write` or `trim`.
+    pub name: &'static str,
+    /// I/Os completed.
+    pub ios: u64,
+    /// I/Os per second.
+    pub iops: f64,
+    /// MiB per second.
+    pub mib_per_s: f64,
+    /// Latencies, unless none were recorded.
+    pub latency: Option<LatencySummary>,
+}
+
+/// A device of the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceReport {
+    /// Its name.
+    pub name: String,
+    /// What is known of it: driver, elevator, settings.
+    pub facts: Vec<(&'static str, String)>,
+}
+
+/// What a run did. Times are those from the end of the ramp time to the last completion.
+#[derive(Debug, Clone)]
+pub struct IoReport {
+    /// What ran.
+    pub job: JobOptions,
+    /// The seed that offsets and contents were drawn from.
+    pub seed: u64,
+    /// Where it ran.
+    pub devices: Vec<DeviceReport>,
+    /// Whether it was cancelled before its end.
+    pub partial: bool,
+    /// How long it was measured.
+    pub wall: Duration,
+    /// I/Os completed well, in all directions.
+    pub ios: u64,
+    /// I/Os of the ramp time, not among `ios`.
+    pub ramp_ios: u64,
+    /// I/Os per second.
+    pub iops: f64,
+    /// MiB per second.
+    pub mib_per_s: f64,
+    /// Time of the whole loop over I/Os, all jobs together.
+    pub ns_per_io: f64,
+    /// Processor time of the whole process over I/Os.
+    pub cpu_ns_per_io: f64,
+    /// What the process used.
+    pub usage: Usage,
+    /// How latencies were stamped.
+    pub stamps: Stamps,
+    /// Latencies of all directions, unless none were recorded.
+    pub latency: Option<LatencySummary>,
+    /// The directions in which something was done.
+    pub directions: Vec<DirectionReport>,
+    /// I/Os that failed.
+    pub io_errors: u64,
+    /// The first of them, with the job it ended.
+    pub first_error: Option<DeviceError>,
+    /// Blocks that were read and checked.
+    pub verified: u64,
+    /// Blocks that were not what had been written.
+    pub verify_errors: u64,
+    /// What was wrong with the first of them.
+    pub first_mismatch: Option<String>,
+    /// Counters of the devices' queues over the whole run: ramp time, drain and reading back included.
+    pub counters: Snapshot,
+}
+
+impl IoReport {
+    /// I/Os that failed and blocks that did not verify.
+    pub fn errors(&self) -> u64 {
+        self.io_errors + self.verify_errors
+    }
+}
+
+pub(super) struct Measured {
+    pub(super) outcomes: Vec<Outcome>,
+    pub(super) usage: Usage,
+    pub(super) counters: Snapshot,
+}
+
+const NAMES: [&str; DIRECTIONS] = ["read", "write", "trim"];
+
+pub(super) fn build(job: &JobOptions, devices: &[Device], seed: u64, measured: Measured) -> IoReport {
+    let Measured { mut outcomes, usage, counters } = measured;
+    let begin = outcomes.iter().map(|o| o.begin).min().unwrap_or_default();
+    let wall_ns = outcomes.iter().map(|o| o.end.since(begin).0).max().unwrap_or(0);
+    let mut tally = Tally::new();
+    outcomes.iter().for_each(|o| tally.merge(&o.tally));
+    let ios = tally.all();
+    let per_s = |n: u64| if wall_ns == 0 { 0.0 } else { n as f64 / (wall_ns as f64 / 1e9) };
+    let per_io = |n: u64| if ios == 0 { 0.0 } else { n as f64 / ios as f64 };
+    let directions = (0..DIRECTIONS).filter(|&d| tally.ios[d] > 0);
+    let directions = directions.map(|d| DirectionReport {
+        name: NAMES[d],
+        ios: tally.ios[d],
+        iops: per_s(tally.ios[d]),
+        mib_per_s: units::mib_per_s(tally.ios[d].saturating_mul(job.bs), wall_ns),
+        latency: LatencySummary::of(&tally.latency[d]),
+    });
+    let mut latency = LatencyHistogram::new();
+    tally.latency.iter().for_each(|l| latency.merge(l));
+    IoReport {
+        job: job.clone(),
+        seed,
+        devices: devices.iter().map(describe).collect(),
+        partial: outcomes.iter().any(|o| o.cancelled),
+        wall: Duration::from_nanos(wall_ns),
+        ios,
+        ramp_ios: outcomes.iter().map(|o| o.ramp_ios).sum(),
+        iops: per_s(ios),
+        mib_per_s: units::mib_per_s(ios.saturating_mul(job.bs), wall_ns),
+        ns_per_io: per_io(wall_ns),
+        cpu_ns_per_io: per_io(usage.cpu_ns()),
+        usage,
+        stamps: match (job.gtod_reduce, job.rate_iops) {
+            (true, _) => Stamps::Coarse,
+            (false, Some(_)) => Stamps::Intended,
+            (false, None) => Stamps::Batch,
+        },
+        latency: LatencySummary::of(&latency),
+        directions: directions.collect(),
+        io_errors: tally.errors,
+        first_error: outcomes.iter_mut().find_map(|o| o.failure.take()),
+        verified: tally.verified,
+        verify_errors: tally.verify_errors,
+        first_mismatch: outcomes.iter_mut().find_map(|o| o.mismatch.take()),
+        counters,
+    }
+}
+
+fn describe(device: &Device) -> DeviceReport {
+    DeviceReport { name: device.name().to_string(), facts: device.facts() }
+}

@@ -1,0 +1,168 @@
+//! Starts the jobs, watches them, adds up what they did.
+
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::{Builder, ScopedJoinHandle};
+use std::time::Instant;
+
+use platter_block::counters::Snapshot;
+use platter_disk::device::Device;
+
+use super::job::{Announcer, Outcome, Stage, work};
+use super::plan::Plan;
+use super::report::{Measured, build};
+use super::usage::Usage;
+use super::{IoError, IoReport};
+use crate::workload::JobOptions;
+
+/// What the caller of a run hears from it, and how it stops it.
+pub struct Hooks<'a> {
+    /// Called once a second, on the caller's thread.
+    pub progress: Option<&'a mut dyn FnMut(&Progress)>,
+    /// When it becomes true the jobs stop, and the report says that it is partial.
+    pub cancel: &'a AtomicBool,
+}
+
+impl<'a> Hooks<'a> {
+    /// No progress reports.
+    pub fn none(cancel: &'a AtomicBool) -> Self {
+        Self { progress: None, cancel }
+    }
+}
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Time since the start.
+    pub elapsed: Duration,
+    /// Whether this is still the ramp time.
+    pub ramping: bool,
+    /// I/Os completed since the start.
+    pub ios: u64,
+    /// I/Os per second since the last report.
+    pub iops: f64,
+    /// MiB per second since the last report.
+    pub mib_per_s: f64,
+}
+
+/// Time between two progress reports.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Runs the job `numjobs` times side by side, job number i on device number i modulo their number, and reports
+/// what all of them did together. `seed` is that of the run ([`JobOptions::effective_seed`]).
+///
+/// # Errors
+/// Options that fit neither each other nor the devices; buffers, channels or threads that cannot be had. An I/O
+/// that fails is in the report.
+pub fn run(job: &JobOptions, devices: &[Device], seed: u64, hooks: Hooks<'_>) -> Result<IoReport, IoError> {
+    let plan = Plan::new(job, devices, seed, hooks.cancel)?;
+    let counters = sum(devices);
+    let (send, stages) = channel();
+    std::thread::scope(|scope| {
+        let mut threads: Vec<ScopedJoinHandle<'_, _>> = Vec::with_capacity(job.numjobs as usize);
+        let mut failure = None;
+        for index in 0..job.numjobs {
+            let (announcer, plan) = (Announcer::new(send.clone()), &plan);
+            let builder = Builder::new().name(format!("job{index}"));
+            match builder.spawn_scoped(scope, move || work(plan, index, announcer)) {
+                Ok(thread) => threads.push(thread),
+                Err(source) => {
+                    failure = Some(IoError::Thread { job: index, source });
+                    break;
+                }
+            }
+        }
+        drop(send);
+        let all_ready = failure.is_none() && are_ready(&stages, threads.len());
+        let watch = Watch::start(&plan, hooks.progress);
+        plan.gate.open(all_ready);
+        let usage = if all_ready { watch.until_measured(&stages, threads.len()) } else { Usage::default() };
+        let outcomes = collect(threads);
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let outcomes: Vec<Outcome> = outcomes?.into_iter().flatten().collect();
+        let measured = Measured { outcomes, usage, counters: sum(devices).since(&counters) };
+        Ok(build(job, devices, seed, measured))
+    })
+}
+
+fn sum(devices: &[Device]) -> Snapshot {
+    let mut all = Snapshot::default();
+    for device in devices {
+        all.merge(&device.counters());
+    }
+    all
+}
+
+/// Waits until each job is ready or has given up; whether all are ready.
+fn are_ready(stages: &Receiver<Stage>, jobs: usize) -> bool {
+    (0..jobs).all(|_| stages.recv() == Ok(Stage::Ready))
+}
+
+fn collect(
+    threads: Vec<ScopedJoinHandle<'_, Result<Option<Outcome>, IoError>>>,
+) -> Result<Vec<Option<Outcome>>, IoError> {
+    // All of them are waited for, whatever the first one says.
+    let results: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
+    let results = results.into_iter().zip(0u32..);
+    results.map(|(result, job)| result.unwrap_or(Err(IoError::Panicked { job }))).collect()
+}
+
+/// What the caller's thread does while the jobs run.
+struct Watch<'p, 'a> {
+    plan: &'p Plan<'p>,
+    progress: Option<&'a mut dyn FnMut(&Progress)>,
+    start: Instant,
+    /// As of the end of the ramp time.
+    usage: Usage,
+    ramp: Duration,
+    last: (Instant, u64),
+}
+
+impl<'p, 'a> Watch<'p, 'a> {
+    fn start(plan: &'p Plan<'p>, progress: Option<&'a mut dyn FnMut(&Progress)>) -> Self {
+        let start = Instant::now();
+        let (ramp, usage) = (plan.job.ramp_time, Usage::now());
+        Self { plan, progress, start, usage, ramp, last: (start, 0) }
+    }
+
+    /// Reports progress until all jobs have been measured; what they used.
+    fn until_measured(mut self, stages: &Receiver<Stage>, jobs: usize) -> Usage {
+        let mut measured = 0;
+        let mut ramping = self.ramp > Duration::ZERO;
+        let mut tick = self.start + TICK;
+        while measured < jobs {
+            let ramp_end = self.start.checked_add(self.ramp).filter(|_| ramping);
+            let next = ramp_end.map_or(tick, |end| end.min(tick));
+            match stages.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                Ok(Stage::Measured) => measured += 1,
+                Ok(Stage::Ready | Stage::GaveUp) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    let now = Instant::now();
+                    if ramp_end.is_some_and(|end| now >= end) {
+                        ramping = false;
+                        self.usage = Usage::now();
+                    }
+                    if now >= tick {
+                        self.report(now, ramping);
+                        tick += TICK;
+                    }
+                }
+            }
+        }
+        Usage::now().since(&self.usage)
+    }
+
+    fn report(&mut self, now: Instant, ramping: bool) {
+        let Some(progress) = &mut self.progress else { return };
+        let ios: u64 = self.plan.completed.iter().map(|n| n.load(Relaxed)).sum();
+        let (before, had) = self.last;
+        let iops = (ios - had) as f64 / now.duration_since(before).as_secs_f64();
+        self.last = (now, ios);
+        let mib_per_s = iops * self.plan.job.bs as f64 / f64::from(1 << 20);
+        progress(&Progress { elapsed: now - self.start, ramping, ios, iops, mib_per_s });
+    }
+}

@@ -1,0 +1,59 @@
+//! What a job has done.
+
+use platter_block::bio::Op;
+
+use crate::stats::LatencyHistogram;
+
+/// Reads, writes, trims.
+pub(super) const DIRECTIONS: usize = 3;
+
+/// The place of an operation among the directions.
+#[inline]
+pub(super) fn direction_of(op: Op) -> usize {
+    match op {
+        Op::Read => 0,
+        Op::Discard => 2,
+        Op::Write | Op::Flush | Op::WriteZeroes => 1,
+    }
+}
+
+/// I/Os and latencies by direction. The time of an I/O that failed counts in neither.
+#[derive(Debug, Clone)]
+pub(super) struct Tally {
+    pub(super) ios: [u64; DIRECTIONS],
+    pub(super) latency: [LatencyHistogram; DIRECTIONS],
+    /// I/Os that failed.
+    pub(super) errors: u64,
+    /// Blocks read back and checked.
+    pub(super) verified: u64,
+    /// Blocks that were not what had been written.
+    pub(super) verify_errors: u64,
+}
+
+impl Tally {
+    pub(super) fn new() -> Self {
+        let latency = core::array::from_fn(|_| LatencyHistogram::new());
+        Self { ios: [0; DIRECTIONS], latency, errors: 0, verified: 0, verify_errors: 0 }
+    }
+
+    /// Forgets what was measured, at the end of the ramp time. Errors stay.
+    pub(super) fn forget(&mut self) {
+        self.ios = [0; DIRECTIONS];
+        self.latency.iter_mut().for_each(LatencyHistogram::clear);
+    }
+
+    /// I/Os in all directions.
+    pub(super) fn all(&self) -> u64 {
+        self.ios.iter().sum()
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        for direction in 0..DIRECTIONS {
+            self.ios[direction] += other.ios[direction];
+            self.latency[direction].merge(&other.latency[direction]);
+        }
+        self.errors += other.errors;
+        self.verified += other.verified;
+        self.verify_errors += other.verify_errors;
+    }
+}

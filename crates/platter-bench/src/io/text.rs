@@ -1,0 +1,139 @@
+//! The report for people: a few lines of text, or a page.
+
+use core::fmt::Write;
+
+use super::{IoReport, LatencySummary, Stamps};
+use crate::report::units::{bytes_short, duration, fixed, thousands, throughput};
+use crate::report::{Column, HtmlReport, Table};
+
+impl IoReport {
+    /// The report as lines of text.
+    pub fn to_text(&self) -> String {
+        let mut out = String::new();
+        for device in &self.devices {
+            let facts: Vec<String> =
+                device.facts.iter().map(|(key, value)| format!("{key} {value}")).collect();
+            line(&mut out, format_args!("{}: {}", device.name, facts.join(", ")));
+        }
+        let partial = if self.partial { " (PARTIAL: interrupted)" } else { "" };
+        line(&mut out, format_args!("{}{partial}", self.headline()));
+        out += &self.table().to_text(false);
+        for fact in self.facts() {
+            line(&mut out, format_args!("{}: {}", fact.0, fact.1));
+        }
+        out
+    }
+
+    /// The report as a page that needs nothing else.
+    pub fn to_html(&self) -> String {
+        let mut page = HtmlReport::new(&format!("platter bench io: {}", self.job.rw));
+        if self.partial {
+            page.paragraph("Partial: the run was interrupted.");
+        }
+        page.paragraph(&self.headline()).table(&self.table()).facts(self.facts());
+        for device in &self.devices {
+            page.heading(&device.name).facts(device.facts.iter().map(|(key, value)| (*key, value.as_str())));
+        }
+        let mut counters = Table::new([Column::text("counter"), Column::number("count", "")]);
+        for (name, count) in self.counters.rows().filter(|(_, count)| *count > 0) {
+            counters.row([name.to_owned(), count.to_string()]);
+        }
+        page.heading("Counters of the queues").table(&counters.group_thousands());
+        page.finish()
+    }
+
+    fn headline(&self) -> String {
+        let job = &self.job;
+        format!(
+            "{} bs={} iodepth={} numjobs={} seed={}: {} I/Os in {} s",
+            job.rw,
+            bytes_short(job.bs),
+            job.iodepth,
+            job.numjobs,
+            self.seed,
+            thousands(self.ios),
+            fixed(self.wall.as_secs_f64(), 3),
+        )
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new([
+            Column::text(""),
+            Column::number("IOPS", "1/s"),
+            Column::number("rate", "MiB/s"),
+            Column::number("p50", ""),
+            Column::number("p99", ""),
+            Column::number("p99.9", ""),
+            Column::number("mean", ""),
+            Column::number("max", ""),
+        ]);
+        let mut row = |name: &str, iops: f64, mib_per_s: f64, latency: Option<&LatencySummary>| {
+            let rate = throughput(mib_per_s).trim_end_matches(" MiB/s").to_owned();
+            let mut cells = vec![name.to_owned(), thousands(iops.round() as u64), rate];
+            match latency {
+                None => cells.extend((0..5).map(|_| "-".to_owned())),
+                Some(l) => {
+                    let all = [l.p50_ns, l.p99_ns, l.p999_ns, l.mean_ns.round() as u64, l.max_ns];
+                    cells.extend(all.map(duration));
+                }
+            }
+            table.row(cells);
+        };
+        for d in &self.directions {
+            row(d.name, d.iops, d.mib_per_s, d.latency.as_ref());
+        }
+        if self.directions.len() != 1 {
+            row("all", self.iops, self.mib_per_s, self.latency.as_ref());
+        }
+        table
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let usage = &self.usage;
+        let stamps = match self.stamps {
+            Stamps::Batch => "batch (one reading of the clock per batch of completions)",
+            Stamps::Intended => "intended (from the intended start to the batch it came back with)",
+            Stamps::Coarse => "coarse (gtod_reduce: no latencies)",
+        };
+        let counters = &self.counters;
+        let mut facts = vec![
+            ("time per I/O", format!("{} ns (wall, all jobs together)", fixed(self.ns_per_io, 1))),
+            (
+                "CPU per I/O",
+                format!(
+                    "{} ns (user {}, system {} in all)",
+                    fixed(self.cpu_ns_per_io, 1),
+                    duration(usage.user_ns),
+                    duration(usage.system_ns)
+                ),
+            ),
+            (
+                "context switches",
+                format!("{} voluntary, {} involuntary", usage.voluntary_switches, usage.involuntary_switches),
+            ),
+            ("stamps", stamps.to_owned()),
+            (
+                "counters",
+                format!(
+                    "queued {}, dispatched {}, completed {}",
+                    thousands(counters.bios),
+                    thousands(counters.dispatches),
+                    thousands(counters.bios_completed)
+                ),
+            ),
+        ];
+        if self.job.verify {
+            let found = format!("{} blocks checked, {} bad", thousands(self.verified), self.verify_errors);
+            facts.push(("verification", found));
+        }
+        facts.push(("errors", self.errors().to_string()));
+        facts.extend(self.first_error.as_ref().map(|error| ("first error", error.to_string())));
+        facts.extend(self.first_mismatch.as_ref().map(|error| ("first bad block", error.clone())));
+        facts
+    }
+}
+
+fn line(out: &mut String, text: core::fmt::Arguments<'_>) {
+    // Writing to a string does not fail.
+    let _ = writeln!(out, "{text}");
+}

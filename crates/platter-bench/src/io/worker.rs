@@ -1,0 +1,283 @@
+//! One job at work: its channel, its bios, and the closed loop that keeps them in flight.
+
+use core::mem;
+use std::sync::Arc;
+
+use platter_block::bio::Bio;
+use platter_block::fault::Error as DeviceError;
+use platter_block::time::{Span, Time};
+use platter_disk::channel::Channel;
+use platter_disk::clock;
+
+use super::tally::{Tally, direction_of};
+use crate::workload::{RandomMap, RandomOffsets, Sequential};
+
+/// Polls without a completion after which a device is taken for one that has to be waited for. Memory
+/// completes at the next poll, or at the one after that when an elevator plugs.
+const PATIENCE: u32 = 4;
+/// Turns between two looks at the clock when latency is not recorded.
+const COARSE: u32 = 64;
+
+/// A generator of offsets, known at compile time.
+pub(super) trait NextOffset {
+    /// The next offset, in bytes.
+    fn next(&mut self) -> u64;
+}
+
+macro_rules! generators {
+    ($($generator:ty),*) => {$(
+        impl NextOffset for $generator {
+            #[inline]
+            fn next(&mut self) -> u64 {
+                self.next_offset()
+            }
+        }
+    )*};
+}
+
+generators!(Sequential, RandomOffsets, RandomMap);
+
+/// What a job works with. Each bio is in `idle`, in `done` or with the channel.
+pub(super) struct Worker {
+    pub(super) channel: Channel,
+    pub(super) idle: Vec<Bio>,
+    pub(super) done: Vec<Bio>,
+    /// When each bio was started, or was meant to be, by its token.
+    pub(super) starts: Vec<Time>,
+    /// Bytes per I/O.
+    pub(super) bs: u64,
+    /// I/Os that may still be started.
+    pub(super) left: u64,
+    /// The time of the last batch.
+    pub(super) now: Time,
+    pub(super) tally: Tally,
+    /// The first I/O that failed. There is no second: it ends the job.
+    pub(super) failure: Option<DeviceError>,
+    device: Arc<str>,
+    empty_polls: u32,
+    turns: u32,
+    /// The device makes its callers wait.
+    blocks: bool,
+}
+
+impl Worker {
+    pub(super) fn new(channel: Channel, device: Arc<str>, idle: Vec<Bio>, bs: u64) -> Self {
+        let bios = idle.len();
+        Self {
+            channel,
+            idle,
+            done: Vec::with_capacity(bios),
+            starts: vec![Time::default(); bios],
+            bs,
+            left: 0,
+            now: clock::now(),
+            tally: Tally::new(),
+            failure: None,
+            device,
+            empty_polls: 0,
+            turns: 0,
+            blocks: false,
+        }
+    }
+
+    /// Whether nothing is in flight and nothing will be.
+    pub(super) fn is_over(&self) -> bool {
+        self.channel.outstanding() == 0 && (self.left == 0 || self.idle.is_empty())
+    }
+
+    /// Hands a bio to the channel, its latency counted from `start`.
+    #[inline]
+    pub(super) fn start(&mut self, bio: Bio, start: Time) {
+        if let Some(place) = self.starts.get_mut(bio.token() as usize) {
+            *place = start;
+        }
+        // The channel has room for every bio there is.
+        if let Err(full) = self.channel.submit(bio) {
+            self.idle.push(full.0);
+        }
+    }
+
+    /// Hands over what was submitted and moves what has completed to `done`. Memory is polled; a device that
+    /// takes its time is waited for, until `until` at the latest. How many completed.
+    #[inline]
+    pub(super) fn turn<const LATENCY: bool>(&mut self, until: Time) -> usize {
+        if self.blocks {
+            return self.wait(until);
+        }
+        let completed = self.channel.poll_at(self.now, &mut self.done);
+        if completed == 0 {
+            self.came_back_empty();
+            return 0;
+        }
+        self.empty_polls = 0;
+        self.turns = self.turns.wrapping_add(1);
+        // One reading is the end of this batch and the start of the next.
+        if LATENCY || self.turns.is_multiple_of(COARSE) {
+            self.now = clock::now();
+        }
+        completed
+    }
+
+    #[inline]
+    fn came_back_empty(&mut self) {
+        self.empty_polls += 1;
+        // The first poll after a submission finds nothing: no reason to look at the clock.
+        if self.empty_polls > 1 {
+            self.now = clock::now();
+            self.blocks = self.empty_polls >= PATIENCE;
+        }
+    }
+
+    fn wait(&mut self, until: Time) -> usize {
+        let completed = self.channel.wait(&mut self.done, Some(until.since(self.now)));
+        self.now = self.channel.now();
+        completed
+    }
+
+    /// Waits without anything in flight, until `until`. A sleep ends late, so the last part is spun.
+    pub(super) fn pause(&mut self, until: Time) {
+        self.now = clock::now();
+        let span = until.since(self.now);
+        if span > SLEEP_SLACK {
+            std::thread::sleep(core::time::Duration::from_nanos(span.0 - SLEEP_SLACK.0));
+        } else {
+            core::hint::spin_loop();
+        }
+        self.now = clock::now();
+    }
+
+    /// Like [`turn`](Self::turn), but back at `until` and not a wake-up later.
+    pub(super) fn turn_punctually(&mut self, until: Time) -> usize {
+        self.now = clock::now();
+        if self.blocks && until.since(self.now) > SLEEP_SLACK {
+            return self.wait(Time(until.0 - SLEEP_SLACK.0));
+        }
+        let completed = self.channel.poll_at(self.now, &mut self.done);
+        self.blocks |= completed == 0;
+        self.now = clock::now();
+        completed
+    }
+
+    /// Takes note of an I/O that failed, which ends the job as it does with fio.
+    #[cold]
+    pub(super) fn failed(&mut self, bio: Bio) {
+        self.tally.errors += 1;
+        self.left = 0;
+        if let Err(fault) = bio.status()
+            && self.failure.is_none()
+        {
+            let offset = bio.pos() - bio.done();
+            let device = Arc::clone(&self.device);
+            let detail = String::new();
+            self.failure = Some(DeviceError { fault, op: bio.op(), device, offset, len: self.bs, detail });
+        }
+        self.idle.push(bio);
+    }
+
+    /// The closed loop of a job whose I/Os have one direction: as many in flight as there are bios, until
+    /// `until` or until no I/O is left. What is in flight then stays there.
+    pub(super) fn closed_loop<const LATENCY: bool>(&mut self, offsets: &mut impl NextOffset, until: Time) {
+        self.start_idle(offsets);
+        while self.now < until && self.channel.outstanding() > 0 {
+            let completed = self.turn::<LATENCY>(until) as u64;
+            if completed == 0 {
+                continue;
+            }
+            if completed <= self.left {
+                self.left -= completed;
+                self.go_round::<LATENCY>(offsets);
+            } else {
+                self.stand_still::<LATENCY>();
+                self.start_idle(offsets);
+            }
+        }
+    }
+
+    fn start_idle(&mut self, offsets: &mut impl NextOffset) {
+        while self.left > 0
+            && let Some(mut bio) = self.idle.pop()
+        {
+            self.left -= 1;
+            bio.rewind(offsets.next(), self.bs);
+            self.start(bio, self.now);
+        }
+    }
+
+    /// Takes note of a batch and starts all of it again.
+    #[inline]
+    fn go_round<const LATENCY: bool>(&mut self, offsets: &mut impl NextOffset) {
+        let mut batch = Batch::default();
+        let (now, bs) = (self.now, self.bs);
+        let mut done = mem::take(&mut self.done);
+        let direction = done.first().map_or(0, |bio| direction_of(bio.op()));
+        let mut completed = done.len() as u64;
+        for mut bio in done.drain(..) {
+            if bio.status().is_err() {
+                completed -= 1;
+                self.failed(bio);
+                continue;
+            }
+            if LATENCY && let Some(start) = self.starts.get_mut(bio.token() as usize) {
+                let ns = now.since(*start);
+                *start = now;
+                batch.record(&mut self.tally, direction, ns);
+            }
+            bio.rewind(offsets.next(), bs);
+            if let Err(full) = self.channel.submit(bio) {
+                self.idle.push(full.0);
+            }
+        }
+        self.done = done;
+        batch.finish(&mut self.tally, direction);
+        self.tally.ios[direction] += completed;
+    }
+
+    /// Takes note of a batch and starts none of it.
+    #[cold]
+    fn stand_still<const LATENCY: bool>(&mut self) {
+        let mut done = mem::take(&mut self.done);
+        for bio in done.drain(..) {
+            if bio.status().is_err() {
+                self.failed(bio);
+                continue;
+            }
+            let direction = direction_of(bio.op());
+            self.tally.ios[direction] += 1;
+            if LATENCY {
+                let start = self.starts.get(bio.token() as usize).copied().unwrap_or(self.now);
+                self.tally.latency[direction].record(self.now.since(start).0);
+            }
+            self.idle.push(bio);
+        }
+        self.done = done;
+    }
+}
+
+/// How late a sleep may end: the kernel's timer slack of 50 us and the way back to the processor.
+const SLEEP_SLACK: Span = Span::from_micros(80);
+
+/// Latencies of one batch. Where all of it started and completed together they are equal, and counted at once.
+#[derive(Default)]
+struct Batch {
+    ns: u64,
+    times: u64,
+}
+
+impl Batch {
+    #[inline]
+    fn record(&mut self, tally: &mut Tally, direction: usize, ns: Span) {
+        if ns.0 != self.ns {
+            self.finish(tally, direction);
+            self.ns = ns.0;
+            self.times = 0;
+        }
+        self.times += 1;
+    }
+
+    #[inline]
+    fn finish(&self, tally: &mut Tally, direction: usize) {
+        if self.times > 0 {
+            tally.latency[direction].record_times(self.ns, self.times);
+        }
+    }
+}
