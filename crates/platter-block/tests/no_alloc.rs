@@ -170,7 +170,11 @@ impl Load {
             }
         }
         self.bios.resize_with(plan.len(), || None);
-        while !self.lane.is_idle() {
+        for run in 0.. {
+            if self.lane.is_idle() {
+                break;
+            }
+            assert!(run < 10_000, "the queue does not come to an end");
             self.lane.run(self.now);
             self.now += Span::from_millis(1);
         }

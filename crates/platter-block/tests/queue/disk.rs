@@ -195,7 +195,8 @@ impl FakeDisk {
         } else {
             let (pos, len, block) = (request.pos, request.len, u64::from(limits.logical_block));
             must(len > 0 && pos + len <= size, "range");
-            must(pos % block == 0 && len % block == 0, "alignment");
+            let tail = limits.is_tail(pos, len, size);
+            must(pos % block == 0 && (len % block == 0 || tail), "alignment");
             let most =
                 if request.op.has_data() { u64::from(limits.max_transfer) } else { limits.max_discard };
             must(len <= most.max(block), "too long");

@@ -150,15 +150,36 @@ fn a_wrong_bio_fails_before_it_is_queued() {
         (Io::new(Op::WriteZeroes, 0, 512), Kind::Unsupported),
     ];
     for (io, kind) in cases {
-        for flags in [Flags::NONE, Flags::FUA, Flags::HARD_BARRIER] {
+        let flags = [Flags::NONE, Flags::FUA, Flags::HARD_BARRIER];
+        for (elevator, flags) in elevators().into_iter().flat_map(|name| flags.map(|flags| (name, flags))) {
             let disk = FakeDisk::new(1 << 20, limits, Features::default(), 1);
-            let mut rig = Rig::with(disk, Settings::default(), make_elevator("noop"));
+            let mut rig = Rig::with(disk, Settings::default(), make_elevator(elevator));
             let token = rig.submit(io.clone().with(flags));
             rig.run();
-            assert_eq!(rig.result(token).map_err(|fault| fault.kind), Err(kind), "{io:?}");
+            assert_eq!(rig.result(token).map_err(|fault| fault.kind), Err(kind), "{elevator} {io:?}");
             assert_eq!(rig.disk().log, Vec::<Step>::new());
             assert!(!rig.lane.queue.barrier_pending());
         }
+    }
+}
+
+#[test]
+fn the_last_piece_of_a_block_is_transferred_with_its_neighbour() {
+    let limits = Limits::unlimited(512);
+    for result in [1000, 700, 512] {
+        let mut disk = FakeDisk::new(1000, limits, Features::default(), 1);
+        disk.mode = Mode::Manual;
+        let mut rig = Rig::with(disk, Settings::default(), None);
+        rig.submit(Io::read(0, 512));
+        rig.submit(Io::read(512, 488));
+        rig.run();
+        rig.disk().finish_with(0, result);
+        rig.run();
+        rig.drain();
+        assert!(rig.done.iter().all(|done| done.status.is_ok()));
+        let places: Vec<(u64, u64)> = rig.disk().starts().iter().map(|start| (start.1, start.2)).collect();
+        let all = [(0, 1000), (512, 488)];
+        assert_eq!(places, if result == 1000 { &all[..1] } else { &all[..] });
     }
 }
 

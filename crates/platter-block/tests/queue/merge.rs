@@ -33,6 +33,24 @@ fn a_bio_between_two_requests_makes_them_one() {
 }
 
 #[test]
+fn a_request_that_was_joined_to_another_is_forgotten() {
+    for elevator in elevators().into_iter().filter(|&name| name != "none") {
+        let mut rig = rig(elevator);
+        for round in 0..4 {
+            for pos in [0, 1024, 512] {
+                rig.submit(Io::write(pos, 512));
+            }
+            rig.drain();
+            // It began at 1024: a read that ends there finds nothing of it.
+            rig.submit(Io::read(512, 512));
+            rig.drain();
+            assert_eq!(places(&mut rig)[2 * round..], [(0, 1536), (512, 512)], "{elevator}");
+            assert_eq!(rig.counts().request_merges, round as u64 + 1);
+        }
+    }
+}
+
+#[test]
 fn a_bio_in_front_of_a_request_joins_it() {
     for elevator in
         elevators().into_iter().filter(|name| make_elevator(name).is_some_and(|e| e.front_merges()))
