@@ -1,0 +1,112 @@
+//! What `platter copy` refuses, before anything is written.
+
+use crate::run::{fails_saying, ok, text};
+use platter::registry::{self, Access};
+use std::fs;
+use std::process::Command;
+use tempfile::tempdir;
+
+#[test]
+fn a_destination_that_is_too_small_stays_as_it_is() {
+    let dir = tempdir().unwrap();
+    let (b, c) = (dir.path().join("b"), dir.path().join("c"));
+    fs::write(&b, vec![7; 4096]).unwrap();
+    fails_saying(
+        2,
+        &["copy", "ram(1M)", text(&b)],
+        &["too small", "4,096", "1,048,576", "nothing was written"],
+    );
+    assert_eq!(fs::read(&b).unwrap(), vec![7; 4096]);
+    fails_saying(2, &["copy", "ram(1M)", &format!("file({}, create=4K)", text(&c))], &["too small"]);
+    assert!(!c.exists(), "what was created for nothing is gone");
+}
+
+#[test]
+fn a_device_is_not_copied_to_itself() {
+    let dir = tempdir().unwrap();
+    let (a, link) = (dir.path().join("a"), dir.path().join("link"));
+    fs::write(&a, vec![7; 4096]).unwrap();
+    std::os::unix::fs::symlink(&a, &link).unwrap();
+    fails_saying(2, &["copy", text(&a), text(&a)], &["the same"]);
+    fails_saying(2, &["copy", text(&a), text(&link)], &["the same"]);
+    let part = format!("partition(offset=0, {})", text(&a));
+    fails_saying(3, &["copy", &part, text(&a)], &["lock"]);
+}
+
+#[test]
+fn a_writer_has_a_file_alone_and_readers_share_it() {
+    let dir = tempdir().unwrap();
+    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    fs::write(&a, vec![7; 4096]).unwrap();
+    let writer = registry::open(text(&a), Access::read_write()).unwrap();
+    fails_saying(3, &["copy", "ram(4K)", text(&a)], &[text(&a)]);
+    fails_saying(3, &["copy", text(&a), text(&b)], &[text(&a)]);
+    assert!(!b.exists());
+    drop(writer);
+    let reader = registry::open(text(&a), Access::read()).unwrap();
+    ok(&["copy", text(&a), text(&b)]);
+    fails_saying(3, &["copy", "ram(4K)", text(&a)], &[text(&a)]);
+    drop(reader);
+    ok(&["copy", "ram(4K)", text(&a)]);
+}
+
+#[test]
+fn what_holds_something_is_not_overwritten_without_force() {
+    let dir = tempdir().unwrap();
+    let swap = dir.path().join("swap");
+    let mut content = vec![0; 64 << 10];
+    content[4086..4096].copy_from_slice(b"SWAPSPACE2");
+    fs::write(&swap, &content).unwrap();
+    fails_saying(3, &["copy", "ram(64K)", text(&swap)], &["swap", "--force"]);
+    assert_eq!(fs::read(&swap).unwrap(), content);
+    ok(&["copy", "ram(64K)", &format!("file({}, force=on)", text(&swap))]);
+    fs::write(&swap, &content).unwrap();
+    ok(&["copy", "--force", "ram(64K)", text(&swap)]);
+    assert_eq!(fs::read(&swap).unwrap(), vec![0; 64 << 10]);
+}
+
+#[test]
+fn a_file_system_is_not_overwritten_without_force() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("ext4.img");
+    fs::File::create(&path).unwrap().set_len(4 << 20).unwrap();
+    let made = Command::new("mkfs.ext4").args(["-q", "-F", text(&path)]).output();
+    if !made.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: mkfs.ext4 is not there or does not work");
+        return;
+    }
+    let before = fs::read(&path).unwrap();
+    fails_saying(3, &["copy", "ram(4M)", text(&path)], &["ext4", "--force"]);
+    assert!(fs::read(&path).unwrap() == before);
+}
+
+#[test]
+fn absurd_options_are_usage_errors() {
+    for (args, words) in [
+        (&["--bs", "0"] as &[_], &["4K to 64M"] as &[_]),
+        (&["--bs", "1G"], &["4K to 64M"]),
+        (&["--bs", "many"], &["a size"]),
+        (&["--bs", "4100"], &["multiple", "512"]),
+        (&["--depth", "0"], &["--depth"]),
+        (&["--depth", "100000"], &["--depth", "4096"]),
+        (&["--depth", "4096", "--bs", "64M"], &["at most 1G"]),
+        (&["--sparse", "sometimes"], &["sometimes", "never"]),
+    ] {
+        fails_saying(2, &[&["copy", "ram(1M)", "ram(1M)"], args].concat(), words);
+    }
+    fails_saying(2, &["copy", "ram(1M)"], &["DST"]);
+    fails_saying(2, &["copy", "ram(1M)", "rram(1M)"], &["did you mean `ram`"]);
+}
+
+#[test]
+fn what_cannot_be_opened_is_named() {
+    let dir = tempdir().unwrap();
+    let missing = dir.path().join("missing");
+    fails_saying(3, &["copy", text(&missing), "ram(1M)"], &[text(&missing), "ENOENT"]);
+    fails_saying(3, &["copy", "ram(1M)", text(dir.path())], &["is a directory"]);
+    let nowhere = missing.join("b");
+    fails_saying(3, &["copy", "ram(1M)", text(&nowhere)], &[text(&nowhere)]);
+    let part = format!("partition(offset=4K, {})", text(&missing));
+    fails_saying(3, &["copy", "ram(1M)", &part], &[text(&missing)]);
+    assert!(!missing.exists());
+}

@@ -1,0 +1,138 @@
+//! `platter info`, and what is said of wrong specs and devices.
+
+use crate::run::{fails, fails_saying, json, ok, platter, run, stdout, text};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use tempfile::tempdir;
+
+#[test]
+fn a_file_is_described_from_both_sides() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    fs::write(&path, vec![1; 1 << 20]).unwrap();
+    let spec = format!("file({}, elevator=deadline(read_expire=250ms, fifo_batch=8), depth=32)", text(&path));
+    let all = json(&["info", &spec]);
+    let info = &all[0];
+    assert_eq!(info["size"], 1 << 20);
+    assert_eq!(info["spec"], spec.as_str());
+    assert_eq!(info["elevator"]["name"], "deadline");
+    assert_eq!(info["elevator"]["params"]["read_expire"], 250);
+    assert_eq!(info["elevator"]["params"]["fifo_batch"], 8);
+    assert_eq!((&info["depth"], &info["read_only"]), (&32.into(), &true.into()));
+    assert!(info["driver"]["name"].is_string() && info["limits"]["logical_block"].is_u64());
+    assert_eq!(info["kernel"][0]["path"], text(&path));
+    assert_eq!(info["kernel"][0]["kind"], "file");
+    assert!(ok(&["info", &spec]).contains("250 ms"));
+}
+
+#[test]
+fn the_driver_says_why_no_better_one_was_taken() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    fs::write(&path, vec![1; 8192]).unwrap();
+    let output = platter()
+        .env("PLATTER_WITHOUT_DRIVERS", "uring,aio")
+        .args(["info", "--json", text(&path)])
+        .output()
+        .unwrap();
+    let info: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(info[0]["driver"]["name"], "threads");
+    assert!(info[0]["driver"]["why_fell_back"].as_str().unwrap().contains("no uring"));
+}
+
+#[test]
+fn several_devices_and_layers() {
+    let all = json(&["info", "null(1T, elevator=noop)", "partition(offset=1M, length=2M, ram(8M, depth=7))"]);
+    assert_eq!(all[0]["size"], 1u64 << 40);
+    assert_eq!(all[0]["driver"]["name"], "null");
+    assert_eq!(all[1]["size"], 2 << 20);
+    assert!(all[1]["driver"].is_null(), "the driver is that of the device below");
+    assert_eq!(all[1]["below"][0]["depth"], 7);
+}
+
+#[test]
+fn wrong_specs_are_pointed_at() {
+    for (spec, words) in [
+        ("null(1T, elevator=cfqq)", &["elevator", "cfqq", "noop, deadline"] as &[_]),
+        ("null(1T, elevator=deadlne)", &["did you mean `deadline`"]),
+        ("null(1T, elevator=deadline(read_expir=1))", &["did you mean `read_expire`"]),
+        ("null(1T, elevator=deadline(fifo_batch=2ms))", &["fifo_batch", "2ms"]),
+        ("null(1T, elevator=noop(fifo_batch=2))", &["noop has no argument"]),
+        ("file(x, driver=urin)", &["did you mean `uring`"]),
+        ("file(x, driver=aio, sqpoll=on)", &["sqpoll", "no effect"]),
+        ("null(1T, depth=1000000)", &["depth", "from 1 to 16384"]),
+        ("null(1T, depth=0)", &["depth", "from 1 to 16384"]),
+        ("null(1T, unplug_thresh=3)", &["unplug_thresh", "no effect"]),
+        ("null(0)", &["size", "from 512 to 4096P"]),
+        ("null(1000)", &["1000", "multiple of 512"]),
+        ("null(99999P)", &["4096P"]),
+        ("ram", &["needs the argument `size`"]),
+        ("nul(1T)", &["did you mean `null`"]),
+        ("raam(1M)", &["did you mean `ram`"]),
+        ("partition(offset=100, ram(1M))", &["100"]),
+        ("partition(offset=2M, ram(1M))", &["partition"]),
+        ("partition(ram(1M), ram(1M))", &["exactly one device"]),
+        ("file()", &["needs the argument `path`"]),
+        ("ram(1M", &["ram(1M"]),
+        ("", &["empty"]),
+    ] {
+        fails_saying(2, &["info", spec], words);
+    }
+    fails_saying(2, &["info"], &["SPEC"]);
+}
+
+#[test]
+fn what_cannot_be_opened_says_why_and_what_to_do() {
+    let dir = tempdir().unwrap();
+    let missing = dir.path().join("missing.img");
+    let empty = dir.path().join("empty.img");
+    fs::write(&empty, b"").unwrap();
+    fails_saying(3, &["info", text(&missing)], &[text(&missing), "ENOENT"]);
+    fails_saying(3, &["info", text(dir.path())], &["is a directory"]);
+    fails_saying(3, &["info", "/dev/null"], &["character device"]);
+    fails_saying(3, &["info", text(&empty)], &["empty", "truncate"]);
+    fails_saying(3, &["info", &format!("file({}, driver=uring)", text(&missing))], &["ENOENT"]);
+    fails_saying(3, &["info", "nulll"], &["did you mean the device `null`"]);
+}
+
+#[test]
+fn what_is_known_of_an_unopenable_device_is_shown_all_the_same() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    fs::write(&path, vec![0; 4096]).unwrap();
+    let spec = format!("file({}, driver=threads)", text(&path));
+    let output =
+        platter().env("PLATTER_WITHOUT_DRIVERS", "threads").args(["info", "--json", &spec]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let info: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert!(info[0]["error"].as_str().unwrap().contains("threads"));
+    assert_eq!(info[0]["kernel"][0]["size"], 4096);
+}
+
+#[test]
+fn an_unreadable_path_is_refused_with_its_mode() {
+    let dir = tempdir().unwrap();
+    let (path, command) = (dir.path().join("secret.img"), dir.path().join("platter"));
+    fs::write(&path, vec![0; 4096]).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+    // Root may read everything, so the command runs as nobody, who may not be able to reach the original.
+    fs::copy(env!("CARGO_BIN_EXE_platter"), &command).unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut nobody = std::process::Command::new(&command);
+    if fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0) {
+        nobody.uid(65534).gid(65534);
+    }
+    let output = nobody.args(["info", text(&path)]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("EACCES") && said.contains("0000"), "{said}");
+}
+
+#[test]
+fn a_spec_may_come_with_comments_and_line_breaks() {
+    let info = json(&["info", "ram( # in memory\n  1M,\n  depth=3\n)"]);
+    assert_eq!(info[0]["depth"], 3);
+    assert!(fails(2, &["info", "ram(1M,)"]).contains("ram(1M,)"));
+    assert_eq!(run(&["info", "ram(1M)"]).stderr, b"", "nothing but the result");
+}

@@ -1,0 +1,79 @@
+//! `platter list`, help, completions, manual pages, colour.
+
+use crate::run::{fails_saying, json, ok, platter};
+
+#[test]
+fn every_list_has_its_rows() {
+    for (what, names) in [
+        ("elevators", &["none", "noop", "deadline"] as &[_]),
+        ("drivers", &["null", "ram", "uring", "aio", "threads"]),
+        ("layers", &["partition"]),
+        ("devices", &["file", "ram", "null", "partition"]),
+        ("workloads", &["randread", "randwrite", "trim"]),
+    ] {
+        let (text, list) = (ok(&["list", what]), json(&["list", what]));
+        let listed: Vec<&str> =
+            list.as_array().unwrap().iter().filter_map(|row| row["name"].as_str()).collect();
+        for name in names {
+            assert!(text.contains(name) && listed.contains(name), "{what}: {name} in {text}");
+        }
+        for row in list.as_array().unwrap() {
+            assert!(row["summary"].is_string() && row["params"].is_array(), "{row}");
+        }
+    }
+}
+
+#[test]
+fn parameters_have_defaults_and_units() {
+    let list = json(&["list", "elevators"]);
+    let deadline = list.as_array().unwrap().iter().find(|row| row["name"] == "deadline").unwrap();
+    let expire = &deadline["params"][0];
+    assert_eq!((&expire["name"], &expire["default"]), (&"read_expire".into(), &"500ms".into()));
+    assert!(expire["kind"].as_str().unwrap().contains("ms"));
+    let devices = json(&["list", "devices"]);
+    let file = devices.as_array().unwrap().iter().find(|row| row["name"] == "file").unwrap();
+    let path = &file["params"][0];
+    assert_eq!((path["name"].as_str(), path["default"].is_null()), (Some("path"), true));
+}
+
+#[test]
+fn what_cannot_be_listed_is_a_usage_error() {
+    fails_saying(2, &["list", "disks"], &["disks", "devices"]);
+    fails_saying(2, &["lisst"], &["lisst", "list"]);
+    fails_saying(2, &[], &["Usage"]);
+}
+
+#[test]
+fn help_names_the_exit_statuses_and_gives_examples() {
+    let help = ok(&["--help"]);
+    for word in ["130", "Examples:", "copy", "info", "list", "bench"] {
+        assert!(help.contains(word), "{word}");
+    }
+    assert!(ok(&["copy", "--help"]).contains("platter copy --verify"));
+    assert!(ok(&["--version"]).starts_with("platter "));
+}
+
+#[test]
+fn completions_and_manual_pages_are_made() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(ok(&["completions", shell]).contains("platter"), "{shell}");
+    }
+    assert!(ok(&["man"]).contains(".TH platter"));
+    assert!(ok(&["man", "copy"]).contains("platter\\-copy"));
+    fails_saying(2, &["man", "cpoy"], &["cpoy", "copy"]);
+}
+
+#[test]
+fn colour_is_for_those_who_want_it() {
+    let colored = |args: &[&str], no_color: bool| {
+        let mut command = platter();
+        if no_color {
+            command.env("NO_COLOR", "1");
+        }
+        command.args(args).output().unwrap().stdout.contains(&0x1b)
+    };
+    assert!(colored(&["list", "elevators", "--color", "always"], false));
+    assert!(!colored(&["list", "elevators"], false), "stdout is not a terminal");
+    assert!(!colored(&["list", "elevators"], true));
+    assert!(!colored(&["list", "elevators", "--color", "never"], false));
+}

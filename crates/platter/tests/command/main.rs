@@ -1,0 +1,8 @@
+//! Runs the command as a user does.
+
+mod copy;
+mod copy_refused;
+mod docs;
+mod info;
+mod list;
+mod run;
