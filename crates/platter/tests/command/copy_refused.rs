@@ -110,3 +110,41 @@ fn what_cannot_be_opened_is_named() {
     fails_saying(3, &["copy", "ram(1M)", &part], &[text(&missing)]);
     assert!(!missing.exists());
 }
+
+/// A loop device over a file; gone when dropped.
+struct Loop(String);
+
+impl Loop {
+    /// `None` where this user or container may not have one.
+    fn over(path: &str) -> Option<Loop> {
+        let output = Command::new("losetup").args(["--find", "--show", path]).output().ok()?;
+        output.status.success().then(|| Loop(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn a_block_device_that_holds_something_is_not_overwritten_without_force() {
+    let dir = tempdir().unwrap();
+    let image = dir.path().join("swap.img");
+    let mut content = vec![0; 1 << 20];
+    content[4086..4096].copy_from_slice(b"SWAPSPACE2");
+    fs::write(&image, &content).unwrap();
+    let Some(device) = Loop::over(text(&image)) else {
+        eprintln!("skipped: no loop device can be had here");
+        return;
+    };
+    fails_saying(3, &["copy", "ram(1M)", &device.0], &[&device.0, "swap", "--force"]);
+    let odd = dir.path().join("odd");
+    fs::write(&odd, vec![5; 70_001]).unwrap();
+    ok(&["copy", "--force", "--verify", text(&odd), &device.0]);
+    content[..70_001].fill(5);
+    let back = dir.path().join("back");
+    ok(&["copy", &device.0, text(&back)]);
+    assert!(fs::read(&back).unwrap() == content, "what is beyond the copy stays");
+}

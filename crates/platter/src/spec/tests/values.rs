@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::spec::{
-    ValueErrorKind, format_size, format_time, parse_bool, parse_choice, parse_int, parse_size, parse_time,
+    ValueErrorKind, format_size, format_time, parse_bool, parse_choice, parse_int, parse_number, parse_size,
+    parse_time,
 };
 use ValueErrorKind::{Malformed, OutOfRange};
 
@@ -145,5 +146,30 @@ fn kinds_tell_only_the_bounds_that_bind() {
     ];
     for (kind, text) in kinds {
         assert_eq!(kind.to_string(), text);
+    }
+}
+
+#[test]
+fn numbers_are_plain_or_have_a_unit_that_divides() {
+    use platter_block::params::Unit;
+    for (text, unit, expected) in [
+        ("500", Unit::Millis, Some(500)),
+        ("500ms", Unit::Millis, Some(500)),
+        ("1.5s", Unit::Millis, Some(1500)),
+        ("250us", Unit::Micros, Some(250)),
+        ("0", Unit::Micros, Some(0)),
+        ("250us", Unit::Millis, None),
+        ("64K", Unit::Bytes, Some(65536)),
+        ("on", Unit::Switch, Some(1)),
+        ("0", Unit::Switch, Some(0)),
+        ("2", Unit::Switch, None),
+        ("16", Unit::Requests, Some(16)),
+        ("16ms", Unit::Requests, None),
+        ("-1", Unit::Count, None),
+        ("", Unit::Count, None),
+        ("", Unit::Millis, None),
+        ("18446744073709551615", Unit::Count, None),
+    ] {
+        assert_eq!(parse_number(text, unit).ok(), expected, "{text} {unit}");
     }
 }
