@@ -2,7 +2,6 @@
 
 use super::{CliError, Common, signals};
 use clap::ColorChoice;
-use platter_bench::report::Table;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -42,11 +41,6 @@ impl Context {
     pub(crate) fn print(&self, text: &str) -> Result<(), CliError> {
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::output)
-    }
-
-    /// Writes a table to stdout.
-    pub(crate) fn print_table(&self, table: &Table) -> Result<(), CliError> {
-        self.print(&table.to_text(self.color))
     }
 
     /// Writes JSON to stdout, ended by a line feed.

@@ -164,9 +164,11 @@ fn driver(args: &mut Args<'_>) -> Result<FileOptions, SpecError> {
 }
 
 fn how(args: &mut Args<'_>, access: Access) -> Result<OpenOptions, SpecError> {
-    let direct = match args.one_of("direct")? {
-        "off" => Direct::Off,
-        "require" => Direct::Require,
+    let said = args.is_given("direct");
+    let direct = match (args.one_of("direct")?, access.direct) {
+        (_, Some(direct)) if !said => direct,
+        ("off", _) => Direct::Off,
+        ("require", _) => Direct::Require,
         _ => Direct::Prefer,
     };
     let sharing = match args.one_of("share")? {

@@ -22,6 +22,7 @@ pub use table::{Row, Shape, find, names, table};
 
 use crate::spec::{self, Spec, SpecError};
 use platter_disk::device::Device;
+use platter_disk::sys::Direct;
 
 /// What a device is opened for, and what may be done to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -35,6 +36,8 @@ pub struct Access {
     pub allow_in_use: bool,
     /// Create a file of this many bytes if it is missing; one that is there must have this size.
     pub create: Option<u64>,
+    /// Whether to go around the page cache, where the spec does not say.
+    pub direct: Option<Direct>,
 }
 
 impl Access {

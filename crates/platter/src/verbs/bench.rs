@@ -8,7 +8,7 @@ use clap::Subcommand;
 #[derive(Subcommand, Debug)]
 pub(crate) enum Bench {
     /// The general workload, with fio's options
-    Io(bench_io::Io),
+    Io(Box<bench_io::Io>),
 }
 
 impl Bench {

@@ -1,0 +1,136 @@
+//! `platter bench io`: the general workload.
+
+mod options;
+mod values;
+
+use crate::cli::{CliError, Context, On};
+use clap::{Args, ValueEnum};
+use platter::registry::Access;
+use platter_bench::io::trace::Tracer;
+use platter_bench::io::{self, Hooks, IoError, IoReport, Progress};
+use platter_bench::report::units::thousands;
+use platter_bench::workload::JobOptions;
+use platter_disk::device::Device;
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+/// Arguments of `platter bench io`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Options have fio's names and meanings, except that I/O is direct unless --direct=0. Sizes take K, M, G, T
+(powers of 1024), times ns, us, ms, s. Switches can be written --verify, --verify=1 or --verify=0.
+Workloads that write open the device for writing: what holds a file system or is in use is refused.
+
+Examples:
+  platter bench io --on 'null(1T)' --rw randread --bs 4k --iodepth 32 --runtime 2 --time_based
+  platter bench io --on /dev/sdb --rw randread --iodepth 32 --runtime 10s --time_based --json
+  platter bench io --on 'file(disk.img, create=1G)' --rw randwrite --iodepth 16 --verify
+  platter bench io --on disk.img --rw randread --rate_iops 20000 --iodepth 64 --runtime 30s --time_based
+
+JSON: one object; docs/bench-io.md lists its keys. The exit status is 1 if an I/O failed or a block did not
+verify. Ctrl-C ends the run: what was measured until then is printed, marked as partial.")]
+pub(crate) struct Io {
+    #[command(flatten)]
+    on: On,
+    #[command(flatten)]
+    options: options::Options,
+    /// Write the queues' trace events to this file, in blkparse's columns
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Write the report to this file too, as a page of HTML
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// When to show a line a second on stderr; auto: when that is a terminal
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    eta: Eta,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Eta {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Io {
+    pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
+        if self.on.specs.is_empty() {
+            return Err(CliError::usage(
+                "bench io needs a device: give one with --on, such as --on 'null(1T)'",
+            ));
+        }
+        let job = self.options.job(self.on.specs.len())?;
+        let write = job.rw.writes() || job.rw.trims();
+        let devices = self.on.open(Access { write, direct: self.options.direct(), ..Access::default() })?;
+        // A file that cannot be written is better found out before the run.
+        let mut page = self.report.as_deref().map(create).transpose()?;
+        let tracer = self.trace.as_deref().map(|path| trace(path, &devices)).transpose()?;
+        let report = self.measure(context, &job, &devices)?;
+        if let Some(tracer) = tracer {
+            tracer.finish().map_err(|error| cannot_write(self.trace.as_deref(), &error))?;
+        }
+        if let Some(page) = &mut page {
+            let written = page.write_all(report.to_html().as_bytes());
+            written.map_err(|error| cannot_write(self.report.as_deref(), &error))?;
+        }
+        match context.json {
+            true => context.print_json(&report.to_json())?,
+            false => context.print(&report.to_text())?,
+        }
+        verdict(context, &report)
+    }
+
+    fn measure(&self, context: &Context, job: &JobOptions, devices: &[Device]) -> Result<IoReport, CliError> {
+        let wanted = self.eta == Eta::Always || (self.eta == Eta::Auto && std::io::stderr().is_terminal());
+        let mut progress = |progress: &Progress| show(progress);
+        let hooks = Hooks {
+            progress: (wanted && context.progress).then_some(&mut progress as &mut dyn FnMut(&Progress)),
+            cancel: context.interrupted,
+        };
+        let seed = job.effective_seed(RandomState::new().hash_one(std::process::id()));
+        io::run(job, devices, seed, hooks).map_err(|error| match error {
+            IoError::Job(error) => CliError::usage(error.to_string()),
+            error => CliError::failed(error.to_string()),
+        })
+    }
+}
+
+fn show(progress: &Progress) {
+    let ramp = if progress.ramping { " (ramp)" } else { "" };
+    let (iops, rate) =
+        (thousands(progress.iops.round() as u64), thousands(progress.mib_per_s.round() as u64));
+    let seconds = progress.elapsed.as_secs_f64().round();
+    // Progress that nobody can see is no reason to fail.
+    let _ = writeln!(std::io::stderr(), "{seconds:4} s: {iops:>12} IOPS {rate:>9} MiB/s{ramp}");
+}
+
+/// Whether what was asked for was done.
+fn verdict(context: &Context, report: &IoReport) -> Result<(), CliError> {
+    if report.io_errors > 0 {
+        let first = report.first_error.as_ref().map(ToString::to_string).unwrap_or_default();
+        return Err(CliError::failed(format!("{} I/Os failed; {first}", report.io_errors)));
+    }
+    if report.verify_errors > 0 {
+        let first = report.first_mismatch.as_deref().unwrap_or_default();
+        return Err(CliError::failed(format!("{} blocks did not verify; {first}", report.verify_errors)));
+    }
+    match report.partial {
+        true => Err(context.interruption("interrupted: the result is partial")),
+        false => Ok(()),
+    }
+}
+
+fn create(path: &Path) -> Result<File, CliError> {
+    File::create(path).map_err(|error| cannot_write(Some(path), &error))
+}
+
+fn trace(path: &Path, devices: &[Device]) -> Result<Tracer, CliError> {
+    Ok(Tracer::start(devices, Box::new(BufWriter::new(create(path)?))))
+}
+
+fn cannot_write(path: Option<&Path>, error: &std::io::Error) -> CliError {
+    let path = path.unwrap_or(Path::new("the file"));
+    CliError::failed(format!("cannot write {}: {error}; give another path", path.display()))
+}

@@ -1,0 +1,134 @@
+//! The options of a job as the command line has them, under fio's names.
+
+use super::values::{micros, priority, process, rw, seconds, size, switch};
+use crate::cli::CliError;
+use clap::Args;
+use platter_bench::workload::{JobOptions, RateProcess, Rw};
+use platter_disk::sys::Direct;
+use std::time::Duration;
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Workload", rename_all = "snake_case", allow_negative_numbers = true)]
+pub(super) struct Options {
+    /// read, write, randread, randwrite, rw, randrw, trim or randtrim
+    #[arg(long, alias = "readwrite", value_name = "RW", default_value = "read", value_parser = rw)]
+    rw: Rw,
+    /// Percentage of reads in a mix
+    #[arg(long, value_name = "PERCENT", default_value_t = 50)]
+    rwmixread: u32,
+    /// Bytes per I/O
+    #[arg(long, alias = "blocksize", value_name = "SIZE", default_value = "4k", value_parser = size)]
+    bs: u64,
+    /// I/Os that each job keeps in flight
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    iodepth: u32,
+    /// Jobs side by side, each a thread; they take turns on the devices [default: one for each device]
+    #[arg(long, value_name = "N")]
+    numjobs: Option<u32>,
+    /// First byte that is touched
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size)]
+    offset: u64,
+    /// Bytes that are touched from there on, and that each job transfers [default: up to the device's end]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<u64>,
+    /// End after this long: 2 (seconds), 2s, 500ms
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    runtime: Option<Duration>,
+    /// Go on until --runtime is over, however often --size has been transferred
+    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1",
+          default_value = "0", hide_default_value = true, value_parser = switch, action = clap::ArgAction::Set)]
+    time_based: bool,
+    /// Run this long before measuring
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = seconds)]
+    ramp_time: Duration,
+    /// End each job after this many I/Os
+    #[arg(long, value_name = "N")]
+    number_ios: Option<u64>,
+    /// Open loop: start this many I/Os per second and job; latency counts from the intended start
+    #[arg(long, value_name = "N")]
+    rate_iops: Option<u64>,
+    /// How those starts are spread: linear or poisson
+    #[arg(long, value_name = "PROCESS", default_value = "linear", value_parser = process)]
+    rate_process: RateProcess,
+    /// Pause each job this long after a completion: 100 (microseconds), 100us, 1ms
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = micros)]
+    thinktime: Duration,
+    /// Write recognisable blocks and read them back; of a read job: check what a job of that seed wrote
+    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1",
+          default_value = "0", hide_default_value = true, value_parser = switch, action = clap::ArgAction::Set)]
+    verify: bool,
+    /// Bytes from one verification header to the next [default: --bs]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    verify_interval: Option<u64>,
+    /// Seed of offsets and contents [default: 1]
+    #[arg(long, alias = "randseed", value_name = "N")]
+    seed: Option<u64>,
+    /// Whether a run without --seed repeats the offsets of the last one
+    #[arg(long, value_name = "0|1", default_value = "1", value_parser = switch, action = clap::ArgAction::Set)]
+    randrepeat: bool,
+    /// Random offsets may come again before all others have come
+    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1",
+          default_value = "0", hide_default_value = true, value_parser = switch, action = clap::ArgAction::Set)]
+    norandommap: bool,
+    /// I/O priority: none, rt/0 to rt/7, be/0 to be/7, idle
+    #[arg(long, value_name = "CLASS[/LEVEL]", value_parser = priority, conflicts_with_all = ["prioclass", "prio"])]
+    ioprio: Option<(u32, Option<u32>)>,
+    /// Class of the I/O priority by number: 0 none, 1 real-time, 2 best effort, 3 idle
+    #[arg(long, value_name = "N")]
+    prioclass: Option<u32>,
+    /// Level within the class, 0 (first) to 7
+    #[arg(long, value_name = "N")]
+    prio: Option<u32>,
+    /// Read no clock per batch: no latencies, only throughput
+    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1",
+          default_value = "0", hide_default_value = true, value_parser = switch, action = clap::ArgAction::Set)]
+    gtod_reduce: bool,
+    /// 1: direct I/O or an error, 0: through the page cache [default: as the spec says, else direct where it works]
+    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1",
+          value_parser = switch)]
+    direct: Option<bool>,
+}
+
+impl Options {
+    /// How devices are to be opened whose specs do not say.
+    pub(super) fn direct(&self) -> Option<Direct> {
+        self.direct.map(|direct| if direct { Direct::Require } else { Direct::Off })
+    }
+
+    /// The job, on that many devices. Whether it makes sense is checked against the devices later.
+    pub(super) fn job(&self, devices: usize) -> Result<JobOptions, CliError> {
+        let (prioclass, prio) = match self.ioprio {
+            Some((class, level)) => (Some(class), level),
+            None => (self.prioclass, self.prio),
+        };
+        let interval = self.verify_interval.map(u32::try_from).transpose();
+        let verify_interval = interval
+            .map_err(|_| CliError::usage("verify_interval is not allowed above 4G: it must divide bs"))?;
+        let devices = u32::try_from(devices).unwrap_or(u32::MAX);
+        Ok(JobOptions {
+            rw: self.rw,
+            rwmixread: self.rwmixread,
+            bs: self.bs,
+            iodepth: self.iodepth,
+            numjobs: self.numjobs.unwrap_or(devices),
+            offset: self.offset,
+            size: self.size,
+            runtime: self.runtime,
+            time_based: self.time_based,
+            ramp_time: self.ramp_time,
+            number_ios: self.number_ios,
+            rate_iops: self.rate_iops,
+            rate_process: self.rate_process,
+            verify: self.verify,
+            verify_interval,
+            seed: self.seed,
+            randrepeat: self.randrepeat,
+            norandommap: self.norandommap,
+            prioclass,
+            prio,
+            gtod_reduce: self.gtod_reduce,
+            direct: self.direct.unwrap_or(true),
+            thinktime: self.thinktime,
+        })
+    }
+}
