@@ -35,6 +35,14 @@ pub(crate) struct Inner {
     pub(crate) asynchronous: OnceLock<Arc<AsyncLane>>,
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(lane) = self.asynchronous.get() {
+            lane.close();
+        }
+    }
+}
+
 /// Bios that a channel may have out beyond its device's requests.
 const MAX_CHANNEL: usize = 65_536;
 

@@ -6,6 +6,7 @@
 //! waits.
 
 use crate::clock;
+use crate::closed::Closed;
 use crate::device::Device;
 use crate::service;
 use crate::sync::{Mutex, MutexGuard, lock};
@@ -232,6 +233,14 @@ impl AsyncLane {
                 Poll::Pending
             }
         }
+    }
+
+    /// The device goes, with all futures of it. The service thread may look at this lane a last time, so the
+    /// way to the device ends here and now, not when that thread is done with it.
+    pub(crate) fn close(&self) {
+        let lane: Box<dyn Lane> = std::mem::replace(&mut lock(&self.state).lane, Box::new(Closed::default()));
+        // Waits for what its driver has, and frees the buffers of futures that are gone.
+        drop(lane);
     }
 
     /// The future is gone. Its I/O goes on, and somebody has to see its end.

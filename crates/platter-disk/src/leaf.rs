@@ -1,7 +1,7 @@
 //! A device with its own request queues: one disk, as a [`Backend`].
 //!
 //! Without an elevator each lane has a queue and a driver of its own and shares nothing with other lanes
-//! but the [gate](gate::Gate), which it looks at once per batch. With an elevator all lanes share one queue
+//! but the gate, which it looks at once per batch. With an elevator all lanes share one queue
 //! with one driver; whoever gets its lock runs it for everybody. Flushes and barriers always go through the
 //! shared queue, so that they exist once per device.
 

@@ -7,6 +7,7 @@ mod aligned;
 pub mod bounce;
 pub mod channel;
 pub mod clock;
+mod closed;
 pub mod device;
 pub mod drivers;
 pub mod future;

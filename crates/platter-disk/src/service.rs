@@ -5,6 +5,7 @@ use crate::future::{AsyncLane, Next};
 use crate::sync::{Mutex, lock};
 use crate::wake::{Event, Sleeper};
 use platter_block::time::Span;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
 
@@ -62,7 +63,12 @@ fn serve() {
         let (mut timeout, mut again) = (None::<Span>, false);
         lanes.retain(|lane| {
             let Some(lane) = lane.upgrade() else { return false };
-            match lane.serve(&mut sleeper.handles) {
+            // A trace sink or an elevator that panics takes its own device down, and no other.
+            let Ok(next) = catch_unwind(AssertUnwindSafe(|| lane.serve(&mut sleeper.handles))) else {
+                lane.watched.store(false, Ordering::SeqCst);
+                return false;
+            };
+            match next {
                 Next::Idle => false,
                 Next::Again => {
                     again = true;

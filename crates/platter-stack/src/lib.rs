@@ -1,4 +1,4 @@
-//! Devices made of devices: each layer is a [`Backend`](platter_block::backend::Backend) over others, one file
+//! Devices made of devices: each layer is a [`Backend`] over others, one file
 //! each, and a row of [`TABLE`].
 
 #![forbid(unsafe_code)]

@@ -12,6 +12,7 @@ use platter_disk::device::Device;
 use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 #[derive(Default)]
 struct State {
@@ -120,6 +121,16 @@ pub(crate) struct Freed(Arc<AtomicUsize>);
 impl Freed {
     pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
+    }
+
+    /// Waits until so many were freed, by whichever thread.
+    pub(crate) fn wait_for(&self, count: usize) {
+        let begin = Instant::now();
+        while self.count() < count {
+            assert!(begin.elapsed() < Duration::from_secs(30), "{} of {count} buffers freed", self.count());
+            std::thread::yield_now();
+        }
+        assert_eq!(self.count(), count);
     }
 
     pub(crate) fn buffer(&self) -> Buffer {

@@ -3,6 +3,7 @@
 mod dropping;
 mod held;
 mod process;
+mod wakers;
 
 use platter_block::bio::Bio;
 use platter_block::fault::Error;
