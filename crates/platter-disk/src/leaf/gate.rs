@@ -69,7 +69,8 @@ impl Busy {
         Busy(AtomicBool::new(false))
     }
 
-    /// Announces work, then looks at the gate. `false`: the gate is closed and nothing was announced.
+    /// Announces work, then looks at the gate. `false`: the gate is closed, and the announcement is taken back;
+    /// whoever closed it may have seen it, so the shared queue must be run now.
     #[inline]
     pub(crate) fn enter(&self, gate: &Gate) -> bool {
         self.0.swap(true, Ordering::SeqCst);

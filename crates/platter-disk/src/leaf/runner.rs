@@ -1,7 +1,7 @@
 //! One runner at a time: whoever has work for a shared state tries its lock; whoever holds it does the work
 //! of those who did not get it.
 
-use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, fence};
 use std::sync::TryLockError;
 
 pub(crate) struct Runner<T> {
@@ -30,6 +30,10 @@ impl<T> Runner<T> {
                 work(&mut state);
                 ran = true;
             }
+            drop(state);
+            // Whoever found the lock taken had set the flag before; giving a lock back orders nothing against
+            // the look at the flag that comes now.
+            fence(Ordering::SeqCst);
         }
         ran
     }
@@ -38,6 +42,7 @@ impl<T> Runner<T> {
     /// get it meanwhile.
     pub(crate) fn with<R>(&self, visit: impl FnOnce(&mut T) -> R, work: impl FnMut(&mut T)) -> R {
         let result = visit(&mut crate::sync::lock(&self.state));
+        fence(Ordering::SeqCst);
         self.run_kicked(work);
         result
     }

@@ -1,0 +1,16 @@
+//! Every interleaving of a few threads, for each piece that threads share without a lock around all of it. The
+//! pieces are the sources of the library, built on the locks and atomics of a model checker.
+
+mod sync;
+mod wake;
+
+#[path = "../../src/leaf/gate.rs"]
+mod gate;
+#[path = "../../src/leaf/mailbox.rs"]
+mod mailbox;
+#[path = "../../src/leaf/runner.rs"]
+mod runner;
+#[path = "../../src/leaf/tokens.rs"]
+mod tokens;
+
+mod models;

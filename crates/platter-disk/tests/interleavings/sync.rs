@@ -1,0 +1,82 @@
+//! Stands in for the library's `sync`.
+
+use loom::sync::atomic as model;
+
+pub(crate) use loom::sync::atomic::fence;
+pub(crate) use loom::sync::{Mutex, MutexGuard};
+pub(crate) use std::sync::atomic::Ordering;
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The checker knows sequential consistency only of fences. A fence after each such write, none at reads, is
+/// how x86 has it, and the least that other machines do.
+fn write<T>(order: Ordering, write: impl FnOnce() -> T) -> T {
+    let result = write();
+    if order == Ordering::SeqCst {
+        fence(Ordering::SeqCst);
+    }
+    result
+}
+
+pub(crate) struct AtomicBool(model::AtomicBool);
+
+impl AtomicBool {
+    pub(crate) fn new(value: bool) -> AtomicBool {
+        AtomicBool(model::AtomicBool::new(value))
+    }
+
+    pub(crate) fn load(&self, order: Ordering) -> bool {
+        self.0.load(order)
+    }
+
+    /// As a swap: the checker leaves the order between a store and concurrent swaps open, beyond what any
+    /// coherent memory does.
+    pub(crate) fn store(&self, value: bool, order: Ordering) {
+        let release = if order == Ordering::SeqCst { Ordering::Release } else { order };
+        write(order, || self.0.swap(value, release));
+    }
+
+    pub(crate) fn swap(&self, value: bool, order: Ordering) -> bool {
+        write(order, || self.0.swap(value, order))
+    }
+}
+
+pub(crate) struct AtomicU32(model::AtomicU32);
+
+impl AtomicU32 {
+    pub(crate) fn new(value: u32) -> AtomicU32 {
+        AtomicU32(model::AtomicU32::new(value))
+    }
+
+    pub(crate) fn load(&self, order: Ordering) -> u32 {
+        self.0.load(order)
+    }
+
+    pub(crate) fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
+        write(order, || self.0.fetch_add(value, order))
+    }
+
+    pub(crate) fn fetch_sub(&self, value: u32, order: Ordering) -> u32 {
+        write(order, || self.0.fetch_sub(value, order))
+    }
+
+    pub(crate) fn fetch_or(&self, value: u32, order: Ordering) -> u32 {
+        write(order, || self.0.fetch_or(value, order))
+    }
+
+    pub(crate) fn fetch_and(&self, value: u32, order: Ordering) -> u32 {
+        write(order, || self.0.fetch_and(value, order))
+    }
+
+    pub(crate) fn compare_exchange_weak(
+        &self,
+        current: u32,
+        new: u32,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u32, u32> {
+        self.0.compare_exchange_weak(current, new, success, failure)
+    }
+}
