@@ -27,7 +27,7 @@ mod low;
 mod table;
 mod units;
 
-pub use descriptor::{KIOBUF_BYTES, LIGHT_KIOBUF_BYTES};
+pub use descriptor::{KIOBUF_BYTES, LIGHT_KIOBUF_BYTES, bio_bytes};
 pub use handle::Handle;
 pub use table::{Descriptor, Lock, Row, Switches, TABLE, Unit, Vector, find};
 

@@ -151,14 +151,19 @@ impl Open {
     }
 }
 
-/// Bytes of the descriptor of an open device, for calls of `segments` buffers: of the bio with its list of
-/// segments, where that is all there is.
+/// Bytes of a bio with a list of `segments` buffers.
+pub fn bio_bytes(segments: usize) -> usize {
+    Bio::DESCRIPTOR_BYTES + if segments > INLINE { segments * size_of::<Segment>() } else { 0 }
+}
+
+/// Segments that a bio holds without a list (see [`Bio::DESCRIPTOR_BYTES`]).
+const INLINE: usize = 4;
+
+/// Bytes of the descriptor of an open device, for calls of `segments` buffers.
 pub(super) fn bytes(kind: Descriptor, segments: usize) -> usize {
     match kind {
         Descriptor::Kiobuf => KIOBUF_BYTES,
         Descriptor::LightKiobuf => LIGHT_KIOBUF_BYTES,
-        Descriptor::Bio => {
-            Bio::DESCRIPTOR_BYTES + if segments > 4 { segments * size_of::<Segment>() } else { 0 }
-        }
+        Descriptor::Bio => bio_bytes(segments),
     }
 }

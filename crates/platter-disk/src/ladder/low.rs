@@ -3,8 +3,6 @@
 //! In 2.4 they came from low memory, which all devices shared; so these are shared by the process. A caller
 //! that holds pages never waits here, so that somebody always gives back.
 
-#![allow(unsafe_code)]
-
 use crate::aligned::Aligned;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -14,11 +12,11 @@ pub(super) const PAGE: usize = 4096;
 /// Most pages: 16 MiB, as much as the lowest zone of 2.4 had.
 const MOST: usize = 4096;
 
-/// A page of the pool; dropping it gives it back.
-pub(super) struct LowPage(Option<Aligned>);
+/// A page of the pool, until it is given back.
+pub(super) struct LowPage(Aligned);
 
 struct Pool {
-    free: Vec<Aligned>,
+    free: Vec<LowPage>,
     made: usize,
 }
 
@@ -28,16 +26,11 @@ static GIVEN_BACK: Condvar = Condvar::new();
 impl Pool {
     fn take(&mut self) -> Option<LowPage> {
         if self.free.is_empty() && self.made < MOST {
-            let page = Aligned::new(PAGE, PAGE)?;
+            let page = LowPage(Aligned::new(PAGE, PAGE)?);
             self.made += 1;
-            return Some(LowPage(Some(page)));
+            return Some(page);
         }
-        self.free.pop().map(|page| LowPage(Some(page)))
-    }
-
-    /// Whether a page will come without one being made.
-    fn will_have(&self) -> bool {
-        self.made > 0
+        self.free.pop()
     }
 }
 
@@ -45,9 +38,10 @@ fn pool() -> MutexGuard<'static, Pool> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A page, if one is free.
-pub(super) fn try_take() -> Option<LowPage> {
-    pool().take()
+/// Adds as many pages as are free, `count` at most.
+pub(super) fn try_take(count: usize, pages: &mut Vec<LowPage>) {
+    let mut pool = pool();
+    pages.extend(std::iter::from_fn(|| pool.take()).take(count));
 }
 
 /// A page; waits for one. Only for callers that hold none. `None` when there is no memory at all.
@@ -57,39 +51,25 @@ pub(super) fn take() -> Option<LowPage> {
         if let Some(page) = pool.take() {
             return Some(page);
         }
-        if !pool.will_have() {
+        if pool.made == 0 {
             return None;
         }
         pool = GIVEN_BACK.wait(pool).unwrap_or_else(PoisonError::into_inner);
     }
 }
 
-impl LowPage {
-    /// Where the page is.
-    pub(super) fn as_ptr(&self) -> *mut u8 {
-        self.0.as_ref().map_or(std::ptr::null_mut(), Aligned::as_ptr)
-    }
-
-    /// Copies the first `len` bytes, a page at most, to `to`.
-    ///
-    /// # Safety
-    /// `to` is valid for writing `len` bytes; nothing is on its way into the page.
-    pub(super) unsafe fn copy_to(&self, to: *mut u8, len: usize) {
-        assert!(len <= PAGE, "a page holds {PAGE} bytes");
-        if let Some(page) = &self.0 {
-            // SAFETY: the page has that many bytes (checked) and is memory of our own, so the ranges do not
-            // overlap; the caller vouches for the other side.
-            unsafe { std::ptr::copy_nonoverlapping(page.as_ptr(), to, len) }
-        }
+/// Gives pages back.
+pub(super) fn give_back(pages: &mut Vec<LowPage>) {
+    if !pages.is_empty() {
+        pool().free.append(pages);
+        GIVEN_BACK.notify_all();
     }
 }
 
-impl Drop for LowPage {
-    fn drop(&mut self) {
-        if let Some(page) = self.0.take() {
-            pool().free.push(page);
-            GIVEN_BACK.notify_one();
-        }
+impl LowPage {
+    /// Where the page is.
+    pub(super) fn as_ptr(&self) -> *mut u8 {
+        self.0.as_ptr()
     }
 }
 
@@ -100,15 +80,25 @@ mod tests {
 
     #[test]
     fn an_empty_pool_makes_callers_wait_for_what_others_give_back() {
-        let mut pages: Vec<LowPage> = std::iter::from_fn(try_take).collect();
+        let mut pages = vec![];
+        try_take(10 * MOST, &mut pages);
         assert_eq!(pages.len(), MOST);
         let (send, receive) = mpsc::channel();
-        let waiter = std::thread::spawn(move || send.send(take().map(|page| page.as_ptr() as usize)));
+        let waiter = std::thread::spawn(move || {
+            let page = take();
+            let address = page.as_ref().map(|page| page.as_ptr() as usize);
+            give_back(&mut page.into_iter().collect());
+            send.send(address)
+        });
         assert!(receive.try_recv().is_err(), "there is no page to be had");
-        let last = pages.pop().map(|page| page.as_ptr() as usize);
-        assert_eq!(receive.recv().unwrap(), last);
+        let mut last: Vec<LowPage> = pages.pop().into_iter().collect();
+        let address = last.first().map(|page| page.as_ptr() as usize);
+        give_back(&mut last);
+        assert_eq!(receive.recv().unwrap(), address);
         assert!(waiter.join().is_ok());
-        drop(pages);
-        assert!(try_take().is_some());
+        give_back(&mut pages);
+        try_take(1, &mut pages);
+        assert_eq!(pages.len(), 1);
+        give_back(&mut pages);
     }
 }

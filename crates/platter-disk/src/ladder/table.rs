@@ -83,10 +83,10 @@ const BASELINE: Switches = Switches {
 const SB: Switches = Switches { bounce: false, ..BASELINE };
 const SBI: Switches = Switches { lock: Lock::PerQueue, ..SB };
 const SBIR: Switches = Switches { unit: Unit::Page, ..SBI };
-const SBIRV: Switches = Switches { vector: Vector::OneCall, ..SBIR };
+const SBIRV: Switches = Switches { vector: Vector::OneCall, descriptor: Descriptor::LightKiobuf, ..SBIR };
 const BIO: Switches = Switches { lock: Lock::None, unit: Unit::Call, descriptor: Descriptor::Bio, ..SBIRV };
 
-/// Every rung, from the lowest up; each differs from the one before it by one improvement.
+/// Every rung, from the lowest up.
 pub static TABLE: &[Row] = &[
     Row {
         name: "Baseline",
@@ -118,9 +118,10 @@ pub static TABLE: &[Row] = &[
     },
     Row {
         name: "SBIRV",
-        adds: "vectored calls are one call",
-        kernel: "readv/writev: the buffers of a vector are mapped together, read together and waited for once",
-        here: "the buffers of a call are submitted together; one request, one wait",
+        adds: "vectored calls are one call; light kiobufs",
+        kernel: "readv/writev: the buffers of a vector are mapped together, read together and waited for once; \
+                 and the smaller kiobuf of section 8, which saves memory and no time",
+        here: "the buffers of a call are submitted together: one request, one wait; 608 bytes describe it",
         switches: SBIRV,
     },
     Row {
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_rung_up_to_the_bio_changes_one_switch() {
+    fn each_rung_up_to_the_bio_changes_what_its_patch_changed() {
         for pair in TABLE[..5].windows(2) {
             let (a, b) = (pair[0].switches, pair[1].switches);
             let changed = [
@@ -152,7 +153,9 @@ mod tests {
                 a.vector != b.vector,
                 a.descriptor != b.descriptor,
             ];
-            assert_eq!(changed.iter().filter(|c| **c).count(), 1, "{} to {}", pair[0].name, pair[1].name);
+            // The light kiobuf comes with the last of them.
+            let expected = if pair[1].name == "SBIRV" { 2 } else { 1 };
+            assert_eq!(changed.iter().filter(|c| **c).count(), expected, "to {}", pair[1].name);
         }
     }
 

@@ -36,6 +36,8 @@ pub(super) struct Heads {
     done: Vec<Bio>,
     /// What the descriptor maps, in order.
     pieces: Vec<Piece>,
+    /// Pages of the low pool that nothing is on its way into; none between calls.
+    low: Vec<LowPage>,
 }
 
 // SAFETY: the addresses in `bounced` and `pieces` are only used inside a call that has lent that memory, and
@@ -50,6 +52,7 @@ impl Heads {
             bounced: (0..MAX_SECTORS).map(|_| None).collect(),
             done: Vec::with_capacity(MAX_SECTORS),
             pieces: Vec::with_capacity(STATIC_PAGES),
+            low: Vec::new(),
         }
     }
 }
@@ -117,6 +120,10 @@ pub(super) fn read(
 /// map. How many bytes that were.
 fn read_mapped(heads: &mut Heads, open: &mut Open, pos: u64, cut: Cut, outcome: &mut Outcome) -> u64 {
     open.number_blocks((pos / SECTOR) as u32);
+    if cut.bounce {
+        let units = if cut.pages { open.nr_pages() } else { open.length() as usize / cut.sector };
+        low::try_take(units, &mut heads.low);
+    }
     let mut round = Round { heads, left: 0, outcome };
     let (mut unit, mut sector) = (0, 0);
     for index in 0..open.nr_pages() {
@@ -162,7 +169,7 @@ impl Round<'_> {
         // called on drop), and a bio flagged BORROWED is never given up by a timeout.
         if let Err(fault) = unsafe { add_memory(&mut bio, addr, len, RegionId::NONE) } {
             self.heads.bios[bh] = Some(bio);
-            self.heads.bounced[bh] = None;
+            self.heads.low.extend(self.heads.bounced[bh].take().map(|bounced| bounced.page));
             return self.fail(fault);
         }
         self.left += 1;
@@ -176,11 +183,13 @@ impl Round<'_> {
     /// A page of the low pool. While none is free, this round's own come back first: nobody holds pages and
     /// waits for others.
     fn low_page(&mut self) -> Option<LowPage> {
-        if let Some(page) = low::try_take() {
-            return Some(page);
+        if self.heads.low.is_empty() {
+            low::try_take(1, &mut self.heads.low);
         }
-        self.finish();
-        low::take()
+        if self.heads.low.is_empty() {
+            self.finish();
+        }
+        self.heads.low.pop().or_else(low::take)
     }
 
     /// Waits for everything that is on its way.
@@ -204,13 +213,15 @@ impl Round<'_> {
 
     fn complete(&mut self, bio: Bio) {
         let (status, bh) = (bio.status(), bio.token() as usize);
-        if let Some(Bounced { page, to, len }) = self.heads.bounced[bh].take()
-            && status.is_ok()
-        {
-            // SAFETY: `to` is a part of the buffers that `read` borrows for longer than the round, and the bio
-            // that filled the page is back.
-            unsafe { page.copy_to(to, len) };
-            self.outcome.bounced += len as u64;
+        if let Some(Bounced { page, to, len }) = self.heads.bounced[bh].take() {
+            if status.is_ok() {
+                assert!(len <= PAGE, "a unit fits a page");
+                // SAFETY: `to` is a part of the buffers that `read` borrows for longer than the round; the page has
+                // `len` bytes (checked), is memory of the pool's own, and the bio that filled it is back.
+                unsafe { std::ptr::copy_nonoverlapping(page.as_ptr(), to, len) };
+                self.outcome.bounced += len as u64;
+            }
+            self.heads.low.push(page);
         }
         self.heads.bios[bh] = Some(bio);
         self.outcome.status = self.outcome.status.and(status);
@@ -220,5 +231,6 @@ impl Round<'_> {
 impl Drop for Round<'_> {
     fn drop(&mut self) {
         self.finish();
+        low::give_back(&mut self.heads.low);
     }
 }

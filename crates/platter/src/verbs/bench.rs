@@ -1,12 +1,14 @@
 //! `platter bench`: the benchmarks.
 
-use super::bench_io;
+use super::{bench_dm, bench_io};
 use crate::cli::{CliError, Context};
 use clap::Subcommand;
 
 /// Which benchmark.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Bench {
+    /// The 2002 paper's microbenchmark, up the ladder of its improvements
+    Dm(bench_dm::Dm),
     /// The general workload, with fio's options
     Io(Box<bench_io::Io>),
 }
@@ -14,6 +16,7 @@ pub(crate) enum Bench {
 impl Bench {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         match self {
+            Bench::Dm(dm) => dm.run(context),
             Bench::Io(io) => io.run(context),
         }
     }

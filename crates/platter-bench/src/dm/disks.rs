@@ -1,0 +1,129 @@
+//! The disks: files that are made and removed, memory, or whatever the caller opens.
+
+use super::options::RAM_BYTES;
+use super::{DmError, Options};
+use crate::report::units;
+use platter_block::driver::Driver;
+use platter_block::elevator::Elevator;
+use platter_disk::device::Device;
+use platter_disk::drivers::memory::Memory;
+use platter_disk::ladder::{Ladder, Row};
+use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::open::DiskOptions;
+use platter_disk::sys::{Pattern, Progress, TempFiles, TempSpec};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Opens one disk with the settings and the elevator of a rung.
+pub type OpenDisk =
+    Box<dyn Fn(LeafSettings, Option<Box<dyn Elevator>>) -> Result<Device, DmError> + Send + Sync>;
+
+/// Disks of one kind, one for each worker.
+pub struct Disks {
+    /// What they are, as results name them: `file`, `ram`.
+    pub on: String,
+    /// What they are, for people.
+    pub about: String,
+    /// One for each disk.
+    pub open: Vec<OpenDisk>,
+    /// The files that they are, if they were made for this.
+    files: Option<TempFiles>,
+}
+
+/// Seed of what is on the disks.
+const SEED: u64 = 2002;
+/// Bytes of a disk in memory that are filled at a time.
+const FILL: u64 = 1 << 20;
+
+impl Disks {
+    /// Disks that the caller knows how to open.
+    pub fn given(on: impl Into<String>, about: impl Into<String>, open: Vec<OpenDisk>) -> Disks {
+        Disks { on: on.into(), about: about.into(), open, files: None }
+    }
+
+    /// Makes files of incompressible data, in `dir`, in the current directory or in `$TMPDIR`, removed when
+    /// this is dropped or the process ends.
+    ///
+    /// # Errors
+    /// No directory on a disk, no space, or no permission; says which.
+    pub fn files(
+        options: &Options,
+        dir: Option<&Path>,
+        interrupted: &AtomicBool,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Disks, DmError> {
+        options.check()?;
+        let (count, size) = (options.disks, options.size);
+        let spec = TempSpec { dir, count, size, seed: SEED, cancel: Some(interrupted) };
+        let files = TempFiles::create(&spec, progress).map_err(|error| match error.errno {
+            Some(libc::ECANCELED) => DmError::Interrupted,
+            _ => error.into(),
+        })?;
+        let open = files.paths().into_iter().map(|path| {
+            let open: OpenDisk = Box::new(move |leaf, elevator| {
+                let options = DiskOptions { leaf, elevator, ..DiskOptions::default() };
+                Ok(Device::open(&path, options)?)
+            });
+            open
+        });
+        let open = open.collect();
+        let size = units::bytes(size);
+        let place = format!("{} ({})", files.dir().display(), files.filesystem());
+        let about = format!("{count} files of {size} in {place}");
+        Ok(Disks { on: "file".to_owned(), about, open, files: Some(files) })
+    }
+
+    /// Disks in memory, 1 MiB each or as large as the options say if that is less.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn ram(options: &Options) -> Result<Disks, DmError> {
+        options.check()?;
+        let size = options.size.min(RAM_BYTES);
+        let open: Result<Vec<_>, DmError> = (0..options.disks).map(|disk| ram_disk(size, disk)).collect();
+        let about = format!("{} disks of {} in memory", options.disks, units::bytes(size));
+        Ok(Disks { on: "ram".to_owned(), about, open: open?, files: None })
+    }
+
+    /// The files that were made for this.
+    pub fn temp_files(&self) -> Option<&TempFiles> {
+        self.files.as_ref()
+    }
+
+    /// Opens all disks on a rung.
+    pub(super) fn open(&self, row: &Row) -> Result<Vec<Ladder>, DmError> {
+        let open = |disk: &OpenDisk| Ladder::open(row.switches, LeafSettings::default(), disk);
+        self.open.iter().map(open).collect()
+    }
+}
+
+/// A disk in memory, filled once, that every rung opens anew.
+///
+/// # Errors
+/// No memory, or a size of 0.
+pub fn ram_disk(size: u64, number: usize) -> Result<OpenDisk, DmError> {
+    let memory =
+        Memory::new(size).map_err(|error| DmError::Open(format!("no memory for a disk: {error}")))?;
+    let open: OpenDisk = Box::new(move |settings, elevator| {
+        let channels = memory.clone();
+        let depth = settings.queue.depth;
+        let leaf = Leaf::new(LeafParts {
+            name: Arc::from("ram"),
+            geometry: memory.geometry(),
+            settings,
+            elevator,
+            facts: vec![("driver", "ram".to_string())],
+            make_driver: Box::new(move |_| Ok(Box::new(channels.channel(depth)) as Box<dyn Driver>)),
+        })?;
+        Ok(Device::new(Arc::new(leaf)))
+    });
+    let device = open(LeafSettings::default(), None)?;
+    let mut contents = vec![0; FILL.min(size) as usize];
+    for at in (0..size).step_by(contents.len().max(1)) {
+        let part = &mut contents[..FILL.min(size - at) as usize];
+        Pattern::new(SEED, number as u64).fill(at, part);
+        device.write_at(part, at)?;
+    }
+    Ok(open)
+}

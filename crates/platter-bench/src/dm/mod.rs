@@ -1,0 +1,34 @@
+//! The microbenchmark DM of "Improving Linux Block I/O for Enterprise Workloads" (Wong and others, OLS 2002),
+//! run up the [ladder](platter_disk::ladder): one worker for each disk, sequential reads of 64 KiB, `read` and
+//! `readv` (16 buffers of 4 KiB).
+//!
+//! Every rung is measured several times, in rounds through all rungs whose order rotates, so that whatever
+//! drifts on the machine drifts for all of them; results are medians. A cell of the table is one rung with one
+//! call on one kind of disk; how many reads it does is settled in a warm-up and then the same in every round.
+
+#![forbid(unsafe_code)]
+
+mod cell;
+mod disks;
+mod error;
+#[cfg(test)]
+mod example;
+mod html;
+mod json;
+mod machine;
+mod options;
+mod paper;
+mod results;
+mod run;
+mod tables;
+mod text;
+
+pub use cell::Call;
+pub use disks::{Disks, OpenDisk, ram_disk};
+pub use error::DmError;
+pub use html::html;
+pub use json::json;
+pub use options::{MAX_DISKS, MAX_REPEAT, Options, PAPER_DISKS, PAPER_READS, READ_BYTES};
+pub use results::{Cell, Medium, Report};
+pub use run::{Progress, run};
+pub use text::text;
