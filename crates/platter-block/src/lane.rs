@@ -134,7 +134,7 @@ impl<D: Driver> Lane for QueueLane<D> {
         self.queue.tick(now);
         // Completions come first: they free places for what waits, and the batch goes out in one doorbell.
         self.collect(now);
-        if self.fill_driver(now) > 0 {
+        if self.queue.has_work() && self.fill_driver(now) > 0 {
             self.driver.submit(now);
         }
     }

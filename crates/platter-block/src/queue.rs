@@ -103,6 +103,19 @@ pub struct Queue {
     sink: Option<Box<dyn Sink>>,
 }
 
+/// Moves all of `from` to the end of `out`; where `out` is empty, without looking at the elements.
+#[inline]
+pub fn append(out: &mut Vec<Bio>, from: &mut Vec<Bio>) {
+    if from.is_empty() {
+        return;
+    }
+    if out.is_empty() {
+        core::mem::swap(out, from);
+    } else {
+        out.append(from);
+    }
+}
+
 /// Bios kept for splits and flushes.
 const SPARE_BIOS: usize = 256;
 
@@ -312,11 +325,7 @@ impl Queue {
     /// Appends completed bios, oldest first.
     #[inline]
     pub fn take_done(&mut self, out: &mut Vec<Bio>) {
-        if out.is_empty() {
-            core::mem::swap(out, &mut self.done);
-        } else {
-            out.append(&mut self.done);
-        }
+        append(out, &mut self.done);
     }
 
     /// Completed bios waiting to be taken.

@@ -12,6 +12,7 @@ use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
 use platter_block::fault::Error;
 use platter_block::lane::{Lane, QueueLane};
+use platter_block::queue::append;
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
@@ -323,11 +324,7 @@ impl Lane for LeafLane {
         if self.bounced > 0 {
             self.unwrap_bounced();
         }
-        if out.is_empty() {
-            std::mem::swap(out, &mut self.done);
-        } else {
-            out.append(&mut self.done);
-        }
+        append(out, &mut self.done);
     }
 
     #[inline]
