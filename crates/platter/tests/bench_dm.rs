@@ -110,6 +110,21 @@ fn given_disks_are_used_instead_of_files() {
 }
 
 #[test]
+fn rungs_calls_and_reads_can_be_chosen() {
+    let args = ["--json", "--on", "null(1G)", "--reads", "50", "--repeat", "3"];
+    let output = run(&[&args[..], &["--rung", "bio", "sbir", "--call", "readv"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rungs = value["rungs"].as_array().unwrap();
+    let names: Vec<_> = rungs.iter().map(|r| (r["rung"].as_str(), r["call"].as_str())).collect();
+    assert_eq!(names, [(Some("SBIR"), Some("readv")), (Some("bio"), Some("readv"))]);
+    for rung in rungs {
+        assert_eq!((&rung["reads"], &rung["rounds"], &rung["on"]), (&150.into(), &3.into(), &"null".into()));
+        check_mechanism(rung, 512.0);
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_before_anything_is_made() {
     let dir = dir();
     let at = dir.path().to_str().unwrap();
@@ -118,6 +133,9 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
         (&["--size", "100000"], 2, "a multiple of 64K"),
         (&["--size", "0"], 2, "a multiple of 64K"),
         (&["--repeat", "0"], 2, "--repeat 0"),
+        (&["--reads", "0"], 2, "--reads 0: give 1 to"),
+        (&["--rung", "SBX"], 2, "there are Baseline, SB, SBI, SBIR, SBIRV, bio"),
+        (&["--call", "write"], 2, "the calls are read and readv"),
         (&["--on", "ram(4K)"], 2, "needs at least 64 KiB"),
         (&["--on", "ram(1M, lock=all)"], 2, "each rung sets `lock` itself"),
         (&["--on", "nowhere/disk.img"], 3, "nowhere/disk.img"),

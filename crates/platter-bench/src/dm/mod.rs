@@ -28,7 +28,7 @@ pub use disks::{Disks, OpenDisk, ram_disk};
 pub use error::DmError;
 pub use html::html;
 pub use json::json;
-pub use options::{MAX_DISKS, MAX_REPEAT, Options, PAPER_DISKS, PAPER_READS, READ_BYTES};
+pub use options::{MAX_DISKS, MAX_READS, MAX_REPEAT, Options, PAPER_DISKS, PAPER_READS, READ_BYTES};
 pub use results::{Cell, Medium, Report};
 pub use run::{Progress, run};
 pub use text::text;

@@ -1,7 +1,8 @@
 //! How large the benchmark is.
 
-use super::DmError;
+use super::{Call, DmError};
 use crate::report::units;
+use platter_disk::ladder::{Row, TABLE};
 use std::time::Duration;
 
 /// Bytes of a read.
@@ -16,6 +17,8 @@ pub const PAPER_READS: u64 = 4096;
 pub const MAX_DISKS: usize = 1024;
 /// Most rounds.
 pub const MAX_REPEAT: usize = 1000;
+/// Most reads of a worker in a run of a cell.
+pub const MAX_READS: u64 = 1 << 32;
 /// Longest budget.
 const MAX_BUDGET: Duration = Duration::from_secs(24 * 3600);
 /// Bytes of each disk in memory: few enough that they stay in the processor's caches, so that the copy that
@@ -31,7 +34,12 @@ pub struct Options {
     pub size: u64,
     /// Rounds through all rungs, 1 to [`MAX_REPEAT`]; fewer where the budget is used up, but two.
     pub repeat: usize,
-    /// Reads of each worker in each cell; `None`: as many as fit the budget.
+    /// Rungs to climb, from the lowest up; at least one.
+    pub rungs: Vec<&'static Row>,
+    /// Calls to read with; at least one.
+    pub calls: Vec<Call>,
+    /// Reads of each worker in each run of a cell, 1 to [`MAX_READS`], without a warm-up; `None`: as many as
+    /// fit the budget.
     pub reads: Option<u64>,
     /// Time for everything, making the disks included, where `reads` is not given.
     pub budget: Duration,
@@ -43,6 +51,8 @@ impl Default for Options {
             disks: 4,
             size: PAPER_READS * READ_BYTES as u64,
             repeat: 7,
+            rungs: TABLE.iter().collect(),
+            calls: Call::ALL.to_vec(),
             reads: None,
             budget: Duration::from_secs(50),
         }
@@ -66,6 +76,12 @@ impl Options {
         }
         if !(1..=MAX_REPEAT).contains(&self.repeat) {
             return refuse(format!("--repeat {}: give 1 to {MAX_REPEAT}", self.repeat));
+        }
+        if let Some(reads) = self.reads.filter(|reads| !(1..=MAX_READS).contains(reads)) {
+            return refuse(format!("--reads {reads}: give 1 to {MAX_READS}"));
+        }
+        if self.rungs.is_empty() || self.calls.is_empty() {
+            return refuse("no rung or no call to measure: name at least one".to_owned());
         }
         if self.budget > MAX_BUDGET {
             return refuse(format!("--runtime {}s: give 24 hours at most", self.budget.as_secs()));
@@ -99,6 +115,8 @@ mod tests {
             (Options { disks: 1025, ..o() }, "--disks 1025"),
             (Options { repeat: 0, ..o() }, "--repeat 0"),
             (Options { size: 0, ..o() }, "--size 0"),
+            (Options { reads: Some(0), ..o() }, "--reads 0: give 1 to"),
+            (Options { rungs: vec![], ..o() }, "at least one"),
             (Options { budget: Duration::MAX, ..o() }, "--runtime 18446744073709551615s: give 24 hours"),
             (Options { size: 100_000, ..o() }, "--size 100000: give a multiple of 64K"),
             (Options { size: 1 << 62, ..o() }, "--size 4194304T: 4 such disks"),

@@ -2,7 +2,7 @@
 
 use super::cell::{self, Measured, Until};
 use super::options::READ_BYTES;
-use super::{Call, Cell, Disks, DmError, Medium, Options, Report, machine};
+use super::{Cell, Disks, DmError, Medium, Options, Report, machine};
 use crate::report::units;
 use platter_disk::ladder::TABLE;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,7 +51,7 @@ pub fn run(
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Report, DmError> {
     options.check()?;
-    let cells = TABLE.len() * Call::ALL.len();
+    let cells = options.rungs.len() * options.calls.len();
     let warm_ups = if options.reads.is_none() { 1 } else { 0 };
     let total = media.len() * cells * (options.repeat + warm_ups);
     let state = Progress { done: 0, total, now: String::new() };
@@ -79,9 +79,10 @@ impl Runner<'_> {
             facts: describe(disks)?,
             cells: Vec::new(),
         };
-        let mut cells: Vec<Cell> = Call::ALL
+        let (rungs, calls) = (&self.options.rungs, &self.options.calls);
+        let mut cells: Vec<Cell> = calls
             .iter()
-            .flat_map(|&call| TABLE.iter().map(move |rung| Cell { rung, call, runs: Vec::new() }))
+            .flat_map(|&call| rungs.iter().map(move |rung| Cell { rung, call, runs: Vec::new() }))
             .collect();
         let rest = self.deadline.saturating_duration_since(Instant::now()) / left as u32;
         let end = Instant::now() + rest;
@@ -97,9 +98,9 @@ impl Runner<'_> {
                 self.state.done += (self.options.repeat - round) * cells.len();
                 break;
             }
-            for turn in 0..TABLE.len() {
-                for call in 0..Call::ALL.len() {
-                    let index = call * TABLE.len() + (turn + round) % TABLE.len();
+            for turn in 0..rungs.len() {
+                for call in 0..calls.len() {
+                    let index = call * rungs.len() + (turn + round) % rungs.len();
                     let until = Until::Reads(reads[index]);
                     let Some(measured) = self.measure(disks, &cells[index], first, until)? else {
                         break 'rounds;

@@ -6,8 +6,9 @@ use crate::cli::progress::Progress;
 use crate::cli::{CliError, Context, Exit};
 use clap::Args;
 use platter::spec::{parse_size, parse_time};
-use platter_bench::dm::{self, Disks, DmError, Options, Report};
+use platter_bench::dm::{self, Call, Disks, DmError, Options, Report};
 use platter_bench::report::units;
+use platter_disk::ladder::{self, Row, TABLE};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,15 @@ pub(crate) struct Dm {
     /// Time for all of it, making the files included; the number of reads is chosen to fit [default: 50s]
     #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "full")]
     runtime: Option<Duration>,
+    /// Reads of each worker on each rung and in each round, without a warm-up, instead of as many as fit the time
+    #[arg(long, value_name = "N", conflicts_with_all = ["full", "runtime"])]
+    reads: Option<u64>,
+    /// Only these rungs
+    #[arg(long, value_name = "NAME", num_args = 1.., value_parser = parse_rung)]
+    rung: Vec<&'static Row>,
+    /// Only these calls
+    #[arg(long, value_name = "CALL", num_args = 1.., value_parser = parse_call)]
+    call: Vec<Call>,
     /// The paper's run: 32 disks, 4096 reads of each on every rung, however long that takes
     #[arg(long)]
     full: bool,
@@ -41,13 +51,24 @@ pub(crate) struct Dm {
     report: Option<PathBuf>,
 }
 
+fn parse_rung(name: &str) -> Result<&'static Row, String> {
+    let known = || TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
+    ladder::find(name).ok_or_else(|| format!("there is no such rung; there are {}", known()))
+}
+
+fn parse_call(name: &str) -> Result<Call, String> {
+    let found = Call::ALL.into_iter().find(|call| call.name() == name);
+    found.ok_or_else(|| "the calls are read and readv".to_owned())
+}
+
 /// The rungs, from their table.
 fn after_help() -> String {
     let mut help = String::from("Rungs, from the lowest up; docs/ladder.md says more:\n");
-    for row in platter_disk::ladder::TABLE {
+    for row in TABLE {
         help += &format!("  {:9} {}\n", row.name, row.adds);
     }
     help + "\nExamples:\n  platter bench dm\n  platter bench dm --json --dir /mnt/disk\n  \
+            platter bench dm --rung SBIR SBIRV --call readv --reads 1000 --repeat 1\n  \
             platter bench dm --on /dev/sdb /dev/sdc --report dm.html"
 }
 
@@ -58,7 +79,8 @@ impl Dm {
         options.check().map_err(fail)?;
         // Better to learn now that the page cannot be written.
         if let Some(path) = &self.report {
-            std::fs::write(path, "").map_err(|error| cannot_write(path, &error))?;
+            let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
+            open.map_err(|error| cannot_write(path, &error))?;
         }
         let mut progress = Progress::new(context.progress);
         let media = self.media(&options, context, &mut progress).map_err(|error| stop(context, error))?;
@@ -86,8 +108,15 @@ impl Dm {
             disks: self.disks.unwrap_or(given),
             size: self.size.unwrap_or(base.size),
             repeat: self.repeat.unwrap_or(base.repeat),
+            reads: self.reads.or(base.reads),
+            // In the order of their table, whatever the order they are given in.
+            rungs: base.rungs.into_iter().filter(|row| wanted(&self.rung, row.name)).collect(),
+            calls: base
+                .calls
+                .into_iter()
+                .filter(|call| self.call.is_empty() || self.call.contains(call))
+                .collect(),
             budget: self.runtime.unwrap_or(base.budget),
-            ..base
         }
     }
 
@@ -120,6 +149,11 @@ impl Dm {
             false => context.print(&dm::text(report, context.color)),
         }
     }
+}
+
+/// Whether a rung is among those asked for, or none was asked for.
+fn wanted(asked: &[&Row], name: &str) -> bool {
+    asked.is_empty() || asked.iter().any(|row| row.name == name)
 }
 
 fn cannot_write(path: &std::path::Path, error: &std::io::Error) -> CliError {
