@@ -54,8 +54,8 @@ impl Bouncer {
         in_range && self.geometry.limits.is_misplaced(bio.pos(), bio.len(), self.geometry.size)
     }
 
-    /// Does the bio through an aligned buffer. `run` does one aligned bio and waits for it.
-    pub(crate) fn run(&self, bio: Bio, mut run: impl FnMut(Bio) -> Status) -> Status {
+    /// Does the bio through an aligned buffer. `run` does one transfer of a part of it and waits for that.
+    pub(crate) fn run(&self, bio: &Bio, mut run: impl FnMut(&Part<'_>) -> Status) -> Status {
         let block = self.block();
         let start = bio.pos() & !(block - 1);
         let end = bio.end().next_multiple_of(block).min(self.geometry.size);
@@ -65,62 +65,33 @@ impl Bouncer {
         }
         let buffer = self.take(size as usize).ok_or(Fault::new(Kind::NoMemory, Stage::Handle))?;
         let head = (bio.pos() - start) as usize;
+        let whole = Part { like: bio, op: bio.op(), pos: start, buffer: &buffer, at: 0, len: size };
         let status = if bio.op() == Op::Read {
-            run(self.aligned(&bio, Op::Read, start, &buffer, 0, size)?).inspect(|()| {
-                copy(&bio, &buffer, head);
-            })
+            run(&whole).inspect(|()| copy(bio, &buffer, head))
         } else {
-            self.write(&bio, &buffer, start, size, &mut run)
+            self.write(&whole, head, &mut run)
         };
         self.bytes.fetch_add(bio.len(), Ordering::Relaxed);
         self.keep(buffer);
         status
     }
 
-    fn write(
-        &self,
-        bio: &Bio,
-        buffer: &Aligned,
-        start: u64,
-        size: u64,
-        run: &mut impl FnMut(Bio) -> Status,
-    ) -> Status {
+    /// Reads the blocks at the ends of `whole` that the bio covers only partly, and writes all of it.
+    fn write(&self, whole: &Part<'_>, head: usize, run: &mut impl FnMut(&Part<'_>) -> Status) -> Status {
         let block = self.block();
-        let head = (bio.pos() - start) as usize;
-        let end = start + size;
+        let (start, end) = (whole.pos, whole.pos + whole.len);
         let partial_head = head != 0;
-        let partial_tail = bio.end() != end;
+        let partial_tail = whole.like.end() != end;
         let _edges = (partial_head || partial_tail).then(|| lock(&self.edges));
         let last = (end - 1) & !(block - 1);
         if partial_head || (partial_tail && last == start) {
-            run(self.aligned(bio, Op::Read, start, buffer, 0, block.min(size))?)?;
+            run(&Part { op: Op::Read, len: block.min(whole.len), ..*whole })?;
         }
         if partial_tail && last > start {
-            run(self.aligned(bio, Op::Read, last, buffer, last - start, end - last)?)?;
+            run(&Part { op: Op::Read, pos: last, at: last - start, len: end - last, ..*whole })?;
         }
-        copy(bio, buffer, head);
-        run(self.aligned(bio, Op::Write, start, buffer, 0, size)?)
-    }
-
-    /// A bio over a part of the buffer.
-    fn aligned(
-        &self,
-        like: &Bio,
-        op: Op,
-        pos: u64,
-        buffer: &Aligned,
-        at: u64,
-        len: u64,
-    ) -> Result<Bio, Fault> {
-        let mut bio = Bio::new(op, pos, len);
-        bio.add_flags(if op == Op::Read { Flags::BORROWED | Flags::SYNC } else { like.flags() });
-        bio.set_ioprio(like.ioprio());
-        bio.set_context(like.context());
-        // SAFETY: the buffer lives in `run`, which waits for the bio.
-        unsafe {
-            add_memory(&mut bio, buffer.as_ptr().wrapping_add(at as usize), len as usize, RegionId::NONE)?;
-        }
-        Ok(bio)
+        copy(whole.like, whole.buffer, head);
+        run(whole)
     }
 
     fn take(&self, size: usize) -> Option<Aligned> {
@@ -138,6 +109,30 @@ impl Bouncer {
         if buffer.len() <= KEEP_SIZE && kept.len() < KEEP {
             kept.push(buffer);
         }
+    }
+}
+
+/// A transfer of a part of the buffer that stands in for a bio's memory.
+pub(crate) struct Part<'a> {
+    like: &'a Bio,
+    op: Op,
+    pos: u64,
+    buffer: &'a Aligned,
+    at: u64,
+    len: u64,
+}
+
+impl Part<'_> {
+    /// Makes a bio this transfer. It must have completed before the part goes.
+    pub(crate) fn fill(&self, bio: &mut Bio) -> Result<(), Fault> {
+        bio.reset(self.op, self.pos, self.len);
+        let flags = if self.op == self.like.op() { self.like.flags() } else { Flags::NONE };
+        bio.add_flags(flags | Flags::BORROWED | Flags::SYNC);
+        bio.set_ioprio(self.like.ioprio());
+        bio.set_context(self.like.context());
+        let memory = self.buffer.as_ptr().wrapping_add(self.at as usize);
+        // SAFETY: the buffer lives in `Bouncer::run`, which waits for the bio.
+        unsafe { add_memory(bio, memory, self.len as usize, RegionId::NONE) }
     }
 }
 

@@ -41,6 +41,8 @@ struct State {
     /// What the driver does cannot be seen on a descriptor, as the service thread found.
     deaf: bool,
     after: After,
+    /// Empty lists for the next time.
+    afters: Vec<After>,
 }
 
 /// What is left to do when the lock is released: it calls code of the program.
@@ -137,6 +139,7 @@ impl AsyncLane {
                 spare: Vec::new(),
                 deaf: false,
                 after: After::default(),
+                afters: Vec::new(),
             }),
             watched: AtomicBool::new(false),
         }
@@ -147,7 +150,8 @@ impl AsyncLane {
         if state.after.is_empty() {
             return;
         }
-        let mut after = std::mem::take(&mut state.after);
+        let empty = state.afters.pop().unwrap_or_default();
+        let mut after = std::mem::replace(&mut state.after, empty);
         drop(state);
         for waker in after.wakers.drain(..) {
             // The panic has been reported by the hook; whoever else waits is woken all the same.
@@ -158,9 +162,7 @@ impl AsyncLane {
         }
         let mut state = lock(&self.state);
         after.abandoned.drain(..).for_each(|bio| state.keep(bio));
-        if state.after.is_empty() {
-            state.after = after;
-        }
+        state.afters.push(after);
     }
 
     /// Runs the lane on behalf of those who sleep.

@@ -14,20 +14,20 @@ use platter_block::lane::Lane;
 use platter_block::segment::RegionId;
 use std::io::{IoSlice, IoSliceMut};
 
-/// A lane and the bio that its calls use.
+/// A lane and the bios that its calls use: one, and one more where a call needs several transfers.
 pub(crate) struct SyncLane {
     lane: Box<dyn Lane>,
-    bio: Option<Bio>,
+    bios: Vec<Bio>,
     done: Vec<Bio>,
 }
 
 impl SyncLane {
     pub(crate) fn new(lane: Box<dyn Lane>) -> SyncLane {
-        SyncLane { lane, bio: None, done: Vec::with_capacity(4) }
+        SyncLane { lane, bios: Vec::with_capacity(2), done: Vec::with_capacity(1) }
     }
 
     fn take_bio(&mut self) -> Bio {
-        self.bio.take().unwrap_or_else(Bio::flush)
+        self.bios.pop().unwrap_or_else(Bio::flush)
     }
 
     /// Submits a bio and waits until it comes back.
@@ -40,7 +40,7 @@ impl SyncLane {
             self.lane.take_done(&mut self.done);
             if let Some(bio) = self.done.pop() {
                 let status = bio.status();
-                self.bio = Some(bio);
+                self.bios.push(bio);
                 break status;
             }
         };
@@ -188,13 +188,24 @@ impl Device {
         let status = match built {
             Ok(()) if self.inner.bouncer.needs(&bio) => self.bounced(&mut lane, bio),
             Ok(()) => lane.run(bio),
-            Err(fault) => Err(fault),
+            Err(fault) => {
+                lane.bios.push(bio);
+                Err(fault)
+            }
         };
         self.checkin(lane);
         status.map_err(|fault| self.error(fault, op, pos, len, String::new()))
     }
 
     fn bounced(&self, lane: &mut SyncLane, bio: Bio) -> Status {
-        self.inner.bouncer.run(bio, |inner| lane.run(inner))
+        let status = self.inner.bouncer.run(&bio, |part| {
+            let mut inner = lane.take_bio();
+            match part.fill(&mut inner) {
+                Ok(()) => lane.run(inner),
+                Err(fault) => Err(fault),
+            }
+        });
+        lane.bios.push(bio);
+        status
     }
 }

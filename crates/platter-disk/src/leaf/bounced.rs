@@ -64,50 +64,94 @@ fn copy(bio: &Bio, memory: &Aligned) {
     }
 }
 
-/// A bio over aligned memory that stands for `original`. Gives the original back, failed, when there is no
-/// memory.
-pub(super) fn wrap(limits: &Limits, mut original: Bio) -> Result<Bio, Bio> {
-    let len = usize::try_from(original.len()).unwrap_or(usize::MAX);
-    if original.segment_bytes() < original.len() {
-        original.fail(Fault::new(Kind::BadSegments, Stage::Queue));
-        return Err(original);
-    }
-    let Some(memory) = Aligned::new(len, (limits.memory_align as usize).max(4096)) else {
-        original.fail(Fault::new(Kind::NoMemory, Stage::Queue));
-        return Err(original);
-    };
-    if original.op() == Op::Write {
-        copy(&original, &memory);
-    }
-    let (op, pos, flags) = (original.op(), original.pos(), original.flags());
-    let (token, context, ioprio) = (original.token(), original.context(), original.ioprio());
-    let mut bio = Bio::new(op, pos, 0);
-    // SAFETY: the aligned buffer is ours to write.
-    if unsafe { bio.reset_with(op, pos, Bounce { original, memory }) }.is_err() {
-        // One segment always fits.
-        unreachable!("a bounce buffer is one segment");
-    }
-    bio.add_flags(flags);
-    bio.set_token(token);
-    bio.set_context(context);
-    bio.set_ioprio(ioprio);
-    Ok(bio)
+/// Bytes of buffers that a lane keeps for the next time, and how many bios.
+const KEEP_BYTES: usize = 1 << 20;
+const KEEP_BIOS: usize = 128;
+
+/// What one lane bounces through, kept from one bio to the next.
+#[derive(Default)]
+pub(super) struct Bouncer {
+    bios: Vec<Bio>,
+    buffers: Vec<Aligned>,
+    /// Bytes of `buffers`.
+    kept: usize,
+    /// Bios on their way that stand for misaligned ones.
+    pub(super) out: usize,
 }
 
-/// The original of a bounced bio that has completed, with its data and status; other bios are given back as
-/// they are. The count is of bytes copied.
-pub(super) fn unwrap(mut bio: Bio) -> (Bio, Option<u64>) {
-    let status = bio.status();
-    let Some(Bounce { mut original, memory }) = bio.take_buffer::<Bounce>() else { return (bio, None) };
-    let bytes = original.len();
-    match status {
-        Ok(()) => {
-            if original.op() == Op::Read {
-                copy(&original, &memory);
-            }
-            original.advance(bytes);
+impl Bouncer {
+    /// A bio over aligned memory that stands for `original`. Gives the original back, failed, when there is
+    /// no memory.
+    pub(super) fn wrap(&mut self, limits: &Limits, mut original: Bio) -> Result<Bio, Bio> {
+        let len = usize::try_from(original.len()).unwrap_or(usize::MAX);
+        if original.segment_bytes() < original.len() {
+            original.fail(Fault::new(Kind::BadSegments, Stage::Queue));
+            return Err(original);
         }
-        Err(fault) => original.fail(fault),
+        let Some(memory) = self.take(len, (limits.memory_align as usize).max(4096)) else {
+            original.fail(Fault::new(Kind::NoMemory, Stage::Queue));
+            return Err(original);
+        };
+        if original.op() == Op::Write {
+            copy(&original, &memory);
+        }
+        let (op, pos, flags) = (original.op(), original.pos(), original.flags());
+        let (token, context, ioprio) = (original.token(), original.context(), original.ioprio());
+        let mut bio = self.bios.pop().unwrap_or_else(Bio::flush);
+        // SAFETY: the aligned buffer is ours to write.
+        if unsafe { bio.reset_with(op, pos, Bounce { original, memory }) }.is_err() {
+            // A buffer is one segment, or a few where it has gigabytes.
+            unreachable!("a bounce buffer fits a bio");
+        }
+        bio.add_flags(flags);
+        bio.set_token(token);
+        bio.set_context(context);
+        bio.set_ioprio(ioprio);
+        self.out += 1;
+        Ok(bio)
     }
-    (original, Some(bytes))
+
+    /// Replaces a bounced bio that has completed with its original, with data and status, and gives the number
+    /// of bytes copied. Leaves other bios as they are.
+    pub(super) fn unwrap(&mut self, bio: &mut Bio) -> Option<u64> {
+        let status = bio.status();
+        let Bounce { mut original, memory } = bio.take_buffer::<Bounce>()?;
+        self.out -= 1;
+        let bytes = original.len();
+        match status {
+            Ok(()) => {
+                if original.op() == Op::Read {
+                    copy(&original, &memory);
+                }
+                original.advance(bytes);
+            }
+            Err(fault) => original.fail(fault),
+        }
+        self.keep(memory);
+        let stand_in = std::mem::replace(bio, original);
+        if self.bios.len() < KEEP_BIOS {
+            self.bios.push(stand_in);
+        }
+        Some(bytes)
+    }
+
+    /// The smallest kept buffer that is large enough, or a new one.
+    fn take(&mut self, len: usize, align: usize) -> Option<Aligned> {
+        let fits = self.buffers.iter().enumerate().filter(|(_, buffer)| buffer.len() >= len);
+        match fits.min_by_key(|(_, buffer)| buffer.len()).map(|(at, _)| at) {
+            Some(at) => {
+                let buffer = self.buffers.swap_remove(at);
+                self.kept -= buffer.len();
+                Some(buffer)
+            }
+            None => Aligned::new(len, align),
+        }
+    }
+
+    fn keep(&mut self, buffer: Aligned) {
+        if self.kept + buffer.len() <= KEEP_BYTES {
+            self.kept += buffer.len();
+            self.buffers.push(buffer);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! A lane of a leaf: its own queue while the device has no elevator, the shared one for the rest.
 
-use super::bounced::{self, is_misaligned};
+use super::bounced::{Bouncer, is_misaligned};
 use super::control::{CLOSED_GATE, Runs};
 use super::lanes::LaneCell;
 use super::{AnyLane, Shared};
@@ -41,8 +41,7 @@ pub(super) struct LeafLane {
     pub(super) away: usize,
     done: Vec<Bio>,
     pub(super) sleeper: Sleeper,
-    /// Bios on their way that stand for misaligned ones.
-    bounced: usize,
+    bouncer: Bouncer,
     /// Whether some bio in the plug may need the shared queue.
     ordered: bool,
 }
@@ -69,7 +68,7 @@ impl LeafLane {
             away: 0,
             done: Vec::new(),
             sleeper: Sleeper::default(),
-            bounced: 0,
+            bouncer: Bouncer::default(),
             ordered: false,
         })
     }
@@ -117,22 +116,16 @@ impl LeafLane {
         if !self.shared.settings.bounce {
             return self.plug.push(bio);
         }
-        match bounced::wrap(&self.shared.geometry.limits, bio) {
-            Ok(bio) => {
-                self.bounced += 1;
-                self.plug.push(bio);
-            }
+        match self.bouncer.wrap(&self.shared.geometry.limits, bio) {
+            Ok(bio) => self.plug.push(bio),
             Err(bio) => self.done.push(bio),
         }
     }
 
     #[cold]
     fn unwrap_bounced(&mut self) {
-        for slot in &mut self.done {
-            let (bio, copied) = bounced::unwrap(std::mem::replace(slot, Bio::flush()));
-            *slot = bio;
-            if let Some(bytes) = copied {
-                self.bounced -= 1;
+        for bio in &mut self.done {
+            if let Some(bytes) = self.bouncer.unwrap(bio) {
                 self.cell.counters.bytes_bounced.add(bytes);
             }
         }
@@ -321,7 +314,7 @@ impl Lane for LeafLane {
 
     #[inline]
     fn take_done(&mut self, out: &mut Vec<Bio>) {
-        if self.bounced > 0 {
+        if self.bouncer.out > 0 {
             self.unwrap_bounced();
         }
         append(out, &mut self.done);

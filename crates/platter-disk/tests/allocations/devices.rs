@@ -1,0 +1,90 @@
+//! One device of each kind.
+
+use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+use platter_block::elevator;
+use platter_block::limits::Limits;
+use platter_block::time::Time;
+use platter_disk::device::Device;
+use platter_disk::drivers::memory::{Memory, MemoryChannel};
+use platter_disk::drivers::{Choice, FileDriver};
+use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::open::DiskOptions;
+use std::sync::Arc;
+
+pub(crate) const SIZE: u64 = 4 << 20;
+/// A request over this block fails on the disk that has a bad one.
+pub(crate) const BAD: u64 = SIZE - 4096;
+
+pub(crate) struct Kind {
+    pub(crate) name: String,
+    pub(crate) handle: Device,
+    /// The block at [`BAD`] cannot be read.
+    pub(crate) is_flawed: bool,
+    _file: Option<tempfile::NamedTempFile>,
+}
+
+pub(crate) fn elevators() -> Vec<&'static str> {
+    ["none"].into_iter().chain(elevator::TABLE.iter().map(|row| row.name)).collect()
+}
+
+pub(crate) fn all() -> Vec<Kind> {
+    let memory = |name: &str, handle, is_flawed| Kind { name: name.into(), handle, is_flawed, _file: None };
+    let mut all = vec![
+        memory("null", Device::null(SIZE).unwrap(), false),
+        memory("ram", Device::ram(SIZE).unwrap(), false),
+        memory("flawed ram", flawed(), true),
+    ];
+    for driver in FileDriver::ALL {
+        let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        file.as_file().set_len(SIZE).unwrap();
+        let mut options = DiskOptions::read_write();
+        options.file.driver = Choice::Only(driver);
+        match Device::open(file.path(), options) {
+            Ok(handle) => {
+                all.push(Kind { name: driver.to_string(), handle, is_flawed: false, _file: Some(file) });
+            }
+            Err(error) => eprintln!("skipped {driver}: {error}"),
+        }
+    }
+    all
+}
+
+/// Memory with small requests, a demand for alignment and a bad block.
+struct Flawed(MemoryChannel, Vec<Completion>);
+
+impl Driver for Flawed {
+    fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
+        if request.pos <= BAD && request.pos + request.len > BAD {
+            self.1.push(Completion { tag: request.tag, result: -5 });
+            return true;
+        }
+        self.0.queue(now, request)
+    }
+
+    fn submit(&mut self, now: Time) {
+        self.0.submit(now);
+    }
+
+    fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
+        done.append(&mut self.1);
+        self.0.reap(now, done);
+    }
+}
+
+fn flawed() -> Device {
+    let memory = Memory::new(SIZE).unwrap();
+    let limits = Limits { max_transfer: 64 << 10, memory_align: 512, ..Limits::unlimited(512) };
+    let settings = LeafSettings::default();
+    let depth = settings.queue.depth;
+    let parts = LeafParts {
+        name: Arc::from("flawed"),
+        geometry: Geometry { size: SIZE, limits, features: Features::default() },
+        settings,
+        elevator: None,
+        make_driver: Box::new(move |_| {
+            Ok(Box::new(Flawed(memory.channel(depth), Vec::with_capacity(depth as usize))))
+        }),
+        facts: Vec::new(),
+    };
+    Device::new(Arc::new(Leaf::new(parts).unwrap()))
+}

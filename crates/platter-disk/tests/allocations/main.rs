@@ -1,0 +1,40 @@
+//! Once warm, no I/O allocates: on every kind of device, with every elevator, whichever way it is called; with
+//! splits, merges, 16 segments, errors, bounced memory and cancelled futures among them.
+
+mod counting;
+mod devices;
+mod styles;
+
+use styles::Style;
+
+/// Rounds of a style's I/Os that are looked at together.
+const ROUNDS: usize = 40;
+/// Lists grow as far as threads happen to fall behind each other; that ends. What is allocated for each I/O
+/// does not.
+const PATIENCE: usize = 12;
+
+fn check(name: &str, mut round: impl FnMut()) {
+    let mut counts = Vec::new();
+    for _ in 0..PATIENCE {
+        let before = counting::allocations();
+        (0..ROUNDS).for_each(|_| round());
+        counts.push(counting::allocations() - before);
+        if counts.ends_with(&[0]) {
+            return;
+        }
+    }
+    panic!("{name}: allocations in {ROUNDS} rounds: {counts:?}");
+}
+
+#[test]
+fn no_io_allocates_once_warm() {
+    for device in devices::all() {
+        for elevator in devices::elevators() {
+            device.handle.set_elevator(elevator).unwrap();
+            for style in Style::ALL {
+                let mut caller = style.caller(&device);
+                check(&format!("{} {elevator} {style:?}", device.name), || caller.round());
+            }
+        }
+    }
+}
