@@ -2,6 +2,7 @@
 
 mod floors;
 mod lexer;
+mod names;
 mod source;
 mod tables;
 mod text;
@@ -24,6 +25,13 @@ fn crates_use_only_those_below_them() {
 #[test]
 fn texts_name_nothing_private_and_links_lead_somewhere() {
     none(&text::problems(&tree::files()));
+}
+
+#[test]
+fn pages_about_the_code_name_what_exists() {
+    let files = tree::files();
+    none(&names::problems(&files));
+    none(&names::misplaced(&files));
 }
 
 #[test]
