@@ -3,7 +3,7 @@
 use platter_block::bio::{Bio, Op};
 use platter_block::buf::{IoBuf, IoBufMut};
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
-use platter_block::elevator;
+use platter_block::elevator::{self, Elevator};
 use platter_block::fault::Fault;
 use platter_block::limits::Limits;
 use platter_block::segment::Segment;
@@ -41,6 +41,15 @@ impl Disk {
 
     /// A device over this disk, with an elevator by name, or none.
     pub(crate) fn device(&self, elevator: &str) -> Device {
+        self.make(elevator::by_name(elevator).map(|row| (row.make)()))
+    }
+
+    /// A device with an elevator of the test's own.
+    pub(crate) fn device_with(&self, elevator: Box<dyn Elevator>) -> Device {
+        self.make(Some(elevator))
+    }
+
+    fn make(&self, elevator: Option<Box<dyn Elevator>>) -> Device {
         let disk = self.clone();
         let limits = Limits { memory_align: 1, ..Limits::unlimited(512) };
         let features = Features { write_cache: true, ..Features::default() };
@@ -48,7 +57,7 @@ impl Disk {
             name: Arc::from("held"),
             geometry: Geometry { size: 1 << 30, limits, features },
             settings: LeafSettings::default(),
-            elevator: elevator::by_name(elevator).map(|row| (row.make)()),
+            elevator,
             make_driver: Box::new(move |_| {
                 Ok(Box::new(Channel { disk: disk.clone(), mine: Vec::new() }) as _)
             }),

@@ -1,10 +1,19 @@
-//! What a child process inherits: nothing.
+//! What a child process inherits: nothing. What a panic inside the layer does.
 
+use crate::held::{Disk, Freed};
+use platter_block::elevator::{Elevator, Noop, RequestId, RequestInfo};
+use platter_block::time::Time;
 use platter_disk::device::Device;
 use platter_disk::drivers::{Choice, FileDriver};
 use platter_disk::open::DiskOptions;
 use std::collections::BTreeSet;
 use std::fs;
+use std::future::Future;
+use std::os::unix::process::ExitStatusExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::process::Command;
+use std::task::{Context, Waker};
 
 /// Open descriptors of this process, without the one that lists them.
 fn descriptors() -> BTreeSet<i32> {
@@ -48,5 +57,68 @@ fn every_descriptor_is_closed_by_exec() {
             assert_ne!(closes(fd), Some(false), "{driver}: descriptor {fd} would be inherited");
         }
         drop(channel);
+    }
+}
+
+/// Set in the child process of the test below.
+const CHILD: &str = "PLATTER_TEST_PANIC_IN_CALL";
+
+#[test]
+fn a_panic_inside_a_synchronous_call_ends_the_process() {
+    let disk = Disk::default();
+    if std::env::var_os(CHILD).is_some() {
+        disk.let_go();
+        let device = disk.device_with(Box::new(Panics::default()));
+        // The device could still write to this buffer when the caller's stack is gone.
+        let _ = catch_unwind(AssertUnwindSafe(|| device.read_at(&mut [0; 512], 0)));
+        return;
+    }
+    let mut child = Command::new(std::env::current_exe().expect("a test is a program"));
+    child.args(["--exact", "process::a_panic_inside_a_synchronous_call_ends_the_process", "--nocapture"]);
+    let output = child.env(CHILD, "1").output().expect("it runs");
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("borrowed memory"), "{said}");
+}
+
+#[test]
+fn a_panic_of_an_elevator_leaves_other_devices_alone() {
+    let (bad, good) = (Disk::default(), Disk::default());
+    bad.let_go();
+    good.let_go();
+    let device = bad.device_with(Box::new(Panics::default()));
+    let freed = Freed::default();
+    let mut io = device.read(0, freed.buffer());
+    let polled =
+        catch_unwind(AssertUnwindSafe(|| Pin::new(&mut io).poll(&mut Context::from_waker(Waker::noop()))));
+    assert!(polled.is_err());
+    drop(io);
+    drop(device);
+    freed.wait_for(1);
+    good.device("deadline").read_at(&mut [0; 512], 0).expect("another device");
+}
+
+/// An elevator that panics when it is given something.
+#[derive(Default)]
+struct Panics(Noop);
+
+impl Elevator for Panics {
+    fn name(&self) -> &'static str {
+        "panics"
+    }
+    fn reserve(&mut self, requests: usize) {
+        self.0.reserve(requests);
+    }
+    fn insert(&mut self, _now: Time, _id: RequestId, _info: &RequestInfo) {
+        std::panic::resume_unwind(Box::new("an elevator that panics"));
+    }
+    fn absorbed(&mut self, survivor: RequestId, absorbed: RequestId, info: &RequestInfo) {
+        self.0.absorbed(survivor, absorbed, info);
+    }
+    fn dispatch(&mut self, now: Time, force: bool) -> Option<RequestId> {
+        self.0.dispatch(now, force)
+    }
+    fn len(&self) -> usize {
+        self.0.len()
     }
 }
