@@ -248,7 +248,10 @@ impl Driver for Uring {
         if self.bell.get().is_some() {
             self.clear_bell();
         }
-        if self.collect(done) == 0 && self.slots.taken() + self.side.in_flight() > 0 {
+        let seen = self.collect(done);
+        // With a bell also when something was seen: the bell is silent as long as the kernel has deferred work
+        // that nobody has asked for, whatever is added to it.
+        if (seen == 0 || self.bell_hung) && self.slots.taken() + self.side.in_flight() > 0 {
             match self.ring.as_mut().map_or(Ok(false), Ring::post) {
                 Ok(false) => {}
                 Ok(true) => {
