@@ -117,7 +117,10 @@ fn an_unreadable_path_is_refused_with_its_mode() {
     fs::write(&path, vec![0; 4096]).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
     // Root may read everything, so the command runs as nobody, who may not be able to reach the original.
-    fs::copy(env!("CARGO_BIN_EXE_platter"), &command).unwrap();
+    // `cp` copies it: a descriptor open for writing in this process could be inherited by another test's
+    // child, and the copy would be too busy to run.
+    let copied = std::process::Command::new("cp").arg(env!("CARGO_BIN_EXE_platter")).arg(&command).status();
+    assert!(copied.unwrap().success());
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let mut nobody = std::process::Command::new(&command);
     if fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0) {
