@@ -36,6 +36,17 @@ fn contents() -> Vec<u8> {
 }
 
 #[test]
+fn the_program_of_the_readme_works() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let output = Command::new(program("embed")).current_dir(&dir).output().expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.starts_with("4096 bytes read, "), "{said}");
+    let contents = std::fs::read(dir.path().join("store.img")).expect("the file is there");
+    assert_eq!((contents.len(), &contents[4096..4106]), (64 << 20, &b"any memory"[..]));
+}
+
+#[test]
 fn copy64_copies_every_byte() {
     let dir = tempfile::tempdir().expect("a directory");
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));

@@ -49,3 +49,14 @@ fn the_readme_and_the_entry_for_machines_have_the_same_commands() {
         assert!(run.contains(&format!("run {command}")), ".ci/run lacks `{command}`");
     }
 }
+
+#[test]
+fn the_program_in_the_readme_is_an_example_that_is_tested() {
+    let files = tree::files();
+    let read = |path: &str| files.iter().find(|f| f.path == path).map(|f| f.text.clone()).unwrap_or_default();
+    let (readme, example) = (read("README.md"), read("crates/platter/examples/embed.rs"));
+    let shown = readme.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next());
+    let program = example.split_once("\n\n").map(|(_, program)| program);
+    assert!(shown.is_some());
+    assert_eq!(shown, program);
+}
