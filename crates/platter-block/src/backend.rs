@@ -42,6 +42,11 @@ pub trait Backend: LimitSource {
     /// The driver cannot open another channel.
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error>;
 
+    /// Whether a handle may copy what the device's alignment refuses through buffers of its own.
+    fn may_bounce(&self) -> bool {
+        self.below().iter().all(|below| below.may_bounce())
+    }
+
     /// Sum of the counters of all queues below, lanes that are closed included.
     fn counters(&self) -> Snapshot;
 

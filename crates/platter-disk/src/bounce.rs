@@ -24,6 +24,7 @@ const KEEP_SIZE: usize = 1 << 20;
 /// Decides what has to be bounced, and does it.
 pub(crate) struct Bouncer {
     geometry: Geometry,
+    allowed: bool,
     kept: Mutex<Vec<Aligned>>,
     /// Held while blocks that a write covers only partly are read and written back.
     edges: Mutex<()>,
@@ -31,8 +32,14 @@ pub(crate) struct Bouncer {
 }
 
 impl Bouncer {
-    pub(crate) fn new(geometry: Geometry) -> Bouncer {
-        Bouncer { geometry, kept: Mutex::new(Vec::new()), edges: Mutex::new(()), bytes: AtomicU64::new(0) }
+    pub(crate) fn new(geometry: Geometry, allowed: bool) -> Bouncer {
+        Bouncer {
+            geometry,
+            allowed,
+            kept: Mutex::new(Vec::new()),
+            edges: Mutex::new(()),
+            bytes: AtomicU64::new(0),
+        }
     }
 
     /// Bytes copied so far.
@@ -51,7 +58,9 @@ impl Bouncer {
             return false;
         }
         let in_range = bio.pos().checked_add(bio.len()).is_some_and(|end| end <= self.geometry.size);
-        in_range && self.geometry.limits.is_misplaced(bio.pos(), bio.len(), self.geometry.size)
+        self.allowed
+            && in_range
+            && self.geometry.limits.is_misplaced(bio.pos(), bio.len(), self.geometry.size)
     }
 
     /// Does the bio through an aligned buffer. `run` does one transfer of a part of it and waits for that.

@@ -8,7 +8,7 @@ use crate::leaf::{Leaf, LeafParts, LeafSettings};
 use crate::sync::{Mutex, lock};
 use crate::sync_io::SyncLane;
 use platter_block::backend::{Backend, Fact, LaneUse};
-use platter_block::bio::Op;
+use platter_block::bio::{MAX_SEGMENTS, Op};
 use platter_block::counters::Snapshot;
 use platter_block::driver::{Driver, Features, Geometry};
 use platter_block::elevator::{self, Elevator};
@@ -49,12 +49,12 @@ const MAX_CHANNEL: usize = 65_536;
 impl Device {
     /// A handle on anything that can be opened.
     pub fn new(backend: Arc<dyn Backend>) -> Device {
-        let geometry = backend.geometry();
+        let (geometry, may_bounce) = (backend.geometry(), backend.may_bounce());
         Device {
             inner: Arc::new(Inner {
                 backend,
                 geometry,
-                bouncer: Bouncer::new(geometry),
+                bouncer: Bouncer::new(geometry, may_bounce),
                 idle_lanes: Mutex::new(Vec::new()),
                 asynchronous: OnceLock::new(),
             }),
@@ -213,6 +213,9 @@ impl Device {
                 "offset and length must be multiples of {}, memory addresses of {}",
                 limits.logical_block, limits.memory_align
             ),
+            Kind::BadSegments => {
+                format!("at most {MAX_SEGMENTS} buffers make a transfer, and their lengths add up to its own")
+            }
             Kind::OutOfRange => format!("the device has {} bytes", self.size()),
             Kind::FlushFailed => "writes before it may be lost; acknowledge it to go on".to_string(),
             Kind::ReadOnly => "open the device for writing".to_string(),

@@ -214,6 +214,10 @@ impl Backend for Leaf {
         Ok(Box::new(LeafLane::open(&self.0, lane_use)?))
     }
 
+    fn may_bounce(&self) -> bool {
+        self.0.settings.bounce
+    }
+
     fn counters(&self) -> Snapshot {
         let mut sum = self.0.lanes.counters();
         sum.add(&self.0.control_counters);

@@ -60,6 +60,7 @@ pub(crate) struct Options {
     pub(crate) features: Features,
     pub(crate) timeout: Option<Span>,
     pub(crate) limits: Limits,
+    pub(crate) bounce: bool,
 }
 
 impl Default for Options {
@@ -70,6 +71,7 @@ impl Default for Options {
             features: Features { write_cache: true, fua: true, read_only: false },
             timeout: None,
             limits: Limits::unlimited(512),
+            bounce: true,
         }
     }
 }
@@ -84,7 +86,7 @@ impl Fake {
         let parts = LeafParts {
             name: Arc::from("fake"),
             geometry: Geometry { size: SIZE, limits: options.limits, features: options.features },
-            settings: LeafSettings { queue, ..LeafSettings::default() },
+            settings: LeafSettings { queue, bounce: options.bounce, ..LeafSettings::default() },
             elevator: by_name(options.elevator).map(|row| (row.make)()),
             make_driver: Box::new(move |_| Ok(Box::new(FakeChannel::new(&disk, options.depth)))),
             facts: Vec::new(),

@@ -1,7 +1,16 @@
-//! Devices against their contract: every kind, every elevator, every way to call.
+//! Devices against their contract: every kind, with every elevator, in every way to call.
 
+mod callers;
 mod fake;
+mod kinds;
+mod memory;
 mod rig;
 
+mod bad_input;
+mod concurrency;
+mod data;
+mod errors;
+mod files;
 mod order;
+mod timeouts;
 mod wakeups;

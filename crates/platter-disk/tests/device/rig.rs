@@ -9,29 +9,36 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 /// Long enough for any machine; what is not done then hangs.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Runs something that might hang, on a thread of its own.
-pub(crate) struct Task<T>(mpsc::Receiver<T>);
+/// Something that might hang, on a thread of its own.
+pub(crate) struct Task<T> {
+    thread: JoinHandle<()>,
+    result: mpsc::Receiver<T>,
+}
 
 pub(crate) fn spawn<T: Send + 'static>(task: impl FnOnce() -> T + Send + 'static) -> Task<T> {
-    let (tell, told) = mpsc::channel();
-    std::thread::spawn(move || tell.send(task()));
-    Task(told)
+    let (tell, result) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        // Nobody may be there to hear it any more.
+        let _ = tell.send(task());
+    });
+    Task { thread, result }
 }
 
 impl<T> Task<T> {
     /// Its result; panics when it hangs (or panicked).
     pub(crate) fn result(self, what: &str) -> T {
-        self.0.recv_timeout(LONG).unwrap_or_else(|error| panic!("{what}: {error}"))
+        self.result.recv_timeout(LONG).unwrap_or_else(|error| panic!("{what}: {error}"))
     }
 
+    /// Whether it is over, well or not.
     pub(crate) fn is_done(&self) -> bool {
-        !matches!(self.0.try_recv(), Err(mpsc::TryRecvError::Empty))
+        self.thread.is_finished()
     }
 }
 

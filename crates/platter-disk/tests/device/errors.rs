@@ -1,0 +1,214 @@
+//! Disks that fail: the right bio fails, with the right error, in every way to call.
+
+use crate::callers::Style;
+use crate::fake::{Fake, Options};
+use crate::kinds::elevators;
+use crate::memory::{aligned, bytes, fill};
+use crate::rig::{submit, write};
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::fault::Kind;
+use platter_disk::device::Device;
+use std::sync::Arc;
+
+/// Runs a test on a fake disk with every elevator.
+fn with_elevators(test: impl Fn(&str, &Fake, &Device)) {
+    for elevator in elevators() {
+        let (fake, device) = Fake::open(Options { elevator, ..Options::default() });
+        test(elevator, &fake, &device);
+    }
+}
+
+#[test]
+fn what_the_disk_says_reaches_the_caller() {
+    with_elevators(|name, fake, device| {
+        for style in Style::ALL {
+            let mut caller = style.caller(device);
+            for (errno, kind) in [
+                (libc::EIO, Kind::Io),
+                (libc::ENOSPC, Kind::NoSpace),
+                (libc::EDQUOT, Kind::NoSpace),
+                (libc::ENODEV, Kind::Gone),
+                (libc::ENXIO, Kind::Gone),
+                (libc::EROFS, Kind::ReadOnly),
+                (libc::EOPNOTSUPP, Kind::Unsupported),
+                (libc::EREMOTEIO, Kind::Io),
+            ] {
+                fake.set_rule(move |_, _, _| Some(-i64::from(errno)));
+                for op in [Op::Read, Op::Write] {
+                    let (result, memory) = caller.transfer(op, 4096, aligned(8192), Flags::NONE);
+                    let fault = result.unwrap_err();
+                    assert_eq!((fault.kind, i32::from(fault.errno)), (kind, errno), "{name} {style:?} {op}");
+                    assert!(memory.is_some(), "{name} {style:?}: the buffer comes back");
+                }
+                let fault = caller.operate(Op::Discard, 0, 4096).unwrap_err();
+                assert_eq!(fault.kind, kind, "{name} {style:?}");
+            }
+            fake.clear_rule();
+            assert_eq!(caller.write(4096, aligned(8192)).0, Ok(()), "{name}: it works again");
+        }
+    });
+}
+
+#[test]
+fn an_error_names_device_operation_place_and_errno() {
+    let (fake, device) = Fake::open(Options::default());
+    fake.set_rule(|_, _, _| Some(-5));
+    let text = device.write_at(&[0; 1024], 4096).unwrap_err().to_string();
+    assert_eq!(text, "fake: write of 1024 bytes at 4096: the device failed (errno 5)");
+    let text = crate::rig::block_on(device.read(8192, vec![0; 512])).0.unwrap_err().to_string();
+    assert_eq!(text, "fake: read of 512 bytes at 8192: the device failed (errno 5)");
+}
+
+/// The disk is pulled out in the middle, and put back.
+#[test]
+fn a_disk_that_vanishes_fails_everything_and_hangs_nothing() {
+    with_elevators(|name, fake, device| {
+        let mut channel = device.channel(32).unwrap();
+        fake.hold();
+        for at in 0..16 {
+            submit(&mut channel, write(at * 512, 1, Flags::SYNC));
+        }
+        channel.flush();
+        fake.set_rule(|_, _, _| Some(-i64::from(libc::ENODEV)));
+        for at in 16..32 {
+            submit(&mut channel, write(at * 512, 1, Flags::SYNC));
+        }
+        channel.flush();
+        fake.release();
+        let mut done = Vec::new();
+        while channel.outstanding() > 0 {
+            channel.wait(&mut done, None);
+        }
+        let failed = done.iter().filter(|bio| bio.status().is_err_and(|fault| fault.kind == Kind::Gone));
+        assert_eq!(failed.count(), 16, "{name}");
+        assert_eq!(device.flush().unwrap_err().fault.kind, Kind::Gone, "{name}");
+        fake.clear_rule();
+        // What was written before may be lost: that is not forgotten.
+        assert_eq!(device.flush().unwrap_err().fault.kind, Kind::FlushFailed, "{name}");
+        device.acknowledge_flush_failure();
+        device.flush().unwrap();
+    });
+}
+
+/// Several bios became one request, and one of them lies over the bad sector: it fails, and no other.
+#[test]
+fn one_bad_sector_fails_one_bio() {
+    const BAD: u64 = 5 * 512;
+    with_elevators(|name, fake, device| {
+        fake.set_rule(|_, pos, len| (pos <= BAD && BAD < pos + len).then_some(-5));
+        let mut channel = device.channel(32).unwrap();
+        for at in 0..16u64 {
+            let mut bio = Bio::write(at * 512, vec![at as u8; 512]).unwrap();
+            bio.set_token(at);
+            submit(&mut channel, bio);
+        }
+        let mut done = Vec::new();
+        while channel.outstanding() > 0 {
+            channel.wait(&mut done, None);
+        }
+        assert!(device.counters().back_merges > 0, "{name}: they were merged");
+        for bio in &done {
+            let expected = if bio.token() == 5 { Err(Kind::Io) } else { Ok(()) };
+            assert_eq!(bio.status().map_err(|fault| fault.kind), expected, "{name} {bio:?}");
+        }
+        fake.clear_rule();
+        let mut all = vec![0xee; 16 * 512];
+        device.read_at(&mut all, 0).unwrap();
+        for (at, block) in all.chunks(512).enumerate() {
+            let expected = if at == 5 { 0 } else { at as u8 };
+            assert!(block.iter().all(|byte| *byte == expected), "{name} {at}");
+        }
+    });
+}
+
+/// The disk does less than it was asked for: the rest is done by further requests, never passed on.
+#[test]
+fn a_short_transfer_is_completed() {
+    with_elevators(|name, fake, device| {
+        for style in Style::ALL {
+            let mut caller = style.caller(device);
+            for op in [Op::Write, Op::Read] {
+                // A block and a bit each time: the bit is done again.
+                fake.set_rule(|_, _, len| Some(len.min(700) as i64));
+                fake.seen();
+                let mut memory = aligned(4096);
+                fill(&mut memory, |at| if op == Op::Write { (at / 3) as u8 } else { 0xee });
+                let (result, memory) = caller.transfer(op, 8192, memory, Flags::NONE);
+                assert_eq!(result, Ok(()), "{name} {style:?} {op}");
+                let places: Vec<u64> = (0..8).map(|i| 8192 + i * 512).collect();
+                assert_eq!(fake.started(), places, "{name} {style:?} {op}");
+                let same = bytes(&memory.unwrap()).iter().enumerate().all(|(at, b)| *b == (at / 3) as u8);
+                assert!(same, "{name} {style:?} {op}");
+            }
+            fake.clear_rule();
+        }
+    });
+}
+
+#[test]
+fn a_transfer_that_gets_nowhere_is_short() {
+    with_elevators(|name, fake, device| {
+        fake.set_rule(|_, pos, len| Some(if pos >= 16384 { 0 } else { len.min(16384 - pos) as i64 }));
+        for style in Style::ALL {
+            let mut caller = style.caller(device);
+            for pos in [8192, 16384] {
+                let fault = caller.read(pos, aligned(16384)).0.unwrap_err();
+                assert_eq!(fault.kind, Kind::Short, "{name} {style:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_driver_that_claims_too_much_is_not_believed() {
+    with_elevators(|name, fake, device| {
+        fake.set_rule(|_, _, len| Some(len as i64 + 512));
+        for style in Style::ALL {
+            let mut caller = style.caller(device);
+            assert_eq!(caller.read(0, aligned(4096)).0.unwrap_err().kind, Kind::Contract, "{name} {style:?}");
+        }
+    });
+}
+
+/// Reading the blocks at the ends fails: nothing is written then.
+#[test]
+fn a_failed_bounce_writes_nothing() {
+    let (fake, device) = Fake::open(Options::default());
+    fake.set_rule(|op, _, _| (op == Op::Read).then_some(-5));
+    assert_eq!(device.write_at(&[1; 100], 700).unwrap_err().fault.kind, Kind::Io);
+    fake.clear_rule();
+    let mut all = [0xee; 1024];
+    device.read_at(&mut all, 512).unwrap();
+    assert_eq!(all, [0; 1024]);
+}
+
+/// A trace sink that panics in the middle of a synchronous call: the device may have the caller's memory, so
+/// the process ends. The test runs itself as another process to see that.
+#[test]
+fn a_panic_while_memory_is_lent_ends_the_process() {
+    const CHILD: &str = "PLATTER_TEST_PANIC_IN_SINK";
+    if std::env::var_os(CHILD).is_some() {
+        let device = Device::ram(1 << 20).unwrap();
+        device.backend().trace(Some(Arc::new(|| Box::new(Panics))));
+        let _ = std::thread::spawn(move || device.write_at(&[1; 512], 0)).join();
+        println!("still alive");
+        return;
+    }
+    let name = "errors::a_panic_while_memory_is_lent_ends_the_process";
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(!output.status.success() && !out.contains("still alive"), "{out}{err}");
+    assert!(err.contains("a panic while the device uses borrowed memory; aborting"), "{err}");
+}
+
+struct Panics;
+
+impl platter_block::trace::Sink for Panics {
+    fn event(&mut self, _event: &platter_block::trace::Event) {
+        panic!("a sink that panics");
+    }
+}

@@ -1,0 +1,87 @@
+//! Files that change under the device, and file systems that are full.
+
+use crate::callers::Style;
+use crate::kinds::{SIZE, elevators, on_files, open};
+use crate::memory::{aligned, bytes, fill};
+use platter_block::fault::Kind;
+use platter_disk::drivers::FileDriver;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+#[test]
+fn a_file_that_shrank_is_short_and_one_that_grew_is_not_larger() {
+    on_files(&["none", "deadline"], |name, device, file| {
+        for style in Style::ALL {
+            let mut caller = style.caller(device);
+            file.as_file().set_len(SIZE / 2).unwrap();
+            let over_the_end = caller.read(SIZE / 2 - 4096, aligned(8192)).0;
+            assert_eq!(over_the_end.unwrap_err().kind, Kind::Short, "{name} {style:?}");
+            let past_it = caller.read(SIZE / 2 + 65536, aligned(4096)).0;
+            assert_eq!(past_it.unwrap_err().kind, Kind::Short, "{name} {style:?}");
+            assert_eq!(caller.read(SIZE / 2 - 4096, aligned(4096)).0, Ok(()), "{name} {style:?}");
+            // A write makes the file as long again as it takes.
+            let mut memory = aligned(4096);
+            fill(&mut memory, |at| at as u8);
+            assert_eq!(caller.write(SIZE - 4096, memory).0, Ok(()), "{name} {style:?}");
+            let (result, memory) = caller.read(SIZE - 4096, aligned(4096));
+            assert_eq!(result, Ok(()), "{name} {style:?}");
+            assert!(bytes(&memory.unwrap()).iter().enumerate().all(|(at, byte)| *byte == at as u8));
+
+            file.as_file().set_len(2 * SIZE).unwrap();
+            assert_eq!(device.size(), SIZE);
+            assert_eq!(caller.read(SIZE, aligned(4096)).0.unwrap_err().kind, Kind::OutOfRange, "{name}");
+            assert_eq!(caller.read(SIZE - 4096, aligned(4096)).0, Ok(()), "{name} {style:?}");
+            file.as_file().set_len(SIZE).unwrap();
+        }
+    });
+}
+
+/// A small file system in memory, unmounted when dropped.
+struct Mount(PathBuf);
+
+fn run(program: &str, args: &[&str]) -> bool {
+    let status = Command::new(program).args(args).stdin(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+impl Mount {
+    fn at(dir: &Path) -> Option<Mount> {
+        let path = dir.to_str().unwrap();
+        run("mount", &["-t", "tmpfs", "-o", "size=1M", "platter-test", path]).then(|| Mount(dir.into()))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        run("umount", &["-l", self.0.to_str().unwrap()]);
+    }
+}
+
+#[test]
+fn a_full_file_system_is_no_space() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_mount) = Mount::at(dir.path()) else {
+        eprintln!("skipped a_full_file_system_is_no_space: no small file system (needs root)");
+        return;
+    };
+    for driver in FileDriver::ALL {
+        for elevator in elevators() {
+            let path = dir.path().join("disk.img");
+            std::fs::File::create(&path).unwrap().set_len(4 << 20).unwrap();
+            let Some(device) = open(&path, driver, elevator) else { continue };
+            for style in Style::ALL {
+                let mut caller = style.caller(&device);
+                let results: Vec<_> =
+                    (0..16).map(|i| caller.write(i << 18, aligned(1 << 18)).0.map_err(|f| f.kind)).collect();
+                assert!(results.contains(&Err(Kind::NoSpace)), "{driver} {elevator} {style:?} {results:?}");
+                assert!(results.iter().all(|r| r.is_ok() || *r == Err(Kind::NoSpace)), "{results:?}");
+                assert_eq!(caller.read(0, aligned(1 << 18)).0, Ok(()), "{driver} {elevator} {style:?}");
+            }
+            let error =
+                (0..1024).find_map(|i| device.write_at(&[1; 4096], i << 12).err()).unwrap().to_string();
+            assert!(error.contains("no space left under the device (errno 28)"), "{error}");
+            drop(device);
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}
