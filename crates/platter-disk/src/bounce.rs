@@ -76,7 +76,7 @@ impl Bouncer {
         let head = (bio.pos() - start) as usize;
         let whole = Part { like: bio, op: bio.op(), pos: start, buffer: &buffer, at: 0, len: size };
         let status = if bio.op() == Op::Read {
-            run(&whole).inspect(|()| copy(bio, &buffer, head))
+            run(&whole).inspect(|()| buffer.exchange(bio, head))
         } else {
             self.write(&whole, head, &mut run)
         };
@@ -99,7 +99,7 @@ impl Bouncer {
         if partial_tail && last > start {
             run(&Part { op: Op::Read, pos: last, at: last - start, len: end - last, ..*whole })?;
         }
-        copy(whole.like, whole.buffer, head);
+        whole.buffer.exchange(whole.like, head);
         run(whole)
     }
 
@@ -142,24 +142,5 @@ impl Part<'_> {
         let memory = self.buffer.as_ptr().wrapping_add(self.at as usize);
         // SAFETY: the buffer lives in `Bouncer::run`, which waits for the bio.
         unsafe { add_memory(bio, memory, self.len as usize, RegionId::NONE) }
-    }
-}
-
-/// Copies between the bio's segments and the buffer from `at` on, in the direction of the bio.
-fn copy(bio: &Bio, buffer: &Aligned, mut at: usize) {
-    for segment in bio.segments() {
-        let len = segment.len() as usize;
-        assert!(at + len <= buffer.len(), "the bio's segments fit its length");
-        let place = buffer.as_ptr().wrapping_add(at);
-        // SAFETY: the range lies inside the buffer (checked), the segment's memory is valid while its bio is
-        // with us, and the two do not overlap, for the buffer was allocated by us.
-        unsafe {
-            if bio.op() == Op::Read {
-                std::ptr::copy_nonoverlapping(place, segment.addr(), len);
-            } else {
-                std::ptr::copy_nonoverlapping(segment.addr(), place, len);
-            }
-        }
-        at += len;
     }
 }

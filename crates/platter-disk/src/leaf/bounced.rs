@@ -43,27 +43,6 @@ pub(super) fn is_misaligned(geometry: &Geometry, bio: &Bio) -> bool {
     bits & align != 0 && !geometry.limits.is_tail(bio.pos(), bio.len(), geometry.size)
 }
 
-/// Copies between the bio's segments and `memory`, in the direction of the bio. The segments must not be
-/// longer than the memory.
-fn copy(bio: &Bio, memory: &Aligned) {
-    let mut at = 0;
-    for segment in bio.segments() {
-        let len = segment.len() as usize;
-        assert!(at + len <= memory.len(), "segments fit the bounce buffer");
-        let place = memory.as_ptr().wrapping_add(at);
-        // SAFETY: the place lies inside the buffer (checked), the segment is valid while its bio is with us,
-        // and the two cannot overlap, for the buffer is an allocation of our own.
-        unsafe {
-            if bio.op() == Op::Read {
-                std::ptr::copy_nonoverlapping(place, segment.addr(), len);
-            } else {
-                std::ptr::copy_nonoverlapping(segment.addr(), place, len);
-            }
-        }
-        at += len;
-    }
-}
-
 /// Bytes of buffers that a lane keeps for the next time, and how many bios.
 const KEEP_BYTES: usize = 1 << 20;
 const KEEP_BIOS: usize = 128;
@@ -93,7 +72,7 @@ impl Bouncer {
             return Err(original);
         };
         if original.op() == Op::Write {
-            copy(&original, &memory);
+            memory.exchange(&original, 0);
         }
         let (op, pos, flags) = (original.op(), original.pos(), original.flags());
         let (token, context, ioprio) = (original.token(), original.context(), original.ioprio());
@@ -121,7 +100,7 @@ impl Bouncer {
         match status {
             Ok(()) => {
                 if original.op() == Op::Read {
-                    copy(&original, &memory);
+                    memory.exchange(&original, 0);
                 }
                 original.advance(bytes);
             }
