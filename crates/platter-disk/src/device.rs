@@ -217,6 +217,9 @@ impl Device {
                 format!("at most {MAX_SEGMENTS} buffers make a transfer, and their lengths add up to its own")
             }
             Kind::OutOfRange => format!("the device has {} bytes", self.size()),
+            Kind::Gone if fault.stage == Stage::Driver => {
+                "no channel to it could be opened; see the limits on open files and locked memory".to_string()
+            }
             Kind::FlushFailed => "writes before it may be lost; acknowledge it to go on".to_string(),
             Kind::ReadOnly => "open the device for writing".to_string(),
             _ => detail,

@@ -182,6 +182,53 @@ fn a_failed_bounce_writes_nothing() {
     assert_eq!(all, [0; 1024]);
 }
 
+/// The shared channel is opened when it is first needed. Where that fails, so do the bios that need it, and
+/// nothing stays closed behind a barrier that never was.
+#[test]
+fn without_a_channel_only_what_needs_it_fails() {
+    let (fake, device) = Fake::open(Options::default());
+    let mut lane = device.channel(16).unwrap();
+    fake.set_full(true);
+    let text = device.channel(1).err().unwrap().to_string();
+    assert!(text.contains("the device is gone; full"), "{text}");
+    for _ in 0..3 {
+        submit(&mut lane, write(0, 1, Flags::NONE));
+        submit(&mut lane, write(4096, 1, Flags::HARD_BARRIER));
+        let mut done = Vec::new();
+        while lane.outstanding() > 0 {
+            lane.wait(&mut done, None);
+        }
+        let kind = |bio: &Bio| bio.status().err().map(|fault| fault.kind);
+        let barrier = done.iter().find(|bio| bio.token() == 4096).unwrap();
+        assert_eq!(kind(barrier), Some(Kind::Gone));
+        assert_eq!(done.iter().filter(|bio| kind(bio).is_none()).count(), 1, "{done:?}");
+    }
+    fake.set_full(false);
+    device.read_at(&mut [0; 512], 0).unwrap();
+    device.flush().unwrap();
+}
+
+/// The device had an elevator when the lane was opened; its own channel cannot be had now.
+#[test]
+fn a_lane_that_cannot_open_its_own_channel_says_so() {
+    for style in Style::ALL {
+        let (fake, device) = Fake::open(Options { elevator: "deadline", ..Options::default() });
+        let mut caller = style.caller(&device);
+        assert_eq!(caller.write(0, aligned(4096)).0, Ok(()));
+        device.set_elevator("none").unwrap();
+        fake.set_full(true);
+        let (result, memory) = caller.write(0, aligned(4096));
+        assert_eq!(result.unwrap_err().kind, Kind::Gone, "{style:?}");
+        assert!(memory.is_some(), "{style:?}");
+        if style == Style::Synchronous {
+            let text = device.write_at(&[1; 512], 0).unwrap_err().to_string();
+            assert!(text.contains("limits on open files"), "{text}");
+        }
+        fake.set_full(false);
+        assert_eq!(caller.write(0, aligned(4096)).0, Ok(()), "{style:?}");
+    }
+}
+
 /// A trace sink that panics in the middle of a synchronous call: the device may have the caller's memory, so
 /// the process ends. The test runs itself as another process to see that.
 #[test]

@@ -3,6 +3,7 @@
 use platter_block::bio::{Flags, Op};
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::elevator::by_name;
+use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::limits::Limits;
 use platter_block::queue::Settings;
 use platter_block::time::{Span, Time};
@@ -35,6 +36,8 @@ struct Held {
 #[derive(Default)]
 struct State {
     holding: bool,
+    /// No further channel can be opened.
+    is_full: bool,
     held: Vec<Held>,
     rule: Option<Rule>,
     seen: Vec<Seen>,
@@ -88,7 +91,10 @@ impl Fake {
             geometry: Geometry { size: SIZE, limits: options.limits, features: options.features },
             settings: LeafSettings { queue, bounce: options.bounce, ..LeafSettings::default() },
             elevator: by_name(options.elevator).map(|row| (row.make)()),
-            make_driver: Box::new(move |_| Ok(Box::new(FakeChannel::new(&disk, options.depth)))),
+            make_driver: Box::new(move |_| match disk.state().is_full {
+                true => Err(no_channel()),
+                false => Ok(Box::new(FakeChannel::new(&disk, options.depth))),
+            }),
             facts: Vec::new(),
         };
         (fake, Device::new(Arc::new(Leaf::new(parts).unwrap())))
@@ -111,6 +117,11 @@ impl Fake {
             state.end(held.op, held.pos);
             held.channel.complete(held.completion);
         }
+    }
+
+    /// Whether channels can be opened.
+    pub(crate) fn set_full(&self, full: bool) {
+        self.state().is_full = full;
     }
 
     /// Requests held back now.
@@ -140,6 +151,11 @@ impl Fake {
     pub(crate) fn most_in_flight(&self) -> usize {
         self.state().most_in_flight
     }
+}
+
+fn no_channel() -> Error {
+    let fault = Fault::new(Kind::Gone, Stage::Driver);
+    Error { fault, op: Op::Read, device: Arc::from("fake"), offset: 0, len: 0, detail: "full".into() }
 }
 
 impl State {
