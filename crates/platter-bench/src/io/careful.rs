@@ -46,7 +46,7 @@ impl Careful {
             let next = self.next_start(worker).filter(|&at| at < until);
             match next {
                 None if !in_flight => return,
-                None => worker.turn::<true>(until),
+                None => worker.turn::<true>(),
                 Some(at) if in_flight => worker.turn_punctually(at),
                 Some(at) => {
                     worker.pause(at);
