@@ -44,6 +44,11 @@ const LISTENER: u64 = u64::MAX;
 /// User data of a request that only says that something is in `ready`.
 const NOTE: u64 = u64::MAX - 1;
 
+/// Requests that are handed over although more of their batch may follow. The device then works on them while
+/// the rest is prepared, which takes microseconds each: on a virtual disk that completes 32 at a time it is worth
+/// 10 % of the throughput at that depth. A call per 8 requests costs 20 ns each.
+const HEAD_START: u32 = 8;
+
 /// Whether this process can set up a ring with all that is needed of it.
 pub(super) fn probe() -> io::Result<()> {
     ring::probe()
@@ -65,6 +70,8 @@ pub struct Uring {
     /// Completions that did not come from the ring.
     ready: Vec<Completion>,
     iopoll: bool,
+    /// Requests put on the ring since the kernel was last given some.
+    held: u32,
     /// A submission that the kernel put off.
     owed: bool,
     /// What a watcher waits for where the ring's own descriptor does not tell.
@@ -95,6 +102,7 @@ impl Uring {
             lists: (0..depth).map(|_| Iovecs::default()).collect(),
             ready: Vec::with_capacity(depth as usize),
             iopoll: options.iopoll,
+            held: 0,
             owed: false,
             bell: OnceLock::new(),
             bell_hung: false,
@@ -142,9 +150,25 @@ impl Uring {
         self.slots.drain(|tag| ready.push(Completion { tag, result: -i64::from(errno) }));
     }
 
+    /// Hands over the first part of a batch.
+    fn give_head_start(&mut self) {
+        self.held = 0;
+        let Some(ring) = &mut self.ring else { return };
+        match ring.submit_ahead() {
+            Ok(all) => self.owed |= !all,
+            Err(error) => self.die(&error),
+        }
+    }
+
     fn ring_doorbell(&mut self) {
+        self.held = 0;
         self.listen();
         let Some(ring) = &mut self.ring else { return };
+        if ring.unsubmitted() == 0 {
+            // All of it had a head start.
+            self.owed = false;
+            return;
+        }
         match ring.submit() {
             Ok(all) => self.owed = !all,
             Err(error) => self.die(&error),
@@ -234,6 +258,10 @@ impl Driver for Uring {
             self.slots.put(slot);
             return false;
         }
+        self.held += 1;
+        if self.held >= HEAD_START {
+            self.give_head_start();
+        }
         true
     }
 
@@ -271,6 +299,7 @@ impl Driver for Uring {
     }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        self.held = 0;
         self.side.submit(now);
         self.listen();
         let Some(ring) = &mut self.ring else { return };

@@ -91,6 +91,17 @@ impl Ring {
         Ok(self.enter(entries as u32, flags)? == Some(entries))
     }
 
+    /// Hands over what was put on the ring, and posts nothing: more follows. The result is that of
+    /// [`submit`](Ring::submit).
+    pub(super) fn submit_ahead(&mut self) -> io::Result<bool> {
+        self.enable()?;
+        if self.sqpoll {
+            return Ok(later(self.ring.submit())?.is_some());
+        }
+        let entries = self.ring.submission().len();
+        Ok(self.enter(entries as u32, 0)? == Some(entries))
+    }
+
     /// Posts completions that only an entry into the kernel brings; `false` when there are none.
     pub(super) fn post(&mut self) -> io::Result<bool> {
         let submission = self.ring.submission();
