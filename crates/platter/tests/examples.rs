@@ -1,14 +1,21 @@
 //! The examples run and do what they say.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The program of an example, built if it was not.
+/// Whether a file is there and not older than another.
+fn is_fresh(program: &Path, source: &Path) -> bool {
+    let time = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified()).ok();
+    time(program).is_some_and(|built| Some(built) >= time(source))
+}
+
+/// The program of an example. Cargo builds all of them before it runs tests, unless it is told to run only some.
 fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test is a program");
     let profile = test.parent().and_then(|deps| deps.parent()).expect("below the target directory");
     let program = profile.join("examples").join(name);
-    if !program.exists() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name).with_extension("rs");
+    if !is_fresh(&program, &source) {
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--offline", "--package", "platter", "--example", name]);
         if profile.ends_with("release") {
