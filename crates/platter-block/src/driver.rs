@@ -85,8 +85,8 @@ pub struct Completion {
 
 /// One channel to one disk.
 ///
-/// The queue calls [`queue`](Driver::queue) for each request, [`submit`](Driver::submit) once per batch, and
-/// [`reap`](Driver::reap) when it looks for completions. A driver may touch a request's memory from `queue`
+/// The queue calls [`queue`](Driver::queue) for each request, [`submit`](Driver::submit) at the end of a batch
+/// (of which a driver may have started a part before), and [`reap`](Driver::reap) when it looks for completions. A driver may touch a request's memory from `queue`
 /// until it has reported the completion, and never after; it reports each tag exactly once, never from inside
 /// `queue`, and in any order. Dropping a driver waits until the device holds no memory any more.
 pub trait Driver: Send {

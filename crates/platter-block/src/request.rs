@@ -269,16 +269,27 @@ impl Table {
     pub(crate) fn push_back(&mut self, index: u32, bio: Bio) {
         let (len, segments, flags) = (bio.len(), bio.segment_count(), bio.flags());
         let at = self.link(bio, NONE);
+        self.append(index, at, at);
+        self.grow_request(index, len, segments, 1, flags);
+    }
+
+    /// Hangs a list of links to the end of a request's.
+    fn append(&mut self, index: u32, head: u32, tail: u32) {
         let r = &mut self.requests[index as usize];
         if r.tail == NONE {
-            r.head = at;
+            r.head = head;
         } else {
-            self.links[r.tail as usize].next = at;
+            self.links[r.tail as usize].next = head;
         }
-        r.tail = at;
+        r.tail = tail;
+    }
+
+    /// Counts what has joined a request.
+    fn grow_request(&mut self, index: u32, len: u64, segments: u16, bios: u16, flags: Flags) {
+        let r = &mut self.requests[index as usize];
         r.len += len;
         r.segments += segments;
-        r.bios += 1;
+        r.bios += bios;
         r.flags = r.flags | flags;
     }
 
@@ -296,12 +307,8 @@ impl Table {
                 r.tail = at;
             }
         }
-        let r = &mut self.requests[index as usize];
-        r.pos = pos;
-        r.len += len;
-        r.segments += segments;
-        r.bios += 1;
-        r.flags = r.flags | flags;
+        self.requests[index as usize].pos = pos;
+        self.grow_request(index, len, segments, 1, flags);
     }
 
     /// Joins `absorbed`, which begins where `survivor` ends, to it and frees its place.
@@ -314,17 +321,8 @@ impl Table {
         self.free.push(absorbed);
         let Some(first) = first else { return };
         let at = self.link(first, head);
-        let s = &mut self.requests[survivor as usize];
-        if s.tail == NONE {
-            s.head = at;
-        } else {
-            self.links[s.tail as usize].next = at;
-        }
-        s.tail = if tail == NONE { at } else { tail };
-        s.len += len;
-        s.segments += segments;
-        s.bios += bios;
-        s.flags = s.flags | flags;
+        self.append(survivor, at, if tail == NONE { at } else { tail });
+        self.grow_request(survivor, len, segments, bios, flags);
     }
 
     #[inline]
