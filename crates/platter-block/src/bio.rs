@@ -168,6 +168,12 @@ impl Bio {
         Some(owner)
     }
 
+    /// A number that no other bio has while this one lives: a handle that moves keeps it.
+    #[inline]
+    pub fn identity(&self) -> usize {
+        (&raw const *self.0).addr()
+    }
+
     /// What the bio asks for.
     #[inline]
     pub fn op(&self) -> Op {

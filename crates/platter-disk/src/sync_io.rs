@@ -30,15 +30,20 @@ impl SyncLane {
         self.bios.pop().unwrap_or_else(Bio::flush)
     }
 
-    /// Submits a bio and waits until it comes back.
+    /// Submits a bio and waits until it comes back: this one, whatever else a lane may hand out, for it has
+    /// memory that is only lent.
     fn run(&mut self, bio: Bio) -> Status {
         let lent = Lent;
+        let identity = bio.identity();
         self.lane.submit(clock::now(), bio);
         let status = loop {
             self.lane.wait(clock::now(), None);
             self.lane.run(clock::now());
             self.lane.take_done(&mut self.done);
-            if let Some(bio) = self.done.pop() {
+            let own = self.done.iter().position(|bio| bio.identity() == identity);
+            if let Some(own) = own {
+                let bio = self.done.swap_remove(own);
+                self.done.clear();
                 let status = bio.status();
                 self.bios.push(bio);
                 break status;
@@ -209,3 +214,6 @@ impl Device {
         status
     }
 }
+
+#[cfg(test)]
+mod tests;
