@@ -4,7 +4,7 @@
 //!
 //!     cargo run --release -p platter-block --example elevator_cost
 
-use platter_block::bio::{Context, IoPrio};
+use platter_block::bio::{Context, IoPrio, Op};
 use platter_block::elevator::{Dir, Elevator, RequestId, RequestInfo, TABLE};
 use platter_block::time::Time;
 use std::time::Instant;
@@ -30,9 +30,10 @@ impl Random {
             pos: (bits >> 16) % (1 << 28) * 4096,
             len: 4096,
             dir,
+            op: if dir == Dir::Read { Op::Read } else { Op::Write },
             sync: dir == Dir::Read,
             ioprio: IoPrio::NONE,
-            context: Context((bits >> 8) as u32 % 4),
+            context: Context::new((bits >> 8) as u32 % 4),
         }
     }
 }

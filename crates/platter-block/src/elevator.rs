@@ -60,6 +60,8 @@ pub struct RequestInfo {
     pub len: u64,
     /// Read or write.
     pub dir: Dir,
+    /// What it asks for.
+    pub op: Op,
     /// A read, or a write that somebody waits for.
     pub sync: bool,
     /// Priority.
@@ -134,6 +136,11 @@ pub trait Elevator: Send {
     /// A dispatched request has completed.
     fn completed(&mut self, now: Time, id: RequestId, info: &RequestInfo) {
         let _ = (now, id, info);
+    }
+
+    /// A process has ended: nothing more comes from `context` (its thread, or with thread 0 all of the process).
+    fn exited(&mut self, now: Time, context: Context) {
+        let _ = (now, context);
     }
 
     /// When to ask again although nothing was inserted or completed.

@@ -18,7 +18,7 @@ pub enum Unit {
     Count,
     /// 0 or 1.
     Switch,
-    /// One of the words named in the help.
+    /// One of the words of the parameter.
     Word,
 }
 
@@ -51,6 +51,40 @@ pub struct Param {
     pub max: i64,
     /// One line.
     pub help: &'static str,
+    /// For [`Unit::Word`]: the words, in the order of the values, which count from 0.
+    pub words: &'static [&'static str],
+}
+
+impl Param {
+    /// A number.
+    pub const fn number(
+        name: &'static str,
+        unit: Unit,
+        default: i64,
+        (min, max): (i64, i64),
+        help: &'static str,
+    ) -> Param {
+        Param { name, unit, default, min, max, help, words: &[] }
+    }
+
+    /// One of some words; the value is the place of the word. `default` too is a place.
+    pub const fn word(
+        name: &'static str,
+        words: &'static [&'static str],
+        default: usize,
+        help: &'static str,
+    ) -> Param {
+        let max = words.len() as i64 - 1;
+        Param { name, unit: Unit::Word, default: default as i64, min: 0, max, help, words }
+    }
+
+    /// A value as an operator reads it: the word, or the number.
+    pub fn show(&self, value: i64) -> String {
+        match usize::try_from(value).ok().and_then(|place| self.words.get(place)) {
+            Some(word) => String::from(*word),
+            None => alloc::format!("{value}"),
+        }
+    }
 }
 
 /// A parameter that was refused; the old value stands.
@@ -85,11 +119,14 @@ pub fn check(owner: &str, table: &[Param], name: &str, value: i64) -> Result<usi
     };
     let p = &table[index];
     if value < p.min || value > p.max {
+        let unit = match p.unit {
+            Unit::Word => alloc::format!("({})", p.words.join(", ")),
+            unit => alloc::format!("{unit}"),
+        };
         return Err(ParamError(alloc::format!(
-            "{owner} parameter {name}={value} is out of range: {} to {} {}",
+            "{owner} parameter {name}={value} is out of range: {} to {} {unit}",
             p.min,
             p.max,
-            p.unit
         )));
     }
     Ok(index)

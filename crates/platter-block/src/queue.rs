@@ -463,7 +463,7 @@ impl Queue {
             flags: request.flags,
             pos: request.pos,
             len: request.len,
-            context: request.info().context.0,
+            context: request.info().context.process(),
             errno,
             extra: 0,
         };

@@ -92,7 +92,7 @@ impl Event {
             flags: bio.flags(),
             pos: bio.pos(),
             len: bio.len(),
-            context: bio.context().0,
+            context: bio.context().process(),
             errno: bio.status().map_or_else(|f| f.errno(), |()| 0),
             extra: 0,
         }

@@ -1,6 +1,6 @@
 //! No elevator of the table allocates once `reserve` has made room.
 
-use platter_block::bio::{Context, IoPrio};
+use platter_block::bio::{Context, IoPrio, Op};
 use platter_block::elevator::{Dir, Elevator, RequestId, RequestInfo, TABLE};
 use platter_block::time::{Span, Time};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -38,9 +38,10 @@ fn request(bits: u64) -> RequestInfo {
         pos: (bits >> 20) % 4096 * 4096,
         len: 4096,
         dir,
+        op: if dir == Dir::Read { Op::Read } else { Op::Write },
         sync: dir == Dir::Read,
         ioprio: IoPrio::NONE,
-        context: Context((bits >> 8) as u32 % 4),
+        context: Context::new((bits >> 8) as u32 % 4),
     }
 }
 

@@ -15,6 +15,7 @@ use platter_block::elevator::Elevator;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::limits::{LimitSource, Limits};
+use platter_block::params::{Param, Unit};
 use platter_block::queue::{Queue, Settings};
 use platter_block::segment::{Region, RegionId};
 use platter_block::trace::Sink;
@@ -277,12 +278,19 @@ impl Backend for Leaf {
     }
 }
 
+fn fact_of(param: &Param, value: i64) -> String {
+    match param.unit {
+        Unit::Word => param.show(value),
+        unit => format!("{value} {unit}"),
+    }
+}
+
 fn queue_facts(queue: &mut Queue, facts: &mut Vec<Fact>) {
     facts.push(("elevator", queue.elevator_name().to_string()));
     if let Some(elevator) = queue.elevator_mut() {
         for param in elevator.params() {
             if let Some(value) = elevator.get(param.name) {
-                facts.push((param.name, format!("{value} {}", param.unit)));
+                facts.push((param.name, fact_of(param, value)));
             }
         }
     }

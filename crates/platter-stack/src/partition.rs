@@ -18,22 +18,20 @@ pub(crate) const ROW: Row = Row {
     name: "partition",
     summary: "a contiguous part of a device",
     params: &[
-        Param {
-            name: "offset",
-            unit: Unit::Bytes,
-            default: 0,
-            min: 0,
-            max: i64::MAX,
-            help: "where the part begins, a multiple of the logical block",
-        },
-        Param {
-            name: "length",
-            unit: Unit::Bytes,
-            default: 0,
-            min: 0,
-            max: i64::MAX,
-            help: "size of the part, a multiple of the logical block; 0: to the end",
-        },
+        Param::number(
+            "offset",
+            Unit::Bytes,
+            0,
+            (0, i64::MAX),
+            "where the part begins, a multiple of the logical block",
+        ),
+        Param::number(
+            "length",
+            Unit::Bytes,
+            0,
+            (0, i64::MAX),
+            "size of the part, a multiple of the logical block; 0: to the end",
+        ),
     ],
     members: 1..=1,
     build: |values, mut members| {

@@ -99,7 +99,7 @@ impl<'a> Plan<'a> {
             let bio = self.new_bio(target, &mut noise);
             let mut bio = bio.expect("the pools hold a buffer for each bio of each job");
             bio.set_token(token);
-            bio.set_context(Context(index + 1));
+            bio.set_context(Context::new(index + 1));
             if self.job.ioprio() != IoPrio::NONE {
                 bio.set_ioprio(self.job.ioprio());
             }

@@ -25,7 +25,7 @@ const BATCH_RULE: usize = 5;
 const MAX: i64 = i32::MAX as i64;
 
 const fn param(name: &'static str, unit: Unit, default: i64, max: i64, help: &'static str) -> Param {
-    Param { name, unit, default, min: 0, max, help }
+    Param::number(name, unit, default, (0, max), help)
 }
 
 static PARAMS: [Param; 6] = {
@@ -55,13 +55,12 @@ static PARAMS: [Param; 6] = {
         param("fifo_batch", Unit::Requests, 16, MAX, "requests of a batch, which expiry does not interrupt");
     all[FRONT_MERGES] =
         param("front_merges", Unit::Switch, 1, 1, "whether bios may join the front of a queued request");
-    all[BATCH_RULE] = param(
+    all[BATCH_RULE] = Param::word(
         "batch_rule",
-        Unit::Word,
-        BatchRule::Any as i64,
-        2,
-        "what may continue a batch: 0 (contiguous) as in Linux 2.6.0 to 2.6.23, 1 (any) as since 2.6.28, \
-         2 (contiguous-oldest) as in 2.6.24 to 2.6.27",
+        &["contiguous", "any", "contiguous-oldest"],
+        BatchRule::Any as usize,
+        "what may continue a batch: contiguous as in Linux 2.6.0 to 2.6.23, any as since 2.6.28, \
+         contiguous-oldest as in 2.6.24 to 2.6.27",
     );
     all
 };

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn fill(pool: &mut RequestPool, n: u32, who: u32) -> u32 {
-        (0..n).take_while(|_| pool.take(Time(0), Dir::Write, Context(who), MayQueue::May)).count() as u32
+        (0..n).take_while(|_| pool.take(Time(0), Dir::Write, Context::new(who), MayQueue::May)).count() as u32
     }
 
     #[test]
@@ -143,11 +143,11 @@ mod tests {
     fn who_fills_the_queue_batches_and_others_wait() {
         let mut pool = RequestPool::new(128);
         assert_eq!(fill(&mut pool, 128, 1), 128);
-        assert!(!pool.take(Time(0), Dir::Write, Context(2), MayQueue::May));
+        assert!(!pool.take(Time(0), Dir::Write, Context::new(2), MayQueue::May));
         assert_eq!(fill(&mut pool, 1000, 1), CONGESTION_BATCH);
-        assert!(pool.take(Time(0), Dir::Read, Context(2), MayQueue::May));
-        assert!(pool.take(Time(0), Dir::Write, Context(2), MayQueue::Must));
-        assert!(!pool.take(Time(0), Dir::Read, Context(2), MayQueue::No));
+        assert!(pool.take(Time(0), Dir::Read, Context::new(2), MayQueue::May));
+        assert!(pool.take(Time(0), Dir::Write, Context::new(2), MayQueue::Must));
+        assert!(!pool.take(Time(0), Dir::Read, Context::new(2), MayQueue::No));
     }
 
     #[test]
@@ -155,10 +155,10 @@ mod tests {
         let mut pool = RequestPool::new(128);
         fill(&mut pool, 128, 1);
         let late = Time(0) + Span::from_millis(21);
-        assert!(!pool.take(late, Dir::Write, Context(1), MayQueue::May));
+        assert!(!pool.take(late, Dir::Write, Context::new(1), MayQueue::May));
         for who in 2..10 {
-            pool.start_batch(late, Dir::Write, Context(who));
-            while pool.take(late, Dir::Write, Context(who), MayQueue::May) {}
+            pool.start_batch(late, Dir::Write, Context::new(who));
+            while pool.take(late, Dir::Write, Context::new(who), MayQueue::May) {}
         }
         assert_eq!(pool.stats(Dir::Write).used, 192);
     }

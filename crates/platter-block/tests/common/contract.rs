@@ -1,7 +1,7 @@
 //! The contract of elevators as a driver that plays the queue: it makes random moves, keeps books of its own
 //! and says in words what an elevator did wrong.
 
-use platter_block::bio::{Class, Context, IoPrio};
+use platter_block::bio::{Class, Context, IoPrio, Op};
 use platter_block::elevator::{Dir, Elevator, RequestId, RequestInfo};
 use platter_block::time::{Span, Time};
 use proptest::prelude::*;
@@ -100,9 +100,10 @@ impl Driver {
             pos: 0,
             len: 0,
             dir: Dir::Read,
+            op: Op::Read,
             sync: true,
             ioprio: IoPrio::NONE,
-            context: Context(0),
+            context: Context::new(0),
         };
         let places = (0..PLACES).map(|_| Place { generation: 1, state: State::Free, info }).collect();
         Driver { elevator, now: Time(1), places, free: (0..PLACES).rev().collect() }
@@ -145,9 +146,10 @@ impl Driver {
                     pos: page * PAGE,
                     len: pages * PAGE,
                     dir: if read { Dir::Read } else { Dir::Write },
+                    op: if read { Op::Read } else { Op::Write },
                     sync,
                     ioprio: IoPrio::new(class, level),
-                    context: Context(context),
+                    context: Context::new(context),
                 });
                 Ok(())
             }

@@ -68,7 +68,7 @@ impl Elevator for Odd {
     }
 
     fn may_queue(&self, context: Context, _dir: Dir) -> MayQueue {
-        match (self.fault, context.0) {
+        match (self.fault, context.process()) {
             (Fault::Strict, 7) => MayQueue::Must,
             (Fault::Strict, _) => MayQueue::No,
             _ => MayQueue::May,

@@ -160,7 +160,7 @@ impl Rig {
         }
         bio.set_token(token);
         bio.add_flags(io.flags);
-        bio.set_context(platter_block::bio::Context(io.context));
+        bio.set_context(platter_block::bio::Context::new(io.context));
         self.live.insert(token, Live { op: io.op, pos: io.pos, len });
         bio
     }

@@ -30,7 +30,7 @@ pub struct Row {
 
 const fn param(name: &'static str, unit: Unit, default: i64, max: i64, help: &'static str) -> Param {
     let min = if matches!(unit, Unit::Switch) { 0 } else { 1 };
-    Param { name, unit, default, min, max, help }
+    Param::number(name, unit, default, (min, max), help)
 }
 
 const DEPTH: Param = param(

@@ -1,6 +1,6 @@
 //! Elevators in specs: `elevator=deadline(read_expire=250ms)`.
 
-use super::params::convert;
+use super::params::{convert, value};
 use crate::spec::{Args, Param, Signature, SpecError};
 use platter_block::elevator::{self, Elevator};
 use std::sync::LazyLock;
@@ -41,8 +41,12 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<Option<Box<dyn Elevator>>, Spe
     let mut given = Args::new(&spec, &Signature { unnamed: &[], tables, devices: 0..=0 })?;
     let Some(row) = elevator::by_name(spec.name()) else { return Ok(None) };
     let mut elevator = (row.make)();
+    // Defaults stay unsaid: a parameter that stands for several (the kernel whose values to take) sets others.
     for param in row.params {
-        let value = given.number(param.name)?;
+        if !given.is_given(param.name) {
+            continue;
+        }
+        let value = value(&mut given, param)?;
         elevator.set(param.name, value).map_err(|error| given.reject(param.name, error.0))?;
     }
     Ok(Some(elevator))

@@ -1,6 +1,6 @@
 //! Layers: devices made of devices, from the table of the stack.
 
-use super::params::convert;
+use super::params::{convert, value};
 use super::table::{Build, Row, Shape};
 use super::{Access, OpenError, open_spec};
 use crate::spec::Args;
@@ -33,7 +33,7 @@ pub(super) fn open(
 ) -> Result<Device, OpenError> {
     let mut values = Vec::with_capacity(layer.params.len());
     for param in layer.params {
-        values.push((param.name, args.number(param.name)?));
+        values.push((param.name, value(args, param)?));
     }
     let members = args.devices();
     args.check_all_read()?;

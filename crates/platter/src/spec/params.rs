@@ -36,11 +36,14 @@ impl Param {
             Unit::Millis | Unit::Micros => format!("{}{}", param.default, param.unit),
             Unit::Bytes => format_size(param.default.unsigned_abs()),
             Unit::Switch => (if param.default == 0 { "off" } else { "on" }).to_owned(),
-            Unit::Requests | Unit::Count | Unit::Word => param.default.to_string(),
+            Unit::Requests | Unit::Count | Unit::Word => param.show(param.default),
         };
         Param {
             name: param.name,
-            kind: ParamKind::Number { unit: param.unit, min: param.min, max: param.max },
+            kind: match param.words {
+                [] => ParamKind::Number { unit: param.unit, min: param.min, max: param.max },
+                words => ParamKind::Choice(words),
+            },
             default: default.leak(),
             help: param.help,
         }

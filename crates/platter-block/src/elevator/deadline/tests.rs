@@ -3,7 +3,7 @@
 //! Requests are written as direction, position and (where it is not 8) `+` length: `R100`, `W64+16`.
 
 use super::*;
-use crate::bio::{Context, IoPrio};
+use crate::bio::{Context, IoPrio, Op};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -145,9 +145,10 @@ fn parse(text: &str) -> RequestInfo {
         pos: pos.parse().expect("a position"),
         len: len.parse().expect("a length"),
         dir: if dir == "R" { Dir::Read } else { Dir::Write },
+        op: if dir == "R" { Op::Read } else { Op::Write },
         sync: dir == "R",
         ioprio: IoPrio::NONE,
-        context: Context(0),
+        context: Context::new(0),
     }
 }
 
