@@ -3,5 +3,6 @@
 pub mod dm;
 pub mod io;
 pub mod report;
+pub mod sim;
 pub mod stats;
 pub mod workload;

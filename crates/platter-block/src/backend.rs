@@ -1,5 +1,6 @@
 //! What can be opened: a disk or a stack of layers, as something that hands out lanes.
 
+use crate::bio::Context;
 use crate::counters::Snapshot;
 use crate::driver::Geometry;
 use crate::elevator::Elevator;
@@ -7,6 +8,7 @@ use crate::fault::Error;
 use crate::lane::Lane;
 use crate::limits::LimitSource;
 use crate::segment::{Region, RegionId};
+use crate::time::VirtualClock;
 use crate::trace::Sink;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -45,6 +47,16 @@ pub trait Backend: LimitSource {
     /// Whether a handle may copy what the device's alignment refuses through buffers of its own.
     fn may_bounce(&self) -> bool {
         self.below().iter().all(|below| below.may_bounce())
+    }
+
+    /// The clock that the devices below live by when they are simulated; `None`: the host's.
+    fn clock(&self) -> Option<Arc<VirtualClock>> {
+        self.below().iter().find_map(|below| below.clock())
+    }
+
+    /// A process has ended (thread 0 of it: all of the process): elevators need not wait for more of it.
+    fn context_exited(&self, context: Context) {
+        self.below().iter().for_each(|below| below.context_exited(context));
     }
 
     /// Sum of the counters of all queues below, lanes that are closed included.

@@ -1,6 +1,7 @@
 //! Time as an argument: nanoseconds since an origin that the caller chose.
 
 use core::ops::{Add, AddAssign, Sub};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A point in time, in nanoseconds since the origin of whoever supplies it (a clock of the host, or a
 /// simulator's virtual clock). The layer only compares and subtracts.
@@ -53,6 +54,29 @@ impl Time {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
+    }
+}
+
+/// The clock of a simulation: it stands still until somebody who waits moves it.
+#[derive(Debug, Default)]
+pub struct VirtualClock(AtomicU64);
+
+impl VirtualClock {
+    /// A clock at its origin.
+    pub const fn new() -> VirtualClock {
+        VirtualClock(AtomicU64::new(0))
+    }
+
+    /// What time it is.
+    #[inline]
+    pub fn now(&self) -> Time {
+        Time(self.0.load(Ordering::Acquire))
+    }
+
+    /// Moves it to `at`, unless it is there or past it.
+    #[inline]
+    pub fn advance_to(&self, at: Time) {
+        self.0.fetch_max(at.0, Ordering::AcqRel);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The polled interface: batches of bios in, batches of bios out, no waker and no allocation.
 
-use crate::clock;
+use crate::clock::Clock;
 use platter_block::bio::Bio;
 use platter_block::lane::Lane;
 use platter_block::segment::{Region, RegionId};
@@ -44,6 +44,7 @@ pub struct Full(pub Bio);
 /// ```
 pub struct Channel {
     lane: Box<dyn Lane>,
+    clock: Clock,
     now: Time,
     stamps: bool,
     polls: u64,
@@ -56,10 +57,11 @@ pub struct Channel {
 const COARSE: u64 = 64;
 
 impl Channel {
-    pub(crate) fn new(lane: Box<dyn Lane>, capacity: usize) -> Channel {
+    pub(crate) fn new(lane: Box<dyn Lane>, clock: Clock, capacity: usize) -> Channel {
         Channel {
             lane,
-            now: clock::now(),
+            now: clock.now(),
+            clock,
             stamps: true,
             polls: 0,
             outstanding: 0,
@@ -82,6 +84,17 @@ impl Channel {
     /// The time of the last batch.
     pub fn now(&self) -> Time {
         self.now
+    }
+
+    /// The clock that the channel's times are of.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// When [`poll`](Channel::poll) is needed although nothing completes; on a simulated device also when
+    /// something completes next. For programs that drive several channels through virtual time.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        self.lane.next_wakeup()
     }
 
     /// Takes a bio in.
@@ -112,7 +125,7 @@ impl Channel {
         self.turn(out)
     }
 
-    /// Like [`poll`](Channel::poll) at a time that the caller has read from [`clock::now`]; it must not go
+    /// Like [`poll`](Channel::poll) at a time that the caller has read from [`Channel::clock`]; it must not go
     /// back. For programs that stamp their own batches and need not pay for the clock twice.
     #[inline]
     pub fn poll_at(&mut self, now: Time, out: &mut Vec<Bio>) -> usize {
@@ -138,9 +151,9 @@ impl Channel {
     /// Like [`poll`](Channel::poll), but blocks until at least one bio has completed or `timeout` has
     /// passed. Returns at once when nothing is outstanding.
     pub fn wait(&mut self, out: &mut Vec<Bio>, timeout: Option<Span>) -> usize {
-        let until = timeout.map(|span| clock::now() + span);
+        let until = timeout.map(|span| self.clock.now() + span);
         while self.outstanding > 0 {
-            self.now = clock::now();
+            self.now = self.clock.now();
             self.lane.unplug(self.now);
             let wake = Time::earliest(until, self.lane.next_wakeup());
             self.lane.wait(self.now, wake.map(|at| at.since(self.now)));
@@ -148,7 +161,7 @@ impl Channel {
             if completed > 0 {
                 return completed;
             }
-            if until.is_some_and(|until| clock::now() >= until) {
+            if until.is_some_and(|until| self.clock.now() >= until) {
                 return 0;
             }
         }
@@ -159,7 +172,7 @@ impl Channel {
     fn stamp(&mut self) {
         self.polls += 1;
         if self.stamps || self.polls.is_multiple_of(COARSE) {
-            self.now = clock::now();
+            self.now = self.clock.now();
         }
     }
 

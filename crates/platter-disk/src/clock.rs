@@ -5,8 +5,9 @@
 
 #![allow(unsafe_code)]
 
-use platter_block::time::Time;
-use std::sync::LazyLock;
+use platter_block::backend::Backend;
+use platter_block::time::{Time, VirtualClock};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 /// One origin for all queues, so that any thread can run any of them.
@@ -88,6 +89,41 @@ pub fn now() -> Time {
         None => {
             let elapsed = source.origin.elapsed();
             Time(elapsed.as_secs() * 1_000_000_000 + u64::from(elapsed.subsec_nanos()))
+        }
+    }
+}
+
+/// The clock a device lives by.
+#[derive(Clone, Debug, Default)]
+pub enum Clock {
+    /// The host's: [`now`].
+    #[default]
+    Host,
+    /// That of a simulation. Whoever waits for the device moves it to the next event.
+    Virtual(Arc<VirtualClock>),
+}
+
+impl Clock {
+    /// The clock of a device.
+    pub fn of(backend: &dyn Backend) -> Clock {
+        backend.clock().map_or(Clock::Host, Clock::Virtual)
+    }
+
+    /// What time it is.
+    #[inline]
+    pub fn now(&self) -> Time {
+        match self {
+            Clock::Host => now(),
+            Clock::Virtual(clock) => clock.now(),
+        }
+    }
+
+    /// The clock of the simulation, if it is one.
+    #[inline]
+    pub fn simulated(&self) -> Option<&VirtualClock> {
+        match self {
+            Clock::Host => None,
+            Clock::Virtual(clock) => Some(clock),
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use crate::bounce::Bouncer;
 use crate::channel::Channel;
+use crate::clock::Clock;
 use crate::drivers::memory::Memory;
 use crate::future::AsyncLane;
 use crate::leaf::{Leaf, LeafParts, LeafSettings};
 use crate::sync::{Mutex, lock};
 use crate::sync_io::SyncLane;
 use platter_block::backend::{Backend, Fact, LaneUse};
-use platter_block::bio::{MAX_SEGMENTS, Op};
+use platter_block::bio::{Context, MAX_SEGMENTS, Op};
 use platter_block::counters::Snapshot;
 use platter_block::driver::{Driver, Features, Geometry};
 use platter_block::elevator::{self, Elevator};
@@ -29,6 +30,7 @@ pub struct Device {
 pub(crate) struct Inner {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) geometry: Geometry,
+    pub(crate) clock: Clock,
     pub(crate) bouncer: Bouncer,
     /// Lanes of synchronous callers that are not in a call now.
     pub(crate) idle_lanes: Mutex<Vec<SyncLane>>,
@@ -50,9 +52,11 @@ impl Device {
     /// A handle on anything that can be opened.
     pub fn new(backend: Arc<dyn Backend>) -> Device {
         let (geometry, may_bounce) = (backend.geometry(), backend.may_bounce());
+        let clock = Clock::of(backend.as_ref());
         Device {
             inner: Arc::new(Inner {
                 backend,
+                clock,
                 geometry,
                 bouncer: Bouncer::new(geometry, may_bounce),
                 idle_lanes: Mutex::new(Vec::new()),
@@ -91,6 +95,7 @@ impl Device {
                 Ok(Box::new(crate::drivers::null::Null::new(depth)) as Box<dyn Driver>)
             }),
             facts: vec![("driver", "null".to_string())],
+            clock: None,
         };
         Ok(Device::new(Arc::new(Leaf::new(parts)?)))
     }
@@ -128,6 +133,7 @@ impl Device {
             elevator,
             make_driver: Box::new(move |_| Ok(Box::new(memory.channel(depth)) as Box<dyn Driver>)),
             facts: vec![("driver", "ram".to_string())],
+            clock: None,
         };
         Ok(Device::new(Arc::new(Leaf::new(parts)?)))
     }
@@ -167,7 +173,7 @@ impl Device {
             return Err(self.error(Fault::new(Kind::Unsupported, Stage::Handle), Op::Read, 0, 0, detail));
         }
         let lane = self.inner.backend.open_lane(LaneUse::Exclusive)?;
-        Ok(Channel::new(lane, bios))
+        Ok(Channel::new(lane, self.clock(), bios))
     }
 
     /// Counters of all queues below and of bounce buffers.
@@ -205,6 +211,17 @@ impl Device {
     }
 
     /// An error about an operation on this device, with what the fault's kind makes worth knowing.
+    /// The clock that the device lives by: the host's, or that of a simulation.
+    pub fn clock(&self) -> Clock {
+        self.inner.clock.clone()
+    }
+
+    /// Says that a process has ended (thread 0 of it: all of the process), so that elevators do not wait for
+    /// more of it.
+    pub fn context_exited(&self, context: Context) {
+        self.inner.backend.context_exited(context);
+    }
+
     pub(crate) fn error(&self, fault: Fault, op: Op, offset: u64, len: u64, detail: String) -> Error {
         let limits = self.limits_at(offset);
         let detail = match fault.kind {
@@ -231,7 +248,7 @@ impl Device {
         if let Some(lane) = lock(&self.inner.idle_lanes).pop() {
             return Ok(lane);
         }
-        Ok(SyncLane::new(self.inner.backend.open_lane(LaneUse::Shared)?))
+        Ok(SyncLane::new(self.inner.backend.open_lane(LaneUse::Shared)?, self.clock()))
     }
 
     pub(crate) fn checkin(&self, lane: SyncLane) {

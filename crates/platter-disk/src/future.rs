@@ -5,7 +5,7 @@
 //! service thread per process, started on first need, sleeps on the drivers' descriptors and wakes whoever
 //! waits.
 
-use crate::clock;
+use crate::clock::Clock;
 use crate::closed::Closed;
 use crate::device::Device;
 use crate::service;
@@ -62,6 +62,7 @@ impl After {
 /// The lane that all futures of a device share.
 pub(crate) struct AsyncLane {
     state: Mutex<State>,
+    clock: Clock,
     /// The service thread watches this lane.
     pub(crate) watched: AtomicBool,
 }
@@ -129,8 +130,9 @@ impl State {
 }
 
 impl AsyncLane {
-    fn new(lane: Box<dyn Lane>) -> AsyncLane {
+    fn new(lane: Box<dyn Lane>, clock: Clock) -> AsyncLane {
         AsyncLane {
+            clock,
             state: Mutex::new(State {
                 lane,
                 operations: Vec::new(),
@@ -168,13 +170,17 @@ impl AsyncLane {
     /// Runs the lane on behalf of those who sleep.
     pub(crate) fn serve(&self, handles: &mut Vec<i32>) -> Next {
         let mut state = lock(&self.state);
-        let now = clock::now();
+        let now = self.clock.now();
         state.lane.unplug(now);
         state.run(now);
         let next = if state.lane.is_idle() {
             // Cleared under the lock, so that a future that starts now sees it and asks again.
             self.watched.store(false, Ordering::SeqCst);
             Next::Idle
+        } else if let Some(clock) = self.clock.simulated() {
+            // Nobody but those who wait makes virtual time pass.
+            state.lane.next_wakeup().into_iter().for_each(|at| clock.advance_to(at));
+            Next::Again
         } else {
             state.deaf = !state.lane.wait_handles(handles);
             match state.is_out_of_sight() {
@@ -203,7 +209,7 @@ impl AsyncLane {
 
     fn poll(self: &Arc<Self>, index: u32, context: &mut Context<'_>) -> Poll<Bio> {
         let mut state = lock(&self.state);
-        let now = clock::now();
+        let now = self.clock.now();
         // Twice: what was only submitted now may be there at the next look (memory, null).
         for _ in 0..2 {
             if matches!(state.operations[index as usize], Operation::Pending(_)) {
@@ -329,7 +335,7 @@ impl Device {
             return Ok(Arc::clone(lane));
         }
         let lane = self.inner.backend.open_lane(platter_block::backend::LaneUse::Shared)?;
-        Ok(Arc::clone(self.inner.asynchronous.get_or_init(|| Arc::new(AsyncLane::new(lane)))))
+        Ok(Arc::clone(self.inner.asynchronous.get_or_init(|| Arc::new(AsyncLane::new(lane, self.clock())))))
     }
 
     /// Reads at byte offset `pos` until `buffer` is full.
@@ -381,7 +387,7 @@ impl Device {
     }
 
     fn started<B: IoBuf>(&self, lane: Arc<AsyncLane>, bio: Bio) -> Io<B> {
-        let index = lock(&lane.state).start(clock::now(), bio);
+        let index = lock(&lane.state).start(lane.clock.now(), bio);
         Io { device: self.clone(), lane: Some(lane), index, refused: None, _buffer: PhantomData }
     }
 

@@ -5,10 +5,10 @@
 //! with one driver; whoever gets its lock runs it for everybody. Flushes and barriers always go through the
 //! shared queue, so that they exist once per device.
 
-use crate::clock;
+use crate::clock::Clock;
 use crate::sync::{AtomicU32, Mutex, lock};
 use platter_block::backend::{Backend, Fact, LaneUse, SinkMaker};
-use platter_block::bio::Bio;
+use platter_block::bio::{Bio, Context};
 use platter_block::counters::{Counters, Snapshot};
 use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
@@ -18,6 +18,7 @@ use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::{Param, Unit};
 use platter_block::queue::{Queue, Settings};
 use platter_block::segment::{Region, RegionId};
+use platter_block::time::VirtualClock;
 use platter_block::trace::Sink;
 use std::sync::Arc;
 
@@ -77,6 +78,7 @@ struct Shared {
     name: Arc<str>,
     geometry: Geometry,
     settings: LeafSettings,
+    clock: Clock,
     facts: Vec<Fact>,
     make_driver: DriverFactory,
     gate: Gate,
@@ -110,6 +112,8 @@ pub struct LeafParts {
     pub make_driver: DriverFactory,
     /// What else to tell an operator.
     pub facts: Vec<Fact>,
+    /// The clock of the simulation that the driver is part of, if it is.
+    pub clock: Option<Arc<VirtualClock>>,
 }
 
 impl Leaf {
@@ -118,7 +122,7 @@ impl Leaf {
     /// # Errors
     /// The driver cannot open a channel.
     pub fn new(parts: LeafParts) -> Result<Leaf, Error> {
-        let LeafParts { name, geometry, mut settings, elevator, make_driver, facts } = parts;
+        let LeafParts { name, geometry, mut settings, elevator, make_driver, facts, clock } = parts;
         // Fewer requests than the driver takes at once would make the depth a dead letter.
         settings.queue.nr_requests = settings.queue.nr_requests.max(settings.queue.depth);
         let shared_mode = elevator.is_some();
@@ -127,6 +131,7 @@ impl Leaf {
         let shared = Arc::new(Shared {
             name,
             geometry,
+            clock: clock.map_or(Clock::Host, Clock::Virtual),
             facts,
             make_driver,
             gate: Gate::new(shared_mode),
@@ -233,6 +238,24 @@ impl Backend for Leaf {
         facts
     }
 
+    fn clock(&self) -> Option<Arc<VirtualClock>> {
+        match &self.0.clock {
+            Clock::Host => None,
+            Clock::Virtual(clock) => Some(Arc::clone(clock)),
+        }
+    }
+
+    fn context_exited(&self, context: Context) {
+        let now = self.0.clock.now();
+        self.0.with_control(|control| {
+            if let Some(elevator) = control.queue().elevator_mut() {
+                elevator.exited(now, context);
+            }
+        });
+        // It may have waited for just that process.
+        self.0.run_control(now, None);
+    }
+
     fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error> {
         let elevator = make();
         let shared_mode = elevator.is_some();
@@ -240,12 +263,12 @@ impl Backend for Leaf {
             if shared_mode {
                 control.open(&self.0)?;
             }
-            control.queue().switch_elevator(clock::now(), elevator);
+            control.queue().switch_elevator(self.0.clock.now(), elevator);
             self.0.gate.set_shared(shared_mode);
             Ok(())
         })?;
         // What the old elevator held goes out now, whoever is there to reap it.
-        self.0.run_control(clock::now(), None);
+        self.0.run_control(self.0.clock.now(), None);
         Ok(())
     }
 

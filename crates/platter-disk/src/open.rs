@@ -69,6 +69,7 @@ impl Device {
                 disk.channel(lane_use).map_err(|error| no_channel(&name, &error))
                     as Result<Box<dyn Driver>, _>
             }),
+            clock: None,
         };
         let leaf = Leaf::new(parts).map_err(|error| {
             SysError::new("open", path, error.to_string(), "see the limits of this system")

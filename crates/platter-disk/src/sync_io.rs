@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::clock;
+use crate::clock::Clock;
 use crate::device::Device;
 use platter_block::bio::{Bio, Flags, IoPrio, Op};
 use platter_block::buf::add_memory;
@@ -17,13 +17,14 @@ use std::io::{IoSlice, IoSliceMut};
 /// A lane and the bios that its calls use: one, and one more where a call needs several transfers.
 pub(crate) struct SyncLane {
     lane: Box<dyn Lane>,
+    clock: Clock,
     bios: Vec<Bio>,
     done: Vec<Bio>,
 }
 
 impl SyncLane {
-    pub(crate) fn new(lane: Box<dyn Lane>) -> SyncLane {
-        SyncLane { lane, bios: Vec::with_capacity(2), done: Vec::with_capacity(1) }
+    pub(crate) fn new(lane: Box<dyn Lane>, clock: Clock) -> SyncLane {
+        SyncLane { lane, clock, bios: Vec::with_capacity(2), done: Vec::with_capacity(1) }
     }
 
     fn take_bio(&mut self) -> Bio {
@@ -35,10 +36,10 @@ impl SyncLane {
     fn run(&mut self, bio: Bio) -> Status {
         let lent = Lent;
         let identity = bio.identity();
-        self.lane.submit(clock::now(), bio);
+        self.lane.submit(self.clock.now(), bio);
         let status = loop {
-            self.lane.wait(clock::now(), None);
-            self.lane.run(clock::now());
+            self.lane.wait(self.clock.now(), None);
+            self.lane.run(self.clock.now());
             self.lane.take_done(&mut self.done);
             let own = self.done.iter().position(|bio| bio.identity() == identity);
             if let Some(own) = own {

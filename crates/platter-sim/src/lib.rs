@@ -1,8 +1,34 @@
 //! Simulated disks in virtual time: models of disks, what is stored on them, what goes wrong with them.
 //!
-//! Everything here is a pure state machine: told what was asked and what time it is, a model answers when it
-//! is done. One seed decides all that is random.
+//! Everything here is a state machine: told what was asked and what time it is, a disk answers when it is
+//! done. One seed decides all that is random, and times are integers, so the same seed gives the same run on
+//! every machine.
+//!
+//! ```
+//! use platter_block::driver::Driver;
+//! use platter_block::time::{Span, Time};
+//! use platter_sim::ideal::Ideal;
+//! use platter_sim::{SimDisk, World};
+//!
+//! let world = World::new(7);
+//! let model = Ideal { size: 1 << 30, latency: Span::from_micros(100), depth: 32, write_cache: false };
+//! let disk = SimDisk::new(&world, model.into(), None);
+//! let mut channel = disk.channel();
+//! // Nobody has asked for anything: nothing will happen.
+//! assert_eq!(channel.next_event(), None);
+//! assert_eq!(world.clock().now(), Time(0));
+//! ```
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+pub mod catalogue;
+mod channel;
+mod disk_state;
+pub mod ideal;
+pub mod medium;
 pub mod model;
+mod world;
+
+pub use channel::SimChannel;
+pub use disk_state::SimDisk;
+pub use world::World;

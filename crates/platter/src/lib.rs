@@ -34,6 +34,7 @@ pub mod spec;
 pub use platter_bench as bench;
 pub use platter_block as block;
 pub use platter_disk as disk;
+pub use platter_sim as sim;
 pub use platter_stack as stack;
 
 pub use platter_block::bio::{Bio, Flags, Op};

@@ -115,6 +115,7 @@ pub fn ram_disk(size: u64, number: usize) -> Result<OpenDisk, DmError> {
             elevator,
             facts: vec![("driver", "ram".to_string())],
             make_driver: Box::new(move |_| Ok(Box::new(channels.channel(depth)) as Box<dyn Driver>)),
+            clock: None,
         })?;
         Ok(Device::new(Arc::new(leaf)))
     });

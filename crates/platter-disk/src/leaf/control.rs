@@ -1,7 +1,6 @@
 //! The shared queue of a leaf and how it is run.
 
 use super::{AnyLane, NO_CHANNEL, Shared};
-use crate::clock;
 use crate::sync::{Ordering, lock};
 use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
@@ -84,7 +83,7 @@ impl Shared {
 
     /// Looks at the shared queue, waiting for whoever runs it.
     pub(super) fn with_control<R>(&self, visit: impl FnOnce(&mut Control) -> R) -> R {
-        self.control.with(visit, |control| self.run_locked(clock::now(), control, None))
+        self.control.with(visit, |control| self.run_locked(self.clock.now(), control, None))
     }
 
     /// One round of the shared queue: takes the inbox, runs, delivers.

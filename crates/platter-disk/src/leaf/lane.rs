@@ -4,7 +4,6 @@ use super::bounced::{Bouncer, is_misaligned};
 use super::control::{CLOSED_GATE, Runs};
 use super::lanes::LaneCell;
 use super::{AnyLane, Shared};
-use crate::clock;
 use crate::sync::{Ordering, lock};
 use crate::wake::Sleeper;
 use platter_block::backend::LaneUse;
@@ -403,10 +402,10 @@ impl Drop for LeafLane {
             self.shared.tokens.set_hungry(false);
         }
         // What is in the shared queue goes on without the lane.
-        self.unplug(clock::now());
+        self.unplug(self.shared.clock.now());
         self.shared.lanes.remove(self.route, self.away);
         if self.away > 0 || self.shared.gate.look().is_closed() {
-            self.shared.run_control(clock::now(), None);
+            self.shared.run_control(self.shared.clock.now(), None);
         }
     }
 }

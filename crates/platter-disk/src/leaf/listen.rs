@@ -2,7 +2,7 @@
 
 use super::lane::LeafLane;
 use platter_block::lane::Lane;
-use platter_block::time::{Span, Time};
+use platter_block::time::{Span, Time, VirtualClock};
 
 impl LeafLane {
     /// Lists the descriptors of the shared queue and of the lane's own (that one only if it has something
@@ -31,8 +31,21 @@ impl LeafLane {
         heard
     }
 
+    /// Lets virtual time pass until something can be done or `timeout` has passed. Without either another thread
+    /// has what this one waits for.
+    fn sleep_simulated(&self, now: Time, timeout: Option<Span>, clock: &VirtualClock) {
+        let limit = timeout.map(|span| now + span);
+        match Time::earliest(self.next_wakeup(), limit) {
+            Some(at) => clock.advance_to(at),
+            None => std::thread::yield_now(),
+        }
+    }
+
     /// Sleeps until something can be done or `timeout` has passed.
     pub(super) fn sleep(&mut self, now: Time, timeout: Option<Span>) {
+        if let Some(clock) = self.shared.clock.simulated() {
+            return self.sleep_simulated(now, timeout, clock);
+        }
         let mut sleeper = std::mem::take(&mut self.sleeper);
         let bell = self.cell.mailbox.fall_asleep();
         let rings = bell.descriptor().map(|fd| sleeper.handles.push(fd)).is_some();

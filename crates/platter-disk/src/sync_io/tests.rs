@@ -1,6 +1,7 @@
 //! Unit tests of the lane of synchronous calls.
 
 use super::SyncLane;
+use crate::clock::Clock;
 use platter_block::bio::Bio;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::Lane;
@@ -51,7 +52,7 @@ impl Lane for Liar {
 
 #[test]
 fn a_call_waits_for_its_own_bio() {
-    let mut lane = SyncLane::new(Box::<Liar>::default());
+    let mut lane = SyncLane::new(Box::<Liar>::default(), Clock::Host);
     let status = lane.run(Bio::flush());
     assert_eq!(status.map_err(|fault| fault.kind), Err(Kind::Io));
     assert!(lane.done.is_empty());

@@ -85,6 +85,7 @@ fn flawed() -> Device {
             Ok(Box::new(Flawed(memory.channel(depth), Vec::with_capacity(depth as usize))))
         }),
         facts: Vec::new(),
+        clock: None,
     };
     Device::new(Arc::new(Leaf::new(parts).unwrap()))
 }

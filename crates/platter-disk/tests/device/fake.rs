@@ -96,6 +96,7 @@ impl Fake {
                 false => Ok(Box::new(FakeChannel::new(&disk, options.depth))),
             }),
             facts: Vec::new(),
+            clock: None,
         };
         (fake, Device::new(Arc::new(Leaf::new(parts).unwrap())))
     }

@@ -62,6 +62,7 @@ impl Disk {
                 Ok(Box::new(Channel { disk: disk.clone(), mine: Vec::new() }) as _)
             }),
             facts: Vec::new(),
+            clock: None,
         };
         Device::new(Arc::new(Leaf::new(parts).expect("a channel can be had")))
     }

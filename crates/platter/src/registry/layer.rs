@@ -2,7 +2,7 @@
 
 use super::params::{convert, value};
 use super::table::{Build, Row, Shape};
-use super::{Access, OpenError, open_spec};
+use super::{OpenError, Opening, open_part};
 use crate::spec::Args;
 use platter_disk::device::Device;
 use platter_stack::LayerError;
@@ -29,7 +29,7 @@ pub(super) fn rows() -> impl Iterator<Item = Row> {
 pub(super) fn open(
     layer: &platter_stack::Row,
     args: &mut Args<'_>,
-    access: Access,
+    opening: &Opening,
 ) -> Result<Device, OpenError> {
     let mut values = Vec::with_capacity(layer.params.len());
     for param in layer.params {
@@ -38,7 +38,7 @@ pub(super) fn open(
     let members = args.devices();
     args.check_all_read()?;
     let members: Result<Vec<Device>, OpenError> =
-        members.iter().map(|member| open_spec(member, access)).collect();
+        members.iter().map(|member| open_part(member, opening)).collect();
     let backends = members?.iter().map(|member| Arc::clone(member.backend())).collect();
     let backend = layer.make(&values, backends).map_err(|error| match error {
         LayerError::Device(error) => OpenError::Device(error),

@@ -1,7 +1,7 @@
 //! Leaves: devices with request queues of their own.
 
 use super::table::{Build, Row, Shape};
-use super::{Access, OpenError, queue};
+use super::{Access, OpenError, Opening, queue};
 use crate::spec::{Args, Param, ParamKind, SpecError, closest, quote};
 use platter_disk::device::Device;
 use platter_disk::drivers::{Choice, FileOptions};
@@ -115,20 +115,20 @@ pub(super) fn rows() -> [Row; 3] {
 }
 
 /// Opens `null(size)`.
-fn null(args: &mut Args<'_>, _access: Access) -> Result<Device, OpenError> {
+fn null(args: &mut Args<'_>, _opening: &Opening) -> Result<Device, OpenError> {
     let size = size(args)?;
     let (settings, elevator) = queue::read(args)?;
     Ok(Device::null_with(size, settings, elevator)?)
 }
 
 /// Opens `ram(size)`.
-fn ram(args: &mut Args<'_>, _access: Access) -> Result<Device, OpenError> {
+fn ram(args: &mut Args<'_>, _opening: &Opening) -> Result<Device, OpenError> {
     let size = size(args)?;
     let (settings, elevator) = queue::read(args)?;
     Ok(Device::ram_with(size, settings, elevator)?)
 }
 
-fn size(args: &mut Args<'_>) -> Result<u64, SpecError> {
+pub(super) fn size(args: &mut Args<'_>) -> Result<u64, SpecError> {
     let size = args.size("size")?;
     if !size.is_multiple_of(SECTOR) {
         return Err(args.reject("size", format!("the size {size} is not a multiple of {SECTOR}")));
@@ -137,11 +137,11 @@ fn size(args: &mut Args<'_>) -> Result<u64, SpecError> {
 }
 
 /// Opens `file(path)`.
-fn file(args: &mut Args<'_>, access: Access) -> Result<Device, OpenError> {
+fn file(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     let path = args.text("path")?;
     let (leaf, elevator) = queue::read(args)?;
     let file = driver(args)?;
-    let open = how(args, access)?;
+    let open = how(args, opening.access)?;
     // What has no effect is an error before anything is opened or created.
     args.check_all_read()?;
     let options = DiskOptions { open, file, leaf, elevator };

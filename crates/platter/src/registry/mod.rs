@@ -14,6 +14,7 @@ mod layer;
 mod leaf;
 mod params;
 mod queue;
+mod simulated;
 mod table;
 
 pub use elevators::{ELEVATORS, elevator_params};
@@ -23,6 +24,8 @@ pub use table::{Row, Shape, find, names, table};
 use crate::spec::{self, Spec, SpecError};
 use platter_disk::device::Device;
 use platter_disk::sys::Direct;
+use platter_sim::World;
+use std::sync::{Arc, LazyLock};
 
 /// What a device is opened for, and what may be done to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -52,6 +55,16 @@ impl Access {
     }
 }
 
+/// How a device is opened: with what access, and where its simulated disks live.
+pub(crate) struct Opening {
+    access: Access,
+    world: Arc<World>,
+}
+
+/// The world of simulated disks that are opened without one: all of them share its clock, as real disks do
+/// theirs.
+static WORLD: LazyLock<Arc<World>> = LazyLock::new(|| World::new(0));
+
 /// Parses a spec with the names of all devices of the [`table`].
 ///
 /// # Errors
@@ -73,11 +86,23 @@ pub fn open(text: &str, access: Access) -> Result<Device, OpenError> {
 /// # Errors
 /// As for [`open`].
 pub fn open_spec(spec: &Spec, access: Access) -> Result<Device, OpenError> {
+    open_in(&WORLD, spec, access)
+}
+
+/// Opens the device that `spec` names, with its simulated disks in `world`.
+///
+/// # Errors
+/// As for [`open`].
+pub fn open_in(world: &Arc<World>, spec: &Spec, access: Access) -> Result<Device, OpenError> {
+    open_part(spec, &Opening { access, world: Arc::clone(world) })
+}
+
+fn open_part(spec: &Spec, opening: &Opening) -> Result<Device, OpenError> {
     let Some(row) = find(spec.name()) else {
         return Err(spec.reject(format!("there is no device called `{}`", spec.name())).into());
     };
     let mut args = spec::Args::new(spec, &row.signature())?;
-    let device = row.open(&mut args, access)?;
+    let device = row.open(&mut args, opening)?;
     args.finish()?;
     Ok(device)
 }

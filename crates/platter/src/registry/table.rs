@@ -1,6 +1,6 @@
 //! The table: a row for each device that a spec can name.
 
-use super::{Access, OpenError, layer, leaf};
+use super::{OpenError, Opening, layer, leaf, simulated};
 use crate::spec::{Args, Param, Signature};
 use platter_disk::device::Device;
 use std::ops::RangeInclusive;
@@ -37,7 +37,7 @@ pub struct Row {
 /// How a device is opened.
 #[derive(Clone, Copy)]
 pub(super) enum Build {
-    Leaf(fn(&mut Args<'_>, Access) -> Result<Device, OpenError>),
+    Leaf(fn(&mut Args<'_>, &Opening) -> Result<Device, OpenError>),
     Layer(&'static platter_stack::Row),
 }
 
@@ -52,16 +52,17 @@ impl Row {
         self.tables.iter().copied().flatten()
     }
 
-    pub(super) fn open(&self, args: &mut Args<'_>, access: Access) -> Result<Device, OpenError> {
+    pub(super) fn open(&self, args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
         match self.build {
-            Build::Leaf(open) => open(args, access),
-            Build::Layer(layer) => layer::open(layer, args, access),
+            Build::Leaf(open) => open(args, opening),
+            Build::Layer(layer) => layer::open(layer, args, opening),
         }
     }
 }
 
 /// Every device: leaves, then layers.
-static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| leaf::rows().into_iter().chain(layer::rows()).collect());
+static TABLE: LazyLock<Vec<Row>> =
+    LazyLock::new(|| leaf::rows().into_iter().chain([simulated::row()]).chain(layer::rows()).collect());
 
 /// Every device: leaves, then layers.
 pub fn table() -> &'static [Row] {

@@ -29,6 +29,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-disk/src/leaf/bounced.rs", "copies between segments and aligned memory"),
     ("crates/platter-disk/src/pool.rs", "memory that many buffers share"),
     ("crates/platter-disk/src/sync_io.rs", "segments over borrowed memory"),
+    ("crates/platter-sim/src/channel.rs", "contents to and from the memory of requests"),
     ("crates/platter-disk/src/wake.rs", "borrows descriptors of drivers"),
 ];
 

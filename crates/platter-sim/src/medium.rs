@@ -1,0 +1,67 @@
+//! What is stored on a simulated disk.
+
+use std::collections::HashMap;
+
+/// Bytes of a sector.
+pub const SECTOR: usize = 512;
+
+/// Sectors that are kept together.
+const PAGE_SECTORS: u64 = 8;
+const PAGE: usize = SECTOR * PAGE_SECTORS as usize;
+
+/// The contents of a disk: zeroes where nothing was written, in memory as far as something was.
+#[derive(Default)]
+pub struct Medium {
+    pages: HashMap<u64, Box<[u8; PAGE]>>,
+}
+
+impl Medium {
+    /// Zeroes.
+    pub fn new() -> Medium {
+        Medium::default()
+    }
+
+    /// Reads whole sectors.
+    pub fn read(&self, sector: u64, mut out: &mut [u8]) {
+        let mut at = sector;
+        while !out.is_empty() {
+            let (page, skip) = (at / PAGE_SECTORS, (at % PAGE_SECTORS) as usize * SECTOR);
+            let (piece, rest) = out.split_at_mut(out.len().min(PAGE - skip));
+            match self.pages.get(&page) {
+                Some(bytes) => piece.copy_from_slice(&bytes[skip..skip + piece.len()]),
+                None => piece.fill(0),
+            }
+            at += (piece.len() / SECTOR) as u64;
+            out = rest;
+        }
+    }
+
+    /// Writes whole sectors.
+    pub fn write(&mut self, sector: u64, mut data: &[u8]) {
+        let mut at = sector;
+        while !data.is_empty() {
+            let (page, skip) = (at / PAGE_SECTORS, (at % PAGE_SECTORS) as usize * SECTOR);
+            let (piece, rest) = data.split_at(data.len().min(PAGE - skip));
+            let bytes = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE]));
+            bytes[skip..skip + piece.len()].copy_from_slice(piece);
+            at += (piece.len() / SECTOR) as u64;
+            data = rest;
+        }
+    }
+
+    /// Makes sectors read as zeroes.
+    pub fn zero(&mut self, sector: u64, sectors: u64) {
+        let mut at = sector;
+        let end = sector + sectors;
+        while at < end {
+            let next = end.min((at / PAGE_SECTORS + 1) * PAGE_SECTORS);
+            let skip = (at % PAGE_SECTORS) as usize * SECTOR;
+            if next - at == PAGE_SECTORS {
+                self.pages.remove(&(at / PAGE_SECTORS));
+            } else if let Some(bytes) = self.pages.get_mut(&(at / PAGE_SECTORS)) {
+                bytes[skip..skip + (next - at) as usize * SECTOR].fill(0);
+            }
+            at = next;
+        }
+    }
+}

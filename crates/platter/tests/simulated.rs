@@ -1,0 +1,83 @@
+//! Simulated disks through the three ways to call a device: virtual time passes as it must, and only as it must.
+
+use platter::block::time::{Span, Time};
+use platter::registry::{self, Access};
+use platter::sim::World;
+use platter::{Bio, Device};
+use std::sync::Arc;
+
+fn open(world: &Arc<World>, spec: &str) -> Device {
+    registry::open_in(world, &registry::parse(spec).unwrap(), Access::read_write()).unwrap()
+}
+
+#[test]
+fn synchronous_calls_take_the_disks_time_one_after_the_other() {
+    let world = World::new(1);
+    let disk = open(&world, "sim(ideal)");
+    disk.write_at(&[7; 4096], 8192).unwrap();
+    let mut back = [0; 512];
+    disk.read_at(&mut back, 8192).unwrap();
+    assert_eq!(back, [7; 512]);
+    disk.flush().unwrap();
+    // 100 us each; a disk without a write cache has nothing to flush.
+    assert_eq!(world.clock().now(), Time(200_000));
+}
+
+#[test]
+fn futures_end_without_anybody_but_the_service_thread() {
+    let world = World::new(1);
+    for spec in ["sim(ideal)", "sim(ideal, elevator=deadline)"] {
+        let disk = open(&world, spec);
+        let before = world.clock().now();
+        let reads = (0..8).map(|i| disk.read(i * 4096, vec![1u8; 512]));
+        for (result, buffer) in futures::executor::block_on(futures::future::join_all(reads)) {
+            result.unwrap();
+            assert_eq!(buffer.unwrap(), [0; 512]);
+        }
+        assert!(world.clock().now().since(before) >= Span::from_micros(100), "{spec}");
+    }
+}
+
+#[test]
+fn a_channel_keeps_the_disk_busy_up_to_its_depth() {
+    for (spec, rounds) in [("sim(ideal)", 4), ("sim(ideal, elevator=noop)", 4), ("sim(ideal, depth=8)", 16)] {
+        let world = World::new(1);
+        let disk = open(&world, spec);
+        let mut channel = disk.channel(128).unwrap();
+        for i in 0..128 {
+            channel.submit(Bio::read(i * 65536, vec![0u8; 512]).unwrap()).unwrap();
+        }
+        let mut done = Vec::new();
+        while done.len() < 128 {
+            channel.wait(&mut done, None);
+        }
+        assert_eq!(world.clock().now(), Time(rounds * 100_000), "{spec}");
+    }
+}
+
+#[test]
+fn a_lone_request_does_not_wait_for_the_devices_plug() {
+    let world = World::new(1);
+    let disk = open(&world, "sim(ideal, elevator=deadline, unplug_delay=3ms)");
+    let mut channel = disk.channel(1).unwrap();
+    channel.submit(Bio::read(0, vec![0u8; 512]).unwrap()).unwrap();
+    let mut done = Vec::new();
+    assert_eq!(channel.wait(&mut done, Some(Span::from_millis(1))), 1);
+    assert_eq!(world.clock().now(), Time(100_000));
+}
+
+#[test]
+fn disks_of_one_world_work_side_by_side() {
+    let world = World::new(1);
+    let disks = [open(&world, "sim(ideal)"), open(&world, "sim(ideal)")];
+    let mut channels: Vec<_> = disks.iter().map(|disk| disk.channel(1).unwrap()).collect();
+    for channel in &mut channels {
+        channel.submit(Bio::read(0, vec![0u8; 512]).unwrap()).unwrap();
+        channel.flush();
+    }
+    let mut done = Vec::new();
+    for channel in &mut channels {
+        assert_eq!(channel.wait(&mut done, None), 1);
+    }
+    assert_eq!(world.clock().now(), Time(100_000));
+}
