@@ -11,6 +11,7 @@ mod copy;
 mod info;
 mod list;
 mod man;
+mod sim;
 
 /// What to do.
 #[derive(Subcommand, Debug)]
@@ -24,6 +25,9 @@ pub(crate) enum Verb {
     Info(info::Info),
     /// Show what can be named: elevators, drivers, layers, devices, workloads
     List(list::List),
+    /// Simulate disks
+    #[command(subcommand)]
+    Sim(sim::Sim),
     /// Print a script with which a shell completes platter's arguments
     Completions(completions::Completions),
     /// Print the manual page, in troff
@@ -37,6 +41,7 @@ impl Verb {
             Verb::Copy(copy) => copy.run(context),
             Verb::Info(info) => info.run(context),
             Verb::List(list) => list.run(context),
+            Verb::Sim(sim) => sim.run(context),
             Verb::Completions(completions) => completions.run(context),
             Verb::Man(man) => man.run(context),
         }

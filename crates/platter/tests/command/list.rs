@@ -37,6 +37,13 @@ fn parameters_have_defaults_and_units() {
 }
 
 #[test]
+fn the_catalogue_of_simulated_disks_is_listed() {
+    assert!(ok(&["sim", "list"]).contains("ideal: "));
+    let list = json(&["sim", "list"]);
+    assert!(list.as_array().unwrap().iter().any(|row| row["name"] == "ideal"));
+}
+
+#[test]
 fn what_cannot_be_listed_is_a_usage_error() {
     fails_saying(2, &["list", "disks"], &["disks", "devices"]);
     fails_saying(2, &["lisst"], &["lisst", "list"]);
