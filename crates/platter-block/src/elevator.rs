@@ -11,12 +11,16 @@ use alloc::boxed::Box;
 
 mod deadline;
 mod fifo;
+mod linus;
 mod noop;
 mod sectors;
 mod settings;
+#[cfg(test)]
+mod vectors;
 
 pub use deadline::{BatchRule, Deadline};
 pub use fifo::{Fifos, ListId};
+pub use linus::{Accounting, Linus};
 pub use noop::Noop;
 pub use sectors::SectorMap;
 pub use settings::Settings;
@@ -191,7 +195,7 @@ pub struct Row {
 
 /// Every elevator that can be chosen by name. `none` (no elevator at all) is the queue's own mode and has
 /// no row.
-pub static TABLE: &[Row] = &[noop::ROW, deadline::ROW];
+pub static TABLE: &[Row] = &[noop::ROW, deadline::ROW, linus::ROW];
 
 /// Looks an elevator up by name.
 pub fn by_name(name: &str) -> Option<&'static Row> {
