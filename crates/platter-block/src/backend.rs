@@ -7,6 +7,7 @@ use crate::elevator::Elevator;
 use crate::fault::Error;
 use crate::lane::Lane;
 use crate::limits::LimitSource;
+use crate::params::{Param, ParamError};
 use crate::segment::{Region, RegionId};
 use crate::time::VirtualClock;
 use crate::trace::Sink;
@@ -77,6 +78,21 @@ pub trait Backend: LimitSource {
     /// # Errors
     /// The device has no queue of its own.
     fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error>;
+
+    /// The parameters of the elevator and their values; of several disks below, those of the first that has
+    /// one.
+    fn elevator_params(&self) -> Vec<(Param, i64)> {
+        let mut of_each = self.below().into_iter().map(|below| below.elevator_params());
+        of_each.find(|params| !params.is_empty()).unwrap_or_default()
+    }
+
+    /// Sets a parameter of the elevator on every disk below.
+    ///
+    /// # Errors
+    /// A disk has no elevator, an unknown name or a value out of range; the old value stands.
+    fn set_elevator_param(&self, name: &str, value: i64) -> Result<(), ParamError> {
+        self.below().iter().try_for_each(|below| below.set_elevator_param(name, value))
+    }
 
     /// Offers a region of memory to every lane, present and future.
     fn register(&self, region: &Region);

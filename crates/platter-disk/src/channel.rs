@@ -1,6 +1,7 @@
 //! The polled interface: batches of bios in, batches of bios out, no waker and no allocation.
 
 use crate::clock::Clock;
+use crate::submitter::Submitter;
 use platter_block::bio::Bio;
 use platter_block::lane::Lane;
 use platter_block::segment::{Region, RegionId};
@@ -45,6 +46,9 @@ pub struct Full(pub Bio);
 pub struct Channel {
     lane: Box<dyn Lane>,
     clock: Clock,
+    submitter: Submitter,
+    /// Bios are signed: the handle is somebody's.
+    signs: bool,
     now: Time,
     stamps: bool,
     polls: u64,
@@ -57,11 +61,13 @@ pub struct Channel {
 const COARSE: u64 = 64;
 
 impl Channel {
-    pub(crate) fn new(lane: Box<dyn Lane>, clock: Clock, capacity: usize) -> Channel {
+    pub(crate) fn new(lane: Box<dyn Lane>, clock: Clock, submitter: Submitter, capacity: usize) -> Channel {
         Channel {
             lane,
             now: clock.now(),
             clock,
+            submitter,
+            signs: !submitter.is_anybody(),
             stamps: true,
             polls: 0,
             outstanding: 0,
@@ -102,9 +108,12 @@ impl Channel {
     /// # Errors
     /// [`Full`] with the bio when as many are out as the channel was opened for.
     #[inline]
-    pub fn submit(&mut self, bio: Bio) -> Result<(), Full> {
+    pub fn submit(&mut self, mut bio: Bio) -> Result<(), Full> {
         if self.outstanding >= self.capacity {
             return Err(Full(bio));
+        }
+        if self.signs {
+            self.submitter.sign(&mut bio);
         }
         self.outstanding += 1;
         self.lane.submit(self.now, bio);

@@ -6,13 +6,14 @@ use crate::clock::Clock;
 use crate::drivers::memory::Memory;
 use crate::future::AsyncLane;
 use crate::leaf::{Leaf, LeafParts, LeafSettings};
+use crate::submitter::Submitter;
 use crate::sync::{Mutex, lock};
 use crate::sync_io::SyncLane;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Context, MAX_SEGMENTS, Op};
 use platter_block::counters::Snapshot;
 use platter_block::driver::{Driver, Features, Geometry};
-use platter_block::elevator::{self, Elevator};
+use platter_block::elevator::Elevator;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::limits::Limits;
 use std::fmt;
@@ -25,6 +26,7 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone)]
 pub struct Device {
     pub(crate) inner: Arc<Inner>,
+    pub(crate) submitter: Submitter,
 }
 
 pub(crate) struct Inner {
@@ -54,6 +56,7 @@ impl Device {
         let (geometry, may_bounce) = (backend.geometry(), backend.may_bounce());
         let clock = Clock::of(backend.as_ref());
         Device {
+            submitter: Submitter::default(),
             inner: Arc::new(Inner {
                 backend,
                 clock,
@@ -173,7 +176,7 @@ impl Device {
             return Err(self.error(Fault::new(Kind::Unsupported, Stage::Handle), Op::Read, 0, 0, detail));
         }
         let lane = self.inner.backend.open_lane(LaneUse::Exclusive)?;
-        Ok(Channel::new(lane, self.clock(), bios))
+        Ok(Channel::new(lane, self.clock(), self.submitter, bios))
     }
 
     /// Counters of all queues below and of bounce buffers.
@@ -188,29 +191,12 @@ impl Device {
         self.inner.backend.facts()
     }
 
-    /// Switches the elevator by name while I/O runs; `none` is none.
-    ///
-    /// # Errors
-    /// An unknown name, or a device without a queue of its own.
-    pub fn set_elevator(&self, name: &str) -> Result<(), Error> {
-        if name == "none" {
-            return self.inner.backend.switch_elevator(&|| None);
-        }
-        let Some(row) = elevator::by_name(name) else {
-            let known: Vec<&str> = elevator::TABLE.iter().map(|row| row.name).collect();
-            let detail = format!("no elevator \"{name}\"; there are none, {}", known.join(", "));
-            return Err(self.error(Fault::new(Kind::Unsupported, Stage::Handle), Op::Read, 0, 0, detail));
-        };
-        self.inner.backend.switch_elevator(&|| Some((row.make)()))
-    }
-
     /// After a failed flush every later flush fails, because what was written before may be lost. This
     /// accepts that; flushes work again.
     pub fn acknowledge_flush_failure(&self) {
         self.inner.backend.acknowledge_flush_failure();
     }
 
-    /// An error about an operation on this device, with what the fault's kind makes worth knowing.
     /// The clock that the device lives by: the host's, or that of a simulation.
     pub fn clock(&self) -> Clock {
         self.inner.clock.clone()
@@ -222,6 +208,7 @@ impl Device {
         self.inner.backend.context_exited(context);
     }
 
+    /// An error about an operation on this device, with what the fault's kind makes worth knowing.
     pub(crate) fn error(&self, fault: Fault, op: Op, offset: u64, len: u64, detail: String) -> Error {
         let limits = self.limits_at(offset);
         let detail = match fault.kind {

@@ -386,7 +386,8 @@ impl Device {
         }
     }
 
-    fn started<B: IoBuf>(&self, lane: Arc<AsyncLane>, bio: Bio) -> Io<B> {
+    fn started<B: IoBuf>(&self, lane: Arc<AsyncLane>, mut bio: Bio) -> Io<B> {
+        self.submitter.sign(&mut bio);
         let index = lock(&lane.state).start(lane.clock.now(), bio);
         Io { device: self.clone(), lane: Some(lane), index, refused: None, _buffer: PhantomData }
     }

@@ -15,7 +15,7 @@ use platter_block::elevator::Elevator;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::limits::{LimitSource, Limits};
-use platter_block::params::{Param, Unit};
+use platter_block::params::{Param, ParamError, Unit};
 use platter_block::queue::{Queue, Settings};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::VirtualClock;
@@ -156,29 +156,6 @@ impl Leaf {
     pub fn limits(&self) -> &Limits {
         &self.0.geometry.limits
     }
-
-    /// Reads an elevator parameter, in the unit of its table.
-    pub fn elevator_param(&self, name: &str) -> Option<i64> {
-        self.0.with_control(|control| control.queue().elevator_mut()?.get(name))
-    }
-
-    /// Sets an elevator parameter at run time.
-    ///
-    /// # Errors
-    /// No elevator, an unknown name or a value out of range; the old value stands.
-    pub fn set_elevator_param(
-        &self,
-        name: &str,
-        value: i64,
-    ) -> Result<(), platter_block::params::ParamError> {
-        self.0.with_control(|control| match control.queue().elevator_mut() {
-            Some(elevator) => elevator.set(name, value),
-            None => Err(platter_block::params::ParamError(format!(
-                "{}: no elevator, so no parameter \"{name}\"; open the device with elevator=NAME",
-                self.0.name
-            ))),
-        })
-    }
 }
 
 impl Shared {
@@ -270,6 +247,24 @@ impl Backend for Leaf {
         // What the old elevator held goes out now, whoever is there to reap it.
         self.0.run_control(self.0.clock.now(), None);
         Ok(())
+    }
+
+    fn elevator_params(&self) -> Vec<(Param, i64)> {
+        self.0.with_control(|control| {
+            let Some(elevator) = control.queue().elevator_mut() else { return Vec::new() };
+            let row = |p: &Param| elevator.get(p.name).map(|value| (*p, value));
+            elevator.params().iter().filter_map(row).collect()
+        })
+    }
+
+    fn set_elevator_param(&self, name: &str, value: i64) -> Result<(), ParamError> {
+        self.0.with_control(|control| match control.queue().elevator_mut() {
+            Some(elevator) => elevator.set(name, value),
+            None => Err(ParamError(format!(
+                "{}: no elevator, so no parameter \"{name}\"; open the device with elevator=NAME",
+                self.0.name
+            ))),
+        })
     }
 
     fn register(&self, region: &Region) {

@@ -191,6 +191,7 @@ impl Device {
         bio.add_flags(options.flags | Flags::BORROWED | Flags::SYNC);
         bio.set_ioprio(options.ioprio);
         bio.set_context(options.context);
+        self.submitter.sign(&mut bio);
         let status = match built {
             Ok(()) if self.inner.bouncer.needs(&bio) => self.bounced(&mut lane, bio),
             Ok(()) => lane.run(bio),

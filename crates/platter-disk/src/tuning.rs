@@ -1,0 +1,58 @@
+//! Elevators of an open device: choosing one, reading and setting its parameters, while I/O runs.
+
+use crate::device::Device;
+use platter_block::bio::Op;
+use platter_block::elevator::{self, Elevator};
+use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::params::{Param, ParamError};
+
+impl Device {
+    /// Switches the elevator by name while I/O runs; `none` is none.
+    ///
+    /// # Errors
+    /// An unknown name, or a device without a queue of its own.
+    pub fn set_elevator(&self, name: &str) -> Result<(), Error> {
+        if name == "none" {
+            return self.backend().switch_elevator(&|| None);
+        }
+        let Some(row) = elevator::by_name(name) else {
+            let known: Vec<&str> = elevator::TABLE.iter().map(|row| row.name).collect();
+            let detail = format!("no elevator \"{name}\"; there are none, {}", known.join(", "));
+            return Err(self.error(Fault::new(Kind::Unsupported, Stage::Handle), Op::Read, 0, 0, detail));
+        };
+        self.switch_elevator(&|| (row.make)())
+    }
+
+    /// Switches to an elevator that the program makes: one with parameters already set, or one of its own.
+    /// `make` is called once for each queue below.
+    ///
+    /// # Errors
+    /// A device without a queue of its own.
+    pub fn switch_elevator(&self, make: &dyn Fn() -> Box<dyn Elevator>) -> Result<(), Error> {
+        self.backend().switch_elevator(&|| Some(make()))
+    }
+
+    /// The parameters of the elevator and their values now; none without an elevator. Of several disks
+    /// below: those of the first that has one.
+    pub fn elevator_params(&self) -> Vec<(Param, i64)> {
+        self.backend().elevator_params()
+    }
+
+    /// Sets a parameter of the elevator by its name, in its unit, on all disks below.
+    ///
+    /// ```
+    /// # use platter_disk::device::Device;
+    /// let disk = Device::ram(1 << 20)?;
+    /// disk.set_elevator("deadline")?;
+    /// disk.set_elevator_param("read_expire", 250).map_err(|wrong| wrong.to_string())?;
+    /// assert!(disk.elevator_params().iter().any(|(p, value)| p.name == "read_expire" && *value == 250));
+    /// assert!(disk.set_elevator_param("read_expire", -1).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No elevator, an unknown name or a value out of range; the old value stands.
+    pub fn set_elevator_param(&self, name: &str, value: i64) -> Result<(), ParamError> {
+        self.backend().set_elevator_param(name, value)
+    }
+}
