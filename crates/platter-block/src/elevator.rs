@@ -11,7 +11,9 @@ use alloc::boxed::Box;
 
 mod deadline;
 mod fifo;
+mod kyber;
 mod linus;
+mod mq_deadline;
 mod noop;
 mod sectors;
 mod settings;
@@ -20,7 +22,9 @@ mod vectors;
 
 pub use deadline::{BatchRule, Deadline};
 pub use fifo::{Fifos, ListId};
+pub use kyber::Kyber;
 pub use linus::{Accounting, Linus};
+pub use mq_deadline::MqDeadline;
 pub use noop::Noop;
 pub use sectors::SectorMap;
 pub use settings::Settings;
@@ -133,6 +137,16 @@ pub trait Elevator: Send {
         MayQueue::May
     }
 
+    /// Whether `context` may take another request for what nobody waits for (asynchronous writes).
+    fn may_queue_async(&self, context: Context, dir: Dir) -> MayQueue {
+        self.may_queue(context, dir)
+    }
+
+    /// The pool has `nr_requests` requests for each direction. Called before the first request comes.
+    fn depth_updated(&mut self, nr_requests: u32) {
+        let _ = nr_requests;
+    }
+
     /// The next request to start, or `None` when there is none or the elevator wants to wait (then
     /// [`next_wakeup`](Self::next_wakeup) says until when). `force`: do not wait; the queue drains.
     fn dispatch(&mut self, now: Time, force: bool) -> Option<RequestId>;
@@ -195,7 +209,7 @@ pub struct Row {
 
 /// Every elevator that can be chosen by name. `none` (no elevator at all) is the queue's own mode and has
 /// no row.
-pub static TABLE: &[Row] = &[noop::ROW, deadline::ROW, linus::ROW];
+pub static TABLE: &[Row] = &[noop::ROW, deadline::ROW, linus::ROW, mq_deadline::ROW, kyber::ROW];
 
 /// Looks an elevator up by name.
 pub fn by_name(name: &str) -> Option<&'static Row> {

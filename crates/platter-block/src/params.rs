@@ -10,6 +10,8 @@ pub enum Unit {
     Millis,
     /// Microseconds.
     Micros,
+    /// Nanoseconds.
+    Nanos,
     /// Bytes.
     Bytes,
     /// Requests.
@@ -27,6 +29,7 @@ impl fmt::Display for Unit {
         f.write_str(match self {
             Unit::Millis => "ms",
             Unit::Micros => "us",
+            Unit::Nanos => "ns",
             Unit::Bytes => "bytes",
             Unit::Requests => "requests",
             Unit::Count => "count",

@@ -172,6 +172,7 @@ impl Queue {
 
     fn set_elevator(&mut self, mut elevator: Option<Box<dyn Elevator>>) {
         if let Some(elevator) = &mut elevator {
+            elevator.depth_updated(self.settings.nr_requests);
             elevator.reserve(self.table.capacity());
         }
         self.elevator = elevator;

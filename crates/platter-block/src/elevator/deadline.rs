@@ -9,10 +9,13 @@
 //! [`BatchRule`]. One difference: requests at the same position all stay queued and leave in the order of
 //! their ids, where kernels up to at least 2.6.20 dispatched the earlier one at once.
 
-use super::{Dir, Elevator, Fifos, ListId, RequestId, RequestInfo, Row, SectorMap, Settings};
+use super::{Dir, Elevator, RequestId, RequestInfo, Row, Settings};
 use crate::params::{Param, ParamError, Unit};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
+
+pub(super) mod lists;
+use lists::{Entry, Lists};
 
 /// Rows of [`PARAMS`]; the first two are also the numbers of the directions.
 const READ_EXPIRE: usize = Dir::Read as usize;
@@ -24,7 +27,13 @@ const BATCH_RULE: usize = 5;
 
 const MAX: i64 = i32::MAX as i64;
 
-const fn param(name: &'static str, unit: Unit, default: i64, max: i64, help: &'static str) -> Param {
+pub(super) const fn param(
+    name: &'static str,
+    unit: Unit,
+    default: i64,
+    max: i64,
+    help: &'static str,
+) -> Param {
     Param::number(name, unit, default, (0, max), help)
 }
 
@@ -100,21 +109,12 @@ impl BatchRule {
     }
 }
 
-/// What is kept for a queued request.
-#[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    pos: u64,
-    end: u64,
-    expire: Time,
-}
-
 /// The deadline elevator.
 #[derive(Clone, Debug)]
 pub struct Deadline {
     settings: Settings<6>,
-    sorted: [SectorMap; 2],
-    /// A list for each direction, in order of arrival.
-    fifos: Fifos<Entry>,
+    /// One for each direction.
+    lists: Lists<2>,
     /// Where the current direction goes on: the request that followed the last one when that was dispatched.
     next: Option<(Dir, RequestId)>,
     /// End of the last request dispatched.
@@ -129,19 +129,13 @@ impl Default for Deadline {
     fn default() -> Self {
         Deadline {
             settings: Settings::new(ROW.name, &PARAMS),
-            sorted: [SectorMap::new(), SectorMap::new()],
-            fifos: Fifos::new(2),
+            lists: Lists::new(),
             next: None,
             last_end: 0,
             batching: 0,
             starved: 0,
         }
     }
-}
-
-#[inline]
-fn list(dir: Dir) -> ListId {
-    ListId::new(dir as u32)
 }
 
 impl Deadline {
@@ -158,19 +152,12 @@ impl Deadline {
         BatchRule::from_value(self.settings.at(BATCH_RULE))
     }
 
-    /// The direction that a queued request waits in.
-    #[inline]
-    fn dir_of(&self, id: RequestId) -> Option<Dir> {
-        let read = self.fifos.list_of(id)? == list(Dir::Read);
-        Some(if read { Dir::Read } else { Dir::Write })
-    }
-
     /// The request that continues the batch, if any may.
     #[inline]
     fn within_batch(&mut self) -> Option<(Dir, RequestId)> {
         let (dir, id) = self.next?;
         let batch = self.settings.unsigned(FIFO_BATCH);
-        if self.rule() != BatchRule::Any && self.fifos.get(id)?.pos != self.last_end {
+        if self.rule() != BatchRule::Any && self.lists.get(id)?.pos != self.last_end {
             self.batching = self.batching.saturating_add(batch);
         }
         (self.batching < batch).then_some((dir, id))
@@ -179,8 +166,8 @@ impl Deadline {
     /// Reads, unless there are none or writes were passed over often enough. Counts choices, not requests.
     #[inline]
     fn choose_direction(&mut self) -> Option<Dir> {
-        let reads = self.fifos.len_of(list(Dir::Read)) > 0;
-        let writes = self.fifos.len_of(list(Dir::Write)) > 0;
+        let reads = self.lists.has(Dir::Read as usize);
+        let writes = self.lists.has(Dir::Write as usize);
         if reads && writes && self.starved < self.settings.unsigned(WRITES_STARVED) {
             self.starved += 1;
             return Some(Dir::Read);
@@ -195,7 +182,7 @@ impl Deadline {
     /// The request at which a new choice of this direction starts.
     #[inline]
     fn choose_start(&mut self, now: Time, dir: Dir) -> Option<RequestId> {
-        let (oldest, entry) = self.fifos.front(list(dir))?;
+        let (oldest, entry) = self.lists.oldest(dir as usize)?;
         let expired = now > entry.expire;
         let onward = self.next.filter(|&(d, _)| d == dir && !expired).map(|(_, id)| id);
         if self.rule() == BatchRule::Contiguous {
@@ -203,7 +190,7 @@ impl Deadline {
                 return onward;
             }
             self.batching = 0;
-            return if expired { Some(oldest) } else { self.sorted[dir as usize].first().map(|(_, id)| id) };
+            return if expired { Some(oldest) } else { self.lists.lowest(dir as usize) };
         }
         self.batching = 0;
         Some(onward.unwrap_or(oldest))
@@ -216,15 +203,12 @@ impl Elevator for Deadline {
     }
 
     fn reserve(&mut self, requests: usize) {
-        self.fifos.reserve(requests);
-        self.sorted.iter_mut().for_each(|sorted| sorted.reserve(requests));
+        self.lists.reserve(requests);
     }
 
     fn insert(&mut self, now: Time, id: RequestId, info: &RequestInfo) {
         let expire = now + Span::from_millis(self.settings.unsigned(info.dir as usize));
-        if self.fifos.push_back(list(info.dir), id, Entry { pos: info.pos, end: info.end(), expire }) {
-            self.sorted[info.dir as usize].insert(info.pos, id);
-        }
+        self.lists.insert(info.dir as usize, id, Entry::new(info, now, expire));
     }
 
     fn front_merges(&self) -> bool {
@@ -232,36 +216,16 @@ impl Elevator for Deadline {
     }
 
     fn merged(&mut self, id: RequestId, _old: &RequestInfo, new: &RequestInfo) {
-        let Some(dir) = self.dir_of(id) else { return };
-        let Some(entry) = self.fifos.get_mut(id) else { return };
-        entry.end = new.end();
-        let old = core::mem::replace(&mut entry.pos, new.pos);
-        if old != new.pos {
-            let sorted = &mut self.sorted[dir as usize];
-            sorted.remove(old, id);
-            sorted.insert(new.pos, id);
-        }
+        self.lists.grow(id, new);
     }
 
     fn absorbed(&mut self, survivor: RequestId, absorbed: RequestId, _info: &RequestInfo) {
-        let Some(dir) = self.dir_of(absorbed) else { return };
-        if survivor == absorbed {
-            return;
-        }
-        let Some(&Entry { pos, expire, .. }) = self.fifos.get(absorbed) else { return };
-        let (_, follower) = self.sorted[dir as usize].remove_then_next(pos, absorbed);
-        if self.next == Some((dir, absorbed)) {
+        if let Some((_, follower)) = self.lists.absorb(survivor, absorbed)
+            && let Some((dir, next)) = self.next
+            && next == absorbed
+        {
             self.next = follower.map(|(_, id)| (dir, id));
         }
-        // The survivor waits for as long as the older of the two has waited.
-        if self.dir_of(survivor) == Some(dir)
-            && let Some(entry) = self.fifos.get_mut(survivor)
-            && expire < entry.expire
-        {
-            entry.expire = expire;
-            self.fifos.take_place(survivor, absorbed);
-        }
-        self.fifos.remove(absorbed);
     }
 
     fn dispatch(&mut self, now: Time, _force: bool) -> Option<RequestId> {
@@ -272,16 +236,15 @@ impl Elevator for Deadline {
                 (dir, self.choose_start(now, dir)?)
             }
         };
-        let Entry { pos, end, .. } = self.fifos.remove(id)?;
-        let (_, follower) = self.sorted[dir as usize].remove_then_next(pos, id);
+        let (entry, follower) = self.lists.remove(dir as usize, id)?;
         self.next = follower.map(|(_, id)| (dir, id));
         self.batching += 1;
-        self.last_end = end;
+        self.last_end = entry.end;
         Some(id)
     }
 
     fn len(&self) -> usize {
-        self.fifos.len()
+        self.lists.len()
     }
 
     fn params(&self) -> &'static [Param] {

@@ -202,18 +202,28 @@ impl Queue {
             if self.pool.stats(dir).used >= self.settings.nr_requests {
                 return;
             }
+            if self.first_is_refused(list) {
+                return;
+            }
             self.pool.start_batch(now, dir, context);
             while self.waiting[list].front().is_some_and(|bio| bio.context() == context) {
                 if self.merge_waiter(now, list) {
                     continue;
                 }
-                if !self.pool.take(now, dir, context, MayQueue::May) {
+                if self.first_is_refused(list) || !self.pool.take(now, dir, context, MayQueue::May) {
                     return;
                 }
                 let Some(bio) = self.waiting[list].pop_front() else { return };
                 self.insert_new(now, bio);
             }
         }
+    }
+
+    /// Whether the elevator has the first waiter wait on: as long as something is left whose completion will
+    /// wake it.
+    fn first_is_refused(&self, list: usize) -> bool {
+        let first = self.waiting[list].front();
+        self.table.used() > 0 && first.is_some_and(|bio| self.may_queue(bio) == MayQueue::No)
     }
 
     /// Hands a bio that is done, or that failed, to whoever it belongs to.

@@ -117,7 +117,7 @@ impl Queue {
             return self.merge_queued(now, place, bio);
         }
         let dir = bio.op().dir();
-        let may = self.elevator.as_ref().map_or(MayQueue::May, |e| e.may_queue(bio.context(), dir));
+        let may = self.may_queue(&bio);
         let in_line = !self.waiting[dir as usize].is_empty() && may != MayQueue::Must;
         if in_line || !self.pool.take(now, dir, bio.context(), may) {
             if self.table.used() > 0 {
@@ -127,6 +127,16 @@ impl Queue {
             self.pool.take_always(dir);
         }
         self.insert_new(now, bio);
+    }
+
+    /// The elevator's word on whether a bio may have a request.
+    pub(super) fn may_queue(&self, bio: &Bio) -> MayQueue {
+        let Some(elevator) = &self.elevator else { return MayQueue::May };
+        let (context, dir) = (bio.context(), bio.op().dir());
+        match request::is_sync(bio.op(), bio.flags()) {
+            true => elevator.may_queue(context, dir),
+            false => elevator.may_queue_async(context, dir),
+        }
     }
 
     fn merge_queued(&mut self, now: Time, place: Place, bio: Bio) {

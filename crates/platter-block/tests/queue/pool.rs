@@ -170,6 +170,26 @@ fn an_elevators_word_on_requests_is_heard() {
 }
 
 #[test]
+fn an_elevators_refusal_holds_for_those_who_wait() {
+    let mut rig = Rig::manual("kyber", settings(8), THROUGH);
+    for i in 0..20 {
+        rig.submit(Io::write(i * 4096, 512));
+    }
+    let used = |rig: &Rig| rig.lane.queue.pool_stats(Dir::Write).used;
+    assert_eq!(used(&rig), 6, "three quarters for what nobody waits for");
+    rig.submit(Io::write(1 << 19, 512).with(Flags::SYNC));
+    assert_eq!(used(&rig), 7);
+    rig.run();
+    for _ in 0..10 {
+        rig.complete_one();
+        rig.run();
+        assert!((6..=7).contains(&used(&rig)), "{}", used(&rig));
+    }
+    rig.drain();
+    assert_eq!(rig.counts().completions, 21);
+}
+
+#[test]
 fn a_queue_of_no_requests_and_no_depth_has_one() {
     for elevator in elevators() {
         let mut rig = Rig::manual(elevator, Settings { depth: 0, ..settings(0) }, THROUGH);

@@ -33,7 +33,7 @@ impl Param {
     /// process lives: for parameters of tables, a bounded number of times.
     pub fn of(param: &params::Param) -> Param {
         let default = match param.unit {
-            Unit::Millis | Unit::Micros => format!("{}{}", param.default, param.unit),
+            Unit::Millis | Unit::Micros | Unit::Nanos => format!("{}{}", param.default, param.unit),
             Unit::Bytes => format_size(param.default.unsigned_abs()),
             Unit::Switch => (if param.default == 0 { "off" } else { "on" }).to_owned(),
             Unit::Requests | Unit::Count | Unit::Word => param.show(param.default),

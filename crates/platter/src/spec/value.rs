@@ -154,12 +154,12 @@ pub fn parse_number(text: &str, unit: Unit) -> Result<i64, ValueError> {
     let nanos = match unit {
         Unit::Millis => 1_000_000,
         Unit::Micros => 1000,
-        _ => 0,
+        _ => 1,
     };
     let number = match unit {
         Unit::Switch => u64::from(parse_bool(text)?),
         Unit::Bytes => parse_size(text)?,
-        Unit::Millis | Unit::Micros if !plain => {
+        Unit::Millis | Unit::Micros | Unit::Nanos if !plain => {
             let time = parse_time(text)?.as_nanos();
             if !time.is_multiple_of(nanos) {
                 let help = format!("write a whole number of {unit}");

@@ -1,0 +1,134 @@
+//! Requests in two orders at once, by position and by arrival: what `deadline` and `mq-deadline` are made of.
+
+use crate::elevator::{Fifos, ListId, RequestId, RequestInfo, SectorMap};
+use crate::time::Time;
+
+/// What is kept for a queued request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::elevator) struct Entry {
+    pub(in crate::elevator) pos: u64,
+    pub(in crate::elevator) end: u64,
+    pub(in crate::elevator) arrived: Time,
+    pub(in crate::elevator) expire: Time,
+}
+
+impl Entry {
+    pub(in crate::elevator) fn new(info: &RequestInfo, arrived: Time, expire: Time) -> Entry {
+        Entry { pos: info.pos, end: info.end(), arrived, expire }
+    }
+}
+
+/// `N` lists, each sorted by position and in order of arrival.
+#[derive(Clone, Debug)]
+pub(in crate::elevator) struct Lists<const N: usize> {
+    sorted: [SectorMap; N],
+    fifos: Fifos<Entry>,
+}
+
+#[inline]
+fn id_of(list: usize) -> ListId {
+    ListId::new(list as u32)
+}
+
+impl<const N: usize> Lists<N> {
+    pub(in crate::elevator) fn new() -> Lists<N> {
+        Lists { sorted: [const { SectorMap::new() }; N], fifos: Fifos::new(N) }
+    }
+
+    pub(in crate::elevator) fn reserve(&mut self, requests: usize) {
+        self.fifos.reserve(requests);
+        self.sorted.iter_mut().for_each(|sorted| sorted.reserve(requests));
+    }
+
+    #[inline]
+    pub(in crate::elevator) fn len(&self) -> usize {
+        self.fifos.len()
+    }
+
+    #[inline]
+    pub(in crate::elevator) fn has(&self, list: usize) -> bool {
+        self.fifos.len_of(id_of(list)) > 0
+    }
+
+    #[inline]
+    pub(in crate::elevator) fn get(&self, id: RequestId) -> Option<&Entry> {
+        self.fifos.get(id)
+    }
+
+    /// The list that a queued request is in.
+    #[inline]
+    pub(in crate::elevator) fn list_of(&self, id: RequestId) -> Option<usize> {
+        (0..N).find(|&list| self.fifos.list_of(id) == Some(id_of(list)))
+    }
+
+    /// The request of a list that arrived first.
+    #[inline]
+    pub(in crate::elevator) fn oldest(&self, list: usize) -> Option<(RequestId, &Entry)> {
+        self.fifos.front(id_of(list))
+    }
+
+    /// The request of a list with the lowest position.
+    #[inline]
+    pub(in crate::elevator) fn lowest(&self, list: usize) -> Option<RequestId> {
+        self.sorted[list].first().map(|(_, id)| id)
+    }
+
+    /// The first request of a list at `pos` or behind it.
+    #[inline]
+    pub(in crate::elevator) fn from(&self, list: usize, pos: u64) -> Option<(u64, RequestId)> {
+        self.sorted[list].first_at_or_after(pos)
+    }
+
+    /// `false`, and nothing changes, when the request's place is taken.
+    #[inline]
+    pub(in crate::elevator) fn insert(&mut self, list: usize, id: RequestId, entry: Entry) -> bool {
+        self.fifos.push_back(id_of(list), id, entry) && self.sorted[list].insert(entry.pos, id)
+    }
+
+    /// Takes a request out of its `list`; with it comes the one that follows it on the disk.
+    #[inline]
+    pub(in crate::elevator) fn remove(
+        &mut self,
+        list: usize,
+        id: RequestId,
+    ) -> Option<(Entry, Option<(u64, RequestId)>)> {
+        let entry = self.fifos.remove(id)?;
+        let (_, follower) = self.sorted[list].remove_then_next(entry.pos, id);
+        Some((entry, follower))
+    }
+
+    /// A request has grown. Its list, if it is queued.
+    pub(in crate::elevator) fn grow(&mut self, id: RequestId, new: &RequestInfo) -> Option<usize> {
+        let list = self.list_of(id)?;
+        let entry = self.fifos.get_mut(id)?;
+        entry.end = new.end();
+        let old = core::mem::replace(&mut entry.pos, new.pos);
+        if old != new.pos {
+            self.sorted[list].remove(old, id);
+            self.sorted[list].insert(new.pos, id);
+        }
+        Some(list)
+    }
+
+    /// `survivor` takes in `absorbed` and waits from then on for as long as the older of the two has waited.
+    /// The list that the absorbed one was in, and the request that followed it on the disk.
+    pub(in crate::elevator) fn absorb(
+        &mut self,
+        survivor: RequestId,
+        absorbed: RequestId,
+    ) -> Option<(usize, Option<(u64, RequestId)>)> {
+        let list = self.list_of(absorbed).filter(|_| survivor != absorbed)?;
+        let &Entry { pos, expire, arrived, .. } = self.fifos.get(absorbed)?;
+        let (_, follower) = self.sorted[list].remove_then_next(pos, absorbed);
+        if self.list_of(survivor) == Some(list)
+            && let Some(entry) = self.fifos.get_mut(survivor)
+            && expire < entry.expire
+        {
+            entry.expire = expire;
+            entry.arrived = entry.arrived.min(arrived);
+            self.fifos.take_place(survivor, absorbed);
+        }
+        self.fifos.remove(absorbed);
+        Some((list, follower))
+    }
+}
