@@ -10,6 +10,7 @@ pub mod clock;
 mod closed;
 pub mod device;
 pub mod drivers;
+pub mod elevators;
 pub mod future;
 pub mod ladder;
 pub mod leaf;

@@ -1,8 +1,9 @@
 //! Elevators of an open device: choosing one, reading and setting its parameters, while I/O runs.
 
 use crate::device::Device;
+use crate::elevators;
 use platter_block::bio::Op;
-use platter_block::elevator::{self, Elevator};
+use platter_block::elevator::Elevator;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::params::{Param, ParamError};
 
@@ -15,8 +16,8 @@ impl Device {
         if name == "none" {
             return self.backend().switch_elevator(&|| None);
         }
-        let Some(row) = elevator::by_name(name) else {
-            let known: Vec<&str> = elevator::TABLE.iter().map(|row| row.name).collect();
+        let Some(row) = elevators::by_name(name) else {
+            let known: Vec<&str> = elevators::all().iter().map(|row| row.name).collect();
             let detail = format!("no elevator \"{name}\"; there are none, {}", known.join(", "));
             return Err(self.error(Fault::new(Kind::Unsupported, Stage::Handle), Op::Read, 0, 0, detail));
         };

@@ -27,6 +27,9 @@
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! A program can bring I/O schedulers of its own: [`register_elevator`] makes one known by its name, wherever names
+//! of elevators are taken.
 
 pub mod registry;
 pub mod spec;
@@ -43,6 +46,7 @@ pub use platter_block::fault::{Error, Kind};
 pub use platter_disk::adapters::{Cursor, io_error};
 pub use platter_disk::channel::Channel;
 pub use platter_disk::device::Device;
+pub use platter_disk::elevators::register as register_elevator;
 pub use platter_disk::future::Io;
 pub use platter_disk::open::DiskOptions;
 pub use platter_disk::pool::Pool;

@@ -86,3 +86,8 @@ fn poll_loop_does_all_its_reads() {
         assert!(said.starts_with("1000 reads, "), "{spec}: {said}");
     }
 }
+
+#[test]
+fn my_elevator_runs_by_its_name() {
+    assert_eq!(output_of("my_elevator", &[]), "lifo: fair=8, read 7\n");
+}

@@ -2,25 +2,38 @@
 
 use super::params::{convert, value};
 use crate::spec::{Args, Param, Signature, SpecError};
-use platter_block::elevator::{self, Elevator};
-use std::sync::LazyLock;
+use platter_block::elevator::Elevator;
+use platter_disk::elevators;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What `elevator=` may be: `none` and the names of the table of elevators.
-pub static ELEVATORS: &[&str] = &{
-    let mut names = ["none"; 1 + elevator::TABLE.len()];
-    let mut row = 0;
-    while row < elevator::TABLE.len() {
-        names[1 + row] = elevator::TABLE[row].name;
-        row += 1;
+const NONE: &str = "none";
+
+/// What is known of the names so far. Rows are only ever added, and kept as long as the process lives.
+struct Known {
+    names: &'static [&'static str],
+    /// The parameters of each.
+    tables: Vec<&'static [&'static [Param]]>,
+}
+
+static KNOWN: Mutex<Known> = Mutex::new(Known { names: &[NONE], tables: Vec::new() });
+
+/// Everything that can be named by now.
+fn known() -> MutexGuard<'static, Known> {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let rows = elevators::all();
+    if known.names.len() != 1 + rows.len() {
+        known.names = [NONE].into_iter().chain(rows.iter().map(|row| row.name)).collect::<Vec<_>>().leak();
     }
-    names
-};
+    let converted = known.tables.len();
+    known.tables.extend(rows[converted..].iter().map(|row| convert(row.params)));
+    known
+}
 
-/// The parameters of each of [`ELEVATORS`].
-static TABLES: LazyLock<Vec<&'static [&'static [Param]]>> = LazyLock::new(|| {
-    let of_none: &'static [&'static [Param]] = &[];
-    std::iter::once(of_none).chain(elevator::TABLE.iter().map(|row| convert(row.params))).collect()
-});
+/// What `elevator=` may be: `none`, the names of the table of elevators, and what was
+/// [registered](crate::register_elevator).
+pub fn elevator_names() -> &'static [&'static str] {
+    known().names
+}
 
 /// The parameters of an elevator, as specs have them; `none` has none.
 pub fn elevator_params(name: &str) -> impl Iterator<Item = &'static Param> + use<> {
@@ -28,8 +41,11 @@ pub fn elevator_params(name: &str) -> impl Iterator<Item = &'static Param> + use
 }
 
 fn tables(name: &str) -> Option<&'static [&'static [Param]]> {
-    let at = ELEVATORS.iter().position(|known| *known == name)?;
-    TABLES.get(at).copied()
+    let known = known();
+    match known.names.iter().position(|known| *known == name)? {
+        0 => Some(&[]),
+        at => known.tables.get(at - 1).copied(),
+    }
 }
 
 /// Reads the argument `elevator` and makes what it says; `None` is no elevator.
@@ -39,7 +55,7 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<Option<Box<dyn Elevator>>, Spe
         return Err(args.reject("elevator", format!("there is no elevator `{}`", spec.name())));
     };
     let mut given = Args::new(&spec, &Signature { unnamed: &[], tables, devices: 0..=0 })?;
-    let Some(row) = elevator::by_name(spec.name()) else { return Ok(None) };
+    let Some(row) = elevators::by_name(spec.name()) else { return Ok(None) };
     let mut elevator = (row.make)();
     // Defaults stay unsaid: a parameter that stands for several (the kernel whose values to take) sets others.
     for param in row.params {
@@ -59,8 +75,8 @@ mod tests {
 
     #[test]
     fn every_elevator_has_arguments_that_can_be_written() {
-        assert_eq!(ELEVATORS.len(), 1 + elevator::TABLE.len());
-        for name in ELEVATORS {
+        assert_eq!(elevator_names().len(), 1 + platter_block::elevator::TABLE.len());
+        for name in elevator_names() {
             check_table(tables(name).unwrap()).unwrap();
         }
     }

@@ -17,7 +17,7 @@ mod queue;
 mod simulated;
 mod table;
 
-pub use elevators::{ELEVATORS, elevator_params};
+pub use elevators::{elevator_names, elevator_params};
 pub use error::OpenError;
 pub use table::{Row, Shape, find, names, table};
 

@@ -1,7 +1,7 @@
 //! The settings of a leaf's queue, as arguments that every leaf takes.
 
-use super::elevators::{self, ELEVATORS};
-use crate::spec::{Args, Param, ParamKind, SpecError};
+use super::elevators;
+use crate::spec::{Args, Param, ParamKind, SpecError, Words};
 use platter_block::elevator::Elevator;
 use platter_block::queue::{PlugSettings, Settings};
 use platter_block::time::Span;
@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 pub(super) const PARAMS: &[Param] = &[
     Param {
         name: "elevator",
-        kind: ParamKind::Nested(ELEVATORS),
+        kind: ParamKind::Nested(Words(elevators::elevator_names)),
         default: "none",
         help: "I/O scheduler; its parameters in parentheses",
     },

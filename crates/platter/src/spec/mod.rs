@@ -56,7 +56,7 @@ mod tests;
 pub use args::{Args, Signature};
 pub use ast::{Arg, ArgValue, Span, Spec, Word, quote};
 pub use error::{SpecError, SpecErrorKind};
-pub use params::{Param, ParamKind, check_table};
+pub use params::{Param, ParamKind, Words, check_table};
 pub use parse::{MAX_DEPTH, MAX_LEN, parse};
 pub use suggest::closest;
 pub use value::{

@@ -107,9 +107,27 @@ pub enum ParamKind {
     /// Any word: a path, the name of a model.
     Text,
     /// One of these words, which may have arguments of its own: `elevator=cfq(quantum=8)`.
-    Nested(&'static [&'static str]),
+    Nested(Words),
     /// A device.
     Device,
+}
+
+/// Words that may become more while the program runs.
+#[derive(Clone, Copy)]
+pub struct Words(pub fn() -> &'static [&'static str]);
+
+impl PartialEq for Words {
+    fn eq(&self, other: &Words) -> bool {
+        (self.0)() == (other.0)()
+    }
+}
+
+impl Eq for Words {}
+
+impl fmt::Debug for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.0)().fmt(f)
+    }
 }
 
 /// A value of some [`ParamKind`].
@@ -139,7 +157,7 @@ impl ParamKind {
             ParamKind::Bool => Value::Bool(parse_bool(plain()?)?),
             ParamKind::Choice(choices) => Value::Choice(choose(plain()?, choices)?),
             ParamKind::Text => Value::Text(plain()?.to_owned()),
-            ParamKind::Nested(names) => nested(value, names, source)?,
+            ParamKind::Nested(Words(names)) => nested(value, names(), source)?,
             ParamKind::Device => Value::Device(value.clone()),
         };
         let allowed = match (*self, &read) {
@@ -227,8 +245,8 @@ impl fmt::Display for ParamKind {
             ParamKind::Number { unit, min, max } => write!(f, "a number of {unit} from {min} to {max}"),
             ParamKind::Choice(choices) => write!(f, "one of {}", list(choices.iter().copied())),
             ParamKind::Text => f.write_str("a word"),
-            ParamKind::Nested(names) => {
-                write!(f, "one of {}, with its arguments", list(names.iter().copied()))
+            ParamKind::Nested(Words(names)) => {
+                write!(f, "one of {}, with its arguments", list(names().iter().copied()))
             }
             ParamKind::Device => f.write_str("a device"),
         }
@@ -259,7 +277,8 @@ pub fn check_table(tables: &[&[Param]]) -> Result<(), String> {
             ParamKind::Size { min, max } | ParamKind::Int { min, max } => min <= max,
             ParamKind::Time { min, max } => min <= max,
             ParamKind::Number { min, max, .. } => min <= max,
-            ParamKind::Choice(names) | ParamKind::Nested(names) => !names.is_empty(),
+            ParamKind::Choice(names) => !names.is_empty(),
+            ParamKind::Nested(Words(names)) => !names().is_empty(),
             ParamKind::Bool | ParamKind::Text | ParamKind::Device => true,
         };
         if !possible {

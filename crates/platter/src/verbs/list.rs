@@ -72,7 +72,7 @@ impl List {
 }
 
 fn elevators() -> Vec<Entry> {
-    let summary = |name: &str| match platter_block::elevator::by_name(name) {
+    let summary = |name: &str| match platter_disk::elevators::by_name(name) {
         Some(row) => row.summary.to_owned(),
         None => "first come, first served, without a lock: each thread has a queue of its own".to_owned(),
     };
@@ -82,7 +82,7 @@ fn elevators() -> Vec<Entry> {
         params: registry::elevator_params(name).map(of_spec).collect(),
         more: Vec::new(),
     };
-    registry::ELEVATORS.iter().map(entry).collect()
+    registry::elevator_names().iter().map(entry).collect()
 }
 
 fn drivers() -> Vec<Entry> {

@@ -66,7 +66,7 @@ fn shared(page: &mut String) {
 }
 
 fn elevators(page: &mut String) {
-    for name in registry::ELEVATORS {
+    for name in registry::elevator_names() {
         let summary =
             elevator::by_name(name).map_or("no elevator: first come, first served", |row| row.summary);
         let _ = writeln!(page, "\n### {name}\n\n{}", sentence(summary));

@@ -7,7 +7,7 @@ mod values;
 
 use std::time::Duration;
 
-use super::{Param, ParamKind, Signature, Spec, SpecError, SpecErrorKind, parse};
+use super::{Param, ParamKind, Signature, Spec, SpecError, SpecErrorKind, Words, parse};
 
 /// The devices known to the tests.
 const DEVICES: [&str; 8] = ["cache", "concat", "file", "null", "partition", "raid0", "ram", "sim"];
@@ -23,7 +23,7 @@ const CHUNK: Param = Param {
 const QUEUE: &[Param] = &[
     Param {
         name: "elevator",
-        kind: ParamKind::Nested(&["none", "deadline", "cfq"]),
+        kind: ParamKind::Nested(Words(|| &["none", "deadline", "cfq"])),
         default: "none",
         help: "order of dispatch",
     },

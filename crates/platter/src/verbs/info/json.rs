@@ -2,8 +2,8 @@
 
 use super::{Found, Unopened, own_facts};
 use platter_block::backend::Backend;
-use platter_block::elevator;
 use platter_block::limits::Limits;
+use platter_disk::elevators;
 use platter_disk::sys::{DeviceLimits, KernelQueue, Kind, Probe, WriteCache};
 use serde_json::{Map, Value, json};
 
@@ -49,7 +49,7 @@ fn backend(device: &dyn Backend) -> Value {
 
 /// The elevator's parameters, as numbers in their own units.
 fn elevator_params<'f>(name: &str, fact: impl Fn(&str) -> Option<&'f str>) -> Map<String, Value> {
-    let params = elevator::by_name(name).map_or(&[] as &[_], |row| row.params);
+    let params = elevators::by_name(name).map_or(&[] as &[_], |row| row.params);
     let number = |name: &str| fact(name)?.split(' ').next()?.parse::<i64>().ok();
     params.iter().map(|param| (param.name.to_owned(), json!(number(param.name)))).collect()
 }
