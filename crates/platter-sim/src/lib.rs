@@ -23,10 +23,15 @@
 
 pub mod catalogue;
 mod channel;
+#[cfg(test)]
+mod closed_loop;
+pub mod cloud;
 mod disk_state;
+pub mod flash;
 pub mod ideal;
 pub mod medium;
 pub mod model;
+mod random;
 mod world;
 
 pub use channel::SimChannel;

@@ -1,0 +1,119 @@
+//! The buffer for writes: what is in it, and the batches in which it goes to the flash.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+/// Units that are programmed together.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// Batches count up.
+    pub(super) number: u64,
+    /// Units of the host, none of them twice.
+    pub(super) units: Vec<u32>,
+    /// Commands that end when they are programmed.
+    pub(super) waiters: Vec<u32>,
+    /// Copies of garbage collection.
+    pub(super) copies: bool,
+}
+
+/// What waits for the flash.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    /// Bytes, those on their way from the host included.
+    pub(super) used: u64,
+    /// In which batch the newest data of a unit are.
+    newest: HashMap<u32, u64>,
+    batches: Vec<Batch>,
+    free: Vec<u32>,
+    numbers: u64,
+    /// Numbers of the host's batches that are not programmed yet.
+    outstanding: BTreeSet<u64>,
+    /// The host's batch that is being filled, if one is.
+    pub(super) open: Option<u32>,
+    /// The host's batches without a place.
+    pub(super) homeless: VecDeque<u32>,
+}
+
+impl Store {
+    /// Begins a batch.
+    pub(super) fn begin(&mut self, copies: bool) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.batches.push(Batch::default());
+            self.batches.len() as u32 - 1
+        });
+        self.numbers += 1;
+        let batch = &mut self.batches[index as usize];
+        (batch.number, batch.copies) = (self.numbers, copies);
+        if !copies {
+            self.outstanding.insert(self.numbers);
+        }
+        index
+    }
+
+    /// The host's batch that is being filled.
+    pub(super) fn filling(&mut self) -> u32 {
+        self.open.unwrap_or_else(|| {
+            let batch = self.begin(false);
+            self.open = Some(batch);
+            batch
+        })
+    }
+
+    pub(super) fn batch(&mut self, index: u32) -> &mut Batch {
+        &mut self.batches[index as usize]
+    }
+
+    /// Puts a unit into a batch. `false`: it is in there already.
+    pub(super) fn add(&mut self, index: u32, unit: u32) -> bool {
+        let batch = &mut self.batches[index as usize];
+        if self.newest.insert(unit, batch.number) == Some(batch.number) {
+            return false;
+        }
+        batch.units.push(unit);
+        true
+    }
+
+    /// Whether the data of a unit are in memory.
+    pub(super) fn holds(&self, unit: u32) -> bool {
+        self.newest.contains_key(&unit)
+    }
+
+    /// Whether nothing is in memory.
+    pub(super) fn is_empty(&self) -> bool {
+        self.newest.is_empty()
+    }
+
+    /// Whether a batch has the newest data of a unit.
+    pub(super) fn is_newest(&self, unit: u32, number: u64) -> bool {
+        self.newest.get(&unit) == Some(&number)
+    }
+
+    /// What is in memory of a unit is of no use any more.
+    pub(super) fn forget(&mut self, unit: u32) -> bool {
+        self.newest.remove(&unit).is_some()
+    }
+
+    /// A batch is on the flash. Gives back how many units it had; its waiters are appended.
+    pub(super) fn end(&mut self, index: u32, waiters: &mut Vec<u32>) -> u32 {
+        let batch = &mut self.batches[index as usize];
+        let units = batch.units.len() as u32;
+        for unit in batch.units.drain(..) {
+            if self.newest.get(&unit) == Some(&batch.number) {
+                self.newest.remove(&unit);
+            }
+        }
+        waiters.append(&mut batch.waiters);
+        self.outstanding.remove(&batch.number);
+        self.free.push(index);
+        if batch.copies { 0 } else { units }
+    }
+
+    /// The number of the newest batch.
+    pub(super) fn newest_number(&self) -> u64 {
+        self.numbers
+    }
+
+    /// Whether all batches of the host up to this number are on the flash.
+    pub(super) fn is_durable(&self, number: u64) -> bool {
+        self.outstanding.first().is_none_or(|&first| first > number)
+    }
+}

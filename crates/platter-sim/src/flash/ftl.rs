@@ -1,0 +1,224 @@
+//! The translation layer: which unit lies where, which blocks are free, which is collected next.
+
+use super::map::{Entry, Map};
+use super::params::{RESERVE, Shape};
+use super::start::Initial;
+use std::collections::VecDeque;
+
+/// No unit: a place that was filled, or not yet.
+const NO_UNIT: u32 = u32::MAX;
+
+/// A block.
+#[derive(Debug)]
+enum Block {
+    /// Erased.
+    Free,
+    /// As at the start.
+    Initial,
+    /// Written: the unit at each place.
+    Written(Box<[u32]>),
+}
+
+/// Who fills a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum For {
+    Host,
+    Collection,
+}
+
+/// A block that is being filled, row by row.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    block: u32,
+    rows: u32,
+}
+
+#[derive(Debug)]
+struct Die {
+    blocks: Vec<Block>,
+    /// Valid units of each block.
+    valid: Vec<u32>,
+    /// Valid units of all of them.
+    all: u32,
+    free: VecDeque<u32>,
+    /// Of the host and of garbage collection.
+    open: [Option<Open>; 2],
+}
+
+/// Page-mapped translation with greedy garbage collection, die by die.
+#[derive(Debug)]
+pub(super) struct Ftl {
+    shape: Shape,
+    initial: Initial,
+    map: Map,
+    dies: Vec<Die>,
+}
+
+impl Ftl {
+    pub(super) fn new(shape: Shape, initial: Initial) -> Ftl {
+        let die = |die: u32| {
+            let valid: Vec<u32> = (0..shape.blocks).map(|block| initial.valid(die, block)).collect();
+            let written = initial.blocks();
+            let block = |block| if block < written { Block::Initial } else { Block::Free };
+            Die {
+                blocks: (0..shape.blocks).map(block).collect(),
+                all: valid.iter().sum(),
+                valid,
+                free: (written..shape.blocks).collect(),
+                open: [None; 2],
+            }
+        };
+        Ftl { shape, map: Map::new(shape.units), dies: (0..shape.dies).map(die).collect(), initial }
+    }
+
+    /// The row where a unit lies: die, and number of the row in the die.
+    pub(super) fn row_of(&self, unit: u32) -> Option<(u32, u32)> {
+        self.place_of(unit)
+            .map(|(die, block, place)| (die, block * self.shape.rows + place / self.shape.row_units))
+    }
+
+    fn place_of(&self, unit: u32) -> Option<(u32, u32, u32)> {
+        match self.map.get(unit) {
+            Entry::Nowhere => None,
+            Entry::Initial => self.initial.place(unit),
+            Entry::At(place) => {
+                let size = self.shape.block_units();
+                let block = place / size;
+                Some((block / self.shape.blocks, block % self.shape.blocks, place % size))
+            }
+        }
+    }
+
+    /// Forgets where a unit lies. `false`: it lay nowhere.
+    pub(super) fn unmap(&mut self, unit: u32) -> bool {
+        let lay = self.invalidate(unit);
+        if lay {
+            self.map.set(unit, None);
+        }
+        lay
+    }
+
+    fn invalidate(&mut self, unit: u32) -> bool {
+        let Some((die, block, _)) = self.place_of(unit) else { return false };
+        let die = &mut self.dies[die as usize];
+        die.valid[block as usize] -= 1;
+        die.all -= 1;
+        true
+    }
+
+    /// The block of a row.
+    pub(super) fn block_of(&self, row: u32) -> u32 {
+        row / self.shape.rows
+    }
+
+    /// Units from this one on that lie nowhere because nothing of their neighbourhood was ever written.
+    pub(super) fn never_written(&self, unit: u32) -> u32 {
+        if self.initial.blocks() == 0 { self.map.untouched(unit) } else { 0 }
+    }
+
+    /// Erased blocks of a die.
+    pub(super) fn free(&self, die: u32) -> u32 {
+        self.dies[die as usize].free.len() as u32
+    }
+
+    /// Whether a die may hold another row of the host without having to be all valid some day.
+    pub(super) fn has_room(&self, die: u32) -> bool {
+        let most = (self.shape.blocks - RESERVE as u32 + 1) * self.shape.block_units();
+        self.dies[die as usize].all + self.shape.row_units <= most
+    }
+
+    /// Whether [`Ftl::take_row`] has a row for the host.
+    pub(super) fn can_take(&self, die: u32) -> bool {
+        let die = &self.dies[die as usize];
+        die.free.len() > 1 || die.open[For::Host as usize].is_some_and(|open| open.rows < self.shape.rows)
+    }
+
+    /// Takes the next row of a die; `None` while no block is free. The last free block is for collection.
+    pub(super) fn take_row(&mut self, die: u32, who: For) -> Option<u32> {
+        let (rows, size) = (self.shape.rows, self.shape.block_units());
+        let die = &mut self.dies[die as usize];
+        let keep = usize::from(who == For::Host);
+        let open = &mut die.open[who as usize];
+        if open.is_none_or(|open| open.rows == rows) {
+            if die.free.len() <= keep {
+                return None;
+            }
+            let block = die.free.pop_front()?;
+            die.blocks[block as usize] = Block::Written(vec![NO_UNIT; size as usize].into());
+            *open = Some(Open { block, rows: 0 });
+        }
+        let open = open.as_mut()?;
+        open.rows += 1;
+        Some(open.block * rows + open.rows - 1)
+    }
+
+    /// Puts a unit at a place of a row that was taken.
+    pub(super) fn put(&mut self, die: u32, row: u32, within: u32, unit: u32) {
+        self.invalidate(unit);
+        let block = row / self.shape.rows;
+        let place = row % self.shape.rows * self.shape.row_units + within;
+        let to = &mut self.dies[die as usize];
+        if let Block::Written(units) = &mut to.blocks[block as usize] {
+            units[place as usize] = unit;
+        }
+        to.valid[block as usize] += 1;
+        to.all += 1;
+        let size = self.shape.block_units();
+        self.map.set(unit, Some((die * self.shape.blocks + block) * size + place));
+    }
+
+    /// The block of a die with the fewest valid units, the first of several, and how many it has: greedy
+    /// collection. Not those that are being filled, nor `except`.
+    pub(super) fn victim(&self, die: u32, except: Option<u32>) -> Option<(u32, u32)> {
+        let rows = self.shape.rows;
+        let die = &self.dies[die as usize];
+        let filling =
+            |block: u32| die.open.iter().flatten().any(|open| open.block == block && open.rows < rows);
+        (0..self.shape.blocks)
+            .filter(|&block| !matches!(die.blocks[block as usize], Block::Free))
+            .filter(|&block| !filling(block) && Some(block) != except)
+            .map(|block| (die.valid[block as usize], block))
+            .min()
+            .filter(|&(valid, _)| valid < self.shape.block_units())
+            .map(|(valid, block)| (block, valid))
+    }
+
+    /// The first row of a block, from `row` of it on, that holds something valid, with what it holds.
+    pub(super) fn next_valid(&self, die: u32, block: u32, row: u32, units: &mut Vec<u32>) -> Option<u32> {
+        (row..self.shape.rows).find(|&row| {
+            self.valid_in(die, block, row, units);
+            !units.is_empty()
+        })
+    }
+
+    /// The valid units of a row.
+    pub(super) fn valid_in(&self, die: u32, block: u32, row: u32, units: &mut Vec<u32>) {
+        units.clear();
+        let places = row * self.shape.row_units..(row + 1) * self.shape.row_units;
+        let written = match &self.dies[die as usize].blocks[block as usize] {
+            Block::Free => return,
+            Block::Initial => None,
+            Block::Written(units) => Some(units),
+        };
+        for place in places {
+            let unit = match written {
+                Some(units) => Some(units[place as usize]).filter(|&unit| unit != NO_UNIT),
+                None => self.initial.unit_at(die, block, place),
+            };
+            units.extend(unit.filter(|&unit| self.place_of(unit) == Some((die, block, place))));
+        }
+    }
+
+    /// A block was erased.
+    pub(super) fn release(&mut self, die: u32, block: u32) {
+        let die = &mut self.dies[die as usize];
+        debug_assert_eq!(die.valid[block as usize], 0, "what is erased was copied");
+        for open in &mut die.open {
+            if open.is_some_and(|open| open.block == block) {
+                *open = None;
+            }
+        }
+        die.blocks[block as usize] = Block::Free;
+        die.free.push_back(block);
+    }
+}

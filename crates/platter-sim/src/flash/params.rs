@@ -1,0 +1,199 @@
+//! What describes a flash disk.
+
+use platter_block::time::Span;
+use std::fmt;
+
+/// Bytes that are mapped as one.
+pub(super) const UNIT: u64 = 4096;
+
+/// Blocks of each die that no data of the host may need: those being filled by the host and by garbage
+/// collection, one for garbage collection to begin, and one to have something to collect.
+pub(super) const RESERVE: u64 = 4;
+
+/// A flash disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SsdParams {
+    /// Bytes that the host sees, a multiple of 4096.
+    pub size: u64,
+    /// Channels between controller and dies.
+    pub channels: u32,
+    /// Dies of each channel.
+    pub dies: u32,
+    /// Planes of each die, which work together: a program unit is a page of each.
+    pub planes: u32,
+    /// Bytes of a page, a multiple of 4096.
+    pub page: u32,
+    /// Pages of a block.
+    pub pages: u32,
+    /// Flash that the host does not see, in thousandths of the size, at least.
+    pub over_provisioning: u32,
+    /// Time until a page is in a die's register.
+    pub read: Span,
+    /// Time to program a page.
+    pub program: Span,
+    /// Time to erase a block.
+    pub erase: Span,
+    /// Bytes per second of a channel.
+    pub channel_rate: u64,
+    /// The way to the host.
+    pub link: Link,
+    /// What the controller costs.
+    pub control: Control,
+    /// The buffer for writes.
+    pub buffer: Buffer,
+    /// Idle time after which garbage is collected ahead of need. `None`: only when blocks run out.
+    pub background: Option<Span>,
+    /// What was done to it before.
+    pub start: Start,
+    /// Decides where the data of [`Start::Steady`] lie.
+    pub seed: u64,
+}
+
+/// The way to the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Bytes per second, each way.
+    pub rate: u64,
+    /// Both ways at once.
+    pub full_duplex: bool,
+    /// Queues of commands.
+    pub queues: u32,
+    /// Commands of each.
+    pub depth: u32,
+}
+
+/// What the controller costs for each command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Time in which it can do nothing else: its inverse is the most commands per second.
+    pub command: Span,
+    /// Time until the command has an effect, in which others may begin.
+    pub latency: Span,
+}
+
+/// The buffer for writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// Bytes that may wait for the flash.
+    pub bytes: u64,
+    /// Writes complete here, not on the flash.
+    pub write_back: bool,
+    /// It survives a power cut, so that what is in it is durable.
+    pub protected: bool,
+}
+
+/// What was done to a disk before it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Nothing: all is erased.
+    Fresh,
+    /// All of it was written, then written at random until blocks hold what they will hold from then on.
+    Steady,
+}
+
+/// A parameter that no disk can have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SsdError {
+    /// The parameter.
+    pub what: &'static str,
+    /// Its value.
+    pub found: String,
+    /// What it may be.
+    pub expected: String,
+}
+
+impl fmt::Display for SsdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {}: expected {}", self.what, self.found, self.expected)
+    }
+}
+
+impl std::error::Error for SsdError {}
+
+/// Numbers that follow from the parameters. "Units" are of 4 KiB, a row is a page of each plane, a block one
+/// block of each plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Units that the host sees.
+    pub(super) units: u32,
+    pub(super) dies: u32,
+    /// Blocks of a die.
+    pub(super) blocks: u32,
+    /// Rows of a block.
+    pub(super) rows: u32,
+    /// Units of a row.
+    pub(super) row_units: u32,
+}
+
+impl Shape {
+    /// Units of a block.
+    pub(super) fn block_units(&self) -> u32 {
+        self.rows * self.row_units
+    }
+}
+
+fn check(ok: bool, what: &'static str, found: impl fmt::Display, expected: &str) -> Result<(), SsdError> {
+    match ok {
+        true => Ok(()),
+        false => Err(SsdError { what, found: found.to_string(), expected: expected.to_owned() }),
+    }
+}
+
+impl SsdParams {
+    /// Bytes of flash, what the host does not see included.
+    ///
+    /// # Errors
+    /// Parameters that no disk can have.
+    pub fn raw_bytes(&self) -> Result<u64, SsdError> {
+        let shape = self.shape()?;
+        Ok(u64::from(shape.dies) * u64::from(shape.blocks) * u64::from(shape.block_units()) * UNIT)
+    }
+
+    fn check_ranges(&self) -> Result<(), SsdError> {
+        let most = |n: u32, most: u32| (1..=most).contains(&n);
+        check(
+            self.size >= UNIT && self.size.is_multiple_of(UNIT) && self.size <= 1 << 43,
+            "size",
+            self.size,
+            "a multiple of 4096 up to 8 TiB",
+        )?;
+        check(most(self.channels, 64), "number of channels", self.channels, "1 to 64")?;
+        check(most(self.dies, 64), "number of dies of a channel", self.dies, "1 to 64")?;
+        check(most(self.planes, 16), "number of planes", self.planes, "1 to 16")?;
+        let page = u64::from(self.page);
+        check(
+            page.is_multiple_of(UNIT) && (UNIT..=1 << 17).contains(&page),
+            "page size",
+            page,
+            "a multiple of 4096 up to 128K",
+        )?;
+        check(most(self.pages, 8192), "number of pages of a block", self.pages, "1 to 8192")?;
+        check(self.channel_rate > 0, "rate of a channel", self.channel_rate, "more than 0 bytes/s")?;
+        check(self.link.rate > 0, "rate of the link", self.link.rate, "more than 0 bytes/s")?;
+        check(most(self.link.queues, 1024), "number of queues", self.link.queues, "1 to 1024")?;
+        check(most(self.link.depth, 65536), "depth of a queue", self.link.depth, "1 to 65536")?;
+        check(self.buffer.bytes >= 1 << 20, "buffer size", self.buffer.bytes, "at least 1M")?;
+        check(self.over_provisioning <= 10_000, "over-provisioning", self.over_provisioning, "up to 10000")
+    }
+
+    /// What follows from the parameters, if a disk can have them.
+    pub(super) fn shape(&self) -> Result<Shape, SsdError> {
+        self.check_ranges()?;
+        let row_units = self.planes * (self.page / UNIT as u32);
+        let dies = self.channels * self.dies;
+        let block = u64::from(row_units) * u64::from(self.pages);
+        let units = self.size / UNIT;
+        let wanted = units + units * u64::from(self.over_provisioning) / 1000;
+        let blocks = wanted.div_ceil(block * u64::from(dies));
+        let needed = units.div_ceil(block * u64::from(dies)) + RESERVE;
+        check(
+            blocks >= needed,
+            "over-provisioning",
+            self.over_provisioning,
+            &format!("flash for {needed} blocks on each die, not {blocks}: more of it, or smaller blocks"),
+        )?;
+        let all = blocks * block * u64::from(dies);
+        check(all < u64::from(u32::MAX) - 1, "flash", all * UNIT, "less than 16 TiB in all")?;
+        Ok(Shape { units: units as u32, dies, blocks: blocks as u32, rows: self.pages, row_units })
+    }
+}

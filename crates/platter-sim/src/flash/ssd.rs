@@ -1,0 +1,452 @@
+//! The disk: commands, the link, the way into the buffer and out of it.
+
+use super::agenda::Agenda;
+use super::buffer::Store;
+use super::collect::Collector;
+use super::extent::{all_units, edges, overlap, whole_units};
+use super::ftl::{For, Ftl};
+use super::meter::SsdMeter;
+use super::nand::{Job, Nand, time_of};
+use super::params::{Shape, SsdError, SsdParams, Start, UNIT};
+use super::start::Initial;
+use crate::model::{Command, Ended, Model};
+use platter_block::bio::Op;
+use platter_block::driver::{Features, Geometry};
+use platter_block::limits::Limits;
+use platter_block::time::Time;
+use std::collections::VecDeque;
+
+/// What happens in the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    /// The controller has understood a command.
+    Begin(u32),
+    /// Bytes of a command are through the link.
+    Linked(u32, u32),
+    /// A row is in a die's register.
+    Sensed(u32),
+    /// A die is done.
+    Done(u32),
+    /// Nobody has asked for anything for a while; the number says since when.
+    Idle(u64),
+}
+
+/// A command inside the disk.
+#[derive(Clone, Copy, Debug)]
+struct Inside {
+    command: Command,
+    /// Bytes that have to pass the link.
+    left: u64,
+    /// Jobs and batches it waits for.
+    waits: u32,
+}
+
+/// A flash disk.
+#[derive(Debug)]
+pub struct Ssd {
+    pub(super) params: SsdParams,
+    pub(super) shape: Shape,
+    pub(super) ftl: Ftl,
+    pub(super) nand: Nand,
+    pub(super) agenda: Agenda<Event>,
+    pub(super) store: Store,
+    pub(super) collector: Collector,
+    pub(super) meter: SsdMeter,
+    commands: Vec<Option<Inside>>,
+    free: Vec<u32>,
+    inside: u32,
+    controller: Time,
+    /// When the link is free, from and to the host.
+    link: [Time; 2],
+    /// Writes for which the buffer has no room.
+    stalled: VecDeque<u32>,
+    /// Flushes, each with the batch up to which it waits.
+    flushes: VecDeque<(u64, u32)>,
+    ended: Vec<Ended>,
+    waiters: Vec<u32>,
+    /// Commands ever taken.
+    taken: u64,
+    pub(super) idle: bool,
+}
+
+impl Ssd {
+    /// A disk of these parameters.
+    ///
+    /// # Errors
+    /// The first parameter that no disk can have.
+    pub fn new(params: SsdParams) -> Result<Ssd, SsdError> {
+        let shape = params.shape()?;
+        let initial = match params.start {
+            Start::Fresh => Initial::fresh(shape),
+            Start::Steady => Initial::steady(shape, params.seed),
+        };
+        Ok(Ssd {
+            ftl: Ftl::new(shape, initial),
+            nand: Nand::new(&params, shape.row_units),
+            agenda: Agenda::new(),
+            store: Store::default(),
+            collector: Collector::new(shape.dies),
+            meter: SsdMeter::default(),
+            commands: Vec::new(),
+            free: Vec::new(),
+            inside: 0,
+            controller: Time(0),
+            link: [Time(0); 2],
+            stalled: VecDeque::new(),
+            flushes: VecDeque::new(),
+            ended: Vec::new(),
+            waiters: Vec::new(),
+            taken: 0,
+            idle: false,
+            params,
+            shape,
+        })
+    }
+
+    /// What it has done so far; stays valid when the disk is given away.
+    pub fn meter(&self) -> SsdMeter {
+        self.meter.clone()
+    }
+
+    fn command(&self, index: u32) -> Command {
+        self.inside(index).command
+    }
+
+    fn inside(&self, index: u32) -> Inside {
+        self.commands[index as usize].expect("events name commands that are inside")
+    }
+
+    fn inside_mut(&mut self, index: u32) -> &mut Inside {
+        self.commands[index as usize].as_mut().expect("events name commands that are inside")
+    }
+
+    fn happen(&mut self, now: Time, event: Event) {
+        match event {
+            Event::Begin(index) => self.begin(now, index),
+            Event::Linked(index, bytes) => self.linked(now, index, bytes),
+            Event::Sensed(die) => self.nand.sensed(now, die, &mut self.agenda),
+            Event::Done(die) => self.job_done(now, die),
+            Event::Idle(taken) if taken == self.taken && self.inside == 0 => self.rest(now),
+            Event::Idle(_) => {}
+        }
+    }
+
+    fn job_done(&mut self, now: Time, die: u32) {
+        match self.nand.done(now, die, &mut self.agenda) {
+            Some(Job::Read { command, bytes, .. }) => self.send(now, command, bytes),
+            Some(Job::Fill { command, .. }) => self.filled(now, command),
+            Some(Job::Collect { block, row, .. }) => self.copy_row(now, die, block, row),
+            Some(Job::Program { batch }) => self.programmed(now, batch),
+            Some(Job::Erase { block }) => self.erased(now, die, block),
+            None => {}
+        }
+    }
+
+    /// Whether this was the last that a command waited for.
+    fn waited(&mut self, index: u32) -> bool {
+        let inside = self.inside_mut(index);
+        inside.waits -= 1;
+        inside.waits == 0
+    }
+
+    fn begin(&mut self, now: Time, index: u32) {
+        let command = self.command(index);
+        match command.op {
+            Op::Read => self.read(now, index),
+            Op::Write => {
+                self.stalled.push_back(index);
+                self.unstall(now);
+            }
+            Op::Discard => {
+                self.trim(command);
+                self.end(now, index);
+            }
+            Op::WriteZeroes => {
+                self.trim(command);
+                self.store.used += edges(command).iter().flatten().count() as u64 * UNIT;
+                self.absorb(now, index);
+            }
+            Op::Flush => self.flush(now, index),
+        }
+    }
+
+    /// Asks for the rows that a read wants; what is in memory or nowhere goes out at once.
+    fn read(&mut self, now: Time, index: u32) {
+        let command = self.command(index);
+        let mut memory = 0;
+        // The row that is being put together: die, row, units, bytes of the command.
+        let mut row: Option<(u32, u32, u32, u32)> = None;
+        for unit in all_units(command) {
+            let bytes = overlap(command, unit);
+            let place = if self.store.holds(unit) { None } else { self.ftl.row_of(unit) };
+            match (&mut row, place) {
+                (_, None) => memory += bytes,
+                (Some(row), Some(place)) if (row.0, row.1) == place => {
+                    row.2 += 1;
+                    row.3 += bytes;
+                }
+                (_, Some((die, at))) => {
+                    let before = row.replace((die, at, 1, bytes));
+                    self.ask(now, index, before);
+                }
+            }
+        }
+        self.ask(now, index, row);
+        if memory > 0 {
+            self.send(now, index, memory);
+        }
+    }
+
+    fn ask(&mut self, now: Time, command: u32, row: Option<(u32, u32, u32, u32)>) {
+        let Some((die, _, units, bytes)) = row else { return };
+        self.meter.count_read();
+        self.nand.push(now, die, Job::Read { command, units, bytes }, &mut self.agenda);
+    }
+
+    /// Sends bytes over the link, behind those that were ready before.
+    fn send(&mut self, now: Time, index: u32, bytes: u32) {
+        let write = self.command(index).op == Op::Write;
+        let way = usize::from(self.params.link.full_duplex && write);
+        let free = now.max(self.link[way]) + time_of(bytes.into(), self.params.link.rate);
+        self.link[way] = free;
+        self.agenda.plan(free, Event::Linked(index, bytes));
+    }
+
+    fn linked(&mut self, now: Time, index: u32, bytes: u32) {
+        let inside = self.inside_mut(index);
+        inside.left -= u64::from(bytes);
+        if inside.left > 0 {
+            return;
+        }
+        match inside.command.op {
+            Op::Write => self.fill_edges(now, index),
+            _ => self.end(now, index),
+        }
+    }
+
+    /// Lets writes into the buffer while there is room.
+    fn unstall(&mut self, now: Time) {
+        while let Some(&index) = self.stalled.front() {
+            let command = self.command(index);
+            let room = all_units(command).count() as u64 * UNIT;
+            if self.store.used > 0 && self.store.used + room > self.params.buffer.bytes {
+                return;
+            }
+            self.stalled.pop_front();
+            self.store.used += room;
+            self.send(now, index, command.sectors * 512);
+        }
+    }
+
+    /// Reads the units that a write changes in part.
+    fn fill_edges(&mut self, now: Time, index: u32) {
+        for unit in edges(self.command(index)).into_iter().flatten() {
+            if self.store.holds(unit) {
+                continue;
+            }
+            let Some((die, _)) = self.ftl.row_of(unit) else { continue };
+            self.inside_mut(index).waits += 1;
+            self.meter.count_read();
+            self.nand.push(now, die, Job::Fill { command: index, units: 1 }, &mut self.agenda);
+        }
+        if self.inside(index).waits == 0 {
+            self.absorb(now, index);
+        }
+    }
+
+    /// A unit that a write changes in part was read.
+    fn filled(&mut self, now: Time, index: u32) {
+        if self.waited(index) {
+            self.absorb(now, index);
+        }
+    }
+
+    /// All of a write is in memory: its units go into batches.
+    fn absorb(&mut self, now: Time, index: u32) {
+        let command = self.command(index);
+        let buffer = self.params.buffer;
+        let durable = !buffer.protected && (command.fua || !buffer.write_back);
+        let whole = command.op == Op::Write;
+        let units: Vec<u32> = match whole {
+            true => all_units(command).collect(),
+            false => edges(command).into_iter().flatten().collect(),
+        };
+        self.meter.count_host(units.len() as u64);
+        for unit in units {
+            let batch = self.store.filling();
+            if !self.store.add(batch, unit) {
+                self.store.used -= UNIT;
+            }
+            let waiters = &mut self.store.batch(batch).waiters;
+            if durable && waiters.last() != Some(&index) {
+                waiters.push(index);
+                self.inside_mut(index).waits += 1;
+            }
+            if self.store.batch(batch).units.len() as u32 == self.shape.row_units {
+                self.seal(now);
+            }
+        }
+        match durable && self.inside(index).waits > 0 {
+            true => self.seal(now),
+            false => self.end(now, index),
+        }
+    }
+
+    /// Gives the batch that is being filled to the flash.
+    pub(super) fn seal(&mut self, now: Time) {
+        if let Some(batch) = self.store.open.take() {
+            self.store.homeless.push_back(batch);
+            self.house(now);
+        }
+    }
+
+    /// Finds rows for batches: on the die with the least to do among those with a free row.
+    pub(super) fn house(&mut self, now: Time) {
+        while let Some(&batch) = self.store.homeless.front() {
+            let Some((die, row)) = self.find_row(now) else { return };
+            self.store.homeless.pop_front();
+            let number = self.store.batch(batch).number;
+            let units = std::mem::take(&mut self.store.batch(batch).units);
+            for (within, &unit) in units.iter().enumerate() {
+                // What was written again meanwhile, or discarded, fills a place and is not valid.
+                if self.store.is_newest(unit, number) {
+                    self.ftl.put(die, row, within as u32, unit);
+                }
+            }
+            self.store.batch(batch).units = units;
+            self.nand.push(now, die, Job::Program { batch }, &mut self.agenda);
+            self.collect_if_short(now, die);
+        }
+    }
+
+    fn find_row(&mut self, now: Time) -> Option<(u32, u32)> {
+        let (dies, next) = (self.shape.dies, self.collector.next_die);
+        let in_turn = (0..dies).map(|at| (next + at) % dies).filter(|&die| self.ftl.has_room(die));
+        let best = in_turn.filter(|&die| self.ftl.can_take(die)).min_by_key(|&die| self.nand.backlog(die));
+        match best {
+            Some(die) => {
+                self.collector.next_die = (die + 1) % dies;
+                Some((die, self.ftl.take_row(die, For::Host)?))
+            }
+            None => {
+                (0..dies).for_each(|die| self.collect_if_short(now, die));
+                None
+            }
+        }
+    }
+
+    fn programmed(&mut self, now: Time, batch: u32) {
+        self.meter.count_programmed(self.shape.row_units.into());
+        let mut waiters = std::mem::take(&mut self.waiters);
+        let units = self.store.end(batch, &mut waiters);
+        self.store.used -= u64::from(units) * UNIT;
+        for index in waiters.drain(..) {
+            if self.waited(index) {
+                self.end(now, index);
+            }
+        }
+        self.waiters = waiters;
+        while let Some(&(number, index)) = self.flushes.front() {
+            if !self.store.is_durable(number) {
+                break;
+            }
+            self.flushes.pop_front();
+            self.end(now, index);
+        }
+        self.unstall(now);
+    }
+
+    fn trim(&mut self, command: Command) {
+        let (first, end) = whole_units(command);
+        let mut unit = first;
+        while unit < end {
+            let skip = self.ftl.never_written(unit).min(end - unit);
+            if skip > 0 && self.store.is_empty() {
+                unit += skip;
+                continue;
+            }
+            let held = self.store.forget(unit);
+            if self.ftl.unmap(unit) || held {
+                self.meter.count_trimmed(1);
+            }
+            unit += 1;
+        }
+    }
+
+    fn flush(&mut self, now: Time, index: u32) {
+        if self.params.buffer.protected {
+            return self.end(now, index);
+        }
+        self.seal(now);
+        let number = self.store.newest_number();
+        match self.store.is_durable(number) {
+            true => self.end(now, index),
+            false => self.flushes.push_back((number, index)),
+        }
+    }
+
+    fn end(&mut self, now: Time, index: u32) {
+        let tag = self.command(index).tag;
+        self.ended.push(Ended { tag, at: now });
+        self.commands[index as usize] = None;
+        self.free.push(index);
+        self.inside -= 1;
+        if let (0, Some(after)) = (self.inside, self.params.background) {
+            self.agenda.plan(now + after, Event::Idle(self.taken));
+        }
+    }
+}
+
+impl Model for Ssd {
+    fn geometry(&self) -> Geometry {
+        let buffer = self.params.buffer;
+        let limits = Limits {
+            physical_block: UNIT as u32,
+            max_transfer: 1 << 20,
+            max_segments: 256,
+            discard_granularity: UNIT as u32,
+            max_discard: 1 << 31,
+            ..Limits::unlimited(512)
+        };
+        let write_cache = buffer.write_back && !buffer.protected;
+        Geometry {
+            size: self.params.size,
+            limits,
+            features: Features { write_cache, fua: true, read_only: false },
+        }
+    }
+
+    fn depth(&self) -> u32 {
+        self.params.link.queues * self.params.link.depth
+    }
+
+    fn accept(&mut self, now: Time, command: &Command) -> bool {
+        if self.inside >= self.depth() {
+            return false;
+        }
+        let left = if command.op.has_data() { u64::from(command.sectors) * 512 } else { 0 };
+        let inside = Inside { command: *command, left, waits: 0 };
+        let index = self.free.pop().unwrap_or(self.commands.len() as u32);
+        if index as usize == self.commands.len() {
+            self.commands.push(None);
+        }
+        self.commands[index as usize] = Some(inside);
+        self.inside += 1;
+        self.taken += 1;
+        self.idle = false;
+        self.controller = now.max(self.controller) + self.params.control.command;
+        self.agenda.plan(self.controller + self.params.control.latency, Event::Begin(index));
+        true
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.agenda.next()
+    }
+
+    fn advance(&mut self, now: Time, ended: &mut Vec<Ended>) {
+        while let Some((at, event)) = self.agenda.pop(now) {
+            self.happen(at, event);
+        }
+        ended.append(&mut self.ended);
+    }
+}
