@@ -157,6 +157,13 @@ impl Channel {
         completed
     }
 
+    /// Says that the program waits for what it has handed over, as [`wait`](Channel::wait) does: the device
+    /// holds nothing back for company any longer. For programs that wait for several channels at once.
+    pub fn unplug(&mut self) {
+        self.lane.unplug(self.now);
+        self.lane.run(self.now);
+    }
+
     /// Like [`poll`](Channel::poll), but blocks until at least one bio has completed or `timeout` has
     /// passed. Returns at once when nothing is outstanding.
     pub fn wait(&mut self, out: &mut Vec<Bio>, timeout: Option<Span>) -> usize {

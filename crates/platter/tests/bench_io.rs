@@ -105,6 +105,7 @@ fn absurd_options_name_themselves_their_value_and_what_is_allowed() {
         ("--rate_iops", "0", "1 to 1000000000"),
         ("--ioprio", "be/9", "be/0 to be/7"),
         ("--prioclass", "4", "0 (none)"),
+        ("--context", "0", "1 to 16777215"),
         ("--verify_interval", "512", "verify"),
         ("--direct=2", "", "0 or 1"),
     ] {
@@ -186,6 +187,30 @@ fn no_space_under_the_file_is_an_error_of_the_run() {
 }
 
 #[test]
+fn simulated_runs_of_one_seed_differ_only_in_what_they_say_of_the_host() {
+    let args = ["--on", "sim(ideal, elevator=deadline)", "sim(ideal)", "--rw", "randrw", "--numjobs", "6"];
+    let args =
+        [&args[..], &["--iodepth", "4", "--runtime", "200ms", "--time_based", "--context", "1,1,2"]].concat();
+    let run = || {
+        let mut result = json(&args);
+        let object = result.as_object_mut().unwrap();
+        for key in platter::bench::io::HOST_KEYS {
+            assert!(object.remove(key).is_some_and(|value| value.is_number()), "{key}");
+        }
+        result
+    };
+    let result = run();
+    assert_eq!(result.to_string(), run().to_string());
+    // 100 us each, 24 side by side.
+    assert_eq!((&result["ios"], &result["virtual_s"]), (&48_000.into(), &0.2.into()));
+    assert_eq!(result["job"]["contexts"], serde_json::json!([1, 1, 2]));
+    let text = output(&args);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("simulated: all times are virtual"));
+    let mixed = output(&["--on", "sim(ideal)", "null(1M)"]);
+    assert!(code(&mixed) == Some(2) && stderr(&mixed).contains("live by one clock"), "{}", stderr(&mixed));
+}
+
+#[test]
 fn trace_and_report_are_written() {
     let dir = tempfile::tempdir().unwrap();
     let (trace, page) = (dir.path().join("trace.txt"), dir.path().join("report.html"));
@@ -200,11 +225,18 @@ fn trace_and_report_are_written() {
 
 #[test]
 fn ctrl_c_prints_what_there_is_and_says_so() {
-    let args = ["--on", "null(1T)", "--runtime", "1000", "--time_based", "--eta", "always", "--json"];
+    for (on, runtime) in [("null(1T)", "1000"), ("sim(ideal)", "1000000000")] {
+        interrupt(on, runtime);
+    }
+}
+
+fn interrupt(on: &str, runtime: &str) {
+    let args = ["--on", on, "--runtime", runtime, "--time_based", "--eta", "always", "--json"];
     let mut child = platter(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let first = lines.next().unwrap().unwrap();
-    assert!(first.contains("1 s:") && first.contains("IOPS"), "{first}");
+    assert!(first.starts_with("   1 s") && first.contains("IOPS"), "{first}");
+    assert_eq!(first.contains("s virtual)"), on.starts_with("sim"), "{first}");
     // SAFETY: a signal to a child that has not been waited for.
     unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
     let last = lines.map_while(Result::ok).last().unwrap();

@@ -1,12 +1,12 @@
 //! The loop of jobs that decide about each I/O: mixes, rates, pauses, verification.
 
-use core::mem;
-
 use platter_block::bio::Bio;
 use platter_block::time::{Span, Time};
+use platter_disk::channel::Full;
 use platter_disk::pool::PoolBuf;
 
-use super::tally::direction_of;
+use super::desk::Desk;
+use super::tally::{Tally, direction_of};
 use super::verify::Checker;
 use super::worker::Worker;
 use crate::workload::{Arrivals, Io, IoStream};
@@ -40,10 +40,11 @@ impl Careful {
 
     /// Runs until `until` or until no I/O is left. What is in flight then stays there.
     pub(super) fn run(&mut self, worker: &mut Worker, until: Time) {
-        while worker.now < until && !worker.is_over() {
-            self.start_due(worker);
+        while worker.desk.now < until && !worker.is_over() {
+            let channel = &mut worker.channel;
+            self.start_due(&mut worker.desk, &mut |bio| channel.submit(bio));
             let in_flight = worker.channel.outstanding() > 0;
-            let next = self.next_start(worker).filter(|&at| at < until);
+            let next = self.next_start(&worker.desk).filter(|&at| at < until);
             match next {
                 None if !in_flight => return,
                 None => worker.turn::<true>(),
@@ -53,25 +54,26 @@ impl Careful {
                     0
                 }
             };
-            self.collect(worker);
+            self.collect(&mut worker.desk, &mut worker.done, &mut worker.tally);
         }
     }
 
     /// When an idle bio is to start; `None` when there is none, or nothing keeps it but its block.
-    fn next_start(&self, worker: &Worker) -> Option<Time> {
-        if worker.left == 0 || worker.idle.is_empty() {
+    pub(super) fn next_start(&self, desk: &Desk) -> Option<Time> {
+        if desk.left == 0 || desk.idle.is_empty() {
             return None;
         }
         match &self.arrivals {
             Some(arrivals) => Some(Time(arrivals.peek())),
-            None => (self.rests_until > worker.now).then_some(self.rests_until),
+            None => (self.rests_until > desk.now).then_some(self.rests_until),
         }
     }
 
-    fn start_due(&mut self, worker: &mut Worker) {
-        while worker.left > 0 && !worker.idle.is_empty() && worker.now >= self.rests_until {
+    /// Starts what is due, at the time of the desk.
+    pub(super) fn start_due(&mut self, desk: &mut Desk, submit: &mut impl FnMut(Bio) -> Result<(), Full>) {
+        while desk.left > 0 && !desk.idle.is_empty() && desk.now >= self.rests_until {
             let Some(io) = self.postponed.take().or_else(|| self.draw()) else {
-                worker.left = 0;
+                desk.left = 0;
                 return;
             };
             if let (Some(checker), Io::Write(offset)) = (&self.checker, io)
@@ -81,8 +83,8 @@ impl Careful {
                 return;
             }
             let start = match &mut self.arrivals {
-                None => worker.now,
-                Some(arrivals) => match arrivals.take(worker.now.0) {
+                None => desk.now,
+                Some(arrivals) => match arrivals.take(desk.now.0) {
                     Some(intended) => Time(intended),
                     None => {
                         self.postponed = Some(io);
@@ -90,9 +92,13 @@ impl Careful {
                     }
                 },
             };
-            if let Some(bio) = worker.idle.pop().and_then(|bio| self.aim(worker, bio, io)) {
-                worker.left -= 1;
-                worker.start(bio, start);
+            if let Some(bio) = desk.idle.pop().and_then(|bio| self.aim(desk, bio, io)) {
+                desk.left -= 1;
+                desk.note_start(&bio, start);
+                // The channel has room for every bio there is.
+                if let Err(full) = submit(bio) {
+                    desk.idle.push(full.0);
+                }
             }
         }
     }
@@ -105,11 +111,11 @@ impl Careful {
     }
 
     /// Makes the bio this I/O. `None` if its buffer is gone: the device still has it after a timeout.
-    fn aim(&mut self, worker: &mut Worker, mut bio: Bio, io: Io) -> Option<Bio> {
+    fn aim(&mut self, desk: &Desk, mut bio: Bio, io: Io) -> Option<Bio> {
         let writes = matches!(io, Io::Write(_));
         let fills = writes && self.checker.is_some();
         if matches!(io, Io::Trim(_)) || (!fills && direction_of(bio.op()) == usize::from(writes)) {
-            bio.rewind(io.offset(), worker.bs);
+            bio.rewind(io.offset(), desk.bs);
             return Some(bio);
         }
         let (token, ioprio, context) = (bio.token(), bio.ioprio(), bio.context());
@@ -128,31 +134,31 @@ impl Careful {
         made.ok().map(|()| bio)
     }
 
-    fn collect(&mut self, worker: &mut Worker) {
-        if worker.done.is_empty() {
-            return;
+    /// Takes note of what has completed.
+    pub(super) fn collect(&mut self, desk: &mut Desk, done: &mut Vec<Bio>, tally: &mut Tally) {
+        for bio in done.drain(..) {
+            self.completed(desk, bio, tally);
         }
-        let mut done = mem::take(&mut worker.done);
-        for mut bio in done.drain(..) {
-            if let Some(checker) = &mut self.checker {
-                checker.completed(&mut bio, &mut worker.tally);
-            }
-            if bio.status().is_err() {
-                worker.failed(bio);
-                continue;
-            }
-            let direction = direction_of(bio.op());
-            worker.tally.ios[direction] += 1;
-            if self.latency {
-                let start = worker.starts.get(bio.token() as usize).copied().unwrap_or(worker.now);
-                worker.tally.latency[direction].record(worker.now.since(start).0);
-            }
-            worker.idle.push(bio);
+    }
+
+    /// Takes note of a bio that has completed.
+    #[inline]
+    pub(super) fn completed(&mut self, desk: &mut Desk, mut bio: Bio, tally: &mut Tally) {
+        if let Some(checker) = &mut self.checker {
+            checker.completed(&mut bio, tally);
         }
-        worker.done = done;
         if self.think > Span::ZERO {
-            self.rests_until = worker.now + self.think;
+            self.rests_until = desk.now + self.think;
         }
+        if bio.status().is_err() {
+            return desk.failed(bio, tally);
+        }
+        let direction = direction_of(bio.op());
+        tally.ios[direction] += 1;
+        if self.latency {
+            tally.latency[direction].record(desk.now.since(desk.start_of(&bio)).0);
+        }
+        desk.idle.push(bio);
     }
 
     /// From now on reads back what was written, as fast as it comes. How many blocks that is.

@@ -26,6 +26,13 @@ pub enum IoError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// Real and simulated devices, or simulated ones of different worlds, in one run.
+    Clocks,
+    /// Simulated devices that will never complete what they have.
+    Stuck {
+        /// I/Os that were waited for.
+        ios: usize,
+    },
     /// A job's thread panicked: a mistake in this program.
     Panicked {
         /// Number of the job, from 0.
@@ -41,6 +48,14 @@ impl fmt::Display for IoError {
             Self::Device(error) => error.fmt(f),
             Self::Buffers(error) => write!(f, "{error}; lower bs or iodepth"),
             Self::Thread { job, source } => write!(f, "no thread for job {job}: {source}; lower numjobs"),
+            Self::Clocks => f.write_str(
+                "the devices do not live by one clock: run real devices and simulated ones apart, and simulated \
+                 ones in one world",
+            ),
+            Self::Stuck { ios } => write!(
+                f,
+                "{ios} I/Os are out and no device will ever complete them; give the device a timeout (timeout=30s)"
+            ),
             Self::Panicked { job } => {
                 write!(f, "job {job} ended in a panic; this is a mistake in the program")
             }
@@ -55,7 +70,7 @@ impl core::error::Error for IoError {
             Self::Device(error) => Some(error),
             Self::Buffers(error) => Some(error),
             Self::Thread { source, .. } => Some(source),
-            Self::NoDevice | Self::Panicked { .. } => None,
+            Self::NoDevice | Self::Clocks | Self::Stuck { .. } | Self::Panicked { .. } => None,
         }
     }
 }

@@ -10,7 +10,7 @@ use platter_disk::clock;
 use super::IoError;
 use super::plan::{Course, Plan};
 use super::tally::Tally;
-use super::worker::Worker;
+use super::worker::{RealTime, Turns, Worker};
 use crate::workload::Offsets;
 
 /// How long a job runs between two looks at the cancel flag.
@@ -82,7 +82,7 @@ pub(super) fn work(
     let start = clock::now();
     let course = plan.course(index, start.0)?;
     let mut job = Running { plan, index, worker, course, ramp_ios: 0, cancelled: false };
-    job.worker.now = start;
+    job.worker.desk.now = start;
     let begin = job.ramp(start);
     job.measure(begin);
     let end = clock::now();
@@ -98,7 +98,7 @@ pub(super) fn work(
         ramp_ios,
         begin,
         end,
-        failure: worker.failure,
+        failure: worker.desk.failure,
         mismatch,
         cancelled,
     }))
@@ -120,19 +120,19 @@ impl Running<'_> {
         if ramp == Span::ZERO {
             return start;
         }
-        self.worker.left = u64::MAX;
+        self.worker.desk.left = u64::MAX;
         self.run_until(start + ramp);
         self.ramp_ios = self.worker.tally.all();
         self.worker.tally.forget();
-        self.worker.now
+        self.worker.desk.now
     }
 
     /// Runs until the end of the job, and until nothing is in flight any more.
     fn measure(&mut self, begin: Time) {
-        if !self.cancelled && self.worker.failure.is_none() {
+        if !self.cancelled && self.worker.desk.failure.is_none() {
             // What the ramp time left in flight completes now, and counts.
             let in_flight = self.worker.channel.outstanding() as u64;
-            self.worker.left = self.plan.quota(self.index).saturating_sub(in_flight);
+            self.worker.desk.left = self.plan.quota(self.index).saturating_sub(in_flight);
         }
         let until = self.plan.job.runtime.map_or(Time(u64::MAX), |runtime| begin + span(runtime));
         self.run_until(until);
@@ -140,7 +140,7 @@ impl Running<'_> {
     }
 
     fn drain(&mut self) {
-        self.worker.left = 0;
+        self.worker.desk.left = 0;
         while self.worker.channel.outstanding() > 0 {
             self.slice(clock::now() + SLICE);
         }
@@ -149,13 +149,13 @@ impl Running<'_> {
 
     /// Runs slice by slice until `until`, until the job is over or until it is cancelled.
     fn run_until(&mut self, until: Time) {
-        while self.worker.now < until && !self.worker.is_over() {
+        while self.worker.desk.now < until && !self.worker.is_over() {
             if self.plan.cancel.load(Relaxed) {
                 self.cancelled = true;
-                self.worker.left = 0;
+                self.worker.desk.left = 0;
                 return;
             }
-            let end = self.worker.now + SLICE;
+            let end = self.worker.desk.now + SLICE;
             self.slice(end.min(until));
             self.publish();
         }
@@ -166,22 +166,17 @@ impl Running<'_> {
     }
 
     fn slice(&mut self, until: Time) {
-        let (worker, latency) = (&mut self.worker, !self.plan.job.gtod_reduce);
-        // One loop for each generator, with and without latency: the loop itself decides nothing.
-        match (&mut self.course, latency) {
-            (Course::Uniform(Offsets::Sequential(o)), true) => worker.closed_loop::<true>(o, until),
-            (Course::Uniform(Offsets::Sequential(o)), false) => worker.closed_loop::<false>(o, until),
-            (Course::Uniform(Offsets::Random(o)), true) => worker.closed_loop::<true>(o, until),
-            (Course::Uniform(Offsets::Random(o)), false) => worker.closed_loop::<false>(o, until),
-            (Course::Uniform(Offsets::RandomMap(o)), true) => worker.closed_loop::<true>(o, until),
-            (Course::Uniform(Offsets::RandomMap(o)), false) => worker.closed_loop::<false>(o, until),
-            (Course::Careful(careful), _) => careful.run(worker, until),
+        match &mut self.course {
+            Course::Uniform(offsets) => {
+                uniform(&mut self.worker, offsets, until, !self.plan.job.gtod_reduce, &mut RealTime);
+            }
+            Course::Careful(careful) => careful.run(&mut self.worker, until),
         }
     }
 
     /// Reads back what a verified job wrote. That is not part of what was measured.
     fn read_back(&mut self) {
-        if self.cancelled || self.worker.failure.is_some() || !self.plan.job.rw.writes() {
+        if self.cancelled || self.worker.desk.failure.is_some() || !self.plan.job.rw.writes() {
             return;
         }
         let Course::Careful(careful) = &mut self.course else { return };
@@ -190,7 +185,7 @@ impl Running<'_> {
             return;
         }
         let measured = self.worker.tally.clone();
-        self.worker.left = blocks;
+        self.worker.desk.left = blocks;
         self.run_until(Time(u64::MAX));
         self.drain();
         let tally = &mut self.worker.tally;
@@ -198,6 +193,24 @@ impl Running<'_> {
     }
 }
 
-fn span(duration: core::time::Duration) -> Span {
+/// Runs the closed loop: one for each generator, with and without latency, since the loop itself decides nothing.
+pub(super) fn uniform(
+    worker: &mut Worker,
+    offsets: &mut Offsets,
+    until: Time,
+    latency: bool,
+    turns: &mut impl Turns,
+) {
+    match (offsets, latency) {
+        (Offsets::Sequential(o), true) => worker.closed_loop::<true>(o, until, turns),
+        (Offsets::Sequential(o), false) => worker.closed_loop::<false>(o, until, turns),
+        (Offsets::Random(o), true) => worker.closed_loop::<true>(o, until, turns),
+        (Offsets::Random(o), false) => worker.closed_loop::<false>(o, until, turns),
+        (Offsets::RandomMap(o), true) => worker.closed_loop::<true>(o, until, turns),
+        (Offsets::RandomMap(o), false) => worker.closed_loop::<false>(o, until, turns),
+    }
+}
+
+pub(super) fn span(duration: core::time::Duration) -> Span {
     Span(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }

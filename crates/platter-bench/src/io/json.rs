@@ -4,6 +4,17 @@ use serde_json::{Map, Value, json};
 
 use super::{DirectionReport, IoReport, LatencySummary};
 
+/// The keys that say something of the host: two simulations of one seed differ in nothing else.
+pub const HOST_KEYS: [&str; 7] = [
+    "wall_s",
+    "cpu_ns_per_io",
+    "user_cpu_ns",
+    "system_cpu_ns",
+    "voluntary_context_switches",
+    "involuntary_context_switches",
+    "sim_requests_per_wall_s",
+];
+
 impl IoReport {
     /// The report as one JSON object; units are in the names of its keys. Latencies are `null` when none were
     /// recorded.
@@ -19,7 +30,10 @@ impl IoReport {
     fn put_results(&self, object: &mut Map<String, Value>) {
         let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
         put("partial", json!(self.partial));
-        put("wall_s", json!(self.wall.as_secs_f64()));
+        let real = self.simulated.map_or(self.wall, |simulated| simulated.real);
+        put("wall_s", json!(real.as_secs_f64()));
+        put("virtual_s", json!(self.simulated.map(|_| self.wall.as_secs_f64())));
+        put("sim_requests_per_wall_s", json!(self.sim_requests_per_wall_s()));
         put("ios", json!(self.ios));
         put("ramp_ios", json!(self.ramp_ios));
         put("iops", json!(self.iops));
@@ -68,6 +82,9 @@ impl IoReport {
             "rate_iops": job.rate_iops,
             "verify": job.verify,
             "seed": self.seed,
+            "prioclass": job.prioclass,
+            "prio": job.prio,
+            "contexts": job.contexts,
             "norandommap": job.norandommap,
             "gtod_reduce": job.gtod_reduce,
             "direct": job.direct,

@@ -8,6 +8,9 @@
 //! with was seen: one reading of the clock per batch. With `rate_iops` it is counted from the moment the I/O
 //! was meant to start.
 //!
+//! On simulated devices the same jobs run on one thread in virtual time; the same seed gives the same report but for
+//! what it says of the host ([`HOST_KEYS`]).
+//!
 //! As with fio, the first I/O that fails ends its job; blocks that do not verify are counted and the job goes on.
 //!
 //! ```
@@ -24,6 +27,7 @@
 //! ```
 
 mod careful;
+mod desk;
 mod error;
 mod gate;
 mod job;
@@ -31,6 +35,7 @@ mod json;
 mod plan;
 mod report;
 mod run;
+mod simulated;
 mod tally;
 mod text;
 pub mod trace;
@@ -39,6 +44,8 @@ mod verify;
 mod worker;
 
 pub use error::IoError;
+pub use json::HOST_KEYS;
 pub use report::{DeviceReport, DirectionReport, IoReport, LatencySummary, Stamps};
 pub use run::{Hooks, Progress, run};
+pub use simulated::Simulated;
 pub use usage::Usage;

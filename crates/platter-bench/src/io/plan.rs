@@ -2,14 +2,15 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64};
 
-use platter_block::bio::{Bio, Context, IoPrio, Op};
-use platter_block::time::Span;
+use platter_block::bio::{Bio, IoPrio, Op};
 use platter_disk::device::Device;
 use platter_disk::pool::{PAGE, Pool, PoolBuf, Registration};
 
 use super::IoError;
 use super::careful::Careful;
+use super::desk::Desk;
 use super::gate::StartGate;
+use super::job::span;
 use super::verify::Checker;
 use super::worker::Worker;
 use crate::stats::Seeded;
@@ -91,21 +92,36 @@ impl<'a> Plan<'a> {
 
     /// Opens the job's channel and fills its bios. To be called on the job's thread.
     pub(super) fn open_worker(&self, index: u32) -> Result<Worker, IoError> {
+        let channel = self.device(index).channel(self.job.iodepth as usize)?;
+        Ok(Worker::new(channel, self.desk(index)))
+    }
+
+    /// Number of devices.
+    pub(super) fn devices(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// The device of a job.
+    pub(super) fn device(&self, index: u32) -> &Device {
+        &self.target(index).device
+    }
+
+    /// The job's bios, filled, with the number of the job in the upper half of their tokens.
+    pub(super) fn desk(&self, index: u32) -> Desk {
         let target = self.target(index);
-        let channel = target.device.channel(self.job.iodepth as usize)?;
         let mut noise = Seeded::stream(self.seed, u64::from(index) | 1 << 63);
         let mut bios = Vec::with_capacity(self.job.iodepth as usize);
-        for token in 0..u64::from(self.job.iodepth) {
+        for place in 0..u64::from(self.job.iodepth) {
             let bio = self.new_bio(target, &mut noise);
             let mut bio = bio.expect("the pools hold a buffer for each bio of each job");
-            bio.set_token(token);
-            bio.set_context(Context::new(index + 1));
+            bio.set_token(u64::from(index) << 32 | place);
+            bio.set_context(self.job.context(index));
             if self.job.ioprio() != IoPrio::NONE {
                 bio.set_ioprio(self.job.ioprio());
             }
             bios.push(bio);
         }
-        Ok(Worker::new(channel, target.device.name(), bios, self.job.bs))
+        Desk::new(target.device.name(), bios, self.job.bs, target.device.clock().now())
     }
 
     fn new_bio(&self, target: &Target, noise: &mut Seeded) -> Option<Bio> {
@@ -125,8 +141,21 @@ impl<'a> Plan<'a> {
     /// How job number `index` goes, if it starts at `start_ns`.
     pub(super) fn course(&self, index: u32, start_ns: u64) -> Result<Course, IoError> {
         let job = self.job;
+        let plain = job.rate_iops.is_none() && !job.verify && job.thinktime.is_zero();
+        if plain && let Some(offsets) = self.stream(index).into_offsets() {
+            return Ok(Course::Uniform(offsets));
+        }
+        Ok(Course::Careful(Box::new(self.careful(index, start_ns)?)))
+    }
+
+    fn stream(&self, index: u32) -> IoStream {
+        IoStream::new(self.job, self.target(index).region, self.seed, index)
+    }
+
+    /// How job number `index` goes, deciding about each I/O.
+    pub(super) fn careful(&self, index: u32, start_ns: u64) -> Result<Careful, IoError> {
+        let job = self.job;
         let region = self.target(index).region;
-        let ios = IoStream::new(job, region, self.seed, index);
         let arrivals = job.rate_iops.and_then(|rate| match job.rate_process {
             RateProcess::Linear => Pacer::new(rate, start_ns).map(|pacer| Arrivals::Linear(pacer, 0)),
             RateProcess::Poisson => {
@@ -139,15 +168,7 @@ impl<'a> Plan<'a> {
             Some(verifier) if job.rw.writes() => Some(Checker::of_writes(verifier, region)?),
             Some(verifier) => Some(Checker::of_reads(verifier, region)),
         };
-        let think = Span(u64::try_from(job.thinktime.as_nanos()).unwrap_or(u64::MAX));
-        if arrivals.is_none()
-            && checker.is_none()
-            && think == Span::ZERO
-            && let Some(offsets) = ios.clone().into_offsets()
-        {
-            return Ok(Course::Uniform(offsets));
-        }
-        Ok(Course::Careful(Box::new(Careful::new(ios, arrivals, think, checker, !job.gtod_reduce))))
+        Ok(Careful::new(self.stream(index), arrivals, span(job.thinktime), checker, !job.gtod_reduce))
     }
 
     fn verifier(&self) -> Option<Verifier> {
@@ -162,6 +183,7 @@ fn region_on(job: &JobOptions, device: &Device) -> Result<Region, JobError> {
         size: geometry.size,
         logical_block: u64::from(geometry.limits.logical_block),
         writable: !geometry.features.read_only,
+        simulated: device.clock().simulated().is_some(),
     };
     job.check(&facts)?;
     if job.rw.trims() && geometry.limits.discard_granularity == 0 {

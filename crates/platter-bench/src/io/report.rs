@@ -7,6 +7,7 @@ use platter_block::fault::Error as DeviceError;
 use platter_disk::device::Device;
 
 use super::job::Outcome;
+use super::simulated::Simulated;
 use super::tally::{DIRECTIONS, Tally};
 use super::usage::Usage;
 use crate::report::units;
@@ -102,8 +103,10 @@ pub struct IoReport {
     pub devices: Vec<DeviceReport>,
     /// Whether it was cancelled before its end.
     pub partial: bool,
-    /// How long it was measured.
+    /// How long it was measured, by the clock of the devices.
     pub wall: Duration,
+    /// Set on simulated devices, whose clock is virtual: `wall`, rates and latencies are in virtual time.
+    pub simulated: Option<Simulated>,
     /// I/Os completed well, in all directions.
     pub ios: u64,
     /// I/Os of the ramp time, not among `ios`.
@@ -139,6 +142,12 @@ pub struct IoReport {
 }
 
 impl IoReport {
+    /// Requests that were simulated per second of real time; `None` on real devices.
+    pub fn sim_requests_per_wall_s(&self) -> Option<f64> {
+        let real = self.simulated?.real.as_secs_f64();
+        Some(if real > 0.0 { self.ios as f64 / real } else { 0.0 })
+    }
+
     /// I/Os that failed and blocks that did not verify.
     pub fn errors(&self) -> u64 {
         self.io_errors + self.verify_errors
@@ -148,13 +157,14 @@ impl IoReport {
 pub(super) struct Measured {
     pub(super) outcomes: Vec<Outcome>,
     pub(super) usage: Usage,
+    pub(super) simulated: Option<Simulated>,
     pub(super) counters: Snapshot,
 }
 
 const NAMES: [&str; DIRECTIONS] = ["read", "write", "trim"];
 
 pub(super) fn build(job: &JobOptions, devices: &[Device], seed: u64, measured: Measured) -> IoReport {
-    let Measured { mut outcomes, usage, counters } = measured;
+    let Measured { mut outcomes, usage, counters, simulated } = measured;
     let begin = outcomes.iter().map(|o| o.begin).min().unwrap_or_default();
     let wall_ns = outcomes.iter().map(|o| o.end.since(begin).0).max().unwrap_or(0);
     let mut tally = Tally::new();
@@ -178,6 +188,7 @@ pub(super) fn build(job: &JobOptions, devices: &[Device], seed: u64, measured: M
         devices: devices.iter().map(describe).collect(),
         partial: outcomes.iter().any(|o| o.cancelled),
         wall: Duration::from_nanos(wall_ns),
+        simulated,
         ios,
         ramp_ios: outcomes.iter().map(|o| o.ramp_ios).sum(),
         iops: per_s(ios),

@@ -12,6 +12,7 @@ use platter_disk::device::Device;
 use super::job::{Announcer, Outcome, Stage, work};
 use super::plan::Plan;
 use super::report::{Measured, build};
+use super::simulated::{self, Run, shared_clock};
 use super::usage::Usage;
 use super::{IoError, IoReport};
 use crate::workload::JobOptions;
@@ -34,8 +35,10 @@ impl<'a> Hooks<'a> {
 /// How far a run has come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// Time since the start.
+    /// Time since the start, in real time.
     pub elapsed: Duration,
+    /// Virtual time since the start, on simulated devices. Rates are per second of it then.
+    pub simulated: Option<Duration>,
     /// Whether this is still the ramp time.
     pub ramping: bool,
     /// I/Os completed since the start.
@@ -47,7 +50,7 @@ pub struct Progress {
 }
 
 /// Time between two progress reports.
-const TICK: Duration = Duration::from_secs(1);
+pub(super) const TICK: Duration = Duration::from_secs(1);
 
 /// Runs the job `numjobs` times side by side, job number i on device number i modulo their number, and reports
 /// what all of them did together. `seed` is that of the run ([`JobOptions::effective_seed`]).
@@ -56,8 +59,15 @@ const TICK: Duration = Duration::from_secs(1);
 /// Options that fit neither each other nor the devices; buffers, channels or threads that cannot be had. An I/O
 /// that fails is in the report.
 pub fn run(job: &JobOptions, devices: &[Device], seed: u64, hooks: Hooks<'_>) -> Result<IoReport, IoError> {
+    let clock = shared_clock(devices)?;
     let plan = Plan::new(job, devices, seed, hooks.cancel)?;
     let counters = sum(devices);
+    if let Some(clock) = clock {
+        let Run { outcome, usage, simulated } = simulated::run(&plan, &clock, hooks)?;
+        let counters = sum(devices).since(&counters);
+        let measured = Measured { outcomes: vec![outcome], usage, counters, simulated: Some(simulated) };
+        return Ok(build(job, devices, seed, measured));
+    }
     let (send, stages) = channel();
     std::thread::scope(|scope| {
         let mut threads: Vec<ScopedJoinHandle<'_, _>> = Vec::with_capacity(job.numjobs as usize);
@@ -83,7 +93,7 @@ pub fn run(job: &JobOptions, devices: &[Device], seed: u64, hooks: Hooks<'_>) ->
             return Err(failure);
         }
         let outcomes: Vec<Outcome> = outcomes?.into_iter().flatten().collect();
-        let measured = Measured { outcomes, usage, counters: sum(devices).since(&counters) };
+        let measured = Measured { outcomes, usage, counters: sum(devices).since(&counters), simulated: None };
         Ok(build(job, devices, seed, measured))
     })
 }
@@ -163,6 +173,7 @@ impl<'p, 'a> Watch<'p, 'a> {
         let iops = (ios - had) as f64 / now.duration_since(before).as_secs_f64();
         self.last = (now, ios);
         let mib_per_s = iops * self.plan.job.bs as f64 / f64::from(1 << 20);
-        progress(&Progress { elapsed: now - self.start, ramping, ios, iops, mib_per_s });
+        let elapsed = now - self.start;
+        progress(&Progress { elapsed, simulated: None, ramping, ios, iops, mib_per_s });
     }
 }

@@ -17,6 +17,9 @@ impl IoReport {
         }
         let partial = if self.partial { " (PARTIAL: interrupted)" } else { "" };
         line(&mut out, format_args!("{}{partial}", self.headline()));
+        if let Some(simulated) = self.simulated() {
+            line(&mut out, format_args!("{simulated}"));
+        }
         out += &self.table().to_text(false);
         for fact in self.facts() {
             line(&mut out, format_args!("{}: {}", fact.0, fact.1));
@@ -29,6 +32,9 @@ impl IoReport {
         let mut page = HtmlReport::new(&format!("platter bench io: {}", self.job.rw));
         if self.partial {
             page.paragraph("Partial: the run was interrupted.");
+        }
+        if let Some(simulated) = self.simulated() {
+            page.paragraph(&simulated);
         }
         page.paragraph(&self.headline()).table(&self.table()).facts(self.facts());
         for device in &self.devices {
@@ -54,6 +60,16 @@ impl IoReport {
             thousands(self.ios),
             fixed(self.wall.as_secs_f64(), 3),
         )
+    }
+
+    /// What virtual time means, where it is.
+    fn simulated(&self) -> Option<String> {
+        let real = self.simulated?.real.as_secs_f64();
+        Some(format!(
+            "simulated: all times are virtual but the CPU's; it took {} s of real time, {} requests per second",
+            fixed(real, 3),
+            thousands(self.sim_requests_per_wall_s()?.round() as u64),
+        ))
     }
 
     fn table(&self) -> Table {
@@ -96,8 +112,9 @@ impl IoReport {
             Stamps::Coarse => "coarse (gtod_reduce: no latencies)",
         };
         let counters = &self.counters;
+        let clock = if self.simulated.is_some() { "virtual" } else { "wall" };
         let mut facts = vec![
-            ("time per I/O", format!("{} ns (wall, all jobs together)", fixed(self.ns_per_io, 1))),
+            ("time per I/O", format!("{} ns ({clock}, all jobs together)", fixed(self.ns_per_io, 1))),
             (
                 "CPU per I/O",
                 format!(

@@ -61,7 +61,7 @@ impl Tracer {
             }
             stack.extend(below.into_iter().rev());
         }
-        let origin = clock::now();
+        let origin = devices.first().map_or_else(clock::now, |device| device.clock().now());
         for (minor, leaf) in leaves.iter().enumerate() {
             let minor = minor as u32;
             let name = leaf.name();

@@ -1,13 +1,11 @@
 //! One job at work: its channel, its bios, and the closed loop that keeps them in flight.
 
-use std::sync::Arc;
-
 use platter_block::bio::Bio;
-use platter_block::fault::Error as DeviceError;
 use platter_block::time::{Span, Time};
 use platter_disk::channel::Channel;
 use platter_disk::clock;
 
+use super::desk::Desk;
 use super::tally::{Tally, direction_of};
 use crate::workload::{RandomMap, RandomOffsets, Sequential};
 
@@ -36,23 +34,37 @@ macro_rules! generators {
 
 generators!(Sequential, RandomOffsets, RandomMap);
 
+/// How time passes while a loop waits for completions.
+pub(super) trait Turns {
+    /// Hands over what was submitted, lets time pass where nothing has completed, but not past `until`, and
+    /// moves what has completed to `done`. How many completed.
+    fn turn<const LATENCY: bool>(&mut self, worker: &mut Worker, until: Time) -> usize;
+
+    /// Whether the loop should go on, time aside.
+    fn go_on(&self) -> bool;
+}
+
+/// Time passes by itself.
+pub(super) struct RealTime;
+
+impl Turns for RealTime {
+    #[inline(always)]
+    fn turn<const LATENCY: bool>(&mut self, worker: &mut Worker, _until: Time) -> usize {
+        worker.turn::<LATENCY>()
+    }
+
+    #[inline(always)]
+    fn go_on(&self) -> bool {
+        true
+    }
+}
+
 /// What a job works with. Each bio is in `idle`, in `done` or with the channel.
 pub(super) struct Worker {
     pub(super) channel: Channel,
-    pub(super) idle: Vec<Bio>,
+    pub(super) desk: Desk,
     pub(super) done: Vec<Bio>,
-    /// When each bio was started, or was meant to be, by its token.
-    pub(super) starts: Vec<Time>,
-    /// Bytes per I/O.
-    pub(super) bs: u64,
-    /// I/Os that may still be started.
-    pub(super) left: u64,
-    /// The time of the last batch.
-    pub(super) now: Time,
     pub(super) tally: Tally,
-    /// The first I/O that failed. There is no second: it ends the job.
-    pub(super) failure: Option<DeviceError>,
-    device: Arc<str>,
     empty_polls: u32,
     turns: u32,
     /// The device makes its callers wait.
@@ -60,39 +72,23 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(channel: Channel, device: Arc<str>, idle: Vec<Bio>, bs: u64) -> Self {
-        let bios = idle.len();
-        Self {
-            channel,
-            idle,
-            done: Vec::with_capacity(bios),
-            starts: vec![Time::default(); bios],
-            bs,
-            left: 0,
-            now: clock::now(),
-            tally: Tally::new(),
-            failure: None,
-            device,
-            empty_polls: 0,
-            turns: 0,
-            blocks: false,
-        }
+    pub(super) fn new(channel: Channel, desk: Desk) -> Self {
+        let done = Vec::with_capacity(desk.idle.len());
+        Self { channel, desk, done, tally: Tally::new(), empty_polls: 0, turns: 0, blocks: false }
     }
 
     /// Whether nothing is in flight and nothing will be.
     pub(super) fn is_over(&self) -> bool {
-        self.channel.outstanding() == 0 && (self.left == 0 || self.idle.is_empty())
+        self.channel.outstanding() == 0 && (self.desk.left == 0 || self.desk.idle.is_empty())
     }
 
     /// Hands a bio to the channel, its latency counted from `start`.
     #[inline]
-    pub(super) fn start(&mut self, bio: Bio, start: Time) {
-        if let Some(place) = self.starts.get_mut(bio.token() as usize) {
-            *place = start;
-        }
+    fn start(&mut self, bio: Bio, start: Time) {
+        self.desk.note_start(&bio, start);
         // The channel has room for every bio there is.
         if let Err(full) = self.channel.submit(bio) {
-            self.idle.push(full.0);
+            self.desk.idle.push(full.0);
         }
     }
 
@@ -105,7 +101,7 @@ impl Worker {
             // costs 3 us on a virtual machine.
             return self.wait(None);
         }
-        let completed = self.channel.poll_at(self.now, &mut self.done);
+        let completed = self.channel.poll_at(self.desk.now, &mut self.done);
         if completed == 0 {
             self.came_back_empty();
             return 0;
@@ -114,7 +110,7 @@ impl Worker {
         self.turns = self.turns.wrapping_add(1);
         // One reading is the end of this batch and the start of the next.
         if LATENCY || self.turns.is_multiple_of(COARSE) {
-            self.now = clock::now();
+            self.desk.now = clock::now();
         }
         completed
     }
@@ -124,69 +120,58 @@ impl Worker {
         self.empty_polls += 1;
         // The first poll after a submission finds nothing: no reason to look at the clock.
         if self.empty_polls > 1 {
-            self.now = clock::now();
+            self.desk.now = clock::now();
             self.blocks = self.empty_polls >= PATIENCE;
         }
     }
 
     fn wait(&mut self, timeout: Option<Span>) -> usize {
         let completed = self.channel.wait(&mut self.done, timeout);
-        self.now = self.channel.now();
+        self.desk.now = self.channel.now();
         completed
     }
 
     /// Waits without anything in flight, until `until`. A sleep ends late, so the last part is spun.
     pub(super) fn pause(&mut self, until: Time) {
-        self.now = clock::now();
-        let span = until.since(self.now);
+        self.desk.now = clock::now();
+        let span = until.since(self.desk.now);
         if span > SLEEP_SLACK {
             std::thread::sleep(core::time::Duration::from_nanos(span.0 - SLEEP_SLACK.0));
         } else {
             core::hint::spin_loop();
         }
-        self.now = clock::now();
+        self.desk.now = clock::now();
     }
 
     /// Like [`turn`](Self::turn), but back at `until` and not a wake-up later.
     pub(super) fn turn_punctually(&mut self, until: Time) -> usize {
-        self.now = clock::now();
-        let span = until.since(self.now);
+        self.desk.now = clock::now();
+        let span = until.since(self.desk.now);
         if self.blocks && span > SLEEP_SLACK {
             return self.wait(Some(Span(span.0 - SLEEP_SLACK.0)));
         }
-        let completed = self.channel.poll_at(self.now, &mut self.done);
+        let completed = self.channel.poll_at(self.desk.now, &mut self.done);
         self.blocks |= completed == 0;
-        self.now = clock::now();
+        self.desk.now = clock::now();
         completed
-    }
-
-    /// Takes note of an I/O that failed, which ends the job as it does with fio.
-    #[cold]
-    pub(super) fn failed(&mut self, bio: Bio) {
-        self.tally.errors += 1;
-        self.left = 0;
-        if let Err(fault) = bio.status()
-            && self.failure.is_none()
-        {
-            let offset = bio.pos() - bio.done();
-            let device = Arc::clone(&self.device);
-            let detail = String::new();
-            self.failure = Some(DeviceError { fault, op: bio.op(), device, offset, len: self.bs, detail });
-        }
-        self.idle.push(bio);
     }
 
     /// The closed loop of a job whose I/Os have one direction: as many in flight as there are bios, until
     /// `until` or until no I/O is left. What is in flight then stays there.
-    pub(super) fn closed_loop<const LATENCY: bool>(&mut self, offsets: &mut impl NextOffset, until: Time) {
+    pub(super) fn closed_loop<const LATENCY: bool>(
+        &mut self,
+        offsets: &mut impl NextOffset,
+        until: Time,
+        turns: &mut impl Turns,
+    ) {
         self.start_idle(offsets);
-        while self.now < until && self.channel.outstanding() > 0 {
-            let completed = self.turn::<LATENCY>() as u64;
+        while self.desk.now < until && self.channel.outstanding() > 0 && turns.go_on() {
+            let completed = turns.turn::<LATENCY>(self, until) as u64;
             if completed == 0 {
                 continue;
             }
-            if completed <= self.left {
-                self.left -= completed;
+            if completed <= self.desk.left {
+                self.desk.left -= completed;
                 self.go_round::<LATENCY>(offsets);
             } else {
                 self.stand_still::<LATENCY>();
@@ -196,12 +181,12 @@ impl Worker {
     }
 
     fn start_idle(&mut self, offsets: &mut impl NextOffset) {
-        while self.left > 0
-            && let Some(mut bio) = self.idle.pop()
+        while self.desk.left > 0
+            && let Some(mut bio) = self.desk.idle.pop()
         {
-            self.left -= 1;
-            bio.rewind(offsets.next(), self.bs);
-            self.start(bio, self.now);
+            self.desk.left -= 1;
+            bio.rewind(offsets.next(), self.desk.bs);
+            self.start(bio, self.desk.now);
         }
     }
 
@@ -209,23 +194,23 @@ impl Worker {
     #[inline(always)]
     fn go_round<const LATENCY: bool>(&mut self, offsets: &mut impl NextOffset) {
         let mut batch = Batch::default();
-        let (now, bs) = (self.now, self.bs);
+        let (now, bs) = (self.desk.now, self.desk.bs);
         let direction = self.done.first().map_or(0, |bio| direction_of(bio.op()));
         let mut completed = self.done.len() as u64;
         while let Some(mut bio) = self.done.pop() {
             if bio.status().is_err() {
                 completed -= 1;
-                self.failed(bio);
+                self.desk.failed(bio, &mut self.tally);
                 continue;
             }
-            if LATENCY && let Some(start) = self.starts.get_mut(bio.token() as usize) {
+            if LATENCY && let Some(start) = self.desk.starts.get_mut(Desk::place(&bio)) {
                 let ns = now.since(*start);
                 *start = now;
                 batch.record(&mut self.tally, direction, ns);
             }
             bio.rewind(offsets.next(), bs);
             if let Err(full) = self.channel.submit(bio) {
-                self.idle.push(full.0);
+                self.desk.idle.push(full.0);
             }
         }
         batch.finish(&mut self.tally, direction);
@@ -237,16 +222,16 @@ impl Worker {
     fn stand_still<const LATENCY: bool>(&mut self) {
         while let Some(bio) = self.done.pop() {
             if bio.status().is_err() {
-                self.failed(bio);
+                self.desk.failed(bio, &mut self.tally);
                 continue;
             }
             let direction = direction_of(bio.op());
             self.tally.ios[direction] += 1;
             if LATENCY {
-                let start = self.starts.get(bio.token() as usize).copied().unwrap_or(self.now);
-                self.tally.latency[direction].record(self.now.since(start).0);
+                let start = self.desk.start_of(&bio);
+                self.tally.latency[direction].record(self.desk.now.since(start).0);
             }
-            self.idle.push(bio);
+            self.desk.idle.push(bio);
         }
     }
 }

@@ -4,6 +4,8 @@ use super::CliError;
 use clap::Args;
 use platter::registry::{self, Access};
 use platter_disk::device::Device;
+use platter_sim::World;
+use std::sync::Arc;
 
 /// What a writer may overwrite.
 #[derive(Args, Debug, Clone, Copy, Default)]
@@ -34,9 +36,10 @@ pub(crate) struct On {
 }
 
 impl On {
-    /// Opens all devices, in the order given.
-    pub(crate) fn open(&self, access: Access) -> Result<Vec<Device>, CliError> {
+    /// Opens all devices, in the order given, with their simulated disks in `world`.
+    pub(crate) fn open_in(&self, world: &Arc<World>, access: Access) -> Result<Vec<Device>, CliError> {
         let access = self.force.access(access);
-        self.specs.iter().map(|spec| registry::open(spec, access).map_err(CliError::from)).collect()
+        let open = |spec: &String| registry::open_in(world, &registry::parse(spec)?, access);
+        self.specs.iter().map(|spec| open(spec).map_err(CliError::from)).collect()
     }
 }

@@ -13,7 +13,12 @@ use crate::workload::{MAX_RATE_IOPS, Region};
 const MAX_BS: u64 = 1 << 30;
 /// The largest queue depth: what an io_uring can have in flight is of this order.
 const MAX_IODEPTH: u32 = 1 << 15;
+/// Jobs that are threads.
 const MAX_NUMJOBS: u32 = 1 << 10;
+/// Jobs on simulated devices, which are not.
+const MAX_SIMULATED_JOBS: u32 = 1 << 17;
+/// Largest number of a process: contexts keep 24 bits of it.
+const MAX_PROCESS: u32 = (1 << 24) - 1;
 /// The most memory that buffers may take over all jobs.
 const MAX_BUFFERS: u128 = 1 << 36;
 /// The longest time that fits in 64-bit nanoseconds with room to spare: about 146 years.
@@ -26,7 +31,7 @@ impl JobOptions {
     /// The first option found that does not, with its value and what is allowed.
     pub fn check(&self, facts: &DeviceFacts) -> Result<(), JobError> {
         self.region(facts)?;
-        self.check_load()?;
+        self.check_load(facts)?;
         self.check_end()?;
         self.check_rate()?;
         self.check_access(facts)?;
@@ -82,9 +87,10 @@ impl JobOptions {
         Ok(())
     }
 
-    fn check_load(&self) -> Result<(), JobError> {
+    fn check_load(&self, facts: &DeviceFacts) -> Result<(), JobError> {
         within("iodepth", self.iodepth, 1..=MAX_IODEPTH)?;
-        within("numjobs", self.numjobs, 1..=MAX_NUMJOBS)?;
+        let most = if facts.simulated { MAX_SIMULATED_JOBS } else { MAX_NUMJOBS };
+        within("numjobs", self.numjobs, 1..=most)?;
         within("rwmixread", self.rwmixread, 0..=100)?;
         let buffers = u128::from(self.bs) * u128::from(self.iodepth) * u128::from(self.numjobs);
         // Trims carry no data.
@@ -188,6 +194,9 @@ impl JobOptions {
             let allowed = "0 (none), 1 (real-time), 2 (best effort) or 3 (idle)";
             return Err(JobError::new("prioclass", number, allowed));
         };
+        for &process in &self.contexts {
+            within("context", process, 1..=MAX_PROCESS)?;
+        }
         let Some(level) = self.prio else { return Ok(()) };
         within("prio", level, 0..=7)?;
         match class {

@@ -5,7 +5,7 @@ mod error;
 
 use core::time::Duration;
 
-use platter_block::bio::{Class, IoPrio};
+use platter_block::bio::{Class, Context, IoPrio};
 
 use super::Rw;
 
@@ -28,7 +28,7 @@ pub enum RateProcess {
 ///
 /// ```
 /// use platter_bench::workload::{DeviceFacts, JobOptions, Rw};
-/// let disk = DeviceFacts { size: 1 << 30, logical_block: 512, writable: false };
+/// let disk = DeviceFacts { size: 1 << 30, logical_block: 512, writable: false, simulated: false };
 /// let job = JobOptions { rw: Rw::RandRead, iodepth: 32, ..JobOptions::default() };
 /// assert!(job.check(&disk).is_ok());
 /// let job = JobOptions { bs: 1000, ..job };
@@ -81,6 +81,9 @@ pub struct JobOptions {
     pub prioclass: Option<u32>,
     /// Level within the class, 0 (first) to 7 (last).
     pub prio: Option<u32>,
+    /// Processes on whose behalf the jobs run, as elevators see them: job number i is of entry i modulo their
+    /// number. Empty (default): each job is a process of its own, number i + 1.
+    pub contexts: Vec<u32>,
     /// Reads no clock per I/O: no latencies, only throughput.
     pub gtod_reduce: bool,
     /// Direct I/O. Default true (fio: false), since the page cache is not what is measured.
@@ -112,6 +115,7 @@ impl Default for JobOptions {
             norandommap: false,
             prioclass: None,
             prio: None,
+            contexts: Vec::new(),
             gtod_reduce: false,
             direct: true,
             thinktime: Duration::ZERO,
@@ -128,6 +132,8 @@ pub struct DeviceFacts {
     pub logical_block: u64,
     /// Whether it was opened for writing.
     pub writable: bool,
+    /// Whether it is simulated: its jobs are not threads.
+    pub simulated: bool,
 }
 
 impl JobOptions {
@@ -155,6 +161,15 @@ impl JobOptions {
             None | Some(Class::None) => IoPrio::NONE,
             Some(class) => IoPrio::new(class, self.prio.unwrap_or(0).min(7) as u8),
         }
+    }
+}
+
+impl JobOptions {
+    /// On whose behalf job number `index` runs.
+    pub fn context(&self, index: u32) -> Context {
+        let own = index.wrapping_add(1);
+        let place = (index as usize).checked_rem(self.contexts.len());
+        Context::new(place.and_then(|place| self.contexts.get(place)).copied().unwrap_or(own))
     }
 }
 

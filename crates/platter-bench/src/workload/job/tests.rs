@@ -1,6 +1,7 @@
 use super::*;
 
-const DISK: DeviceFacts = DeviceFacts { size: 1 << 30, logical_block: 4096, writable: true };
+const DISK: DeviceFacts =
+    DeviceFacts { size: 1 << 30, logical_block: 4096, writable: true, simulated: false };
 
 fn job() -> JobOptions {
     JobOptions::default()
@@ -169,6 +170,25 @@ fn priorities() {
     assert_eq!(prio(Some(0), None).ioprio(), IoPrio::NONE);
     assert_eq!(prio(None, None).ioprio(), IoPrio::NONE);
     assert_eq!(prio(Some(3), None).check(&DISK), Ok(()));
+}
+
+#[test]
+fn contexts() {
+    let shared = JobOptions { contexts: vec![7, 9], ..job() };
+    assert_eq!([0, 1, 2].map(|i| shared.context(i).process()), [7, 9, 7]);
+    assert_eq!([0, 1].map(|i| job().context(i).process()), [1, 2]);
+    assert_eq!(refused(JobOptions { contexts: vec![0], ..job() }).0, "context");
+    assert_eq!(
+        refused(JobOptions { contexts: vec![1 << 24], ..job() }).1,
+        "context=16777216 is not allowed: 1 to 16777215"
+    );
+}
+
+#[test]
+fn simulated_jobs_are_not_threads() {
+    let many = JobOptions { numjobs: 32_000, ..job() };
+    assert_eq!(refused(many.clone()).0, "numjobs");
+    assert_eq!(many.check(&DeviceFacts { simulated: true, ..DISK }), Ok(()));
 }
 
 #[test]

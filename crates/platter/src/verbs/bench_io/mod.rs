@@ -8,9 +8,10 @@ use clap::{Args, ValueEnum};
 use platter::registry::Access;
 use platter_bench::io::trace::Tracer;
 use platter_bench::io::{self, Hooks, IoError, IoReport, Progress};
-use platter_bench::report::units::thousands;
+use platter_bench::report::units::{fixed, thousands};
 use platter_bench::workload::JobOptions;
 use platter_disk::device::Device;
+use platter_sim::World;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufWriter, IsTerminal, Write};
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "\
 Options have fio's names and meanings, except that I/O is direct unless --direct=0. Sizes take K, M, G, T
 (powers of 1024), times ns, us, ms, s. Switches can be written --verify, --verify=1 or --verify=0.
+Simulated devices run in virtual time, on one thread: times and rates in the report are virtual.
 Workloads that write open the device for writing: what holds a file system or is in use is refused.
 
 Examples:
@@ -28,6 +30,7 @@ Examples:
   platter bench io --on /dev/sdb --rw randread --iodepth 32 --runtime 10s --time_based --json
   platter bench io --on 'file(disk.img, create=1G)' --rw randwrite --iodepth 16 --verify
   platter bench io --on disk.img --rw randread --rate_iops 20000 --iodepth 64 --runtime 30s --time_based
+  platter bench io --on 'sim(ideal, elevator=deadline)' --rw randread --numjobs 8 --runtime 10s --time_based
 
 JSON: one object; docs/bench-io.md lists its keys. The exit status is 1 if an I/O failed or a block did not
 verify. Ctrl-C ends the run: what was measured until then is printed, marked as partial.")]
@@ -63,11 +66,13 @@ impl Io {
         }
         let job = self.options.job(self.on.specs.len())?;
         let write = job.rw.writes() || job.rw.trims();
-        let devices = self.on.open(Access { write, direct: self.options.direct(), ..Access::default() })?;
+        let access = Access { write, direct: self.options.direct(), ..Access::default() };
+        let seed = job.effective_seed(RandomState::new().hash_one(std::process::id()));
+        let devices = self.on.open_in(&World::new(seed), access)?;
         // A file that cannot be written is better found out before the run.
         let mut page = self.report.as_deref().map(create).transpose()?;
         let tracer = self.trace.as_deref().map(|path| trace(path, &devices)).transpose()?;
-        let report = self.measure(context, &job, &devices)?;
+        let report = self.measure(context, &job, &devices, seed)?;
         if let Some(tracer) = tracer {
             tracer.finish().map_err(|error| cannot_write(self.trace.as_deref(), &error))?;
         }
@@ -82,16 +87,22 @@ impl Io {
         verdict(context, &report)
     }
 
-    fn measure(&self, context: &Context, job: &JobOptions, devices: &[Device]) -> Result<IoReport, CliError> {
+    fn measure(
+        &self,
+        context: &Context,
+        job: &JobOptions,
+        devices: &[Device],
+        seed: u64,
+    ) -> Result<IoReport, CliError> {
         let wanted = self.eta == Eta::Always || (self.eta == Eta::Auto && std::io::stderr().is_terminal());
         let mut progress = |progress: &Progress| show(progress);
         let hooks = Hooks {
             progress: (wanted && context.progress).then_some(&mut progress as &mut dyn FnMut(&Progress)),
             cancel: context.interrupted,
         };
-        let seed = job.effective_seed(RandomState::new().hash_one(std::process::id()));
         io::run(job, devices, seed, hooks).map_err(|error| match error {
             IoError::Job(error) => CliError::usage(error.to_string()),
+            IoError::Clocks => CliError::usage(error.to_string()),
             error => CliError::failed(error.to_string()),
         })
     }
@@ -102,8 +113,10 @@ fn show(progress: &Progress) {
     let (iops, rate) =
         (thousands(progress.iops.round() as u64), thousands(progress.mib_per_s.round() as u64));
     let seconds = progress.elapsed.as_secs_f64().round();
+    let simulated = progress.simulated.map(|time| format!(" ({} s virtual)", fixed(time.as_secs_f64(), 3)));
+    let simulated = simulated.unwrap_or_default();
     // Progress that nobody can see is no reason to fail.
-    let _ = writeln!(std::io::stderr(), "{seconds:4} s: {iops:>12} IOPS {rate:>9} MiB/s{ramp}");
+    let _ = writeln!(std::io::stderr(), "{seconds:4} s{simulated}: {iops:>12} IOPS {rate:>9} MiB/s{ramp}");
 }
 
 /// Whether what was asked for was done.

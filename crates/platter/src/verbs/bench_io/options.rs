@@ -22,7 +22,8 @@ pub(super) struct Options {
     /// I/Os that each job keeps in flight
     #[arg(long, value_name = "N", default_value_t = 1)]
     iodepth: u32,
-    /// Jobs side by side, each a thread; they take turns on the devices [default: one for each device]
+    /// Jobs side by side, each a thread but on simulated devices; they take turns on the devices
+    /// [default: one for each device]
     #[arg(long, value_name = "N")]
     numjobs: Option<u32>,
     /// First byte that is touched
@@ -79,6 +80,9 @@ pub(super) struct Options {
     /// Level within the class, 0 (first) to 7
     #[arg(long, value_name = "N")]
     prio: Option<u32>,
+    /// Processes on whose behalf the jobs run, as elevators see them, in turn: 1,1,2 [default: each job its own]
+    #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',')]
+    context: Vec<u32>,
     /// Read no clock per batch: no latencies, only throughput
     #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1",
           default_value = "0", hide_default_value = true, value_parser = switch, action = clap::ArgAction::Set)]
@@ -126,6 +130,7 @@ impl Options {
             norandommap: self.norandommap,
             prioclass,
             prio,
+            contexts: self.context.clone(),
             gtod_reduce: self.gtod_reduce,
             direct: self.direct.unwrap_or(true),
             thinktime: self.thinktime,

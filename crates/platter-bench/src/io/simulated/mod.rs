@@ -1,0 +1,209 @@
+//! The workload on simulated devices: all jobs on one thread, in virtual time.
+//!
+//! The jobs of a device share one channel and are told apart by the tokens of their bios, so that a job costs
+//! little more than its bios, and the device is looked at only when something happens on it. The clock moves
+//! to the earliest of what happens on any device and what any job means to start.
+
+mod many;
+mod solo;
+
+use core::sync::atomic::Ordering::Relaxed;
+use core::time::Duration;
+use std::sync::Arc;
+use std::time::Instant;
+
+use platter_block::time::{Span, Time, VirtualClock};
+use platter_disk::clock::Clock;
+use platter_disk::device::Device;
+
+use super::job::{Outcome, span};
+use super::plan::{Course, Plan};
+use super::run::{Progress, TICK};
+use super::tally::Tally;
+use super::usage::Usage;
+use super::{Hooks, IoError};
+use many::Many;
+use solo::Solo;
+
+/// How long a simulation took in real time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Simulated {
+    /// Real time of what was measured.
+    pub real: Duration,
+}
+
+/// The clock that all devices share, if they are simulated.
+pub(super) fn shared_clock(devices: &[Device]) -> Result<Option<Arc<VirtualClock>>, IoError> {
+    let mut clocks = devices.iter().map(|device| match device.clock() {
+        Clock::Host => None,
+        Clock::Virtual(clock) => Some(clock),
+    });
+    let first = clocks.next().flatten();
+    let same = clocks.all(|clock| match (&first, &clock) {
+        (None, None) => true,
+        (Some(first), Some(clock)) => Arc::ptr_eq(first, clock),
+        _ => false,
+    });
+    if same { Ok(first) } else { Err(IoError::Clocks) }
+}
+
+/// Jobs in virtual time.
+trait Simulation {
+    /// Runs for a while: until `until`, until nothing more happens, or as many turns as are worth a look at the
+    /// real clock.
+    fn run(&mut self, until: Time) -> Result<(), IoError>;
+    fn now(&self) -> Time;
+    /// I/Os that have been started and have not completed.
+    fn outstanding(&self) -> usize;
+    /// Whether nothing is in flight and nothing will be.
+    fn is_over(&self) -> bool;
+    /// Lets each job that has not failed start so many I/Os, those in flight included.
+    fn allow(&mut self, quota: &dyn Fn(u32) -> u64);
+    fn tally(&mut self) -> &mut Tally;
+    /// Makes the jobs read back what they wrote; whether there is anything.
+    fn begin_reading_back(&mut self) -> bool;
+    /// The first failure and the first bad block.
+    fn troubles(&mut self) -> Troubles;
+}
+
+#[derive(Default)]
+struct Troubles {
+    failure: Option<platter_block::fault::Error>,
+    mismatch: Option<String>,
+}
+
+/// What a simulated run comes back with.
+pub(super) struct Run {
+    pub(super) outcome: Outcome,
+    pub(super) usage: Usage,
+    pub(super) simulated: Simulated,
+}
+
+/// Runs the jobs on devices that live by `clock`.
+pub(super) fn run(plan: &Plan<'_>, clock: &VirtualClock, hooks: Hooks<'_>) -> Result<Run, IoError> {
+    let start = clock.now();
+    if plan.job.numjobs == 1
+        && let Course::Uniform(offsets) = plan.course(0, start.0)?
+    {
+        let solo = Solo::new(plan.open_worker(0)?, offsets, clock, !plan.job.gtod_reduce);
+        return Director::new(plan, solo, hooks).direct();
+    }
+    Director::new(plan, Many::new(plan, clock)?, hooks).direct()
+}
+
+/// Leads a simulation through ramp, measurement, drain and reading back.
+struct Director<'p, 'a, S> {
+    plan: &'p Plan<'p>,
+    simulation: S,
+    progress: Option<&'a mut dyn FnMut(&Progress)>,
+    start: Time,
+    began: Instant,
+    last: (Instant, Time, u64),
+    ramp_ios: u64,
+    ramping: bool,
+    cancelled: bool,
+}
+
+impl<'p, 'a, S: Simulation> Director<'p, 'a, S> {
+    fn new(plan: &'p Plan<'p>, simulation: S, hooks: Hooks<'a>) -> Self {
+        let (began, start) = (Instant::now(), simulation.now());
+        let last = (began, start, 0);
+        Self {
+            plan,
+            simulation,
+            progress: hooks.progress,
+            start,
+            began,
+            last,
+            ramp_ios: 0,
+            ramping: false,
+            cancelled: false,
+        }
+    }
+
+    fn direct(mut self) -> Result<Run, IoError> {
+        let ramp = span(self.plan.job.ramp_time);
+        if ramp > Span::ZERO {
+            self.ramping = true;
+            self.simulation.allow(&|_| u64::MAX);
+            self.run_until(self.start + ramp)?;
+            self.ramp_ios = self.simulation.tally().all();
+            self.simulation.tally().forget();
+            self.ramping = false;
+        }
+        let (begin, real, usage) = (self.simulation.now(), Instant::now(), Usage::now());
+        if !self.cancelled {
+            let plan = self.plan;
+            self.simulation.allow(&|job| plan.quota(job));
+            let until = plan.job.runtime.map_or(Time(u64::MAX), |runtime| begin + span(runtime));
+            self.run_until(until)?;
+        }
+        self.drain()?;
+        let (end, usage) = (self.simulation.now(), Usage::now().since(&usage));
+        let simulated = Simulated { real: real.elapsed() };
+        self.read_back()?;
+        let Troubles { failure, mismatch } = self.simulation.troubles();
+        let outcome = Outcome {
+            tally: self.simulation.tally().clone(),
+            ramp_ios: self.ramp_ios,
+            begin,
+            end,
+            failure,
+            mismatch,
+            cancelled: self.cancelled,
+        };
+        Ok(Run { outcome, usage, simulated })
+    }
+
+    fn run_until(&mut self, until: Time) -> Result<(), IoError> {
+        while !self.cancelled && self.simulation.now() < until && !self.simulation.is_over() {
+            self.simulation.run(until)?;
+            self.look_around();
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Result<(), IoError> {
+        self.simulation.allow(&|_| 0);
+        while self.simulation.outstanding() > 0 {
+            self.simulation.run(Time(u64::MAX))?;
+        }
+        Ok(())
+    }
+
+    /// Reads back what a verified job wrote. That is not part of what was measured.
+    fn read_back(&mut self) -> Result<(), IoError> {
+        if self.cancelled || !self.plan.job.rw.writes() || !self.simulation.begin_reading_back() {
+            return Ok(());
+        }
+        let measured = self.simulation.tally().clone();
+        self.run_until(Time(u64::MAX))?;
+        self.drain()?;
+        let tally = self.simulation.tally();
+        (tally.ios, tally.latency) = (measured.ios, measured.latency);
+        Ok(())
+    }
+
+    fn look_around(&mut self) {
+        self.cancelled |= self.plan.cancel.load(Relaxed);
+        let now = Instant::now();
+        let (before, then, had) = self.last;
+        if now.duration_since(before) < TICK {
+            return;
+        }
+        let Some(progress) = &mut self.progress else { return };
+        let virtual_now = self.simulation.now();
+        let ios = self.ramp_ios + self.simulation.tally().all();
+        let passed = virtual_now.since(then).0.max(1) as f64 / 1e9;
+        let iops = (ios - had) as f64 / passed;
+        progress(&Progress {
+            elapsed: now - self.began,
+            simulated: Some(Duration::from_nanos(virtual_now.since(self.start).0)),
+            ramping: self.ramping,
+            ios,
+            iops,
+            mib_per_s: iops * self.plan.job.bs as f64 / f64::from(1 << 20),
+        });
+        self.last = (now, virtual_now, ios);
+    }
+}

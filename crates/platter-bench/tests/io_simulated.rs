@@ -1,0 +1,163 @@
+//! The general workload on simulated devices: exact virtual times, the same every time.
+
+use platter_bench::io::{self, HOST_KEYS, Hooks, IoReport};
+use platter_bench::sim;
+use platter_bench::workload::{JobOptions, RateProcess, Rw};
+use platter_block::elevator;
+use platter_block::time::Span;
+use platter_disk::device::Device;
+use platter_disk::leaf::LeafSettings;
+use platter_sim::ideal::Ideal;
+use platter_sim::medium::Medium;
+use platter_sim::{SimDisk, World};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+fn disk(world: &Arc<World>, depth: u32, elevator: &str, data: bool) -> Device {
+    let ideal = Ideal { size: 1 << 30, latency: Span::from_micros(100), depth, write_cache: false };
+    let disk = SimDisk::new(world, ideal.into(), data.then(Medium::new));
+    let elevator = elevator::by_name(elevator).map(|row| (row.make)());
+    sim::device(&disk, "ideal", LeafSettings::default(), elevator).unwrap()
+}
+
+fn run_on(job: &JobOptions, devices: &[Device]) -> IoReport {
+    io::run(job, devices, job.effective_seed(0), Hooks::none(&AtomicBool::new(false))).unwrap()
+}
+
+fn run(job: &JobOptions, depth: u32, elevator: &str) -> IoReport {
+    run_on(job, &[disk(&World::new(1), depth, elevator, false)])
+}
+
+#[test]
+fn one_job_alone_takes_the_disks_time() {
+    for rw in [Rw::Read, Rw::RandRead, Rw::RandWrite, Rw::RandRw] {
+        for elevator in ["none", "noop", "deadline"] {
+            let job = JobOptions { rw, number_ios: Some(1000), ..JobOptions::default() };
+            let report = run(&job, 32, elevator);
+            assert_eq!((report.ios, report.wall), (1000, Duration::from_millis(100)), "{rw} {elevator}");
+            let latency = report.latency.unwrap();
+            assert_eq!((latency.min_ns, latency.max_ns), (100_000, 100_000), "{rw} {elevator}");
+            assert!(report.simulated.is_some() && report.iops == 10_000.0);
+        }
+    }
+}
+
+#[test]
+fn the_disks_depth_is_shared_by_all_jobs() {
+    for (depth, jobs, iodepth, rounds) in [(32, 1, 32, 10), (32, 8, 4, 10), (4, 8, 4, 80), (1, 1, 8, 80)] {
+        let job = JobOptions {
+            rw: Rw::RandRead,
+            numjobs: jobs,
+            iodepth,
+            number_ios: Some(10 * u64::from(iodepth)),
+            ..JobOptions::default()
+        };
+        for elevator in ["none", "noop"] {
+            let report = run(&job, depth, elevator);
+            assert_eq!(report.ios, u64::from(10 * jobs * iodepth));
+            assert_eq!(report.wall, Duration::from_micros(100 * rounds), "{depth} {jobs} {elevator}");
+        }
+    }
+}
+
+#[test]
+fn time_ramp_pauses_and_rates_are_virtual() {
+    let began = Instant::now();
+    let hour = Duration::from_secs(3600);
+    let slow = JobOptions {
+        rw: Rw::RandRead,
+        numjobs: 2,
+        thinktime: Duration::from_secs(1) - Duration::from_micros(100),
+        ramp_time: Duration::from_secs(60),
+        runtime: Some(hour),
+        time_based: true,
+        ..JobOptions::default()
+    };
+    let report = run(&slow, 32, "none");
+    assert_eq!((report.ramp_ios, report.ios, report.wall), (120, 7200, hour));
+    let rate = JobOptions { thinktime: Duration::ZERO, rate_iops: Some(100), ..slow.clone() };
+    let report = run(&rate, 32, "deadline");
+    assert_eq!((report.ramp_ios, report.ios), (12_000, 720_000));
+    assert_eq!(report.latency.unwrap().max_ns, 100_000);
+    let poisson = JobOptions { rate_process: RateProcess::Poisson, ..rate };
+    let report = run(&poisson, 32, "none");
+    assert!(report.ios.abs_diff(720_000) < 5_000, "{}", report.ios);
+    assert!(report.latency.unwrap().max_ns > 100_000, "some start while another is in flight");
+    assert!(began.elapsed() < hour);
+}
+
+#[test]
+fn verified_writes_read_back_in_virtual_time_too() {
+    let world = World::new(1);
+    for (rw, elevator) in [(Rw::Write, "none"), (Rw::RandWrite, "deadline"), (Rw::RandRw, "noop")] {
+        let device = disk(&world, 32, elevator, true);
+        let job = JobOptions { rw, verify: true, iodepth: 16, size: Some(1 << 20), ..JobOptions::default() };
+        let report = run_on(&job, std::slice::from_ref(&device));
+        assert_eq!((report.ios, report.verify_errors), (256, 0), "{rw}");
+        assert!(report.verified > 0 && report.verified <= 256);
+    }
+    let job = JobOptions { rw: Rw::Write, verify: true, size: Some(1 << 20), ..JobOptions::default() };
+    let forgets = disk(&world, 32, "none", false);
+    // The buffer keeps what was written last, which is right for the last block only.
+    assert_eq!(run_on(&job, &[forgets]).verify_errors, 255);
+}
+
+#[test]
+fn a_seed_gives_the_same_report_whatever_the_host_does() {
+    let job = JobOptions {
+        rw: Rw::RandRw,
+        numjobs: 6,
+        iodepth: 3,
+        rate_iops: Some(3000),
+        rate_process: RateProcess::Poisson,
+        runtime: Some(Duration::from_secs(1)),
+        time_based: true,
+        ..JobOptions::default()
+    };
+    let report = |job: &JobOptions| {
+        let world = World::new(1);
+        let disks = ["none", "deadline", "noop"].map(|elevator| disk(&world, 2, elevator, true));
+        let mut json = run_on(job, &disks).to_json();
+        let object = json.as_object_mut().unwrap();
+        assert!(HOST_KEYS.iter().all(|key| object.remove(*key).is_some()));
+        json.to_string()
+    };
+    assert_eq!(report(&job), report(&job));
+    assert_ne!(report(&job), report(&JobOptions { seed: Some(2), ..job.clone() }));
+}
+
+#[test]
+fn a_thousand_disks_are_one_world() {
+    let world = World::new(1);
+    let disks: Vec<Device> = (0..1000).map(|_| disk(&world, 32, "none", false)).collect();
+    let job = JobOptions { rw: Rw::RandRead, numjobs: 32_000, number_ios: Some(4), ..JobOptions::default() };
+    let report = run_on(&job, &disks);
+    assert_eq!((report.ios, report.wall), (128_000, Duration::from_micros(400)));
+}
+
+#[test]
+fn clocks_are_not_mixed() {
+    let simulated = || disk(&World::new(1), 32, "none", false);
+    let job = JobOptions { numjobs: 2, ..JobOptions::default() };
+    for devices in [[simulated(), Device::null(1 << 30).unwrap()], [simulated(), simulated()]] {
+        let result = io::run(&job, &devices, 1, Hooks::none(&AtomicBool::new(false)));
+        assert!(result.unwrap_err().to_string().contains("do not live by one clock"));
+    }
+}
+
+#[test]
+fn cancelling_ends_an_endless_simulation() {
+    let cancel = AtomicBool::new(true);
+    for numjobs in [1, 3] {
+        let job = JobOptions {
+            runtime: Some(Duration::from_secs(1 << 30)),
+            time_based: true,
+            numjobs,
+            ..JobOptions::default()
+        };
+        let devices = [disk(&World::new(1), 32, "none", false)];
+        let report = io::run(&job, &devices, 1, Hooks::none(&cancel)).unwrap();
+        assert!(report.partial && report.ios > 0);
+    }
+}
