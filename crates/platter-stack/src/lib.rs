@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod meta;
 pub mod partition;
 
 use platter_block::backend::Backend;

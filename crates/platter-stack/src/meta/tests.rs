@@ -1,0 +1,299 @@
+//! Records, assembly, and every place at which a change can be cut short.
+
+use super::*;
+
+/// Devices as bytes: only the slots are kept.
+#[derive(Clone)]
+struct Disks(Vec<[Vec<u8>; 2]>);
+
+const SIZE: u64 = 64 << 20;
+
+impl Disks {
+    fn blank(count: usize) -> Disks {
+        Disks(vec![[vec![0; RECORD_BYTES], vec![0; RECORD_BYTES]]; count])
+    }
+
+    fn slots(&self) -> Vec<Slots> {
+        self.0.iter().map(|disk| Slots::decode([&disk[0], &disk[1]])).collect()
+    }
+
+    fn candidates(&self) -> Vec<Candidate> {
+        let slots = self.slots().into_iter().enumerate();
+        slots.map(|(at, slots)| Candidate { name: format!("d{at}"), size: SIZE, slots }).collect()
+    }
+
+    fn apply(&mut self, step: &Step, bytes_kept: usize) {
+        if let Step::Write { device, offset, bytes } = step {
+            let slot = SLOTS.iter().position(|slot| slot == offset).unwrap();
+            self.0[*device][slot][..bytes_kept].copy_from_slice(&bytes[..bytes_kept]);
+        }
+    }
+
+    fn apply_all(&mut self, steps: &[Step]) {
+        steps.iter().for_each(|step| self.apply(step, RECORD_BYTES));
+    }
+
+    fn assembled(&self) -> Result<Uuid, Vec<Problem>> {
+        assemble(&Select::Any, &self.candidates()).map(|array| array.members[0].1.array)
+    }
+}
+
+fn uuid(number: u8) -> Uuid {
+    Uuid([number; 16])
+}
+
+fn array(number: u8, count: u8) -> NewArray {
+    NewArray {
+        array: uuid(number),
+        name: format!("array{number}"),
+        layout: Layout::Raid0,
+        chunk: 65536,
+        members: (0..count).map(|i| (uuid(100 + number * 10 + i), SIZE)).collect(),
+    }
+}
+
+fn made(number: u8, count: u8) -> Disks {
+    let mut disks = Disks::blank(count.into());
+    let steps = create_plan(&array(number, count), &disks.slots()).unwrap();
+    disks.apply_all(&steps);
+    disks
+}
+
+fn records(disks: &Disks) -> Vec<Record> {
+    assemble(&Select::Any, &disks.candidates())
+        .unwrap()
+        .members
+        .into_iter()
+        .map(|(_, record)| record)
+        .collect()
+}
+
+/// Every state that a cut can leave: all steps up to one, and a part of the next, torn between sectors. Between
+/// two flushes writes are of different devices and may survive in any subset; here the order given and its
+/// reverse are tried.
+fn cuts(before: &Disks, steps: &[Step]) -> Vec<Disks> {
+    let mut states = Vec::new();
+    let mut orders = vec![steps.to_vec()];
+    let mut reversed: Vec<Step> = Vec::new();
+    for stretch in steps.chunk_by(|a, b| matches!(a, Step::Write { .. }) == matches!(b, Step::Write { .. })) {
+        reversed.extend(stretch.iter().rev().cloned());
+    }
+    orders.push(reversed);
+    for order in orders {
+        let mut disks = before.clone();
+        states.push(disks.clone());
+        for step in &order {
+            for kept in (512..RECORD_BYTES).step_by(512) {
+                let mut torn = disks.clone();
+                torn.apply(step, kept);
+                states.push(torn);
+            }
+            disks.apply(step, RECORD_BYTES);
+            states.push(disks.clone());
+        }
+    }
+    states
+}
+
+#[test]
+fn records_come_back_and_damage_is_told() {
+    for record in array(1, 3).records().unwrap() {
+        let bytes = record.encode();
+        assert_eq!(bytes.len(), RECORD_BYTES);
+        assert_eq!(Record::decode(&bytes), Ok(record));
+        for at in [16, 100, 4000, RECORD_BYTES - 1] {
+            let mut bad = bytes.clone();
+            bad[at] ^= 1;
+            assert!(matches!(Record::decode(&bad), Err(Damage::Damaged(_))), "byte {at}");
+        }
+    }
+    assert_eq!(Record::decode(&[0; RECORD_BYTES]), Err(Damage::Nothing));
+    assert_eq!(Record::decode(&[0; 100]), Err(Damage::Nothing));
+}
+
+#[test]
+fn a_uuid_is_written_and_read_in_both_ways() {
+    let text = "00112233-4455-6677-8899-aabbccddeeff";
+    let uuid: Uuid = text.parse().unwrap();
+    assert_eq!(uuid.to_string(), text);
+    assert_eq!("00112233:44556677:8899aabb:ccddeeff".parse(), Ok(uuid));
+    assert!("12".parse::<Uuid>().unwrap_err().contains("32 hexadecimal"));
+    assert!("zz112233-4455-6677-8899-aabbccddeeff".parse::<Uuid>().is_err());
+}
+
+#[test]
+fn making_an_array_leaves_none_or_the_whole_of_it() {
+    let before = Disks::blank(3);
+    let steps = create_plan(&array(1, 3), &before.slots()).unwrap();
+    let (mut none, mut whole) = (0, 0);
+    for state in cuts(&before, &steps) {
+        match state.assembled() {
+            Ok(found) => {
+                assert_eq!(found, uuid(1));
+                whole += 1;
+            }
+            Err(problems) => {
+                let only = |p: &Problem| {
+                    matches!(
+                        p,
+                        Problem::NoRecord(_)
+                            | Problem::Damaged(..)
+                            | Problem::Unfinished(_)
+                            | Problem::Missing(..)
+                    )
+                };
+                assert!(problems.iter().all(only), "{problems:?}");
+                none += 1;
+            }
+        }
+    }
+    assert!(none > 0 && whole > 0);
+}
+
+#[test]
+fn making_an_array_over_another_leaves_the_old_one_or_the_new_one() {
+    let before = made(1, 3);
+    let steps = create_plan(&array(2, 3), &before.slots()).unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    for state in cuts(&before, &steps) {
+        seen.insert(state.assembled().expect("one of the two"));
+    }
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), [uuid(1), uuid(2)]);
+}
+
+#[test]
+fn a_turn_that_is_cut_short_leaves_the_array_whole_and_can_be_done_again() {
+    let mut disks = made(1, 3);
+    for _ in 0..3 {
+        let steps = commit_plan(&records(&disks), &disks.slots());
+        for mut state in cuts(&disks, &steps) {
+            assert_eq!(state.assembled(), Ok(uuid(1)));
+            let again = commit_plan(&records(&state), &state.slots());
+            state.apply_all(&again);
+            assert_eq!(state.assembled(), Ok(uuid(1)));
+        }
+        disks.apply_all(&steps);
+    }
+    assert_eq!(records(&disks)[0].sequence, 8);
+}
+
+#[test]
+fn wiping_leaves_the_array_or_remains_that_can_be_wiped() {
+    let before = made(1, 3);
+    let steps = wipe_plan(&before.slots());
+    for mut state in cuts(&before, &steps) {
+        if let Err(problems) = state.assembled() {
+            let gone = |p: &Problem| {
+                matches!(
+                    p,
+                    Problem::Retired(_) | Problem::NoRecord(_) | Problem::Missing(..) | Problem::Damaged(..)
+                )
+            };
+            assert!(problems.iter().all(gone), "{problems:?}");
+            let retired = problems.iter().any(|p| matches!(p, Problem::Retired(_)));
+            let nothing = state.slots().iter().all(|slots| slots.newest().is_none());
+            assert!(retired || nothing, "neither the array nor known as remains: {problems:?}");
+        }
+        let again = wipe_plan(&state.slots());
+        state.apply_all(&again);
+        assert!(state.slots().iter().all(|slots| slots.newest().is_none()));
+    }
+}
+
+#[test]
+fn members_are_found_in_any_order() {
+    let mut disks = made(1, 4);
+    disks.0.rotate_left(1);
+    disks.0.swap(0, 2);
+    let array = assemble(&Select::Name("array1".to_owned()), &disks.candidates()).unwrap();
+    assert_eq!(array.members.iter().map(|(_, record)| record.index).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    assert_eq!(array.members.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [3, 2, 1, 0]);
+}
+
+/// What speaks against assembling `disks`.
+fn against(disks: &Disks, select: &Select) -> Vec<Problem> {
+    assemble(select, &disks.candidates()).unwrap_err()
+}
+
+#[test]
+fn what_does_not_belong_is_refused_with_the_reason() {
+    let whole = made(1, 3);
+    let other = made(2, 3);
+
+    let mut missing = whole.clone();
+    missing.0.remove(1);
+    assert_eq!(against(&missing, &Select::Any), [Problem::Missing(vec![1], 3)]);
+
+    let mut twice = whole.clone();
+    twice.0.push(whole.0[2].clone());
+    assert_eq!(against(&twice, &Select::Any), [Problem::Duplicate("d2".into(), "d3".into(), 2)]);
+
+    let mut foreign = whole.clone();
+    foreign.0.push(other.0[0].clone());
+    let said = against(&foreign, &Select::Uuid(uuid(1)));
+    assert_eq!(said, [Problem::Foreign("d3".into(), "array2".into(), uuid(2))]);
+
+    let mut both = whole.clone();
+    both.0.extend(other.0.clone());
+    assert!(matches!(against(&both, &Select::Any)[..], [Problem::Ambiguous(_)]));
+
+    let mut blank = whole.clone();
+    blank.0.extend(Disks::blank(1).0);
+    assert_eq!(against(&blank, &Select::Any), [Problem::NoRecord("d3".into())]);
+
+    let mut damaged = whole.clone();
+    damaged.0[0].iter_mut().for_each(|slot| slot[200] ^= 0xff);
+    let said = against(&damaged, &Select::Any);
+    assert!(matches!(said[..], [Problem::Damaged(..), Problem::Missing(..)]), "{said:?}");
+
+    let mut one_slot = whole.clone();
+    one_slot.0[0][0][200] ^= 0xff;
+    assert_eq!(one_slot.assembled(), Ok(uuid(1)), "the other record is enough");
+}
+
+#[test]
+fn a_copy_from_before_the_last_turn_is_stale() {
+    let mut disks = made(1, 3);
+    let old = disks.0[1].clone();
+    let steps = commit_plan(&records(&disks), &disks.slots());
+    disks.apply_all(&steps);
+    disks.0[1] = old;
+    assert_eq!(against(&disks, &Select::Any), [Problem::Stale("d1".into(), 2, 4)]);
+}
+
+#[test]
+fn a_member_that_has_shrunk_is_named() {
+    let disks = made(1, 2);
+    let mut candidates = disks.candidates();
+    candidates[1].size = SIZE / 2;
+    assert_eq!(assemble(&Select::Any, &candidates), Err(vec![Problem::Shrunk("d1".into(), SIZE / 2, SIZE)]));
+}
+
+#[test]
+fn members_without_room_and_names_without_end_are_refused() {
+    let mut small = array(1, 2);
+    small.members[1].1 = 1 << 20;
+    assert!(small.records().unwrap_err().contains("member 1 has 1048576 bytes"));
+    let mut long = array(1, 2);
+    long.name = "x".repeat(65);
+    assert!(long.records().unwrap_err().contains("64 are possible"));
+}
+
+#[test]
+fn no_two_problems_read_the_same() {
+    let all = [
+        Problem::NoRecord("d".into()),
+        Problem::Damaged("d".into(), "torn".into()),
+        Problem::Foreign("d".into(), "a".into(), uuid(1)),
+        Problem::Ambiguous(vec![("a".into(), uuid(1)), ("b".into(), uuid(2))]),
+        Problem::Duplicate("d".into(), "e".into(), 1),
+        Problem::Missing(vec![1, 2], 3),
+        Problem::Stale("d".into(), 1, 4),
+        Problem::Disagrees("d".into(), "chunk"),
+        Problem::Shrunk("d".into(), 1, 2),
+        Problem::Unfinished("a".into()),
+        Problem::Retired("a".into()),
+    ];
+    let texts: std::collections::BTreeSet<String> = all.iter().map(ToString::to_string).collect();
+    assert_eq!(texts.len(), all.len());
+}
