@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::disk_state::{Asked, SimDisk};
+use crate::disk_state::{Asked, SimDisk, Taken};
 use crate::medium::SECTOR;
 use crate::model::Command;
 use platter_block::bio::Op;
@@ -73,7 +73,7 @@ impl Driver for SimChannel {
         let mut state = self.disk.lock();
         let taken = state.accept(now, asked, |data| gather(request, data));
         self.disk.publish(&state);
-        if taken
+        if taken == Taken::Yes
             && request.op == Op::Read
             && let Some(medium) = state.medium()
         {
@@ -81,7 +81,7 @@ impl Driver for SimChannel {
             medium.read(command.sector, &mut self.scratch);
             scatter(request, &self.scratch);
         }
-        taken
+        taken != Taken::No
     }
 
     fn submit(&mut self, _now: Time) {}

@@ -1,13 +1,19 @@
 //! A simulated disk: a model that says when, a medium that says what, and the channels that ask.
 
 use crate::channel::SimChannel;
-use crate::medium::Medium;
+use crate::fault::{FaultPlan, Injected, Injector};
+use crate::medium::{Medium, SECTOR};
 use crate::model::{Command, Ended, Model};
+use crate::power::Supply;
 use crate::world::{Horizon, World};
 use platter_block::bio::Op;
 use platter_block::driver::{Completion, Geometry};
 use platter_block::time::Time;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use trouble::Trouble;
+
+mod cut;
+mod trouble;
 
 /// A simulated disk. Cheap to clone; clones are the same disk.
 #[derive(Clone)]
@@ -17,6 +23,27 @@ pub struct SimDisk {
     depth: u32,
     horizon: Arc<Horizon>,
     state: Arc<Mutex<State>>,
+}
+
+/// What a simulated disk has beside its model.
+#[derive(Default)]
+pub struct Options {
+    /// What is stored on it. `None`: it forgets what is written, and reads leave memory as it was.
+    pub medium: Option<Medium>,
+    /// What goes wrong with it.
+    pub faults: Option<FaultPlan>,
+    /// The supply whose power cuts it feels.
+    pub supply: Option<Supply>,
+}
+
+/// Whether a disk took a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It is full.
+    No,
+    Yes,
+    /// It will fail and touches no memory.
+    Failing,
 }
 
 /// What a channel asks for, data aside.
@@ -44,6 +71,8 @@ pub(crate) struct State {
     /// Completions by channel.
     ports: Vec<Vec<Completion>>,
     free_ports: Vec<u32>,
+    /// Faults and power cuts, if there may be any.
+    trouble: Option<Box<Trouble>>,
 }
 
 /// The channel of commands whose channel is gone.
@@ -52,10 +81,24 @@ const NOBODY: u32 = u32::MAX;
 impl SimDisk {
     /// A disk in `world`. Without a medium it forgets what is written, and reads leave memory as it was.
     pub fn new(world: &Arc<World>, model: Box<dyn Model>, medium: Option<Medium>) -> SimDisk {
+        SimDisk::with(world, model, Options { medium, ..Options::default() })
+    }
+
+    /// A disk in `world` with what can go wrong with it.
+    pub fn with(world: &Arc<World>, model: Box<dyn Model>, options: Options) -> SimDisk {
         let (geometry, depth) = (model.geometry(), model.depth());
+        let Options { medium, faults, supply } = options;
+        let injector = |plan| Injector::new(plan, world.seed(), geometry.size / SECTOR as u64);
+        let trouble = match (faults, supply) {
+            (None, None) => None,
+            (faults, supply) => {
+                Some(Trouble::new(faults.map(injector), supply, geometry.features.write_cache))
+            }
+        };
         let state = State {
             model,
             medium,
+            trouble: trouble.map(Box::new),
             slots: Vec::new(),
             free: Vec::new(),
             ended: Vec::with_capacity(depth as usize),
@@ -86,6 +129,38 @@ impl SimDisk {
         &self.world
     }
 
+    /// Replaces what goes wrong with the disk, or ends it. What was decided for commands that it has stays.
+    pub fn set_faults(&self, plan: Option<FaultPlan>) {
+        let mut state = self.lock();
+        state.live(self.world.clock().now());
+        let sectors = self.geometry.size / SECTOR as u64;
+        let injector = plan.map(|plan| Injector::new(plan, self.world.seed(), sectors));
+        let cache = self.geometry.features.write_cache;
+        state.trouble.get_or_insert_with(|| Box::new(Trouble::new(None, None, cache))).set_injector(injector);
+        self.publish(&state);
+    }
+
+    /// How often what went wrong since the disk was made.
+    pub fn injected(&self) -> Injected {
+        self.lock().trouble.as_ref().map_or_else(Injected::default, |trouble| trouble.injected())
+    }
+
+    /// Lets commands that are stuck, or take longer than their time, end now. Returns how many there were.
+    pub fn release_stuck(&self) -> usize {
+        let mut state = self.lock();
+        let released = state.release(self.world.clock().now());
+        self.publish(&state);
+        released
+    }
+
+    /// Lets the disk live until now: completions that are due are there to be reaped, and a power cut has been
+    /// noticed and reported to its supply.
+    pub fn settle(&self) {
+        let mut state = self.lock();
+        state.live(self.world.clock().now());
+        self.publish(&state);
+    }
+
     /// Another way to the disk.
     pub fn channel(&self) -> SimChannel {
         let port = self.lock().add_port();
@@ -98,7 +173,7 @@ impl SimDisk {
 
     /// Tells the world when the disk is to be looked at next.
     pub(crate) fn publish(&self, state: &State) {
-        self.horizon.set(state.model.next_event());
+        self.horizon.set(state.next_internal());
     }
 }
 
@@ -122,16 +197,36 @@ impl State {
     }
 
     /// Offers a command. `data` fills in what a write brings; it is called once, and only if it is taken.
-    pub(crate) fn accept(&mut self, now: Time, asked: Asked, data: impl FnOnce(&mut Vec<u8>)) -> bool {
+    pub(crate) fn accept(&mut self, now: Time, asked: Asked, data: impl FnOnce(&mut Vec<u8>)) -> Taken {
         self.live(now);
-        let index = self.free.pop().unwrap_or(self.slots.len() as u32);
+        if self.trouble.is_some() {
+            return self.accept_troubled(now, asked, data);
+        }
+        let index = self.next_slot();
         let command = Command { tag: index, ..asked.command };
         if !self.model.accept(now, &command) {
-            if index < self.slots.len() as u32 {
-                self.free.push(index);
-            }
-            return false;
+            self.put_back(index);
+            return Taken::No;
         }
+        self.fill_slot(&asked, command, data);
+        Taken::Yes
+    }
+
+    #[inline]
+    fn next_slot(&mut self) -> u32 {
+        self.free.pop().unwrap_or(self.slots.len() as u32)
+    }
+
+    /// A slot is not needed after all.
+    fn put_back(&mut self, index: u32) {
+        if index < self.slots.len() as u32 {
+            self.free.push(index);
+        }
+    }
+
+    #[inline]
+    fn fill_slot(&mut self, asked: &Asked, command: Command, data: impl FnOnce(&mut Vec<u8>)) {
+        let index = command.tag;
         if index == self.slots.len() as u32 {
             self.slots.push(Slot { port: asked.port, tag: asked.tag, command, data: Vec::new() });
         }
@@ -140,7 +235,6 @@ impl State {
         if command.op == Op::Write && self.medium.is_some() {
             data(&mut slot.data);
         }
-        true
     }
 
     /// The contents as a read finds them that is taken now.
@@ -150,6 +244,9 @@ impl State {
 
     /// Lives until `now`.
     pub(crate) fn live(&mut self, now: Time) {
+        if self.trouble.is_some() {
+            return self.live_troubled(now);
+        }
         if self.model.next_event().is_none_or(|at| at > now) {
             return;
         }
@@ -189,8 +286,18 @@ impl State {
     /// When a channel has something to collect.
     pub(crate) fn next_event(&self, port: u32) -> Option<Time> {
         match self.ports[port as usize].is_empty() {
-            true => self.model.next_event(),
+            true => self.next_internal(),
             false => Some(Time(0)),
+        }
+    }
+
+    /// When something happens inside the disk without another command.
+    #[inline]
+    fn next_internal(&self) -> Option<Time> {
+        let model = self.model.next_event();
+        match &self.trouble {
+            None => model,
+            Some(trouble) => Time::earliest(model, trouble.next_event()),
         }
     }
 }

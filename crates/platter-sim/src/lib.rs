@@ -27,13 +27,17 @@ mod channel;
 mod closed_loop;
 pub mod cloud;
 mod disk_state;
+pub mod fault;
 pub mod flash;
 pub mod ideal;
 pub mod medium;
 pub mod model;
+pub mod oracle;
+pub mod power;
 mod random;
+pub mod rng;
 mod world;
 
 pub use channel::SimChannel;
-pub use disk_state::SimDisk;
+pub use disk_state::{Options, SimDisk};
 pub use world::World;

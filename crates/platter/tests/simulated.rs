@@ -81,3 +81,18 @@ fn disks_of_one_world_work_side_by_side() {
     }
     assert_eq!(world.clock().now(), Time(100_000));
 }
+
+#[test]
+fn what_goes_wrong_is_asked_for_in_the_spec() {
+    let world = World::new(1);
+    let disk = open(&world, "sim(ideal, bad_at=64K, bad_size=4K, spikes=1000000, spike=1ms)");
+    let mut buffer = [0; 4096];
+    disk.read_at(&mut buffer, 0).unwrap();
+    assert_eq!(world.clock().now(), Time(1_100_000));
+    let error = disk.read_at(&mut buffer, 66 << 10).unwrap_err();
+    assert_eq!(error.fault.kind, platter::Kind::Io);
+    disk.read_at(&mut buffer, 68 << 10).unwrap();
+    let parse = |text| registry::parse(text).unwrap();
+    let nothing = registry::open_in(&world, &parse("sim(ideal, fault_seed=3)"), Access::read_write());
+    assert!(nothing.unwrap_err().to_string().contains("no effect"));
+}

@@ -10,6 +10,7 @@
 
 mod elevators;
 mod error;
+mod faults;
 mod layer;
 mod leaf;
 mod params;

@@ -1,12 +1,12 @@
 //! Simulated disks: `sim(cheetah9lp)`.
 
 use super::table::{Build, Row, Shape};
-use super::{OpenError, Opening, queue};
+use super::{OpenError, Opening, faults, queue};
 use crate::spec::{Args, Param, ParamKind};
 use platter_bench::sim;
 use platter_disk::device::Device;
 use platter_sim::medium::Medium;
-use platter_sim::{SimDisk, catalogue};
+use platter_sim::{Options, SimDisk, catalogue};
 
 const PARAMS: &[Param] = &[
     Param {
@@ -31,7 +31,7 @@ pub(super) fn row() -> Row {
         shape: Shape::Leaf,
         example: "sim(ideal, elevator=deadline)".to_owned(),
         unnamed: &["disk"],
-        tables: &[PARAMS, queue::PARAMS],
+        tables: &[PARAMS, faults::PARAMS, queue::PARAMS],
         devices: 0..=0,
         build: Build::Leaf(open),
     }
@@ -45,7 +45,9 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
         return Err(args.reject("disk", wrong).into());
     };
     let medium = args.flag("data")?.then(Medium::new);
+    let faults = faults::read(args)?;
     let (settings, elevator) = queue::read(args)?;
-    let disk = SimDisk::new(&opening.world, (row.make)(), medium);
+    let options = Options { medium, faults, supply: None };
+    let disk = SimDisk::with(&opening.world, (row.make)(), options);
     Ok(sim::device(&disk, &format!("sim({name})"), settings, elevator)?)
 }

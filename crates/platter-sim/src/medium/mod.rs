@@ -2,6 +2,10 @@
 
 use std::collections::HashMap;
 
+mod volatile;
+
+pub(crate) use volatile::Volatile;
+
 /// Bytes of a sector.
 pub const SECTOR: usize = 512;
 
@@ -47,6 +51,28 @@ impl Medium {
             at += (piece.len() / SECTOR) as u64;
             data = rest;
         }
+    }
+
+    /// The contents of a sector.
+    fn get(&self, sector: u64) -> volatile::Contents {
+        let skip = (sector % PAGE_SECTORS) as usize * SECTOR;
+        let page = self.pages.get(&(sector / PAGE_SECTORS))?;
+        page[skip..skip + SECTOR].try_into().ok().map(Box::new)
+    }
+
+    /// Replaces the contents of a sector.
+    fn put(&mut self, sector: u64, contents: volatile::Contents) {
+        match contents {
+            Some(bytes) => self.write(sector, &bytes[..]),
+            None => self.zero(sector, 1),
+        }
+    }
+
+    /// Changes a bit of a sector.
+    pub(crate) fn flip(&mut self, sector: u64, bit: usize) {
+        let mut bytes = self.get(sector).unwrap_or_else(|| Box::new([0; SECTOR]));
+        bytes[bit / 8 % SECTOR] ^= 1 << (bit % 8);
+        self.put(sector, Some(bytes));
     }
 
     /// Makes sectors read as zeroes.

@@ -1,0 +1,344 @@
+//! The way of a command through a disk that faults and power cuts may happen to.
+
+use super::{Asked, NOBODY, State, Taken};
+use crate::fault::{Fate, Injected, Injector};
+use crate::medium::Volatile;
+use crate::model::{Command, Ended};
+use crate::power::Supply;
+use crate::rng::Rng;
+use platter_block::bio::Op;
+use platter_block::driver::Completion;
+use platter_block::time::{Span, Time};
+use std::collections::{BTreeSet, VecDeque};
+
+const EIO: i64 = 5;
+const ENODEV: i64 = 19;
+
+/// What was decided about a command in a slot.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Note {
+    pub(super) fate: Fate,
+    delay: Span,
+    /// The command's number on this disk.
+    pub(super) number: u64,
+    /// Of a flush: what it covers.
+    mark: u64,
+    /// It has failed already; only the model does not know.
+    ghost: bool,
+}
+
+/// Faults and power cuts of one disk.
+pub(crate) struct Trouble {
+    injector: Option<Injector>,
+    /// What earlier plans did.
+    earlier: Injected,
+    pub(super) supply: Option<Supply>,
+    /// Its number on the supply, and the cuts that it knows of.
+    pub(super) number: u32,
+    pub(super) cuts: u64,
+    cache: bool,
+    pub(super) volatile: Volatile,
+    pub(super) notes: Vec<Note>,
+    /// Commands that the model is done with and that have not ended.
+    late: BTreeSet<(Time, u32)>,
+    /// Commands that the model has no room for because of ghosts.
+    parked: VecDeque<u32>,
+    ghosts: usize,
+    commands: u64,
+}
+
+impl Trouble {
+    pub(super) fn new(injector: Option<Injector>, supply: Option<Supply>, cache: bool) -> Trouble {
+        Trouble {
+            injector,
+            earlier: Injected::default(),
+            number: supply.as_ref().map_or(0, Supply::connect),
+            cuts: supply.as_ref().map_or(0, Supply::cuts),
+            supply,
+            cache,
+            volatile: Volatile::default(),
+            notes: Vec::new(),
+            late: BTreeSet::new(),
+            parked: VecDeque::new(),
+            ghosts: 0,
+            commands: 0,
+        }
+    }
+
+    pub(super) fn set_injector(&mut self, injector: Option<Injector>) {
+        self.earlier = self.injected();
+        self.injector = injector;
+    }
+
+    pub(super) fn injected(&self) -> Injected {
+        match &self.injector {
+            Some(injector) => self.earlier.plus(&injector.counts),
+            None => self.earlier,
+        }
+    }
+
+    pub(super) fn next_event(&self) -> Option<Time> {
+        let late = self.late.first().map(|&(at, _)| at);
+        let cut = self.supply.as_ref().and_then(|supply| supply.next_event(self.cuts));
+        let death = self.injector.as_ref().and_then(Injector::next_event);
+        Time::earliest(late, Time::earliest(cut, death))
+    }
+
+    fn is_away(&self) -> bool {
+        let dark = self.supply.as_ref().is_some_and(|supply| !supply.is_on());
+        dark || self.injector.as_ref().is_some_and(Injector::is_dead)
+    }
+
+    fn note(&mut self, index: u32) -> &mut Note {
+        let index = index as usize;
+        if index >= self.notes.len() {
+            self.notes.resize_with(index + 1, Note::default);
+        }
+        &mut self.notes[index]
+    }
+
+    /// Decides what happens to a command that was taken.
+    fn judge(&mut self, command: &Command) {
+        let (fate, delay) = match &mut self.injector {
+            Some(injector) => (injector.fate(command), injector.delay()),
+            None => (Fate::Good, Span::ZERO),
+        };
+        let note = Note { fate, delay, number: self.commands, mark: self.volatile.mark(), ghost: false };
+        self.commands += 1;
+        *self.note(command.tag) = note;
+    }
+}
+
+impl State {
+    /// [`State::accept`] where something may go wrong.
+    #[cold]
+    pub(super) fn accept_troubled(
+        &mut self,
+        now: Time,
+        asked: Asked,
+        data: impl FnOnce(&mut Vec<u8>),
+    ) -> Taken {
+        let Some(mut trouble) = self.trouble.take() else { return Taken::No };
+        let taken = self.take_troubled(&mut trouble, now, asked, data);
+        self.trouble = Some(trouble);
+        taken
+    }
+
+    fn take_troubled(
+        &mut self,
+        trouble: &mut Trouble,
+        now: Time,
+        asked: Asked,
+        data: impl FnOnce(&mut Vec<u8>),
+    ) -> Taken {
+        if trouble.is_away() {
+            if let Some(injector) = &mut trouble.injector {
+                injector.counts.gone += u64::from(injector.is_dead());
+            }
+            self.post(asked.port, asked.tag, -ENODEV);
+            return Taken::Failing;
+        }
+        let index = self.next_slot();
+        let command = Command { tag: index, ..asked.command };
+        if !trouble.parked.is_empty() || !self.model.accept(now, &command) {
+            if trouble.ghosts == 0 {
+                self.put_back(index);
+                return Taken::No;
+            }
+            trouble.parked.push_back(index);
+        }
+        self.fill_slot(&asked, command, data);
+        trouble.judge(&command);
+        if command.op == Op::Read
+            && let (Some(injector), Some(medium)) = (&mut trouble.injector, &mut self.medium)
+            && let Some((sector, bit)) = injector.rot(&command)
+        {
+            medium.flip(sector, bit);
+        }
+        if trouble.injector.as_mut().is_some_and(|injector| injector.count(now)) {
+            self.fail_all(trouble);
+        }
+        if trouble.supply.as_ref().is_some_and(|supply| supply.count(now)) {
+            self.notice_cut(trouble, now);
+        }
+        let note = *trouble.note(index);
+        if note.ghost || trouble.is_away() || matches!(note.fate, Fate::Error(_)) {
+            return Taken::Failing;
+        }
+        Taken::Yes
+    }
+
+    fn post(&mut self, port: u32, tag: u32, result: i64) {
+        if let Some(port) = self.ports.get_mut(port as usize) {
+            port.push(Completion { tag, result });
+        }
+    }
+
+    /// [`State::live`] where something may go wrong.
+    #[cold]
+    pub(super) fn live_troubled(&mut self, now: Time) {
+        let Some(mut trouble) = self.trouble.take() else { return };
+        while let Some(at) =
+            Time::earliest(self.model.next_event(), trouble.next_event()).filter(|&at| at <= now)
+        {
+            self.notice_cut(&mut trouble, at);
+            if trouble.injector.as_mut().is_some_and(|injector| injector.advance(at)) {
+                self.fail_all(&mut trouble);
+            }
+            while let Some((due, index)) = trouble.late.first().copied().filter(|&(due, _)| due <= at) {
+                trouble.late.remove(&(due, index));
+                self.finish_troubled(&mut trouble, index);
+            }
+            self.advance_model(&mut trouble, at);
+        }
+        self.trouble = Some(trouble);
+    }
+
+    fn advance_model(&mut self, trouble: &mut Trouble, at: Time) {
+        if self.model.next_event().is_none_or(|due| due > at) {
+            return;
+        }
+        let mut ended = std::mem::take(&mut self.ended);
+        self.model.advance(at, &mut ended);
+        for Ended { tag, at } in ended.drain(..) {
+            let note = trouble.note(tag);
+            let delay = std::mem::take(&mut note.delay);
+            if std::mem::take(&mut note.ghost) {
+                trouble.ghosts -= 1;
+                self.free.push(tag);
+            } else if delay > Span::ZERO {
+                trouble.late.insert((at + delay, tag));
+            } else {
+                self.finish_troubled(trouble, tag);
+            }
+        }
+        self.ended = ended;
+        while let Some(&index) = trouble.parked.front() {
+            let command = self.slots[index as usize].command;
+            if !self.model.accept(at, &command) {
+                break;
+            }
+            trouble.parked.pop_front();
+        }
+    }
+
+    /// A command ends as was decided for it.
+    fn finish_troubled(&mut self, trouble: &mut Trouble, index: u32) {
+        let note = *trouble.note(index);
+        let Some(slot) = self.slots.get_mut(index as usize) else { return };
+        let (port, tag, command) = (slot.port, slot.tag, slot.command);
+        let data = std::mem::take(&mut slot.data);
+        let result = match note.fate {
+            Fate::Error(seed) => {
+                self.store_some(trouble, &note, &command, &data, seed);
+                -EIO
+            }
+            Fate::Lost => i64::from(command.sectors) * 512,
+            Fate::Misdirected(sector) => {
+                self.store(trouble, &note, &Command { sector, ..command }, &data);
+                i64::from(command.sectors) * 512
+            }
+            Fate::Good => {
+                self.store(trouble, &note, &command, &data);
+                if command.op.has_data() { i64::from(command.sectors) * 512 } else { 0 }
+            }
+        };
+        self.post(port, tag, result);
+        self.release_slot(index, data);
+    }
+
+    /// Gives a slot and its memory back.
+    fn release_slot(&mut self, index: u32, mut data: Vec<u8>) {
+        data.clear();
+        self.slots[index as usize].data = data;
+        self.free.push(index);
+    }
+
+    fn store(&mut self, trouble: &mut Trouble, note: &Note, command: &Command, data: &[u8]) {
+        let Some(medium) = &mut self.medium else { return };
+        let (sector, count) = (command.sector, u64::from(command.sectors));
+        match command.op {
+            Op::Read => return,
+            Op::Flush => return trouble.volatile.flushed(note.mark),
+            Op::Write | Op::Discard | Op::WriteZeroes => {}
+        }
+        let volatile = trouble.cache && !command.fua;
+        // Only who can lose power has to know what may be lost.
+        if volatile && trouble.supply.is_some() {
+            trouble.volatile.record(medium, note.number, sector, count, data);
+        }
+        match command.op {
+            Op::Write => medium.write(sector, data),
+            _ => medium.zero(sector, count),
+        }
+        if !volatile {
+            trouble.volatile.durable(sector, count);
+        }
+    }
+
+    /// A write that fails may have changed some of its sectors.
+    fn store_some(&mut self, trouble: &mut Trouble, note: &Note, command: &Command, data: &[u8], seed: u64) {
+        if !command.op.changes() {
+            return;
+        }
+        let mut rng = Rng::new(seed);
+        for index in 0..u64::from(command.sectors) {
+            let at = index as usize * 512;
+            let piece = Command { sector: command.sector + index, sectors: 1, fua: false, ..*command };
+            if rng.chance(500_000) {
+                self.store(trouble, note, &piece, data.get(at..at + 512).unwrap_or_default());
+            }
+        }
+    }
+
+    /// Everything the disk has fails, what it has done and nobody has reaped, too.
+    pub(super) fn fail_all(&mut self, trouble: &mut Trouble) {
+        for port in &mut self.ports {
+            port.iter_mut().filter(|done| done.result >= 0).for_each(|done| done.result = -ENODEV);
+        }
+        let inside = self.inside(trouble);
+        if let Some(injector) = trouble.injector.as_mut().filter(|injector| injector.is_dead()) {
+            injector.counts.gone += inside.len() as u64;
+        }
+        let late: BTreeSet<u32> = std::mem::take(&mut trouble.late).into_iter().map(|(_, i)| i).collect();
+        let parked: BTreeSet<u32> = trouble.parked.drain(..).collect();
+        for index in inside {
+            let slot = &mut self.slots[index as usize];
+            let (port, tag) = (std::mem::replace(&mut slot.port, NOBODY), slot.tag);
+            slot.data.clear();
+            self.post(port, tag, -ENODEV);
+            if late.contains(&index) || parked.contains(&index) {
+                self.free.push(index);
+            } else {
+                trouble.note(index).ghost = true;
+                trouble.ghosts += 1;
+            }
+        }
+    }
+
+    /// Slots of commands that have not ended, in the order in which they came.
+    pub(super) fn inside(&self, trouble: &Trouble) -> Vec<u32> {
+        let mut used: Vec<u32> = (0..self.slots.len() as u32).filter(|i| !self.free.contains(i)).collect();
+        let note = |index: u32| trouble.notes.get(index as usize).copied().unwrap_or_default();
+        used.retain(|&index| !note(index).ghost);
+        used.sort_by_key(|&index| note(index).number);
+        used
+    }
+
+    /// Ends what is stuck.
+    pub(super) fn release(&mut self, now: Time) -> usize {
+        self.live(now);
+        let Some(mut trouble) = self.trouble.take() else { return 0 };
+        let mut released = 0;
+        while let Some((_, index)) = trouble.late.pop_first() {
+            self.finish_troubled(&mut trouble, index);
+            released += 1;
+        }
+        for note in trouble.notes.iter_mut().filter(|note| note.delay > Span::ZERO) {
+            note.delay = Span::ZERO;
+            released += 1;
+        }
+        self.trouble = Some(trouble);
+        released
+    }
+}

@@ -1,0 +1,338 @@
+//! What goes wrong with a simulated disk: a plan, who carries it out, and how often it happened.
+
+use crate::model::Command;
+use crate::rng::Rng;
+use platter_block::bio::Op;
+use platter_block::time::{Span, Time};
+use std::ops::Range;
+
+/// A chance in parts of a million.
+pub type Ppm = u32;
+
+/// When something happens to a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// At a time.
+    At(Time),
+    /// When it takes this command, counted from 0.
+    Io(u64),
+}
+
+/// Sectors that cannot be read, or written, or either.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadSectors {
+    /// Which.
+    pub sectors: Range<u64>,
+    /// Reads of them fail.
+    pub reads: bool,
+    /// Writes of them fail.
+    pub writes: bool,
+}
+
+/// A disk that is gone for a while. Everything it has then, and everything it is asked meanwhile, fails with
+/// ENODEV; contents stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Death {
+    /// When.
+    pub when: When,
+    /// For how long; `None`: for ever.
+    pub lasts: Option<Span>,
+}
+
+/// What goes wrong with a disk, and how often. The default is nothing.
+///
+/// All chances are per command, and the seeds of world and plan decide. Where several are drawn for one
+/// command, an error goes before a lost write, and that before a misdirected one; delays come on top.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultPlan {
+    /// Makes disks of one world with the same plan differ.
+    pub seed: u64,
+    /// A command takes longer by [`spike`](FaultPlan::spike).
+    pub spike_chance: Ppm,
+    /// How much longer.
+    pub spike: Span,
+    /// A command is held for [`stuck`](FaultPlan::stuck), or until
+    /// [`release_stuck`](crate::SimDisk::release_stuck).
+    pub stuck_chance: Ppm,
+    /// How long.
+    pub stuck: Span,
+    /// A read fails with EIO.
+    pub read_error_chance: Ppm,
+    /// A write, discard or write-zeroes fails with EIO; each of its sectors may have been changed.
+    pub write_error_chance: Ppm,
+    /// A flush fails with EIO and makes nothing durable.
+    pub flush_error_chance: Ppm,
+    /// This flush fails, counted from 0.
+    pub flush_error_nth: Option<u64>,
+    /// Sectors that fail with EIO.
+    pub bad: Vec<BadSectors>,
+    /// A write is acknowledged and not stored.
+    pub lost_chance: Ppm,
+    /// A write is acknowledged and stored elsewhere.
+    pub misdirected_chance: Ppm,
+    /// Before a read, one of the bits it is about to see changes for good.
+    pub rot_chance: Ppm,
+    /// The disk is gone for a while.
+    pub death: Option<Death>,
+}
+
+impl Default for FaultPlan {
+    fn default() -> FaultPlan {
+        FaultPlan {
+            seed: 0,
+            spike_chance: 0,
+            spike: Span::from_millis(100),
+            stuck_chance: 0,
+            stuck: Span::from_secs(3600),
+            read_error_chance: 0,
+            write_error_chance: 0,
+            flush_error_chance: 0,
+            flush_error_nth: None,
+            bad: Vec::new(),
+            lost_chance: 0,
+            misdirected_chance: 0,
+            rot_chance: 0,
+            death: None,
+        }
+    }
+}
+
+/// How often what went wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Injected {
+    /// Commands that took longer.
+    pub spikes: u64,
+    /// Commands that were held.
+    pub stuck: u64,
+    /// Reads that failed with EIO.
+    pub read_errors: u64,
+    /// Writes, discards and write-zeroes that failed with EIO.
+    pub write_errors: u64,
+    /// Flushes that failed with EIO.
+    pub flush_errors: u64,
+    /// Writes that were acknowledged and not stored.
+    pub lost: u64,
+    /// Writes that were stored elsewhere.
+    pub misdirected: u64,
+    /// Bits that changed.
+    pub rotten: u64,
+    /// Times that the disk went away.
+    pub deaths: u64,
+    /// Commands that failed with ENODEV because the disk was away.
+    pub gone: u64,
+}
+
+impl Injected {
+    /// All commands that something was done to.
+    pub fn total(&self) -> u64 {
+        let slow = self.spikes + self.stuck;
+        let failed = self.read_errors + self.write_errors + self.flush_errors + self.gone;
+        slow + failed + self.lost + self.misdirected + self.rotten
+    }
+
+    pub(crate) fn plus(self, other: &Injected) -> Injected {
+        Injected {
+            spikes: self.spikes + other.spikes,
+            stuck: self.stuck + other.stuck,
+            read_errors: self.read_errors + other.read_errors,
+            write_errors: self.write_errors + other.write_errors,
+            flush_errors: self.flush_errors + other.flush_errors,
+            lost: self.lost + other.lost,
+            misdirected: self.misdirected + other.misdirected,
+            rotten: self.rotten + other.rotten,
+            deaths: self.deaths + other.deaths,
+            gone: self.gone + other.gone,
+        }
+    }
+}
+
+/// What happens to a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fate {
+    #[default]
+    Good,
+    /// EIO. A write may have changed each of its sectors: this seed decides.
+    Error(u64),
+    Lost,
+    /// Stored at this sector instead.
+    Misdirected(u64),
+}
+
+/// Carries a plan out.
+pub(crate) struct Injector {
+    plan: FaultPlan,
+    rng: Rng,
+    /// Sectors of the disk.
+    sectors: u64,
+    ios: u64,
+    flushes: u64,
+    death: Life,
+    pub(crate) counts: Injected,
+}
+
+/// Where a disk is in its one death.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Ahead,
+    Until(Option<Time>),
+    Over,
+}
+
+impl Injector {
+    pub(crate) fn new(plan: FaultPlan, world_seed: u64, sectors: u64) -> Injector {
+        let rng = Rng::stream(world_seed, plan.seed);
+        let death = if plan.death.is_some() { Life::Ahead } else { Life::Over };
+        Injector { plan, rng, sectors, ios: 0, flushes: 0, death, counts: Injected::default() }
+    }
+
+    /// Whether the disk is away.
+    pub(crate) fn is_dead(&self) -> bool {
+        matches!(self.death, Life::Until(_))
+    }
+
+    /// When the disk goes away or comes back.
+    pub(crate) fn next_event(&self) -> Option<Time> {
+        match (self.death, self.plan.death) {
+            (Life::Ahead, Some(Death { when: When::At(at), .. })) => Some(at),
+            (Life::Until(until), _) => until,
+            _ => None,
+        }
+    }
+
+    /// Lives until `now`. `true`: the disk has just gone away.
+    pub(crate) fn advance(&mut self, now: Time) -> bool {
+        if self.next_event().is_none_or(|at| at > now) {
+            return false;
+        }
+        if self.death == Life::Ahead {
+            self.die(now);
+            return true;
+        }
+        self.death = Life::Over;
+        false
+    }
+
+    fn die(&mut self, now: Time) {
+        self.counts.deaths += 1;
+        let lasts = self.plan.death.and_then(|death| death.lasts);
+        self.death = Life::Until(lasts.map(|span| now + span));
+    }
+
+    /// Counts a command that is about to be offered. `true`: the disk goes away with it.
+    pub(crate) fn count(&mut self, now: Time) -> bool {
+        let nth = self.ios;
+        self.ios += 1;
+        let due = matches!(self.plan.death, Some(Death { when: When::Io(io), .. }) if io <= nth);
+        if self.death == Life::Ahead && due {
+            self.die(now);
+            return true;
+        }
+        false
+    }
+
+    /// How much longer a command takes.
+    pub(crate) fn delay(&mut self) -> Span {
+        if self.rng.chance(self.plan.stuck_chance) {
+            self.counts.stuck += 1;
+            return self.plan.stuck;
+        }
+        if self.rng.chance(self.plan.spike_chance) {
+            self.counts.spikes += 1;
+            return self.plan.spike;
+        }
+        Span::ZERO
+    }
+
+    /// Whether a read of these sectors is to see a changed bit: the sector and the bit.
+    pub(crate) fn rot(&mut self, command: &Command) -> Option<(u64, usize)> {
+        if !self.rng.chance(self.plan.rot_chance) {
+            return None;
+        }
+        self.counts.rotten += 1;
+        let sector = command.sector + self.rng.below(command.sectors.into());
+        Some((sector, self.rng.below(512 * 8) as usize))
+    }
+
+    /// What happens to a command that was taken.
+    pub(crate) fn fate(&mut self, command: &Command) -> Fate {
+        if self.fails(command) {
+            return Fate::Error(self.rng.bits());
+        }
+        if command.op != Op::Write {
+            return Fate::Good;
+        }
+        if self.rng.chance(self.plan.lost_chance) {
+            self.counts.lost += 1;
+            return Fate::Lost;
+        }
+        if self.rng.chance(self.plan.misdirected_chance) {
+            return self.misdirect(command);
+        }
+        Fate::Good
+    }
+
+    fn misdirect(&mut self, command: &Command) -> Fate {
+        let places = self.sectors - u64::from(command.sectors);
+        let elsewhere = self.rng.below(places);
+        if places == 0 {
+            return Fate::Good;
+        }
+        self.counts.misdirected += 1;
+        Fate::Misdirected(elsewhere + u64::from(elsewhere >= command.sector))
+    }
+
+    fn fails(&mut self, command: &Command) -> bool {
+        let (chance, count) = match command.op {
+            Op::Read => (self.plan.read_error_chance, &mut self.counts.read_errors),
+            Op::Flush => (self.plan.flush_error_chance, &mut self.counts.flush_errors),
+            _ => (self.plan.write_error_chance, &mut self.counts.write_errors),
+        };
+        let mut fails = self.rng.chance(chance);
+        if command.op == Op::Flush {
+            fails |= self.plan.flush_error_nth == Some(self.flushes);
+            self.flushes += 1;
+        }
+        let end = command.sector + u64::from(command.sectors);
+        fails |= self.plan.bad.iter().any(|bad| {
+            let hit = bad.sectors.start < end && command.sector < bad.sectors.end;
+            hit && if command.op == Op::Read { bad.reads } else { bad.writes }
+        });
+        *count += u64::from(fails);
+        fails
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platter_block::bio::IoPrio;
+
+    fn command(op: Op, sector: u64) -> Command {
+        Command { tag: 0, op, sector, sectors: 8, fua: false, ioprio: IoPrio::NONE }
+    }
+
+    #[test]
+    fn a_misdirected_write_stays_on_the_disk_and_misses_its_place() {
+        let plan = FaultPlan { misdirected_chance: 1_000_000, ..FaultPlan::default() };
+        let mut injector = Injector::new(plan, 1, 32);
+        for _ in 0..1000 {
+            match injector.fate(&command(Op::Write, 10)) {
+                Fate::Misdirected(at) => assert!(at != 10 && at + 8 <= 32, "{at}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn bad_sectors_fail_in_their_directions_only() {
+        let bad = vec![BadSectors { sectors: 17..18, reads: true, writes: false }];
+        let mut injector = Injector::new(FaultPlan { bad, ..FaultPlan::default() }, 1, 1 << 20);
+        for (op, sector, fails) in
+            [(Op::Read, 10, true), (Op::Read, 9, false), (Op::Read, 18, false), (Op::Write, 10, false)]
+        {
+            let fate = injector.fate(&command(op, sector));
+            assert_eq!(matches!(fate, Fate::Error(_)), fails, "{op} {sector}");
+        }
+        assert_eq!(injector.counts, Injected { read_errors: 1, ..Injected::default() });
+    }
+}

@@ -1,0 +1,288 @@
+//! What a device may hold and give, as its program can know it: an oracle beside the device, told only what
+//! the program submits and sees complete.
+//!
+//! It keeps, for each sector, the versions that were written to it and when each was submitted and completed,
+//! counted in events. From that follows which of them a read may give:
+//!
+//! - Version A is before version B if A had completed when B was submitted, if a hard barrier was submitted
+//!   between them, or if a read that began after A completed gave B.
+//! - A read gives no version that is before one which had completed when the read was submitted, and none from
+//!   the other side of a hard barrier.
+//! - After a power cut no sector has a version that is before a durable one. Durable is a completed write with
+//!   FUA or a hard barrier, one that completed before a completed flush was submitted, one before a completed
+//!   hard barrier, and, on a device without a write cache, each completed write.
+//! - If after a cut something is there that was submitted after a hard barrier, everything before the barrier
+//!   is there, unless the barrier failed.
+//! - What was read after a cut stays.
+//!
+//! Contents are numbers of the caller's, one for each sector; 0 are zeroes, which is what the device holds at
+//! first, and what discards and write-zeroes leave.
+
+use platter_block::bio::Op;
+use sector::{Now, Sector, Version};
+use std::collections::BTreeMap;
+use std::fmt;
+
+mod sector;
+
+/// An I/O as the program submits it, in sectors.
+#[derive(Clone, Copy, Debug)]
+pub struct Submission<'a> {
+    /// What to do.
+    pub op: Op,
+    /// First sector.
+    pub sector: u64,
+    /// Sectors; 0 for a flush.
+    pub count: u64,
+    /// What a write brings, one number for each sector; empty for all else.
+    pub contents: &'a [u64],
+    /// Durable on completion.
+    pub fua: bool,
+    /// A flush before its data.
+    pub preflush: bool,
+    /// A hard barrier.
+    pub hard: bool,
+}
+
+/// How an I/O ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Well.
+    Done,
+    /// It failed. A write may have happened in part.
+    Failed,
+    /// It failed, and may still happen: a timeout.
+    Abandoned,
+    /// It failed because power was cut. A write may have happened in part.
+    CutOff,
+}
+
+/// Something that may not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Where.
+    pub sector: u64,
+    /// What is there.
+    pub found: u64,
+    /// What may be there.
+    pub permitted: Vec<u64>,
+    /// Why.
+    pub rule: Rule,
+}
+
+/// Why something may not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Nobody wrote this here.
+    NeverWritten,
+    /// A read gave what had been overwritten, or what had not been written yet.
+    Stale,
+    /// After a power cut something durable is missing.
+    Lost,
+    /// After a power cut something behind a hard barrier is there, and something before it is not.
+    Order,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rule = match self.rule {
+            Rule::NeverWritten => "was never written there",
+            Rule::Stale => "was overwritten before the read, or not written yet",
+            Rule::Lost => "should not be there after the power cut: something durable is lost",
+            Rule::Order => "is older than what a hard barrier promises, of which something later survived",
+        };
+        write!(f, "sector {}: {:#x} {rule}; permitted:", self.sector, self.found)?;
+        self.permitted.iter().try_for_each(|content| write!(f, " {content:#x}"))
+    }
+}
+
+impl std::error::Error for Violation {}
+
+struct Pending {
+    op: Op,
+    sector: u64,
+    count: u64,
+    start: u64,
+    place: u64,
+    fua: bool,
+    preflush: bool,
+    hard: bool,
+}
+
+/// See the [module](self).
+pub struct Oracle {
+    /// Completed writes may be lost until a flush.
+    cache: bool,
+    now: u64,
+    /// Power cuts.
+    session: u32,
+    /// Where in the order of hard barriers: odd between them, even at one.
+    place: u64,
+    /// Barriers that failed otherwise than by a cut, by place.
+    void: Vec<u64>,
+    /// After a cut: everything that a barrier let through and that has a place below is proved to be there.
+    proved: u64,
+    sectors: BTreeMap<u64, Sector>,
+    pending: BTreeMap<u64, Pending>,
+}
+
+impl Oracle {
+    /// The oracle of a device of zeroes, with or without a write cache.
+    pub fn new(write_cache: bool) -> Oracle {
+        Oracle {
+            cache: write_cache,
+            now: 0,
+            session: 0,
+            place: 1,
+            void: Vec::new(),
+            proved: 0,
+            sectors: BTreeMap::new(),
+            pending: BTreeMap::new(),
+        }
+    }
+
+    /// The program submits an I/O under a number that it has not used before. Several that it submits as one
+    /// batch come in their order.
+    pub fn submit(&mut self, id: u64, io: &Submission<'_>) {
+        self.now += 1;
+        self.place += u64::from(io.hard);
+        let pending = Pending {
+            op: io.op,
+            sector: io.sector,
+            count: io.count,
+            start: self.now,
+            place: self.place,
+            fua: io.fua || io.hard,
+            preflush: io.preflush || io.hard || io.op == Op::Flush,
+            hard: io.hard,
+        };
+        if io.op.changes() {
+            let oldest = self.oldest_read();
+            for index in 0..io.count {
+                let content = io.contents.get(index as usize).copied().unwrap_or(0);
+                let version = Version::new(id, content, self.now, self.place, self.session);
+                self.sectors.entry(io.sector + index).or_default().add(version, oldest);
+            }
+        }
+        self.place += u64::from(io.hard);
+        self.pending.insert(id, pending);
+    }
+
+    /// When the oldest read that is under way was submitted.
+    fn oldest_read(&self) -> u64 {
+        let reads = self.pending.values().filter(|pending| pending.op == Op::Read);
+        reads.map(|pending| pending.start).min().unwrap_or(u64::MAX)
+    }
+
+    /// An I/O that gave no data has ended; one that the oracle does not know is ignored.
+    pub fn complete(&mut self, id: u64, outcome: Outcome) {
+        self.now += 1;
+        let Some(pending) = self.pending.remove(&id) else { return };
+        if pending.op.changes() {
+            let durable = outcome == Outcome::Done && (pending.fua || !self.cache);
+            for sector in pending.sector..pending.sector + pending.count {
+                if let Some(sector) = self.sectors.get_mut(&sector) {
+                    sector.end(id, self.now, outcome, durable);
+                }
+            }
+        }
+        match outcome {
+            Outcome::Done if pending.preflush => self.flushed(&pending),
+            Outcome::Failed | Outcome::Abandoned if pending.preflush => self.flush_failed(&pending),
+            _ => {}
+        }
+    }
+
+    fn flushed(&mut self, flush: &Pending) {
+        let place = if flush.hard { flush.place } else { 0 };
+        self.sectors.values_mut().for_each(|sector| sector.flushed(flush.start, place));
+    }
+
+    /// What had completed and was not durable may be lost, whatever flush comes next.
+    fn flush_failed(&mut self, flush: &Pending) {
+        if flush.hard {
+            self.void.push(flush.place);
+        }
+        self.sectors.values_mut().for_each(Sector::doubt);
+    }
+
+    /// A read has ended well with these contents.
+    ///
+    /// # Errors
+    /// The first sector that gave what it may not.
+    pub fn complete_read(&mut self, id: u64, contents: &[u64]) -> Result<(), Violation> {
+        self.now += 1;
+        let Some(pending) = self.pending.remove(&id) else { return Ok(()) };
+        let mut proved = self.proved;
+        for (at, &content) in (pending.sector..pending.sector + pending.count).zip(contents) {
+            let now = self.at(&pending);
+            let sector = self.sectors.entry(at).or_default();
+            let place = sector.read(at, content, &now)?;
+            proved = proved.max(place.map_or(0, |place| barrier_below(place, &self.void)));
+        }
+        self.prove(proved)
+    }
+
+    fn at(&self, pending: &Pending) -> Now {
+        Now { start: pending.start, place: pending.place, session: self.session, proved: self.proved }
+    }
+
+    /// Everything with a place below `proved` is there: so nothing may have been read that is before it.
+    fn prove(&mut self, proved: u64) -> Result<(), Violation> {
+        if proved <= self.proved {
+            return Ok(());
+        }
+        self.proved = proved;
+        let session = self.session;
+        self.sectors.iter().try_for_each(|(&at, sector)| sector.check_pinned(at, session, proved))
+    }
+
+    /// Power was cut. Everything that was under way has been completed before, as [`Outcome::CutOff`] where the
+    /// cut was the reason.
+    pub fn cut(&mut self) {
+        self.now += 1;
+        let (now, session, proved) = (self.now, self.session, self.proved);
+        let left: Vec<u64> = std::mem::take(&mut self.pending).into_keys().collect();
+        for sector in self.sectors.values_mut() {
+            left.iter().for_each(|&id| sector.end(id, now, Outcome::CutOff, false));
+            sector.cut(now, session, proved);
+        }
+        self.session += 1;
+        self.proved = 0;
+    }
+
+    /// Nothing is under way any more, not even what was [abandoned](Outcome::Abandoned).
+    pub fn quiesce(&mut self) {
+        self.now += 1;
+        let now = self.now;
+        self.sectors.values_mut().for_each(|sector| sector.quiesce(now));
+    }
+
+    /// What a read of `sector` that is submitted and completed now may give.
+    pub fn permitted(&self, sector: u64) -> Vec<u64> {
+        let now = Now { start: self.now + 1, place: self.place, session: self.session, proved: self.proved };
+        self.sectors.get(&sector).map_or_else(|| vec![0], |sector| sector.permitted(&now))
+    }
+
+    /// Sectors that were written to.
+    pub fn sectors(&self) -> impl Iterator<Item = u64> + '_ {
+        self.sectors.keys().copied()
+    }
+}
+
+/// The place below which everything is there once something with `place` is: that of the last barrier which
+/// it had to pass, the barrier itself included unless it is what was found.
+fn barrier_below(place: u64, void: &[u64]) -> u64 {
+    let mut barrier = place - place % 2;
+    while void.contains(&barrier) {
+        barrier -= 2;
+    }
+    match barrier {
+        0 => 0,
+        _ if barrier == place => barrier,
+        _ => barrier + 1,
+    }
+}
+
+#[cfg(test)]
+mod tests;

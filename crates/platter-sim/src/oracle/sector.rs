@@ -1,0 +1,242 @@
+//! The versions of one sector.
+
+use super::{Outcome, Rule, Violation};
+use std::collections::VecDeque;
+
+/// Not yet.
+const NEVER: u64 = u64::MAX;
+
+/// Versions above which those that nobody can see any more are looked for.
+const MANY: usize = 8;
+
+/// Contents that are remembered although they are not possible any more.
+const REMEMBERED: usize = 16;
+
+#[derive(Clone, Debug)]
+pub(super) struct Version {
+    id: u64,
+    content: u64,
+    /// Events: it is known to be after everything that had ended at this one, first its submission; it ended.
+    after: u64,
+    end: u64,
+    outcome: Option<Outcome>,
+    /// Place in the order of hard barriers.
+    place: u64,
+    durable: bool,
+    /// A flush has failed since: no later one makes it durable.
+    doubtful: bool,
+    session: u32,
+    /// Ruled out by what was read after a cut.
+    gone: bool,
+    /// Read after a cut.
+    pinned: bool,
+}
+
+/// When a read happens.
+pub(super) struct Now {
+    pub(super) start: u64,
+    pub(super) place: u64,
+    pub(super) session: u32,
+    pub(super) proved: u64,
+}
+
+impl Version {
+    pub(super) fn new(id: u64, content: u64, now: u64, place: u64, session: u32) -> Version {
+        Version {
+            id,
+            content,
+            after: now,
+            end: NEVER,
+            outcome: None,
+            place,
+            durable: false,
+            doubtful: false,
+            session,
+            gone: false,
+            pinned: false,
+        }
+    }
+
+    /// The zeroes that were there from the beginning.
+    fn first() -> Version {
+        let new = Version::new(NEVER, 0, 0, 0, 0);
+        Version { end: 0, outcome: Some(Outcome::Done), durable: true, ..new }
+    }
+
+    /// Whether it is certainly older than `other`.
+    fn before(&self, other: &Version) -> bool {
+        let loose = self.outcome == Some(Outcome::Abandoned) && self.end == NEVER;
+        self.id != other.id && (self.end < other.after || (self.place < other.place && !loose))
+    }
+
+    fn is_done(&self) -> bool {
+        self.outcome == Some(Outcome::Done)
+    }
+
+    /// Whether a cut cannot have taken it: it is durable, or what was found behind a barrier proves it.
+    fn stays(&self, proved: u64) -> bool {
+        let arrived = matches!(self.outcome, Some(Outcome::Done | Outcome::CutOff));
+        self.durable || (self.place < proved && arrived)
+    }
+}
+
+pub(super) struct Sector {
+    versions: Vec<Version>,
+    /// Contents that were possible once, to tell them from those that never were.
+    forgotten: VecDeque<(u64, Rule)>,
+}
+
+impl Default for Sector {
+    fn default() -> Sector {
+        Sector { versions: vec![Version::first()], forgotten: VecDeque::new() }
+    }
+}
+
+impl Sector {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.versions.len()
+    }
+
+    /// A write of the sector was submitted; `oldest` is when the oldest read under way was.
+    pub(super) fn add(&mut self, version: Version, oldest: u64) {
+        if self.versions.len() >= MANY {
+            self.prune(oldest);
+        }
+        self.versions.push(version);
+    }
+
+    /// Forgets versions that neither a read nor a cut can show again.
+    fn prune(&mut self, oldest: u64) {
+        let session = self.versions.iter().map(|v| v.session).max().unwrap_or(0);
+        let rules = |w: &Version| w.durable && w.is_done() && w.session == session && w.end < oldest;
+        let covers: Vec<Version> = self.versions.iter().filter(|w| rules(w)).cloned().collect();
+        self.forget(Rule::Stale, |v| covers.iter().any(|w| v.before(w)));
+    }
+
+    fn forget(&mut self, rule: Rule, which: impl Fn(&Version) -> bool) {
+        let forgotten = &mut self.forgotten;
+        self.versions.retain(|version| {
+            let keeps = !which(version);
+            if !keeps {
+                forgotten.push_back((version.content, rule));
+            }
+            keeps
+        });
+        forgotten.drain(..forgotten.len().saturating_sub(REMEMBERED));
+    }
+
+    /// A write has ended.
+    pub(super) fn end(&mut self, id: u64, now: u64, outcome: Outcome, durable: bool) {
+        for version in self.versions.iter_mut().filter(|version| version.id == id) {
+            version.outcome = Some(outcome);
+            version.end = if outcome == Outcome::Abandoned { NEVER } else { now };
+            version.durable = durable;
+        }
+    }
+
+    pub(super) fn quiesce(&mut self, now: u64) {
+        self.versions.iter_mut().filter(|v| v.outcome.is_some() && v.end == NEVER).for_each(|v| v.end = now);
+    }
+
+    /// A flush that was submitted at `start` has ended well; or a hard barrier at `place`.
+    pub(super) fn flushed(&mut self, start: u64, place: u64) {
+        for version in self.versions.iter_mut().filter(|v| v.is_done() && !v.doubtful) {
+            version.durable |= version.end < start || version.place < place;
+        }
+    }
+
+    pub(super) fn doubt(&mut self) {
+        self.versions.iter_mut().filter(|v| v.is_done() && !v.durable).for_each(|v| v.doubtful = true);
+    }
+
+    /// Whether a read may not see `v`, because of `w`.
+    fn hides(v: &Version, w: &Version, now: &Now) -> bool {
+        let seen = match w.session == now.session {
+            true => w.is_done() && (w.end < now.start || w.place < now.place),
+            false => w.stays(now.proved) || w.pinned,
+        };
+        seen && v.before(w)
+    }
+
+    fn allows(&self, v: &Version, now: &Now) -> bool {
+        !v.gone && v.place <= now.place && !self.versions.iter().any(|w| Sector::hides(v, w, now))
+    }
+
+    pub(super) fn permitted(&self, now: &Now) -> Vec<u64> {
+        let mut all: Vec<u64> =
+            self.versions.iter().filter(|v| self.allows(v, now)).map(|v| v.content).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// A read gave `content`. Returns the place of what a cut left there, if that is what it was.
+    pub(super) fn read(&mut self, at: u64, content: u64, now: &Now) -> Result<Option<u64>, Violation> {
+        let fits: Vec<usize> = (0..self.versions.len())
+            .filter(|&i| self.versions[i].content == content && self.allows(&self.versions[i], now))
+            .collect();
+        if fits.is_empty() {
+            return Err(self.violation(at, content, now));
+        }
+        if let [only] = fits[..] {
+            let version = &mut self.versions[only];
+            version.after = version.after.max(now.start);
+        }
+        // What a cut left can be known for good only when it was that.
+        if fits.iter().any(|&i| self.versions[i].session == now.session) {
+            return Ok(None);
+        }
+        for (i, version) in self.versions.iter_mut().enumerate().filter(|(_, v)| v.session < now.session) {
+            version.gone |= !fits.contains(&i);
+            version.pinned |= fits[..] == [i];
+        }
+        Ok(fits.iter().map(|&i| self.versions[i].place).min())
+    }
+
+    fn violation(&self, at: u64, found: u64, now: &Now) -> Violation {
+        let matching: Vec<&Version> = self.versions.iter().filter(|v| v.content == found).collect();
+        let by_proof = |v: &Version| {
+            let honest = Now { proved: 0, ..*now };
+            self.allows(v, &honest)
+        };
+        let rule = match matching.iter().map(|v| v.session).max() {
+            None => {
+                let known = self.forgotten.iter().rev().find(|(content, _)| *content == found);
+                known.map_or(Rule::NeverWritten, |(_, rule)| *rule)
+            }
+            Some(_) if matching.iter().any(|v| by_proof(v)) => Rule::Order,
+            Some(session) if session < now.session => Rule::Lost,
+            Some(_) => Rule::Stale,
+        };
+        Violation { sector: at, found, permitted: self.permitted(now), rule }
+    }
+
+    /// More is proved to be there: whether that agrees with what was read since the cut.
+    pub(super) fn check_pinned(&self, at: u64, session: u32, proved: u64) -> Result<(), Violation> {
+        let old = || self.versions.iter().filter(|v| v.session < session);
+        for v in old().filter(|v| v.pinned) {
+            if let Some(w) = old().find(|w| w.stays(proved) && v.before(w)) {
+                let permitted = vec![w.content];
+                return Err(Violation { sector: at, found: v.content, permitted, rule: Rule::Order });
+            }
+        }
+        Ok(())
+    }
+
+    /// Power was cut: what may be there now.
+    pub(super) fn cut(&mut self, now: u64, session: u32, proved: u64) {
+        let stays = |w: &Version| match w.session == session {
+            true => w.durable,
+            false => w.stays(proved) || w.pinned,
+        };
+        let all = self.versions.clone();
+        self.forget(Rule::Lost, |v| v.gone || all.iter().any(|w| stays(w) && v.before(w)));
+        for version in &mut self.versions {
+            let kept = stays(version);
+            version.end = version.end.min(now);
+            version.durable = kept;
+            version.pinned = false;
+        }
+    }
+}

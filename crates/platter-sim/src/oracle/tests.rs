@@ -1,0 +1,248 @@
+use super::*;
+
+struct Rig {
+    oracle: Oracle,
+    next: u64,
+}
+
+const NOTHING: Submission<'static> = Submission {
+    op: Op::Flush,
+    sector: 0,
+    count: 0,
+    contents: &[],
+    fua: false,
+    preflush: false,
+    hard: false,
+};
+
+impl Rig {
+    fn new(cache: bool) -> Rig {
+        Rig { oracle: Oracle::new(cache), next: 0 }
+    }
+
+    fn submit(&mut self, io: &Submission<'_>) -> u64 {
+        self.next += 1;
+        self.oracle.submit(self.next, io);
+        self.next
+    }
+
+    /// Begins to write `content` to one sector.
+    fn begin(&mut self, sector: u64, content: u64) -> u64 {
+        self.submit(&Submission { op: Op::Write, sector, count: 1, contents: &[content], ..NOTHING })
+    }
+
+    fn done(&mut self, id: u64) {
+        self.oracle.complete(id, Outcome::Done);
+    }
+
+    fn write(&mut self, sector: u64, content: u64) {
+        let id = self.begin(sector, content);
+        self.done(id);
+    }
+
+    fn hard(&mut self, outcome: Outcome) {
+        let id = self.submit(&Submission { hard: true, ..NOTHING });
+        self.oracle.complete(id, outcome);
+    }
+
+    fn flush(&mut self, outcome: Outcome) {
+        let id = self.submit(&NOTHING);
+        self.oracle.complete(id, outcome);
+    }
+
+    fn read(&mut self, sector: u64, content: u64) -> Option<Rule> {
+        let id = self.submit(&Submission { op: Op::Read, sector, count: 1, ..NOTHING });
+        self.oracle.complete_read(id, &[content]).err().map(|violation| violation.rule)
+    }
+}
+
+#[test]
+fn without_cuts_a_read_gives_the_last_write() {
+    let mut rig = Rig::new(true);
+    assert_eq!(rig.read(0, 0), None);
+    assert_eq!(rig.read(0, 1), Some(Rule::NeverWritten));
+    rig.write(0, 1);
+    assert_eq!((rig.read(0, 1), rig.read(0, 0)), (None, Some(Rule::Stale)));
+    rig.write(0, 2);
+    assert_eq!((rig.read(0, 1), rig.read(0, 2)), (Some(Rule::Stale), None));
+}
+
+#[test]
+fn writes_side_by_side_may_end_in_either_order_until_one_is_read() {
+    let mut rig = Rig::new(true);
+    let (one, two) = (rig.begin(0, 1), rig.begin(0, 2));
+    assert_eq!(rig.oracle.permitted(0), [0, 1, 2]);
+    rig.done(two);
+    assert_eq!(rig.oracle.permitted(0), [1, 2]);
+    rig.done(one);
+    assert_eq!(rig.oracle.permitted(0), [1, 2]);
+    assert_eq!(rig.read(0, 1), None);
+    assert_eq!(rig.read(0, 2), Some(Rule::Stale));
+}
+
+#[test]
+fn a_failed_write_may_have_happened_or_not_until_it_is_overwritten() {
+    let mut rig = Rig::new(true);
+    let one = rig.begin(0, 1);
+    rig.oracle.complete(one, Outcome::Failed);
+    assert_eq!(rig.oracle.permitted(0), [0, 1]);
+    rig.write(0, 2);
+    assert_eq!(rig.oracle.permitted(0), [2]);
+}
+
+#[test]
+fn an_abandoned_write_may_happen_late_until_the_device_is_quiet() {
+    let mut rig = Rig::new(true);
+    let one = rig.begin(0, 1);
+    rig.oracle.complete(one, Outcome::Abandoned);
+    rig.write(0, 2);
+    assert_eq!(rig.oracle.permitted(0), [1, 2]);
+    rig.oracle.quiesce();
+    rig.write(0, 3);
+    assert_eq!(rig.oracle.permitted(0), [3]);
+}
+
+#[test]
+fn a_cut_takes_what_no_flush_has_covered() {
+    let mut rig = Rig::new(true);
+    rig.write(0, 1);
+    let flush = rig.submit(&NOTHING);
+    rig.write(0, 2);
+    rig.done(flush);
+    rig.write(0, 3);
+    rig.begin(0, 4);
+    rig.oracle.cut();
+    assert_eq!(rig.oracle.permitted(0), [1, 2, 3, 4]);
+    assert_eq!(rig.read(0, 0), Some(Rule::Lost));
+    assert_eq!(rig.read(0, 3), None);
+    assert_eq!(rig.oracle.permitted(0), [3], "what was read stays");
+    rig.oracle.cut();
+    assert_eq!((rig.read(0, 3), rig.read(0, 2)), (None, Some(Rule::Lost)));
+}
+
+#[test]
+fn fua_makes_one_write_durable_and_no_cache_every_one() {
+    for cache in [true, false] {
+        let mut rig = Rig::new(cache);
+        rig.write(0, 1);
+        let fua = Submission { op: Op::Write, sector: 1, count: 1, contents: &[2], fua: true, ..NOTHING };
+        let id = rig.submit(&fua);
+        rig.done(id);
+        rig.oracle.cut();
+        assert_eq!(rig.oracle.permitted(0), if cache { vec![0, 1] } else { vec![1] });
+        assert_eq!(rig.oracle.permitted(1), [2]);
+    }
+}
+
+#[test]
+fn a_failed_flush_covers_nothing_and_the_next_one_not_what_was_before() {
+    let mut rig = Rig::new(true);
+    rig.write(0, 1);
+    rig.flush(Outcome::Failed);
+    rig.write(1, 2);
+    rig.flush(Outcome::Done);
+    rig.oracle.cut();
+    assert_eq!(rig.oracle.permitted(0), [0, 1]);
+    assert_eq!(rig.oracle.permitted(1), [2]);
+}
+
+#[test]
+fn what_is_behind_a_hard_barrier_proves_what_is_before_it() {
+    // In both orders of reading; the barrier itself was cut off.
+    for late_first in [true, false] {
+        let mut rig = Rig::new(true);
+        rig.write(0, 1);
+        let barrier = rig.submit(&Submission { hard: true, ..NOTHING });
+        let late = rig.begin(1, 2);
+        rig.oracle.complete(barrier, Outcome::CutOff);
+        rig.oracle.complete(late, Outcome::CutOff);
+        rig.oracle.cut();
+        if late_first {
+            assert_eq!(rig.read(1, 2), None);
+            assert_eq!(rig.read(0, 0), Some(Rule::Order));
+            assert_eq!(rig.read(0, 1), None);
+        } else {
+            assert_eq!(rig.read(0, 0), None);
+            assert_eq!(rig.read(1, 2), Some(Rule::Order));
+        }
+    }
+}
+
+#[test]
+fn a_barrier_that_failed_by_itself_promises_nothing() {
+    let mut rig = Rig::new(true);
+    rig.write(0, 1);
+    rig.hard(Outcome::Failed);
+    rig.write(1, 2);
+    rig.oracle.cut();
+    assert_eq!((rig.read(1, 2), rig.read(0, 0)), (None, None));
+}
+
+#[test]
+fn a_barrier_that_ended_well_is_a_flush_for_what_was_submitted_before_it() {
+    let mut rig = Rig::new(true);
+    let early = rig.begin(0, 1);
+    let barrier = rig.submit(&Submission { hard: true, ..NOTHING });
+    rig.done(early);
+    rig.done(barrier);
+    rig.oracle.cut();
+    assert_eq!(rig.oracle.permitted(0), [1]);
+}
+
+#[test]
+fn reads_and_writes_stay_on_their_side_of_a_hard_barrier() {
+    let mut rig = Rig::new(true);
+    let early = rig.submit(&Submission { op: Op::Read, sector: 0, count: 1, ..NOTHING });
+    let one = rig.begin(0, 1);
+    rig.submit(&Submission { hard: true, ..NOTHING });
+    let two = rig.begin(0, 2);
+    let late = rig.submit(&Submission { op: Op::Read, sector: 0, count: 1, ..NOTHING });
+    assert!(rig.oracle.complete_read(early, &[2]).is_err(), "a read saw a write from behind the barrier");
+    rig.done(one);
+    rig.done(two);
+    assert!(rig.oracle.complete_read(late, &[1]).is_ok(), "the two behind the barrier are side by side");
+    assert_eq!(rig.oracle.permitted(0), [2]);
+}
+
+#[test]
+fn versions_that_nobody_can_see_are_forgotten() {
+    let mut rig = Rig::new(true);
+    for content in 1..1000 {
+        rig.write(0, content);
+        rig.flush(Outcome::Done);
+    }
+    assert!(rig.oracle.sectors[&0].len() < 20);
+    assert_eq!(rig.oracle.permitted(0), [999]);
+}
+
+/// Every outcome of a small history, by the rules written out again for it: one sector, writes one after the
+/// other, a flush in some places.
+#[test]
+fn outcomes_of_small_histories_are_those_of_the_rules() {
+    for history in 0..3u32.pow(6) {
+        let mut rig = Rig::new(true);
+        let (mut newest, mut durable) = (0, 0);
+        for step in 0..6 {
+            match history / 3u32.pow(step) % 3 {
+                0 => {
+                    newest += 1;
+                    rig.write(0, newest);
+                }
+                1 => {
+                    rig.flush(Outcome::Done);
+                    durable = newest;
+                }
+                _ => {
+                    newest += 1;
+                    let fua =
+                        Submission { op: Op::Write, count: 1, contents: &[newest], fua: true, ..NOTHING };
+                    let id = rig.submit(&fua);
+                    rig.done(id);
+                    durable = newest;
+                }
+            }
+        }
+        rig.oracle.cut();
+        assert_eq!(rig.oracle.permitted(0), (durable..=newest).collect::<Vec<u64>>(), "{history}");
+    }
+}

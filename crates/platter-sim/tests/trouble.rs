@@ -1,0 +1,361 @@
+//! Disks with faults and power cuts, each seen through a queue.
+
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::counters::Counters;
+use platter_block::elevator;
+use platter_block::fault::Kind;
+use platter_block::lane::{Lane, QueueLane};
+use platter_block::queue::{Queue, Settings};
+use platter_block::time::{Span, Time};
+use platter_sim::fault::{BadSectors, Death, FaultPlan, Injected, When};
+use platter_sim::ideal::Ideal;
+use platter_sim::medium::Medium;
+use platter_sim::power::{CutReport, Lost, Supply, Survivors};
+use platter_sim::{Options, SimChannel, SimDisk, World};
+use std::sync::Arc;
+
+const ALWAYS: u32 = 1_000_000;
+
+struct Rig {
+    world: Arc<World>,
+    disk: SimDisk,
+    lane: QueueLane<SimChannel>,
+    done: Vec<Bio>,
+}
+
+impl Rig {
+    fn with(seed: u64, cache: bool, faults: Option<FaultPlan>, supply: Option<Supply>) -> Rig {
+        let world = World::new(seed);
+        let model = Ideal { size: 1 << 20, latency: Span::from_micros(100), depth: 4, write_cache: cache };
+        let options = Options { medium: Some(Medium::new()), faults, supply };
+        let disk = SimDisk::with(&world, model.into(), options);
+        let lane = Rig::lane(&disk, None);
+        Rig { world, disk, lane, done: Vec::new() }
+    }
+
+    fn faulty(plan: FaultPlan) -> Rig {
+        Rig::with(1, false, Some(plan), None)
+    }
+
+    fn lane(disk: &SimDisk, elevator: Option<&str>) -> QueueLane<SimChannel> {
+        let elevator = elevator.and_then(elevator::by_name).map(|row| (row.make)());
+        let queue = Queue::new(disk.geometry(), Settings::default(), elevator, Arc::new(Counters::default()));
+        QueueLane::new(queue, disk.channel())
+    }
+
+    fn now(&self) -> Time {
+        self.world.clock().now()
+    }
+
+    fn submit(&mut self, bio: Bio) {
+        let now = self.now();
+        self.lane.submit(now, bio);
+        self.lane.run(now);
+    }
+
+    /// Lives until nothing is under way.
+    fn settle(&mut self) {
+        let mut rounds = 0;
+        while !self.lane.is_idle() {
+            self.lane.run(self.now());
+            self.lane.take_done(&mut self.done);
+            if let Some(at) = self.lane.next_wakeup().filter(|_| !self.lane.is_idle()) {
+                self.world.clock().advance_to(at);
+            }
+            rounds += 1;
+            assert!(rounds < 10_000, "it does not come to an end");
+        }
+        self.lane.take_done(&mut self.done);
+    }
+
+    fn run(&mut self, bio: Bio) -> (Option<Kind>, Bio) {
+        self.submit(bio);
+        self.settle();
+        let bio = self.done.pop().unwrap();
+        (bio.status().err().map(|fault| fault.kind), bio)
+    }
+
+    fn write(&mut self, sector: u64, version: u8) -> Option<Kind> {
+        self.run(write(sector, version)).0
+    }
+
+    fn read(&mut self, sector: u64) -> Result<u8, Kind> {
+        let (kind, mut bio) = self.run(Bio::read(sector * 512, vec![77u8; 512]).unwrap());
+        let buffer: Vec<u8> = bio.take_buffer().unwrap();
+        assert!(buffer.iter().all(|&byte| byte == buffer[0]), "a sector is one thing");
+        kind.map_or(Ok(buffer[0]), Err)
+    }
+
+    fn flush(&mut self) -> Option<Kind> {
+        self.run(Bio::flush()).0
+    }
+
+    fn kinds(&mut self) -> Vec<Option<Kind>> {
+        self.done.sort_by_key(Bio::token);
+        self.done.drain(..).map(|bio| bio.status().err().map(|fault| fault.kind)).collect()
+    }
+}
+
+fn write(sector: u64, version: u8) -> Bio {
+    Bio::write(sector * 512, vec![version; 512]).unwrap()
+}
+
+#[test]
+fn a_plan_of_nothing_does_nothing() {
+    let mut rig = Rig::faulty(FaultPlan::default());
+    assert_eq!((rig.write(3, 7), rig.read(3), rig.flush()), (None, Ok(7), None));
+    assert_eq!((rig.disk.injected(), rig.now()), (Injected::default(), Time(200_000)));
+}
+
+#[test]
+fn spikes_and_stuck_commands_take_longer() {
+    let mut rig = Rig::faulty(FaultPlan { spike_chance: ALWAYS, ..FaultPlan::default() });
+    assert_eq!((rig.write(0, 1), rig.now()), (None, Time(100_100_000)));
+    assert_eq!(rig.disk.injected(), Injected { spikes: 1, ..Injected::default() });
+    let mut rig = Rig::faulty(FaultPlan { stuck_chance: ALWAYS, ..FaultPlan::default() });
+    assert_eq!(rig.write(0, 1), None);
+    assert!(rig.now() > Time(0) + Span::from_secs(3600));
+}
+
+#[test]
+fn what_is_stuck_can_be_released() {
+    let mut rig = Rig::faulty(FaultPlan { stuck_chance: ALWAYS, ..FaultPlan::default() });
+    rig.submit(write(0, 1));
+    rig.world.clock().advance_to(Time(1_000_000));
+    rig.disk.settle();
+    assert_eq!(rig.disk.release_stuck(), 1);
+    rig.settle();
+    assert_eq!((rig.kinds(), rig.now()), (vec![None], Time(1_000_000)));
+    assert_eq!(rig.disk.release_stuck(), 0);
+}
+
+#[test]
+fn errors_come_in_their_direction_and_place() {
+    let mut rig = Rig::faulty(FaultPlan { read_error_chance: ALWAYS, ..FaultPlan::default() });
+    assert_eq!((rig.write(0, 1), rig.read(0)), (None, Err(Kind::Io)));
+    let mut rig = Rig::faulty(FaultPlan { write_error_chance: ALWAYS, ..FaultPlan::default() });
+    assert_eq!((rig.write(0, 1), rig.read(0).is_ok()), (Some(Kind::Io), true));
+    let bad = vec![BadSectors { sectors: 5..6, reads: true, writes: false }];
+    let mut rig = Rig::faulty(FaultPlan { bad, ..FaultPlan::default() });
+    assert_eq!((rig.write(5, 1), rig.read(5), rig.read(4)), (None, Err(Kind::Io), Ok(0)));
+}
+
+#[test]
+fn only_the_bio_over_the_bad_sector_fails() {
+    let bad = vec![BadSectors { sectors: 2..3, reads: true, writes: true }];
+    let mut rig = Rig::faulty(FaultPlan { bad, ..FaultPlan::default() });
+    rig.lane.queue.freeze();
+    for sector in 0..4 {
+        let mut bio = Bio::read(sector * 512, vec![0; 512]).unwrap();
+        bio.set_token(sector);
+        rig.submit(bio);
+    }
+    rig.lane.queue.unfreeze();
+    rig.settle();
+    assert_eq!(rig.kinds(), [None, None, Some(Kind::Io), None]);
+}
+
+#[test]
+fn a_failing_write_leaves_each_sector_old_or_new() {
+    let mut seen = [false; 2];
+    for seed in 0..20 {
+        let plan = FaultPlan { write_error_chance: ALWAYS, seed, ..FaultPlan::default() };
+        let mut rig = Rig::faulty(plan);
+        rig.run(Bio::write(0, vec![9; 4096]).unwrap());
+        (0..8).for_each(|sector| seen[usize::from(rig.read(sector) == Ok(9))] = true);
+    }
+    assert_eq!(seen, [true; 2]);
+}
+
+#[test]
+fn lost_writes_are_acknowledged_and_misdirected_ones_are_elsewhere() {
+    let mut rig = Rig::faulty(FaultPlan { lost_chance: ALWAYS, ..FaultPlan::default() });
+    assert_eq!((rig.write(3, 7), rig.read(3), rig.disk.injected().lost), (None, Ok(0), 1));
+    let mut rig = Rig::faulty(FaultPlan { misdirected_chance: ALWAYS, ..FaultPlan::default() });
+    assert_eq!((rig.write(3, 7), rig.read(3), rig.disk.injected().misdirected), (None, Ok(0), 1));
+    let found = (0..2048).filter(|&sector| rig.read(sector) == Ok(7)).count();
+    assert_eq!(found, 1);
+}
+
+#[test]
+fn bits_rot_for_good() {
+    let mut rig = Rig::faulty(FaultPlan { rot_chance: ALWAYS, ..FaultPlan::default() });
+    let mut read = || {
+        let (_, mut bio) = rig.run(Bio::read(0, vec![0; 512]).unwrap());
+        let buffer: Vec<u8> = bio.take_buffer().unwrap();
+        buffer.iter().map(|byte| byte.count_ones()).sum::<u32>()
+    };
+    assert_eq!(read(), 1);
+    assert!([0, 2].contains(&read()));
+    rig.disk.set_faults(None);
+    assert_eq!(rig.disk.injected().rotten, 2, "the count outlives the plan");
+}
+
+#[test]
+fn a_flush_fails_by_number_and_makes_nothing_durable() {
+    let supply = Supply::new();
+    let plan = FaultPlan { flush_error_nth: Some(1), ..FaultPlan::default() };
+    let mut rig = Rig::with(1, true, Some(plan), Some(supply.clone()));
+    assert_eq!((rig.write(0, 1), rig.flush()), (None, None));
+    assert_eq!((rig.write(1, 1), rig.flush()), (None, Some(Kind::Io)));
+    supply.cut(rig.now(), Survivors::None);
+    supply.restore();
+    assert_eq!((rig.read(0), rig.read(1)), (Ok(1), Ok(0)));
+}
+
+#[test]
+fn a_disk_dies_and_comes_back_with_its_contents() {
+    let death = Death { when: When::At(Time(250_000)), lasts: Some(Span::from_millis(1)) };
+    let mut rig = Rig::faulty(FaultPlan { death: Some(death), ..FaultPlan::default() });
+    assert_eq!((rig.write(0, 1), rig.write(1, 1)), (None, None));
+    assert_eq!((rig.read(0), rig.read(0)), (Err(Kind::Gone), Err(Kind::Gone)));
+    assert_eq!(rig.now(), Time(250_000), "who asks a disk that is away does not wait");
+    rig.world.clock().advance_to(Time(1_250_000));
+    assert_eq!((rig.read(0), rig.read(1)), (Ok(1), Ok(1)));
+    assert_eq!(rig.disk.injected(), Injected { deaths: 1, gone: 2, ..Injected::default() });
+}
+
+#[test]
+fn a_disk_that_dies_with_a_command_has_room_when_it_comes_back() {
+    let death = Death { when: When::Io(3), lasts: Some(Span::from_micros(1)) };
+    let mut rig = Rig::faulty(FaultPlan { death: Some(death), ..FaultPlan::default() });
+    // The disk takes four at once; what it had still is in its model when it comes back.
+    for sector in 0..4 {
+        rig.submit(write(sector * 8, 1));
+    }
+    rig.world.clock().advance_to(Time(1_000));
+    for sector in 4..12 {
+        rig.submit(write(sector * 8, 2));
+    }
+    rig.settle();
+    let kinds = rig.kinds();
+    assert_eq!(kinds.iter().filter(|kind| **kind == Some(Kind::Gone)).count(), 4);
+    assert_eq!((rig.read(0), rig.read(32), rig.read(88)), (Ok(0), Ok(2), Ok(2)));
+}
+
+#[test]
+fn a_cut_keeps_what_was_flushed_and_fails_what_is_in_flight() {
+    for survivors in [Survivors::None, Survivors::All] {
+        let supply = Supply::new();
+        let mut rig = Rig::with(1, true, None, Some(supply.clone()));
+        rig.write(0, 1);
+        rig.flush();
+        rig.write(0, 2);
+        let mut fua = write(1, 3);
+        fua.add_flags(Flags::FUA);
+        rig.run(fua);
+        rig.submit(write(2, 4));
+        supply.cut(rig.now(), survivors.clone());
+        rig.settle();
+        assert_eq!(rig.kinds(), [Some(Kind::Gone)]);
+        assert_eq!(rig.read(0), Err(Kind::Gone), "there is no power");
+        supply.restore();
+        let all = survivors == Survivors::All;
+        let expected = if all { (Ok(2), Ok(3), Ok(4)) } else { (Ok(1), Ok(3), Ok(0)) };
+        assert_eq!((rig.read(0), rig.read(1), rig.read(2)), expected);
+        let reports = supply.take_reports();
+        let could: Lost = [(0, 2, 0), (0, 4, 2)].into_iter().collect();
+        let lost = if all { Lost::new() } else { could.clone() };
+        assert_eq!(reports, [CutReport { writes: 1, volatile: 1, lost, could, ..CutReport::default() }]);
+    }
+}
+
+#[test]
+fn a_disk_without_a_cache_loses_only_what_is_in_flight() {
+    let supply = Supply::new();
+    let mut rig = Rig::with(1, false, None, Some(supply.clone()));
+    rig.write(0, 1);
+    rig.submit(write(0, 2));
+    supply.cut(rig.now(), Survivors::None);
+    rig.settle();
+    supply.restore();
+    assert_eq!(rig.read(0), Ok(1));
+}
+
+#[test]
+fn cuts_come_at_a_time_and_at_a_command() {
+    let supply = Supply::new();
+    let mut rig = Rig::with(1, true, None, Some(supply.clone()));
+    supply.cut_at(Time(150_000), Survivors::None);
+    assert_eq!((rig.write(0, 1), rig.write(0, 2)), (None, Some(Kind::Gone)));
+    assert_eq!((rig.now(), supply.is_on(), supply.cuts()), (Time(150_000), false, 1));
+    supply.restore();
+    supply.cut_after(2, Survivors::None);
+    assert_eq!((rig.write(0, 1), rig.write(0, 2), rig.write(0, 3)), (None, None, Some(Kind::Gone)));
+    supply.restore();
+    supply.cut_after(0, Survivors::None);
+    supply.cut_at(rig.now() + Span(1), Survivors::None);
+    supply.cancel();
+    assert_eq!(rig.write(0, 1), None);
+}
+
+#[test]
+fn disks_on_one_supply_fail_together() {
+    let supply = Supply::new();
+    let mut rigs = [(); 2].map(|()| Rig::with(1, true, None, Some(supply.clone())));
+    rigs[1].write(0, 1);
+    supply.cut_after(0, Survivors::None);
+    assert_eq!(rigs[0].write(0, 1), Some(Kind::Gone));
+    rigs[1].disk.settle();
+    supply.restore();
+    assert_eq!(rigs[1].read(0), Ok(0));
+    assert_eq!(supply.take_reports().iter().map(|report| report.disk).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_life() {
+    let life = |seed| {
+        let plan = FaultPlan {
+            spike_chance: 100_000,
+            write_error_chance: 100_000,
+            lost_chance: 50_000,
+            ..FaultPlan::default()
+        };
+        let supply = Supply::new();
+        let mut rig = Rig::with(seed, true, Some(plan), Some(supply.clone()));
+        supply.cut_after(150, Survivors::Seeded(seed));
+        for sector in 0..200 {
+            rig.write(sector % 50, sector as u8);
+        }
+        supply.restore();
+        let all: Vec<_> = (0..50).map(|sector| rig.read(sector)).collect();
+        (all, rig.now(), rig.disk.injected(), supply.take_reports())
+    };
+    assert_eq!(life(1), life(1));
+    assert_ne!(life(1), life(2));
+}
+
+#[test]
+fn elevators_can_be_switched_under_faults() {
+    let plan = FaultPlan {
+        spike_chance: 200_000,
+        spike: Span::from_millis(1),
+        read_error_chance: 100_000,
+        write_error_chance: 100_000,
+        ..FaultPlan::default()
+    };
+    let mut rig = Rig::faulty(plan);
+    let names: Vec<&str> = elevator::TABLE.iter().map(|row| row.name).collect();
+    for round in 0..40u64 {
+        for i in 0..16u64 {
+            let sector = (round * 7 + i * 13) % 100;
+            let op = if i % 3 == 0 { Op::Read } else { Op::Write };
+            // Whatever they read: everything has to end.
+            let bio = match op {
+                Op::Read => Bio::read(sector * 512, vec![0u8; 1024]),
+                _ => Bio::write(sector * 512, vec![i as u8; 1024]),
+            };
+            rig.submit(bio.unwrap());
+        }
+        let name = names[round as usize % names.len()];
+        let elevator = elevator::by_name(name).map(|row| (row.make)()).filter(|_| round % 5 != 0);
+        let now = rig.now();
+        rig.lane.queue.switch_elevator(now, elevator);
+    }
+    rig.settle();
+    let kinds = rig.kinds();
+    assert_eq!(kinds.len(), 640);
+    assert!(kinds.iter().flatten().all(|kind| *kind == Kind::Io));
+    assert!(kinds.iter().flatten().count() > 10);
+    assert!(rig.lane.queue.elevator_fault().is_none());
+}

@@ -1,0 +1,80 @@
+//! The parameters of simulated disks that say what goes wrong with them.
+
+use crate::spec::{Args, Param, ParamKind, SpecError};
+use platter_block::time::{Span, Time};
+use platter_sim::fault::{BadSectors, Death, FaultPlan, When};
+use std::time::Duration;
+
+/// A chance in a million.
+const fn chance(name: &'static str, help: &'static str) -> Param {
+    Param { name, kind: ParamKind::Int { min: 0, max: 1_000_000 }, default: "0", help }
+}
+
+const SECTORS: ParamKind = ParamKind::Size { min: 0, max: 1 << 62 };
+const TIME: ParamKind = ParamKind::Time { min: Duration::ZERO, max: Duration::from_secs(86_400 * 365) };
+
+/// What can go wrong.
+pub(super) const PARAMS: &[Param] = &[
+    Param {
+        name: "fault_seed",
+        kind: ParamKind::Int { min: 0, max: u64::MAX },
+        default: "0",
+        help: "which faults happen; disks of one run with different seeds have different ones",
+    },
+    chance("spikes", "commands in a million that take longer"),
+    Param { name: "spike", kind: TIME, default: "100ms", help: "how much longer" },
+    chance("stuck", "commands in a million that are held"),
+    Param { name: "stuck_for", kind: TIME, default: "1h", help: "for how long" },
+    chance("read_errors", "reads in a million that fail"),
+    chance("write_errors", "writes in a million that fail"),
+    chance("flush_errors", "flushes in a million that fail"),
+    Param { name: "bad_at", kind: SECTORS, default: "", help: "where a bad range begins" },
+    Param { name: "bad_size", kind: SECTORS, default: "512", help: "its length" },
+    chance("lost_writes", "writes in a million that are acknowledged and not stored"),
+    chance("misdirected", "writes in a million that are stored elsewhere"),
+    chance("rot", "reads in a million before which a bit of what they read changes"),
+    Param { name: "dies_at", kind: TIME, default: "", help: "when the disk goes away" },
+    Param { name: "back_after", kind: TIME, default: "", help: "when it comes back; not given: never" },
+];
+
+/// What goes wrong as the arguments say; `None`: nothing.
+pub(super) fn read(args: &mut Args<'_>) -> Result<Option<FaultPlan>, SpecError> {
+    let mut plan = FaultPlan {
+        spike_chance: ppm(args, "spikes")?,
+        stuck_chance: ppm(args, "stuck")?,
+        read_error_chance: ppm(args, "read_errors")?,
+        write_error_chance: ppm(args, "write_errors")?,
+        flush_error_chance: ppm(args, "flush_errors")?,
+        lost_chance: ppm(args, "lost_writes")?,
+        misdirected_chance: ppm(args, "misdirected")?,
+        rot_chance: ppm(args, "rot")?,
+        ..FaultPlan::default()
+    };
+    if plan.spike_chance > 0 {
+        plan.spike = span(args.time("spike")?);
+    }
+    if plan.stuck_chance > 0 {
+        plan.stuck = span(args.time("stuck_for")?);
+    }
+    if let Some(at) = args.optional("bad_at", Args::size)? {
+        let end = at.saturating_add(args.size("bad_size")?);
+        plan.bad.push(BadSectors { sectors: at / 512..end.div_ceil(512), reads: true, writes: true });
+    }
+    if let Some(at) = args.optional("dies_at", Args::time)? {
+        let lasts = args.optional("back_after", Args::time)?.map(span);
+        plan.death = Some(Death { when: When::At(Time(span(at).0)), lasts });
+    }
+    if plan == FaultPlan::default() {
+        return Ok(None);
+    }
+    plan.seed = args.int("fault_seed")?;
+    Ok(Some(plan))
+}
+
+fn ppm(args: &mut Args<'_>, name: &str) -> Result<u32, SpecError> {
+    Ok(u32::try_from(args.int(name)?).unwrap_or(u32::MAX))
+}
+
+fn span(time: Duration) -> Span {
+    Span(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
