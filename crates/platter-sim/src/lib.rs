@@ -26,16 +26,19 @@ mod channel;
 #[cfg(test)]
 mod closed_loop;
 pub mod cloud;
+pub mod disk;
 mod disk_state;
 pub mod fault;
 pub mod flash;
 pub mod ideal;
+pub mod import;
 pub mod medium;
 pub mod model;
 pub mod oracle;
 pub mod power;
 mod random;
 pub mod rng;
+pub mod validate;
 mod world;
 
 pub use channel::SimChannel;

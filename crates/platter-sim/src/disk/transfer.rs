@@ -1,0 +1,184 @@
+//! Data on their way between buffer and host, against what the medium delivers or takes.
+
+use super::mech::{Job, Mechanics, Pass, Passes};
+use super::params::{BusParams, ControlParams};
+use super::zones::Run;
+
+/// The disk's hold on the bus.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hold {
+    /// When data may flow, or, when the bus is not held, when it may be asked for.
+    pub(crate) at: u64,
+    /// Whether the bus is held.
+    pub(crate) held: bool,
+}
+
+/// What of a read goes over the bus.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivery {
+    /// First sector and the one after the last.
+    pub(crate) range: (u64, u64),
+    /// The sector up to which data are in the buffer already.
+    pub(crate) cached: u64,
+    /// Sectors that must be in the buffer before the bus is taken.
+    pub(crate) watermark: u64,
+    /// Whether the command before was a write.
+    pub(crate) after_write: bool,
+}
+
+/// Times of the bus, in picoseconds a sector.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bus {
+    pub(crate) read: u64,
+    pub(crate) write: u64,
+    pub(crate) arbitration: u64,
+}
+
+impl Bus {
+    pub(crate) fn new(params: &BusParams) -> Bus {
+        Bus { read: params.read_sector, write: params.write_sector, arbitration: params.arbitration }
+    }
+
+    #[inline]
+    fn read_time(&self, sectors: u64) -> u64 {
+        sectors * self.read / 1000
+    }
+
+    /// When all data of a read are with the host.
+    pub(crate) fn deliver(
+        &self,
+        control: &ControlParams,
+        passes: &Passes,
+        delivery: Delivery,
+        hold: Hold,
+    ) -> u64 {
+        let (mut out, end) = delivery.range;
+        let Hold { at: mut now, mut held } = hold;
+        let keep = control.hold_bus_read || control.never_disconnect;
+        let leave =
+            if delivery.after_write { control.read_disconnect.write } else { control.read_disconnect.read };
+        loop {
+            if !held {
+                let enough = (out + delivery.watermark).min(end);
+                let ready = if enough <= delivery.cached { 0 } else { available(passes, enough) };
+                now = now.max(ready) + self.take(control, true);
+                held = true;
+            }
+            if keep || (leave == 0 && self.take(control, true) == 0 && delivery.watermark == 1) {
+                return self.stream(passes.list(), (out, end), delivery.cached, now);
+            }
+            let there = passes.reached(now, delivery.cached).min(end);
+            if there > out {
+                now += self.read_time(there - out);
+                out = there;
+                if out == end {
+                    return now;
+                }
+            } else {
+                now += leave;
+                held = false;
+            }
+        }
+    }
+
+    /// Time to take the bus again.
+    #[inline]
+    pub(crate) fn take(&self, control: &ControlParams, data: bool) -> u64 {
+        let prepare = if data { control.data_preparation } else { 0 };
+        control.reselect_first + prepare + self.arbitration
+    }
+
+    /// With the bus held, each sector goes as soon as it and the bus are ready. Both are straight lines over a
+    /// pass: the latest end is decided at the first or the last sector of one.
+    #[inline]
+    fn stream(&self, passes: &[Pass], range: (u64, u64), cached: u64, from: u64) -> u64 {
+        let (out, end) = range;
+        let mut done = from + self.read_time(end - out);
+        for pass in passes {
+            let (first, last) = (pass.sector.max(out).max(cached), pass.end().min(end));
+            if first >= last {
+                continue;
+            }
+            let at_first = pass.after(first - pass.sector + 1) + self.read_time(end - first);
+            let at_last = pass.after(last - pass.sector) + self.read_time(end - last + 1);
+            done = done.max(at_first).max(at_last);
+        }
+        done
+    }
+}
+
+/// When the sectors up to this one have passed.
+fn available(passes: &Passes, end: u64) -> u64 {
+    passes.time_of(end).unwrap_or(u64::MAX / 4)
+}
+
+/// When the data of a write arrive in the buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    /// First sector.
+    pub(crate) sector: u64,
+    /// When the first begins to arrive.
+    pub(crate) begin: u64,
+    /// Picoseconds of a sector.
+    pub(crate) sector_time: u64,
+    /// Sectors that must be in the buffer before the medium takes the first.
+    pub(crate) least: u64,
+}
+
+impl Arrival {
+    /// When a sector is there for the medium.
+    #[inline]
+    pub(crate) fn of(&self, sector: u64) -> u64 {
+        let count = (sector + 1).saturating_sub(self.sector).max(self.least);
+        self.begin + count * self.sector_time / 1000
+    }
+}
+
+/// Writes what lies in a run, from `sector` to at most `end`: sectors that are late when their place passes wait
+/// for the next revolution. Returns the sector after the last.
+pub(crate) fn write_run(
+    mechanics: &Mechanics,
+    job: Job,
+    run: Run,
+    range: (u64, u64),
+    data: &Arrival,
+    passes: &mut Passes,
+) -> u64 {
+    let (sector, end) = range;
+    let most = (end - sector).min(u64::from(u32::MAX)) as u32;
+    let whole = mechanics.pass(job, run, sector, most);
+    let (mut pass, last) = (whole, whole.end());
+    loop {
+        let late = first_late(&pass, data);
+        let in_time = (late - pass.sector) as u32;
+        if in_time > 0 {
+            passes.push(Pass { len: in_time, ..pass });
+        }
+        if late >= last {
+            return last;
+        }
+        let due = pass.after(u64::from(in_time));
+        let turns = (data.of(late) - due).div_ceil(mechanics.period().max(1)).max(1);
+        pass =
+            Pass { sector: late, len: (last - late) as u32, begin: due + turns * mechanics.period(), ..pass };
+    }
+}
+
+/// The first sector of a pass that is not in the buffer when it is due; the pass's end when all are.
+fn first_late(pass: &Pass, data: &Arrival) -> u64 {
+    let late = |sector: u64| data.of(sector) > pass.after(sector - pass.sector);
+    if late(pass.sector) {
+        return pass.sector;
+    }
+    let last = pass.end() - 1;
+    if !late(last) {
+        return pass.end();
+    }
+    // Both are straight lines, so the late ones are at the end.
+    let (mut good, mut bad) = (pass.sector, last);
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        if late(middle) { bad = middle } else { good = middle }
+    }
+    bad
+}

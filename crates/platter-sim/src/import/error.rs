@@ -1,0 +1,40 @@
+//! What is wrong with a parameter file, and where.
+
+use core::fmt;
+use std::path::{Path, PathBuf};
+
+/// An error in a parameter file: file, line, what was expected there and what was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportError {
+    /// The file.
+    pub file: PathBuf,
+    /// Its line, from 1; 0 for the file as a whole.
+    pub line: u32,
+    /// What should be there.
+    pub expected: String,
+    /// What is there.
+    pub found: String,
+}
+
+impl ImportError {
+    pub(crate) fn new(
+        file: &Path,
+        line: u32,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> ImportError {
+        ImportError { file: file.to_path_buf(), line, expected: expected.into(), found: found.into() }
+    }
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if self.line > 0 {
+            write!(f, ":{}", self.line)?;
+        }
+        write!(f, ": expected {}, found {}", self.expected, self.found)
+    }
+}
+
+impl std::error::Error for ImportError {}
