@@ -85,12 +85,3 @@ impl<'m> Host<'m> {
         }
     }
 }
-
-/// Numbers for tests: SplitMix64.
-pub(crate) struct Numbers(pub(crate) u64);
-
-impl Numbers {
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        crate::random::next(&mut self.0) % limit
-    }
-}

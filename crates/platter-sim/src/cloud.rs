@@ -5,7 +5,7 @@
 //! long tail. Commands that were let through do not wait for each other, so they may end out of order.
 
 use crate::model::{Command, Ended, Model};
-use crate::random;
+use crate::rng::Rng;
 use platter_block::bio::Op;
 use platter_block::driver::{Features, Geometry};
 use platter_block::limits::Limits;
@@ -117,7 +117,7 @@ pub struct CloudDisk {
     admission: Option<Time>,
     under_way: BinaryHeap<Reverse<(Time, u64, u32)>>,
     let_through: u64,
-    random: u64,
+    random: Rng,
 }
 
 impl CloudDisk {
@@ -147,7 +147,7 @@ impl CloudDisk {
             admission: None,
             under_way: BinaryHeap::new(),
             let_through: 0,
-            random: params.seed,
+            random: Rng::new(params.seed),
             params,
         })
     }
@@ -181,14 +181,8 @@ impl CloudDisk {
 
     fn time_of(&mut self, command: &Command) -> Span {
         let base = if command.op == Op::Read { self.params.read } else { self.params.write };
-        let jitter = match self.params.jitter.0 {
-            0 => 0,
-            most => random::next(&mut self.random) % (most + 1),
-        };
-        let tail = match u64::from(self.params.tail_per_million) {
-            0 => false,
-            share => random::next(&mut self.random) % 1_000_000 < share,
-        };
+        let jitter = self.random.below(self.params.jitter.0 + 1);
+        let tail = self.random.chance(self.params.tail_per_million);
         Span(base.0 + jitter + if tail { self.params.tail.0 } else { 0 })
     }
 }

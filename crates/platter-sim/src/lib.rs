@@ -21,6 +21,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod bus;
 pub mod catalogue;
 mod channel;
 #[cfg(test)]
@@ -36,7 +37,6 @@ pub mod medium;
 pub mod model;
 pub mod oracle;
 pub mod power;
-mod random;
 pub mod rng;
 pub mod validate;
 mod world;

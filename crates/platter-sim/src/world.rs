@@ -1,7 +1,8 @@
 //! What the disks of one simulation share: a clock and a seed.
 
+use crate::bus::Fabric;
 use platter_block::time::{Time, VirtualClock};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// A simulation: one clock, one seed, any number of disks.
@@ -12,6 +13,9 @@ pub struct World {
     clock: Arc<VirtualClock>,
     seed: u64,
     horizons: Mutex<Vec<Weak<Horizon>>>,
+    buses: Arc<Fabric>,
+    /// Calls for which it stood still.
+    stands: AtomicU32,
 }
 
 /// When something happens next on a disk, for those who look at all disks without their locks.
@@ -19,6 +23,9 @@ pub struct World {
 pub(crate) struct Horizon(AtomicU64);
 
 const NEVER: u64 = u64::MAX;
+
+/// Calls for which time stands still when somebody has something to collect.
+const PATIENCE: u32 = 32;
 
 impl Horizon {
     pub(crate) fn set(&self, at: Option<Time>) {
@@ -34,7 +41,13 @@ impl World {
     /// A world at time 0 without disks.
     pub fn new(seed: u64) -> Arc<World> {
         let clock = Arc::new(VirtualClock::new());
-        Arc::new(World { clock, seed, horizons: Mutex::new(Vec::new()) })
+        Arc::new(World {
+            clock,
+            seed,
+            horizons: Mutex::new(Vec::new()),
+            buses: Fabric::new(),
+            stands: AtomicU32::new(0),
+        })
     }
 
     /// The clock.
@@ -45,6 +58,11 @@ impl World {
     /// The seed that decides everything random.
     pub fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// The buses that its disks share.
+    pub fn buses(&self) -> &Arc<Fabric> {
+        &self.buses
     }
 
     pub(crate) fn add(&self) -> Arc<Horizon> {
@@ -62,9 +80,52 @@ impl World {
     }
 
     /// Lets time pass until the next event of any disk, but not past `limit`. `false`: there is neither.
+    ///
+    /// While a disk has something to report already, time stands still for some calls, so that whoever it is for
+    /// can collect it; then it passes to the next event behind that. Perhaps nobody looks at that disk now.
     pub fn pass(&self, limit: Option<Time>) -> bool {
-        let Some(at) = Time::earliest(self.next_event(), limit) else { return false };
+        let now = self.clock.now();
+        let (mut due, mut next) = (false, None);
+        for at in self.horizons.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let Some(at) = at.upgrade().and_then(|horizon| horizon.get()) else { continue };
+            match at <= now {
+                true => due = true,
+                false => next = Time::earliest(next, Some(at)),
+            }
+        }
+        if due && self.stands.fetch_add(1, Ordering::Relaxed) < PATIENCE {
+            std::thread::yield_now();
+            return true;
+        }
+        self.stands.store(0, Ordering::Relaxed);
+        let Some(at) = Time::earliest(next, limit) else { return due };
         self.clock.advance_to(at);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_nobody_looks_at_does_not_stop_time() {
+        let world = World::new(1);
+        let (unseen, seen) = (world.add(), world.add());
+        unseen.set(Some(Time(50)));
+        seen.set(Some(Time(100)));
+        // First to what is next, so that whoever it is for can look.
+        assert!(world.pass(None));
+        assert_eq!(world.clock().now(), Time(50));
+        let steps = (0..1000).take_while(|_| world.pass(None) && world.clock().now() < Time(100)).count();
+        assert_eq!((world.clock().now(), steps), (Time(100), PATIENCE as usize));
+        // Nothing is left that time could pass to, but somebody has something to do.
+        assert!((0..1000).all(|_| world.pass(None)));
+        assert_eq!(world.clock().now(), Time(100));
+        unseen.set(None);
+        seen.set(None);
+        assert!(!world.pass(None));
+        assert!(world.pass(Some(Time(120))));
+        assert_eq!(world.clock().now(), Time(120));
     }
 }

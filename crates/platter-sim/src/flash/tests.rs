@@ -1,8 +1,9 @@
 //! Rates against calculations by hand, garbage collection against the literature.
 
 use super::*;
-use crate::closed_loop::{Host, Numbers, command};
+use crate::closed_loop::{Host, command};
 use crate::model::{Command, Model};
+use crate::rng::Rng;
 use platter_block::bio::Op;
 use platter_block::time::Span;
 
@@ -47,7 +48,7 @@ fn sequential(op: Op, len: u64) -> impl FnMut() -> Command {
 }
 
 fn random(op: Op, len: u64, seed: u64) -> impl FnMut() -> Command {
-    let mut numbers = Numbers(seed);
+    let mut numbers = Rng::new(seed);
     move || command(op, numbers.below(256 * MIB / len) * len, len)
 }
 
@@ -202,7 +203,7 @@ fn discards_leave_less_to_copy() {
             host.one(command(Op::Discard, 64 * MIB, 128 * MIB));
             assert_eq!(meter.trimmed_units(), 128 * MIB / 4096);
         }
-        let mut numbers = Numbers(3);
+        let mut numbers = Rng::new(3);
         host.run(16, 30_000, || command(Op::Write, numbers.below(16384) * 4096, 4096));
         meter.copied_units()
     };
@@ -275,7 +276,7 @@ fn a_full_disk_takes_any_writes_for_ever() {
             (params.buffer.protected, params.buffer.write_back) = (protected, write_back);
         });
         let mut host = Host::new(&mut ssd);
-        let mut numbers = Numbers(9);
+        let mut numbers = Rng::new(9);
         host.run(32, 20_000, || {
             let (at, len) = (numbers.below(16 * MIB / 512), 1 + numbers.below(100));
             let len = len.min(16 * MIB / 512 - at);
