@@ -9,6 +9,7 @@ use crate::params::{Param, ParamError};
 use crate::time::Time;
 use alloc::boxed::Box;
 
+mod anticipatory;
 mod deadline;
 mod fifo;
 mod kyber;
@@ -20,6 +21,7 @@ mod settings;
 #[cfg(test)]
 mod vectors;
 
+pub use anticipatory::{Anticipatory, Estimators, Rule};
 pub use deadline::{BatchRule, Deadline};
 pub use fifo::{Fifos, ListId};
 pub use kyber::Kyber;
@@ -151,7 +153,7 @@ pub trait Elevator: Send {
     /// [`next_wakeup`](Self::next_wakeup) says until when). `force`: do not wait; the queue drains.
     fn dispatch(&mut self, now: Time, force: bool) -> Option<RequestId>;
 
-    /// A dispatched request has completed.
+    /// A dispatched request has completed, or has been with the driver for longer than the queue's timeout.
     fn completed(&mut self, now: Time, id: RequestId, info: &RequestInfo) {
         let _ = (now, id, info);
     }
@@ -209,7 +211,8 @@ pub struct Row {
 
 /// Every elevator that can be chosen by name. `none` (no elevator at all) is the queue's own mode and has
 /// no row.
-pub static TABLE: &[Row] = &[noop::ROW, deadline::ROW, linus::ROW, mq_deadline::ROW, kyber::ROW];
+pub static TABLE: &[Row] =
+    &[noop::ROW, deadline::ROW, linus::ROW, anticipatory::ROW, mq_deadline::ROW, kyber::ROW];
 
 /// Looks an elevator up by name.
 pub fn by_name(name: &str) -> Option<&'static Row> {

@@ -16,12 +16,20 @@ pub(super) enum Step {
     Add(u64, &'static str),
     /// The elevator is asked for so many requests and gives these; `-` is none.
     Take(u64, &'static str),
+    /// These dispatched requests complete.
+    Done(u64, &'static str),
+    /// Each is asked for at this time, given (`-`: not) and at once completed.
+    Serve(u64, &'static str),
     /// The first request grows by a bio, which the elevator allows, and becomes the second one.
     Grow(&'static str, &'static str),
     /// The elevator does not allow that.
     Refuse(&'static str, &'static str),
     /// The first request takes in the second one, which follows it.
     Absorb(&'static str, &'static str),
+    /// The process ends.
+    Exit(u64, char),
+    /// When the elevator wants to be woken.
+    Wake(Option<u64>),
     /// A parameter is set.
     Set(&'static str, i64),
 }
@@ -82,9 +90,20 @@ impl<E: Elevator> Runner<E> {
                 let taken: Vec<String> = list.split(' ').map(|_| self.take(ms)).collect();
                 assert_eq!(taken.join(" "), list, "at {ms} ms");
             }
+            Step::Done(ms, list) => list.split(' ').for_each(|name| self.done(ms, name)),
+            Step::Serve(ms, list) => {
+                for name in list.split(' ') {
+                    assert_eq!(self.take(ms), name, "of {list} at {ms} ms");
+                    if name != "-" {
+                        self.done(ms, name);
+                    }
+                }
+            }
             Step::Grow(from, to) => self.grow(from, to),
             Step::Refuse(from, to) => assert!(!self.may_grow(from, to), "{from} may become {to}"),
             Step::Absorb(survivor, absorbed) => self.absorb(survivor, absorbed),
+            Step::Exit(ms, letter) => self.elevator.exited(at(ms), process(letter)),
+            Step::Wake(ms) => assert_eq!(self.elevator.next_wakeup(), ms.map(at)),
             Step::Set(name, value) => self.elevator.set(name, value).expect("a parameter in range"),
         }
     }
@@ -99,6 +118,11 @@ impl<E: Elevator> Runner<E> {
     fn take(&mut self, ms: u64) -> String {
         let Some(id) = self.elevator.dispatch(at(ms), false) else { return "-".into() };
         self.known.iter().find(|known| known.id == id).expect("a known request").name.clone()
+    }
+
+    fn done(&mut self, ms: u64, name: &str) {
+        let Known { id, info, .. } = self.known[self.find(name)];
+        self.elevator.completed(at(ms), id, &info);
     }
 
     fn may_grow(&self, from: &str, to: &str) -> bool {

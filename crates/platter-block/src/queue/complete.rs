@@ -20,12 +20,7 @@ impl Queue {
         let (op, len, dir, bios) = (request.op, request.len, request.op.dir(), request.bios);
         self.counters.latency_of(op).record(now.since(request.started).0);
         if self.elevator.is_some() {
-            let (id, info) = (self.table.id(index), request.info());
-            if let Some(elevator) = &mut self.elevator
-                && request.chosen
-            {
-                elevator.completed(now, id, &info);
-            }
+            self.tell_completed(now, index);
             self.pool.put(dir);
         }
         if bios == 1
@@ -47,6 +42,17 @@ impl Queue {
             return self.finish(now, bio);
         }
         self.complete_partly(now, bio, op, result);
+    }
+
+    /// Tells the elevator, once, that a request it chose has completed or is given up.
+    #[inline]
+    pub(super) fn tell_completed(&mut self, now: Time, index: u32) {
+        let (id, info) = (self.table.id(index), self.table.at(index).info());
+        if let Some(elevator) = &mut self.elevator
+            && core::mem::take(&mut self.table.at_mut(index).chosen)
+        {
+            elevator.completed(now, id, &info);
+        }
     }
 
     /// A transfer that failed or stopped early: an error fails the bio, a part of it is resumed.

@@ -103,6 +103,7 @@ impl Queue {
                 self.next_timeout = Time::earliest(self.next_timeout, Some(due));
                 continue;
             }
+            self.tell_completed(now, index);
             self.table.for_each_bio_mut(index, |bio| {
                 if !bio.flags().intersects(Flags::BORROWED | Flags::ORPHAN) {
                     late.push(bio.abandon());

@@ -27,6 +27,8 @@ pub(crate) enum Move {
     Wait(u64),
     /// Sets a parameter to its default, least, greatest or middle value.
     Set { param: usize, choice: u8 },
+    /// A process ends, whatever it still has under way.
+    Exit(u32),
 }
 
 fn class() -> impl Strategy<Value = Class> {
@@ -64,6 +66,7 @@ pub(crate) fn moves() -> impl Strategy<Value = Vec<Move>> {
             .prop_map(|(request, pages, front)| Move::Grow { request, pages, front }),
         3 => prop_oneof![0..200u64, 0..8_000u64, 0..3_000_000u64].prop_map(Move::Wait),
         1 => (any::<usize>(), any::<u8>()).prop_map(|(param, choice)| Move::Set { param, choice }),
+        1 => (0..4u32).prop_map(Move::Exit),
     ];
     prop::collection::vec(any_move, 0..400)
 }
@@ -171,6 +174,10 @@ impl Driver {
                 Ok(())
             }
             Move::Set { param, choice } => self.set(param, choice),
+            Move::Exit(process) => {
+                self.elevator.exited(self.now, Context::new(process));
+                Ok(())
+            }
         }
     }
 

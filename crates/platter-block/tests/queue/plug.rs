@@ -68,10 +68,10 @@ fn a_sync_bio_unplugs_also_when_it_is_merged() {
     for elevator in with_plug() {
         for pos in [8192, 512] {
             let mut rig = Rig::manual(elevator, Settings::default(), THROUGH);
-            rig.submit(Io::write(0, 512));
+            rig.submit(Io::read(0, 512));
             rig.run();
             assert!(rig.disk().held.is_empty());
-            rig.submit(Io::write(pos, 512).with(Flags::SYNC));
+            rig.submit(Io::read(pos, 512).with(Flags::SYNC));
             rig.run();
             assert_eq!(rig.disk().held.len(), if pos == 512 { 1 } else { 2 }, "{elevator}");
             rig.drain();

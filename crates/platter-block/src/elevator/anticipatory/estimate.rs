@@ -1,0 +1,127 @@
+//! What the elevator expects: think times and seek distances of processes, and how often it pays to wait for
+//! one that it knows nothing of. Integers with truncation, 256 for one, as the kernels computed.
+
+use super::process::Process;
+
+/// One, in fixed point.
+pub(super) const ONE: u64 = 256;
+
+/// Longest think time that is believed, in ticks.
+const MAX_THINK_TIME: u64 = 20;
+
+/// Distances beyond this many sectors are counted as this.
+const MAX_DISTANCE: u64 = 1 << 44;
+
+/// A mean whose samples weigh an eighth less with each new one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mean {
+    /// 0 until the first sample.
+    pub(super) samples: u64,
+    pub(super) total: u64,
+    pub(super) mean: u64,
+}
+
+impl Mean {
+    fn add(&mut self, sample: u64) {
+        self.samples = (7 * self.samples + ONE) / 8;
+        self.total = (7 * self.total + ONE * sample) / 8;
+        self.mean = (self.total + 128) / self.samples;
+    }
+}
+
+/// A mean over the first samples of processes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FirstMean {
+    total: u64,
+    pub(super) mean: u64,
+}
+
+impl FirstMean {
+    fn add(&mut self, sample: u64) {
+        self.total = (7 * self.total + ONE * sample) / 8;
+        self.mean = self.total / ONE;
+    }
+}
+
+/// Moves an estimated probability an eighth of the way to one.
+fn towards_one(probability: &mut u64) {
+    *probability = (7 * *probability + ONE) / 8;
+}
+
+fn towards_zero(probability: &mut u64) {
+    *probability = 7 * *probability / 8;
+}
+
+/// What the queue has learned of processes in general.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Estimate {
+    pub(super) exit_prob: u64,
+    pub(super) exit_no_coop: u64,
+    pub(super) new_think_time: FirstMean,
+    pub(super) new_seek: FirstMean,
+    /// Twice the probability that waiting for a new process succeeds (2.6.0 only).
+    pub(super) new_success: u64,
+}
+
+impl Default for Estimate {
+    fn default() -> Self {
+        let none = FirstMean::default();
+        Estimate { exit_prob: 0, exit_no_coop: 0, new_think_time: none, new_seek: none, new_success: ONE }
+    }
+}
+
+impl Estimate {
+    /// A synchronous request of `process` arrives, or one that stands in for it.
+    pub(super) fn arrives(&mut self, process: &mut Process, now: u64, (start, end): (u64, u64), wait: u64) {
+        if process.started || process.served {
+            let rested = process.served && process.in_flight() == 0;
+            let think_time = if rested { now.saturating_sub(process.last_end) } else { 0 };
+            self.think_time(process, think_time.min(MAX_THINK_TIME - 1), wait);
+            self.seek(process, start.abs_diff(process.last_pos).min(MAX_DISTANCE));
+        }
+        process.last_pos = end;
+        process.started = true;
+    }
+
+    fn think_time(&mut self, process: &mut Process, sample: u64, wait: u64) {
+        if process.think_time.samples == 0 {
+            self.new_think_time.add(sample);
+            towards_zero(&mut self.exit_prob);
+            let success = if sample <= wait { 2 * ONE } else { 0 };
+            self.new_success = (7 * self.new_success + success) / 8;
+        }
+        process.think_time.add(sample);
+    }
+
+    fn seek(&mut self, process: &mut Process, sample: u64) {
+        if process.seek.samples == 0 {
+            self.new_seek.add(sample);
+        }
+        // A stray request far away, a page fault for one, must not spoil the mean.
+        let stray = if process.seek.samples <= 60 { 2 << 20 } else { 128 << 10 };
+        process.seek.add(sample.min(4 * process.seek.mean + stray));
+    }
+
+    /// A wait for `process` came to nothing.
+    pub(super) fn timed_out(&mut self, process: &Process) {
+        if process.think_time.samples == 0 {
+            towards_one(&mut self.exit_prob);
+            towards_zero(&mut self.new_success);
+        }
+        if !process.running {
+            towards_one(&mut self.exit_no_coop);
+        }
+    }
+
+    /// A process that has ended is found at the end of a wait.
+    pub(super) fn ended(&mut self, process: &Process) {
+        if process.think_time.samples == 0 {
+            towards_one(&mut self.exit_prob);
+        }
+    }
+
+    /// Another process sent what the one that has ended might have.
+    pub(super) fn saved(&mut self) {
+        towards_zero(&mut self.exit_no_coop);
+    }
+}
