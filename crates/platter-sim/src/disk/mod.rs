@@ -21,11 +21,16 @@ mod sched;
 pub mod seek;
 #[cfg(test)]
 mod seek_tests;
+mod synthetic;
 mod transfer;
 mod write;
 mod zones;
+
+#[cfg(test)]
+mod service_tests;
 
 pub use error::ParamsError;
 pub use machine::{MechanicalDisk, Options};
 pub use params::DiskParams;
 pub use sched::Policy;
+pub use synthetic::SyntheticDisk;

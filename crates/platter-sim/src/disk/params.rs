@@ -144,6 +144,10 @@ pub enum SeekCurve {
     Linear(ThreePoint),
     /// The three points joined by `a·√(d−1) + b·(d−1) + c` (Lee and Katz, 1993).
     Curve(ThreePoint),
+    /// For disks of which only the three points are known: accelerating (`√d`) up to a distance and at full speed
+    /// from there, with the published mean of random seeks and the full seek met. All but the seek of one
+    /// cylinder settle for a fifth longer than that takes, as measured disks do.
+    Settling(ThreePoint),
     /// `v₂ + v₃·√d` below `v₁` cylinders, `v₄ + v₅·d` from there (Ruemmler and Wilkes, 1994).
     Hpl(Hpl),
     /// The first ten distances as given, the others as [`SeekCurve::Hpl`].

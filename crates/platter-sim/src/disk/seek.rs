@@ -11,6 +11,9 @@ pub fn seek_table(curve: &SeekCurve, cylinders: u32) -> Result<Vec<u64>, ParamsE
     if let SeekCurve::Table(points) = curve {
         return from_points(points, cylinders);
     }
+    if let SeekCurve::Settling(points) = curve {
+        return Ok(settling(points, cylinders));
+    }
     Ok((0..cylinders)
         .map(|distance| match (distance, curve) {
             (0, _) => 0,
@@ -20,7 +23,8 @@ pub fn seek_table(curve: &SeekCurve, cylinders: u32) -> Result<Vec<u64>, ParamsE
             (_, SeekCurve::Hpl(hpl)) => ruemmler(hpl, distance),
             (1..=10, SeekCurve::FirstTenHpl(first, _)) => first[distance as usize - 1],
             (_, SeekCurve::FirstTenHpl(_, hpl)) => ruemmler(hpl, distance),
-            (_, SeekCurve::Table(_)) => unreachable!("answered above"),
+            // Answered above.
+            (_, SeekCurve::Table(_) | SeekCurve::Settling(_)) => 0,
         })
         .collect())
 }
@@ -51,6 +55,39 @@ fn curved(points: &ThreePoint, distance: u32, cylinders: u32) -> u64 {
     let root_n = i128::from(root_32(u64::from(cylinders)));
     let time = one + root * roots / (3 * root_n.max(1)) + line * d / (3 * n);
     u64::try_from(time).unwrap_or(0)
+}
+
+/// With the end of acceleration at `u` of the cylinders and `s` the constant part, the speed is
+/// `m = (full - s) / (n·(1 + u))`, and the mean over random pairs of cylinders
+/// `s + m·n·(1/3 + u - u²/3 + u³/15)`: `u` follows from the mean by halving intervals.
+fn settling(points: &ThreePoint, cylinders: u32) -> Vec<u64> {
+    const ONE: i128 = 1 << 20;
+    let (one, average, full) = signed(points);
+    let settle = (one * 6 / 5).min(average).min(full);
+    let n = i128::from(cylinders.max(1));
+    // The mean above `settle`, times (1 + u), both as multiples of the full seek above it.
+    let too_low = |u: i128| {
+        let mean = ONE / 3 + u - u * u / (3 * ONE) + u * u / ONE * u / (15 * ONE);
+        mean * (full - settle) < (average - settle) * (ONE + u)
+    };
+    let (mut low, mut high) = (0, ONE);
+    while high - low > 1 {
+        let middle = (low + high) / 2;
+        if too_low(middle) { low = middle } else { high = middle }
+    }
+    let divide = low * n / ONE;
+    let speed = |distance: i128| (full - settle) * distance / (n + divide);
+    let root_divide = i128::from(root_32(divide as u64));
+    let time = |distance: u32| match distance {
+        0 => 0,
+        1 => one,
+        _ if i128::from(distance) < divide => {
+            // 2·m·√D·√d
+            settle + speed(2 * root_divide * i128::from(root_32(u64::from(distance)))) / (1 << 32)
+        }
+        _ => settle + speed(divide + i128::from(distance)),
+    };
+    (0..cylinders).map(|distance| u64::try_from(time(distance)).unwrap_or(0)).collect()
 }
 
 fn ruemmler(hpl: &Hpl, distance: u32) -> u64 {
