@@ -4,7 +4,7 @@ use super::cache::State;
 use super::machine::MechanicalDisk;
 use super::mech::{Arm, Job, let_pass};
 use super::params::ReadAhead;
-use super::transfer::{Arrival, write_run};
+use super::transfer::{Arrival, write_whole};
 
 /// What the medium does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +136,14 @@ impl MechanicalDisk {
         let (mut at, end) = range;
         while at < end {
             let run = self.layout.run(at);
-            at = write_run(&self.mechanics, job, run, (at, end), data, &mut self.passes);
+            let most = (end - at).min(u64::from(u32::MAX)) as u32;
+            let whole = self.mechanics.pass(job, run, at, most);
+            if self.params.zero_latency_write && data.of(whole.end() - 1) <= whole.settled {
+                self.push_on_arrival(whole);
+                at = whole.end();
+            } else {
+                at = write_whole(&self.mechanics, whole, data, &mut self.passes);
+            }
             if let Some(last) = self.passes.last() {
                 job = Job { arm: last.arm, start: last.done(), write: true, least_move: 0 };
             }

@@ -181,8 +181,8 @@ impl MechanicalDisk {
         }
     }
 
-    /// Reading on arrival: where the head comes down within the pass, its end is read first and its front in the
-    /// rest of the revolution.
+    /// Access on arrival: where the head comes down within the pass, its end is read or written first and its front in
+    /// the rest of the revolution.
     pub(crate) fn push_on_arrival(&mut self, whole: Pass) {
         let period = self.mechanics.period();
         let missed = (whole.settled + period).saturating_sub(whole.begin);

@@ -214,6 +214,39 @@ fn prebuffered_writes_complete_while_the_arm_is_busy() {
 }
 
 #[test]
+fn access_on_arrival_takes_at_most_a_revolution() {
+    let mut params = tiny();
+    // The head comes down in sector 4 of 2 to 9: those from 5 on pass first, then 2 to 4, up to 12.5 ms.
+    for op in [Op::Read, Op::Write] {
+        assert_eq!(one(params.clone(), 2_200, command(1, op, 2, 8)), 15_000, "{op:?} in order");
+    }
+    (params.cache.zero_latency_read, params.cache.zero_latency_write) = (true, true);
+    for op in [Op::Read, Op::Write] {
+        assert_eq!(one(params.clone(), 2_200, command(1, op, 2, 8)), 12_500, "{op:?} on arrival");
+        assert_eq!(
+            one(params.clone(), 5_200, command(1, op, 2, 8)),
+            15_000,
+            "{op:?} before its first sector"
+        );
+    }
+}
+
+#[test]
+fn commands_larger_than_a_segment_wait_for_the_bus() {
+    let mut params = tiny();
+    (params.cache.segment_size, params.cache.read_ahead_maximum) = (8, 8);
+    // The bus keeps up: twelve sectors in a row.
+    assert_eq!(one(params.clone(), 0, command(1, Op::Read, 0, 12)), 6_000);
+    // It does not: sector 8 finds no room at 4 ms and goes by once more.
+    params.bus.read_sector = 4_000_000_000;
+    assert_eq!(one(params.clone(), 0, command(1, Op::Read, 0, 12)), 48_500);
+    params.bus.read_sector = 0;
+    params.bus.write_sector = 1_000_000_000;
+    // The data of sector 7 miss its pass at 3.5 ms; from the next one on all are in time.
+    assert_eq!(one(params, 0, command(1, Op::Write, 4, 12)), 18_000);
+}
+
+#[test]
 fn discards_cost_overhead_and_zeroes_no_bus() {
     let mut params = tiny();
     params.control.write_miss = After { read: 70 * US, write: 70 * US };

@@ -1,8 +1,7 @@
 //! Data on their way between buffer and host, against what the medium delivers or takes.
 
-use super::mech::{Job, Mechanics, Pass, Passes};
+use super::mech::{Mechanics, Pass, Passes};
 use super::params::{BusParams, ControlParams};
-use super::zones::Run;
 
 /// The disk's hold on the bus.
 #[derive(Clone, Copy, Debug)]
@@ -134,19 +133,9 @@ impl Arrival {
     }
 }
 
-/// Writes what lies in a run, from `sector` to at most `end`: sectors that are late when their place passes wait
-/// for the next revolution. Returns the sector after the last.
-pub(crate) fn write_run(
-    mechanics: &Mechanics,
-    job: Job,
-    run: Run,
-    range: (u64, u64),
-    data: &Arrival,
-    passes: &mut Passes,
-) -> u64 {
-    let (sector, end) = range;
-    let most = (end - sector).min(u64::from(u32::MAX)) as u32;
-    let whole = mechanics.pass(job, run, sector, most);
+/// Writes what lies in a pass: sectors that are late when their place passes wait for the next revolution. Returns
+/// the sector after the last.
+pub(crate) fn write_whole(mechanics: &Mechanics, whole: Pass, data: &Arrival, passes: &mut Passes) -> u64 {
     let (mut pass, last) = (whole, whole.end());
     loop {
         let late = first_late(&pass, data);
