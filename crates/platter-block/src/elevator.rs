@@ -10,6 +10,10 @@ use crate::time::Time;
 use alloc::boxed::Box;
 
 mod anticipatory;
+mod cfq;
+mod cfq1;
+mod cfq2;
+mod cfq3;
 mod deadline;
 mod fifo;
 mod kyber;
@@ -22,6 +26,9 @@ mod settings;
 mod vectors;
 
 pub use anticipatory::{Anticipatory, Estimators, Rule};
+pub use cfq1::Cfq1;
+pub use cfq2::Cfq2;
+pub use cfq3::Cfq;
 pub use deadline::{BatchRule, Deadline};
 pub use fifo::{Fifos, ListId};
 pub use kyber::Kyber;
@@ -211,8 +218,17 @@ pub struct Row {
 
 /// Every elevator that can be chosen by name. `none` (no elevator at all) is the queue's own mode and has
 /// no row.
-pub static TABLE: &[Row] =
-    &[noop::ROW, deadline::ROW, linus::ROW, anticipatory::ROW, mq_deadline::ROW, kyber::ROW];
+pub static TABLE: &[Row] = &[
+    noop::ROW,
+    deadline::ROW,
+    linus::ROW,
+    anticipatory::ROW,
+    cfq1::ROW,
+    cfq2::ROW,
+    cfq3::ROW,
+    mq_deadline::ROW,
+    kyber::ROW,
+];
 
 /// Looks an elevator up by name.
 pub fn by_name(name: &str) -> Option<&'static Row> {

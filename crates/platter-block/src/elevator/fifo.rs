@@ -98,23 +98,38 @@ impl<T: Copy + Default> Fifos<T> {
     /// is no such list.
     #[inline]
     pub fn push_back(&mut self, list: ListId, id: RequestId, value: T) -> bool {
+        self.link(list, None, id, value)
+    }
+
+    /// Puts a request into the list of `next`, right before it. `false`, and nothing changes, when its place
+    /// is taken or `next` is in no list.
+    pub fn insert_before(&mut self, next: RequestId, id: RequestId, value: T) -> bool {
+        self.list_of(next).is_some_and(|list| self.link(list, Some(next), id, value))
+    }
+
+    /// Puts a request before `next`, which is in the list, or at the end.
+    #[inline]
+    fn link(&mut self, list: ListId, next: Option<RequestId>, id: RequestId, value: T) -> bool {
         if id.index == NONE {
             return false;
         }
         self.reserve(id.index as usize + 1);
         let Some(ends) = self.lists.get_mut(list.0 as usize) else { return false };
-        let prev = ends.tail;
-        let node = &mut self.nodes[id.index as usize];
-        if node.list != NONE {
+        if self.nodes[id.index as usize].list != NONE {
             return false;
         }
-        *node = Node { prev, next: NONE, list: list.0, generation: id.generation, value };
-        ends.tail = id.index;
+        let next = next.map_or(NONE, |next| next.index);
+        let prev = self.nodes.get(next as usize).map_or(ends.tail, |behind| behind.prev);
+        self.nodes[id.index as usize] = Node { prev, next, list: list.0, generation: id.generation, value };
         ends.len += 1;
         self.len += 1;
         match self.nodes.get_mut(prev as usize) {
             Some(before) => before.next = id.index,
-            None => self.lists[list.0 as usize].head = id.index,
+            None => ends.head = id.index,
+        }
+        match self.nodes.get_mut(next as usize) {
+            Some(behind) => behind.prev = id.index,
+            None => ends.tail = id.index,
         }
         true
     }
@@ -142,6 +157,12 @@ impl<T: Copy + Default> Fifos<T> {
     #[inline]
     pub fn front(&self, list: ListId) -> Option<(RequestId, &T)> {
         self.at(self.lists.get(list.0 as usize)?.head)
+    }
+
+    /// The last request of a list.
+    #[inline]
+    pub fn back(&self, list: ListId) -> Option<(RequestId, &T)> {
+        self.at(self.lists.get(list.0 as usize)?.tail)
     }
 
     /// The request after `id` in its list.
@@ -224,6 +245,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Push(u32, u32),
+        Before(u32, u32),
         Pop(u32),
         Remove(u32),
         TakePlace(u32, u32),
@@ -232,6 +254,7 @@ mod tests {
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             4 => (0..2u32, 0..12u32).prop_map(|(list, index)| Step::Push(list, index)),
+            2 => (0..12u32, 0..12u32).prop_map(|(a, b)| Step::Before(a, b)),
             1 => (0..2u32).prop_map(Step::Pop),
             2 => (0..12u32).prop_map(Step::Remove),
             2 => (0..12u32, 0..12u32).prop_map(|(a, b)| Step::TakePlace(a, b)),
@@ -252,6 +275,14 @@ mod tests {
 
         fn remove(&mut self, index: u32) -> bool {
             self.find(index).is_some_and(|(list, at)| self.0[list].remove(at).is_some())
+        }
+
+        fn insert_before(&mut self, next: u32, index: u32) -> bool {
+            let Some((list, at)) = self.find(next).filter(|_| self.find(index).is_none()) else {
+                return false;
+            };
+            self.0[list].insert(at, index);
+            true
         }
 
         fn take_place(&mut self, mover: u32, leaver: u32) -> bool {
@@ -278,6 +309,10 @@ mod tests {
                             model.0[list as usize].push_back(index);
                         }
                     }
+                    Step::Before(next, index) => {
+                        let put = fifos.insert_before(id(next), id(index), index);
+                        assert_eq!(put, model.insert_before(next, index));
+                    }
                     Step::Pop(list) => {
                         let first = model.0[list as usize].pop_front();
                         assert_eq!(fifos.pop_front(ListId::new(list)), first.map(|i| (id(i), i)));
@@ -293,6 +328,8 @@ mod tests {
                 for list in 0..2 {
                     let order = fifos.iter(ListId::new(list)).map(|(id, _)| id.index);
                     assert!(order.eq(model.0[list as usize].iter().copied()));
+                    let back = fifos.back(ListId::new(list)).map(|(id, _)| id.index);
+                    assert_eq!(back, model.0[list as usize].back().copied());
                     assert_eq!(fifos.len_of(ListId::new(list)), model.0[list as usize].len());
                 }
                 assert_eq!(fifos.len(), model.0[0].len() + model.0[1].len());

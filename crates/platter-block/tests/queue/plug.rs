@@ -1,7 +1,7 @@
 //! The device's plug: what starts a plugged queue, in virtual time.
 
 use crate::flush::THROUGH;
-use crate::rig::{Io, Rig, elevators};
+use crate::rig::{Io, Rig, elevators, elevators_within_the_pool};
 use platter_block::bio::Flags;
 use platter_block::queue::{PlugSettings, Settings};
 use platter_block::time::{Span, Time};
@@ -93,7 +93,7 @@ fn a_waiter_unplugs() {
 
 #[test]
 fn who_waits_for_a_request_unplugs() {
-    for elevator in with_plug() {
+    for elevator in elevators_within_the_pool().into_iter().filter(|&name| name != "none") {
         let plug = Some(PlugSettings { threshold: 100, ..PlugSettings::default() });
         let settings = Settings { nr_requests: 2, merges: false, plug, ..Settings::default() };
         let mut rig = Rig::manual(elevator, settings, THROUGH);

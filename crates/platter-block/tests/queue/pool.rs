@@ -2,7 +2,7 @@
 
 use crate::flush::THROUGH;
 use crate::odd::{Fault, Odd};
-use crate::rig::{Io, Rig, elevators};
+use crate::rig::{Io, Rig, elevators, elevators_within_the_pool};
 use platter_block::bio::{Flags, Op};
 use platter_block::elevator::Dir;
 use platter_block::fault::Kind;
@@ -29,7 +29,7 @@ fn without_an_elevator_all_wait_in_one_line() {
 
 #[test]
 fn waiters_get_requests_in_the_order_they_came() {
-    for elevator in elevators() {
+    for elevator in elevators_within_the_pool() {
         let mut rig = Rig::manual(elevator, settings(4), THROUGH);
         for i in 0..100u64 {
             rig.submit(Io::write(i * 4096, 512).of(i as u32 % 5));
@@ -91,7 +91,7 @@ fn reads_do_not_wait_for_writes() {
 
 #[test]
 fn readahead_fails_rather_than_wait() {
-    for elevator in elevators() {
+    for elevator in elevators_within_the_pool() {
         let mut rig = Rig::manual(elevator, settings(2), THROUGH);
         let io = |i: u64| Io::read(i * 4096, 512).of(i as u32).with(Flags::READAHEAD);
         let tokens: Vec<u64> = (0..6).map(|i| rig.submit(io(i))).collect();
@@ -101,6 +101,17 @@ fn readahead_fails_rather_than_wait() {
         assert_eq!(kinds[..2], [None, None], "{elevator}");
         assert!(kinds[3..].iter().all(|&kind| kind == Some(Kind::WouldBlock)), "{elevator} {kinds:?}");
     }
+}
+
+#[test]
+fn under_cfq_v2_each_process_has_eight_requests_whatever_the_pool_has() {
+    let mut rig = Rig::manual("cfq-v2", settings(2), THROUGH);
+    for i in 0..30 {
+        rig.submit(Io::write(i * 4096, 512).of(i as u32 % 2));
+    }
+    assert_eq!((rig.counts().requests, rig.counts().request_waits), (16, 14));
+    rig.drain();
+    rig.check_idle();
 }
 
 #[test]

@@ -3,10 +3,10 @@
 
 use crate::disk::{FakeDisk, Mode};
 use crate::memory::Buffer;
-use platter_block::bio::{Bio, Flags, Op};
+use platter_block::bio::{Bio, Context, Flags, Op};
 use platter_block::counters::{Counters, Snapshot};
 use platter_block::driver::Features;
-use platter_block::elevator::{self, Elevator};
+use platter_block::elevator::{self, Dir, Elevator, MayQueue};
 use platter_block::fault::{Kind, Status};
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::limits::Limits;
@@ -18,6 +18,15 @@ use std::sync::{Arc, Weak};
 /// Names of all modes of a queue: without an elevator, and with each of the table.
 pub(crate) fn elevators() -> Vec<&'static str> {
     std::iter::once("none").chain(elevator::TABLE.iter().map(|row| row.name)).collect()
+}
+
+/// The same without elevators that let everybody have some requests beyond the limit of the pool.
+pub(crate) fn elevators_within_the_pool() -> Vec<&'static str> {
+    let exceeds = |name: &str| {
+        let may = make_elevator(name).map(|e| e.may_queue_async(Context::new(0), Dir::Write));
+        may == Some(MayQueue::Must)
+    };
+    elevators().into_iter().filter(|name| !exceeds(name)).collect()
 }
 
 /// The elevator of this name; `None` for `none`.
