@@ -9,7 +9,7 @@ use crate::lane::Lane;
 use crate::limits::LimitSource;
 use crate::params::{Param, ParamError};
 use crate::segment::{Region, RegionId};
-use crate::time::VirtualClock;
+use crate::time::{Time, VirtualClock};
 use crate::trace::Sink;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -60,8 +60,30 @@ pub trait Backend: LimitSource {
         self.below().iter().for_each(|below| below.context_exited(context));
     }
 
+    /// What time it is by that clock, or by the host's.
+    fn now(&self) -> Time {
+        self.below().first().map_or(Time::default(), |below| below.now())
+    }
+
+    /// Which device below (its place in [`below`](Backend::below)) holds the byte at `pos`, and where on it.
+    /// `None`: there is none below, or not one.
+    fn locate(&self, pos: u64) -> Option<(usize, u64)> {
+        let _ = pos;
+        None
+    }
+
+    /// The parts of disks that the device stands on. What two devices both stand on must not be made one
+    /// array.
+    fn ground(&self) -> Vec<Ground> {
+        self.below().iter().flat_map(|below| below.ground()).collect()
+    }
+
     /// Sum of the counters of all queues below, lanes that are closed included.
-    fn counters(&self) -> Snapshot;
+    fn counters(&self) -> Snapshot {
+        let mut sum = Snapshot::default();
+        self.below().iter().for_each(|below| sum.merge(&below.counters()));
+        sum
+    }
 
     /// The devices directly below.
     fn below(&self) -> Vec<Arc<dyn Backend>> {
@@ -77,7 +99,9 @@ pub trait Backend: LimitSource {
     ///
     /// # Errors
     /// The device has no queue of its own.
-    fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error>;
+    fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error> {
+        self.below().iter().try_for_each(|below| below.switch_elevator(make))
+    }
 
     /// The parameters of the elevator and their values; of several disks below, those of the first that has
     /// one.
@@ -95,15 +119,53 @@ pub trait Backend: LimitSource {
     }
 
     /// Offers a region of memory to every lane, present and future.
-    fn register(&self, region: &Region);
+    fn register(&self, region: &Region) {
+        self.below().iter().for_each(|below| below.register(region));
+    }
 
     /// Withdraws a region from future lanes and from present ones at their next batch.
-    fn unregister(&self, region: RegionId);
+    fn unregister(&self, region: RegionId) {
+        self.below().iter().for_each(|below| below.unregister(region));
+    }
 
     /// Sends trace events of lanes opened from now on, and of the shared queue, to sinks made by `make` (one
     /// per queue), or nowhere.
-    fn trace(&self, make: Option<SinkMaker>);
+    fn trace(&self, make: Option<SinkMaker>) {
+        self.below().iter().for_each(|below| below.trace(make.clone()));
+    }
 
     /// Accepts that what was written before a failed flush may be lost.
-    fn acknowledge_flush_failure(&self);
+    fn acknowledge_flush_failure(&self) {
+        self.below().iter().for_each(|below| below.acknowledge_flush_failure());
+    }
+}
+
+/// What tells one disk from another, whatever it was opened as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Identity {
+    /// A regular file: device and inode.
+    File(u64, u64),
+    /// A block device, by its number.
+    Node(u64),
+    /// A disk of this process, by a number that only it has.
+    Process(u64),
+}
+
+/// A part of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ground {
+    /// The disk.
+    pub disk: Identity,
+    /// First byte.
+    pub begin: u64,
+    /// Byte past the last.
+    pub end: u64,
+}
+
+impl Ground {
+    /// Whether both have a byte in common.
+    pub fn overlaps(&self, other: &Ground) -> bool {
+        self.disk == other.disk && self.begin < other.end && other.begin < self.end
+    }
 }

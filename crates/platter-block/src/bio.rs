@@ -83,6 +83,8 @@ struct Body {
     /// Parent of a split, as the queue that split it numbers them.
     parent: u32,
     route: u32,
+    /// The lane of a layer that made the bio as a part of another; 0: nobody did.
+    maker: u32,
 }
 
 /// One I/O. The size of a pointer; recycle it with [`Bio::reset`] to submit again without an allocation.
@@ -110,6 +112,7 @@ impl Bio {
             context: Context::default(),
             parent: u32::MAX,
             route: 0,
+            maker: 0,
         }))
     }
 
@@ -129,6 +132,7 @@ impl Bio {
         b.ioprio = IoPrio::NONE;
         b.context = Context::default();
         b.parent = u32::MAX;
+        b.maker = 0;
         b.op = op;
         self.rewind(pos, len);
     }
@@ -153,6 +157,17 @@ impl Bio {
     #[inline]
     pub fn push_segment(&mut self, segment: Segment) -> Result<(), Fault> {
         if self.0.list.push(segment) { Ok(()) } else { Err(Fault::new(Kind::BadSegments, Stage::Handle)) }
+    }
+
+    /// Adds a segment at the end and makes the bio longer by it.
+    ///
+    /// # Errors
+    /// As for [`Bio::push_segment`]; the bio is unchanged then.
+    #[inline]
+    pub fn extend(&mut self, segment: Segment) -> Result<(), Fault> {
+        self.push_segment(segment)?;
+        self.grow(u64::from(segment.len()));
+        Ok(())
     }
 
     /// Gives the bio the owner of its memory; it comes back with the completed bio.
@@ -344,6 +359,7 @@ impl Bio {
         (to.first, to.skip) = (from.first, from.skip);
         (to.op, to.flags, to.ioprio, to.context) = (from.op, from.flags, from.ioprio, from.context);
         (to.status, to.token, to.parent) = (Ok(()), from.token, u32::MAX);
+        to.maker = 0;
     }
 
     /// Moves the bio to another place on the device (a layer's remapping) without touching its memory.
@@ -355,16 +371,31 @@ impl Bio {
     /// Gives the I/O up without giving up its memory: the bio that comes back stands for it towards the
     /// submitter, with no segment and no owner, while this one keeps the memory until the driver is done.
     pub(crate) fn abandon(&mut self) -> Bio {
-        let mut face = Bio::new(self.op(), self.pos(), self.len());
-        face.0.done = self.0.done;
-        face.0.token = self.0.token;
-        face.0.flags = self.0.flags;
-        face.0.context = self.0.context;
-        face.0.ioprio = self.0.ioprio;
-        face.0.parent = self.0.parent;
-        face.0.route = self.0.route;
+        let face = self.stand_in();
         self.add_flags(Flags::ORPHAN);
         face
+    }
+
+    /// A bio that stands for this one towards its submitter: all of it but segments, owner and status.
+    pub(crate) fn stand_in(&self) -> Bio {
+        let mut face = Bio::new(self.op(), self.pos(), self.len());
+        let (to, from) = (&mut *face.0, &*self.0);
+        (to.done, to.token, to.flags) = (from.done, from.token, from.flags);
+        (to.context, to.ioprio) = (from.context, from.ioprio);
+        (to.parent, to.route, to.maker) = (from.parent, from.route, from.maker);
+        face
+    }
+
+    /// Which lane of a layer made the bio as a part of another, and gets it back; 0: none.
+    #[inline]
+    pub fn maker(&self) -> u32 {
+        self.0.maker
+    }
+
+    /// Says which lane of a layer gets the bio back. For bios that stand for others, too.
+    #[inline]
+    pub fn set_maker(&mut self, maker: u32) {
+        self.0.maker = maker;
     }
 
     /// Which of several submitters to a shared queue this bio goes back to. Set by whoever shares the queue.

@@ -39,6 +39,19 @@ pub trait Lane: Send {
     /// passed; starting and waiting are one system call where the driver can. May return early.
     fn wait(&mut self, now: Time, timeout: Option<Span>);
 
+    /// Blocks like [`wait`](Lane::wait), also if nothing is in flight here, and also until one of `others` is
+    /// readable or the lane's [`bell`](Lane::bell) is rung. For layers over several lanes, or with timers of
+    /// their own: they have started what can start and cannot sleep by themselves.
+    fn sleep(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
+        let _ = others;
+        self.wait(now, timeout);
+    }
+
+    /// What wakes whoever sleeps in this lane, now or the next time; `None`: nothing does.
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        None
+    }
+
     /// Descriptors that become readable when [`run`](Lane::run) has something to do; `false` when
     /// readiness cannot be seen that way because everything completes at the next `run`.
     fn wait_handles(&self, out: &mut Vec<i32>) -> bool;
@@ -54,6 +67,12 @@ pub trait Lane: Send {
 
     /// Withdraws a region from all drivers below.
     fn unregister(&mut self, region: RegionId);
+}
+
+/// Wakes whoever sleeps in a lane; from any thread.
+pub trait Bell: Send + Sync {
+    /// Ends the lane's sleep, or keeps it from beginning the next one.
+    fn ring(&self);
 }
 
 /// A queue with its driver.

@@ -32,3 +32,4 @@ pub mod request;
 pub mod segment;
 pub mod time;
 pub mod trace;
+pub mod whole;

@@ -208,11 +208,31 @@ impl Device {
         self.inner.backend.context_exited(context);
     }
 
+    /// Which of the disks below a bio failed on that failed at `pos`: empty where there is only one, or where
+    /// none of them was asked.
+    pub(crate) fn place_of(&self, fault: Fault, pos: u64) -> String {
+        if matches!(fault.stage, Stage::Handle | Stage::Layer) || matches!(fault.kind, Kind::Misaligned) {
+            return String::new();
+        }
+        let (mut device, mut pos, mut path) = (Arc::clone(&self.inner.backend), pos, String::new());
+        while let Some((number, below_pos)) = device.locate(pos) {
+            let mut below = device.below();
+            if number >= below.len() {
+                break;
+            }
+            if below.len() > 1 {
+                let separator = if path.is_empty() { "" } else { "." };
+                path = format!("{path}{separator}{number}");
+            }
+            (device, pos) = (below.swap_remove(number), below_pos);
+        }
+        if path.is_empty() { path } else { format!("on member {path} ({}) at {pos}", device.name()) }
+    }
+
     /// An error about an operation on this device, with what the fault's kind makes worth knowing.
     pub(crate) fn error(&self, fault: Fault, op: Op, offset: u64, len: u64, detail: String) -> Error {
         let limits = self.limits_at(offset);
-        let detail = match fault.kind {
-            _ if !detail.is_empty() => detail,
+        let hint = match fault.kind {
             Kind::Misaligned => format!(
                 "offset and length must be multiples of {}, memory addresses of {}",
                 limits.logical_block, limits.memory_align
@@ -226,8 +246,10 @@ impl Device {
             }
             Kind::FlushFailed => "writes before it may be lost; acknowledge it to go on".to_string(),
             Kind::ReadOnly => "open the device for writing".to_string(),
-            _ => detail,
+            _ => String::new(),
         };
+        let separator = if detail.is_empty() || hint.is_empty() { "" } else { "; " };
+        let detail = format!("{detail}{separator}{hint}");
         Error { fault, op, device: self.name(), offset, len, detail }
     }
 

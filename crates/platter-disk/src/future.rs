@@ -307,7 +307,8 @@ impl<B: IoBuf> Future for Io<B> {
                 self.lane = None;
                 let (op, done) = (bio.op(), bio.done());
                 let result = bio.status().map_err(|fault| {
-                    self.device.error(fault, op, bio.pos() - done, bio.len() + done, String::new())
+                    let place = self.device.place_of(fault, bio.pos());
+                    self.device.error(fault, op, bio.pos() - done, bio.len() + done, place)
                 });
                 let buffer = bio.take_buffer();
                 bio.reset(Op::Flush, 0, 0);

@@ -7,7 +7,7 @@
 
 use crate::clock::Clock;
 use crate::sync::{AtomicU32, Mutex, lock};
-use platter_block::backend::{Backend, Fact, LaneUse, SinkMaker};
+use platter_block::backend::{Backend, Fact, Ground, Identity, LaneUse, SinkMaker};
 use platter_block::bio::{Bio, Context};
 use platter_block::counters::{Counters, Snapshot};
 use platter_block::driver::{Driver, Geometry};
@@ -18,9 +18,9 @@ use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::queue::{Queue, Settings};
 use platter_block::segment::{Region, RegionId};
-use platter_block::time::VirtualClock;
+use platter_block::time::{Time, VirtualClock};
 use platter_block::trace::Sink;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 mod bounced;
 mod control;
@@ -80,6 +80,7 @@ struct Shared {
     settings: LeafSettings,
     clock: Clock,
     facts: Vec<Fact>,
+    identity: OnceLock<Identity>,
     make_driver: DriverFactory,
     gate: Gate,
     tokens: Tokens,
@@ -133,6 +134,7 @@ impl Leaf {
             geometry,
             clock: clock.map_or(Clock::Host, Clock::Virtual),
             facts,
+            identity: OnceLock::new(),
             make_driver,
             gate: Gate::new(shared_mode),
             tokens: Tokens::new(settings.queue.depth),
@@ -150,6 +152,11 @@ impl Leaf {
             shared.with_control(|control| control.open(&shared))?;
         }
         Ok(Leaf(shared))
+    }
+
+    /// Says which disk it is, so that it is known again if it is opened once more. The first word stands.
+    pub fn identify(&self, identity: Identity) {
+        self.0.identity.get_or_init(|| identity);
     }
 
     /// The limits that hold everywhere on the device.
@@ -220,6 +227,16 @@ impl Backend for Leaf {
             Clock::Host => None,
             Clock::Virtual(clock) => Some(Arc::clone(clock)),
         }
+    }
+
+    fn now(&self) -> Time {
+        self.0.clock.now()
+    }
+
+    fn ground(&self) -> Vec<Ground> {
+        let own = || Identity::Process(Arc::as_ptr(&self.0).addr() as u64);
+        let disk = self.0.identity.get().copied().unwrap_or_else(own);
+        vec![Ground { disk, begin: 0, end: self.0.geometry.size }]
     }
 
     fn context_exited(&self, context: Context) {

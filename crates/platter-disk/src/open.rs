@@ -57,6 +57,7 @@ impl Device {
         let opened = options.open.open(path)?;
         let mut file = options.file;
         file.depth = options.leaf.queue.depth;
+        let identity = opened.identity();
         let disk = Arc::new(FileDisk::new(opened, file)?);
         let name: Arc<str> = Arc::from(path.to_string_lossy());
         let parts = LeafParts {
@@ -74,6 +75,7 @@ impl Device {
         let leaf = Leaf::new(parts).map_err(|error| {
             SysError::new("open", path, error.to_string(), "see the limits of this system")
         })?;
+        identity.into_iter().for_each(|identity| leaf.identify(identity));
         Ok(Device::new(Arc::new(leaf)))
     }
 }

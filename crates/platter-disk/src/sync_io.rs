@@ -20,11 +20,13 @@ pub(crate) struct SyncLane {
     clock: Clock,
     bios: Vec<Bio>,
     done: Vec<Bio>,
+    /// Where the last bio that failed did.
+    failed_at: u64,
 }
 
 impl SyncLane {
     pub(crate) fn new(lane: Box<dyn Lane>, clock: Clock) -> SyncLane {
-        SyncLane { lane, clock, bios: Vec::with_capacity(2), done: Vec::with_capacity(1) }
+        SyncLane { lane, clock, bios: Vec::with_capacity(2), done: Vec::with_capacity(1), failed_at: 0 }
     }
 
     fn take_bio(&mut self) -> Bio {
@@ -46,6 +48,9 @@ impl SyncLane {
                 let bio = self.done.swap_remove(own);
                 self.done.clear();
                 let status = bio.status();
+                if status.is_err() {
+                    self.failed_at = bio.pos();
+                }
                 self.bios.push(bio);
                 break status;
             }
@@ -200,8 +205,9 @@ impl Device {
                 Err(fault)
             }
         };
+        let failed_at = lane.failed_at;
         self.checkin(lane);
-        status.map_err(|fault| self.error(fault, op, pos, len, String::new()))
+        status.map_err(|fault| self.error(fault, op, pos, len, self.place_of(fault, failed_at)))
     }
 
     fn bounced(&self, lane: &mut SyncLane, bio: Bio) -> Status {

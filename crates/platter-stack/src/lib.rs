@@ -3,8 +3,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod concat;
+mod gate;
+mod members;
 pub mod meta;
 pub mod partition;
+pub mod raid0;
+mod spread;
 
 use platter_block::backend::Backend;
 use platter_block::fault::Error;
@@ -31,7 +36,7 @@ pub struct Row {
 }
 
 /// Every layer.
-pub static TABLE: &[Row] = &[partition::ROW];
+pub static TABLE: &[Row] = &[raid0::ROW, concat::ROW, partition::ROW];
 
 /// Looks a layer up by name.
 pub fn by_name(name: &str) -> Option<&'static Row> {

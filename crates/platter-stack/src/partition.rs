@@ -1,13 +1,11 @@
 //! `partition`: a contiguous part of a device.
 
 use crate::{LayerError, Row};
-use platter_block::backend::{Backend, Fact, LaneUse, SinkMaker};
+use platter_block::backend::{Backend, Fact, Ground, LaneUse};
 use platter_block::bio::{Bio, Op};
-use platter_block::counters::Snapshot;
 use platter_block::driver::Geometry;
-use platter_block::elevator::Elevator;
 use platter_block::fault::{Error, Fault, Kind, Stage};
-use platter_block::lane::Lane;
+use platter_block::lane::{Bell, Lane};
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::segment::{Region, RegionId};
@@ -107,8 +105,20 @@ impl Backend for Partition {
         Ok(Box::new(PartitionLane { below, offset: self.offset, size: self.size, refused: Vec::new() }))
     }
 
-    fn counters(&self) -> Snapshot {
-        self.below.counters()
+    fn locate(&self, pos: u64) -> Option<(usize, u64)> {
+        Some((0, self.offset.checked_add(pos)?))
+    }
+
+    fn ground(&self) -> Vec<Ground> {
+        let below = self.below.ground();
+        match &below[..] {
+            // A part of a part, or of a disk.
+            [disk] if disk.end - disk.begin == self.below.geometry().size => {
+                let begin = disk.begin + self.offset;
+                vec![Ground { begin, end: begin + self.size, ..*disk }]
+            }
+            _ => below,
+        }
     }
 
     fn below(&self) -> Vec<Arc<dyn Backend>> {
@@ -119,26 +129,6 @@ impl Backend for Partition {
         let mut facts = vec![("offset", self.offset.to_string()), ("length", self.size.to_string())];
         facts.extend(self.below.facts());
         facts
-    }
-
-    fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error> {
-        self.below.switch_elevator(make)
-    }
-
-    fn register(&self, region: &Region) {
-        self.below.register(region);
-    }
-
-    fn unregister(&self, region: RegionId) {
-        self.below.unregister(region);
-    }
-
-    fn trace(&self, make: Option<SinkMaker>) {
-        self.below.trace(make);
-    }
-
-    fn acknowledge_flush_failure(&self) {
-        self.below.acknowledge_flush_failure();
     }
 }
 
@@ -195,6 +185,16 @@ impl Lane for PartitionLane {
         if self.refused.is_empty() {
             self.below.wait(now, timeout);
         }
+    }
+
+    fn sleep(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
+        if self.refused.is_empty() {
+            self.below.sleep(now, timeout, others);
+        }
+    }
+
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        self.below.bell()
     }
 
     fn wait_handles(&self, out: &mut Vec<i32>) -> bool {

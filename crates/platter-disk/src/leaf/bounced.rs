@@ -76,6 +76,7 @@ impl Bouncer {
         }
         let (op, pos, flags) = (original.op(), original.pos(), original.flags());
         let (token, context, ioprio) = (original.token(), original.context(), original.ioprio());
+        let maker = original.maker();
         let mut bio = self.bios.pop().unwrap_or_else(Bio::flush);
         // SAFETY: the aligned buffer is ours to write.
         if unsafe { bio.reset_with(op, pos, Bounce { original, memory }) }.is_err() {
@@ -86,6 +87,7 @@ impl Bouncer {
         bio.set_token(token);
         bio.set_context(context);
         bio.set_ioprio(ioprio);
+        bio.set_maker(maker);
         self.out += 1;
         Ok(bio)
     }

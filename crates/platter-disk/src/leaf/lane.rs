@@ -10,7 +10,7 @@ use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
 use platter_block::fault::Error;
-use platter_block::lane::{Lane, QueueLane};
+use platter_block::lane::{Bell, Lane, QueueLane};
 use platter_block::queue::append;
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
@@ -359,8 +359,19 @@ impl Lane for LeafLane {
             self.help(now);
         }
         if !self.has_done() {
-            self.sleep(now, timeout);
+            self.sleep_on(now, timeout, &[]);
         }
+    }
+
+    fn sleep(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
+        if !self.has_done() {
+            self.sleep_on(now, timeout, others);
+        }
+    }
+
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        let cell: Arc<LaneCell> = Arc::clone(&self.cell);
+        Some(cell)
     }
 
     fn wait_handles(&self, out: &mut Vec<i32>) -> bool {

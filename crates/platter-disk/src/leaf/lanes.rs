@@ -4,6 +4,7 @@ use super::{Busy, Mailbox};
 use crate::sync::{Mutex, lock};
 use platter_block::bio::Bio;
 use platter_block::counters::{Counters, Snapshot};
+use platter_block::lane::Bell;
 use std::sync::Arc;
 
 /// A lane as the leaf sees it.
@@ -11,6 +12,12 @@ pub(super) struct LaneCell {
     pub(super) busy: Busy,
     pub(super) mailbox: Mailbox,
     pub(super) counters: Arc<Counters>,
+}
+
+impl Bell for LaneCell {
+    fn ring(&self) {
+        self.mailbox.nudge();
+    }
 }
 
 /// A place in the list. The number of a place is the route of its lane's bios.

@@ -25,7 +25,7 @@ impl LeafLane {
         let bell = self.cell.mailbox.fall_asleep();
         let mut heard = bell.descriptor().map(|fd| handles.push(fd)).is_some();
         heard &= self.listen(true, handles);
-        if self.cell.mailbox.has_mail() {
+        if self.cell.mailbox.has_mail() | self.cell.mailbox.take_nudge() {
             bell.ring();
         }
         heard
@@ -41,8 +41,8 @@ impl LeafLane {
         }
     }
 
-    /// Sleeps until something can be done or `timeout` has passed.
-    pub(super) fn sleep(&mut self, now: Time, timeout: Option<Span>) {
+    /// Sleeps until something can be done, one of `others` is readable or `timeout` has passed.
+    pub(super) fn sleep_on(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
         if let Some(clock) = self.shared.clock.simulated() {
             return self.sleep_simulated(now, timeout, clock);
         }
@@ -50,8 +50,10 @@ impl LeafLane {
         let bell = self.cell.mailbox.fall_asleep();
         let rings = bell.descriptor().map(|fd| sleeper.handles.push(fd)).is_some();
         let heard = self.listen(false, &mut sleeper.handles);
+        sleeper.handles.extend_from_slice(others);
         // What cannot be seen on a descriptor is there at the next run, if it has been started.
-        if (heard || self.in_flight() == 0) && !self.cell.mailbox.has_mail() {
+        let nudged = self.cell.mailbox.take_nudge();
+        if (heard || self.in_flight() == 0) && !self.cell.mailbox.has_mail() && !nudged {
             let wake = self.next_wakeup().map(|at| at.since(now));
             sleeper.sleep(rings, timeout.into_iter().chain(wake).min());
         }

@@ -18,6 +18,8 @@ pub(crate) struct Mailbox {
     has_mail: AtomicBool,
     /// The lane sleeps, or is about to: whoever brings mail rings.
     sleeping: AtomicBool,
+    /// A layer above has something for the lane to do.
+    nudged: AtomicBool,
     bell: OnceLock<Event>,
 }
 
@@ -27,6 +29,7 @@ impl Mailbox {
             mail: Mutex::new(Mail { bios: Vec::new(), owed: None }),
             has_mail: AtomicBool::new(false),
             sleeping: AtomicBool::new(false),
+            nudged: AtomicBool::new(false),
             bell: OnceLock::new(),
         }
     }
@@ -55,6 +58,17 @@ impl Mailbox {
         {
             bell.ring();
         }
+    }
+
+    /// Ends the lane's sleep, or keeps it from beginning the next one.
+    pub(crate) fn nudge(&self) {
+        self.nudged.store(true, Ordering::SeqCst);
+        self.ring();
+    }
+
+    /// Whether it was nudged since the last time somebody asked.
+    pub(crate) fn take_nudge(&self) -> bool {
+        self.nudged.swap(false, Ordering::SeqCst)
     }
 
     #[inline]

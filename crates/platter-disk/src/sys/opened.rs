@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
+use platter_block::backend::Identity;
 use rustix::io::Errno;
 
 use super::signature::ReadAt;
@@ -40,6 +41,15 @@ impl AsFd for OpenedDisk {
 }
 
 impl OpenedDisk {
+    /// Which file or block device it is, whatever path led to it; `None` where the system cannot tell.
+    pub fn identity(&self) -> Option<Identity> {
+        let stat = rustix::fs::fstat(&self.fd).ok()?;
+        Some(match self.probe.kind {
+            Kind::Block => Identity::Node(stat.st_rdev),
+            Kind::Regular => Identity::File(stat.st_dev, stat.st_ino),
+        })
+    }
+
     /// Its size now, in bytes.
     ///
     /// # Errors

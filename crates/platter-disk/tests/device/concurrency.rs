@@ -1,7 +1,7 @@
 //! Everybody at once: threads that call, executors, channels, elevators that come and go, barriers.
 
 use crate::callers::Style;
-use crate::kinds::{SIZE, elevators, on_files};
+use crate::kinds::{SIZE, elevators, in_memory, on_files};
 use crate::memory::{Memory, aligned, bytes, fill};
 use crate::rig::{Task, block_on, spawn};
 use platter_block::bio::{Bio, Flags};
@@ -114,7 +114,9 @@ fn all_at_once(name: &str, device: &Device, rounds: u8) {
 
 #[test]
 fn all_ways_at_once_on_memory_while_elevators_change() {
-    all_at_once("ram", &Device::ram(SIZE).unwrap(), 200);
+    for (name, device) in in_memory() {
+        all_at_once(name, &device, 200);
+    }
 }
 
 #[test]

@@ -60,3 +60,8 @@ pub(crate) fn on_all(test: impl Fn(&str, &Device)) {
     }
     on_files(&elevators(), |name, device, _| test(name, device));
 }
+
+/// Devices that threads crowd.
+pub(crate) fn in_memory() -> Vec<(&'static str, Device)> {
+    vec![("ram", Device::ram(SIZE).unwrap())]
+}

@@ -198,6 +198,29 @@ fn a_sleeper_that_never_says_it_is_awake_hears_too() {
     });
 }
 
+/// A layer changes something that a sleeper looks at before it sleeps, and nudges it.
+#[test]
+fn a_sleeper_that_is_nudged_looks_again() {
+    check(|| {
+        let shared = Arc::new((Mailbox::new(), AtomicBool::new(false)));
+        let layer = {
+            let shared = Arc::clone(&shared);
+            spawn(move || {
+                shared.1.store(true, Ordering::SeqCst);
+                shared.0.nudge();
+            })
+        };
+        while !shared.1.load(Ordering::SeqCst) {
+            let bell = shared.0.fall_asleep();
+            if !shared.0.take_nudge() {
+                bell.sleep();
+            }
+            shared.0.wake_up();
+        }
+        layer.join().unwrap();
+    });
+}
+
 /// A lane goes while its bios come: each is given back once, and exactly one party learns that it is the last.
 #[test]
 fn a_closed_mailbox_counts_what_is_still_to_come() {

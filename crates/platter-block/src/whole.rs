@@ -1,0 +1,123 @@
+//! Bios that a layer does in parts: each part keeps the memory of the whole alive.
+//!
+//! A layer that makes several bios of one (a part for each disk of an array) has their common memory in
+//! mind: it belongs to the whole, and may be freed or given back to the program only when no part can touch
+//! it any more. Parts come back when they complete, except those that timed out: then a bio without memory
+//! comes in their place, and the part itself stays with the driver as long as that takes. So each part owns
+//! a share of the whole, and the whole is only given up when all shares have been.
+
+use crate::bio::{Bio, Op};
+use crate::fault::Fault;
+use crate::owner::Owner;
+use alloc::sync::Arc;
+
+/// A bio of which parts are made. Empty ones can be used again and need no allocation then.
+#[derive(Default)]
+pub struct Whole(Arc<Option<Bio>>);
+
+impl Whole {
+    /// Makes an empty one that of `bio`. Parts of another bio that are still out keep that one alive.
+    pub fn begin(&mut self, bio: Bio) {
+        match Arc::get_mut(&mut self.0) {
+            Some(place) => *place = Some(bio),
+            None => self.0 = Arc::new(Some(bio)),
+        }
+    }
+
+    /// The bio, if there is one.
+    #[inline]
+    pub fn bio(&self) -> Option<&Bio> {
+        self.0.as_ref().as_ref()
+    }
+
+    /// Makes `part` an operation at `pos` that goes on behalf of the whole: with its flags, priority and
+    /// context, without segments, which are added with [`Bio::extend`]. It has a share of the whole until it
+    /// is reset or dropped.
+    pub fn share(&self, part: &mut Bio, op: Op, pos: u64) {
+        part.reset(op, pos, 0);
+        part.set_owner(Owner::new(Arc::clone(&self.0)));
+        if let Some(bio) = self.bio() {
+            part.add_flags(bio.flags());
+            part.set_ioprio(bio.ioprio());
+            part.set_context(bio.context());
+        }
+    }
+
+    /// Takes the bio out: done as a whole, or failed with the first `done` bytes done. As long as parts are
+    /// still out it is one without memory that stands for it; the memory is freed when they are gone.
+    pub fn end(&mut self, failed: Option<(Fault, u64)>) -> Option<Bio> {
+        let mut bio = match Arc::get_mut(&mut self.0) {
+            Some(place) => place.take()?,
+            None => {
+                let face = self.bio()?.stand_in();
+                self.0 = Arc::default();
+                face
+            }
+        };
+        match failed {
+            None => bio.finish(),
+            Some((fault, done)) => {
+                bio.advance(done);
+                bio.fail(fault);
+            }
+        }
+        Some(bio)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bio::Flags;
+    use crate::fault::{Kind, Stage};
+    use alloc::sync::Weak;
+    use alloc::vec;
+
+    /// Memory that tells whether it is still there.
+    fn watched() -> (Bio, Weak<()>) {
+        let life = Arc::new(());
+        let watch = Arc::downgrade(&life);
+        let mut bio = Bio::write(4096, vec![1u8; 1024]).unwrap();
+        bio.set_token(7);
+        bio.set_owner(Owner::new(life));
+        (bio, watch)
+    }
+
+    #[test]
+    fn the_whole_comes_back_when_its_parts_have() {
+        let (mut bio, watch) = watched();
+        bio.add_flags(Flags::FUA);
+        let mut whole = Whole::default();
+        whole.begin(bio);
+        let mut part = Bio::flush();
+        whole.share(&mut part, Op::Write, 512);
+        assert_eq!((part.pos(), part.len(), part.flags(), part.token()), (512, 0, Flags::FUA, 0));
+        part.extend(whole.bio().unwrap().single_segment().unwrap().slice(0, 512)).unwrap();
+        assert_eq!((part.len(), part.segment_count()), (512, 1));
+        part.reset(Op::Flush, 0, 0);
+        let back = whole.end(None).unwrap();
+        assert_eq!((back.token(), back.done(), back.status()), (7, 1024, Ok(())));
+        assert_eq!(back.segment_bytes(), 1024);
+        assert!(watch.upgrade().is_some() && whole.end(None).is_none());
+        drop(back);
+        assert!(watch.upgrade().is_none());
+    }
+
+    /// A part that timed out is still with the driver: the submitter gets no memory, and it is freed last.
+    #[test]
+    fn memory_outlives_the_last_part() {
+        let (bio, watch) = watched();
+        let mut whole = Whole::default();
+        whole.begin(bio);
+        let mut part = Bio::flush();
+        whole.share(&mut part, Op::Write, 512);
+        let fault = Fault::new(Kind::TimedOut, Stage::Queue);
+        let back = whole.end(Some((fault, 512))).unwrap();
+        assert_eq!((back.token(), back.done(), back.status()), (7, 512, Err(fault)));
+        assert_eq!(back.segment_bytes(), 0);
+        drop((back, whole));
+        assert!(watch.upgrade().is_some());
+        drop(part);
+        assert!(watch.upgrade().is_none());
+    }
+}

@@ -1,0 +1,106 @@
+//! `concat`: disks one behind the other.
+
+use crate::members;
+use crate::raid0::MAX_MEMBERS;
+use crate::spread::{Extent, Map, Spread, name_of};
+use crate::{LayerError, Row};
+use platter_block::backend::{Backend, Fact};
+use platter_block::driver::Geometry;
+use platter_block::limits::{LimitSource, Limits};
+use std::sync::Arc;
+
+pub(crate) const ROW: Row = Row {
+    name: "concat",
+    summary: "disks one behind the other",
+    params: &[],
+    members: 1..=MAX_MEMBERS,
+    build: |_, members| new(members),
+};
+
+/// A device that has all of the first member, then all of the next, and so on.
+///
+/// # Errors
+/// Members on the same disk, and members without a whole block; a block is the largest of any member's.
+pub fn new(members: Vec<Arc<dyn Backend>>) -> Result<Arc<dyn Backend>, LayerError> {
+    members::check("concat", &members)?;
+    let Some(stacked) = members::stack(&members) else {
+        return Err(LayerError::Members("concat needs at least one device".to_string()));
+    };
+    let block = u64::from(stacked.limits.logical_block);
+    let (mut ends, mut end) = (Vec::with_capacity(members.len()), 0u64);
+    for (number, member) in members.iter().enumerate() {
+        let size = member.geometry().size / block * block;
+        let sum = (size > 0).then(|| end.checked_add(size)).flatten().filter(|&sum| sum < 1 << 63);
+        let Some(sum) = sum else {
+            return Err(LayerError::Members(format!(
+                "concat: member {number} ({}) has {} bytes; it takes a block of {block} at least, and all \
+                 together less than 2^63",
+                member.name(),
+                member.geometry().size
+            )));
+        };
+        end = sum;
+        ends.push(end);
+    }
+    let block = stacked.limits.logical_block;
+    let limits = members.iter().map(|member| Limits { logical_block: block, ..member.geometry().limits });
+    let map = Pieces { ends, limits: limits.collect() };
+    Ok(Arc::new(Spread {
+        name: name_of("concat", "", &members),
+        geometry: Geometry { size: end, ..stacked },
+        map: Arc::new(map),
+        members,
+        gate: Arc::default(),
+    }))
+}
+
+struct Pieces {
+    /// By member: the first byte behind it.
+    ends: Vec<u64>,
+    limits: Vec<Limits>,
+}
+
+impl Pieces {
+    fn begin(&self, member: usize) -> u64 {
+        if member == 0 { 0 } else { self.ends[member - 1] }
+    }
+}
+
+impl LimitSource for Pieces {
+    fn limits_at(&self, pos: u64) -> (Limits, u64) {
+        let member = self.find(pos).member;
+        let last = member + 1 == self.ends.len();
+        // Borders of chunks are those of the member; they are elsewhere here unless it begins at one.
+        let limits = self.limits[member];
+        let aligned = limits.chunk != 0 && self.begin(member).is_multiple_of(limits.chunk);
+        let chunk = if aligned { limits.chunk } else { 0 };
+        (Limits { chunk, ..limits }, if last { u64::MAX } else { self.ends[member] })
+    }
+}
+
+impl Map for Pieces {
+    #[inline]
+    fn find(&self, pos: u64) -> Extent {
+        let member = self.ends.partition_point(|&end| end <= pos).min(self.ends.len() - 1);
+        Extent { member, pos: pos - self.begin(member), len: self.ends[member].saturating_sub(pos) }
+    }
+
+    #[inline]
+    fn whence(&self, member: usize, pos: u64) -> u64 {
+        self.begin(member) + pos
+    }
+
+    fn ranges(&self, mut pos: u64, len: u64, each: &mut dyn FnMut(Extent)) {
+        let end = pos + len;
+        while pos < end {
+            let place = self.find(pos);
+            let len = place.len.min(end - pos);
+            each(Extent { len, ..place });
+            pos += len;
+        }
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        Vec::new()
+    }
+}

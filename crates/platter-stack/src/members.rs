@@ -1,0 +1,64 @@
+//! What is checked about the devices that a layer is made of, and how their properties combine.
+
+use crate::LayerError;
+use platter_block::backend::Backend;
+use platter_block::driver::{Features, Geometry};
+use std::sync::Arc;
+
+/// Checks that no two members share a part of a disk, and that all live by the same clock.
+pub(crate) fn check(layer: &str, members: &[Arc<dyn Backend>]) -> Result<(), LayerError> {
+    if members.is_empty() {
+        return Err(LayerError::Members(format!("{layer} needs at least one device")));
+    }
+    let mut grounds = Vec::new();
+    for (number, member) in members.iter().enumerate() {
+        grounds.extend(member.ground().into_iter().map(|ground| (number, ground)));
+    }
+    grounds.sort_by_key(|(_, ground)| (ground.disk, ground.begin));
+    // Of ranges in order of their beginnings two overlap if and only if two neighbours do.
+    for pair in grounds.windows(2) {
+        let [(one, before), (other, ground)] = pair else { continue };
+        if one != other && ground.overlaps(before) {
+            let message = format!(
+                "{layer}: members {one} ({}) and {other} ({}) are on the same disk, from byte {} to {} of it; \
+                 each member must be a disk or a part of its own",
+                members[*one].name(),
+                members[*other].name(),
+                ground.begin,
+                ground.end.min(before.end),
+            );
+            return Err(LayerError::Members(message));
+        }
+    }
+    let clock = |member: &Arc<dyn Backend>| member.clock().map(|clock| Arc::as_ptr(&clock).addr());
+    let first = clock(&members[0]);
+    if let Some(other) = members.iter().position(|member| clock(member) != first) {
+        let message = format!(
+            "{layer}: members 0 ({}) and {other} ({}) do not live by the same clock; all must be simulated in one \
+             world, or none",
+            members[0].name(),
+            members[other].name(),
+        );
+        return Err(LayerError::Members(message));
+    }
+    Ok(())
+}
+
+/// Geometry of a device that needs all of its members, of size 0: the stricter of all limits.
+pub(crate) fn stack(members: &[Arc<dyn Backend>]) -> Option<Geometry> {
+    let one = |member: &Arc<dyn Backend>| Geometry { size: 0, ..member.geometry() };
+    members.iter().map(one).reduce(|a, b| Geometry {
+        size: 0,
+        limits: a.limits.stack(&b.limits),
+        features: Features {
+            write_cache: a.features.write_cache || b.features.write_cache,
+            // Where there is no cache every write is durable.
+            fua: durable(a.features) && durable(b.features),
+            read_only: a.features.read_only || b.features.read_only,
+        },
+    })
+}
+
+fn durable(features: Features) -> bool {
+    features.fua || !features.write_cache
+}

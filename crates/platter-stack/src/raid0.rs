@@ -1,0 +1,110 @@
+//! `raid0`: chunks of a device on several disks in turn.
+//!
+//! Neighbouring chunks of one disk lie next to each other on it, so that a large transfer is one part for each
+//! disk, whatever the size of chunks.
+
+use crate::members;
+use crate::spread::{Spread, name_of};
+use crate::{LayerError, Row};
+use platter_block::backend::Backend;
+use platter_block::driver::Geometry;
+use platter_block::params::{Param, ParamError, Unit};
+use std::sync::Arc;
+use stripes::Stripes;
+
+mod stripes;
+
+pub(crate) const ROW: Row = Row {
+    name: "raid0",
+    summary: "chunks of a device on several disks in turn",
+    params: &[
+        Param::number(
+            "chunk",
+            Unit::Bytes,
+            64 << 10,
+            (512, 1 << 30),
+            "bytes on one disk before the next, a power of two",
+        ),
+        Param::word(
+            "sizes",
+            &["zones", "truncate"],
+            0,
+            "of disks of unequal size: use all of each (zones, as md does), or as much as the smallest has",
+        ),
+    ],
+    members: 1..=MAX_MEMBERS,
+    build: |values, members| new(members, values[0] as u64, Sizes::of(values[1])),
+};
+
+/// Most members of an array.
+pub const MAX_MEMBERS: usize = 65_536;
+
+/// What to do about members of unequal size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sizes {
+    /// All of each is used: where the smallest end, the array goes on over the others.
+    #[default]
+    Zones,
+    /// Of each as much is used as the smallest has.
+    Truncate,
+}
+
+impl Sizes {
+    fn of(value: i64) -> Sizes {
+        if value == 0 { Sizes::Zones } else { Sizes::Truncate }
+    }
+}
+
+/// An array that has `chunk` bytes on one member, then `chunk` on the next, and so on.
+///
+/// Members of unequal size are laid out in zones, as Linux' md does in its layout "alternate": a zone reaches
+/// over all members that are at least so large, and begins with the first of them.
+///
+/// # Errors
+/// A chunk that is no power of two or less than a logical block of some member, members on the same disk, and
+/// members that do not have a whole chunk.
+pub fn new(members: Vec<Arc<dyn Backend>>, chunk: u64, sizes: Sizes) -> Result<Arc<dyn Backend>, LayerError> {
+    members::check("raid0", &members)?;
+    let Some(stacked) = members::stack(&members) else {
+        return Err(LayerError::Members("raid0 needs at least one device".to_string()));
+    };
+    let block = u64::from(stacked.limits.logical_block);
+    if !chunk.is_power_of_two() || chunk < block || chunk > 1 << 30 {
+        return Err(LayerError::Param(ParamError(format!(
+            "raid0: chunk={chunk} is not a power of two from {block} (the largest logical block of its members) \
+             to {}",
+            1 << 30
+        ))));
+    }
+    let shift = chunk.trailing_zeros();
+    let mut shares = Vec::with_capacity(members.len());
+    for (number, member) in members.iter().enumerate() {
+        let geometry = member.geometry();
+        if geometry.size < chunk {
+            return Err(LayerError::Members(format!(
+                "raid0: member {number} ({}) has {} bytes, less than a chunk of {chunk}; leave it out, or make \
+                 chunks smaller",
+                member.name(),
+                geometry.size
+            )));
+        }
+        // A block of the array is the largest of any member's, everywhere on it.
+        let limits =
+            platter_block::limits::Limits { logical_block: stacked.limits.logical_block, ..geometry.limits };
+        shares.push((geometry.size >> shift, limits));
+    }
+    if sizes == Sizes::Truncate {
+        let least = shares.iter().map(|&(chunks, _)| chunks).min().unwrap_or(0);
+        shares.iter_mut().for_each(|share| share.0 = least);
+    }
+    let map = Stripes::new(shift, &shares);
+    let limits = map.limits().unwrap_or(stacked.limits);
+    let params = format!("chunk={chunk}{}", if sizes == Sizes::Truncate { ", sizes=truncate" } else { "" });
+    Ok(Arc::new(Spread {
+        name: name_of("raid0", &params, &members),
+        geometry: Geometry { size: map.size(), limits, features: stacked.features },
+        map: Arc::new(map),
+        members,
+        gate: Arc::default(),
+    }))
+}

@@ -1,0 +1,402 @@
+//! A lane over the lanes of several members.
+
+use super::parts::{Parts, Turn};
+use super::{Map, Spread};
+use crate::gate::{BARRIER, Door};
+use platter_block::backend::{Backend, LaneUse};
+use platter_block::bio::{Bio, Flags, MAX_SEGMENTS, Op};
+use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::lane::{Bell, Lane};
+use platter_block::limits::Limits;
+use platter_block::segment::{Region, RegionId};
+use platter_block::time::{Span, Time};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Bios that are not just passed on to where they lie.
+const SPECIAL: Flags = BARRIER.union(Flags::PREFLUSH);
+
+/// Most parts out at once, those of one bio aside: bios that need more wait in the lane.
+const MAX_PARTS: usize = 4096;
+
+struct Member {
+    lane: Box<dyn Lane>,
+    /// Bios and parts that it has.
+    out: usize,
+    /// Whether it is in the list of those that are run.
+    active: bool,
+}
+
+pub(super) struct SpreadLane<M> {
+    // Dropped first: waits for what the members' own drivers have.
+    members: Vec<Member>,
+    /// Members that have something, by number.
+    active: Vec<u32>,
+    map: Arc<M>,
+    size: u64,
+    block_mask: u64,
+    limits: Limits,
+    /// Only one member: it sees to everything.
+    alone: bool,
+    /// Members with a volatile cache.
+    cached: Vec<u32>,
+    simulated: bool,
+    door: Door,
+    /// The caller's plug.
+    plug: Vec<Bio>,
+    /// Whether a barrier is in the plug.
+    ordered: bool,
+    parts: Parts,
+    /// Bios that wait until fewer parts are out.
+    waiting: VecDeque<Bio>,
+    done: Vec<Bio>,
+    mixed: Vec<Bio>,
+    /// Something was started while completions were collected.
+    again: bool,
+    handles: Vec<i32>,
+}
+
+impl<M: Map> SpreadLane<M> {
+    pub(super) fn open(device: &Spread<M>, lane_use: LaneUse) -> Result<SpreadLane<M>, Error> {
+        let open = |member: &Arc<dyn Backend>| {
+            member.open_lane(lane_use).map(|lane| Member { lane, out: 0, active: false })
+        };
+        let members = device.members.iter().map(open).collect::<Result<Vec<Member>, Error>>()?;
+        let geometries = || device.members.iter().map(|member| member.geometry());
+        let has_cache = |(at, member): (usize, platter_block::driver::Geometry)| {
+            member.features.write_cache.then_some(at as u32)
+        };
+        let max_segments =
+            geometries().map(|member| member.limits.max_segments.clamp(1, MAX_SEGMENTS as u16)).collect();
+        let bell = members.first().and_then(|member| member.lane.bell());
+        Ok(SpreadLane {
+            active: Vec::with_capacity(members.len()),
+            map: Arc::clone(&device.map),
+            size: device.geometry.size,
+            block_mask: u64::from(device.geometry.limits.logical_block - 1),
+            limits: device.geometry.limits,
+            alone: members.len() == 1,
+            cached: geometries().enumerate().filter_map(has_cache).collect(),
+            simulated: device.clock().is_some(),
+            door: Door::new(&device.gate, bell),
+            plug: Vec::new(),
+            ordered: false,
+            parts: Parts::new(max_segments),
+            waiting: VecDeque::new(),
+            done: Vec::new(),
+            mixed: Vec::new(),
+            again: false,
+            handles: Vec::new(),
+            members,
+        })
+    }
+
+    /// Gives the plugged bios their places, and starts what may start.
+    #[inline]
+    fn flush_plug(&mut self, now: Time) {
+        if self.plug.is_empty() {
+            return;
+        }
+        let mut plug = std::mem::take(&mut self.plug);
+        if !self.ordered && self.door.pass(plug.len()) {
+            for bio in plug.drain(..) {
+                self.start(now, bio);
+            }
+        } else {
+            self.ordered = false;
+            plug.drain(..).for_each(|bio| self.door.place(bio));
+        }
+        self.plug = plug;
+    }
+
+    /// Starts what the gate lets through.
+    #[cold]
+    fn pass_door(&mut self, now: Time) {
+        while let Some(bio) = self.door.next() {
+            self.again = true;
+            self.start(now, bio);
+        }
+    }
+
+    #[inline]
+    fn start(&mut self, now: Time, mut bio: Bio) {
+        let (pos, len) = (bio.pos(), bio.len());
+        let fits = (pos | len) & self.block_mask == 0
+            && len.wrapping_sub(1) < self.size
+            && pos <= self.size - len
+            && (self.alone || !bio.flags().intersects(SPECIAL));
+        if fits && bio.op() != Op::Flush {
+            let place = self.map.find(pos);
+            if len <= place.len {
+                bio.remap(place.pos);
+                return self.send(now, place.member, bio);
+            }
+        }
+        self.start_whole(now, bio);
+    }
+
+    #[inline]
+    fn send(&mut self, now: Time, at: usize, bio: Bio) {
+        let member = &mut self.members[at];
+        member.out += 1;
+        if !member.active {
+            member.active = true;
+            self.active.push(at as u32);
+        }
+        member.lane.submit(now, bio);
+    }
+
+    /// What is wrong with a bio by itself, as far as its parts would not show it.
+    fn check(&self, bio: &Bio) -> Result<(), Fault> {
+        let at_layer = |fault: Fault| Fault { stage: Stage::Layer, ..fault };
+        self.limits.check_range(bio.pos(), bio.len(), self.size).map_err(at_layer)?;
+        let bytes = || bio.segments().map(|segment| u64::from(segment.len())).sum::<u64>();
+        if bio.op().has_data() && bytes() != bio.len() {
+            return Err(Fault::new(Kind::BadSegments, Stage::Layer));
+        }
+        Ok(())
+    }
+
+    /// A bio that is more than one member's affair.
+    fn start_whole(&mut self, now: Time, mut bio: Bio) {
+        let is_flush = bio.op() == Op::Flush;
+        if self.alone && is_flush {
+            return self.send(now, 0, bio);
+        }
+        if !is_flush && let Err(fault) = self.check(&bio) {
+            bio.fail(fault);
+            let barrier = bio.flags().intersects(BARRIER) && !self.alone;
+            return self.over(bio, barrier);
+        }
+        if self.parts.out >= MAX_PARTS {
+            return self.waiting.push_back(bio);
+        }
+        let flags = bio.flags();
+        let barrier = flags.intersects(BARRIER);
+        let flushes = is_flush || flags.intersects(Flags::HARD_BARRIER | Flags::PREFLUSH);
+        let at = self.parts.insert(bio, barrier, flushes && !is_flush);
+        match flushes {
+            true if self.cached.is_empty() => self.go_on(now, at),
+            true => {
+                self.parts.flushes(at, &self.cached);
+                self.send_parts(now, at);
+            }
+            false => self.send_data(now, at),
+        }
+    }
+
+    fn send_data(&mut self, now: Time, at: u32) {
+        self.parts.share_out(&*self.map, at);
+        self.send_parts(now, at);
+    }
+
+    fn send_parts(&mut self, now: Time, at: u32) {
+        let mut staged = self.parts.take_staged(at);
+        for (member, part) in staged.drain(..) {
+            self.send(now, member as usize, part);
+        }
+        self.parts.keep_list(staged);
+    }
+
+    fn go_on(&mut self, now: Time, at: u32) {
+        let turn = self.parts.turn(at);
+        self.take_turn(now, turn);
+    }
+
+    fn take_turn(&mut self, now: Time, turn: Turn) {
+        match turn {
+            Turn::Wait => {}
+            Turn::Data(at) => {
+                self.again = true;
+                self.send_data(now, at);
+            }
+            Turn::Over(bio, barrier) => self.over(bio, barrier),
+        }
+    }
+
+    /// A bio goes back to its submitter.
+    fn over(&mut self, bio: Bio, barrier: bool) {
+        self.done.push(bio);
+        match barrier {
+            true => self.door.complete_barrier(),
+            false => self.door.complete(1),
+        }
+    }
+
+    /// Aims a bio that a member has done back at the device.
+    #[inline]
+    fn restore(&self, member: usize, bio: &mut Bio) {
+        if bio.op() != Op::Flush {
+            let done = bio.done();
+            bio.remap(self.map.whence(member, bio.pos() - done) + done);
+        }
+    }
+
+    /// Takes what a member has done.
+    #[inline]
+    fn collect(&mut self, now: Time, at: usize) {
+        let first = self.done.len();
+        self.members[at].lane.take_done(&mut self.done);
+        let count = self.done.len() - first;
+        self.members[at].out -= count;
+        if self.parts.out > 0 {
+            return self.collect_mixed(now, at, first);
+        }
+        let mut done = std::mem::take(&mut self.done);
+        done[first..].iter_mut().for_each(|bio| self.restore(at, bio));
+        self.done = done;
+        self.door.complete(count);
+    }
+
+    /// The same where parts may be among it.
+    fn collect_mixed(&mut self, now: Time, at: usize, first: usize) {
+        let mut mixed = std::mem::take(&mut self.mixed);
+        mixed.extend(self.done.drain(first..));
+        for mut bio in mixed.drain(..) {
+            if self.parts.made(&bio) {
+                let map = &self.map;
+                let turn = self.parts.came_back(bio, |pos| map.whence(at, pos));
+                self.take_turn(now, turn);
+            } else {
+                self.restore(at, &mut bio);
+                self.over(bio, false);
+            }
+        }
+        self.mixed = mixed;
+        while self.parts.out < MAX_PARTS
+            && let Some(bio) = self.waiting.pop_front()
+        {
+            self.again = true;
+            self.start_whole(now, bio);
+        }
+    }
+
+    /// Runs the members that have something.
+    #[inline]
+    fn run_members(&mut self, now: Time) {
+        let mut at = 0;
+        while let Some(&index) = self.active.get(at) {
+            let index = index as usize;
+            let lane = &mut self.members[index].lane;
+            lane.run(now);
+            if lane.has_done() {
+                self.collect(now, index);
+            }
+            let member = &mut self.members[index];
+            if member.out == 0 && member.lane.is_idle() {
+                member.active = false;
+                self.active.swap_remove(at);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Sleeps until a member has something, the gate opens or `timeout` has passed.
+    fn sleep_on(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
+        let wakeup = self.next_wakeup().map(|at| at.since(now));
+        let timeout = timeout.into_iter().chain(wakeup).min();
+        let mut handles = std::mem::take(&mut self.handles);
+        handles.extend_from_slice(others);
+        let mut rest = self.active.iter().map(|&at| at as usize).filter(|&at| at != 0 && !self.simulated);
+        let heard = rest.all(|at| self.members[at].lane.wait_handles(&mut handles));
+        // What cannot be heard of is there at the next run.
+        if heard && let Some(first) = self.members.first_mut() {
+            first.lane.sleep(now, timeout, &handles);
+        }
+        handles.clear();
+        self.handles = handles;
+    }
+}
+
+impl<M: Map> Lane for SpreadLane<M> {
+    #[inline]
+    fn submit(&mut self, _now: Time, bio: Bio) {
+        self.ordered |= !self.alone && bio.flags().intersects(BARRIER);
+        self.plug.push(bio);
+    }
+
+    fn run(&mut self, now: Time) {
+        self.flush_plug(now);
+        loop {
+            self.again = false;
+            self.run_members(now);
+            if self.door.is_holding() {
+                self.pass_door(now);
+            }
+            // What was started only now has not been handed over.
+            if !self.again {
+                return;
+            }
+        }
+    }
+
+    #[inline]
+    fn take_done(&mut self, out: &mut Vec<Bio>) {
+        platter_block::queue::append(out, &mut self.done);
+    }
+
+    #[inline]
+    fn has_done(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        let wakeup = |&at: &u32| self.members[at as usize].lane.next_wakeup();
+        self.active.iter().filter_map(wakeup).min()
+    }
+
+    fn unplug(&mut self, now: Time) {
+        for &at in &self.active {
+            self.members[at as usize].lane.unplug(now);
+        }
+    }
+
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        self.flush_plug(now);
+        if self.door.is_holding() {
+            self.pass_door(now);
+        }
+        if self.has_done() {
+            return;
+        }
+        if let ([only], false) = (&self.active[..], self.door.is_holding()) {
+            let lane = &mut self.members[*only as usize].lane;
+            return lane.wait(now, timeout);
+        }
+        self.sleep(now, timeout, &[]);
+    }
+
+    fn sleep(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
+        self.run(now);
+        self.unplug(now);
+        self.run(now);
+        if !self.has_done() {
+            self.sleep_on(now, timeout, others);
+        }
+    }
+
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        self.members.first().and_then(|member| member.lane.bell())
+    }
+
+    fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
+        self.members.iter().all(|member| member.lane.wait_handles(out))
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.active.iter().map(|&at| self.members[at as usize].lane.in_flight()).sum()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.plug.is_empty() && self.active.is_empty() && self.door.out() == 0 && !self.door.is_holding()
+    }
+
+    fn register(&mut self, region: &Region) {
+        self.members.iter_mut().for_each(|member| member.lane.register(region));
+    }
+
+    fn unregister(&mut self, region: RegionId) {
+        self.members.iter_mut().for_each(|member| member.lane.unregister(region));
+    }
+}

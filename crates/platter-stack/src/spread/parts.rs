@@ -1,0 +1,237 @@
+//! Bios that are done in parts: what is out, what failed, what comes next.
+
+use super::source::Source;
+use super::{Extent, Map};
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::whole::Whole;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What a part does not take over from the whole: the layer itself sees to order.
+const ORDER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER).union(Flags::PREFLUSH);
+
+/// No part in the making.
+const NONE: u32 = u32::MAX;
+
+/// Spare parts that a lane keeps.
+const SPARE: usize = 4096;
+
+/// A number for each lane of the process; 0 is nobody's.
+static MAKERS: AtomicU32 = AtomicU32::new(1);
+
+/// A bio that is done in parts.
+#[derive(Default)]
+struct Slot {
+    whole: Whole,
+    /// Parts that are out.
+    pending: u32,
+    /// Why it failed and the first byte of the device that is not done for it.
+    failed: Option<(Fault, u64)>,
+    /// The data is still to be done: so far it was flushed for.
+    data_follows: bool,
+    barrier: bool,
+}
+
+/// What the parts of a bio that have come back leave to do.
+pub(super) enum Turn {
+    /// Others are out.
+    Wait,
+    /// The data of this one.
+    Data(u32),
+    /// The bio is done; whether it was a barrier.
+    Over(Bio, bool),
+}
+
+/// The parts of one lane.
+pub(super) struct Parts {
+    maker: u32,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    spare: Vec<Bio>,
+    /// Parts made and not sent yet, with their members.
+    staged: Vec<(u32, Bio)>,
+    /// By member: its part in `staged` that may grow.
+    open: Vec<u32>,
+    /// By member: most segments of a part.
+    max_segments: Vec<u16>,
+    /// Parts that are out.
+    pub(super) out: usize,
+}
+
+impl Parts {
+    pub(super) fn new(max_segments: Vec<u16>) -> Parts {
+        Parts {
+            // After four thousand million lanes numbers come again; two lanes of one stack are never so far apart.
+            maker: MAKERS.fetch_add(1, Ordering::Relaxed).max(1),
+            slots: Vec::new(),
+            free: Vec::new(),
+            spare: Vec::new(),
+            staged: Vec::new(),
+            open: vec![NONE; max_segments.len()],
+            max_segments,
+            out: 0,
+        }
+    }
+
+    /// Takes a bio in of which parts will be made. `data_follows`: those that are made first are flushes.
+    pub(super) fn insert(&mut self, bio: Bio, barrier: bool, data_follows: bool) -> u32 {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        let slot = &mut self.slots[at as usize];
+        slot.whole.begin(bio);
+        (slot.pending, slot.failed) = (0, None);
+        (slot.barrier, slot.data_follows) = (barrier, data_follows);
+        at
+    }
+
+    /// Whether a bio that came back is a part of this lane's.
+    #[inline]
+    pub(super) fn made(&self, bio: &Bio) -> bool {
+        bio.maker() == self.maker
+    }
+
+    /// Stages a flush of each of `members` on behalf of bio `at`.
+    pub(super) fn flushes(&mut self, at: u32, members: &[u32]) {
+        let Parts { slots, spare, staged, .. } = self;
+        let slot = &mut slots[at as usize];
+        for &member in members {
+            let mut part = make(&slot.whole, spare, Op::Flush, 0);
+            part.remove_flags(Flags::FUA);
+            staged.push((member, part));
+        }
+        slot.pending = members.len() as u32;
+    }
+
+    /// Stages the parts of bio `at`.
+    pub(super) fn share_out<M: Map>(&mut self, map: &M, at: u32) {
+        let Parts { slots, spare, staged, .. } = self;
+        let slot = &mut slots[at as usize];
+        let Some(bio) = slot.whole.bio() else { return };
+        if bio.op().has_data() {
+            return self.gather(map, at);
+        }
+        map.ranges(bio.pos(), bio.len(), &mut |extent| {
+            let mut part = make(&slot.whole, spare, bio.op(), extent.pos);
+            part.rewind(extent.pos, extent.len);
+            staged.push((extent.member as u32, part));
+        });
+        slot.pending = staged.len() as u32;
+    }
+
+    /// Stages the parts of a transfer: pieces that follow each other on a member are one part.
+    fn gather<M: Map>(&mut self, map: &M, at: u32) {
+        let Parts { slots, spare, staged, open, max_segments, .. } = self;
+        let slot = &mut slots[at as usize];
+        let Some(bio) = slot.whole.bio() else { return };
+        let (mut pos, end) = (bio.pos(), bio.end());
+        let mut source = Source::new(bio.segments());
+        while pos < end {
+            let Extent { member, pos: place, len } = map.find(pos);
+            let len = len.min(end - pos);
+            let most = usize::from(max_segments[member]);
+            let grows = staged.get(open[member] as usize).is_some_and(|(_, part)| {
+                part.end() == place && usize::from(part.segment_count()) + source.pieces(len) <= most
+            });
+            if !grows {
+                open[member] = staged.len() as u32;
+                staged.push((member as u32, make(&slot.whole, spare, bio.op(), place)));
+            }
+            let part = &mut staged[open[member] as usize].1;
+            let mut left = len;
+            while let Some(piece) = source.next(left) {
+                // A new part has room for all segments that a bio can have.
+                let _ = part.extend(piece);
+                left -= u64::from(piece.len());
+                if left == 0 {
+                    break;
+                }
+            }
+            pos += len;
+        }
+        for &(member, _) in staged.iter() {
+            open[member as usize] = NONE;
+        }
+        slot.pending = staged.len() as u32;
+    }
+
+    /// The parts that were made last, named as those of bio `at`, for sending.
+    pub(super) fn take_staged(&mut self, at: u32) -> Vec<(u32, Bio)> {
+        let mut staged = std::mem::take(&mut self.staged);
+        for (_, part) in &mut staged {
+            part.set_token(u64::from(at));
+            part.set_maker(self.maker);
+        }
+        self.out += staged.len();
+        staged
+    }
+
+    /// Gives the list back when all are sent.
+    pub(super) fn keep_list(&mut self, staged: Vec<(u32, Bio)>) {
+        self.staged = staged;
+    }
+
+    /// A part came back from a member; `place` says which byte of the device lies where.
+    pub(super) fn came_back(&mut self, part: Bio, place: impl FnOnce(u64) -> u64) -> Turn {
+        let at = part.token() as u32;
+        let status = match part.status() {
+            Ok(()) if part.op().has_data() && !part.is_empty() => Err(Fault::new(Kind::Short, Stage::Layer)),
+            status => status,
+        };
+        self.out -= 1;
+        let slot = &mut self.slots[at as usize];
+        if let Err(fault) = status {
+            let place = place(part.pos());
+            if slot.failed.is_none_or(|(_, first)| place < first) {
+                slot.failed = Some((fault, place));
+            }
+        }
+        self.keep(part);
+        let slot = &mut self.slots[at as usize];
+        slot.pending -= 1;
+        if slot.pending > 0 { Turn::Wait } else { self.turn(at) }
+    }
+
+    /// What comes after the parts that bio `at` had out.
+    pub(super) fn turn(&mut self, at: u32) -> Turn {
+        let slot = &mut self.slots[at as usize];
+        if slot.data_follows && slot.failed.is_none() {
+            slot.data_follows = false;
+            return Turn::Data(at);
+        }
+        let failed = slot.failed.take();
+        let only_flushed = slot.data_follows;
+        let start = slot.whole.bio().map_or(0, Bio::pos);
+        let done = failed.map(|(fault, place)| (fault, place.saturating_sub(start)));
+        let is_flush = slot.whole.bio().is_some_and(|bio| bio.op() == Op::Flush);
+        let done = done.map(|(fault, done)| (fault, if only_flushed || is_flush { 0 } else { done }));
+        let barrier = slot.barrier;
+        let Some(mut bio) = slot.whole.end(done) else { return Turn::Wait };
+        if let (Some((_, place)), true) = (failed, is_flush) {
+            // A flush has no place; one that failed says on which member.
+            bio.remap(place);
+        }
+        self.free.push(at);
+        Turn::Over(bio, barrier)
+    }
+
+    /// Keeps a part for the next time. Its share of the whole ends here.
+    fn keep(&mut self, mut part: Bio) {
+        if self.spare.len() < SPARE {
+            part.reset(Op::Flush, 0, 0);
+            self.spare.push(part);
+        }
+    }
+}
+
+/// A part of `whole`, without what only concerns the order of the whole.
+fn make(whole: &Whole, spare: &mut Vec<Bio>, op: Op, pos: u64) -> Bio {
+    let mut part = spare.pop().unwrap_or_else(Bio::flush);
+    whole.share(&mut part, op, pos);
+    if part.flags().contains(Flags::HARD_BARRIER) && op.changes() {
+        part.add_flags(Flags::FUA);
+    }
+    part.remove_flags(ORDER);
+    part
+}

@@ -1,0 +1,8 @@
+//! Arrays: where their data lies, how many parts a transfer has, what barriers and errors do.
+
+mod errors;
+mod layout;
+mod order;
+mod parts;
+mod refusals;
+mod rig;

@@ -1,0 +1,130 @@
+//! What the tests of arrays share.
+
+use platter_block::backend::Backend;
+use platter_block::bio::Op;
+use platter_block::driver::{Completion, Driver, Geometry, Started};
+use platter_block::limits::Limits;
+use platter_block::time::{Span, Time};
+use platter_disk::device::Device;
+use platter_disk::drivers::memory::{Memory, MemoryChannel};
+use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_sim::ideal::Ideal;
+use platter_sim::medium::Medium;
+use platter_sim::{SimDisk, World};
+use platter_stack::raid0::{self, Sizes};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+pub(crate) const CHUNK: u64 = 65536;
+
+pub(crate) fn backends(devices: &[Device]) -> Vec<Arc<dyn Backend>> {
+    devices.iter().map(|device| Arc::clone(device.backend())).collect()
+}
+
+pub(crate) fn rams(sizes: &[u64]) -> Vec<Device> {
+    sizes.iter().map(|&size| Device::ram(size).unwrap()).collect()
+}
+
+/// An array of disks in memory, and the disks.
+pub(crate) fn array(chunk: u64, sizes: &[u64]) -> (Vec<Device>, Device) {
+    let disks = rams(sizes);
+    let array = raid0::new(backends(&disks), chunk, Sizes::Zones).unwrap();
+    (disks, Device::new(array))
+}
+
+/// A simulated disk that takes `latency` for everything, up to 32 things at a time.
+pub(crate) fn simulated(world: &Arc<World>, latency: Span, write_cache: bool) -> Device {
+    let model = Ideal { size: 16 << 20, latency, depth: 32, write_cache };
+    let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
+    let channels = disk.clone();
+    let parts = LeafParts {
+        name: Arc::from("sim"),
+        geometry: disk.geometry(),
+        settings: LeafSettings::default(),
+        elevator: None,
+        make_driver: Box::new(move |_| Ok(Box::new(channels.channel()) as Box<dyn Driver>)),
+        facts: Vec::new(),
+        clock: Some(Arc::clone(world.clock())),
+    };
+    Device::new(Arc::new(Leaf::new(parts).unwrap()))
+}
+
+/// Memory that fails requests over one byte, with an errno; or flushes.
+pub(crate) fn flawed(name: &str, size: u64, bad: Bad) -> Device {
+    made(name, size, bad, Limits::unlimited(512))
+}
+
+/// Memory with limits.
+pub(crate) fn with_limits(name: &str, size: u64, limits: Limits) -> Device {
+    made(name, size, Bad::Nothing, limits)
+}
+
+fn made(name: &str, size: u64, bad: Bad, limits: Limits) -> Device {
+    let memory = Memory::new(size).unwrap();
+    let mut geometry = Geometry { size, limits, ..memory.geometry() };
+    geometry.features.write_cache = true;
+    let settings = LeafSettings::default();
+    let depth = settings.queue.depth;
+    let parts = LeafParts {
+        name: Arc::from(name),
+        geometry,
+        settings,
+        elevator: None,
+        make_driver: Box::new(move |_| {
+            Ok(Box::new(Flawed { memory: memory.channel(depth), bad, failed: Vec::new() }) as Box<dyn Driver>)
+        }),
+        facts: Vec::new(),
+        clock: None,
+    };
+    Device::new(Arc::new(Leaf::new(parts).unwrap()))
+}
+
+/// What fails.
+#[derive(Clone, Copy)]
+pub(crate) enum Bad {
+    Byte(u64),
+    Flush,
+    Nothing,
+}
+
+struct Flawed {
+    memory: MemoryChannel,
+    bad: Bad,
+    failed: Vec<Completion>,
+}
+
+impl Driver for Flawed {
+    fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
+        let fails = match self.bad {
+            Bad::Byte(bad) => request.pos <= bad && bad < request.pos + request.len,
+            Bad::Flush => request.op == Op::Flush,
+            Bad::Nothing => false,
+        };
+        if fails {
+            self.failed.push(Completion { tag: request.tag, result: -5 });
+        }
+        fails || self.memory.queue(now, request)
+    }
+
+    fn submit(&mut self, now: Time) {
+        self.memory.submit(now);
+    }
+
+    fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
+        done.append(&mut self.failed);
+        self.memory.reap(now, done);
+    }
+}
+
+/// Something that might hang, on a thread of its own.
+pub(crate) fn spawn<T: Send + 'static>(task: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
+    let (tell, result) = channel();
+    std::thread::spawn(move || tell.send(task()));
+    result
+}
+
+/// The result of [`spawn`]; panics when it hangs.
+pub(crate) fn result<T>(task: &Receiver<T>) -> T {
+    task.recv_timeout(Duration::from_secs(30)).expect("it ends")
+}

@@ -1,0 +1,166 @@
+//! Stacks of layers, each of 1 MiB.
+
+use platter_block::backend::Backend;
+use platter_block::driver::Driver;
+use platter_block::elevator;
+use platter_block::time::Span;
+use platter_disk::device::Device;
+use platter_disk::drivers::{Choice, FileDriver};
+use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::open::DiskOptions;
+use platter_sim::ideal::Ideal;
+use platter_sim::medium::Medium;
+use platter_sim::{SimDisk, World};
+use platter_stack::{TABLE, by_name};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use std::sync::Arc;
+use tempfile::NamedTempFile;
+
+pub(crate) const SIZE: u64 = 1 << 20;
+
+/// The contract knows that this much, at a multiple of it, is one request.
+const UNIT: u64 = 65536;
+
+type Below = Arc<dyn Backend>;
+
+/// `none` and every elevator of the table.
+pub(crate) fn elevators() -> Vec<&'static str> {
+    ["none"].into_iter().chain(elevator::TABLE.iter().map(|row| row.name)).collect()
+}
+
+fn ram(size: u64, elevator: &str) -> Below {
+    let elevator = elevator::by_name(elevator).map(|row| (row.make)());
+    Arc::clone(Device::ram_with(size, LeafSettings::default(), elevator).unwrap().backend())
+}
+
+fn simulated(world: &Arc<World>, size: u64, us: u64) -> Below {
+    let model = Ideal { size, latency: Span::from_micros(us), depth: 4, write_cache: true };
+    let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
+    let channels = disk.clone();
+    Arc::new(
+        Leaf::new(LeafParts {
+            name: Arc::from("sim"),
+            geometry: disk.geometry(),
+            settings: LeafSettings::default(),
+            elevator: None,
+            make_driver: Box::new(move |_| Ok(Box::new(channels.channel()) as Box<dyn Driver>)),
+            facts: Vec::new(),
+            clock: Some(Arc::clone(world.clock())),
+        })
+        .unwrap(),
+    )
+}
+
+fn layer(name: &str, named: &[(&str, i64)], below: Vec<Below>) -> Below {
+    by_name(name).unwrap().make(named, below).unwrap()
+}
+
+/// A device of `size` bytes under a layer of each kind, by name; those of several members have three.
+fn over(name: &str, leaf: &dyn Fn(u64) -> Below, size: u64) -> Below {
+    let units = size / UNIT;
+    match name {
+        "raid0" => {
+            let third = units / 3;
+            let shares = [third, third, units - 2 * third];
+            layer(
+                name,
+                &[],
+                shares.iter().filter(|units| **units > 0).map(|units| leaf(units * UNIT)).collect(),
+            )
+        }
+        "concat" if units > 1 => layer(name, &[], vec![leaf(UNIT), leaf(size - UNIT)]),
+        "partition" => {
+            layer(name, &[("offset", UNIT as i64), ("length", size as i64)], vec![leaf(size + UNIT)])
+        }
+        _ => layer(name, &[], vec![leaf(size)]),
+    }
+}
+
+/// Layers over layers, as a seed has it.
+fn random(seed: u64, leaf: &dyn Fn(u64) -> Below) -> Below {
+    fn grow(random: &mut Xoshiro256PlusPlus, leaf: &dyn Fn(u64) -> Below, size: u64, depth: u64) -> Below {
+        if depth == 0 || random.next_u64().is_multiple_of(4) {
+            return leaf(size);
+        }
+        let row = &TABLE[(random.next_u64() % TABLE.len() as u64) as usize];
+        let below = std::cell::RefCell::new(random);
+        over(row.name, &|size| grow(&mut below.borrow_mut(), leaf, size, depth - 1), size)
+    }
+    grow(&mut Xoshiro256PlusPlus::seed_from_u64(seed), leaf, SIZE, 4)
+}
+
+/// Runs a test on a zero-filled stack of every kind.
+pub(crate) fn on_all(test: impl Fn(&str, &Device)) {
+    for elevator in ["none", "deadline"] {
+        for row in TABLE {
+            let stack = over(row.name, &|size| ram(size, elevator), SIZE);
+            test(&format!("{} {elevator}", row.name), &Device::new(stack));
+        }
+    }
+    let world = World::new(3);
+    for (name, device) in in_memory() {
+        test(name, &device);
+    }
+    for row in TABLE {
+        let latency = std::cell::Cell::new(50);
+        let leaf = |size| simulated(&world, size, latency.replace(latency.get() * 2));
+        test(&format!("{} simulated", row.name), &Device::new(over(row.name, &leaf, SIZE)));
+    }
+    for seed in 0..12 {
+        let stack = random(seed, &|size| ram(size, "none"));
+        test(&format!("seed {seed}: {}", stack.name()), &Device::new(stack));
+        let stack = random(seed, &|size| simulated(&world, size, 100));
+        test(&format!("seed {seed}: {}", stack.name()), &Device::new(stack));
+    }
+}
+
+/// Stacks that threads crowd.
+pub(crate) fn in_memory() -> Vec<(&'static str, Device)> {
+    let stacks = TABLE.iter().map(|row| (row.name, over(row.name, &|size| ram(size, "none"), SIZE)));
+    let deep =
+        layer("concat", &[], (0..2).map(|_| over("raid0", &|size| ram(size, "none"), SIZE / 2)).collect());
+    let stacks = stacks.chain([("arrays in an array", deep)]);
+    stacks.map(|(name, stack)| (name, Device::new(stack))).collect()
+}
+
+/// Runs a test on a part of a file, with each driver of files, and on an array of two where that is the same to
+/// the test: it is told the first.
+pub(crate) fn on_files(elevators: &[&str], test: impl Fn(&str, &Device, &NamedTempFile)) {
+    for driver in FileDriver::ALL {
+        for elevator in elevators {
+            let file = NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+            file.as_file().set_len(SIZE + 12288).unwrap();
+            let mut options = DiskOptions::read_write();
+            options.file.driver = Choice::Only(driver);
+            options.elevator = elevator::by_name(elevator).map(|row| (row.make)());
+            match Device::open(file.path(), options) {
+                Ok(device) => {
+                    let below = vec![Arc::clone(device.backend())];
+                    let part = layer("partition", &[("offset", 8192), ("length", SIZE as i64)], below);
+                    test(&format!("part of {driver} {elevator}"), &Device::new(part), &file);
+                }
+                Err(error) => eprintln!("skipped {driver}: {error}"),
+            }
+        }
+    }
+}
+
+/// An array of two files.
+pub(crate) fn files(driver: FileDriver) -> Option<(Device, [NamedTempFile; 2])> {
+    let files = [0, 1].map(|_| NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
+    let mut below = Vec::new();
+    for file in &files {
+        file.as_file().set_len(SIZE / 2).unwrap();
+        let mut options = DiskOptions::read_write();
+        options.file.driver = Choice::Only(driver);
+        match Device::open(file.path(), options) {
+            Ok(device) => below.push(Arc::clone(device.backend())),
+            Err(error) => {
+                eprintln!("skipped {driver}: {error}");
+                return None;
+            }
+        }
+    }
+    Some((Device::new(layer("raid0", &[], below)), files))
+}
