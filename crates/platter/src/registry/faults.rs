@@ -24,7 +24,7 @@ pub(super) const PARAMS: &[Param] = &[
     chance("spikes", "commands in a million that take longer"),
     Param { name: "spike", kind: TIME, default: "100ms", help: "how much longer" },
     chance("stuck", "commands in a million that are held"),
-    Param { name: "stuck_for", kind: TIME, default: "1h", help: "for how long" },
+    Param { name: "stuck_for", kind: TIME, default: "3600s", help: "for how long" },
     chance("read_errors", "reads in a million that fail"),
     chance("write_errors", "writes in a million that fail"),
     chance("flush_errors", "flushes in a million that fail"),

@@ -1,19 +1,62 @@
-//! Simulated disks: `sim(cheetah9lp)`.
+//! Simulated disks: `sim(cheetah9lp)`, `sim(disk.diskspecs)`.
 
 use super::table::{Build, Row, Shape};
 use super::{OpenError, Opening, faults, queue};
-use crate::spec::{Args, Param, ParamKind};
+use crate::spec::{Args, Param, ParamKind, SpecError};
 use platter_bench::sim;
 use platter_disk::device::Device;
+use platter_sim::bus::{self, BusParams, Fabric};
+use platter_sim::catalogue::{self, Choices, Kind};
+use platter_sim::disk::Policy;
+use platter_sim::flash::Start;
 use platter_sim::medium::Medium;
-use platter_sim::{Options, SimDisk, catalogue};
+use platter_sim::model::Model;
+use platter_sim::{Options, SimDisk, import};
+use std::path::Path;
+use std::sync::Arc;
 
 const PARAMS: &[Param] = &[
     Param {
         name: "disk",
         kind: ParamKind::Text,
         default: "",
-        help: "a disk of the catalogue, see `platter sim list`",
+        help: "a disk of the catalogue, see `platter sim list`, or a parameter file of DiskSim",
+    },
+    Param {
+        name: "parv",
+        kind: ParamKind::Text,
+        default: "",
+        help: "parameter files: the one with the bus, if not beside the disk's",
+    },
+    Param {
+        name: "queue",
+        kind: ParamKind::Choice(&["none", "fcfs", "clook", "sstf", "sptf"]),
+        default: "",
+        help: "mechanical disks: order of the drive's own queue; not given: as the disk has it",
+    },
+    Param {
+        name: "write_cache",
+        kind: ParamKind::Bool,
+        default: "",
+        help: "whether writes complete in the buffer; not given: as the disk has it",
+    },
+    Param {
+        name: "start",
+        kind: ParamKind::Choice(&["fresh", "steady"]),
+        default: "",
+        help: "flash: erased, or full and written at random for long; not given: as the disk has it",
+    },
+    Param {
+        name: "seed",
+        kind: ParamKind::Int { min: 0, max: u64::MAX },
+        default: "",
+        help: "decides what is random; not given: the seed of the run",
+    },
+    Param {
+        name: "bus",
+        kind: ParamKind::Text,
+        default: "",
+        help: "buses from disk to host, which disks that name the same ones share: ultra160:0/pci32_33:0",
     },
     Param {
         name: "data",
@@ -29,7 +72,7 @@ pub(super) fn row() -> Row {
         name: "sim",
         summary: "a simulated disk, in virtual time",
         shape: Shape::Leaf,
-        example: "sim(ideal, elevator=deadline)".to_owned(),
+        example: "sim(man3367mp, bus=ultra160:0, elevator=deadline)".to_owned(),
         unnamed: &["disk"],
         tables: &[PARAMS, faults::PARAMS, queue::PARAMS],
         devices: 0..=0,
@@ -39,15 +82,103 @@ pub(super) fn row() -> Row {
 
 fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     let name = args.text("disk")?;
-    let Some(row) = catalogue::by_name(&name) else {
-        let known: Vec<&str> = catalogue::TABLE.iter().map(|row| row.name).collect();
-        let wrong = format!("there is no simulated disk `{name}`; there are {}", known.join(", "));
-        return Err(args.reject("disk", wrong).into());
+    let path = path(args)?;
+    let seed = args.optional("seed", Args::int)?;
+    let given = Choices {
+        seed: seed.unwrap_or(opening.world.seed()),
+        on_bus: !path.is_empty(),
+        ..Choices::default()
     };
+    let model = model(args, &name, given)?;
     let medium = args.flag("data")?.then(Medium::new);
     let faults = faults::read(args)?;
     let (settings, elevator) = queue::read(args)?;
+    args.check_all_read()?;
+    let model = attach(args, opening.world.buses(), &path, model)?;
     let options = Options { medium, faults, supply: None };
-    let disk = SimDisk::with(&opening.world, (row.make)(), options);
+    let disk = SimDisk::with(&opening.world, model, options);
     Ok(sim::device(&disk, &format!("sim({name})"), settings, elevator)?)
+}
+
+/// Makes the disk: one of the catalogue, or what a file says.
+fn model(args: &mut Args<'_>, name: &str, given: Choices) -> Result<Box<dyn Model>, SpecError> {
+    let wrong = |args: &Args<'_>, error: &dyn std::fmt::Display| args.reject("disk", error.to_string());
+    if let Some(row) = catalogue::by_name(name) {
+        let choices = match row.kind {
+            Kind::Mechanical(_) => arm_choices(args, given)?,
+            Kind::Flash(_) => Choices { start: start(args)?, write_cache: write_cache(args)?, ..given },
+            Kind::Ideal(_) => Choices { write_cache: write_cache(args)?, ..given },
+            Kind::Cloud(_) => given,
+        };
+        return row.make(choices).map_err(|error| wrong(args, &error));
+    }
+    if !name.contains(['/', '.']) {
+        let known: Vec<&str> = catalogue::TABLE.iter().map(|row| row.name).collect();
+        let said = format!(
+            "there is no simulated disk `{name}`; there are {}, and parameter files by their path",
+            known.join(", ")
+        );
+        return Err(args.reject("disk", said));
+    }
+    let system = args.optional("parv", Args::text)?;
+    let params = match system {
+        Some(system) => import::load_with(Path::new(name), Some(Path::new(&system))),
+        None => import::load(Path::new(name)),
+    };
+    let params = params.map_err(|error| wrong(args, &error))?;
+    let choices = arm_choices(args, given)?;
+    catalogue::mechanical(params, Policy::None, choices).map_err(|error| wrong(args, &error))
+}
+
+fn arm_choices(args: &mut Args<'_>, given: Choices) -> Result<Choices, SpecError> {
+    let queue = args.optional("queue", Args::one_of)?.map(|queue| match queue {
+        "fcfs" => Policy::Fcfs,
+        "clook" => Policy::CLook,
+        "sstf" => Policy::Sstf,
+        "sptf" => Policy::Sptf,
+        _ => Policy::None,
+    });
+    Ok(Choices { queue, write_cache: write_cache(args)?, ..given })
+}
+
+fn write_cache(args: &mut Args<'_>) -> Result<Option<bool>, SpecError> {
+    args.optional("write_cache", Args::flag)
+}
+
+fn start(args: &mut Args<'_>) -> Result<Option<Start>, SpecError> {
+    let start = args.optional("start", Args::one_of)?;
+    Ok(start.map(|start| if start == "steady" { Start::Steady } else { Start::Fresh }))
+}
+
+/// The buses from the disk to the host, each with its number: `ultra160:0`.
+fn path(args: &mut Args<'_>) -> Result<Vec<(String, BusParams)>, SpecError> {
+    let Some(text) = args.optional("bus", Args::text)? else { return Ok(Vec::new()) };
+    let bus = |text: &str| {
+        let (name, number) = text.split_once(':').unwrap_or((text, "0"));
+        let number: u32 = number.parse().map_err(|_| {
+            args.reject("bus", format!("`{number}` is no number of a bus; expected as in {name}:0"))
+        })?;
+        let Some(row) = bus::by_name(name) else {
+            let known: Vec<&str> = bus::TABLE.iter().map(|row| row.name).collect();
+            return Err(
+                args.reject("bus", format!("there is no bus `{name}`; there are {}", known.join(", ")))
+            );
+        };
+        Ok((format!("{name}:{number}"), row.params))
+    };
+    text.split('/').map(bus).collect()
+}
+
+fn attach(
+    args: &Args<'_>,
+    buses: &Arc<Fabric>,
+    path: &[(String, BusParams)],
+    model: Box<dyn Model>,
+) -> Result<Box<dyn Model>, SpecError> {
+    if path.is_empty() {
+        return Ok(model);
+    }
+    let path: Vec<(&str, BusParams)> = path.iter().map(|(name, params)| (name.as_str(), *params)).collect();
+    let bused = buses.attach(&path, model).map_err(|error| args.reject("bus", error.to_string()))?;
+    Ok(Box::new(bused))
 }

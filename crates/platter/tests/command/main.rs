@@ -6,3 +6,4 @@ mod docs;
 mod info;
 mod list;
 mod run;
+mod sim;

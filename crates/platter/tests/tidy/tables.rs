@@ -7,6 +7,7 @@ use platter_bench::workload::Rw;
 use platter_block::elevator;
 use platter_disk::drivers::table::{self as drivers, Medium};
 use platter_disk::ladder;
+use platter_sim::{bus, catalogue};
 use std::fmt::Write as _;
 use std::fs;
 
@@ -110,6 +111,17 @@ fn rungs(page: &mut String) {
     }
 }
 
+fn simulated(page: &mut String) {
+    page.push_str("\n| disk | what it is |\n|---|---|\n");
+    for row in catalogue::TABLE {
+        let _ = writeln!(page, "| `{}` | {} |", row.name, row.summary);
+    }
+    page.push_str("\n| bus | what it is | where its numbers are from |\n|---|---|---|\n");
+    for row in bus::TABLE {
+        let _ = writeln!(page, "| `{}` | {} | {} |", row.name, row.summary, row.source);
+    }
+}
+
 /// The page as it has to be.
 fn page() -> String {
     let mut page = String::from(HEAD);
@@ -117,6 +129,8 @@ fn page() -> String {
     devices(&mut page, Shape::Leaf);
     page.push_str("\n## Settings that all disks share\n");
     shared(&mut page);
+    page.push_str("\n## Simulated disks and buses\n\nDisks for `sim(NAME)`, and what `bus=` names.\n");
+    simulated(&mut page);
     page.push_str("\n## Layers\n\nDevices that stand on devices.\n");
     devices(&mut page, Shape::Layer);
     page.push_str("\n## Elevators\n\nI/O schedulers, chosen with `elevator=NAME`.\n");

@@ -1,8 +1,9 @@
-//! `platter sim list`: the disks that can be simulated, from their table.
+//! `platter sim list`: the disks that can be simulated and the buses, from their tables.
 
 use crate::cli::{CliError, Context};
 use clap::Args;
-use platter_sim::catalogue;
+use platter_sim::catalogue::{self, Choices, Kind, Row};
+use platter_sim::{bus, catalogue::TABLE};
 use serde_json::{Value, json};
 
 /// Arguments of `platter sim list`.
@@ -10,19 +11,58 @@ use serde_json::{Value, json};
 #[command(after_help = "\
 Examples:
   platter sim list
-  platter info 'sim(ideal)'
+  platter sim list --buses
+  platter info 'sim(cheetah9lp)'
 
-JSON: a list of objects with `name` and `summary`.")]
-pub(crate) struct List {}
+JSON: a list of objects with `name` and `summary`; disks also have `kind` (mechanical, flash, cloud
+or ideal) and `size` (bytes), buses `bytes_per_s` and `source`.")]
+pub(crate) struct List {
+    /// The buses that disks can share, not the disks
+    #[arg(long)]
+    buses: bool,
+}
 
 impl List {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         if context.json {
-            let rows = catalogue::TABLE.iter();
-            let rows: Value = rows.map(|row| json!({ "name": row.name, "summary": row.summary })).collect();
+            let rows: Value = match self.buses {
+                true => bus::TABLE.iter().map(json_of_bus).collect(),
+                false => TABLE.iter().map(json_of).collect(),
+            };
             return context.print_json(&rows);
         }
-        let line = |row: &catalogue::Row| format!("{}: {}\n", context.heading(row.name), row.summary);
-        context.print(&catalogue::TABLE.iter().map(line).collect::<String>())
+        let line = |name: &str, summary: &str| format!("{}: {summary}\n", context.heading(name));
+        context.print(&match self.buses {
+            true => bus::TABLE.iter().map(|row| line(row.name, row.summary)).collect::<String>(),
+            false => TABLE.iter().map(|row| line(row.name, row.summary)).collect(),
+        })
     }
+}
+
+fn json_of(row: &Row) -> Value {
+    json!({ "name": row.name, "summary": row.summary, "kind": kind(row.kind), "size": size(row) })
+}
+
+fn json_of_bus(row: &bus::Row) -> Value {
+    json!({
+        "name": row.name,
+        "summary": row.summary,
+        "bytes_per_s": row.params.rate,
+        "source": row.source,
+    })
+}
+
+/// The kind of a disk, in a word.
+pub(super) fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Mechanical(_) => "mechanical",
+        Kind::Flash(_) => "flash",
+        Kind::Cloud(_) => "cloud",
+        Kind::Ideal(_) => "ideal",
+    }
+}
+
+/// Bytes of a disk; `None` if it cannot be made.
+pub(super) fn size(row: &catalogue::Row) -> Option<u64> {
+    row.make(Choices::default()).ok().map(|model| model.geometry().size)
 }

@@ -3,19 +3,28 @@
 use crate::cli::{CliError, Context};
 use clap::Subcommand;
 
+mod disk;
 mod list;
+mod show;
+mod validate;
 
 /// What to do with them.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Sim {
-    /// Show the disks that can be simulated
+    /// Show the disks that can be simulated, and the buses
     List(list::List),
+    /// Show the parameters of a disk, where they are from, and what follows from them
+    Show(show::Show),
+    /// Compare a simulated disk with a trace of a real one
+    Validate(validate::Validate),
 }
 
 impl Sim {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         match self {
             Sim::List(list) => list.run(context),
+            Sim::Show(show) => show.run(context),
+            Sim::Validate(validate) => validate.run(context),
         }
     }
 }

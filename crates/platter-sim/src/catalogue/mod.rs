@@ -1,0 +1,167 @@
+//! The disks that can be simulated by name.
+//!
+//! Each has a table of its values ([`Row::values`]) in which every one names its source; what no document gives is
+//! called estimated. Parameters are kept as what the models take; the tables are made from them.
+
+mod cheetah9lp;
+mod describe;
+mod hp_c2247a;
+mod ibm18es;
+mod outlines;
+mod plain;
+mod solid;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub use describe::{Value, describe, describe_mechanical};
+pub use source::{Source, source_of};
+
+use crate::cloud::{CloudDisk, CloudParams};
+use crate::disk::params::WriteBack;
+use crate::disk::{self, DiskParams, MechanicalDisk, ParamsError, Policy};
+use crate::flash::{Ssd, SsdParams, Start};
+use crate::ideal::Ideal;
+use crate::model::Model;
+use platter_block::time::Span;
+
+/// Commands that a disk with a queue of its own holds: the usual number of tags.
+pub const TAGS: u32 = 64;
+
+/// A disk of the catalogue.
+pub struct Row {
+    /// Name in device specs: `sim(NAME)`.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// Order of the queue in the drive; [`Policy::None`] where it takes one command at a time.
+    pub queue: Policy,
+    /// Where the values are from.
+    pub sources: &'static [Source],
+}
+
+/// The kinds of disks, with their parameters.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    /// Platters and an arm.
+    Mechanical(fn() -> DiskParams),
+    /// Flash.
+    Flash(fn() -> SsdParams),
+    /// At the other end of a network.
+    Cloud(fn() -> CloudParams),
+    /// The same time for everything.
+    Ideal(Ideal),
+}
+
+/// What can be chosen about a disk; `None` is as the catalogue has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choices {
+    /// Order of the queue in the drive, of mechanical disks.
+    pub queue: Option<Policy>,
+    /// Whether writes complete in the buffer.
+    pub write_cache: Option<bool>,
+    /// What was done to a flash disk before.
+    pub start: Option<Start>,
+    /// Decides what is random.
+    pub seed: u64,
+    /// The disk gets onto a bus: its own way to the host costs nothing.
+    pub on_bus: bool,
+}
+
+/// Every disk.
+pub static TABLE: &[Row] = &[
+    Row {
+        name: "ideal",
+        summary: "1 TiB, 100 us for everything, 32 commands side by side",
+        kind: Kind::Ideal(Ideal {
+            size: 1 << 40,
+            latency: Span::from_micros(100),
+            depth: 32,
+            write_cache: false,
+        }),
+        queue: Policy::None,
+        sources: &[Source { of: "disk", source: "chosen for tests" }],
+    },
+    hp_c2247a::ROW,
+    cheetah9lp::ROW,
+    ibm18es::ROW,
+    outlines::ATLAS10K,
+    outlines::MAN3367MP,
+    outlines::IBM9G10K,
+    outlines::X15,
+    outlines::IDE2004,
+    solid::SATA_SSD,
+    solid::NVME_SSD,
+    solid::CLOUD,
+];
+
+/// Looks a disk up by name.
+pub fn by_name(name: &str) -> Option<&'static Row> {
+    TABLE.iter().find(|row| row.name == name)
+}
+
+impl Row {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// None with rows of [`TABLE`], which a test sees to.
+    pub fn make(&self, choices: Choices) -> Result<Box<dyn Model>, ParamsError> {
+        Ok(match self.kind {
+            Kind::Mechanical(params) => mechanical(params(), self.queue, choices)?,
+            Kind::Flash(params) => {
+                let mut params = params();
+                params.seed = choices.seed;
+                params.start = choices.start.unwrap_or(params.start);
+                params.buffer.write_back = choices.write_cache.unwrap_or(params.buffer.write_back);
+                let wrong = |error: crate::flash::SsdError| ParamsError {
+                    what: error.what.to_owned(),
+                    found: error.found,
+                    expected: error.expected,
+                };
+                Box::new(Ssd::new(params).map_err(wrong)?)
+            }
+            Kind::Cloud(params) => {
+                let wrong = |error: crate::cloud::CloudError| ParamsError {
+                    what: error.what.to_owned(),
+                    found: error.found.to_string(),
+                    expected: error.expected.to_owned(),
+                };
+                Box::new(CloudDisk::new(CloudParams { seed: choices.seed, ..params() }).map_err(wrong)?)
+            }
+            Kind::Ideal(ideal) => {
+                Ideal { write_cache: choices.write_cache.unwrap_or(ideal.write_cache), ..ideal }.into()
+            }
+        })
+    }
+
+    /// Its values, with their sources.
+    pub fn values(&self) -> Vec<(Value, Option<&'static str>)> {
+        let sourced = |value: Value| {
+            let source = source_of(self.sources, value.group, &value.name);
+            (value, source)
+        };
+        describe(self.kind).into_iter().map(sourced).collect()
+    }
+}
+
+/// A mechanical disk with what was chosen; `queue` is the order of its queue if nothing was.
+///
+/// # Errors
+/// As [`MechanicalDisk::new`].
+pub fn mechanical(
+    mut params: DiskParams,
+    queue: Policy,
+    choices: Choices,
+) -> Result<Box<dyn Model>, ParamsError> {
+    let queue = choices.queue.unwrap_or(queue);
+    let depth = if queue == Policy::None { 1 } else { TAGS };
+    if let Some(on) = choices.write_cache {
+        params.cache.write_back = if on { WriteBack::On } else { WriteBack::Off };
+    }
+    if choices.on_bus {
+        params.bus = Default::default();
+    }
+    Ok(Box::new(MechanicalDisk::new(params, disk::Options { queue, depth })?))
+}

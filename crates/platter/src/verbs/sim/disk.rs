@@ -1,0 +1,53 @@
+//! A disk that is named by the catalogue or by the path of its parameter file.
+
+use crate::cli::CliError;
+use platter::spec::{closest, quote};
+use platter_sim::catalogue::{self, Row};
+use platter_sim::disk::DiskParams;
+use platter_sim::import;
+use std::path::Path;
+
+/// A disk as the user names it.
+pub(super) enum Named {
+    /// Of the catalogue.
+    Row(&'static Row),
+    /// Of a parameter file.
+    File(Box<DiskParams>),
+}
+
+/// Finds a disk. Names come first; a file of the same name is written `./NAME`.
+pub(super) fn find(name: &str, system: Option<&Path>) -> Result<Named, CliError> {
+    match catalogue::by_name(name) {
+        Some(_) if system.is_some() => Err(CliError::usage(format!(
+            "--parv is for parameter files, but {} is a disk of the catalogue; leave it out",
+            quote(name)
+        ))),
+        Some(row) => Ok(Named::Row(row)),
+        None if !name.contains(['/', '.']) => {
+            let names = || catalogue::TABLE.iter().map(|row| row.name);
+            let near = closest(name, names()).map(|near| format!("; did you mean `{near}`?"));
+            let known: Vec<&str> = names().collect();
+            Err(CliError::usage(format!(
+                "there is no simulated disk {}{}\nthe disks are: {}; a parameter file is named by its path",
+                quote(name),
+                near.unwrap_or_default(),
+                known.join(", ")
+            )))
+        }
+        None => {
+            let path = Path::new(name);
+            let params = match system {
+                Some(system) => import::load_with(path, Some(system)),
+                None => import::load(path),
+            };
+            Ok(Named::File(Box::new(params.map_err(|error| CliError::usage(error.to_string()))?)))
+        }
+    }
+}
+
+/// Writes a report.
+pub(super) fn write_report(path: &Path, html: &str) -> Result<(), CliError> {
+    std::fs::write(path, html).map_err(|error| {
+        CliError::failed(format!("cannot write the report {}: {error}", quote(&path.to_string_lossy())))
+    })
+}

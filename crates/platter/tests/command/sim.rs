@@ -1,0 +1,135 @@
+//! `platter sim`: the catalogue, what is shown of a disk, comparisons with traces.
+
+use crate::run::{fails_saying, json, ok, text};
+use std::fs;
+use std::path::PathBuf;
+
+#[test]
+fn disks_and_buses_are_listed_with_their_sizes() {
+    let list = json(&["sim", "list"]);
+    let disk = |name: &str| list.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap().clone();
+    assert_eq!(disk("man3367mp")["kind"], "mechanical");
+    assert_eq!(disk("man3367mp")["size"], 71_771_688u64 * 512);
+    assert_eq!(disk("nvme_ssd")["kind"], "flash");
+    let buses = json(&["sim", "list", "--buses"]);
+    let ultra = buses.as_array().unwrap().iter().find(|row| row["name"] == "ultra160").unwrap();
+    assert_eq!(ultra["bytes_per_s"], 160_000_000);
+    assert!(ok(&["sim", "list", "--buses"]).contains("pci32_33: "));
+}
+
+#[test]
+fn a_disk_is_shown_with_sources_and_what_follows() {
+    let shown = json(&["sim", "show", "cheetah9lp"]);
+    for key in ["name", "summary", "kind", "size", "queue", "values", "derived"] {
+        assert!(!shown[key].is_null(), "{key}");
+    }
+    let values = shown["values"].as_array().unwrap();
+    assert!(values.len() > 40);
+    for value in values {
+        for key in ["group", "name", "value", "unit", "source"] {
+            assert!(value[key].is_string(), "{key} of {value}");
+        }
+        assert!(value["source"].as_str().unwrap().len() > 4, "{value}");
+    }
+    let derived = &shown["derived"];
+    let seek = derived["average_seek_ms"].as_f64().unwrap();
+    assert!((5.4..5.6).contains(&seek), "{seek}");
+    assert!((derived["rotation_ms"].as_f64().unwrap() - 5.973).abs() < 0.001);
+    let zones = derived["zones"].as_array().unwrap();
+    assert_eq!(zones[0]["sectors_per_track"], 254);
+    let media = zones[0]["media_mb_per_s"].as_f64().unwrap();
+    assert!((media - 254.0 * 512.0 * 10_045.0 / 60e6).abs() < 0.01, "{media}");
+    assert!(zones[0]["sustained_mb_per_s"].as_f64().unwrap() < media);
+    let flash = json(&["sim", "show", "sata_ssd"]);
+    assert!(flash["derived"]["over_provisioning_pct"].as_f64().unwrap() >= 7.3);
+    let said = ok(&["sim", "show", "x15"]);
+    assert!(
+        said.contains("15000") && said.contains("estimated") && said.contains("sustained rate"),
+        "{said}"
+    );
+}
+
+#[test]
+fn reports_are_pages_with_plots() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("disk.html");
+    ok(&["sim", "show", "ibm18es", "--report", text(&page)]);
+    let html = fs::read_to_string(&page).unwrap();
+    for words in ["Seek time by distance", "Zones", "<svg", "DiskSim"] {
+        assert!(html.contains(words), "{words}");
+    }
+    let nowhere = folder.path().join("none/disk.html");
+    fails_saying(1, &["sim", "show", "ideal", "--report", text(&nowhere)], &["cannot write the report"]);
+}
+
+#[test]
+fn a_disk_is_compared_with_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, page) = (folder.path().join("own.trace"), folder.path().join("own.html"));
+    // Not measured: times of about the right size.
+    fs::write(&trace, "R Miss 1000 8 9000 5000\nW Miss 500000 8 1400 5000\nR Miss 900000 16 11000 0\n")
+        .unwrap();
+    let args = ["sim", "validate", "--disk", "cheetah9lp", "--trace", text(&trace)];
+    let result = json(&[&args[..], &["--report", text(&page)]].concat());
+    for key in ["demerit", "real_mean_ms", "sim_mean_ms", "rms_ms"] {
+        for end in ["", "_read", "_write"] {
+            assert!(result[format!("{key}{end}")].is_number(), "{key}{end} in {result}");
+        }
+    }
+    assert!(result["within_250us_read_pct"].is_number() && result["correlation"].is_number());
+    assert_eq!((&result["requests"], &result["requests_read"]), (&3.into(), &2.into()));
+    let mean = result["real_mean_ms"].as_f64().unwrap();
+    assert!((mean - 21.4 / 3.0).abs() < 1e-9, "{mean}");
+    assert!(fs::read_to_string(&page).unwrap().contains("Service times"));
+    assert!(ok(&args).contains("demerit"));
+}
+
+#[test]
+fn wrong_input_is_named_with_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("bad.trace");
+    fs::write(&trace, "R Miss 1000 8 9000 5000\nQ Miss 1 1 1 1\n").unwrap();
+    let validate = |disk: &str, trace: &str, words: &[&str]| {
+        fails_saying(2, &["sim", "validate", "--disk", disk, "--trace", trace], words);
+    };
+    validate("cheetah9lp", text(&trace), &["bad.trace:2", "expected `R` or `W`", "found `Q`"]);
+    validate("cheetah9lp", "missing.trace", &["missing.trace", "expected a file"]);
+    validate("sata_ssd", text(&trace), &["sata_ssd", "mechanical"]);
+    validate("cheetah9lq", text(&trace), &["cheetah9lq", "did you mean `cheetah9lp`", "ibm18es"]);
+    let disk = folder.path().join("bad.diskspecs");
+    fs::write(&disk, "disksim_disk x {\n  Model = 7\n}\n").unwrap();
+    validate(text(&disk), text(&trace), &["bad.diskspecs:2", "expected"]);
+    fails_saying(2, &["sim", "show", text(&disk)], &["bad.diskspecs:2", "expected"]);
+    fails_saying(2, &["sim", "show", "x15", "--parv", text(&disk)], &["--parv", "x15"]);
+    fails_saying(2, &["info", &format!("sim({})", text(&disk))], &["bad.diskspecs:2", "expected"]);
+}
+
+#[test]
+fn real_disks_are_near_their_traces() {
+    let Some(folder) = disks() else { return };
+    for (disk, file) in [("hp_c2247a", "hp_c2247a"), ("cheetah9lp", "cheetah9LP"), ("ibm18es", "ibm18es")] {
+        let (specs, trace) = (folder.join(format!("{file}.diskspecs")), folder.join(format!("{file}.trace")));
+        let of = |disk: &str| json(&["sim", "validate", "--disk", disk, "--trace", text(&trace)]);
+        let (mut named, mut read) = (of(disk), of(text(&specs)));
+        assert!(named["demerit"].as_f64().unwrap() < 0.05, "{named}");
+        (named["disk"], read["disk"]) = (().into(), ().into());
+        assert_eq!(named, read, "{disk}");
+    }
+}
+
+/// The parameter files and traces of real disks; `None`, and a line that says so, where there are none.
+fn disks() -> Option<PathBuf> {
+    let has_disks = |folder: &PathBuf| folder.join("cheetah9LP.diskspecs").exists();
+    let found = match std::env::var_os("PLATTER_DISKS") {
+        Some(folder) => Some(PathBuf::from(folder)).filter(has_disks),
+        None => {
+            let above = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../..");
+            let neighbours = fs::read_dir(above).into_iter().flatten().flatten();
+            neighbours.map(|neighbour| neighbour.path().join("reference/disks")).find(has_disks)
+        }
+    };
+    if found.is_none() {
+        println!("skipped: no parameter files of disks (set PLATTER_DISKS)");
+    }
+    found
+}
