@@ -27,9 +27,10 @@ pub(crate) const ROW: Row = Row {
         ),
         Param::word(
             "sizes",
-            &["zones", "truncate"],
+            &["zones", "truncate", "zones-original"],
             0,
-            "of disks of unequal size: use all of each (zones, as md does), or as much as the smallest has",
+            "of disks of unequal size: use all of each (zones, as md since Linux 3.14; zones-original, as before \
+             it), or as much as the smallest has",
         ),
     ],
     members: 1..=MAX_MEMBERS,
@@ -47,11 +48,27 @@ pub enum Sizes {
     Zones,
     /// Of each as much is used as the smallest has.
     Truncate,
+    /// As [`Zones`](Sizes::Zones), but whose turn it is goes by the chunk's number on the array: what md calls its
+    /// original layout, that of Linux before 3.14.
+    ZonesOriginal,
 }
 
 impl Sizes {
     fn of(value: i64) -> Sizes {
-        if value == 0 { Sizes::Zones } else { Sizes::Truncate }
+        match value {
+            0 => Sizes::Zones,
+            1 => Sizes::Truncate,
+            _ => Sizes::ZonesOriginal,
+        }
+    }
+
+    /// What the array's name says of it.
+    fn told(self) -> &'static str {
+        match self {
+            Sizes::Zones => "",
+            Sizes::Truncate => ", sizes=truncate",
+            Sizes::ZonesOriginal => ", sizes=zones-original",
+        }
     }
 }
 
@@ -97,9 +114,9 @@ pub fn new(members: Vec<Arc<dyn Backend>>, chunk: u64, sizes: Sizes) -> Result<A
         let least = shares.iter().map(|&(chunks, _)| chunks).min().unwrap_or(0);
         shares.iter_mut().for_each(|share| share.0 = least);
     }
-    let map = Stripes::new(shift, &shares);
+    let map = Stripes::new(shift, &shares, sizes == Sizes::ZonesOriginal);
     let limits = map.limits().unwrap_or(stacked.limits);
-    let params = format!("chunk={chunk}{}", if sizes == Sizes::Truncate { ", sizes=truncate" } else { "" });
+    let params = format!("chunk={chunk}{}", sizes.told());
     Ok(Arc::new(Spread {
         name: name_of("raid0", &params, &members),
         geometry: Geometry { size: map.size(), limits, features: stacked.features },

@@ -31,6 +31,7 @@
 //! A program can bring I/O schedulers of its own: [`register_elevator`] makes one known by its name, wherever names
 //! of elevators are taken.
 
+pub mod raid;
 pub mod registry;
 pub mod spec;
 

@@ -59,8 +59,9 @@ impl Zone {
 impl Stripes {
     /// Stripes of chunks of `1 << chunk_shift` bytes over members with so many chunks and such limits. Zones:
     /// the first is as high as the smallest member, over all; the next goes on over those that are larger. So
-    /// does Linux' md, in the layout that it calls alternate.
-    pub(super) fn new(chunk_shift: u32, members: &[(u64, Limits)]) -> Stripes {
+    /// does Linux' md, in the layout that it calls alternate. In the one it calls original, whose turn it is goes
+    /// by the number of the chunk on the array, also in zones that do not begin with the first one's turn.
+    pub(super) fn new(chunk_shift: u32, members: &[(u64, Limits)], original: bool) -> Stripes {
         let chunk = 1u64 << chunk_shift;
         let mut heights: Vec<u64> = members.iter().map(|&(chunks, _)| chunks).collect();
         heights.sort_unstable();
@@ -68,8 +69,11 @@ impl Stripes {
         let (mut zones, mut begin, mut below) = (Vec::new(), 0, 0);
         for height in heights {
             let in_zone = |&at: &usize| members[at].0 >= height;
-            let list: Vec<usize> = (0..members.len()).filter(in_zone).collect();
+            let mut list: Vec<usize> = (0..members.len()).filter(in_zone).collect();
             let width = list.len() as u64;
+            if original && width > 0 {
+                list.rotate_left((begin % width) as usize);
+            }
             let limits = list.iter().map(|&at| members[at].1).reduce(|a, b| a.stack(&b));
             let Some(limits) = limits else { continue };
             let end = begin + (height - below) * width;

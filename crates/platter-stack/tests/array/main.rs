@@ -3,9 +3,6 @@
 mod errors;
 mod layout;
 mod order;
-mod pace;
 mod parts;
 mod refusals;
 mod rig;
-mod timeouts;
-mod verify;

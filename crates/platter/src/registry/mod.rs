@@ -15,6 +15,7 @@ mod layer;
 mod leaf;
 mod params;
 mod queue;
+mod raid;
 mod simulated;
 mod table;
 

@@ -1,6 +1,6 @@
 //! The table: a row for each device that a spec can name.
 
-use super::{OpenError, Opening, layer, leaf, simulated};
+use super::{OpenError, Opening, layer, leaf, raid, simulated};
 use crate::spec::{Args, Param, Signature};
 use platter_disk::device::Device;
 use std::ops::RangeInclusive;
@@ -61,8 +61,9 @@ impl Row {
 }
 
 /// Every device: leaves, then layers.
-static TABLE: LazyLock<Vec<Row>> =
-    LazyLock::new(|| leaf::rows().into_iter().chain([simulated::row()]).chain(layer::rows()).collect());
+static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    leaf::rows().into_iter().chain([simulated::row()]).chain(layer::rows()).chain(raid::rows()).collect()
+});
 
 /// Every device: leaves, then layers.
 pub fn table() -> &'static [Row] {

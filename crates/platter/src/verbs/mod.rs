@@ -4,7 +4,6 @@ use crate::cli::{CliError, Context};
 use clap::Subcommand;
 
 mod bench;
-mod bench_chunked;
 mod bench_dm;
 mod bench_io;
 mod completions;
@@ -12,6 +11,7 @@ mod copy;
 mod info;
 mod list;
 mod man;
+mod raid;
 mod sim;
 
 /// What to do.
@@ -26,6 +26,9 @@ pub(crate) enum Verb {
     Info(info::Info),
     /// Show what can be named: elevators, drivers, layers, devices, workloads
     List(list::List),
+    /// Make, show and remove arrays that know themselves
+    #[command(subcommand)]
+    Raid(raid::Raid),
     /// Simulate disks
     #[command(subcommand)]
     Sim(sim::Sim),
@@ -42,6 +45,7 @@ impl Verb {
             Verb::Copy(copy) => copy.run(context),
             Verb::Info(info) => info.run(context),
             Verb::List(list) => list.run(context),
+            Verb::Raid(raid) => raid.run(context),
             Verb::Sim(sim) => sim.run(context),
             Verb::Completions(completions) => completions.run(context),
             Verb::Man(man) => man.run(context),

@@ -37,6 +37,7 @@ const LUKS2_SECOND: &[u64] =
 const BTRFS: &[u64] = &[0x1_0040, 0x400_0040, 0x40_0000_0040];
 
 static MAGICS: &[Magic] = &[
+    at("platter array", b"platter array\0\0\0", &[0x1000, 0x1_0000]),
     at("xfs", b"XFSB", &[0]),
     at("btrfs", b"_BHRfS_M", BTRFS),
     at("f2fs", &[0x10, 0x20, 0xf5, 0xf2], &[0x400, 0x1400]),

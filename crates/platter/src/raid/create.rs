@@ -1,0 +1,97 @@
+//! Making arrays and removing them.
+
+use super::{RaidError, carry_out, read_slots};
+use platter_disk::device::Device;
+use platter_stack::meta::{Layout, NewArray, Slots, Uuid, create_plan, wipe_plan};
+
+/// Largest chunk.
+const MAX_CHUNK: u64 = 1 << 30;
+
+/// An array to be made.
+#[derive(Clone, Debug)]
+pub struct Array {
+    /// Its name, at most 64 bytes.
+    pub name: String,
+    /// How data lies on its members.
+    pub layout: Layout,
+    /// Bytes on one member before the next: a power of two, at least a logical block. Not used by
+    /// [`Layout::Concat`].
+    pub chunk: u64,
+}
+
+impl Default for Array {
+    fn default() -> Array {
+        Array { name: String::new(), layout: Layout::Raid0, chunk: 64 << 10 }
+    }
+}
+
+/// 16 random bytes in the form of RFC 9562, version 4.
+fn new_uuid() -> Result<Uuid, RaidError> {
+    let mut bytes = [0u8; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| RaidError::Refused(format!("the system gives no random numbers: {error}")))?;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    Ok(Uuid(bytes))
+}
+
+fn check(devices: &[Device], array: &Array) -> Result<(), RaidError> {
+    let refuse = |why: String| Err(RaidError::Refused(why));
+    if devices.is_empty() {
+        return refuse("an array needs a device".to_owned());
+    }
+    if let Some(device) = devices.iter().find(|device| device.geometry().features.read_only) {
+        return refuse(format!("{} is open to read only", device.name()));
+    }
+    let blocks = devices.iter().map(|device| u64::from(device.geometry().limits.logical_block));
+    let block = blocks.max().unwrap_or(512);
+    let chunk = array.chunk;
+    if array.layout == Layout::Raid0 && (!chunk.is_power_of_two() || !(block..=MAX_CHUNK).contains(&chunk)) {
+        return refuse(format!(
+            "chunk={chunk} is out of range: powers of two from {block} (the largest logical block of the \
+             members) to {MAX_CHUNK} bytes"
+        ));
+    }
+    Ok(())
+}
+
+/// Makes an array of devices, in this order. Nothing is written before everything is checked; a crash
+/// leaves no array (or the one that was there) or the whole of the new one. Returns its number.
+///
+/// What the devices hold is overwritten as far as it is used: whether that may be is decided when they are
+/// opened.
+///
+/// # Errors
+/// A chunk, name or device that does not do; a device that fails.
+pub fn create(devices: &[Device], array: &Array) -> Result<Uuid, RaidError> {
+    check(devices, array)?;
+    let uuid = new_uuid()?;
+    let member = |device: &Device| Ok((new_uuid()?, device.size()));
+    let members: Result<Vec<(Uuid, u64)>, RaidError> = devices.iter().map(member).collect();
+    let chunk = if array.layout == Layout::Raid0 { array.chunk } else { 0 };
+    let new =
+        NewArray { array: uuid, name: array.name.clone(), layout: array.layout, chunk, members: members? };
+    let slots: Result<Vec<Slots>, RaidError> = devices.iter().map(read_slots).collect();
+    let steps = create_plan(&new, &slots?).map_err(RaidError::Refused)?;
+    carry_out(devices, &steps)?;
+    Ok(uuid)
+}
+
+/// Removes the records of arrays from devices. A crash leaves the array, or remains that are known as such
+/// and can be wiped again.
+///
+/// # Errors
+/// A device that holds no record, before anything is written; a device that fails.
+pub fn wipe(devices: &[Device]) -> Result<(), RaidError> {
+    let slots: Result<Vec<Slots>, RaidError> = devices.iter().map(read_slots).collect();
+    let slots = slots?;
+    for (device, held) in devices.iter().zip(&slots) {
+        if held.newest().is_none() && held.damage().is_none() {
+            return Err(RaidError::Refused(format!(
+                "{} holds nothing of an array of Platter's; nothing was written",
+                device.name()
+            )));
+        }
+    }
+    carry_out(devices, &wipe_plan(&slots))
+}

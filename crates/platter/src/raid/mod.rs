@@ -1,0 +1,55 @@
+//! Arrays that know themselves: making, finding, opening and removing them.
+//!
+//! The rules are those of [`platter_stack::meta`]; here they meet devices. An array is opened by the spec
+//! `raid(name=NAME, DEVICE, …)` with its members in any order, and Linux' own by `md(DEVICE, …)`.
+//!
+//! ```
+//! use platter::raid::{self, Array};
+//! use platter::{Access, open};
+//! # let dir = tempfile::tempdir()?;
+//! # let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+//! # let (a, b) = (a.display(), b.display());
+//! let members = [format!("file({a}, create=8M)"), format!("file({b}, create=8M)")];
+//! let devices = raid::open_members(&members, Access::read_write())?;
+//! raid::create(&devices, &Array { name: "data".into(), chunk: 64 << 10, ..Array::default() })?;
+//! drop(devices);
+//!
+//! let disk = open(&format!("raid(name=data, {b}, {a})"), Access::read_write())?;
+//! disk.write_at(b"on both", 65533)?;
+//! disk.flush()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod assemble;
+mod create;
+mod error;
+mod examine;
+
+pub use assemble::{assemble, assemble_md};
+pub use create::{Array, create, wipe};
+pub use error::RaidError;
+pub use examine::{Held, examine, read_slots};
+
+use crate::registry::{self, Access, OpenError};
+use platter_disk::device::Device;
+use platter_stack::meta::Step;
+
+/// Opens devices that are members of an array or will be. What signature they hold is for the caller to
+/// judge: an array is one too.
+///
+/// # Errors
+/// As for [`crate::open`].
+pub fn open_members<S: AsRef<str>>(specs: &[S], access: Access) -> Result<Vec<Device>, OpenError> {
+    specs.iter().map(|spec| registry::open(spec.as_ref(), access)).collect()
+}
+
+/// Carries out the steps of a change, each when the one before is done.
+fn carry_out(devices: &[Device], steps: &[Step]) -> Result<(), RaidError> {
+    for step in steps {
+        match step {
+            Step::Write { device, offset, bytes } => devices[*device].write_at(bytes, *offset)?,
+            Step::Flush { device } => devices[*device].flush()?,
+        }
+    }
+    Ok(())
+}

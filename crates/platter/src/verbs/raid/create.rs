@@ -1,0 +1,75 @@
+//! `platter raid create`.
+
+use super::failed;
+use crate::cli::{CliError, Context, Force};
+use clap::{Args, ValueEnum};
+use platter::raid::{self, Array};
+use platter::registry::Access;
+use platter::spec::parse_size;
+use platter_stack::meta::Layout;
+use serde_json::json;
+
+/// Arguments of `platter raid create`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Nothing is written before everything is checked. A device that holds a file system, a partition table or a part
+of another array is refused without --force. A crash leaves no array or the whole of it.
+
+Examples:
+  platter raid create --name data --chunk 128K /dev/sdb /dev/sdc /dev/sdd
+  platter info 'raid(name=data, /dev/sdd, /dev/sdb, /dev/sdc)'
+  platter copy disk.img 'raid(name=data, /dev/sdb, /dev/sdc, /dev/sdd)'
+
+JSON: one object with uuid, name, layout, chunk_bytes, members (in their order).")]
+pub(crate) struct Create {
+    /// Name of the array, at most 64 bytes
+    #[arg(long, value_name = "NAME", default_value = "")]
+    name: String,
+    /// How data lies on the members
+    #[arg(long, value_name = "LAYOUT", value_enum, default_value_t = Layouts::Raid0)]
+    layout: Layouts,
+    /// Bytes on one member before the next, a power of two
+    #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = chunk)]
+    chunk: u64,
+    /// The members, in their order
+    #[arg(required = true, value_name = "SPEC")]
+    members: Vec<String>,
+    #[command(flatten)]
+    force: Force,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Layouts {
+    /// Chunk by chunk in turn
+    Raid0,
+    /// One member after the other
+    Concat,
+}
+
+fn chunk(text: &str) -> Result<u64, String> {
+    parse_size(text).map_err(|error| error.to_string())
+}
+
+impl Create {
+    pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
+        let layout = match self.layout {
+            Layouts::Raid0 => Layout::Raid0,
+            Layouts::Concat => Layout::Concat,
+        };
+        let array = Array { name: self.name.clone(), layout, chunk: self.chunk };
+        let devices = raid::open_members(&self.members, self.force.access(Access::read_write()))?;
+        let uuid = raid::create(&devices, &array).map_err(failed)?;
+        let chunk = (layout == Layout::Raid0).then_some(self.chunk);
+        if context.json {
+            return context.print_json(&json!({
+                "uuid": uuid.to_string(),
+                "name": self.name,
+                "layout": layout.name(),
+                "chunk_bytes": chunk,
+                "members": self.members,
+            }));
+        }
+        let (members, layout) = (self.members.len(), layout.name());
+        context.print(&format!("{layout} \"{}\" of {members} members, uuid {uuid}\n", self.name))
+    }
+}

@@ -1,0 +1,38 @@
+//! `platter raid`: arrays that know themselves.
+
+use crate::cli::{CliError, Context, Exit};
+use clap::Subcommand;
+use platter::raid::RaidError;
+
+mod create;
+mod examine;
+mod wipe;
+
+/// What to do with arrays.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Raid {
+    /// Make an array of devices
+    Create(create::Create),
+    /// Show what devices hold of arrays, Platter's and Linux' md's
+    Examine(examine::Examine),
+    /// Remove what devices hold of Platter's arrays
+    Wipe(wipe::Wipe),
+}
+
+impl Raid {
+    pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
+        match self {
+            Raid::Create(create) => create.run(context),
+            Raid::Examine(examine) => examine.run(context),
+            Raid::Wipe(wipe) => wipe.run(context),
+        }
+    }
+}
+
+/// The exit status that an error of an array means.
+fn failed(error: RaidError) -> CliError {
+    match error {
+        RaidError::Device(error) => error.into(),
+        wrong => CliError::new(Exit::Usage, wrong.to_string()),
+    }
+}
