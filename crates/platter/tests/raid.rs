@@ -96,7 +96,7 @@ fn a_member_is_not_overwritten_by_mistake() {
     let members = make(dir.path(), &["a0", "a1"], &named("a"));
     let said = refused(&members[0]);
     assert!(said.contains("platter array at byte"), "{said}");
-    let error = raid::open_members(&members, Access::read_write()).err().expect("refused");
+    let error = raid::open_members(&members, Access::read_write()).expect_err("refused");
     assert!(error.to_string().contains("platter array"), "{error}");
     let force = Access { force: true, ..Access::read_write() };
     let devices = raid::open_members(&members, force).unwrap();
