@@ -3,7 +3,9 @@
 mod agenda;
 pub mod dm;
 pub mod io;
+pub mod processes;
 pub mod report;
+pub mod schedulers;
 pub mod sim;
 pub mod stats;
 pub mod workload;

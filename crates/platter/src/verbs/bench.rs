@@ -1,6 +1,6 @@
 //! `platter bench`: the benchmarks.
 
-use super::{bench_dm, bench_io};
+use super::{bench_dm, bench_io, bench_schedulers};
 use crate::cli::{CliError, Context};
 use clap::Subcommand;
 
@@ -11,6 +11,8 @@ pub(crate) enum Bench {
     Dm(bench_dm::Dm),
     /// The general workload, with fio's options
     Io(Box<bench_io::Io>),
+    /// Every elevator against mixes of processes
+    Schedulers(bench_schedulers::Schedulers),
 }
 
 impl Bench {
@@ -18,6 +20,7 @@ impl Bench {
         match self {
             Bench::Dm(dm) => dm.run(context),
             Bench::Io(io) => io.run(context),
+            Bench::Schedulers(schedulers) => schedulers.run(context),
         }
     }
 }

@@ -6,6 +6,7 @@ use clap::Subcommand;
 mod bench;
 mod bench_dm;
 mod bench_io;
+mod bench_schedulers;
 mod completions;
 mod copy;
 mod info;

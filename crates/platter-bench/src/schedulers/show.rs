@@ -1,0 +1,91 @@
+//! The table for people.
+
+use super::{Cell, MIXES, ProcessRow, Report};
+use crate::report::units::{duration, fixed};
+use crate::report::{Column, HtmlReport, Table};
+
+impl Report {
+    /// The table as text, by mix; `color` makes headings bold.
+    pub fn to_text(&self, color: bool) -> String {
+        let bold = |text: &str| if color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
+        let mut out = format!("{}\n", self.headline());
+        for (name, summary) in self.mixes() {
+            out += &format!("\n{}: {summary}\n", bold(name));
+            out += &self.table(name).to_text(color);
+        }
+        out
+    }
+
+    /// The table as a page that needs nothing else.
+    pub fn to_html(&self) -> String {
+        let mut page = HtmlReport::new("platter bench schedulers");
+        page.paragraph(&self.headline());
+        for (name, summary) in self.mixes() {
+            page.heading(name).paragraph(summary).table(&self.table(name));
+        }
+        page.finish()
+    }
+
+    fn headline(&self) -> String {
+        let clock = if self.simulated { "virtual" } else { "real" };
+        let partial = if self.interrupted { " (PARTIAL: interrupted)" } else { "" };
+        let seconds = fixed(self.time.0 as f64 / 1e9, 1);
+        format!("{}: at most {seconds} s of {clock} time for each cell, seed {}{partial}", self.on, self.seed)
+    }
+
+    /// The mixes of which there is a cell.
+    fn mixes(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let has = |name| self.cells.iter().any(|cell| cell.mix == name);
+        MIXES.iter().filter(move |mix| has(mix.name)).map(|mix| (mix.name, mix.summary))
+    }
+
+    fn table(&self, mix: &str) -> Table {
+        let mut table = Table::new([
+            Column::text("elevator"),
+            Column::number("all", "MiB/s"),
+            Column::number("p50", ""),
+            Column::number("p99", ""),
+            Column::number("max", ""),
+            Column::number("fairness", "Jain"),
+            Column::number("through", "s"),
+            Column::text("processes: MiB/s (through after s)"),
+        ]);
+        for cell in self.cells.iter().filter(|cell| cell.mix == mix) {
+            table.row([
+                cell.elevator.clone(),
+                fixed(cell.mib_per_s, 2),
+                duration(cell.lat_p50_ns),
+                duration(cell.lat_p99_ns),
+                duration(cell.lat_max_ns),
+                fixed(cell.jain, 3),
+                through(cell),
+                processes(cell),
+            ]);
+        }
+        table
+    }
+}
+
+/// When the last process was through that came to its end.
+fn through(cell: &Cell) -> String {
+    let last = cell.processes.iter().filter_map(|process| process.finish_s).reduce(f64::max);
+    last.map_or_else(|| "-".to_owned(), |seconds| fixed(seconds, 2))
+}
+
+/// Most processes that are listed one by one.
+const LISTED: usize = 5;
+
+fn processes(cell: &Cell) -> String {
+    if cell.processes.len() <= LISTED {
+        return cell.processes.iter().map(process).collect::<Vec<_>>().join(", ");
+    }
+    let rates = cell.processes.iter().map(|process| process.mib_per_s);
+    let (least, most) =
+        rates.fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), x| (low.min(x), high.max(x)));
+    format!("{} of {} to {}", cell.processes.len(), fixed(least, 2), fixed(most, 2))
+}
+
+fn process(row: &ProcessRow) -> String {
+    let finish = row.finish_s.map(|seconds| format!(" ({})", fixed(seconds, 1))).unwrap_or_default();
+    format!("{} {}{finish}", row.name, fixed(row.mib_per_s, 2))
+}
