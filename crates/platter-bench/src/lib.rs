@@ -1,8 +1,10 @@
 //! Part of Platter, a block I/O layer in user space.
 
 mod agenda;
+
 pub mod dm;
 pub mod io;
+pub mod kit;
 pub mod processes;
 pub mod report;
 pub mod schedulers;

@@ -91,3 +91,10 @@ fn poll_loop_does_all_its_reads() {
 fn my_elevator_runs_by_its_name() {
     assert_eq!(output_of("my_elevator", &[]), "lifo: fair=8, read 7\n");
 }
+
+#[test]
+fn the_power_cut_finds_the_log_without_a_flush() {
+    let said = output_of("power_cut", &[]);
+    let [right, wrong] = [said.find("20 I/Os"), said.find("block 1 is lost")].map(Option::unwrap);
+    assert!(right < wrong && said.contains("io=1 lost=0/0:1+1"), "{said}");
+}

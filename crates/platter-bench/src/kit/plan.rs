@@ -1,0 +1,82 @@
+//! A power cut that can be repeated, and the failure that it leads to.
+
+use platter_sim::power::{Lost, LostError};
+use std::fmt;
+use std::str::FromStr;
+
+/// A power cut: when, and what is lost. Everything else that was in a cache or in flight survives.
+///
+/// Its text is `io=17 lost=0/12:8+1`, the second part as of [`Lost`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The I/O with which power is cut, counted over all disks from 0. It is in flight then. When the engine
+    /// makes no so many, power is cut after its end.
+    pub io: u64,
+    /// What is lost.
+    pub lost: Lost,
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "io={} lost={}", self.io, self.lost)
+    }
+}
+
+/// A text that is no plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlanError {
+    /// It does not have the two parts.
+    Shape(String),
+    /// The lost sectors.
+    Lost(LostError),
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlanError::Shape(text) => {
+                write!(f, "`{text}` is no plan; one looks like io=17 lost=0/12:8+1")
+            }
+            PlanError::Lost(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+impl FromStr for Plan {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Plan, PlanError> {
+        let shape = || PlanError::Shape(text.to_owned());
+        let (io, lost) = text.trim().split_once(' ').unwrap_or((text.trim(), "lost="));
+        let io = io.strip_prefix("io=").and_then(|io| io.parse().ok()).ok_or_else(shape)?;
+        let lost = lost.trim().strip_prefix("lost=").ok_or_else(shape)?;
+        Ok(Plan { io, lost: lost.parse().map_err(PlanError::Lost)? })
+    }
+}
+
+/// An engine that did not keep its promises.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The seed of the kit.
+    pub seed: u64,
+    /// The smallest cut that was found to lead there.
+    pub plan: Plan,
+    /// What the check said after it.
+    pub wrong: String,
+    /// Cuts that were tried until one failed.
+    pub cuts: u64,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { seed, plan, wrong, cuts } = self;
+        writeln!(f, "{wrong}")?;
+        let sectors = plan.lost.iter().count();
+        writeln!(f, "found with power cut {cuts}: at I/O {}, {sectors} sectors lost", plan.io)?;
+        write!(f, "to see it again: Kit::new({seed}) and replay the plan \"{plan}\"")
+    }
+}
+
+impl std::error::Error for Failure {}

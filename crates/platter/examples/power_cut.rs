@@ -1,0 +1,43 @@
+//! Tests a storage engine against power cuts: a log that flushes in the right places, and one that does not.
+
+use platter::bench::kit::Kit;
+use platter::{Device, Error};
+
+/// Appends five blocks. A block counts as stored when the number in block 0 covers it.
+fn append(disk: &Device, stored: &mut u8, careful: bool) -> Result<(), Error> {
+    for n in 1..=5u8 {
+        disk.write_at(&[n; 512], u64::from(n) * 512)?;
+        if careful {
+            disk.flush()?;
+        }
+        disk.write_at(&[n; 512], 0)?;
+        disk.flush()?;
+        *stored = n;
+    }
+    Ok(())
+}
+
+/// What was stored has to be there, and what block 0 speaks of.
+fn check(disk: &Device, stored: &u8) -> Result<(), String> {
+    let read = |n: u8| {
+        let mut block = [0; 512];
+        disk.read_at(&mut block, u64::from(n) * 512).map_err(|error| error.to_string())?;
+        Ok::<u8, String>(block[0])
+    };
+    let count = read(0)?;
+    if count < *stored {
+        return Err(format!("{stored} blocks were stored, {count} are there"));
+    }
+    (1..=count).try_for_each(|n| if read(n)? == n { Ok(()) } else { Err(format!("block {n} is lost")) })
+}
+
+fn main() {
+    let kit = Kit::new(1);
+    for careful in [true, false] {
+        println!("A log {} a flush between block and number:", if careful { "with" } else { "without" });
+        match kit.run(|disk, stored| append(disk, stored, careful), check) {
+            Ok(summary) => println!("{} I/Os, {} power cuts, nothing lost", summary.ios, summary.cuts),
+            Err(failure) => println!("{failure}"),
+        }
+    }
+}
