@@ -9,5 +9,6 @@ pub mod processes;
 pub mod report;
 pub mod schedulers;
 pub mod sim;
+pub mod soak;
 pub mod stats;
 pub mod workload;

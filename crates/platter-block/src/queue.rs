@@ -375,7 +375,9 @@ impl Queue {
         let elevator = self.elevator.as_ref().filter(|_| asked && !self.plug.is_plugged());
         let elevator = elevator.and_then(|e| e.next_wakeup());
         let plug = Time::earliest(self.plug.deadline(), self.order.deadline());
-        Time::earliest(Time::earliest(elevator, plug), self.next_timeout)
+        // The timer is set again only when it fires: it may be one of a request that has long completed.
+        let timeout = self.next_timeout.filter(|_| self.in_flight > 0);
+        Time::earliest(Time::earliest(elevator, plug), timeout)
     }
 
     /// Time has passed: runs the timers that are due.

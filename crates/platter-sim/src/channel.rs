@@ -79,7 +79,8 @@ impl Driver for SimChannel {
         {
             self.scratch.resize(request.len as usize, 0);
             medium.read(command.sector, &mut self.scratch);
-            scatter(request, &self.scratch);
+            let arrived = state.spoil(command.sector, &mut self.scratch);
+            scatter(request, &self.scratch[..arrived]);
         }
         taken != Taken::No
     }
@@ -93,7 +94,7 @@ impl Driver for SimChannel {
     }
 
     fn next_event(&self) -> Option<Time> {
-        self.disk.lock().next_event(self.port)
+        self.disk.next_event(self.port)
     }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {

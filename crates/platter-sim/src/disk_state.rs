@@ -6,6 +6,7 @@ use crate::medium::{Medium, SECTOR};
 use crate::model::{Command, Ended, Model};
 use crate::power::Supply;
 use crate::world::{Horizon, World};
+use crate::wrong::Wrong;
 use platter_block::bio::Op;
 use platter_block::driver::{Completion, Geometry};
 use platter_block::time::Time;
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trouble::Trouble;
 
 mod cut;
+mod mistakes;
 mod trouble;
 
 /// A simulated disk. Cheap to clone; clones are the same disk.
@@ -140,6 +142,14 @@ impl SimDisk {
         self.publish(&state);
     }
 
+    /// Makes the disk wrong on purpose, or right again.
+    pub fn set_wrong(&self, wrong: Option<Wrong>) {
+        let mut state = self.lock();
+        let cache = self.geometry.features.write_cache;
+        let trouble = state.trouble.get_or_insert_with(|| Box::new(Trouble::new(None, None, cache)));
+        State::set_mistakes(trouble, wrong);
+    }
+
     /// How often what went wrong since the disk was made.
     pub fn injected(&self) -> Injected {
         self.lock().trouble.as_ref().map_or_else(Injected::default, |trouble| trouble.injected())
@@ -159,6 +169,17 @@ impl SimDisk {
         let mut state = self.lock();
         state.live(self.world.clock().now());
         self.publish(&state);
+    }
+
+    /// When a channel has something to collect.
+    pub(crate) fn next_event(&self, port: u32) -> Option<Time> {
+        let mut state = self.lock();
+        if state.trouble.is_some() {
+            // A cut or a death may be due that nobody has noticed, since nobody has anything on the disk.
+            state.live(self.world.clock().now());
+            self.publish(&state);
+        }
+        state.next_event(port)
     }
 
     /// Another way to the disk.

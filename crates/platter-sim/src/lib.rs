@@ -40,6 +40,7 @@ pub mod power;
 pub mod rng;
 pub mod validate;
 mod world;
+pub mod wrong;
 
 pub use channel::SimChannel;
 pub use disk_state::{Options, SimDisk};

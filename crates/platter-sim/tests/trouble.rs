@@ -359,3 +359,14 @@ fn elevators_can_be_switched_under_faults() {
     assert!(kinds.iter().flatten().count() > 10);
     assert!(rig.lane.queue.elevator_fault().is_none());
 }
+
+#[test]
+fn what_happens_to_an_idle_disk_is_noticed_by_whoever_looks_when_something_is_next() {
+    let supply = Supply::new();
+    let rig = Rig::with(1, true, None, Some(supply.clone()));
+    supply.cut_at(Time(500), Survivors::None);
+    assert_eq!(rig.lane.next_wakeup(), Some(Time(500)));
+    rig.world.clock().advance_to(Time(500));
+    // Else a program that lets time pass to the next wake-up would never get past it.
+    assert_eq!((rig.lane.next_wakeup(), supply.is_on()), (None, false));
+}

@@ -5,16 +5,8 @@ use super::family::{Parent, Role};
 use crate::bio::{Bio, Op};
 use crate::fault::{Fault, Kind, Stage};
 use crate::limits::Limits;
-use crate::segment::Segment;
 use crate::time::Time;
 use crate::trace::{Action, Event};
-
-/// Segments that `segment` becomes under the limits of size and boundary.
-fn pieces(limits: &Limits, segment: &Segment) -> u64 {
-    let mut count = 0;
-    limits.for_each_piece(*segment, |_| count += 1);
-    count
-}
 
 /// Bytes at the front of a bio without data that one request can take, when at most `most` may be. Discards
 /// are cut where a unit of discarding ends, if one does.
@@ -37,16 +29,15 @@ pub(super) fn front_bytes(limits: &Limits, bio: &Bio) -> u64 {
     if !bio.op().has_data() {
         return front_of_range(limits, bio, most);
     }
-    let (mut bytes, mut segments) = (0u64, 0u64);
+    let (mut bytes, mut room) = (0u64, limits.max_segments);
     for segment in bio.segments() {
-        let left = most - bytes;
-        let segment = segment.slice(0, u32::try_from(left).unwrap_or(u32::MAX));
-        segments += pieces(limits, &segment);
-        if segments > u64::from(limits.max_segments) {
-            break;
-        }
-        bytes += u64::from(segment.len());
-        if bytes == most {
+        let left = u32::try_from(most - bytes).unwrap_or(u32::MAX);
+        limits.for_each_piece(segment.slice(0, left), |piece| {
+            // Of a segment that is more pieces than there is room for, its first ones are taken.
+            bytes += if room > 0 { u64::from(piece.len()) } else { 0 };
+            room = room.saturating_sub(1);
+        });
+        if room == 0 || bytes == most {
             break;
         }
     }

@@ -185,3 +185,15 @@ fn a_barrier_does_not_wait_for_an_elevator_that_does() {
         rig.drain();
     }
 }
+
+#[test]
+fn a_segment_of_more_pieces_than_a_request_may_have_is_cut_inside() {
+    let limits =
+        Limits { max_segments: 3, max_segment_size: 4096, memory_align: 512, ..Limits::unlimited(512) };
+    let disk = FakeDisk::new(1 << 20, limits, Features::default(), 1);
+    let mut rig = Rig::with(disk, Settings::default(), None);
+    let token = rig.submit(Io::write(0, 32 << 10));
+    rig.drain();
+    assert_eq!(rig.result(token), Ok(()));
+    assert_eq!(rig.counts().dispatches, 3, "12 KiB, 12 KiB, 8 KiB");
+}

@@ -221,3 +221,15 @@ fn each_request_has_its_own_time() {
     }
     rig.drain();
 }
+
+#[test]
+fn a_queue_with_nothing_out_does_not_want_to_be_woken_for_a_timeout() {
+    for elevator in elevators() {
+        let mut rig = rig(elevator, THROUGH);
+        submit(&mut rig, Io::read(0, 512));
+        assert!(rig.lane.queue.next_wakeup().is_some(), "{elevator}");
+        settle(&mut rig);
+        // Whoever lets time pass to the next wake-up would not get past this one.
+        assert_eq!(rig.lane.queue.next_wakeup(), None, "{elevator}");
+    }
+}

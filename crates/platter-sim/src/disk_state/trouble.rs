@@ -6,12 +6,13 @@ use crate::medium::Volatile;
 use crate::model::{Command, Ended};
 use crate::power::Supply;
 use crate::rng::Rng;
+use crate::wrong::{Mistakes, Wrong};
 use platter_block::bio::Op;
 use platter_block::driver::Completion;
 use platter_block::time::{Span, Time};
 use std::collections::{BTreeSet, VecDeque};
 
-const EIO: i64 = 5;
+pub(super) const EIO: i64 = 5;
 const ENODEV: i64 = 19;
 
 /// What was decided about a command in a slot.
@@ -45,6 +46,7 @@ pub(crate) struct Trouble {
     parked: VecDeque<u32>,
     ghosts: usize,
     commands: u64,
+    pub(super) mistakes: Option<Mistakes>,
 }
 
 impl Trouble {
@@ -62,6 +64,7 @@ impl Trouble {
             parked: VecDeque::new(),
             ghosts: 0,
             commands: 0,
+            mistakes: None,
         }
     }
 
@@ -99,11 +102,19 @@ impl Trouble {
 
     /// Decides what happens to a command that was taken.
     fn judge(&mut self, command: &Command) {
+        let mut mark = self.volatile.mark();
+        if let Some(mistakes) = &self.mistakes {
+            match mistakes.wrong {
+                Wrong::FlushCoversNothing => mark = 0,
+                Wrong::FlushMissesTheLast => mark = self.volatile.mark_before_last(),
+                _ => {}
+            }
+        }
         let (fate, delay) = match &mut self.injector {
             Some(injector) => (injector.fate(command), injector.delay()),
             None => (Fate::Good, Span::ZERO),
         };
-        let note = Note { fate, delay, number: self.commands, mark: self.volatile.mark(), ghost: false };
+        let note = Note { fate, delay, number: self.commands, mark, ghost: false };
         self.commands += 1;
         *self.note(command.tag) = note;
     }
@@ -168,7 +179,7 @@ impl State {
         Taken::Yes
     }
 
-    fn post(&mut self, port: u32, tag: u32, result: i64) {
+    pub(super) fn post(&mut self, port: u32, tag: u32, result: i64) {
         if let Some(port) = self.ports.get_mut(port as usize) {
             port.push(Completion { tag, result });
         }
@@ -230,6 +241,9 @@ impl State {
         let data = std::mem::take(&mut slot.data);
         let result = match note.fate {
             Fate::Error(seed) => {
+                if let Some(mistakes) = &mut trouble.mistakes {
+                    mistakes.write_failed(&command);
+                }
                 self.store_some(trouble, &note, &command, &data, seed);
                 -EIO
             }
@@ -237,6 +251,9 @@ impl State {
             Fate::Misdirected(sector) => {
                 self.store(trouble, &note, &Command { sector, ..command }, &data);
                 i64::from(command.sectors) * 512
+            }
+            Fate::Good if trouble.mistakes.is_some() => {
+                return self.finish_wrong(trouble, index, data);
             }
             Fate::Good => {
                 self.store(trouble, &note, &command, &data);
@@ -248,13 +265,13 @@ impl State {
     }
 
     /// Gives a slot and its memory back.
-    fn release_slot(&mut self, index: u32, mut data: Vec<u8>) {
+    pub(super) fn release_slot(&mut self, index: u32, mut data: Vec<u8>) {
         data.clear();
         self.slots[index as usize].data = data;
         self.free.push(index);
     }
 
-    fn store(&mut self, trouble: &mut Trouble, note: &Note, command: &Command, data: &[u8]) {
+    pub(super) fn store(&mut self, trouble: &mut Trouble, note: &Note, command: &Command, data: &[u8]) {
         let Some(medium) = &mut self.medium else { return };
         let (sector, count) = (command.sector, u64::from(command.sectors));
         match command.op {

@@ -32,12 +32,21 @@ pub(crate) struct Volatile {
     ages: VecDeque<(u64, u64)>,
     held: usize,
     number: u64,
+    /// The number before the last write.
+    last: u64,
     capacity: usize,
 }
 
 impl Default for Volatile {
     fn default() -> Volatile {
-        Volatile { piles: BTreeMap::new(), ages: VecDeque::new(), held: 0, number: 0, capacity: CAPACITY }
+        Volatile {
+            piles: BTreeMap::new(),
+            ages: VecDeque::new(),
+            held: 0,
+            number: 0,
+            last: 0,
+            capacity: CAPACITY,
+        }
     }
 }
 
@@ -53,6 +62,11 @@ impl Volatile {
         self.number
     }
 
+    /// The same without the write that came last.
+    pub(crate) fn mark_before_last(&self) -> u64 {
+        self.last
+    }
+
     /// Sectors that have more than one version.
     pub(crate) fn len(&self) -> usize {
         self.piles.len()
@@ -60,6 +74,7 @@ impl Volatile {
 
     /// A write is about to go to the medium.
     pub(crate) fn record(&mut self, medium: &mut Medium, write: u64, sector: u64, count: u64, data: &[u8]) {
+        self.last = self.number;
         for index in 0..count {
             let at = sector + index;
             self.number += 1;

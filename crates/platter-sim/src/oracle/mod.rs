@@ -195,7 +195,8 @@ impl Oracle {
 
     fn flushed(&mut self, flush: &Pending) {
         let place = if flush.hard { flush.place } else { 0 };
-        self.sectors.values_mut().for_each(|sector| sector.flushed(flush.start, place));
+        let session = self.session;
+        self.sectors.values_mut().for_each(|sector| sector.flushed(flush.start, place, session));
     }
 
     /// What had completed and was not durable may be lost, whatever flush comes next.
@@ -213,6 +214,9 @@ impl Oracle {
     pub fn complete_read(&mut self, id: u64, contents: &[u64]) -> Result<(), Violation> {
         self.now += 1;
         let Some(pending) = self.pending.remove(&id) else { return Ok(()) };
+        if pending.preflush {
+            self.flushed(&pending);
+        }
         let mut proved = self.proved;
         for (at, &content) in (pending.sector..pending.sector + pending.count).zip(contents) {
             let now = self.at(&pending);

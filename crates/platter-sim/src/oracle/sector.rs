@@ -65,7 +65,7 @@ impl Version {
 
     /// Whether it is certainly older than `other`.
     fn before(&self, other: &Version) -> bool {
-        let loose = self.outcome == Some(Outcome::Abandoned) && self.end == NEVER;
+        let loose = self.outcome == Some(Outcome::Abandoned);
         self.id != other.id && (self.end < other.after || (self.place < other.place && !loose))
     }
 
@@ -73,10 +73,11 @@ impl Version {
         self.outcome == Some(Outcome::Done)
     }
 
-    /// Whether a cut cannot have taken it: it is durable, or what was found behind a barrier proves it.
-    fn stays(&self, proved: u64) -> bool {
+    /// Whether the cut before `session` cannot have taken it: it is durable, or what was found behind a barrier
+    /// proves it. Of what came before an earlier cut nothing is proved so.
+    fn stays(&self, session: u32, proved: u64) -> bool {
         let arrived = matches!(self.outcome, Some(Outcome::Done | Outcome::CutOff));
-        self.durable || (self.place < proved && arrived)
+        self.durable || (self.place < proved && arrived && self.session + 1 == session)
     }
 }
 
@@ -140,8 +141,9 @@ impl Sector {
     }
 
     /// A flush that was submitted at `start` has ended well; or a hard barrier at `place`.
-    pub(super) fn flushed(&mut self, start: u64, place: u64) {
-        for version in self.versions.iter_mut().filter(|v| v.is_done() && !v.doubtful) {
+    pub(super) fn flushed(&mut self, start: u64, place: u64, session: u32) {
+        let covered = |v: &&mut Version| v.is_done() && !v.doubtful && v.session == session;
+        for version in self.versions.iter_mut().filter(covered) {
             version.durable |= version.end < start || version.place < place;
         }
     }
@@ -154,7 +156,7 @@ impl Sector {
     fn hides(v: &Version, w: &Version, now: &Now) -> bool {
         let seen = match w.session == now.session {
             true => w.is_done() && (w.end < now.start || w.place < now.place),
-            false => w.stays(now.proved) || w.pinned,
+            false => w.stays(now.session, now.proved) || w.pinned,
         };
         seen && v.before(w)
     }
@@ -216,7 +218,7 @@ impl Sector {
     pub(super) fn check_pinned(&self, at: u64, session: u32, proved: u64) -> Result<(), Violation> {
         let old = || self.versions.iter().filter(|v| v.session < session);
         for v in old().filter(|v| v.pinned) {
-            if let Some(w) = old().find(|w| w.stays(proved) && v.before(w)) {
+            if let Some(w) = old().find(|w| w.stays(session, proved) && v.before(w)) {
                 let permitted = vec![w.content];
                 return Err(Violation { sector: at, found: v.content, permitted, rule: Rule::Order });
             }
@@ -228,7 +230,7 @@ impl Sector {
     pub(super) fn cut(&mut self, now: u64, session: u32, proved: u64) {
         let stays = |w: &Version| match w.session == session {
             true => w.durable,
-            false => w.stays(proved) || w.pinned,
+            false => w.stays(session, proved) || w.pinned,
         };
         let all = self.versions.clone();
         self.forget(Rule::Lost, |v| v.gone || all.iter().any(|w| stays(w) && v.before(w)));

@@ -205,6 +205,42 @@ fn reads_and_writes_stay_on_their_side_of_a_hard_barrier() {
 }
 
 #[test]
+fn an_abandoned_barrier_may_still_happen_after_what_is_behind_it() {
+    let mut rig = Rig::new(true);
+    let barrier = rig.submit(&Submission { op: Op::Write, count: 1, contents: &[1], hard: true, ..NOTHING });
+    let late = rig.begin(0, 2);
+    rig.oracle.complete(barrier, Outcome::Abandoned);
+    rig.done(late);
+    rig.flush(Outcome::Done);
+    assert_eq!(rig.oracle.permitted(0), [1, 2]);
+    rig.oracle.cut();
+    assert_eq!(rig.oracle.permitted(0), [1, 2]);
+}
+
+#[test]
+fn what_a_flush_covers_after_a_cut_is_not_what_was_lost_in_it() {
+    let mut rig = Rig::new(true);
+    rig.write(0, 1);
+    rig.oracle.cut();
+    assert_eq!(rig.read(0, 0), None);
+    rig.flush(Outcome::Done);
+    assert_eq!(rig.oracle.permitted(0), [0]);
+}
+
+#[test]
+fn a_proof_does_not_reach_behind_an_earlier_cut() {
+    let mut rig = Rig::new(true);
+    rig.write(0, 1);
+    rig.oracle.cut();
+    // The second session: something behind a barrier is there, and what was lost in the first cut stays lost.
+    rig.hard(Outcome::CutOff);
+    let late = rig.begin(1, 2);
+    rig.oracle.complete(late, Outcome::CutOff);
+    rig.oracle.cut();
+    assert_eq!((rig.read(1, 2), rig.read(0, 0)), (None, None));
+}
+
+#[test]
 fn versions_that_nobody_can_see_are_forgotten() {
     let mut rig = Rig::new(true);
     for content in 1..1000 {

@@ -7,3 +7,4 @@ mod info;
 mod list;
 mod run;
 mod sim;
+mod soak;

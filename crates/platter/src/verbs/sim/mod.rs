@@ -6,6 +6,7 @@ use clap::Subcommand;
 mod disk;
 mod list;
 mod show;
+mod soak;
 mod validate;
 
 /// What to do with them.
@@ -17,6 +18,8 @@ pub(crate) enum Sim {
     Show(show::Show),
     /// Compare a simulated disk with a trace of a real one
     Validate(validate::Validate),
+    /// Run random devices through faults and power cuts until something is not as it must be
+    Soak(soak::Soak),
 }
 
 impl Sim {
@@ -25,6 +28,7 @@ impl Sim {
             Sim::List(list) => list.run(context),
             Sim::Show(show) => show.run(context),
             Sim::Validate(validate) => validate.run(context),
+            Sim::Soak(soak) => soak.run(context),
         }
     }
 }

@@ -1,0 +1,109 @@
+//! Runs side by side, with results as if one came after the other.
+
+use super::{Bug, Cover, Outcome, Report, live};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What to soak.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Seed of the first run.
+    pub seed: u64,
+    /// Most runs.
+    pub runs: u64,
+    /// Threads; the result does not depend on them.
+    pub threads: usize,
+    /// A bug to build in.
+    pub bug: Option<&'static Bug>,
+    /// Start no run after this time. How many there are then depends on the machine.
+    pub time: Option<Duration>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { seed: 1, runs: 1000, threads: 1, bug: None, time: None }
+    }
+}
+
+/// What the threads share.
+struct Shared<'a> {
+    options: &'a Options,
+    next: AtomicU64,
+    /// Runs with this number and above are not needed any more.
+    end: AtomicU64,
+    outcomes: Mutex<BTreeMap<u64, Outcome>>,
+    finished: AtomicU64,
+    stop: &'a AtomicBool,
+    began: Instant,
+}
+
+impl Shared<'_> {
+    /// The number of a run that is to be done now.
+    fn take(&self) -> Option<u64> {
+        let late = self.options.time.is_some_and(|most| self.began.elapsed() >= most);
+        if late || self.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        (number < self.end.load(Ordering::Relaxed)).then_some(number)
+    }
+
+    fn work(&self) {
+        while let Some(number) = self.take() {
+            let outcome = live(self.options.seed.wrapping_add(number), self.options.bug);
+            if outcome.found.is_some() {
+                self.end.fetch_min(number, Ordering::Relaxed);
+            }
+            self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).insert(number, outcome);
+            self.finished.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// How often progress is shown.
+const PROGRESS: Duration = Duration::from_millis(100);
+
+/// Soaks until a run finds something, all are done, time is up, or `stop` is set. `progress` is told the number
+/// of finished runs now and then.
+pub fn run(options: &Options, stop: &AtomicBool, progress: &mut dyn FnMut(u64)) -> Report {
+    let shared = Shared {
+        options,
+        next: AtomicU64::new(0),
+        end: AtomicU64::new(options.runs),
+        outcomes: Mutex::new(BTreeMap::new()),
+        finished: AtomicU64::new(0),
+        stop,
+        began: Instant::now(),
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..options.threads.max(1)).map(|_| scope.spawn(|| shared.work())).collect();
+        while !workers.iter().all(|worker| worker.is_finished()) {
+            progress(shared.finished.load(Ordering::Relaxed));
+            std::thread::park_timeout(PROGRESS);
+        }
+    });
+    report(options, shared.outcomes.into_inner().unwrap_or_else(PoisonError::into_inner), stop)
+}
+
+/// Puts the runs together in their order, up to the first that found something or that was not done.
+fn report(options: &Options, outcomes: BTreeMap<u64, Outcome>, stop: &AtomicBool) -> Report {
+    let mut report = Report {
+        seed: options.seed,
+        runs: 0,
+        bug: options.bug.map(|bug| bug.name),
+        found: None,
+        cover: Cover::default(),
+        interrupted: stop.load(Ordering::Relaxed),
+    };
+    for (number, outcome) in outcomes {
+        if number != report.runs || report.found.is_some() {
+            break;
+        }
+        report.runs += 1;
+        report.cover.add(&outcome.cover);
+        report.found = outcome.found;
+    }
+    report
+}

@@ -1,0 +1,60 @@
+//! How commands end on a disk that is wrong on purpose.
+
+use super::State;
+use super::trouble::{EIO, Trouble};
+use crate::wrong::{Mistakes, Wrong};
+use platter_block::bio::Op;
+
+impl State {
+    /// Gives the disk something to do wrong, or nothing.
+    pub(super) fn set_mistakes(trouble: &mut Trouble, wrong: Option<Wrong>) {
+        trouble.mistakes = wrong.map(Mistakes::new);
+    }
+
+    /// A command ends well, as far as a wrong disk can do that.
+    pub(super) fn finish_wrong(&mut self, trouble: &mut Trouble, index: u32, mut data: Vec<u8>) {
+        let Some(mut mistakes) = trouble.mistakes.take() else { return };
+        let slot = &self.slots[index as usize];
+        let (port, tag, mut command) = (slot.port, slot.tag, slot.command);
+        let note = trouble.notes[index as usize];
+        let mut result = if command.op.has_data() { i64::from(command.sectors) * 512 } else { 0 };
+        command.fua &= !mistakes.is(Wrong::IgnoresFua);
+        if let Some(command) = mistakes.write(&command, &mut data) {
+            self.remember_old(&mut mistakes, command.sector, command.op);
+            self.store(trouble, &note, &command, &data);
+        }
+        if command.op == Op::Read && mistakes.makes(Wrong::InventsError) {
+            result = -EIO;
+        }
+        if let Some((port, tag, result)) = mistakes.again.take() {
+            self.post(port, tag, result);
+        }
+        if mistakes.makes(Wrong::CompletesTwice) {
+            mistakes.again = Some((port, tag, result));
+        }
+        if !mistakes.makes(Wrong::LosesCompletion) {
+            self.post(port, tag, result);
+        }
+        self.release_slot(index, data);
+        trouble.mistakes = Some(mistakes);
+    }
+
+    fn remember_old(&self, mistakes: &mut Mistakes, sector: u64, op: Op) {
+        if op == Op::Write
+            && mistakes.is(Wrong::StaleRead)
+            && let Some(medium) = &self.medium
+        {
+            let mut before = vec![0; 512];
+            medium.read(sector, &mut before);
+            mistakes.remember(sector, before);
+        }
+    }
+
+    /// How much of what a read found arrives, and in what state.
+    pub(crate) fn spoil(&mut self, sector: u64, data: &mut [u8]) -> usize {
+        match self.trouble.as_mut().and_then(|trouble| trouble.mistakes.as_mut()) {
+            Some(mistakes) => mistakes.read(sector, data),
+            None => data.len(),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Disks that are wrong on purpose, to see whether those who look for mistakes find them.
+//!
+//! A [`Wrong`] is what a driver or a disk could get wrong; unlike a [fault](crate::fault) nothing counts or
+//! reports it. [`SimDisk::set_wrong`](crate::SimDisk::set_wrong) gives one to a disk.
+
+use crate::model::Command;
+use platter_block::bio::Op;
+use std::collections::VecDeque;
+
+/// What is wrong. Those that say "some" are wrong with each fifth command that they can be wrong with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// Flushes end without making anything durable.
+    FlushCoversNothing,
+    /// Flushes do not cover the write that ended last.
+    FlushMissesTheLast,
+    /// FUA is forgotten.
+    IgnoresFua,
+    /// Some writes are acknowledged and not stored.
+    DropsWrite,
+    /// Some commands end once more when the next one does.
+    CompletesTwice,
+    /// Some writes of several sectors are stored with their halves in the other order.
+    SwapsHalves,
+    /// Some reads of several sectors fill half of the memory.
+    ShortRead,
+    /// A write where one has failed before is stored in part.
+    TornOnRetry,
+    /// Some reads find what was there before the last write.
+    StaleRead,
+    /// Some commands never end.
+    LosesCompletion,
+    /// Some writes go to the next sector.
+    OffByOne,
+    /// Some reads fail for no reason.
+    InventsError,
+}
+
+/// Every how many times.
+const SOME: u64 = 5;
+
+/// Old contents that are remembered for stale reads.
+const OLD: usize = 64;
+
+/// A wrong disk at work.
+pub(crate) struct Mistakes {
+    pub(crate) wrong: Wrong,
+    chances: u64,
+    /// Where a write has failed last.
+    failed: Option<u64>,
+    /// What sectors held before they were overwritten last.
+    old: VecDeque<(u64, Vec<u8>)>,
+    /// A completion that will be given again.
+    pub(crate) again: Option<(u32, u32, i64)>,
+}
+
+impl Mistakes {
+    pub(crate) fn new(wrong: Wrong) -> Mistakes {
+        Mistakes { wrong, chances: 0, failed: None, old: VecDeque::new(), again: None }
+    }
+
+    /// Whether it is time for this mistake.
+    pub(crate) fn makes(&mut self, wrong: Wrong) -> bool {
+        if self.wrong != wrong {
+            return false;
+        }
+        self.chances += 1;
+        self.chances.is_multiple_of(SOME)
+    }
+
+    /// Whether it always makes this mistake.
+    pub(crate) fn is(&self, wrong: Wrong) -> bool {
+        self.wrong == wrong
+    }
+
+    /// What becomes of a write: the command and its data, or nothing.
+    pub(crate) fn write(&mut self, command: &Command, data: &mut Vec<u8>) -> Option<Command> {
+        if command.op != Op::Write {
+            return Some(*command);
+        }
+        if self.makes(Wrong::DropsWrite) {
+            return None;
+        }
+        if self.makes(Wrong::OffByOne) {
+            return Some(Command { sector: command.sector + 1, ..*command });
+        }
+        if command.sectors > 1 && self.makes(Wrong::SwapsHalves) {
+            data.rotate_left(command.sectors as usize / 2 * 512);
+        }
+        let again = self.failed == Some(command.sector) && command.sectors > 1;
+        if again && self.is(Wrong::TornOnRetry) {
+            self.failed = None;
+            data.truncate(512);
+            return Some(Command { sectors: 1, ..*command });
+        }
+        Some(*command)
+    }
+
+    pub(crate) fn write_failed(&mut self, command: &Command) {
+        if command.op == Op::Write {
+            self.failed = Some(command.sector);
+        }
+    }
+
+    /// Remembers what a sector held.
+    pub(crate) fn remember(&mut self, sector: u64, contents: Vec<u8>) {
+        self.old.retain(|(known, _)| *known != sector);
+        if self.old.len() == OLD {
+            self.old.pop_front();
+        }
+        self.old.push_back((sector, contents));
+    }
+
+    /// What a read finds, after it was read as it should be; returns how many bytes of it arrive.
+    pub(crate) fn read(&mut self, sector: u64, data: &mut [u8]) -> usize {
+        let several = data.len() > 512;
+        if several && self.makes(Wrong::ShortRead) {
+            return data.len() / 1024 * 512;
+        }
+        let mut old = None;
+        for (at, piece) in (sector..).zip(data.chunks_mut(512)) {
+            if old.is_none()
+                && let Some((_, before)) = self.old.iter().find(|(known, _)| *known == at)
+            {
+                old = Some((piece, before.clone()));
+            }
+        }
+        if let Some((piece, before)) = old
+            && self.makes(Wrong::StaleRead)
+        {
+            piece.copy_from_slice(&before);
+        }
+        data.len()
+    }
+}

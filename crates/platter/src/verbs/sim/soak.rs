@@ -1,0 +1,107 @@
+//! `platter sim soak`: random devices and random misfortune until something is not as it must be.
+
+use crate::cli::progress::Progress;
+use crate::cli::{CliError, Context};
+use clap::Args;
+use platter::spec::parse_time;
+use platter_bench::soak::{self, Bug, bugs};
+use serde_json::{Value, json};
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+/// Arguments of `platter sim soak`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  platter sim soak --runs 10000
+  platter sim soak --time 10m --seed 1000000
+  platter sim soak --bug list
+  platter sim soak --bug no-fua
+
+A run that finds something is named with its seed and the command that repeats it, and the exit
+status is 1. The result does not depend on --threads. docs/simulation.md says what is checked.
+
+JSON: an object with `seed`, `runs`, `bug`, `interrupted`, `found` (null, or an object with `seed`,
+`what` and `replay`) and `cover`, an object of counts; of `--bug list` a list of objects with `name`,
+`summary` and `runs`.")]
+pub(crate) struct Soak {
+    /// Seed of the first run; each next one has the next seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Runs, unless one of them finds something [default: 1000, with --time no limit]
+    #[arg(long, value_name = "N")]
+    runs: Option<u64>,
+    /// Threads [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Start no run after this time
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    time: Option<Duration>,
+    /// Build this bug in, to see it found; `list` shows all
+    #[arg(long, value_name = "NAME", value_parser = parse_bug)]
+    bug: Option<Choice>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Choice {
+    List,
+    One(&'static Bug),
+}
+
+fn parse_bug(name: &str) -> Result<Choice, String> {
+    if name == "list" {
+        return Ok(Choice::List);
+    }
+    let known = || bugs::TABLE.iter().map(|bug| bug.name).collect::<Vec<_>>().join(", ");
+    bugs::by_name(name).map(Choice::One).ok_or_else(|| format!("there is no such bug; there are {}", known()))
+}
+
+impl Soak {
+    pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
+        let bug = match self.bug {
+            Some(Choice::List) => return list(context),
+            Some(Choice::One(bug)) => Some(bug),
+            None => None,
+        };
+        let runs = self.runs.unwrap_or(if self.time.is_some() { u64::MAX } else { 1000 });
+        let threads = self.threads.or_else(|| std::thread::available_parallelism().ok());
+        let threads = threads.map_or(1, NonZeroUsize::get);
+        let options = soak::Options { seed: self.seed, runs, threads, bug, time: self.time };
+        let mut progress = Progress::new(context.progress);
+        let mut show = |done: u64| {
+            if progress.is_due() {
+                let of = if runs == u64::MAX { String::new() } else { format!(" of {runs}") };
+                progress.show(&format!("{done}{of} runs"));
+            }
+        };
+        let report = soak::run(&options, context.interrupted, &mut show);
+        progress.clear();
+        match context.json {
+            true => context.print_json(&soak::json(&report))?,
+            false => context.print(&soak::text(&report))?,
+        }
+        match report.found {
+            Some(found) => Err(CliError::failed(format!("seed {}: {}", found.seed, found.what))),
+            None if context.is_interrupted() => {
+                Err(context.interruption("interrupted: not all runs were done"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn list(context: &Context) -> Result<(), CliError> {
+    if context.json {
+        let row = |bug: &Bug| json!({ "name": bug.name, "summary": bug.summary, "runs": bug.runs });
+        return context.print_json(&bugs::TABLE.iter().map(row).collect::<Value>());
+    }
+    let line = |bug: &Bug| {
+        format!(
+            "{}: {} (found within {} runs from seed 1)\n",
+            context.heading(bug.name),
+            bug.summary,
+            bug.runs
+        )
+    };
+    context.print(&bugs::TABLE.iter().map(line).collect::<String>())
+}
