@@ -1,7 +1,7 @@
 //! Part of Platter, a block I/O layer in user space.
 
 mod agenda;
-
+pub mod chunked;
 pub mod dm;
 pub mod io;
 pub mod kit;

@@ -1,12 +1,14 @@
 //! `platter bench`: the benchmarks.
 
-use super::{bench_dm, bench_io, bench_schedulers};
+use super::{bench_chunked, bench_dm, bench_io, bench_schedulers};
 use crate::cli::{CliError, Context};
 use clap::Subcommand;
 
 /// Which benchmark.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Bench {
+    /// Chunks at random places, from disks and striped arrays, as systems of 2002 read them
+    Chunked(Box<bench_chunked::Chunked>),
     /// The 2002 paper's microbenchmark, up the ladder of its improvements
     Dm(bench_dm::Dm),
     /// The general workload, with fio's options
@@ -18,6 +20,7 @@ pub(crate) enum Bench {
 impl Bench {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         match self {
+            Bench::Chunked(chunked) => chunked.run(context),
             Bench::Dm(dm) => dm.run(context),
             Bench::Io(io) => io.run(context),
             Bench::Schedulers(schedulers) => schedulers.run(context),

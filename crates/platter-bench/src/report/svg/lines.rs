@@ -32,6 +32,8 @@ struct Series {
     name: String,
     style: Style,
     points: Vec<(f64, f64)>,
+    /// Place, lower and upper end.
+    intervals: Vec<(f64, f64, f64)>,
 }
 
 /// Lines with more points than this have no marks.
@@ -54,8 +56,24 @@ impl LineChart {
         style: Style,
         points: impl IntoIterator<Item = (f64, f64)>,
     ) -> Self {
-        self.series.push(Series { name: name.into(), style, points: points.into_iter().collect() });
+        let points = points.into_iter().collect();
+        self.series.push(Series { name: name.into(), style, points, intervals: Vec::new() });
         self
+    }
+
+    /// Gives the last series intervals `(x, low, high)`: upright lines at its points.
+    pub fn intervals(mut self, intervals: impl IntoIterator<Item = (f64, f64, f64)>) -> Self {
+        if let Some(series) = self.series.last_mut() {
+            series.intervals.extend(intervals);
+        }
+        self
+    }
+
+    /// The ends of all intervals that can be drawn.
+    fn ends(&self) -> impl Iterator<Item = [(f64, f64); 2]> + '_ {
+        let all = self.series.iter().flat_map(|s| s.intervals.iter());
+        all.map(|&(x, low, high)| [(x, low), (x, high)])
+            .filter(|ends| ends.iter().all(|&end| self.takes(end)))
     }
 
     fn points(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
@@ -68,6 +86,9 @@ impl LineChart {
 
     fn draw(&self, canvas: &mut Canvas, frame: &Frame, (x, y): (&Fitted, &Fitted), tips: bool) {
         let place = |p: (f64, f64)| (frame.x(x, p.0), frame.y(y, p.1));
+        for [low, high] in self.ends() {
+            canvas.line("w", place(low), place(high));
+        }
         for (i, series) in self.series.iter().enumerate() {
             if series.style != Style::Points {
                 // A point without a place interrupts the line.
@@ -109,7 +130,7 @@ impl Chart for LineChart {
         let label = fit_text(&self.y.label, canvas.width);
         canvas.text("t", Anchor::Start, (0.0, top + 12.0), &label);
         let drawn = || self.points().filter(|&p| self.takes(p));
-        let y = self.y.fit(drawn().map(|p| p.1), 5.0);
+        let y = self.y.fit(drawn().chain(self.ends().flatten()).map(|p| p.1), 5.0);
         let widest = y.ticks.iter().map(|t| text_width(&t.1)).fold(0.0, f64::max);
         let top = top + LINE + 8.0;
         let frame = Frame { left: widest + 6.0, right: canvas.width - 8.0, top, bottom: top + 200.0 };

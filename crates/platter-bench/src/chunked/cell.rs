@@ -1,0 +1,202 @@
+//! One point of a figure: what is asked for, and what it came to.
+
+use super::busy::Busy;
+use super::{ChunkedError, Personality, WINDOWS_STRIPE};
+use crate::report::units;
+use platter_block::time::Span;
+
+/// Where requests go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pattern {
+    /// Chunks of so many bytes at random places, each read in sequence.
+    Chunks(u64),
+    /// From the beginning to the end, and again.
+    Stream,
+}
+
+/// What is measured at one point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cell {
+    /// Who issues the requests.
+    pub personality: Personality,
+    /// How many of the disks are used, from the first on.
+    pub disks: usize,
+    /// Bytes on one disk before the next; of no meaning without an array.
+    pub stripe: u64,
+    /// Bytes of a request.
+    pub request: u64,
+    /// Where requests go.
+    pub pattern: Pattern,
+    /// Write instead of read.
+    pub write: bool,
+    /// Requests at once, of personalities that keep several.
+    pub depth: usize,
+    /// Bytes that `kernel-2.4` reads ahead; `None`: a stripe.
+    pub readahead: Option<u64>,
+    /// Whether its readahead goes on past the end of the request.
+    pub overrun: bool,
+}
+
+/// How a point is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Harness {
+    /// Samples of each load element.
+    pub samples: usize,
+    /// Shortest time of a sample.
+    pub enough: Span,
+    /// Seed of the places of chunks.
+    pub seed: u64,
+}
+
+/// A point that was measured. Rates are of all disks together, in MiB/s.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// What was measured.
+    pub cell: Cell,
+    /// Lower quartile, median and upper quartile.
+    pub quartiles: [f64; 3],
+    /// How many samples that is of.
+    pub samples: usize,
+    /// What the disks did meanwhile, if that was asked for.
+    pub busy: Option<Busy>,
+}
+
+impl Point {
+    /// The median in MiB/s.
+    pub fn median(&self) -> f64 {
+        self.quartiles[1]
+    }
+}
+
+/// Smallest request: a sector.
+const SMALLEST: u64 = 512;
+/// Largest: buffers for it must be had.
+const LARGEST: u64 = 1 << 30;
+/// Most bytes of buffers in one process.
+const MEMORY: u64 = 2 << 30;
+/// Most requests at once.
+const DEEPEST: usize = 4096;
+
+impl Cell {
+    /// A point with the values that the paper's figures have in common: chunks that are one request, reads, stripes
+    /// of 512 KiB, four requests at once.
+    pub fn new(personality: Personality, disks: usize, request: u64) -> Cell {
+        Cell {
+            personality,
+            disks,
+            stripe: 512 << 10,
+            request,
+            pattern: Pattern::Chunks(request),
+            write: false,
+            depth: 4,
+            readahead: None,
+            overrun: true,
+        }
+    }
+
+    /// The stripe of its array; `None` without an array.
+    pub fn stripe(&self) -> Option<u64> {
+        match self.personality {
+            Personality::Jbod => None,
+            Personality::Windows => Some(WINDOWS_STRIPE),
+            _ => Some(self.stripe),
+        }
+    }
+
+    /// Bytes of a chunk; `None`: one that has no end.
+    pub fn chunk(&self) -> Option<u64> {
+        match self.pattern {
+            Pattern::Chunks(bytes) => Some(bytes),
+            Pattern::Stream => None,
+        }
+    }
+
+    /// Requests at once of each process.
+    pub(super) fn depth(&self) -> usize {
+        if self.personality.is_deep() { self.depth } else { 1 }
+    }
+
+    /// What `kernel-2.4` reads at once, and how many more of these ahead.
+    ///
+    /// Source: `generic_file_readahead` of Linux 2.4, whose window never was larger than what a first read asked for.
+    pub(super) fn kernel_units(&self) -> (u64, usize) {
+        let unit = self.stripe.min(self.request);
+        let ahead = self.readahead.unwrap_or(self.stripe).min(self.request);
+        (unit, (ahead / unit) as usize)
+    }
+
+    /// What it is, in a few words.
+    pub fn describe(&self) -> String {
+        let disks = if self.disks == 1 { "1 disk".to_owned() } else { format!("{} disks", self.disks) };
+        let stripe = match self.stripe() {
+            Some(stripe) => format!(", stripes of {}", units::bytes(stripe)),
+            None => String::new(),
+        };
+        format!("{}, {disks}, requests of {}{stripe}", self.personality.name(), units::bytes(self.request))
+    }
+
+    /// Whether it makes sense by itself.
+    ///
+    /// # Errors
+    /// What does not.
+    pub fn check(&self) -> Result<(), ChunkedError> {
+        let wrong = |message: String| Err(ChunkedError::Option(message));
+        let request = self.request;
+        if !(SMALLEST..=LARGEST).contains(&request) || !request.is_multiple_of(SMALLEST) {
+            return wrong(format!("requests of {request} bytes: expected multiples of 512 from 512 to 1G"));
+        }
+        if let Pattern::Chunks(chunk) = self.pattern
+            && (chunk < request || !chunk.is_multiple_of(request))
+        {
+            let (chunk, request) = (units::bytes(chunk), units::bytes(request));
+            return wrong(format!(
+                "chunks of {chunk} with requests of {request}: expected a multiple of that"
+            ));
+        }
+        if let Some(stripe) = self.stripe()
+            && !(stripe.is_power_of_two() && (SMALLEST..=LARGEST).contains(&stripe))
+        {
+            return wrong(format!("stripes of {stripe} bytes: expected a power of two from 512 to 1G"));
+        }
+        if self.disks == 0 {
+            return wrong("no disks: expected at least one".to_owned());
+        }
+        if !(1..=DEEPEST).contains(&self.depth) {
+            return wrong(format!("a depth of {}: expected 1 to {DEEPEST}", self.depth));
+        }
+        let buffers = match self.personality {
+            Personality::Kernel24 => {
+                let (unit, ahead) = self.kernel_units();
+                if !request.is_multiple_of(unit) {
+                    let (request, unit) = (units::bytes(request), units::bytes(unit));
+                    return wrong(format!(
+                        "kernel-2.4 with requests of {request} and stripes of {unit}: expected requests that are \
+                         whole stripes, or less than one"
+                    ));
+                }
+                unit.saturating_mul(super::kernel::buffers(ahead) as u64)
+            }
+            _ => request * self.depth() as u64,
+        };
+        if buffers > MEMORY {
+            let (buffers, most) = (units::bytes(buffers), units::bytes(MEMORY));
+            return wrong(format!(
+                "buffers of {buffers} in one process: at most {most}; use a smaller depth or readahead"
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Harness {
+    /// Whether it makes sense.
+    ///
+    /// # Errors
+    /// What does not.
+    pub fn check(&self) -> Result<(), ChunkedError> {
+        if !(1..=1_000_000).contains(&self.samples) {
+            return Err(ChunkedError::Option(format!("{} samples: expected 1 to 1000000", self.samples)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! The points as a table.
+
+use super::{Harness, Point};
+use crate::report::units::{bytes, fixed};
+use crate::report::{Column, Table};
+
+/// A finished run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The disks, as they were named.
+    pub on: Vec<String>,
+    /// Whether time was virtual.
+    pub simulated: bool,
+    /// How each point was measured.
+    pub harness: Harness,
+    /// The points.
+    pub points: Vec<Point>,
+    /// Whether points are missing because the run was interrupted.
+    pub interrupted: bool,
+}
+
+impl Report {
+    /// How it was measured, in a sentence.
+    pub(super) fn method(&self) -> String {
+        let time = if self.simulated { "virtual" } else { "real" };
+        let part = if self.interrupted { " The run was interrupted: points are missing." } else { "" };
+        format!(
+            "Medians and quartiles of {} samples of each process, each of at least {} ms of {time} time; MiB/s of all \
+             disks together.{part}",
+            self.harness.samples,
+            fixed(self.harness.enough.0 as f64 / 1e6, 1),
+        )
+    }
+
+    /// The points as a table.
+    pub fn table(&self) -> Table {
+        let mut table = Table::new([
+            Column::text("personality"),
+            Column::text("rw"),
+            Column::number("disks", ""),
+            Column::text("stripe"),
+            Column::text("chunk"),
+            Column::text("request"),
+            Column::number("median", "MiB/s"),
+            Column::number("Q1", "MiB/s"),
+            Column::number("Q3", "MiB/s"),
+        ]);
+        let mut last = None;
+        for point in &self.points {
+            let cell = &point.cell;
+            if last.replace(cell.personality).is_some_and(|last| last != cell.personality) {
+                table.rule();
+            }
+            let [low, median, high] = point.quartiles.map(|rate| fixed(rate, 2));
+            table.row([
+                cell.personality.name().to_owned(),
+                if cell.write { "write" } else { "read" }.to_owned(),
+                cell.disks.to_string(),
+                cell.stripe().map_or("-".to_owned(), bytes),
+                cell.chunk().map_or("stream".to_owned(), bytes),
+                bytes(cell.request),
+                median,
+                low,
+                high,
+            ]);
+        }
+        table
+    }
+
+    /// The report for a terminal.
+    pub fn to_text(&self, color: bool) -> String {
+        format!("{}\n{}\n", self.table().to_text(color), self.method())
+    }
+}
