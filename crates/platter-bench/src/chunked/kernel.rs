@@ -51,12 +51,18 @@ impl Window {
         }
     }
 
-    /// Lets the process go as far as it can. Whether its request is complete.
-    pub(super) fn consume(&mut self) -> bool {
-        while self.need < self.end && self.pieces.front().is_some_and(|piece| piece.here) {
+    /// Lets the process go on by one piece. Whether that was there.
+    pub(super) fn step(&mut self) -> bool {
+        let there = self.need < self.end && self.pieces.front().is_some_and(|piece| piece.here);
+        if there {
             self.pieces.pop_front();
             self.need += self.unit;
         }
+        there
+    }
+
+    /// Whether the process has all that it asked for.
+    pub(super) fn is_complete(&self) -> bool {
         self.need >= self.end
     }
 
@@ -98,23 +104,23 @@ mod tests {
         window.ask(100, 20);
         assert_eq!(start(&mut window, &mut token), [100, 110]);
         window.arrived(1);
-        assert!(!window.consume());
+        assert!(!window.step());
         window.arrived(0);
-        assert!(window.consume());
-        // Elsewhere: 120 was not yet asked for.
-        assert_eq!(start(&mut window, &mut token), [120, 130]);
+        assert!(window.step() && !window.is_complete());
+        assert_eq!(start(&mut window, &mut token), [120]);
+        assert!(window.step() && window.is_complete() && !window.step());
         window.ask(500, 10);
         assert_eq!(start(&mut window, &mut token), [500, 510]);
-        // The forgotten ones change nothing.
+        // The forgotten one changes nothing.
         window.arrived(2);
-        assert!(!window.consume());
-        window.arrived(4);
-        assert!(window.consume());
+        assert!(!window.step());
+        window.arrived(3);
+        assert!(window.step() && window.is_complete());
         // Going on in sequence finds what was read ahead.
         window.ask(510, 10);
         assert_eq!(start(&mut window, &mut token), [520]);
-        window.arrived(5);
-        assert!(window.consume());
+        window.arrived(4);
+        assert!(window.step() && window.is_complete());
     }
 
     #[test]

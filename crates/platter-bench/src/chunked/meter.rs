@@ -4,16 +4,24 @@
 //! of that many, so that no sample ends because it was slow. An element that has its samples goes on issuing
 //! requests until all others have theirs: each sample is taken under the whole load.
 //!
+//! An element with several requests at once gets them back in bursts, and the time from one completion to the next says
+//! little: its samples are of several times as many requests.
+//!
 //! Source: L. McVoy, C. Staelin, "lmbench: Portable Tools for Performance Analysis", USENIX 1996, and the timing
 //! harness of lmbench 3.
 
 use platter_block::time::{Span, Time};
+
+/// Bursts of completions in a sample.
+const BURSTS: u64 = 8;
 
 /// The samples of one load element.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     enough: Span,
     wanted: usize,
+    /// Fewest requests of a sample.
+    fewest: u64,
     /// Requests of a sample, once that is known.
     repetitions: Option<u64>,
     /// Requests since `began`.
@@ -24,10 +32,20 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn new(enough: Span, wanted: usize, now: Time) -> Meter {
+    /// A meter of an element with `depth` requests at once.
+    pub(super) fn new(enough: Span, wanted: usize, depth: usize, now: Time) -> Meter {
+        let fewest = if depth > 1 { BURSTS * depth as u64 } else { 1 };
         // Requests that complete together must not make a sample without any time.
         let enough = enough.max(Span(1));
-        Meter { enough, wanted, repetitions: None, count: 0, began: now, taken: Vec::with_capacity(wanted) }
+        Meter {
+            enough,
+            wanted,
+            fewest,
+            repetitions: None,
+            count: 0,
+            began: now,
+            taken: Vec::with_capacity(wanted),
+        }
     }
 
     /// A request has completed. Whether that was the end of the last sample.
@@ -35,7 +53,7 @@ impl Meter {
         self.count += 1;
         let passed = now.since(self.began);
         match self.repetitions {
-            None if passed >= self.enough => self.repetitions = Some(self.count),
+            None if passed >= self.enough && self.count >= self.fewest => self.repetitions = Some(self.count),
             Some(repetitions) if self.count >= repetitions && passed > Span::ZERO => {
                 if self.taken.len() < self.wanted {
                     self.taken.push((self.count, passed.0));
@@ -61,7 +79,7 @@ mod tests {
     /// Requests that take 2 ms each, then 10 ms: samples keep the number of requests that was enough at first.
     #[test]
     fn samples_are_of_as_many_requests_as_were_enough() {
-        let mut meter = Meter::new(Span::from_millis(5), 3, Time(0));
+        let mut meter = Meter::new(Span::from_millis(5), 3, 1, Time(0));
         let mut now = Time(0);
         let mut step = |meter: &mut Meter, ms| {
             now += Span::from_millis(ms);
@@ -78,8 +96,10 @@ mod tests {
 
     #[test]
     fn a_request_that_is_long_enough_is_a_sample() {
-        let mut meter = Meter::new(Span::ZERO, 2, Time(7));
+        let mut meter = Meter::new(Span::ZERO, 2, 1, Time(7));
         assert_eq!([10, 20, 20, 40].map(|at| meter.completed(Time(at))), [false, false, false, true]);
+        let mut deep = Meter::new(Span::ZERO, 1, 4, Time(0));
+        assert_eq!((1..=64).position(|at| deep.completed(Time(at))), Some(63));
         // The third completed together with the second: it is in the next sample.
         assert_eq!(meter.taken, [(1, 10), (2, 20)]);
     }

@@ -61,7 +61,7 @@ impl Process {
             channel,
             places: Places::new(cell.pattern, cell.request, device.size(), harness.seed, index),
             course,
-            meter: Meter::new(harness.enough, harness.samples, now),
+            meter: Meter::new(harness.enough, harness.samples, cell.depth(), now),
             request: cell.request,
             done: Vec::with_capacity(bios),
             tokens: 0,
@@ -86,13 +86,20 @@ impl Process {
                 _ if self.idle.is_empty() => return Ok(()),
                 Course::Whole => (self.places.next(), self.request),
                 Course::Kernel { window, asked } => {
-                    while window.consume() {
-                        if std::mem::replace(asked, true) {
-                            self.over |= self.meter.completed(now);
-                        }
+                    if !std::mem::replace(asked, true) {
                         window.ask(self.places.next(), self.request);
                     }
-                    let Some(pos) = window.next() else { return Ok(()) };
+                    // What is read ahead is asked for at each step, also at the last.
+                    let Some(pos) = window.next() else {
+                        if !window.step() {
+                            return Ok(());
+                        }
+                        if window.is_complete() {
+                            self.over |= self.meter.completed(now);
+                            window.ask(self.places.next(), self.request);
+                        }
+                        continue;
+                    };
                     window.started(pos, self.tokens);
                     (pos, window.unit())
                 }
