@@ -370,14 +370,18 @@ impl Queue {
 
     /// When the queue wants [`Queue::tick`] to be called although nothing happened.
     pub fn next_wakeup(&self) -> Option<Time> {
-        // The elevator's time only matters when it would then be asked.
-        let asked = !self.frozen && self.ready.is_empty() && self.in_flight < self.settings.depth;
-        let elevator = self.elevator.as_ref().filter(|_| asked && !self.plug.is_plugged());
-        let elevator = elevator.and_then(|e| e.next_wakeup());
         let plug = Time::earliest(self.plug.deadline(), self.order.deadline());
         // The timer is set again only when it fires: it may be one of a request that has long completed.
         let timeout = self.next_timeout.filter(|_| self.in_flight > 0);
-        Time::earliest(Time::earliest(elevator, plug), timeout)
+        Time::earliest(Time::earliest(self.elevator_wakeup(), plug), timeout)
+    }
+
+    /// When the elevator wants to be asked again although nothing happened.
+    pub fn elevator_wakeup(&self) -> Option<Time> {
+        // Its time only matters when it would then be asked.
+        let asked = !self.frozen && self.ready.is_empty() && self.in_flight < self.settings.depth;
+        let elevator = self.elevator.as_ref().filter(|_| asked && !self.plug.is_plugged());
+        elevator.and_then(|e| e.next_wakeup())
     }
 
     /// Time has passed: runs the timers that are due.

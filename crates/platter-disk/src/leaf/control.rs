@@ -23,6 +23,8 @@ pub(super) struct Control {
     state: State,
     /// Some lane went to sleep and could not see what the driver does next.
     deaf: bool,
+    /// When the elevator wants to be asked again, as those who sleep could know.
+    alarm: Option<Time>,
     inbox: Vec<Bio>,
     done: Vec<Bio>,
 }
@@ -36,7 +38,7 @@ pub(super) struct Runs<'a> {
 impl Control {
     pub(super) fn new(queue: Queue) -> Control {
         let state = State::Waiting(Box::new(queue));
-        Control { state, deaf: false, inbox: Vec::new(), done: Vec::new() }
+        Control { state, deaf: false, alarm: None, inbox: Vec::new(), done: Vec::new() }
     }
 
     /// Opens the driver, if it is not.
@@ -121,9 +123,13 @@ impl Shared {
         lane.run(now);
         let in_flight = lane.in_flight();
         self.control_in_flight.store(in_flight, Ordering::Relaxed);
+        let alarm = lane.queue.elevator_wakeup();
         control.inbox = inbox;
-        if control.deaf && in_flight > 0 {
-            control.deaf = false;
+        // Whoever sleeps goes by the time it knew then, and the lane on whose behalf this is may go away.
+        let earlier = alarm.is_some_and(|at| control.alarm.is_none_or(|known| at < known));
+        control.alarm = alarm;
+        if earlier || control.deaf && in_flight > 0 {
+            control.deaf &= in_flight == 0;
             self.lanes.ring_all();
         }
     }

@@ -3,8 +3,9 @@
 use crate::fake::{Fake, HARD, Options};
 use crate::rig::{barrier, block_on, poll_once, spawn, submit, until, write};
 use platter_block::bio::Flags;
+use platter_block::elevator::{Elevator, Noop, RequestId, RequestInfo};
 use platter_block::fault::Kind;
-use platter_block::time::Span;
+use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_disk::future::Io;
 use std::future::Future;
@@ -246,4 +247,79 @@ fn an_idle_lane_keeps_none_of_the_depth() {
     }
     assert_eq!(fake.most_in_flight(), 8);
     assert_eq!(done.len(), 16);
+}
+
+/// An elevator that keeps what comes for a while.
+#[derive(Default)]
+struct Late {
+    queue: Noop,
+    until: Time,
+}
+
+impl Elevator for Late {
+    fn name(&self) -> &'static str {
+        "late"
+    }
+
+    fn reserve(&mut self, requests: usize) {
+        self.queue.reserve(requests);
+    }
+
+    fn insert(&mut self, now: Time, id: RequestId, info: &RequestInfo) {
+        self.until = now + Span::from_millis(20);
+        self.queue.insert(now, id, info);
+    }
+
+    fn absorbed(&mut self, survivor: RequestId, absorbed: RequestId, info: &RequestInfo) {
+        self.queue.absorbed(survivor, absorbed, info);
+    }
+
+    fn dispatch(&mut self, now: Time, force: bool) -> Option<RequestId> {
+        if force || now >= self.until { self.queue.dispatch(now, force) } else { None }
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        Some(self.until).filter(|_| !self.queue.is_empty())
+    }
+
+    fn len(&self) -> usize {
+        self.queue.len()
+    }
+}
+
+/// The service thread sleeps until the disk has something to say. What comes then is kept by the elevator, and the
+/// service thread is the one to ask again.
+#[test]
+fn the_service_thread_hears_when_an_elevator_waits() {
+    let (fake, device) = Fake::open(Options { depth: 8, ..Options::default() });
+    device.switch_elevator(&|| Box::<Late>::default()).unwrap();
+    fake.hold();
+    let mut first = device.write(0, vec![1; 512]);
+    assert!(poll_once(&mut first).is_pending());
+    until("the first one is with the disk", || fake.started() == [0]);
+    let mut second = device.write(4096, vec![1; 512]);
+    assert!(poll_once(&mut second).is_pending());
+    until("the second one is with the disk", || fake.started() == [4096]);
+    fake.release();
+    assert!(block_on(first).0.is_ok() && block_on(second).0.is_ok());
+}
+
+/// The same for a thread that sleeps in a call of its own, and somebody who does not look again.
+#[test]
+fn who_sleeps_in_a_call_hears_when_an_elevator_waits() {
+    let (fake, device) = Fake::open(Options { depth: 8, ..Options::default() });
+    device.switch_elevator(&|| Box::<Late>::default()).unwrap();
+    fake.hold();
+    let sleeper = {
+        let device = device.clone();
+        spawn(move || device.write_at(&[1; 512], 0).is_ok())
+    };
+    until("the first one is with the disk", || fake.started() == [0]);
+    let mut channel = device.channel(4).unwrap();
+    // Waited for, so that the device is not plugged.
+    submit(&mut channel, write(4096, 1, Flags::SYNC));
+    channel.flush();
+    until("the second one is with the disk", || fake.started() == [4096]);
+    fake.release();
+    assert!(sleeper.result("the sleeper"));
 }
