@@ -10,6 +10,7 @@ use crate::time::Time;
 use alloc::boxed::Box;
 
 mod anticipatory;
+mod bfq;
 mod cfq;
 mod cfq1;
 mod cfq2;
@@ -26,6 +27,7 @@ mod settings;
 mod vectors;
 
 pub use anticipatory::{Anticipatory, Estimators, Rule};
+pub use bfq::Bfq;
 pub use cfq1::Cfq1;
 pub use cfq2::Cfq2;
 pub use cfq3::Cfq;
@@ -228,6 +230,7 @@ pub static TABLE: &[Row] = &[
     cfq3::ROW,
     mq_deadline::ROW,
     kyber::ROW,
+    bfq::ROW,
 ];
 
 /// Looks an elevator up by name.

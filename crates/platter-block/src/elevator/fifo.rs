@@ -32,6 +32,12 @@ impl ListId {
     pub const fn new(number: u32) -> ListId {
         ListId(number)
     }
+
+    /// The number that it was made with.
+    #[inline]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
 }
 
 /// A set of FIFO lists over one array of places. A place holds at most one request, in one of the lists,
@@ -151,6 +157,13 @@ impl<T: Copy + Default> Fifos<T> {
     #[inline]
     pub fn list_of(&self, id: RequestId) -> Option<ListId> {
         self.node(id).map(|node| ListId(node.list))
+    }
+
+    /// The request at a place, if one is queued there.
+    #[inline]
+    pub fn id_at(&self, index: u32) -> Option<RequestId> {
+        let node = self.nodes.get(index as usize).filter(|node| node.list != NONE)?;
+        Some(RequestId { index, generation: node.generation })
     }
 
     /// The first request of a list.

@@ -239,6 +239,12 @@ impl SectorMap {
         self.at_or_after(u128::from(pos) << 64)
     }
 
+    /// The first entry that is not before `(pos, id)`, which itself need not be there.
+    #[inline]
+    pub fn first_from(&self, pos: u64, id: RequestId) -> Option<(u64, RequestId)> {
+        self.at_or_after(key(pos, id))
+    }
+
     /// The last entry before position `pos`.
     #[inline]
     pub fn last_before(&self, pos: u64) -> Option<(u64, RequestId)> {

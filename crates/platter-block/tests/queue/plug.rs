@@ -73,7 +73,9 @@ fn a_sync_bio_unplugs_also_when_it_is_merged() {
             assert!(rig.disk().held.is_empty());
             rig.submit(Io::read(pos, 512).with(Flags::SYNC));
             rig.run();
-            assert_eq!(rig.disk().held.len(), if pos == 512 { 1 } else { 2 }, "{elevator}");
+            // Two, unless they merge, or the elevator waits for more of the one before it starts the other.
+            let most = if pos == 512 { 1 } else { 2 };
+            assert!((1..=most).contains(&rig.disk().held.len()), "{elevator}");
             rig.drain();
         }
     }

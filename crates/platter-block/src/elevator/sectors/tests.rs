@@ -58,6 +58,7 @@ fn ask(map: &SectorMap, model: &BTreeSet<Entry>, (pos, id): Entry) {
     let lowest = RequestId { index: 0, generation: 0 };
     assert_eq!(map.contains(pos, id), model.contains(&(pos, id)));
     assert_eq!(map.successor(pos, id), model.range((Excluded((pos, id)), Unbounded)).next().copied());
+    assert_eq!(map.first_from(pos, id), model.range((pos, id)..).next().copied());
     assert_eq!(map.predecessor(pos, id), model.range(..(pos, id)).next_back().copied());
     assert_eq!(map.first_at_or_after(pos), model.range((pos, lowest)..).next().copied());
     assert_eq!(map.last_before(pos), model.range(..(pos, lowest)).next_back().copied());
