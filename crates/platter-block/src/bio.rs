@@ -313,6 +313,11 @@ impl Bio {
         self.0.list.len() - self.0.first
     }
 
+    /// All segments of the list, those that are done among them.
+    pub fn all_segments(&self) -> impl Iterator<Item = Segment> + '_ {
+        self.0.list.as_slice().iter().copied()
+    }
+
     /// Sum of the lengths of all segments of the list, in bytes.
     pub fn segment_bytes(&self) -> u64 {
         self.0.list.as_slice().iter().map(|s| u64::from(s.len())).sum()

@@ -42,6 +42,8 @@ pub enum Kind {
     NoMemory,
     /// An elevator or driver broke its contract.
     Contract,
+    /// What was read is not what was written.
+    Corrupt,
 }
 
 /// Who noticed a failure.
@@ -85,6 +87,7 @@ const EINVAL: i32 = 22;
 const EFBIG: i32 = 27;
 const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
+const EBADMSG: i32 = 74;
 const EOPNOTSUPP: i32 = 95;
 const ETIMEDOUT: i32 = 110;
 const EDQUOT: i32 = 122;
@@ -128,6 +131,7 @@ impl Fault {
             Kind::Cancelled => ECANCELED,
             Kind::WouldBlock => EAGAIN,
             Kind::NoMemory => ENOMEM,
+            Kind::Corrupt => EBADMSG,
             Kind::Io | Kind::Short | Kind::FlushFailed | Kind::Contract => EIO,
         }
     }
@@ -152,6 +156,7 @@ impl fmt::Display for Kind {
             Kind::FlushFailed => "an earlier flush failed and was not acknowledged",
             Kind::NoMemory => "out of memory",
             Kind::Contract => "a driver or elevator broke its contract",
+            Kind::Corrupt => "what was read is not what was written",
         })
     }
 }

@@ -226,7 +226,11 @@ impl Device {
             }
             (device, pos) = (below.swap_remove(number), below_pos);
         }
-        if path.is_empty() { path } else { format!("on member {path} ({}) at {pos}", device.name()) }
+        match (fault.kind, path.is_empty()) {
+            (Kind::Corrupt, true) => format!("the first block that differs is at {pos} of {}", device.name()),
+            (_, true) => path,
+            _ => format!("on member {path} ({}) at {pos}", device.name()),
+        }
     }
 
     /// An error about an operation on this device, with what the fault's kind makes worth knowing.

@@ -187,6 +187,11 @@ impl Door {
         }
     }
 
+    /// Wakes the lanes that sleep: something that they share has changed.
+    pub(crate) fn ring(&self) {
+        self.gate.lanes().ring();
+    }
+
     /// Whether bios wait.
     #[inline]
     pub(crate) fn is_holding(&self) -> bool {

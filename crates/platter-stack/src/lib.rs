@@ -1,15 +1,23 @@
 //! Devices made of devices: each layer is a [`Backend`] over others, one file
 //! each, and a row of [`TABLE`].
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod concat;
+pub mod delay;
+pub mod error;
+mod filter;
 mod gate;
+pub mod limit;
 mod members;
 pub mod meta;
 pub mod partition;
 pub mod raid0;
+mod random;
+mod reader;
 mod spread;
+#[allow(unsafe_code)]
+pub mod verify;
 
 use platter_block::backend::Backend;
 use platter_block::fault::Error;
@@ -36,7 +44,8 @@ pub struct Row {
 }
 
 /// Every layer.
-pub static TABLE: &[Row] = &[raid0::ROW, concat::ROW, partition::ROW];
+pub static TABLE: &[Row] =
+    &[raid0::ROW, concat::ROW, partition::ROW, limit::ROW, delay::ROW, error::ROW, verify::ROW];
 
 /// Looks a layer up by name.
 pub fn by_name(name: &str) -> Option<&'static Row> {

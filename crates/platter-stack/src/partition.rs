@@ -1,5 +1,6 @@
 //! `partition`: a contiguous part of a device.
 
+use crate::reader::Reader;
 use crate::{LayerError, Row};
 use platter_block::backend::{Backend, Fact, Ground, LaneUse};
 use platter_block::bio::{Bio, Op};
@@ -11,6 +12,8 @@ use platter_block::params::{Param, ParamError, Unit};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
+
+mod table;
 
 pub(crate) const ROW: Row = Row {
     name: "partition",
@@ -30,14 +33,28 @@ pub(crate) const ROW: Row = Row {
             (0, i64::MAX),
             "size of the part, a multiple of the logical block; 0: to the end",
         ),
+        Param::number(
+            "number",
+            Unit::Count,
+            0,
+            (0, 4096),
+            "instead of these: the partition of this number in the disk's partition table (GPT or MBR)",
+        ),
     ],
     members: 1..=1,
     build: |values, mut members| {
-        let (offset, length) = (values[0] as u64, values[1] as u64);
+        let [offset, length, number] = [values[0], values[1], values[2]].map(i64::unsigned_abs);
         let Some(below) = members.pop() else {
             return Err(LayerError::Members("partition needs a device".to_string()));
         };
-        Ok(Arc::new(Partition::new(below, offset, (length > 0).then_some(length))?))
+        if number == 0 {
+            return Ok(Arc::new(Partition::new(below, offset, (length > 0).then_some(length))?));
+        }
+        if offset != 0 || length != 0 {
+            let both = "partition: number= says where the part is; leave out offset= and length=";
+            return Err(LayerError::Param(ParamError(both.to_string())));
+        }
+        Ok(Arc::new(Partition::numbered(below, number)?))
     },
 };
 
@@ -72,6 +89,32 @@ impl Partition {
             return refuse("length", size, format!("multiples of {block} from {block} to {rest}"));
         }
         Ok(Partition { below, offset, size })
+    }
+
+    /// The partition of `below` that has this number, from 1, in its partition table.
+    ///
+    /// A GUID partition table is checked by its CRCs; where the primary one is damaged the backup at the end of the disk
+    /// counts. In a master boot record 1 to 4 are the primary partitions, from 5 on the logical ones.
+    ///
+    /// # Errors
+    /// No table, a damaged one, no such partition, a disk that cannot be read.
+    pub fn numbered(below: Arc<dyn Backend>, number: u64) -> Result<Partition, LayerError> {
+        let geometry = below.geometry();
+        let block = u64::from(geometry.limits.logical_block);
+        let mut reader = Reader::open(&below)?;
+        let blocks = geometry.size / block;
+        let mut read = |first: u64, count: u64| {
+            if first.checked_add(count).is_none_or(|end| end > blocks) {
+                return Err(format!("block {first} is past the end of the disk"));
+            }
+            reader.read(first * block, (count * block) as usize).map_err(|error| error.to_string())
+        };
+        let found = table::find(number, (block, blocks), &mut read);
+        drop(reader);
+        let (first, count) = found.map_err(|wrong| {
+            LayerError::Param(ParamError(format!("partition of {}: number={number}: {wrong}", below.name())))
+        })?;
+        Partition::new(below, first * block, Some(count * block))
     }
 
     /// Limits as seen from the part: a chunk border of the device below is one here only if the part begins

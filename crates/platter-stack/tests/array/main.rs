@@ -3,6 +3,9 @@
 mod errors;
 mod layout;
 mod order;
+mod pace;
 mod parts;
 mod refusals;
 mod rig;
+mod timeouts;
+mod verify;

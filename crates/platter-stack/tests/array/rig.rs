@@ -35,13 +35,23 @@ pub(crate) fn array(chunk: u64, sizes: &[u64]) -> (Vec<Device>, Device) {
 
 /// A simulated disk that takes `latency` for everything, up to 32 things at a time.
 pub(crate) fn simulated(world: &Arc<World>, latency: Span, write_cache: bool) -> Device {
+    simulated_with(world, latency, write_cache, LeafSettings::default())
+}
+
+/// The same with settings of its queue.
+pub(crate) fn simulated_with(
+    world: &Arc<World>,
+    latency: Span,
+    write_cache: bool,
+    settings: LeafSettings,
+) -> Device {
     let model = Ideal { size: 16 << 20, latency, depth: 32, write_cache };
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
     let channels = disk.clone();
     let parts = LeafParts {
         name: Arc::from("sim"),
         geometry: disk.geometry(),
-        settings: LeafSettings::default(),
+        settings,
         elevator: None,
         make_driver: Box::new(move |_| Ok(Box::new(channels.channel()) as Box<dyn Driver>)),
         facts: Vec::new(),

@@ -73,6 +73,9 @@ fn over(name: &str, leaf: &dyn Fn(u64) -> Below, size: u64) -> Below {
         "partition" => {
             layer(name, &[("offset", UNIT as i64), ("length", size as i64)], vec![leaf(size + UNIT)])
         }
+        "delay" => layer(name, &[("read", 30), ("write", 20), ("jitter", 10)], vec![leaf(size)]),
+        "limit" => layer(name, &[("bw", 1 << 32), ("latency", 5), ("depth", 2)], vec![leaf(size)]),
+        "error" => layer(name, &[("chance", 0)], vec![leaf(size)]),
         _ => layer(name, &[], vec![leaf(size)]),
     }
 }

@@ -30,6 +30,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-disk/src/pool.rs", "memory that many buffers share"),
     ("crates/platter-disk/src/sync_io.rs", "segments over borrowed memory"),
     ("crates/platter-sim/src/channel.rs", "contents to and from the memory of requests"),
+    ("crates/platter-stack/src/verify.rs", "reads the memory of bios that it has in its hands"),
+    ("crates/platter-stack/src/verify/memory.rs", "checksums of the memory of bios"),
     ("crates/platter-disk/src/wake.rs", "borrows descriptors of drivers"),
 ];
 

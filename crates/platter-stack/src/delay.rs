@@ -1,0 +1,86 @@
+//! `delay`: a device whose completions come later.
+//!
+//! An I/O goes down at once; its completion is held back until the delay of its operation has passed since it
+//! started. What the device takes longer than that is not added to.
+
+use crate::filter::{Filter, Filtered};
+use crate::random::Random;
+use crate::{LayerError, Row};
+use platter_block::backend::Backend;
+use platter_block::bio::{Bio, Op};
+use platter_block::fault::Fault;
+use platter_block::params::{Param, Unit};
+use platter_block::time::{Span, Time};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const MOST: i64 = 3_600_000_000;
+
+pub(crate) const ROW: Row = Row {
+    name: "delay",
+    summary: "a device whose completions come later",
+    params: &[
+        Param::number("read", Unit::Micros, 0, (0, MOST), "least time of a read"),
+        Param::number("write", Unit::Micros, 0, (0, MOST), "least time of a write, discard or write-zeroes"),
+        Param::number("flush", Unit::Micros, 0, (0, MOST), "least time of a flush"),
+        Param::number("jitter", Unit::Micros, 0, (0, MOST), "up to so much more, at random"),
+        Param::number("seed", Unit::Count, 1, (0, i64::MAX), "of the jitter"),
+    ],
+    members: 1..=1,
+    build: |values, mut members| {
+        let Some(below) = members.pop() else {
+            return Err(LayerError::Members("delay needs a device".to_string()));
+        };
+        let span = |at: usize| Span::from_micros(values[at].unsigned_abs());
+        let delays = Delays { read: span(0), write: span(1), flush: span(2), jitter: span(3) };
+        Ok(new(below, delays, values[4].unsigned_abs()))
+    },
+};
+
+/// Least times of operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delays {
+    /// Of a read.
+    pub read: Span,
+    /// Of what changes the device.
+    pub write: Span,
+    /// Of a flush.
+    pub flush: Span,
+    /// Up to so much more, evenly spread.
+    pub jitter: Span,
+}
+
+/// A device on which nothing completes sooner than `delays` say. Each lane draws its jitter from `seed` and its
+/// number, in the order in which lanes are opened.
+pub fn new(below: Arc<dyn Backend>, delays: Delays, seed: u64) -> Arc<dyn Backend> {
+    let lanes = AtomicU64::new(0);
+    let parts =
+        [("read", delays.read), ("write", delays.write), ("flush", delays.flush), ("jitter", delays.jitter)];
+    let given = parts.iter().filter(|(_, span)| *span > Span::ZERO);
+    let params: Vec<String> = given.map(|(name, span)| format!("{name}={}us", span.0 / 1000)).collect();
+    let make = move || -> Box<dyn Filter> {
+        let lane = lanes.fetch_add(1, Ordering::Relaxed);
+        Box::new(Late { delays, random: Random(seed ^ lane << 32) })
+    };
+    Arc::new(Filtered::new("delay", &params.join(", "), below, Box::new(make)))
+}
+
+struct Late {
+    delays: Delays,
+    random: Random,
+}
+
+impl Filter for Late {
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+        let least = match bio.op() {
+            Op::Read => self.delays.read,
+            Op::Flush => self.delays.flush,
+            Op::Write | Op::Discard | Op::WriteZeroes => self.delays.write,
+        };
+        let jitter = match self.delays.jitter {
+            Span::ZERO => 0,
+            Span(most) => self.random.below(most + 1),
+        };
+        Ok(now + least + Span(jitter))
+    }
+}

@@ -1,0 +1,134 @@
+//! `error`: a device that fails on purpose.
+
+use crate::filter::{Filter, Filtered};
+use crate::random::Random;
+use crate::{LayerError, Row};
+use platter_block::backend::Backend;
+use platter_block::bio::{Bio, Op};
+use platter_block::fault::Fault;
+use platter_block::params::{Param, ParamError, Unit};
+use platter_block::time::Time;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What `op=` may be.
+const OPS: &[&str] = &["any", "read", "write", "flush", "discard", "write-zeroes"];
+
+/// Of how many `chance` counts.
+const MILLION: i64 = 1_000_000;
+
+pub(crate) const ROW: Row = Row {
+    name: "error",
+    summary: "a device that fails on purpose",
+    params: &[
+        Param::word("op", OPS, 0, "what fails"),
+        Param::number("offset", Unit::Bytes, 0, (0, i64::MAX), "only what touches the range from here"),
+        Param::number("length", Unit::Bytes, 0, (0, i64::MAX), "bytes of that range; 0: to the end"),
+        Param::number("chance", Unit::Count, MILLION, (0, MILLION), "of a million of those, so many fail"),
+        Param::number("nth", Unit::Count, 0, (0, i64::MAX), "only each so many-th of those; 0: all"),
+        Param::number("times", Unit::Count, 0, (0, i64::MAX), "fail no more often than this; 0: no end"),
+        Param::number("errno", Unit::Count, 5, (1, 4095), "the error, as Linux numbers them; 5: EIO"),
+        Param::number("seed", Unit::Count, 1, (0, i64::MAX), "of the chance"),
+    ],
+    members: 1..=1,
+    build: |values, mut members| {
+        let Some(below) = members.pop() else {
+            return Err(LayerError::Members("error needs a device".to_string()));
+        };
+        let number = |at: usize| values[at].unsigned_abs();
+        let end = match number(2) {
+            0 => u64::MAX,
+            length => number(1).saturating_add(length),
+        };
+        let plan = Plan {
+            op: [
+                None,
+                Some(Op::Read),
+                Some(Op::Write),
+                Some(Op::Flush),
+                Some(Op::Discard),
+                Some(Op::WriteZeroes),
+            ]
+            .get(values[0] as usize)
+            .copied()
+            .flatten(),
+            range: (number(1), end),
+            chance: number(3) as u32,
+            nth: number(4),
+            times: number(5),
+            errno: values[6] as i32,
+        };
+        new(below, plan, number(7))
+    },
+};
+
+/// Which I/Os fail, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Only this operation; `None`: any.
+    pub op: Option<Op>,
+    /// Only what touches the bytes from the first to below the second. A flush touches all.
+    pub range: (u64, u64),
+    /// Of a million of those so many fail.
+    pub chance: u32,
+    /// Only each so many-th of those; 0: all.
+    pub nth: u64,
+    /// No more often than this; 0: no end.
+    pub times: u64,
+    /// The error, a positive Linux errno.
+    pub errno: i32,
+}
+
+/// A device on which what the plan says fails, without reaching the device. All lanes count together.
+///
+/// # Errors
+/// A range that does not begin on the device.
+pub fn new(below: Arc<dyn Backend>, plan: Plan, seed: u64) -> Result<Arc<dyn Backend>, LayerError> {
+    let size = below.geometry().size;
+    if plan.range.0 >= size {
+        return Err(LayerError::Param(ParamError(format!(
+            "error over {}: offset={} is out of range: 0 to {}",
+            below.name(),
+            plan.range.0,
+            size.saturating_sub(1)
+        ))));
+    }
+    let params =
+        format!("op={}, errno={}", plan.op.map_or("any".to_string(), |op| op.to_string()), plan.errno);
+    let fate = Arc::new(Mutex::new(Fate { random: Random(seed), met: 0, failed: 0 }));
+    let make = move || -> Box<dyn Filter> { Box::new(Failing { plan, fate: Arc::clone(&fate) }) };
+    Ok(Arc::new(Filtered::new("error", &params, below, Box::new(make))))
+}
+
+/// What has come to pass so far.
+struct Fate {
+    random: Random,
+    met: u64,
+    failed: u64,
+}
+
+struct Failing {
+    plan: Plan,
+    fate: Arc<Mutex<Fate>>,
+}
+
+impl Filter for Failing {
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+        let plan = &self.plan;
+        let touches = bio.op() == Op::Flush || (bio.pos() < plan.range.1 && plan.range.0 < bio.end());
+        if plan.op.is_some_and(|op| op != bio.op()) || !touches {
+            return Ok(now);
+        }
+        let mut fate = self.fate.lock().unwrap_or_else(PoisonError::into_inner);
+        fate.met += 1;
+        let due = plan.nth == 0 || fate.met.is_multiple_of(plan.nth);
+        let more = plan.times == 0 || fate.failed < plan.times;
+        // Drawn in any case, so that one seed means the same whatever else is asked for.
+        let drawn = fate.random.below(MILLION.unsigned_abs()) < u64::from(plan.chance);
+        if !(due && more && drawn) {
+            return Ok(now);
+        }
+        fate.failed += 1;
+        // It stands for the disk: nothing above can tell.
+        Err(Fault::from_errno(plan.errno))
+    }
+}

@@ -1,0 +1,305 @@
+//! Layers over one device that hold bios back, look at them or fail them: the part that is the same for all.
+//!
+//! A bio keeps its place and memory on its way; its token is replaced by the number of a slot, which finds
+//! what the layer knows of it, whatever comes back in its place after a timeout. A bio that the device has done
+//! may have to wait for its time: those wait in order of it.
+
+use crate::gate::{BARRIER, Door, Gate};
+use platter_block::backend::{Backend, Fact, LaneUse};
+use platter_block::bio::{Bio, Op};
+use platter_block::driver::Geometry;
+use platter_block::fault::{Error, Fault};
+use platter_block::lane::{Bell, Lane};
+use platter_block::limits::{LimitSource, Limits};
+use platter_block::segment::{Region, RegionId};
+use platter_block::time::{Span, Time};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+/// What one lane of such a layer does.
+pub(crate) trait Filter: Send {
+    /// Whether another bio may start now. If so, one does or [`release`](Filter::release) takes it back.
+    fn admits(&mut self) -> bool {
+        true
+    }
+
+    /// A bio starts: when it may complete at the earliest, or why it is not done.
+    fn start(&mut self, now: Time, slot: usize, bio: &mut Bio) -> Result<Time, Fault>;
+
+    /// The device has done it.
+    fn end(&mut self, _slot: usize, _bio: &mut Bio) {}
+
+    /// It goes back to its submitter. Whether another lane may wait for just that.
+    fn release(&mut self) -> bool {
+        false
+    }
+}
+
+/// Makes the filter of a lane.
+pub(crate) type MakeFilter = Box<dyn Fn() -> Box<dyn Filter> + Send + Sync>;
+
+/// A device behind a filter.
+pub(crate) struct Filtered {
+    pub(crate) below: Arc<dyn Backend>,
+    pub(crate) name: Arc<str>,
+    pub(crate) facts: Vec<Fact>,
+    pub(crate) make: MakeFilter,
+    gate: Arc<Gate>,
+}
+
+impl Filtered {
+    /// `layer(PARAMS, below)`.
+    pub(crate) fn new(layer: &str, params: &str, below: Arc<dyn Backend>, make: MakeFilter) -> Filtered {
+        let name = crate::spread::name_of(layer, params, std::slice::from_ref(&below));
+        let facts = vec![("layer", layer.to_string())];
+        Filtered { below, name, facts, make, gate: Arc::default() }
+    }
+}
+
+impl LimitSource for Filtered {
+    fn limits_at(&self, pos: u64) -> (Limits, u64) {
+        self.below.limits_at(pos)
+    }
+}
+
+impl Backend for Filtered {
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.below.geometry()
+    }
+
+    fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
+        let below = self.below.open_lane(lane_use)?;
+        let geometry = self.below.geometry();
+        Ok(Box::new(FilterLane {
+            door: Door::new(&self.gate, below.bell()),
+            below,
+            filter: (self.make)(),
+            geometry,
+            plug: Vec::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            late: BinaryHeap::new(),
+            kept: Vec::new(),
+            turns: 0,
+            came: Vec::new(),
+            done: Vec::new(),
+        }))
+    }
+
+    fn locate(&self, pos: u64) -> Option<(usize, u64)> {
+        Some((0, pos))
+    }
+
+    fn below(&self) -> Vec<Arc<dyn Backend>> {
+        vec![Arc::clone(&self.below)]
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        self.facts.iter().cloned().chain(self.below.facts()).collect()
+    }
+}
+
+/// What is known of a bio while it is on its way.
+#[derive(Clone, Copy)]
+struct Slot {
+    token: u64,
+    due: Time,
+    barrier: bool,
+}
+
+struct FilterLane {
+    // Dropped first: waits for what its driver has.
+    below: Box<dyn Lane>,
+    door: Door,
+    filter: Box<dyn Filter>,
+    geometry: Geometry,
+    /// The caller's plug.
+    plug: Vec<Bio>,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    /// Bios that are done before their time, by that and the order in which they came, with their places in `kept`.
+    late: BinaryHeap<Reverse<(Time, u64, usize)>>,
+    kept: Vec<Option<Bio>>,
+    /// Bios that came before their time so far.
+    turns: u64,
+    came: Vec<Bio>,
+    done: Vec<Bio>,
+}
+
+impl FilterLane {
+    fn flush_plug(&mut self) {
+        for bio in self.plug.drain(..) {
+            self.door.place(bio);
+        }
+    }
+
+    /// Starts what may start. Whether anything did.
+    fn admit(&mut self, now: Time) -> bool {
+        let mut any = false;
+        while self.door.is_holding() && self.filter.admits() {
+            let Some(bio) = self.door.next() else {
+                self.give_way();
+                break;
+            };
+            any = true;
+            self.start(now, bio);
+        }
+        any
+    }
+
+    /// A bio that was admitted is not under way any more.
+    fn give_way(&mut self) {
+        if self.filter.release() {
+            self.door.ring();
+        }
+    }
+
+    fn start(&mut self, now: Time, mut bio: Bio) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { token: 0, due: now, barrier: false });
+            self.kept.push(None);
+            self.slots.len() - 1
+        });
+        let barrier = bio.flags().intersects(BARRIER);
+        // A range that is none goes down as it is, to be refused there.
+        let sound = bio.op() == Op::Flush
+            || self.geometry.limits.check_range(bio.pos(), bio.len(), self.geometry.size).is_ok();
+        let due = if sound { self.filter.start(now, slot, &mut bio) } else { Ok(now) };
+        let token = bio.token();
+        self.slots[slot] = Slot { token, due: due.unwrap_or(now), barrier };
+        bio.set_token(slot as u64);
+        match due {
+            Ok(_) => self.below.submit(now, bio),
+            Err(fault) => {
+                bio.fail(fault);
+                self.give_back(slot, bio);
+            }
+        }
+    }
+
+    /// Takes what the device has done. Whether any of it goes back at once.
+    fn collect(&mut self, now: Time) -> bool {
+        let (mut any, mut came) = (false, std::mem::take(&mut self.came));
+        self.below.take_done(&mut came);
+        for mut bio in came.drain(..) {
+            let slot = bio.token() as usize;
+            self.filter.end(slot, &mut bio);
+            let due = self.slots[slot].due;
+            if due > now {
+                self.kept[slot] = Some(bio);
+                self.late.push(Reverse((due, self.turns, slot)));
+                self.turns += 1;
+            } else {
+                any = true;
+                self.give_back(slot, bio);
+            }
+        }
+        self.came = came;
+        any
+    }
+
+    /// Gives back whose time has come. Whether any was.
+    fn release(&mut self, now: Time) -> bool {
+        let mut any = false;
+        while let Some(&Reverse((due, _, slot))) = self.late.peek()
+            && due <= now
+        {
+            self.late.pop();
+            if let Some(bio) = self.kept[slot].take() {
+                any = true;
+                self.give_back(slot, bio);
+            }
+        }
+        any
+    }
+
+    fn give_back(&mut self, slot: usize, mut bio: Bio) {
+        let Slot { token, barrier, .. } = self.slots[slot];
+        bio.set_token(token);
+        self.free.push(slot);
+        self.done.push(bio);
+        self.give_way();
+        match barrier {
+            true => self.door.complete_barrier(),
+            false => self.door.complete(1),
+        }
+    }
+}
+
+impl Lane for FilterLane {
+    fn submit(&mut self, _now: Time, bio: Bio) {
+        self.plug.push(bio);
+    }
+
+    fn run(&mut self, now: Time) {
+        self.flush_plug();
+        loop {
+            let started = self.admit(now);
+            self.below.run(now);
+            let freed = self.collect(now) | self.release(now);
+            if !(started || freed) || !self.door.is_holding() {
+                return;
+            }
+        }
+    }
+
+    fn take_done(&mut self, out: &mut Vec<Bio>) {
+        platter_block::queue::append(out, &mut self.done);
+    }
+
+    fn has_done(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        let late = self.late.peek().map(|&Reverse((due, ..))| due);
+        Time::earliest(self.below.next_wakeup(), late)
+    }
+
+    fn unplug(&mut self, now: Time) {
+        self.below.unplug(now);
+    }
+
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        self.sleep(now, timeout, &[]);
+    }
+
+    fn sleep(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
+        self.run(now);
+        self.unplug(now);
+        self.run(now);
+        if !self.has_done() {
+            let wakeup = self.next_wakeup().map(|at| at.since(now));
+            self.below.sleep(now, timeout.into_iter().chain(wakeup).min(), others);
+        }
+    }
+
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        self.below.bell()
+    }
+
+    fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
+        self.below.wait_handles(out)
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.below.in_flight()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.plug.is_empty() && self.door.out() == 0 && !self.door.is_holding() && self.below.is_idle()
+    }
+
+    fn register(&mut self, region: &Region) {
+        self.below.register(region);
+    }
+
+    fn unregister(&mut self, region: RegionId) {
+        self.below.unregister(region);
+    }
+}

@@ -1,0 +1,166 @@
+//! `limit`: a device that takes its time.
+//!
+//! One pipe for all lanes: an I/O occupies it for its bytes at the bandwidth, or for its share of a second at the
+//! I/O rate, whichever is longer. It completes when it is through the pipe and the latency has passed, and not
+//! before the device below has done it. What the pipe is idle is lost, except for as much as `burst` lets it
+//! catch up: the generic cell rate algorithm (ITU-T I.371) with that tolerance.
+
+use crate::filter::{Filter, Filtered};
+use crate::{LayerError, Row};
+use platter_block::backend::Backend;
+use platter_block::bio::Bio;
+use platter_block::fault::Fault;
+use platter_block::params::{Param, Unit};
+use platter_block::time::{Span, Time};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const MOST: i64 = 1 << 50;
+
+pub(crate) const ROW: Row = Row {
+    name: "limit",
+    summary: "a device with less bandwidth, fewer I/Os a second, more latency",
+    params: &[
+        Param::number("bw", Unit::Bytes, 0, (0, MOST), "most bytes per second; 0: no limit"),
+        Param::number("iops", Unit::Count, 0, (0, 1_000_000_000), "most I/Os per second; 0: no limit"),
+        Param::number("latency", Unit::Micros, 0, (0, 3_600_000_000), "added to the time in the pipe"),
+        Param::number(
+            "burst",
+            Unit::Micros,
+            0,
+            (0, 3_600_000_000),
+            "how much of what it was idle it may catch up on, as time",
+        ),
+        Param::number("depth", Unit::Requests, 1, (1, 65_536), "I/Os at a time"),
+    ],
+    members: 1..=1,
+    build: |values, mut members| {
+        let Some(below) = members.pop() else {
+            return Err(LayerError::Members("limit needs a device".to_string()));
+        };
+        let number = |at: usize| values[at].unsigned_abs();
+        Ok(new(
+            below,
+            Rate {
+                bandwidth: number(0),
+                iops: number(1),
+                latency: Span::from_micros(number(2)),
+                burst: Span::from_micros(number(3)),
+                depth: number(4) as u32,
+            },
+        ))
+    },
+};
+
+/// How much a device may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Bytes per second; 0: no limit.
+    pub bandwidth: u64,
+    /// I/Os per second; 0: no limit.
+    pub iops: u64,
+    /// Time of each I/O beside that in the pipe.
+    pub latency: Span,
+    /// Idle time that may be caught up on.
+    pub burst: Span,
+    /// I/Os at a time, at least one.
+    pub depth: u32,
+}
+
+/// A device that does no more than `rate` says, whoever asks.
+pub fn new(below: Arc<dyn Backend>, rate: Rate) -> Arc<dyn Backend> {
+    let Rate { bandwidth, iops, latency, burst, depth } = rate;
+    let params = [
+        (bandwidth > 0).then(|| format!("bw={bandwidth}")),
+        (iops > 0).then(|| format!("iops={iops}")),
+        (latency > Span::ZERO).then(|| format!("latency={}us", latency.0 / 1000)),
+        (burst > Span::ZERO).then(|| format!("burst={}us", burst.0 / 1000)),
+        (depth != 1).then(|| format!("depth={depth}")),
+    ];
+    let params: Vec<String> = params.into_iter().flatten().collect();
+    let pipe = Arc::new(Mutex::new(Pipe::default()));
+    let make = move || -> Box<dyn Filter> {
+        Box::new(Throttle { rate, pipe: Arc::clone(&pipe), refused: false, held: 0 })
+    };
+    Arc::new(Filtered::new("limit", &params.join(", "), below, Box::new(make)))
+}
+
+/// What the lanes of a device share.
+#[derive(Default)]
+struct Pipe {
+    /// When it has let through all that it was given.
+    free_at: Time,
+    running: u32,
+    /// Lanes that found it full.
+    waiting: u32,
+}
+
+impl Rate {
+    /// Time in the pipe, rounded up to nanoseconds.
+    fn cost(&self, bytes: u64) -> Span {
+        let over = |amount: u64, rate: u64| match rate {
+            0 => 0,
+            _ => (u128::from(amount) * 1_000_000_000).div_ceil(u128::from(rate)),
+        };
+        let longest = over(bytes, self.bandwidth).max(over(1, self.iops));
+        Span(u64::try_from(longest).unwrap_or(u64::MAX))
+    }
+}
+
+struct Throttle {
+    rate: Rate,
+    pipe: Arc<Mutex<Pipe>>,
+    /// Counted among those that wait.
+    refused: bool,
+    /// Bios of this lane that are running.
+    held: u32,
+}
+
+impl Throttle {
+    fn pipe(&self) -> MutexGuard<'_, Pipe> {
+        self.pipe.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Filter for Throttle {
+    fn admits(&mut self) -> bool {
+        let mut pipe = self.pipe.lock().unwrap_or_else(PoisonError::into_inner);
+        let admits = pipe.running < self.rate.depth;
+        match (admits, self.refused) {
+            (true, true) => pipe.waiting -= 1,
+            (false, false) => pipe.waiting += 1,
+            _ => {}
+        }
+        self.refused = !admits;
+        if admits {
+            pipe.running += 1;
+            self.held += 1;
+        }
+        admits
+    }
+
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+        let bytes = if bio.op().has_data() { bio.len() } else { 0 };
+        let (cost, rate) = (self.rate.cost(bytes), self.rate);
+        let mut pipe = self.pipe();
+        // Idle time is only credit as far as the burst goes.
+        let earliest = Time(now.0.saturating_sub(rate.burst.0));
+        pipe.free_at = pipe.free_at.max(earliest) + cost;
+        Ok(pipe.free_at + rate.latency)
+    }
+
+    fn release(&mut self) -> bool {
+        self.held -= 1;
+        let mut pipe = self.pipe();
+        pipe.running -= 1;
+        pipe.waiting > u32::from(self.refused)
+    }
+}
+
+impl Drop for Throttle {
+    /// What the lane still had goes on below without it.
+    fn drop(&mut self) {
+        let mut pipe = self.pipe();
+        pipe.running -= self.held;
+        pipe.waiting -= u32::from(self.refused);
+    }
+}

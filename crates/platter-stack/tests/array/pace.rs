@@ -1,0 +1,214 @@
+//! Limits, delays and errors on purpose, to the nanosecond in virtual time.
+
+use crate::rig::{CHUNK, backends, simulated};
+use platter_block::backend::Backend;
+use platter_block::bio::{Bio, Flags};
+use platter_block::fault::Kind;
+use platter_block::time::{Span, Time};
+use platter_disk::channel::Channel;
+use platter_disk::device::Device;
+use platter_sim::World;
+use platter_stack::by_name;
+use platter_stack::raid0::{self, Sizes};
+use std::sync::Arc;
+
+fn over(layer: &str, named: &[(&str, i64)], device: &Device) -> Device {
+    Device::new(by_name(layer).unwrap().make(named, backends(std::slice::from_ref(device))).unwrap())
+}
+
+fn quick(world: &Arc<World>) -> Device {
+    simulated(world, Span(1000), false)
+}
+
+fn write(pos: u64, len: usize) -> Bio {
+    let mut bio = Bio::write(pos, vec![1; len]).unwrap();
+    bio.set_token(pos);
+    bio.add_flags(Flags::NOMERGE);
+    bio
+}
+
+/// Submits all at once; when each ended, in ns.
+fn ends(channel: &mut Channel, bios: impl IntoIterator<Item = Bio>) -> Vec<u64> {
+    bios.into_iter().for_each(|bio| assert!(channel.submit(bio).is_ok()));
+    let (mut done, mut times) = (Vec::new(), Vec::new());
+    while channel.outstanding() > 0 {
+        channel.wait(&mut done, None);
+        times.extend(done.drain(..).map(|bio| {
+            assert_eq!(bio.status(), Ok(()));
+            channel.now().0
+        }));
+    }
+    times
+}
+
+const MIB: u64 = 1 << 20;
+/// At 100 MiB/s.
+const CHUNK_NS: u64 = 625_000;
+
+/// Three disks that each do one thing at a time, 100 MiB a second.
+fn serial(world: &Arc<World>) -> Device {
+    let disks: Vec<Device> = (0..3).map(|_| over("limit", &[("bw", 100 << 20)], &quick(world))).collect();
+    Device::new(raid0::new(backends(&disks), CHUNK, Sizes::Zones).unwrap())
+}
+
+/// A request of k chunks takes as long as the disk that has most of them: of the bandwidth of N disks it gets
+/// k / (N ceil(k/N)).
+#[test]
+fn one_request_at_a_time_gets_its_share_of_the_disks() {
+    let world = World::new(1);
+    let device = serial(&world);
+    let mut channel = device.channel(4).unwrap();
+    for (size, share) in [(256 << 10, 0.667), (MIB, 0.889), (4 * MIB, 0.970), (16 * MIB, 0.992)] {
+        let chunks = size / CHUNK;
+        for start in [0, 1, 2] {
+            let begin = world.clock().now().0;
+            let end = ends(&mut channel, [write(start * CHUNK, size as usize)])[0];
+            assert_eq!(end - begin, chunks.div_ceil(3) * CHUNK_NS, "{chunks} chunks");
+            let of_all = (chunks * CHUNK_NS) as f64 / (3 * (end - begin)) as f64;
+            assert!((of_all - share).abs() < 0.0005, "{chunks} chunks: {of_all}");
+        }
+    }
+}
+
+/// Two requests for each disk, in order: the disks are never idle but at the ends.
+#[test]
+fn streaming_gets_all_of_the_disks() {
+    for size in [CHUNK, 4 * CHUNK] {
+        let world = World::new(1);
+        let device = serial(&world);
+        let mut channel = device.channel(6).unwrap();
+        let (total, mut next, mut done) = (32 * MIB, 0, Vec::new());
+        while next < total || channel.outstanding() > 0 {
+            while next < total && channel.outstanding() < 6 {
+                assert!(channel.submit(write(next, size as usize)).is_ok());
+                next += size;
+            }
+            channel.wait(&mut done, None);
+            done.drain(..).for_each(|bio| assert_eq!(bio.status(), Ok(())));
+        }
+        let of_all = (total / CHUNK * CHUNK_NS) as f64 / 3.0 / world.clock().now().0 as f64;
+        assert!(of_all >= 0.98, "{size}: {of_all}");
+    }
+}
+
+#[test]
+fn idle_time_is_not_saved_unless_as_burst() {
+    for (burst, expected) in [(0, [1_010_000, 1_020_000, 1_030_000]), (15, [1_001_000, 1_005_000, 1_015_000])]
+    {
+        let world = World::new(1);
+        let device = over("limit", &[("iops", 100_000), ("burst", burst), ("depth", 4)], &quick(&world));
+        let mut channel = device.channel(4).unwrap();
+        world.clock().advance_to(Time(1_000_000));
+        let bios = (0..3).map(|at| write(at * 4096, 512));
+        assert_eq!(ends(&mut channel, bios), expected, "burst={burst}us");
+    }
+}
+
+/// Latency overlaps where more than one may be under way, the pipe does not.
+#[test]
+fn latency_and_bandwidth_add_up() {
+    for (depth, expected) in [(1, [150_000, 300_000, 450_000]), (3, [150_000, 200_000, 250_000])] {
+        let world = World::new(1);
+        // 512 bytes in 50 us.
+        let named = [("bw", 10_240_000), ("latency", 100), ("depth", depth)];
+        let device = over("limit", &named, &quick(&world));
+        let mut channel = device.channel(4).unwrap();
+        assert_eq!(ends(&mut channel, (0..3).map(|at| write(at * 4096, 512))), expected, "depth={depth}");
+    }
+}
+
+/// The limit is the device's, whoever asks: two channels share it.
+#[test]
+fn lanes_share_the_limit() {
+    let world = World::new(1);
+    let device = over("limit", &[("iops", 10_000)], &quick(&world));
+    let mut channels = [device.channel(4).unwrap(), device.channel(4).unwrap()];
+    for channel in &mut channels {
+        (0..4).for_each(|at| assert!(channel.submit(write(at * 4096, 512)).is_ok()));
+    }
+    let mut done = Vec::new();
+    while channels.iter().any(|channel| channel.outstanding() > 0) {
+        channels.iter_mut().for_each(|channel| _ = channel.poll(&mut done));
+        let next =
+            channels.iter().filter_map(Channel::next_wakeup).filter(|at| *at > world.clock().now()).min();
+        next.into_iter().for_each(|at| world.clock().advance_to(at));
+    }
+    assert_eq!((done.len(), world.clock().now()), (8, Time(800_000)));
+    // A call waits for its own time too.
+    device.write_at(&[1; 512], 0).unwrap();
+    assert_eq!(world.clock().now(), Time(900_000));
+}
+
+#[test]
+fn delays_are_by_operation_and_jitter_by_seed() {
+    let world = World::new(1);
+    let named = [("read", 70), ("write", 50), ("flush", 20)];
+    let device = over("delay", &named, &quick(&world));
+    let took = |io: &dyn Fn(&Device)| {
+        let begin = world.clock().now();
+        io(&device);
+        world.clock().now().since(begin).0
+    };
+    assert_eq!(took(&|device| device.read_at(&mut [0; 512], 0).unwrap()), 70_000);
+    assert_eq!(took(&|device| device.write_at(&[0; 512], 0).unwrap()), 50_000);
+    assert_eq!(took(&|device| device.discard(0, 4096).unwrap()), 50_000);
+    assert_eq!(took(&|device| device.flush().unwrap()), 20_000);
+    let run = |seed| {
+        let world = World::new(1);
+        let device = over("delay", &[("write", 50), ("jitter", 30), ("seed", seed)], &quick(&world));
+        ends(&mut device.channel(16).unwrap(), (0..16).map(|at| write(at * 4096, 512)))
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+    assert!(run(1).is_sorted() && run(1).iter().all(|end| (50_000..=80_000).contains(end)));
+    assert!(run(1).windows(2).any(|pair| pair[0] != pair[1]));
+}
+
+/// What the device takes longer than the delay is not added to.
+#[test]
+fn a_slow_device_is_not_delayed() {
+    let world = World::new(1);
+    let device = over("delay", &[("write", 50)], &simulated(&world, Span::from_micros(80), false));
+    assert_eq!(ends(&mut device.channel(1).unwrap(), [write(0, 512)]), [80_000]);
+}
+
+fn failures(named: &[(&str, i64)], bios: u64) -> Vec<u64> {
+    let device = over("error", named, &Device::ram(1 << 20).unwrap());
+    let fails = |at: &u64| match device.write_at(&[1; 512], at * 512) {
+        Ok(()) => false,
+        Err(error) => {
+            assert_eq!((error.fault.kind, error.fault.errno), (Kind::NoSpace, 28));
+            true
+        }
+    };
+    (0..bios).filter(fails).collect()
+}
+
+#[test]
+fn what_is_to_fail_fails_and_nothing_else() {
+    let nospace = ("errno", 28);
+    assert_eq!(failures(&[nospace], 4), [0, 1, 2, 3]);
+    assert_eq!(failures(&[nospace, ("op", 1)], 4), [0; 0]);
+    assert_eq!(failures(&[nospace, ("op", 2), ("offset", 1024), ("length", 600)], 6), [2, 3]);
+    assert_eq!(failures(&[nospace, ("nth", 3)], 8), [2, 5]);
+    assert_eq!(failures(&[nospace, ("nth", 3), ("times", 1)], 8), [2]);
+    let some = failures(&[nospace, ("chance", 250_000), ("seed", 5)], 1000);
+    assert_eq!(some, failures(&[nospace, ("chance", 250_000), ("seed", 5)], 1000));
+    assert!((200..300).contains(&some.len()), "{}", some.len());
+}
+
+#[test]
+fn an_array_names_the_member_that_fails_on_purpose() {
+    let bad = over("error", &[("offset", 65536)], &Device::ram(1 << 20).unwrap());
+    let members: Vec<Arc<dyn Backend>> = backends(&[Device::ram(1 << 20).unwrap(), bad]);
+    let device = Device::new(raid0::new(members, CHUNK, Sizes::Zones).unwrap());
+    let error = device.read_at(&mut [0; 512], 3 * CHUNK).unwrap_err();
+    assert_eq!((error.fault.kind, error.detail.as_str()), (Kind::Io, "on member 1 (ram) at 65536"));
+    let text = by_name("error")
+        .unwrap()
+        .make(&[("offset", 1 << 20)], backends(&[Device::ram(1 << 20).unwrap()]))
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(text.contains("offset=1048576 is out of range: 0 to 1048575"), "{text}");
+}
