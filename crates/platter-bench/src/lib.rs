@@ -7,6 +7,7 @@ pub mod io;
 pub mod kit;
 pub mod processes;
 pub mod report;
+pub mod repro;
 pub mod schedulers;
 pub mod sim;
 pub mod soak;

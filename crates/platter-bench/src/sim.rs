@@ -1,6 +1,6 @@
 //! Simulated disks as devices.
 
-use platter_block::driver::Driver;
+use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::fault::Error;
 use platter_disk::device::Device;
@@ -17,6 +17,20 @@ use std::sync::Arc;
 pub fn device(
     disk: &SimDisk,
     name: &str,
+    settings: LeafSettings,
+    elevator: Option<Box<dyn Elevator>>,
+) -> Result<Device, Error> {
+    device_with(disk, name, disk.geometry(), settings, elevator)
+}
+
+/// [`device`] with another geometry than the disk's own: limits of the adapter that it is on.
+///
+/// # Errors
+/// As for [`device`].
+pub fn device_with(
+    disk: &SimDisk,
+    name: &str,
+    geometry: Geometry,
     mut settings: LeafSettings,
     elevator: Option<Box<dyn Elevator>>,
 ) -> Result<Device, Error> {
@@ -24,7 +38,7 @@ pub fn device(
     let channels = disk.clone();
     let parts = LeafParts {
         name: Arc::from(name),
-        geometry: disk.geometry(),
+        geometry,
         settings,
         elevator,
         make_driver: Box::new(move |_| Ok(Box::new(channels.channel()) as Box<dyn Driver>)),

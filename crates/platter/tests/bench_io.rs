@@ -206,6 +206,9 @@ fn simulated_runs_of_one_seed_differ_only_in_what_they_say_of_the_host() {
     assert_eq!(result["job"]["contexts"], serde_json::json!([1, 1, 2]));
     let text = output(&args);
     assert!(String::from_utf8_lossy(&text.stdout).contains("simulated: all times are virtual"));
+    let example = ["--on", "sim(ideal, elevator=deadline)", "--rw", "randread", "--numjobs", "8"];
+    let result = json(&[&example[..], &["--runtime", "10s", "--time_based"]].concat());
+    assert_eq!((&result["ios"], &result["virtual_s"]), (&800_000.into(), &10.0.into()));
     let mixed = output(&["--on", "sim(ideal)", "null(1M)"]);
     assert!(code(&mixed) == Some(2) && stderr(&mixed).contains("live by one clock"), "{}", stderr(&mixed));
 }

@@ -102,6 +102,7 @@ pub fn run(
     };
     let until = limits.time.map_or(Time(u64::MAX), |time| start + time);
     let cancelled = engine.run(until, limits.cancel)?;
+    engine.count_those_out();
     let now = engine.now;
     let records = engine.tasks.into_iter().map(|mut task| {
         task.record.ran = task.record.took.unwrap_or(now.since(task.begin));
@@ -135,6 +136,18 @@ impl Engine<'_> {
             self.turn()?;
         }
         Ok(false)
+    }
+
+    /// I/Os that are still out have waited so long at least: a table without them would hide who starves.
+    fn count_those_out(&mut self) {
+        let mut out = vec![true; self.flights.len()];
+        self.free.iter().for_each(|&number| out[number as usize] = false);
+        for (flight, _) in self.flights.iter().zip(out).filter(|(_, out)| *out) {
+            let task = &mut self.tasks[flight.task as usize];
+            if flight.slot != WRITE_BACK && flight.len > 0 && task.state != State::Over {
+                task.record.latency.record(self.now.since(flight.start).0);
+            }
+        }
     }
 
     /// Moves the virtual clock to what happens next.

@@ -7,8 +7,8 @@
 //! There is no file system. [`Placement`] says where files lie, roughly as ext2 puts them: large files in one
 //! piece, small ones in the block group of their directory, with inodes at its beginning.
 //!
-//! What is modelled of the page cache: readahead as a plain window (the next window is asked for when the process
-//! enters this one); buffered writes that become dirty pages, are written back in order in batches once there are
+//! What is modelled of the page cache: readahead as a plain window (the next window is asked for when the
+//! first page of this one has come); buffered writes that become dirty pages, are written back in order in batches once there are
 //! enough of them, and throttle their writer above a limit ([`CacheSettings`]). What is not: pages that are read
 //! twice (but directories and inodes of a tree), memory that runs short, pages that are written back because they
 //! are old, one limit for all processes together.

@@ -14,7 +14,8 @@ pub struct Record {
     pub took: Option<Span>,
     /// Bytes that were read and written until its end, or that of the run: those on the disk.
     pub bytes: u64,
-    /// Its I/Os without those of the page cache, from the submission to the completion.
+    /// Its I/Os without those of the page cache, from the submission to the completion, or to the end of the run
+    /// for those that were still out then.
     pub latency: LatencyHistogram,
     /// How long it ran: until its end, or that of the run.
     pub ran: Span,

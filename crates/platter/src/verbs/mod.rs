@@ -14,6 +14,7 @@ mod info;
 mod list;
 mod man;
 mod raid;
+mod repro;
 mod sim;
 
 /// What to do.
@@ -34,6 +35,8 @@ pub(crate) enum Verb {
     /// Simulate disks
     #[command(subcommand)]
     Sim(sim::Sim),
+    /// Run published experiments again, on models
+    Repro(repro::Repro),
     /// Print a script with which a shell completes platter's arguments
     Completions(completions::Completions),
     /// Print the manual page, in troff
@@ -49,6 +52,7 @@ impl Verb {
             Verb::List(list) => list.run(context),
             Verb::Raid(raid) => raid.run(context),
             Verb::Sim(sim) => sim.run(context),
+            Verb::Repro(repro) => repro.run(context),
             Verb::Completions(completions) => completions.run(context),
             Verb::Man(man) => man.run(context),
         }

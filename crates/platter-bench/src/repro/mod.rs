@@ -1,0 +1,99 @@
+//! Published experiments, run again on models.
+//!
+//! An experiment makes a [`Report`]: tables, and [`Claim`]s, each with the published figure, the one of the model and a
+//! rule that was decided before the model was asked. Claims are about shapes: ratios, orders, bounds. A claim that does not
+//! hold says so and stays. A further experiment is one file and one row of [`TABLE`].
+
+#![forbid(unsafe_code)]
+
+mod cells;
+mod claim;
+mod disk;
+mod report;
+pub mod schedulers;
+
+pub use claim::{Claim, Rule};
+pub use report::Report;
+
+use crate::processes::ProcessError;
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+
+/// How large experiments are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Published sizes and times are divided by this, 1 to [`MAX_SCALE`].
+    pub scale: u64,
+    /// Simulations at once; results do not depend on it.
+    pub threads: usize,
+}
+
+/// Smallest experiments.
+pub const MAX_SCALE: u64 = 64;
+
+/// How far an experiment has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Simulations that are done.
+    pub done: usize,
+    /// Simulations in all.
+    pub total: usize,
+}
+
+/// What an experiment hears from and tells its caller.
+pub struct Hooks<'a> {
+    /// When it becomes true the experiment ends soon.
+    pub cancel: &'a AtomicBool,
+    /// Called after each simulation.
+    pub progress: &'a mut dyn FnMut(Progress),
+}
+
+/// An experiment.
+pub struct Experiment {
+    /// Its name: `platter repro NAME`.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Runs it.
+    pub run: fn(&Options, Hooks<'_>) -> Result<Report, ReproError>,
+}
+
+/// Every experiment.
+pub static TABLE: &[Experiment] = &[schedulers::EXPERIMENT];
+
+/// Looks an experiment up by name.
+pub fn by_name(name: &str) -> Option<&'static Experiment> {
+    TABLE.iter().find(|experiment| experiment.name == name)
+}
+
+/// Why an experiment failed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ReproError {
+    /// It was cancelled.
+    Interrupted,
+    /// A disk or its processes.
+    Processes(ProcessError),
+    /// A disk of the catalogue is not there.
+    NoDisk(&'static str),
+}
+
+impl fmt::Display for ReproError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReproError::Interrupted => f.write_str("interrupted before the experiment was through"),
+            ReproError::Processes(error) => error.fmt(f),
+            ReproError::NoDisk(name) => {
+                write!(f, "there is no simulated disk `{name}`; see `platter sim list`")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReproError {}
+
+impl From<ProcessError> for ReproError {
+    fn from(error: ProcessError) -> ReproError {
+        ReproError::Processes(error)
+    }
+}

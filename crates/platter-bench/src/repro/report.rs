@@ -1,0 +1,111 @@
+//! What an experiment found, for people and for programs.
+
+use super::claim::{Claim, number};
+use crate::report::{Column, HtmlReport, Table};
+use serde_json::{Value, json};
+
+/// What an experiment found.
+pub struct Report {
+    /// Its name.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// What was run, in paragraphs.
+    pub method: Vec<String>,
+    /// Tables with their titles.
+    pub tables: Vec<(String, Table)>,
+    /// The claims.
+    pub claims: Vec<Claim>,
+    /// What published sizes and times were divided by.
+    pub scale: u64,
+}
+
+impl Report {
+    /// The report as text; `color` makes headings bold.
+    pub fn to_text(&self, color: bool) -> String {
+        let bold = |text: &str| if color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
+        let mut out = format!("{}: {}\n", bold(self.name), self.summary);
+        for paragraph in &self.method {
+            out += &format!("{paragraph}\n");
+        }
+        for (title, table) in &self.tables {
+            out += &format!("\n{}\n{}", bold(title), table.to_text(color));
+        }
+        out += &format!("\n{}\n{}", bold("Claims"), self.claims_table().to_text(color));
+        for claim in self.claims.iter().filter(|claim| claim.holds() != Some(true)) {
+            out += &format!("{}: {}\n", claim.id, claim.reason.as_deref().unwrap_or("-"));
+        }
+        out + &format!("\n{}\n", self.verdict())
+    }
+
+    /// The report as a page that needs nothing else.
+    pub fn to_html(&self) -> String {
+        let mut page = HtmlReport::new(&format!("platter repro {}", self.name));
+        page.paragraph(self.summary);
+        for paragraph in &self.method {
+            page.paragraph(paragraph);
+        }
+        page.heading("Claims").paragraph(&self.verdict()).table(&self.claims_table());
+        for claim in &self.claims {
+            if let Some(reason) = &claim.reason {
+                page.paragraph(&format!("{}: {reason}", claim.id));
+            }
+        }
+        for (title, table) in &self.tables {
+            page.heading(title).table(table);
+        }
+        page.finish()
+    }
+
+    /// The report as one JSON object. Its keys are listed in `docs/command.md`.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "experiment": self.name,
+            "scale": self.scale,
+            "claims": self.claims.iter().map(Claim::to_json).collect::<Vec<_>>(),
+        })
+    }
+
+    fn verdict(&self) -> String {
+        let count = |wanted| self.claims.iter().filter(|claim| claim.holds() == wanted).count();
+        format!(
+            "{} of {} claims hold in the model, {} do not, {} could not be asked",
+            count(Some(true)),
+            self.claims.len(),
+            count(Some(false)),
+            count(None)
+        )
+    }
+
+    fn claims_table(&self) -> Table {
+        let mut table = Table::new([
+            Column::text("claim"),
+            Column::number("published", ""),
+            Column::number("modelled", ""),
+            Column::number("here", ""),
+            Column::text("unit"),
+            Column::text("holds if"),
+            Column::text("holds"),
+            Column::text("what it says"),
+        ]);
+        let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
+        for claim in &self.claims {
+            let holds = match claim.holds() {
+                Some(true) => "yes",
+                Some(false) => "NO",
+                None => "-",
+            };
+            table.row([
+                claim.id.to_owned(),
+                figure(claim.published),
+                figure(claim.modelled),
+                figure(claim.here),
+                claim.unit.to_owned(),
+                claim.rule.text(),
+                holds.to_owned(),
+                claim.says.to_owned(),
+            ]);
+        }
+        table
+    }
+}
