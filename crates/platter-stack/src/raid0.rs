@@ -79,7 +79,7 @@ impl Sizes {
 ///
 /// # Errors
 /// A chunk that is no power of two or less than a logical block of some member, members on the same disk, and
-/// members that do not have a whole chunk.
+/// members that do not have a whole chunk; 2^63 bytes or more together.
 pub fn new(members: Vec<Arc<dyn Backend>>, chunk: u64, sizes: Sizes) -> Result<Arc<dyn Backend>, LayerError> {
     members::check("raid0", &members)?;
     let Some(stacked) = members::stack(&members) else {
@@ -113,6 +113,12 @@ pub fn new(members: Vec<Arc<dyn Backend>>, chunk: u64, sizes: Sizes) -> Result<A
     if sizes == Sizes::Truncate {
         let least = shares.iter().map(|&(chunks, _)| chunks).min().unwrap_or(0);
         shares.iter_mut().for_each(|share| share.0 = least);
+    }
+    let bytes = shares.iter().map(|&(chunks, _)| u128::from(chunks) << shift).sum::<u128>();
+    if bytes >= 1 << 63 {
+        return Err(LayerError::Members(format!(
+            "raid0: its members have {bytes} bytes together; an array has less than 2^63"
+        )));
     }
     let map = Stripes::new(shift, &shares, sizes == Sizes::ZonesOriginal);
     let limits = map.limits().unwrap_or(stacked.limits);

@@ -36,6 +36,18 @@ fn members_must_have_a_chunk() {
 }
 
 #[test]
+fn an_array_has_less_than_2_to_63_bytes() {
+    let largest = |count: usize, size: u64| -> Vec<Device> {
+        (0..count).map(|_| flawed("large", size, Bad::Nothing)).collect()
+    };
+    let text = refused(65536, &largest(4, 1 << 62));
+    assert!(text.contains("members have 18446744073709551616 bytes together"), "{text}");
+    assert!(refused(512, &largest(2, 1 << 62)).contains("less than 2^63"));
+    let fits = raid0::new(backends(&largest(2, 1 << 61)), 512, Sizes::Zones).unwrap();
+    assert_eq!(fits.geometry().size, 1 << 62);
+}
+
+#[test]
 fn the_same_disk_twice_is_refused_through_any_path() {
     let disk = rams(&[1 << 20]).remove(0);
     let text = refused(4096, &[disk.clone(), disk.clone()]);

@@ -71,7 +71,7 @@ pub(crate) fn with_limits(name: &str, size: u64, limits: Limits) -> Device {
 }
 
 fn made(name: &str, size: u64, bad: Bad, limits: Limits) -> Device {
-    let memory = Memory::new(size).unwrap();
+    let memory = Memory::new(size.min(1 << 30)).unwrap();
     let mut geometry = Geometry { size, limits, ..memory.geometry() };
     geometry.features.write_cache = true;
     let settings = LeafSettings::default();
