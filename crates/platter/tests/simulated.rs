@@ -96,3 +96,17 @@ fn what_goes_wrong_is_asked_for_in_the_spec() {
     let nothing = registry::open_in(&world, &parse("sim(ideal, fault_seed=3)"), Access::read_write());
     assert!(nothing.unwrap_err().to_string().contains("no effect"));
 }
+
+#[test]
+fn a_bad_range_lies_on_the_disk() {
+    let world = World::new(1);
+    let open = |text| registry::open_in(&world, &registry::parse(text).unwrap(), Access::read_write());
+    for (text, expected) in [
+        ("sim(ideal, bad_at=1T)", "the disk ends at 1099511627776, before the bad range at 1099511627776"),
+        ("sim(ideal, bad_at=0, bad_size=0)", "expected a size from 1 to 4096P"),
+    ] {
+        let error = open(text).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{text} gives {error}");
+    }
+    assert!(open("sim(ideal, bad_at=1048575M, bad_size=4096P)").is_ok(), "as far as the disk goes");
+}

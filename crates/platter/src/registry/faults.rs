@@ -10,7 +10,8 @@ const fn chance(name: &'static str, help: &'static str) -> Param {
     Param { name, kind: ParamKind::Int { min: 0, max: 1_000_000 }, default: "0", help }
 }
 
-const SECTORS: ParamKind = ParamKind::Size { min: 0, max: 1 << 62 };
+const OFFSET: ParamKind = ParamKind::Size { min: 0, max: 1 << 62 };
+const LENGTH: ParamKind = ParamKind::Size { min: 1, max: 1 << 62 };
 const TIME: ParamKind = ParamKind::Time { min: Duration::ZERO, max: Duration::from_secs(86_400 * 365) };
 
 /// What can go wrong.
@@ -28,17 +29,17 @@ pub(super) const PARAMS: &[Param] = &[
     chance("read_errors", "reads in a million that fail"),
     chance("write_errors", "writes in a million that fail"),
     chance("flush_errors", "flushes in a million that fail"),
-    Param { name: "bad_at", kind: SECTORS, default: "", help: "where a bad range begins" },
-    Param { name: "bad_size", kind: SECTORS, default: "512", help: "its length" },
+    Param { name: "bad_at", kind: OFFSET, default: "", help: "where a bad range begins, on the disk" },
+    Param { name: "bad_size", kind: LENGTH, default: "512", help: "its length" },
     chance("lost_writes", "writes in a million that are acknowledged and not stored"),
     chance("misdirected", "writes in a million that are stored elsewhere"),
     chance("rot", "reads in a million before which a bit of what they read changes"),
     Param { name: "dies_at", kind: TIME, default: "", help: "when the disk goes away" },
-    Param { name: "back_after", kind: TIME, default: "", help: "when it comes back; not given: never" },
+    Param { name: "back_after", kind: TIME, default: "", help: "how long it is away; not given: for ever" },
 ];
 
-/// What goes wrong as the arguments say; `None`: nothing.
-pub(super) fn read(args: &mut Args<'_>) -> Result<Option<FaultPlan>, SpecError> {
+/// What goes wrong with a disk of `size` bytes as the arguments say; `None`: nothing.
+pub(super) fn read(args: &mut Args<'_>, size: u64) -> Result<Option<FaultPlan>, SpecError> {
     let mut plan = FaultPlan {
         spike_chance: ppm(args, "spikes")?,
         stuck_chance: ppm(args, "stuck")?,
@@ -57,6 +58,11 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<Option<FaultPlan>, SpecError> 
         plan.stuck = span(args.time("stuck_for")?);
     }
     if let Some(at) = args.optional("bad_at", Args::size)? {
+        if at >= size {
+            return Err(
+                args.reject("bad_at", format!("the disk ends at {size}, before the bad range at {at}"))
+            );
+        }
         let end = at.saturating_add(args.size("bad_size")?);
         plan.bad.push(BadSectors { sectors: at / 512..end.div_ceil(512), reads: true, writes: true });
     }

@@ -91,7 +91,7 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     };
     let model = model(args, &name, given)?;
     let medium = args.flag("data")?.then(Medium::new);
-    let faults = faults::read(args)?;
+    let faults = faults::read(args, model.geometry().size)?;
     let (settings, elevator) = queue::read(args)?;
     args.check_all_read()?;
     let model = attach(args, opening.world.buses(), &path, model)?;
