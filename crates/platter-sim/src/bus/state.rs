@@ -6,6 +6,7 @@ use crate::model::{Command, Ended, Model};
 use platter_block::bio::Op;
 use platter_block::time::Time;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// The disk of transfers whose disk is gone.
 const NOBODY: u32 = u32::MAX;
@@ -16,7 +17,7 @@ pub(super) struct Attached {
     /// When the model does something next.
     next: Option<Time>,
     /// Buses from the disk to the host.
-    pub(super) path: Vec<u32>,
+    pub(super) path: Arc<[u32]>,
     /// Commands from being taken to being reported, with when the model got them.
     pub(super) inside: BTreeMap<u32, (Command, Time)>,
     /// Commands that the model is to get.
@@ -58,8 +59,8 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn add(&mut self, model: Box<dyn Model>, path: Vec<u32>) -> u32 {
-        for &wire in &path {
+    pub(super) fn add(&mut self, model: Box<dyn Model>, path: Arc<[u32]>) -> u32 {
+        for &wire in &*path {
             self.wires[wire as usize].disks += 1;
         }
         let next = model.next_event();
@@ -90,7 +91,7 @@ impl State {
         for transfer in self.transfers.iter_mut().flatten().filter(|transfer| transfer.disk == disk) {
             transfer.disk = NOBODY;
         }
-        for &at in &gone.path {
+        for &at in &*gone.path {
             let wire = &mut self.wires[at as usize];
             wire.disks -= 1;
             wire.claims.retain(|claim| claim.0 != disk);
@@ -151,8 +152,8 @@ impl State {
             return false;
         }
         to.inside.insert(command.tag, (*command, now));
-        let path = to.path.clone();
-        match path.into_iter().find(|&wire| self.wires[wire as usize].params.exclusive) {
+        let path = Arc::clone(&to.path);
+        match path.iter().copied().find(|&wire| self.wires[wire as usize].params.exclusive) {
             Some(wire) => {
                 self.wires[wire as usize].claims.push_back((disk, command.tag));
                 self.hand_over(now, wire);
@@ -311,10 +312,10 @@ impl State {
 
     /// How much of a read has been sent while the disk was still reading.
     fn streamed(&mut self, from: Time, now: Time, disk: u32, bytes: u64) -> u64 {
-        let path = self.disk(disk).map(|disk| disk.path.clone()).unwrap_or_default();
+        let Some(path) = self.disk(disk).map(|disk| Arc::clone(&disk.path)) else { return 0 };
         let burst = path.first().map_or(0, |&wire| self.wires[wire as usize].params.burst);
         let mut sent = bytes.saturating_sub(burst.into());
-        for &wire in &path {
+        for &wire in &*path {
             if sent > 0 {
                 sent = sent.min(self.wires[wire as usize].idle_bytes(from, now));
             }
@@ -329,7 +330,7 @@ impl State {
         let Some(at) = self.disk(disk) else { return };
         at.inside.remove(&tag);
         at.ended.push(Ended { tag, at: now });
-        for wire in at.path.clone() {
+        for &wire in &*Arc::clone(&at.path) {
             if self.wires[wire as usize].holder == Some((disk, tag)) {
                 self.wires[wire as usize].holder = None;
                 self.hand_over(now, wire);
