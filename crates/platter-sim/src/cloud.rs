@@ -181,9 +181,9 @@ impl CloudDisk {
 
     fn time_of(&mut self, command: &Command) -> Span {
         let base = if command.op == Op::Read { self.params.read } else { self.params.write };
-        let jitter = self.random.below(self.params.jitter.0 + 1);
+        let jitter = self.random.below(self.params.jitter.0.saturating_add(1));
         let tail = self.random.chance(self.params.tail_per_million);
-        Span(base.0 + jitter + if tail { self.params.tail.0 } else { 0 })
+        Span(base.0.saturating_add(jitter).saturating_add(if tail { self.params.tail.0 } else { 0 }))
     }
 }
 
@@ -335,6 +335,15 @@ mod tests {
         assert!(usual.clone().all(|time| (500_000..=700_000).contains(time)));
         let mean = usual.clone().sum::<u64>() / usual.count() as u64;
         assert!(mean.abs_diff(600_000) < 3_000, "{mean}");
+    }
+
+    #[test]
+    fn the_longest_times_end_with_the_clock() {
+        let mut disk = disk(|params| (params.jitter, params.tail) = (Span(u64::MAX), Span(u64::MAX)));
+        assert!(disk.accept(Time(u64::MAX - 1), &command(Op::Write, 0, 512)));
+        let mut ended = Vec::new();
+        disk.advance(Time(u64::MAX), &mut ended);
+        assert_eq!(ended.len(), 1);
     }
 
     #[test]

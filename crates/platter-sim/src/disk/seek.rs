@@ -3,11 +3,25 @@
 use super::error::ParamsError;
 use super::params::{Hpl, SeekCurve, ThreePoint};
 
+/// Longest seek, in nanoseconds.
+const LONGEST: u64 = 1_000_000_000_000;
+
 /// Time of a seek of each distance from 0 to `cylinders - 1`, in nanoseconds.
 ///
 /// # Errors
-/// A measured table that is empty or whose distances do not rise.
+/// A measured table that is empty or whose distances do not rise; a seek of more than 1000 seconds.
 pub fn seek_table(curve: &SeekCurve, cylinders: u32) -> Result<Vec<u64>, ParamsError> {
+    let table = times(curve, cylinders)?;
+    match table.iter().position(|&time| time > LONGEST) {
+        Some(distance) => {
+            let what = format!("time of a seek over {distance} cylinders");
+            Err(ParamsError::new(what, format!("{} ns", table[distance]), "at most 1000 seconds"))
+        }
+        None => Ok(table),
+    }
+}
+
+fn times(curve: &SeekCurve, cylinders: u32) -> Result<Vec<u64>, ParamsError> {
     if let SeekCurve::Table(points) = curve {
         return from_points(points, cylinders);
     }
@@ -96,11 +110,11 @@ fn ruemmler(hpl: &Hpl, distance: u32) -> u64 {
         Some(one) if distance == 1 => return one,
         _ if distance < hpl.divide => {
             let root = u128::from(hpl.root_factor) * u128::from(root_32(d));
-            hpl.root_base + (root >> 16) as u64
+            u128::from(hpl.root_base) + (root >> 16)
         }
-        _ => hpl.line_base + hpl.line_factor * d,
+        _ => u128::from(hpl.line_base) + u128::from(hpl.line_factor) * u128::from(d),
     };
-    (picoseconds + 500) / 1000
+    u64::try_from((picoseconds + 500) / 1000).unwrap_or(u64::MAX)
 }
 
 /// Square root of a 32-bit number, with 16 fraction bits.

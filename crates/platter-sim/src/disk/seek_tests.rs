@@ -83,3 +83,25 @@ fn the_curve_of_two_parts() {
     assert_eq!((ten[0], ten[1], ten[10], ten[11]), (0, 1, 10, times[11]));
     assert_eq!(table(SeekCurve::Constant(5))[..3], [0, 5, 5]);
 }
+
+#[test]
+fn no_seek_takes_longer_than_1000_seconds() {
+    let hpl = Hpl {
+        divide: 4,
+        root_base: u64::MAX,
+        root_factor: u64::MAX,
+        line_base: u64::MAX,
+        line_factor: u64::MAX,
+        one: None,
+    };
+    for curve in [SeekCurve::Hpl(hpl), SeekCurve::Constant(1_000_000_000_001)] {
+        let error = seek_table(&curve, 100).unwrap_err();
+        assert_eq!(error.what, "time of a seek over 1 cylinders");
+    }
+    let late = Hpl { root_base: 0, root_factor: 0, line_base: 0, line_factor: 20_000_000_000_000, ..hpl };
+    let error = seek_table(&SeekCurve::Hpl(late), 100).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "time of a seek over 51 cylinders is 1020000000000 ns: expected at most 1000 seconds"
+    );
+}

@@ -14,7 +14,7 @@ struct Times<'a> {
 
 impl Times<'_> {
     fn get(&self, key: &str) -> Result<u64, ImportError> {
-        self.block.get(key)?.scaled(key, 1e6 * self.scale)
+        self.block.get(key)?.nanoseconds(key, self.scale)
     }
 
     fn after(&self, key: &str) -> Result<After, ImportError> {

@@ -30,7 +30,7 @@ impl Block {
 
     /// A time in milliseconds, as nanoseconds.
     pub(super) fn time(&self, key: &str) -> Result<u64, ImportError> {
-        self.get(key)?.scaled(key, 1e6)
+        self.get(key)?.nanoseconds(key, 1.0)
     }
 
     pub(super) fn word(&self, key: &str) -> Result<&str, ImportError> {
@@ -74,10 +74,20 @@ impl Value {
         Ok(value as u32)
     }
 
-    /// A number that is not negative, times `scale`, rounded.
-    pub(super) fn scaled(&self, key: &str, scale: f64) -> Result<u64, ImportError> {
+    /// A time in milliseconds, times `scale`, in nanoseconds: at most 1000 seconds.
+    pub(super) fn nanoseconds(&self, key: &str, scale: f64) -> Result<u64, ImportError> {
+        self.scaled(key, 1e6 * scale, 1e12)
+    }
+
+    /// A time in milliseconds, in picoseconds: at most 1000 seconds.
+    pub(super) fn picoseconds(&self, key: &str) -> Result<u64, ImportError> {
+        self.scaled(key, 1e9, 1e15)
+    }
+
+    fn scaled(&self, key: &str, scale: f64, most: f64) -> Result<u64, ImportError> {
         match self.float() {
-            Some(value) if value >= 0.0 && value * scale < 1e18 => Ok((value * scale).round() as u64),
+            Some(value) if value >= 0.0 && value * scale <= most => Ok((value * scale).round() as u64),
+            _ if scale > 0.0 => Err(self.error(format!("a number from 0 to {} as `{key}`", most / scale))),
             _ => Err(self.error(format!("a number of at least 0 as `{key}`"))),
         }
     }

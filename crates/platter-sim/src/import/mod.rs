@@ -62,7 +62,7 @@ pub fn load_with(path: &Path, system: Option<&Path>) -> Result<DiskParams, Impor
     // The label counts; where it claims more than the zones hold, they do, as in DiskSim.
     let label = u64::from(model.number("Block count", 1, u32::MAX)?);
     params.layout.sectors = (label <= zones.sectors()).then_some(label);
-    let own = disk.get("Bulk sector transfer time")?.scaled("Bulk sector transfer time", 1e9)?;
+    let own = disk.get("Bulk sector transfer time")?.picoseconds("Bulk sector transfer time")?;
     params.bus = match system {
         Some(system) => bus(&text::read(system)?, &disk.name)?,
         None => bus(&contents, &disk.name)?,
@@ -99,11 +99,12 @@ fn bus(contents: &Contents, disk: &str) -> Result<BusParams, ImportError> {
         None => buses.next_back(),
     };
     let Some(block) = block else { return Ok(BusParams::default()) };
-    let time = |key: &str, scale: f64| block.find(key).map_or(Ok(0), |value| value.scaled(key, scale));
+    let sector = |key: &str| block.find(key).map_or(Ok(0), |value| value.picoseconds(key));
+    let arbitration = "Arbitration time";
     Ok(BusParams {
-        read_sector: time("Read block transfer time", 1e9)?,
-        write_sector: time("Write block transfer time", 1e9)?,
-        arbitration: time("Arbitration time", 1e6)?,
+        read_sector: sector("Read block transfer time")?,
+        write_sector: sector("Write block transfer time")?,
+        arbitration: block.find(arbitration).map_or(Ok(0), |value| value.nanoseconds(arbitration, 1.0))?,
     })
 }
 

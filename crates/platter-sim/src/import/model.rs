@@ -165,14 +165,14 @@ fn hpl(block: &Block) -> Result<Hpl, ImportError> {
     let [divide, root_base, root_factor, line_base, line_factor, one, ..] = list else {
         return Err(block.get(key)?.error(format!("six numbers in `{key}`")));
     };
-    let time = |value: &Value| value.scaled(key, 1e9);
+    let time = |value: &Value| value.picoseconds(key);
     Ok(Hpl {
         divide: divide.number(key, 0, u32::MAX)?,
         root_base: time(root_base)?,
         root_factor: time(root_factor)?,
         line_base: time(line_base)?,
         line_factor: time(line_factor)?,
-        one: if one.float() == Some(-1.0) { None } else { Some(one.scaled(key, 1e6)?) },
+        one: if one.float() == Some(-1.0) { None } else { Some(one.nanoseconds(key, 1.0)?) },
     })
 }
 
@@ -184,7 +184,7 @@ fn first_ten(block: &Block) -> Result<[u64; 10], ImportError> {
         return Err(block.get(key)?.error(format!("ten times in `{key}`")));
     }
     for (time, value) in times.iter_mut().zip(list) {
-        *time = value.scaled(key, 1e6)?;
+        *time = value.nanoseconds(key, 1.0)?;
     }
     Ok(times)
 }

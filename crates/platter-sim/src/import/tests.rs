@@ -289,7 +289,7 @@ const BROKEN_MODELS: &[Broken] = &[
         "Head switch time = 0.25",
         "Head switch time = -1",
         "Head switch",
-        "tiny.model:{}: expected a number of at least 0 as `Head switch time`, found `-1`",
+        "tiny.model:{}: expected a number from 0 to 1000000 as `Head switch time`, found `-1`",
     ),
     (
         "Full seek curve = tiny.seek",

@@ -33,11 +33,27 @@ fn a_wrong_line_is_named() {
             "disk.trace:2: expected sectors of the disk, which ends at 1000",
         ),
         ("R Hit 18446744073709551615 2 1 1", "disk.trace:1: expected sectors of the disk"),
-        ("", "disk.trace: expected requests"),
+        ("", "disk.trace: expected requests, found none"),
     ] {
         let error = parse(text).unwrap_err();
         assert!(error.starts_with(expected), "{text:?} gives {error:?}");
     }
+}
+
+#[test]
+fn times_end_before_the_clock_does() {
+    let year = |lines: usize| "R Hit 10 2 1 999999999999\n".repeat(lines * 365 * 864 / 10_000);
+    assert_eq!(parse(&year(39)).map(|trace| trace.len()), Ok(1229));
+    let error = parse(&year(600)).unwrap_err();
+    assert!(error.starts_with("disk.trace:1262: expected times that add up to at most 40 years"), "{error}");
+}
+
+#[test]
+fn a_line_that_is_no_text_is_named() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), b"R Hit 10 2 1 1\nR Hit 10 2 \xff 1\n").unwrap();
+    let error = super::load_trace(file.path(), 1000).unwrap_err();
+    assert_eq!((error.line, error.expected.as_str()), (2, "microseconds of at least 0 as the fifth field"));
 }
 
 #[test]

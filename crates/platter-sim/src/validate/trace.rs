@@ -44,19 +44,24 @@ impl fmt::Display for TraceError {
 
 impl std::error::Error for TraceError {}
 
+/// Most time that a trace may take, in nanoseconds: 40 years, far below the end of the clock.
+const LONGEST: u64 = 40 * 365 * 86_400 * 1_000_000_000;
+
 /// Reads a trace: lines `R|W WORD SECTOR SECTORS MEASURED_US GAP_US`. The word says what the measured disk's buffer
 /// did; it is not used. `sectors` is the size of the disk.
 ///
 /// # Errors
-/// A file that cannot be read or holds no request; a line that is not of this form or goes past the end of the disk.
+/// A file that cannot be read or holds no request; a line that is not of this form or goes past the end of the disk;
+/// times that add up to more than 40 years.
 pub fn load_trace(path: &Path, sectors: u64) -> Result<Vec<Traced>, TraceError> {
-    let text = std::fs::read_to_string(path).map_err(|error| TraceError {
+    let bytes = std::fs::read(path).map_err(|error| TraceError {
         file: path.to_path_buf(),
         line: 0,
         expected: "a file that can be read".into(),
         found: error.to_string(),
     })?;
-    parse_trace(&text, path, sectors)
+    // A line that is no text is named like any other that is wrong.
+    parse_trace(&String::from_utf8_lossy(&bytes), path, sectors)
 }
 
 /// Reads the text of a trace; `path` is for messages. See [`load_trace`].
@@ -69,8 +74,9 @@ pub fn parse_trace(text: &str, path: &Path, sectors: u64) -> Result<Vec<Traced>,
         file: path.to_path_buf(),
         line: line as u32,
         expected: expected.into(),
-        found: format!("`{found}`"),
+        found: if found.is_empty() { "none".into() } else { format!("`{found}`") },
     };
+    let mut all = 0u64;
     for (number, line) in text.lines().enumerate() {
         if line.trim().is_empty() {
             continue;
@@ -79,6 +85,10 @@ pub fn parse_trace(text: &str, path: &Path, sectors: u64) -> Result<Vec<Traced>,
         if request.sector.checked_add(u64::from(request.sectors)).is_none_or(|end| end > sectors) {
             let expected = format!("sectors of the disk, which ends at {sectors}");
             return Err(error(number + 1, &expected, line.trim()));
+        }
+        all = all.saturating_add(request.measured).saturating_add(request.gap);
+        if all > LONGEST {
+            return Err(error(number + 1, "times that add up to at most 40 years", line.trim()));
         }
         trace.push(request);
     }
