@@ -145,3 +145,22 @@ fn a_signal_ends_the_run_in_order() {
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(value["interrupted"], true);
 }
+
+#[test]
+fn the_paper_is_run_again_on_models() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_platter"));
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("staelin2002.html");
+    command.args(["repro", "staelin2002", "--quiet", "--json", "--scale", "64", "--report"]).arg(&page);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let claims = value["claims"].as_array().unwrap();
+    assert_eq!((&value["experiment"], claims.len()), (&"staelin2002".into(), 15));
+    for claim in claims {
+        assert!(claim["modelled"].is_number() && claim["holds"].is_boolean(), "{claim:#}");
+        assert!(claim["holds"] == true || claim["reason"].is_string(), "{claim:#}");
+    }
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("Disks over time: kernel-2.4") && page.contains("Figure 8:"));
+}

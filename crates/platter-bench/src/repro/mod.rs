@@ -11,6 +11,7 @@ mod claim;
 mod disk;
 mod report;
 pub mod schedulers;
+mod staelin2002;
 
 pub use claim::{Claim, Rule};
 pub use report::Report;
@@ -59,7 +60,7 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub static TABLE: &[Experiment] = &[schedulers::EXPERIMENT];
+pub static TABLE: &[Experiment] = &[schedulers::EXPERIMENT, staelin2002::EXPERIMENT];
 
 /// Looks an experiment up by name.
 pub fn by_name(name: &str) -> Option<&'static Experiment> {
@@ -74,6 +75,8 @@ pub enum ReproError {
     Interrupted,
     /// A disk or its processes.
     Processes(ProcessError),
+    /// The chunked benchmark.
+    Chunked(String),
     /// A disk of the catalogue is not there.
     NoDisk(&'static str),
 }
@@ -83,6 +86,7 @@ impl fmt::Display for ReproError {
         match self {
             ReproError::Interrupted => f.write_str("interrupted before the experiment was through"),
             ReproError::Processes(error) => error.fmt(f),
+            ReproError::Chunked(message) => f.write_str(message),
             ReproError::NoDisk(name) => {
                 write!(f, "there is no simulated disk `{name}`; see `platter sim list`")
             }

@@ -1,6 +1,7 @@
 //! What an experiment found, for people and for programs.
 
 use super::claim::{Claim, number};
+use crate::report::svg::LineChart;
 use crate::report::{Column, HtmlReport, Table};
 use serde_json::{Value, json};
 
@@ -14,6 +15,8 @@ pub struct Report {
     pub method: Vec<String>,
     /// Tables with their titles.
     pub tables: Vec<(String, Table)>,
+    /// Figures of its page.
+    pub charts: Vec<LineChart>,
     /// The claims.
     pub claims: Vec<Claim>,
     /// What published sizes and times were divided by.
@@ -53,6 +56,9 @@ impl Report {
         }
         for (title, table) in &self.tables {
             page.heading(title).table(table);
+        }
+        for chart in &self.charts {
+            page.chart(chart, "");
         }
         page.finish()
     }

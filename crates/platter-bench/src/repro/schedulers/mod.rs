@@ -47,6 +47,7 @@ fn reproduce(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> 
         summary: EXPERIMENT.summary,
         method: method(options.scale),
         tables: tables::all(&results),
+        charts: Vec::new(),
         claims: claims::all(&results),
         scale: options.scale,
     })
