@@ -247,7 +247,7 @@ pub(super) const ROW: Row = Row {
     name: "cheetah9lp",
     summary: "Seagate Cheetah 9LP (ST39102LW): 9.1 GB, 10,045 rpm, Ultra2 SCSI, 1998; validated against a trace",
     kind: Kind::Mechanical(params),
-    queue: Policy::Sptf,
+    queue: Policy::None,
     sources: &[
         Source { of: "layout", source: DISKSIM },
         Source { of: "mechanics", source: DISKSIM },

@@ -245,7 +245,7 @@ pub(super) const ROW: Row = Row {
     name: "ibm18es",
     summary: "IBM Ultrastar 18ES (DNES-309170W): 9.1 GB, 7200 rpm, Ultra SCSI, 1999; validated against a trace",
     kind: Kind::Mechanical(params),
-    queue: Policy::Sptf,
+    queue: Policy::None,
     sources: &[
         Source { of: "layout", source: DISKSIM },
         Source { of: "mechanics", source: DISKSIM },
