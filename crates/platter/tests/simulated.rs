@@ -110,3 +110,20 @@ fn a_bad_range_lies_on_the_disk() {
     }
     assert!(open("sim(ideal, bad_at=1048575M, bad_size=4096P)").is_ok(), "as far as the disk goes");
 }
+
+#[test]
+fn what_nobody_reads_back_is_kept_only_on_demand() {
+    for (spec, forget, kept) in [
+        ("sim(ideal)", false, true),
+        ("sim(ideal)", true, false),
+        ("sim(ideal, data=on)", true, true),
+        ("sim(ideal, data=off)", false, false),
+    ] {
+        let access = Access { forget, ..Access::read_write() };
+        let disk = registry::open_in(&World::new(1), &registry::parse(spec).unwrap(), access).unwrap();
+        disk.write_at(&[7; 512], 0).unwrap();
+        let mut back = [1; 512];
+        disk.read_at(&mut back, 0).unwrap();
+        assert_eq!(back, if kept { [7; 512] } else { [1; 512] }, "{spec}, forget {forget}");
+    }
+}

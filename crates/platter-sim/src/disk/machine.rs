@@ -7,12 +7,14 @@ use super::mech::{Arm, Mechanics, Passes};
 use super::medium::Medium;
 use super::params::{CacheParams, ControlParams, DiskParams, Preseek, WriteBack};
 use super::sched::{Outlook, Policy, Waiting};
+use super::shared::{Tables, tables};
 use super::transfer::Bus;
 use crate::model::{Command, Ended, Model};
 use platter_block::bio::Op;
 use platter_block::driver::{Features, Geometry};
 use platter_block::limits::Limits;
 use platter_block::time::Time;
+use std::sync::Arc;
 
 /// How a disk is driven, beside what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +37,8 @@ impl Default for Options {
 /// the host can send another: with depth `d` among `d − 1`. Read-ahead and write-back go on in between.
 #[derive(Clone, Debug)]
 pub struct MechanicalDisk {
-    pub(crate) layout: Layout,
-    pub(crate) mechanics: Mechanics,
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) mechanics: Arc<Mechanics>,
     pub(crate) control: ControlParams,
     pub(crate) params: CacheParams,
     pub(crate) cache: Cache,
@@ -75,9 +77,9 @@ impl MechanicalDisk {
             let expected = format!("1 to {most} with this queue");
             return Err(ParamsError::new("queue depth", options.depth, expected));
         }
-        let layout = Layout::new(&params.layout, params.mechanics.rpm)?;
+        let Tables { layout, mechanics } = tables(&(params.layout, params.mechanics))?;
         Ok(MechanicalDisk {
-            mechanics: Mechanics::new(&params.mechanics, layout.cylinders())?,
+            mechanics,
             cache: Cache::new(&params.cache),
             bus: Bus::new(&params.bus),
             layout,

@@ -21,6 +21,7 @@ mod sched;
 pub mod seek;
 #[cfg(test)]
 mod seek_tests;
+mod shared;
 mod synthetic;
 mod transfer;
 mod write;

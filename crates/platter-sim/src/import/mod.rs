@@ -59,8 +59,12 @@ pub fn load_with(path: &Path, system: Option<&Path>) -> Result<DiskParams, Impor
         bus: BusParams::default(),
     };
     let zones = check(model, &params)?;
-    // The label counts; where it claims more than the zones hold, they do, as in DiskSim.
+    // The label counts; where it claims a little more than the zones hold, they do, as in DiskSim.
     let label = u64::from(model.number("Block count", 1, u32::MAX)?);
+    if label > zones.sectors().saturating_add(zones.sectors() / 20) {
+        let expected = format!("`Block count` to be at most the {} that the zones hold", zones.sectors());
+        return Err(model.get("Block count")?.error(expected));
+    }
     params.layout.sectors = (label <= zones.sectors()).then_some(label);
     let own = disk.get("Bulk sector transfer time")?.picoseconds("Bulk sector transfer time")?;
     params.bus = match system {

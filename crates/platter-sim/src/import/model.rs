@@ -6,6 +6,10 @@ use crate::disk::params::{
     Access, Hpl, LayoutParams, Mapping, MechanicsParams, SeekCurve, Skew, Sparing, ThreePoint, ZoneParams,
 };
 
+/// Most cylinders between two zones, or before the first or after the last: real disks leave one out here and
+/// there. More of them are a zone that is missing.
+const MAX_GAP: u32 = 16;
+
 /// The layout, and the line of each zone.
 pub(super) fn layout(disk: &Block) -> Result<LayoutParams, ImportError> {
     let heads = disk.number("Number of data surfaces", 1, 1000)?;
@@ -30,8 +34,17 @@ pub(super) fn layout(disk: &Block) -> Result<LayoutParams, ImportError> {
     let mut result = Vec::with_capacity(zones.len());
     for value in zones {
         let zone = zone(value, unit, cylinders, next)?;
+        if zone.first_cylinder - next > MAX_GAP {
+            let expected = format!("a zone from cylinder {next} on, or at most {MAX_GAP} cylinders further");
+            let first = value.block("a zone")?.get("First cylinder number")?;
+            return Err(first.error(expected));
+        }
         next = zone.last_cylinder + 1;
         result.push(zone);
+    }
+    if cylinders - next > MAX_GAP {
+        let expected = format!("zones up to cylinder {}, the last; they end at {}", cylinders - 1, next - 1);
+        return Err(block.get("Zones")?.error(expected));
     }
     Ok(LayoutParams { heads, cylinders, mapping, sparing, zones: result, sectors: None })
 }

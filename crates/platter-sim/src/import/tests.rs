@@ -428,3 +428,42 @@ fn a_missing_file_is_named() {
     assert_eq!(error.line, 0);
     assert!(error.to_string().contains("none.diskspecs: expected a file that can be read"), "{error}");
 }
+
+#[test]
+fn a_zone_that_is_missing_is_named() {
+    // The disk has 60 cylinders, and its zones end at the tenth.
+    let longer = |files: &mut Files| {
+        files.model = files.model.replace("Number of cylinders = 10", "Number of cylinders = 60");
+    };
+    broken(longer, "Zones = ", "tiny.model:{}: expected zones up to cylinder 59, the last; they end at 9");
+    let hole = |files: &mut Files| {
+        let second = ZONE.replace("number = 9", "number = 59").replace("number = 0", "number = 40");
+        files.model = files.model.replace("Number of cylinders = 10", "Number of cylinders = 60");
+        files.model = files.model.replace(&format!("[ {ZONE} ]"), &format!("[ {ZONE}, {second} ]"));
+    };
+    broken(
+        hole,
+        "number = 40",
+        "tiny.model:{}: expected a zone from cylinder 10 on, or at most 16 cylinders further",
+    );
+}
+
+#[test]
+fn a_label_far_beyond_the_zones_is_named() {
+    let label = |files: &mut Files| {
+        files.model = files.model.replace("Block count = 380", "Block count = 9999");
+    };
+    broken(label, "Block count", "tiny.model:{}: expected `Block count` to be at most the");
+}
+
+#[test]
+fn files_that_name_each_other_over_and_over_are_an_error() {
+    let dir = TempDir::new().unwrap();
+    for number in 0..12 {
+        let next = format!("source f{}\nsource f{}\n", number + 1, number + 1);
+        std::fs::write(dir.path().join(format!("f{number}")), next).unwrap();
+    }
+    std::fs::write(dir.path().join("f12"), "").unwrap();
+    let error = load(&dir.path().join("f0")).unwrap_err().to_string();
+    assert!(error.contains("at most 64 files in all"), "{error}");
+}

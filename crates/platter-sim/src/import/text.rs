@@ -2,6 +2,7 @@
 //! to the end of the line, and files that stand in for what they hold.
 
 use super::error::ImportError;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -58,7 +59,7 @@ pub(super) struct Node {
 
 /// Reads a file and those that it names.
 pub(super) fn read(path: &Path) -> Result<Contents, ImportError> {
-    read_file(path, None, 0)
+    read_file(path, None, 0, &Rc::default())
 }
 
 /// Reads the text of a file, for whoever names it at a line.
@@ -74,13 +75,27 @@ pub(super) fn load(path: &Path, named_at: Option<(&Path, u32)>) -> Result<String
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn read_file(path: &Path, named_at: Option<(&Path, u32)>, depth: u32) -> Result<Contents, ImportError> {
+/// Most files that one disk is read from, the same file as often as it is named.
+const MOST_FILES: u32 = 64;
+
+fn read_file(
+    path: &Path,
+    named_at: Option<(&Path, u32)>,
+    depth: u32,
+    files: &Rc<Cell<u32>>,
+) -> Result<Contents, ImportError> {
+    files.set(files.get() + 1);
+    if files.get() > MOST_FILES {
+        let (file, line) = named_at.unwrap_or((path, 0));
+        let found = format!("{} as one more", path.display());
+        return Err(ImportError::new(file, line, format!("at most {MOST_FILES} files in all"), found));
+    }
     if let (Some((file, line)), true) = (named_at, depth >= DEEPEST) {
         let found = format!("{} inside itself", path.display());
         return Err(ImportError::new(file, line, "files that do not name each other in a circle", found));
     }
     let text = load(path, named_at)?;
-    Reader::new(path, &text, depth).contents()
+    Reader::new(path, &text, depth, files).contents()
 }
 
 struct Reader<'a> {
@@ -89,11 +104,14 @@ struct Reader<'a> {
     line: u32,
     file: Rc<PathBuf>,
     depth: u32,
+    /// Files that were read so far.
+    files: Rc<Cell<u32>>,
 }
 
 impl<'a> Reader<'a> {
-    fn new(path: &Path, text: &'a str, depth: u32) -> Reader<'a> {
-        Reader { text, at: 0, line: 1, file: Rc::new(path.to_path_buf()), depth }
+    fn new(path: &Path, text: &'a str, depth: u32, files: &Rc<Cell<u32>>) -> Reader<'a> {
+        let files = Rc::clone(files);
+        Reader { text, at: 0, line: 1, file: Rc::new(path.to_path_buf()), depth, files }
     }
 
     fn contents(mut self) -> Result<Contents, ImportError> {
@@ -132,7 +150,7 @@ impl<'a> Reader<'a> {
         self.peek();
         let line = self.line;
         let name = self.word("the name of a file")?;
-        read_file(&beside(&self.file, &name), Some((&self.file, line)), self.depth + 1)
+        read_file(&beside(&self.file, &name), Some((&self.file, line)), self.depth + 1, &self.files)
     }
 
     fn instantiate(&mut self, contents: &mut Contents) -> Result<(), ImportError> {

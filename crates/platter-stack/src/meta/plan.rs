@@ -49,6 +49,9 @@ impl NewArray {
         if self.name.len() > 64 {
             return Err(format!("the name \"{}\" has {} bytes; 64 are possible", self.name, self.name.len()));
         }
+        if self.name.chars().any(char::is_control) {
+            return Err(format!("the name {:?} has control characters", self.name));
+        }
         let members = u32::try_from(self.members.len()).map_err(|_| "too many members".to_owned())?;
         let unit = self.chunk.max(4096);
         let records = self.members.iter().zip(0..members).map(|(&(member, size), index)| {

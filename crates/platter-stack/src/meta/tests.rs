@@ -277,6 +277,9 @@ fn members_without_room_and_names_without_end_are_refused() {
     let mut long = array(1, 2);
     long.name = "x".repeat(65);
     assert!(long.records().unwrap_err().contains("64 are possible"));
+    let mut odd = array(1, 2);
+    odd.name = "a\u{1b}[2J".to_owned();
+    assert!(odd.records().unwrap_err().contains("control characters"));
 }
 
 #[test]

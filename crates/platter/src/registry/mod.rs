@@ -41,6 +41,8 @@ pub struct Access {
     pub allow_in_use: bool,
     /// Create a file of this many bytes if it is missing; one that is there must have this size.
     pub create: Option<u64>,
+    /// Simulated disks need not keep what is written, where the spec does not say.
+    pub forget: bool,
     /// Whether to go around the page cache, where the spec does not say.
     pub direct: Option<Direct>,
 }

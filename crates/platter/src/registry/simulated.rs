@@ -62,7 +62,7 @@ const PARAMS: &[Param] = &[
         name: "data",
         kind: ParamKind::Bool,
         default: "on",
-        help: "keep what is written, in memory; off: reads leave memory as it was",
+        help: "keep what is written, in memory; off (and `bench io` without --verify): reads leave memory as it was",
     },
 ];
 
@@ -90,7 +90,8 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
         ..Choices::default()
     };
     let model = model(args, &name, given)?;
-    let medium = args.flag("data")?.then(Medium::new);
+    let keeps = args.flag("data")? && (args.is_given("data") || !opening.access.forget);
+    let medium = keeps.then(Medium::new);
     let faults = faults::read(args, model.geometry().size)?;
     let (settings, elevator) = queue::read(args)?;
     args.check_all_read()?;

@@ -66,7 +66,9 @@ impl Io {
         }
         let job = self.options.job(self.on.specs.len())?;
         let write = job.rw.writes() || job.rw.trims();
-        let access = Access { write, direct: self.options.direct(), ..Access::default() };
+        // What nobody reads back need not be kept: a simulated run may write more than there is memory.
+        let access =
+            Access { write, forget: !job.verify, direct: self.options.direct(), ..Access::default() };
         let seed = job.effective_seed(RandomState::new().hash_one(std::process::id()));
         let devices = self.on.open_in(&World::new(seed), access)?;
         // A file that cannot be written is better found out before the run.

@@ -118,7 +118,7 @@ fn to_text(spec: &str, held: &Held) -> String {
 
 fn of_record(spec: &str, record: &Record, slots: &Slots) -> String {
     let mut text = format!("{spec}\n  member {} of {}", record.index, record.members);
-    let _ = write!(text, " of {} \"{}\"", record.layout.name(), record.name);
+    let _ = write!(text, " of {} \"{}\"", record.layout.name(), record.name.escape_debug());
     if record.chunk > 0 {
         let _ = write!(text, ", chunk {} bytes", record.chunk);
     }
@@ -136,7 +136,8 @@ fn of_md(spec: &str, superblock: &Superblock) -> String {
         Some(index) => format!("member {index} of {}", superblock.members),
         None => format!("a spare or failed member of {}", superblock.members),
     };
-    let mut text = format!("{spec}\n  {place} of md {} \"{}\"", superblock.level, superblock.name);
+    let mut text =
+        format!("{spec}\n  {place} of md {} \"{}\"", superblock.level, superblock.name.escape_debug());
     if superblock.chunk > 0 {
         let _ = write!(text, ", chunk {} bytes", superblock.chunk);
     }
