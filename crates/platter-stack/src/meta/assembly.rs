@@ -141,23 +141,20 @@ pub fn assemble(select: &Select, candidates: &[Candidate]) -> Result<Array, Vec<
 /// The array that is meant.
 fn choose(select: &Select, candidates: &[Candidate]) -> Result<Option<Uuid>, Vec<Problem>> {
     let mut known: Vec<Known<'_>> = Vec::new();
-    for record in candidates.iter().flat_map(|candidate| candidate.slots.records()) {
-        if select.matches(record) {
+    for (at, candidate) in candidates.iter().enumerate() {
+        for record in candidate.slots.records() {
             match known.iter_mut().find(|known| known.record.array == record.array) {
-                Some(known) => known.add(record),
-                None => known.push(Known::new(record)),
+                Some(known) => known.add(at, record),
+                None => known.push(Known::new(at, record)),
             }
         }
     }
-    // Of an old array and a new one that is made over it the old one is whole until the first record of its own
-    // goes, which is not before the new one has been prepared everywhere.
-    if known.iter().any(Known::is_complete) {
-        known.retain(Known::is_complete);
+    let mut chosen: Vec<&Known<'_>> = known.iter().filter(|&one| !one.gives_way(&known)).collect();
+    chosen.retain(|known| select.matches(known.record));
+    if chosen.iter().any(|known| known.is_complete()) {
+        chosen.retain(|known| known.is_complete());
     }
-    if known.iter().any(|known| known.is_born) {
-        known.retain(|known| known.is_born);
-    }
-    match known.as_slice() {
+    match chosen.as_slice() {
         [] => Ok(None),
         [only] => Ok(Some(only.record.array)),
         several => {
@@ -173,22 +170,33 @@ struct Known<'a> {
     /// It has held at some time.
     is_born: bool,
     places: BTreeSet<u32>,
+    /// The candidates that have a record of it.
+    on: BTreeSet<usize>,
 }
 
 impl<'a> Known<'a> {
-    fn new(record: &'a Record) -> Known<'a> {
-        let mut known = Known { record, is_born: false, places: BTreeSet::new() };
-        known.add(record);
+    fn new(at: usize, record: &'a Record) -> Known<'a> {
+        let mut known = Known { record, is_born: false, places: BTreeSet::new(), on: BTreeSet::new() };
+        known.add(at, record);
         known
     }
 
-    fn add(&mut self, record: &Record) {
+    fn add(&mut self, at: usize, record: &Record) {
         self.is_born |= record.phase != Phase::Prepared || record.sequence > 1;
         self.places.insert(record.index);
+        self.on.insert(at);
     }
 
     fn is_complete(&self) -> bool {
         self.places.len() == self.record.members as usize
+    }
+
+    /// Whether another array on the same devices holds instead: of an old array and a new one that is made over
+    /// it the old one is whole until the first record of its own goes, which is not before the new one has been
+    /// prepared everywhere.
+    fn gives_way(&self, all: &[Known<'_>]) -> bool {
+        let rank = |known: &Known<'_>| (known.is_complete(), known.is_born);
+        all.iter().any(|other| !other.on.is_disjoint(&self.on) && rank(other) > rank(self))
     }
 }
 
