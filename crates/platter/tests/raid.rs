@@ -206,6 +206,16 @@ fn the_command_makes_shows_and_wipes_an_array() {
     }
     assert!(platter(&["raid", "examine", a]).unwrap().contains("member 0 of 2 of raid0 \"data\""));
 
+    // Noise over one record leaves the array, and is told.
+    let mut bytes = std::fs::read(a).unwrap();
+    bytes[4096..8192].fill(0x5a);
+    let scratched = spec(dir.path(), "scratched");
+    std::fs::write(&scratched, bytes).unwrap();
+    assert!(platter(&["raid", "examine", &scratched]).unwrap().contains("one of the two records is gone"));
+    let shown: serde_json::Value =
+        serde_json::from_str(&platter(&["raid", "examine", "--json", &scratched, a]).unwrap()).unwrap();
+    assert_eq!((&shown[0]["records"], &shown[1]["records"]), (&1.into(), &2.into()));
+
     let (code, said) = platter(&["raid", "create", a, b]).unwrap_err();
     assert_eq!(code, 3, "{said}");
     assert!(said.contains("platter array at byte"), "{said}");

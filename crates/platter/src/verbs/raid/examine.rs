@@ -20,8 +20,8 @@ Examples:
   platter raid examine --json a.img
 
 JSON: a list with an object for each SPEC: device, kind (platter, md, damaged or none), and of an array: uuid, name,
-layout, chunk_bytes, members, index, member_uuid, data_offset_bytes, data_bytes; of Platter's also sequence and
-state (prepared, committed, retired); of md's also version and events; of what is damaged: problem.")]
+layout, chunk_bytes, members, index, member_uuid, data_offset_bytes, data_bytes; of Platter's also sequence,
+records (readable ones, of two) and state (prepared, committed, retired); of md's also version and events; of what is damaged: problem.")]
 pub(crate) struct Examine {
     /// The devices
     #[arg(required = true, value_name = "SPEC")]
@@ -81,6 +81,7 @@ fn to_json(spec: &str, held: &Held) -> Value {
                 "data_offset_bytes": record.data_offset,
                 "data_bytes": record.data_size,
                 "sequence": record.sequence,
+                "records": slots.records().count(),
                 "state": state(record),
             }),
         },
@@ -127,6 +128,8 @@ fn of_record(spec: &str, record: &Record, slots: &Slots) -> String {
     let _ = writeln!(text, "  {}, sequence number {}", state(record), record.sequence);
     if let Some(what) = slots.damage() {
         let _ = writeln!(text, "  one of the two records is damaged: {what}");
+    } else if slots.records().count() < 2 {
+        let _ = writeln!(text, "  one of the two records is gone: something has overwritten it");
     }
     text
 }
