@@ -5,9 +5,11 @@ use crate::counters::Snapshot;
 use crate::driver::Geometry;
 use crate::elevator::Elevator;
 use crate::fault::Error;
-use crate::lane::Lane;
+use crate::handle::{HandleCounters, HandleId};
+use crate::lane::{Bell, Lane};
 use crate::limits::LimitSource;
 use crate::params::{Param, ParamError};
+use crate::resident::Resident;
 use crate::segment::{Region, RegionId};
 use crate::time::{Time, VirtualClock};
 use crate::trace::Sink;
@@ -137,6 +139,47 @@ pub trait Backend: LimitSource {
     /// Accepts that what was written before a failed flush may be lost.
     fn acknowledge_flush_failure(&self) {
         self.below().iter().for_each(|below| below.acknowledge_flush_failure());
+    }
+
+    /// A handle was opened; its bios come with this number.
+    fn handle_opened(&self, id: HandleId) {
+        self.below().iter().for_each(|below| below.handle_opened(id));
+    }
+
+    /// The last clone of a handle is gone. Bios with its number may still be under way.
+    fn handle_closed(&self, id: HandleId) {
+        self.below().iter().for_each(|below| below.handle_closed(id));
+    }
+
+    /// What a cache has counted of a handle. `None`: there is no cache, or it does not know the handle. A layer
+    /// over one device asks that one.
+    fn handle_counters(&self, id: HandleId) -> Option<HandleCounters> {
+        match &self.below()[..] {
+            [below] => below.handle_counters(id),
+            _ => None,
+        }
+    }
+
+    /// What the caches of the device have counted, of all handles together, closed ones included. `None`: there is
+    /// no cache.
+    fn cache_counters(&self) -> Option<HandleCounters> {
+        let mut sum = None::<HandleCounters>;
+        for counters in self.below().iter().filter_map(|below| below.cache_counters()) {
+            sum.get_or_insert_default().merge(&counters);
+        }
+        sum
+    }
+
+    /// What of the device is in memory, for handles that answer from it. A layer that sees, changes or holds back
+    /// bios must not pass on that of the device below: what is answered there would pass it by.
+    fn resident(&self) -> Option<Arc<dyn Resident>> {
+        None
+    }
+
+    /// Whom to ring when the device has work of its own to do (write-back) and nobody may be in a call: one of its
+    /// lanes is then run until it is [idle](Lane::is_idle).
+    fn keep(&self, keeper: Arc<dyn Bell>) {
+        self.below().iter().for_each(|below| below.keep(Arc::clone(&keeper)));
     }
 }
 

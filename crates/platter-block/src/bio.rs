@@ -5,6 +5,7 @@
 //! The shape is that of the 2.5 kernel's `struct bio` (OLS 2002, section 9.1).
 
 use crate::fault::{Fault, Kind, Stage, Status};
+use crate::handle::HandleId;
 use crate::owner::Owner;
 use crate::segment::Segment;
 use alloc::boxed::Box;
@@ -25,7 +26,8 @@ pub enum Op {
     Read,
     /// Memory to device.
     Write,
-    /// Make everything that has completed durable. No position, no data.
+    /// Make everything that has completed durable. No data. A length, where there is one, says that the
+    /// submitter needs it of that range only: a cache writes back and flushes no more; a disk flushes all.
     Flush,
     /// The contents of a range are no longer needed.
     Discard,
@@ -85,6 +87,8 @@ struct Body {
     route: u32,
     /// The lane of a layer that made the bio as a part of another; 0: nobody did.
     maker: u32,
+    /// Through which open handle it came.
+    handle: HandleId,
 }
 
 /// One I/O. The size of a pointer; recycle it with [`Bio::reset`] to submit again without an allocation.
@@ -113,6 +117,7 @@ impl Bio {
             parent: u32::MAX,
             route: 0,
             maker: 0,
+            handle: HandleId::DEVICE,
         }))
     }
 
@@ -133,6 +138,7 @@ impl Bio {
         b.context = Context::default();
         b.parent = u32::MAX;
         b.maker = 0;
+        b.handle = HandleId::DEVICE;
         b.op = op;
         self.rewind(pos, len);
     }
@@ -277,6 +283,18 @@ impl Bio {
         self.0.context = context;
     }
 
+    /// Through which open handle the I/O came; [`HandleId::DEVICE`]: none of its own.
+    #[inline]
+    pub fn handle(&self) -> HandleId {
+        self.0.handle
+    }
+
+    /// Sets through which open handle the I/O came.
+    #[inline]
+    pub fn set_handle(&mut self, handle: HandleId) {
+        self.0.handle = handle;
+    }
+
     /// How it went; `Ok` until something failed.
     #[inline]
     pub fn status(&self) -> Status {
@@ -364,7 +382,7 @@ impl Bio {
         (to.first, to.skip) = (from.first, from.skip);
         (to.op, to.flags, to.ioprio, to.context) = (from.op, from.flags, from.ioprio, from.context);
         (to.status, to.token, to.parent) = (Ok(()), from.token, u32::MAX);
-        to.maker = 0;
+        (to.maker, to.handle) = (0, from.handle);
     }
 
     /// Moves the bio to another place on the device (a layer's remapping) without touching its memory.
@@ -386,7 +404,7 @@ impl Bio {
         let mut face = Bio::new(self.op(), self.pos(), self.len());
         let (to, from) = (&mut *face.0, &*self.0);
         (to.done, to.token, to.flags) = (from.done, from.token, from.flags);
-        (to.context, to.ioprio) = (from.context, from.ioprio);
+        (to.context, to.ioprio, to.handle) = (from.context, from.ioprio, from.handle);
         (to.parent, to.route, to.maker) = (from.parent, from.route, from.maker);
         face
     }

@@ -20,6 +20,7 @@ pub mod counters;
 pub mod driver;
 pub mod elevator;
 pub mod fault;
+pub mod handle;
 pub mod histogram;
 pub mod lane;
 pub mod limits;
@@ -28,6 +29,8 @@ pub mod owner;
 pub mod params;
 pub mod queue;
 pub mod request;
+#[allow(unsafe_code)]
+pub mod resident;
 #[allow(unsafe_code)]
 pub mod segment;
 pub mod time;

@@ -30,9 +30,9 @@ impl Whole {
         self.0.as_ref().as_ref()
     }
 
-    /// Makes `part` an operation at `pos` that goes on behalf of the whole: with its flags, priority and
-    /// context, without segments, which are added with [`Bio::extend`]. It has a share of the whole until it
-    /// is reset or dropped.
+    /// Makes `part` an operation at `pos` that goes on behalf of the whole: with its flags, priority,
+    /// context and handle, without segments, which are added with [`Bio::extend`]. It has a share of the whole
+    /// until it is reset or dropped.
     pub fn share(&self, part: &mut Bio, op: Op, pos: u64) {
         part.reset(op, pos, 0);
         part.set_owner(Owner::new(Arc::clone(&self.0)));
@@ -40,6 +40,7 @@ impl Whole {
             part.add_flags(bio.flags());
             part.set_ioprio(bio.ioprio());
             part.set_context(bio.context());
+            part.set_handle(bio.handle());
         }
     }
 
@@ -70,6 +71,7 @@ mod tests {
     use super::*;
     use crate::bio::Flags;
     use crate::fault::{Kind, Stage};
+    use crate::handle::HandleId;
     use alloc::sync::Weak;
     use alloc::vec;
 
@@ -87,11 +89,13 @@ mod tests {
     fn the_whole_comes_back_when_its_parts_have() {
         let (mut bio, watch) = watched();
         bio.add_flags(Flags::FUA);
+        bio.set_handle(HandleId(3));
         let mut whole = Whole::default();
         whole.begin(bio);
         let mut part = Bio::flush();
         whole.share(&mut part, Op::Write, 512);
         assert_eq!((part.pos(), part.len(), part.flags(), part.token()), (512, 0, Flags::FUA, 0));
+        assert_eq!(part.handle(), HandleId(3));
         part.extend(whole.bio().unwrap().single_segment().unwrap().slice(0, 512)).unwrap();
         assert_eq!((part.len(), part.segment_count()), (512, 1));
         part.reset(Op::Flush, 0, 0);

@@ -175,6 +175,11 @@ impl Backend for Partition {
     }
 }
 
+/// Whether a bio is about a place: a flush may be about the whole device.
+fn has_place(bio: &Bio) -> bool {
+    bio.op() != Op::Flush || bio.len() + bio.done() > 0
+}
+
 struct PartitionLane {
     below: Box<dyn Lane>,
     offset: u64,
@@ -185,7 +190,7 @@ struct PartitionLane {
 
 impl Lane for PartitionLane {
     fn submit(&mut self, now: Time, mut bio: Bio) {
-        if bio.op() != Op::Flush {
+        if has_place(&bio) {
             let inside = bio.pos().checked_add(bio.len()).is_some_and(|end| end <= self.size);
             if !inside {
                 bio.fail(Fault::new(Kind::OutOfRange, Stage::Layer));
@@ -206,7 +211,7 @@ impl Lane for PartitionLane {
         let first = out.len();
         self.below.take_done(out);
         for bio in &mut out[first..] {
-            if bio.op() != Op::Flush {
+            if has_place(bio) {
                 bio.remap(bio.pos() - self.offset);
             }
         }

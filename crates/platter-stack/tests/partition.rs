@@ -1,6 +1,9 @@
 //! The partition layer over a disk in memory.
 
+use platter_block::backend::LaneUse;
+use platter_block::bio::{Bio, Op};
 use platter_block::fault::Kind;
+use platter_block::time::Time;
 use platter_disk::device::Device;
 use platter_stack::by_name;
 use std::sync::Arc;
@@ -58,4 +61,24 @@ fn the_number_of_devices_is_checked() {
     let row = by_name("partition").unwrap();
     let error = row.make(&[], Vec::new()).err().unwrap();
     assert_eq!(error.to_string(), "partition is made of 1 to 1 devices, not 0");
+}
+
+/// A flush of a range is of that range of the part; one without a length is of everything, wherever it points.
+#[test]
+fn a_flush_of_a_range_is_moved_and_comes_back() {
+    let (_disk, part) = part(&[("offset", 4096), ("length", 8192)]).unwrap();
+    let mut lane = part.backend().open_lane(LaneUse::Exclusive).unwrap();
+    let mut done = Vec::new();
+    let mut flush = |pos, len| {
+        lane.submit(Time(0), Bio::new(Op::Flush, pos, len));
+        while !lane.has_done() {
+            lane.run(Time(0));
+        }
+        lane.take_done(&mut done);
+        let bio = done.pop().unwrap();
+        (bio.status().map_err(|fault| fault.kind), bio.pos() - bio.done())
+    };
+    assert_eq!(flush(512, 1024), (Ok(()), 512));
+    assert_eq!(flush(0, 0), (Ok(()), 0));
+    assert_eq!(flush(7680, 1024), (Err(Kind::OutOfRange), 7680));
 }

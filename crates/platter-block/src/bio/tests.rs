@@ -105,3 +105,21 @@ fn the_first_failure_stays() {
     bio.fail(Fault::from_errno(28));
     assert_eq!(bio.status(), Err(Fault::from_errno(5)));
 }
+
+/// Parts of a bio are its handle's too; the next use of it is nobody's.
+#[test]
+fn a_bio_hands_its_handle_on_until_it_is_reset() {
+    let mut memory = vec![0u8; 64];
+    let mut bio = bio_over(&mut memory, &[64]);
+    assert_eq!(bio.handle(), HandleId::DEVICE);
+    bio.set_handle(HandleId(9));
+    let (mut clone, mut front) = (Bio::flush(), Bio::flush());
+    clone.share_window(&bio);
+    bio.split_front(8, &mut front);
+    let face = bio.abandon();
+    assert_eq!([&bio, &clone, &front, &face].map(Bio::handle), [HandleId(9); 4]);
+    bio.rewind(0, 64);
+    assert_eq!(bio.handle(), HandleId(9));
+    bio.reset(Op::Read, 0, 0);
+    assert_eq!(bio.handle(), HandleId::DEVICE);
+}

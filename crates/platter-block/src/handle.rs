@@ -1,0 +1,80 @@
+//! Open handles as a device tells them apart: who reads along a line of its own.
+//!
+//! A handle is one open file description on a device. What a device keeps for each (the state of its
+//! readahead, its counts) it finds by the handle's number, which every bio carries.
+
+/// The number of an open handle; no two that are open at the same time in a process have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HandleId(pub u32);
+
+impl HandleId {
+    /// The device itself: what comes through no handle of its own.
+    pub const DEVICE: HandleId = HandleId(0);
+}
+
+/// Classes of reads by size: 1, 2, 4, ... pages, the last one with all that is larger.
+pub const READ_CLASSES: usize = 16;
+
+/// What a cache has counted of one handle, or of all of a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HandleCounters {
+    /// Pages that were there when they were asked for.
+    pub hits: u64,
+    /// Pages that had to be waited for or read.
+    pub misses: u64,
+    /// Pages that were read before they were asked for.
+    pub pages_read_ahead: u64,
+    /// Of these: asked for later.
+    pub pages_used: u64,
+    /// Of these: evicted and never asked for.
+    pub pages_evicted_unused: u64,
+    /// Reads that went to the device below, by [class of their size](HandleCounters::class_of).
+    pub reads: [u64; READ_CLASSES],
+}
+
+impl HandleCounters {
+    /// The class of a read of so many pages: class n has those of 2^n pages up to the next.
+    #[inline]
+    pub const fn class_of(pages: u32) -> usize {
+        let class = pages.checked_ilog2();
+        match class {
+            Some(class) if (class as usize) < READ_CLASSES => class as usize,
+            Some(_) => READ_CLASSES - 1,
+            None => 0,
+        }
+    }
+
+    /// Counts a read of so many pages from the device below.
+    #[inline]
+    pub fn count_read(&mut self, pages: u32) {
+        self.reads[HandleCounters::class_of(pages)] += 1;
+    }
+
+    /// Adds the counts of another handle.
+    pub fn merge(&mut self, other: &HandleCounters) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.pages_read_ahead += other.pages_read_ahead;
+        self.pages_used += other.pages_used;
+        self.pages_evicted_unused += other.pages_evicted_unused;
+        for (sum, count) in self.reads.iter_mut().zip(&other.reads) {
+            *sum += count;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_are_counted_by_powers_of_two() {
+        let mut counters = HandleCounters::default();
+        [1, 2, 3, 4, 32, 63, u32::MAX].into_iter().for_each(|pages| counters.count_read(pages));
+        assert_eq!(counters.reads[..6], [1, 2, 1, 0, 0, 2]);
+        assert_eq!(counters.reads[READ_CLASSES - 1], 1);
+        let (mut twice, once) = (counters.clone(), counters.clone());
+        twice.merge(&once);
+        assert_eq!(twice.reads.iter().sum::<u64>(), 14);
+    }
+}
