@@ -28,6 +28,7 @@ pub mod limits;
 pub mod owner;
 pub mod params;
 pub mod queue;
+pub mod readahead;
 pub mod request;
 #[allow(unsafe_code)]
 pub mod resident;
