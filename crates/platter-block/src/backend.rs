@@ -9,6 +9,7 @@ use crate::handle::{HandleCounters, HandleId};
 use crate::lane::{Bell, Lane};
 use crate::limits::LimitSource;
 use crate::params::{Param, ParamError};
+use crate::readahead::Hint;
 use crate::resident::Resident;
 use crate::segment::{Region, RegionId};
 use crate::time::{Time, VirtualClock};
@@ -151,6 +152,18 @@ pub trait Backend: LimitSource {
         self.below().iter().for_each(|below| below.handle_closed(id));
     }
 
+    /// A program says through a handle how it will read the `len` bytes at `pos`, a range of the device. A layer over
+    /// one device passes it on, moved to where that device has the range; where nothing caches it is ignored.
+    ///
+    /// # Errors
+    /// What a cache could not do for it.
+    fn advise(&self, id: HandleId, hint: Hint, pos: u64, len: u64) -> Result<(), Error> {
+        match (&self.below()[..], self.locate(pos)) {
+            ([below], Some((0, moved))) => below.advise(id, hint, moved, len),
+            _ => Ok(()),
+        }
+    }
+
     /// What a cache has counted of a handle. `None`: there is no cache, or it does not know the handle. A layer
     /// over one device asks that one.
     fn handle_counters(&self, id: HandleId) -> Option<HandleCounters> {
@@ -176,8 +189,12 @@ pub trait Backend: LimitSource {
         None
     }
 
-    /// Whom to ring when the device has work of its own to do (write-back) and nobody may be in a call: one of its
-    /// lanes is then run until it is [idle](Lane::is_idle).
+    /// Whom to ring when the device has work of its own to do (write-back) and nobody may be in a call: a lane of the
+    /// device is then run until it is [idle](Lane::is_idle), at its [wake-ups](Lane::next_wakeup) and when its
+    /// descriptors say so. It may be rung with any lock held; it does nothing but to tell another thread.
+    ///
+    /// Each handle of a program on this backend gives a bell of its own; all of them should be rung. That of a device
+    /// that is closed does nothing.
     fn keep(&self, keeper: Arc<dyn Bell>) {
         self.below().iter().for_each(|below| below.keep(Arc::clone(&keeper)));
     }

@@ -27,7 +27,8 @@ pub enum Op {
     /// Memory to device.
     Write,
     /// Make everything that has completed durable. No data. A length, where there is one, says that the
-    /// submitter needs it of that range only: a cache writes back and flushes no more; a disk flushes all.
+    /// submitter needs it of that range only: a cache writes back and flushes no more; a disk flushes all. A
+    /// cache that could not write something back fails the flush, aimed at ([`Bio::rewind`]) what it could not write.
     Flush,
     /// The contents of a range are no longer needed.
     Discard,

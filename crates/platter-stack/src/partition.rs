@@ -212,7 +212,8 @@ impl Lane for PartitionLane {
         self.below.take_done(out);
         for bio in &mut out[first..] {
             if has_place(bio) {
-                bio.remap(bio.pos() - self.offset);
+                // What a flush could not write back may lie outside of the part.
+                bio.remap(bio.pos().saturating_sub(self.offset));
             }
         }
     }
