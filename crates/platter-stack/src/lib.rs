@@ -3,6 +3,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod cache;
 pub mod concat;
 pub mod delay;
 pub mod error;

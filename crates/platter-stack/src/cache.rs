@@ -1,0 +1,3 @@
+//! A page cache: pages of a device kept in frames of memory.
+
+pub mod replace;

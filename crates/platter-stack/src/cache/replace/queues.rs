@@ -1,0 +1,201 @@
+//! The lists a frame can be in: each frame is in one at most, by links in a table of all frames.
+
+/// No frame.
+const NONE: u32 = u32::MAX;
+
+/// What a frame counts as, also while it is parked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// In the small queue.
+    Small = 1,
+    /// In the main queue.
+    Main = 2,
+    /// Not needed again.
+    Cold = 3,
+}
+
+/// A list of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum List {
+    Small,
+    Main,
+    Cold,
+    Parked,
+}
+
+/// The place of a frame: 12 bytes.
+#[derive(Clone, Copy)]
+struct Place {
+    newer: u32,
+    older: u32,
+    /// From the low end: 2 bits standing (0: in no list), 1 bit parked, 29 bits hash of the page.
+    mark: u32,
+}
+
+const STANDING: u32 = 3;
+const PARKED: u32 = 4;
+const HASH_SHIFT: u32 = 3;
+
+/// Both ends of a list.
+#[derive(Clone, Copy)]
+struct Ends {
+    oldest: u32,
+    newest: u32,
+    len: u32,
+}
+
+/// All lists.
+pub(super) struct Queues {
+    places: Box<[Place]>,
+    ends: [Ends; 4],
+}
+
+impl Queues {
+    pub(super) fn new(frames: u32) -> Self {
+        let place = Place { newer: NONE, older: NONE, mark: 0 };
+        let ends = Ends { oldest: NONE, newest: NONE, len: 0 };
+        Queues { places: vec![place; frames as usize].into(), ends: [ends; 4] }
+    }
+
+    pub(super) fn len_of(&self, list: List) -> u32 {
+        self.ends[list as usize].len
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ends.iter().map(|ends| ends.len as usize).sum()
+    }
+
+    pub(super) fn oldest(&self, list: List) -> Option<u32> {
+        Some(self.ends[list as usize].oldest).filter(|&frame| frame != NONE)
+    }
+
+    /// What the frame counts as; `None` if it is in no list.
+    pub(super) fn standing(&self, frame: u32) -> Option<Standing> {
+        match self.places[frame as usize].mark & STANDING {
+            1 => Some(Standing::Small),
+            2 => Some(Standing::Main),
+            3 => Some(Standing::Cold),
+            _ => None,
+        }
+    }
+
+    /// The hash that came with the frame's page.
+    pub(super) fn hash(&self, frame: u32) -> u32 {
+        self.places[frame as usize].mark >> HASH_SHIFT
+    }
+
+    /// The list the frame is in.
+    pub(super) fn list(&self, frame: u32) -> Option<List> {
+        let standing = self.standing(frame)?;
+        let parked = self.places[frame as usize].mark & PARKED != 0;
+        Some(if parked { List::Parked } else { own_list(standing) })
+    }
+
+    /// Adds a frame that is in no list as the newest.
+    pub(super) fn add(&mut self, frame: u32, hash: u32, standing: Standing) {
+        self.places[frame as usize].mark = (hash << HASH_SHIFT) | standing as u32;
+        self.link_newest(frame, own_list(standing));
+    }
+
+    /// Takes a frame out of its list, if it is in one.
+    pub(super) fn remove(&mut self, frame: u32) {
+        if self.unlink(frame) {
+            self.places[frame as usize].mark = 0;
+        }
+    }
+
+    /// Makes a frame the newest of those of a standing.
+    pub(super) fn renew(&mut self, frame: u32, standing: Standing) {
+        if self.unlink(frame) {
+            self.add(frame, self.hash(frame), standing);
+        }
+    }
+
+    /// Gives a frame another standing; if it is parked it stays so.
+    pub(super) fn change(&mut self, frame: u32, standing: Standing) {
+        if self.list(frame) == Some(List::Parked) {
+            let mark = &mut self.places[frame as usize].mark;
+            *mark = (*mark & !STANDING) | standing as u32;
+        } else {
+            self.renew(frame, standing);
+        }
+    }
+
+    /// Makes a frame the newest of those parked.
+    pub(super) fn park(&mut self, frame: u32) {
+        if self.unlink(frame) {
+            self.places[frame as usize].mark |= PARKED;
+            self.link_newest(frame, List::Parked);
+        }
+    }
+
+    /// Makes a frame that is parked the oldest of its queue.
+    pub(super) fn unpark(&mut self, frame: u32) {
+        let Some(standing) = self.standing(frame).filter(|_| self.list(frame) == Some(List::Parked)) else {
+            return;
+        };
+        self.unlink(frame);
+        self.places[frame as usize].mark &= !PARKED;
+        let ends = &mut self.ends[own_list(standing) as usize];
+        let next = std::mem::replace(&mut ends.oldest, frame);
+        ends.len += 1;
+        let place = &mut self.places[frame as usize];
+        (place.older, place.newer) = (NONE, next);
+        match next {
+            NONE => self.ends[own_list(standing) as usize].newest = frame,
+            next => self.places[next as usize].older = frame,
+        }
+    }
+
+    fn link_newest(&mut self, frame: u32, list: List) {
+        let ends = &mut self.ends[list as usize];
+        let before = std::mem::replace(&mut ends.newest, frame);
+        ends.len += 1;
+        if before == NONE {
+            ends.oldest = frame;
+        } else {
+            self.places[before as usize].newer = frame;
+        }
+        let place = &mut self.places[frame as usize];
+        (place.older, place.newer) = (before, NONE);
+    }
+
+    /// Takes a frame out of its list and leaves its mark; whether it was in one.
+    fn unlink(&mut self, frame: u32) -> bool {
+        let Some(list) = self.list(frame) else { return false };
+        let Place { newer, older, .. } = self.places[frame as usize];
+        match older {
+            NONE => self.ends[list as usize].oldest = newer,
+            older => self.places[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => self.ends[list as usize].newest = older,
+            newer => self.places[newer as usize].older = older,
+        }
+        self.ends[list as usize].len -= 1;
+        true
+    }
+}
+
+/// The list of frames of a standing that are not parked.
+fn own_list(standing: Standing) -> List {
+    match standing {
+        Standing::Small => List::Small,
+        Standing::Main => List::Main,
+        Standing::Cold => List::Cold,
+    }
+}
+
+#[cfg(test)]
+impl Queues {
+    /// The frames of a list, oldest first.
+    pub(super) fn frames(&self, list: List) -> Vec<u32> {
+        let mut frames = Vec::new();
+        let mut next = self.oldest(list);
+        while let Some(frame) = next {
+            frames.push(frame);
+            next = Some(self.places[frame as usize].newer).filter(|&newer| newer != NONE);
+        }
+        frames
+    }
+}

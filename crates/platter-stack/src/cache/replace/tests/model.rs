@@ -1,0 +1,203 @@
+//! The order against one made of plain lists.
+
+use super::super::ghost::{self, Ghosts};
+use super::super::queues::{List, Standing};
+use super::super::{LOOKS, PROMOTE, Replacement, SMALL_SHARE};
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+const FRAMES: u32 = 40;
+const LISTS: [List; 4] = [List::Small, List::Main, List::Cold, List::Parked];
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u32),
+    Evict,
+    Forget(u32),
+    Cold(u32),
+    Ready(u32),
+    Uses(u32, Option<u8>),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let frame = 0..FRAMES;
+    prop_oneof![
+        6 => frame.clone().prop_map(Step::Insert),
+        4 => Just(Step::Evict),
+        1 => frame.clone().prop_map(Step::Forget),
+        1 => frame.clone().prop_map(Step::Cold),
+        1 => frame.clone().prop_map(Step::Ready),
+        6 => (frame, prop::option::weighted(0.7, 0..=3u8)).prop_map(|(frame, uses)| Step::Uses(frame, uses)),
+    ]
+}
+
+/// The same order with a queue for each list; no page comes back.
+#[derive(Default)]
+struct Model {
+    /// Frames with their standing, oldest first.
+    lists: [VecDeque<(u32, Standing)>; 4],
+    uses: Vec<Option<u8>>,
+}
+
+impl Model {
+    fn take(&mut self, frame: u32) -> Option<(List, Standing)> {
+        LISTS.into_iter().find_map(|list| {
+            let frames = &mut self.lists[list as usize];
+            let at = frames.iter().position(|&(other, _)| other == frame)?;
+            frames.remove(at).map(|(_, standing)| (list, standing))
+        })
+    }
+
+    fn push(&mut self, frame: u32, standing: Standing) {
+        self.lists[standing as usize - 1].push_back((frame, standing));
+    }
+
+    fn cold(&mut self, frame: u32) {
+        match self.take(frame) {
+            None => {}
+            Some((List::Parked, _)) => unreachable!("parked frames are changed in place"),
+            Some(_) => self.push(frame, Standing::Cold),
+        }
+    }
+
+    fn apply(&mut self, step: &Step) -> Option<u32> {
+        match *step {
+            Step::Insert(frame) => {
+                self.take(frame);
+                self.uses[frame as usize] = Some(0);
+                self.push(frame, Standing::Small);
+            }
+            Step::Evict => return self.evict(),
+            Step::Forget(frame) => drop(self.take(frame)),
+            Step::Cold(frame) => {
+                let parked = &mut self.lists[List::Parked as usize];
+                match parked.iter_mut().find(|(other, _)| *other == frame) {
+                    Some((_, standing)) => *standing = Standing::Cold,
+                    None => self.cold(frame),
+                }
+            }
+            Step::Ready(frame) => {
+                let parked = &mut self.lists[List::Parked as usize];
+                if let Some(at) = parked.iter().position(|&(other, _)| other == frame) {
+                    let (_, standing) = parked.remove(at).expect("it is there");
+                    self.lists[standing as usize - 1].push_front((frame, standing));
+                }
+            }
+            Step::Uses(frame, uses) => self.uses[frame as usize] = uses,
+        }
+        None
+    }
+
+    fn next(&mut self, look: u32, parked: &mut usize) -> Option<(u32, Standing)> {
+        let [small, main] = [List::Small, List::Main].map(|list| self.lists[list as usize].len());
+        let first = if small > (small + main) / SMALL_SHARE as usize { List::Small } else { List::Main };
+        let mut order = vec![List::Cold, first, List::Small, List::Main];
+        if *parked > 0 {
+            order.insert(if look == 0 { 0 } else { 4 }, List::Parked);
+        }
+        let list = order.into_iter().find(|&list| !self.lists[list as usize].is_empty())?;
+        *parked -= usize::from(list == List::Parked);
+        self.lists[list as usize].pop_front()
+    }
+
+    fn evict(&mut self) -> Option<u32> {
+        let mut parked = self.lists[List::Parked as usize].len();
+        let mut used: Vec<(u8, u32)> = Vec::new();
+        for look in 0..LOOKS {
+            let Some((frame, standing)) = self.next(look, &mut parked) else { break };
+            let Some(uses) = self.uses[frame as usize] else {
+                self.lists[List::Parked as usize].push_back((frame, standing));
+                continue;
+            };
+            self.uses[frame as usize] = Some(uses.saturating_sub(1));
+            match standing {
+                Standing::Main if uses > 0 => self.push(frame, Standing::Main),
+                Standing::Small if uses >= PROMOTE => self.push(frame, Standing::Main),
+                Standing::Cold if uses > 0 => self.push(frame, Standing::Small),
+                _ => return Some(frame),
+            }
+            used.push((uses, frame));
+        }
+        let &(_, frame) = used.iter().min_by_key(|&&(uses, _)| uses)?;
+        self.take(frame);
+        Some(frame)
+    }
+}
+
+fn apply(order: &mut Replacement, uses: &mut [Option<u8>], step: &Step, page: u64) -> Option<u32> {
+    match *step {
+        Step::Insert(frame) => {
+            uses[frame as usize] = Some(0);
+            order.insert(frame, page);
+        }
+        Step::Evict => return super::evict(order, uses).0,
+        Step::Forget(frame) => order.forget(frame),
+        Step::Cold(frame) => order.cold_hint(frame),
+        Step::Ready(frame) => order.ready(frame),
+        Step::Uses(frame, count) => uses[frame as usize] = count,
+    }
+    None
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Each list is the model's after every step, so no frame is twice or lost.
+    #[test]
+    fn the_lists_are_those_of_the_model(steps in prop::collection::vec(step(), 1..400)) {
+        let mut order = Replacement::new(FRAMES);
+        let mut uses = vec![Some(0); FRAMES as usize];
+        let mut model = Model { uses: uses.clone(), ..Model::default() };
+        for (page, step) in steps.iter().enumerate() {
+            prop_assert_eq!(apply(&mut order, &mut uses, step, page as u64), model.apply(step));
+            for list in LISTS {
+                let frames: Vec<_> = model.lists[list as usize].iter().map(|&(frame, _)| frame).collect();
+                prop_assert_eq!(order.queues.frames(list), frames);
+            }
+            prop_assert_eq!(order.len(), model.lists.iter().map(VecDeque::len).sum::<usize>());
+            prop_assert_eq!(&uses, &model.uses);
+        }
+    }
+
+    /// Pages come back, so that ghosts decide too: what goes was in and could go, and nothing else is lost.
+    #[test]
+    fn what_goes_was_in_and_could_go(steps in prop::collection::vec((step(), 0..200u64), 1..400)) {
+        let mut order = Replacement::new(FRAMES);
+        let mut uses = vec![Some(0); FRAMES as usize];
+        let mut held = std::collections::BTreeSet::new();
+        for (step, page) in &steps {
+            let chosen = apply(&mut order, &mut uses, step, *page);
+            match *step {
+                Step::Insert(frame) => drop(held.insert(frame)),
+                Step::Forget(frame) => drop(held.remove(&frame)),
+                Step::Evict => match chosen {
+                    Some(frame) => prop_assert!(held.remove(&frame) && uses[frame as usize].is_some()),
+                    None => prop_assert!(held.iter().all(|&frame| uses[frame as usize].is_none())),
+                },
+                _ => {}
+            }
+            let mut listed: Vec<_> = LISTS.iter().flat_map(|&list| order.queues.frames(list)).collect();
+            listed.sort_unstable();
+            prop_assert_eq!(listed, held.iter().copied().collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn ghosts_are_known_for_about_as_many_pages_as_there_are_frames() {
+    let frames = 100_000u64;
+    let mut ghosts = Ghosts::new(frames as u32);
+    for page in 0..frames * 5 {
+        ghosts.add(ghost::hash(page));
+    }
+    let last = frames * 5;
+    let mut known = |pages: std::ops::Range<u64>| {
+        let count = (pages.end - pages.start) as usize;
+        pages.filter(|&page| ghosts.take(ghost::hash(page))).count() * 1000 / count
+    };
+    assert!(known(last - frames / 2..last) >= 980);
+    assert!(known(last - frames * 8 / 10..last - frames / 2) >= 700);
+    assert!(known(0..last - frames) <= 1);
+    assert!(known(last..last + frames) <= 1);
+    assert_eq!(known(last - frames / 2..last), 0, "what was taken is not known again");
+}
