@@ -1,10 +1,14 @@
 //! Which frame of a page cache to take for another page.
 //!
 //! The policy is S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction",
-//! SOSP 2023). A new page waits in a small queue, a tenth of the frames. If it was used often enough by the
-//! time it is the oldest there, it moves to the main queue; if not it goes, and a fingerprint of it stays
-//! behind. A page that comes back while its fingerprint is known enters the main queue at once. The main queue
-//! gives a page another round for each use, up to three. So a scan passes through the small queue only.
+//! SOSP 2023). A new page waits in a small queue, a tenth of the frames. If it was used by the time it is the
+//! oldest there, it moves to the main queue; if not it goes, and a fingerprint of it stays behind. A page that
+//! comes back while its fingerprint is known enters the main queue at once. The main queue gives a page another
+//! round for each use, up to three. So a scan passes through the small queue only.
+//!
+//! From Clock2Q+ (Zhai and others: "Clock2Q+: a simple and efficient replacement algorithm for metadata cache in
+//! VMware vSAN", arXiv 2511.21958, 2025) is that uses do not count in the younger half of the small queue. Else a file read
+//! or written in pieces smaller than a page would look popular.
 //!
 //! How often a page was used is counted outside, in an atomic counter of each frame: a hit touches nothing here.
 //!
@@ -20,21 +24,28 @@ mod tests;
 use ghost::Ghosts;
 use queues::{List, Queues, Standing};
 
-/// Frames looked at by one [`Replacement::evict`] at most.
+/// Frames looked at by one [`Replacement::evict`] at most, counting each time that one is.
 pub const LOOKS: u32 = 64;
 
-/// Uses in the small queue that earn a place in the main one.
-const PROMOTE: u8 = 2;
+/// What a counter of uses goes up to.
+pub const MOST_USES: u8 = 3;
 
 /// One in so many frames is in the small queue.
 const SMALL_SHARE: u32 = 10;
 
+/// One in so many frames of the small queue is one whose uses do not count.
+const FRESH_SHARE: u32 = 2;
+
+/// Fresh frames that one call lets count from there on. One for each page that comes would do, but
+/// many come together when pages were written back.
+const SETTLED_AT_ONCE: u32 = 4;
+
 /// What a cache says of a frame that could go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// Not used since the count ran out.
+    /// Its count of uses is 0.
     Free,
-    /// Its count of uses (1 to 3), which is now one less.
+    /// Its count of uses, 1 to [`MOST_USES`], which is now one less.
     Used(u8),
     /// It cannot go now; its count is as it was.
     Busy,
@@ -58,27 +69,33 @@ impl Replacement {
     /// and it is used for the first time; else each page of a scan would look as if it had been used again.
     ///
     /// # Panics
-    /// If there is no such frame.
+    /// If there is no such frame, as do all that take one.
     pub fn insert(&mut self, frame: u32, page: u64) {
         let hash = ghost::hash(page);
-        let standing = if self.ghosts.take(hash) { Standing::Main } else { Standing::Small };
+        let standing = if self.ghosts.take(hash) { Standing::Main } else { Standing::Fresh };
         self.queues.remove(frame);
         self.queues.add(frame, hash, standing);
+        // Where nothing is evicted, as in a cache that is not full yet, pages are fresh for a while only, too.
+        if self.queues.len_of(List::Fresh) > 2 * self.window()
+            && let Some(oldest) = self.queues.oldest(List::Fresh)
+        {
+            self.queues.renew(oldest, Standing::Small);
+        }
     }
 
     /// Chooses a frame to take; it is out of the order then. `None`: nothing that was looked at can go now.
     ///
-    /// `probe` says of a candidate how often it was used, and takes one from its count. At most [`LOOKS`]
-    /// frames are looked at, and each is moved at most once: if all that can go were used, one that was used
-    /// least goes. Frames that were busy are parked: later calls look at one of them each, and at more when
-    /// there is nothing else.
+    /// `probe` says of a candidate how often it was used, and takes one from its count. It is called [`LOOKS`]
+    /// times at most. If all that can go were used, one that was used least goes. Frames that were busy are
+    /// parked: later calls look at one of them each, and at more when there is nothing else.
     ///
-    /// The frame may have been pinned since it was asked about. A cache that cannot take it inserts it again.
+    /// A frame may have been pinned since `probe` was asked about it. A cache that cannot take it inserts it again.
     pub fn evict(&mut self, probe: &mut dyn FnMut(u32) -> Probe) -> Option<u32> {
         let mut parked = self.queues.len_of(List::Parked);
         let mut fallback: Option<(u8, u32)> = None;
-        for look in 0..LOOKS {
-            let Some(frame) = self.candidate(look, &mut parked) else { break };
+        let looks = self.settle(probe);
+        for look in looks..LOOKS {
+            let Some(frame) = self.candidate(look == looks, &mut parked) else { break };
             let uses = match probe(frame) {
                 Probe::Free => 0,
                 Probe::Used(uses) => uses,
@@ -126,15 +143,56 @@ impl Replacement {
         self.len() == 0
     }
 
-    /// The next frame to look at. `parked` is how many busy ones were not yet looked at in this call.
-    fn candidate(&self, look: u32, parked: &mut u32) -> Option<u32> {
-        let again = look == 0 && *parked > 0;
-        if !again {
-            let (small, main) = (self.queues.len_of(List::Small), self.queues.len_of(List::Main));
-            let many = small > (small + main) / SMALL_SHARE;
-            let (first, second) = if many { (List::Small, List::Main) } else { (List::Main, List::Small) };
-            let oldest = |list| self.queues.oldest(list);
-            let next = oldest(List::Cold).or_else(|| oldest(first)).or_else(|| oldest(second));
+    /// Frames that the small queue is to have: a share of those that are not parked.
+    fn quota(&self) -> u32 {
+        let lists = [List::Fresh, List::Small, List::Main];
+        lists.map(|list| self.queues.len_of(list)).iter().sum::<u32>() / SMALL_SHARE
+    }
+
+    /// Frames of the small queue whose uses are not to count.
+    fn window(&self) -> u32 {
+        self.quota() / FRESH_SHARE
+    }
+
+    /// Makes room for a fresh frame: the uses that the oldest ones had are dropped, and count from here on. Returns how
+    /// often it looked.
+    fn settle(&mut self, probe: &mut dyn FnMut(u32) -> Probe) -> u32 {
+        let mut looks = 0;
+        for _ in 0..SETTLED_AT_ONCE {
+            if self.queues.len_of(List::Fresh) < self.window() {
+                break;
+            }
+            let Some(frame) = self.queues.oldest(List::Fresh) else { break };
+            let mut busy = false;
+            for _ in 0..MOST_USES {
+                looks += 1;
+                match probe(frame) {
+                    Probe::Used(2..) => {}
+                    Probe::Used(_) | Probe::Free => break,
+                    Probe::Busy => {
+                        busy = true;
+                        break;
+                    }
+                }
+            }
+            if busy {
+                self.queues.park(frame);
+            } else {
+                self.queues.renew(frame, Standing::Small);
+            }
+        }
+        looks
+    }
+
+    /// The next frame to look at; at first (`recheck`) one that was busy. `parked` is how many of these were
+    /// not yet looked at in this call.
+    fn candidate(&self, recheck: bool, parked: &mut u32) -> Option<u32> {
+        if !recheck || *parked == 0 {
+            let small = self.queues.len_of(List::Fresh) + self.queues.len_of(List::Small);
+            let (first, second) =
+                if small > self.quota() { (List::Small, List::Main) } else { (List::Main, List::Small) };
+            let order = [List::Cold, first, second, List::Fresh];
+            let next = order.into_iter().find_map(|list| self.queues.oldest(list));
             if next.is_some() {
                 return next;
             }
@@ -145,19 +203,16 @@ impl Replacement {
 
     /// Whether `frame`, which was used so often, goes; if not it has a new place.
     fn goes(&mut self, frame: u32, uses: u8) -> bool {
-        let next = match self.queues.standing(frame) {
-            Some(Standing::Main) if uses > 0 => Standing::Main,
-            Some(Standing::Small) if uses >= PROMOTE => Standing::Main,
-            Some(Standing::Cold) if uses > 0 => Standing::Small,
-            standing => {
-                if standing == Some(Standing::Small) {
-                    self.ghosts.add(self.queues.hash(frame));
-                }
-                self.queues.remove(frame);
-                return true;
-            }
-        };
-        self.queues.renew(frame, next);
-        false
+        let standing = self.queues.standing(frame);
+        if uses > 0 {
+            let next = if standing == Some(Standing::Cold) { Standing::Small } else { Standing::Main };
+            self.queues.renew(frame, next);
+            return false;
+        }
+        if let Some(Standing::Fresh | Standing::Small) = standing {
+            self.ghosts.add(self.queues.hash(frame));
+        }
+        self.queues.remove(frame);
+        true
     }
 }

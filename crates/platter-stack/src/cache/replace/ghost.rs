@@ -1,7 +1,7 @@
 //! Fingerprints of pages that went lately.
 
 /// Bits of the hash of a page.
-const HASH_BITS: u32 = 29;
+const HASH_BITS: u32 = 28;
 /// Entries among which a fingerprint has its place.
 const WAYS: usize = 8;
 /// Low bits of an entry: when it was made, in steps.
@@ -24,7 +24,7 @@ pub(super) fn hash(page: u64) -> u32 {
 /// A table of fingerprints, 4 bytes for each frame. An entry holds part of a page's hash and the time at which the
 /// page went, counted in pages that went. It is valid as long as fewer have gone since than are to be remembered,
 /// and may be lost sooner when too many fall into one bucket. Two pages are taken for one with a
-/// probability of entries / 2^29: 0.2 % with a million frames.
+/// probability of entries / 2^28: 0.3 % with a million frames.
 pub(super) struct Ghosts {
     entries: Box<[u32]>,
     /// Pages that went.

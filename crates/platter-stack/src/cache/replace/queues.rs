@@ -6,17 +6,20 @@ const NONE: u32 = u32::MAX;
 /// What a frame counts as, also while it is parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
+    /// New in the small queue: uses do not count yet.
+    Fresh = 1,
     /// In the small queue.
-    Small = 1,
+    Small = 2,
     /// In the main queue.
-    Main = 2,
+    Main = 3,
     /// Not needed again.
-    Cold = 3,
+    Cold = 4,
 }
 
 /// A list of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
+    Fresh,
     Small,
     Main,
     Cold,
@@ -28,13 +31,15 @@ pub(super) enum List {
 struct Place {
     newer: u32,
     older: u32,
-    /// From the low end: 2 bits standing (0: in no list), 1 bit parked, 29 bits hash of the page.
+    /// From the low end: 3 bits standing (0: in no list), 1 bit parked, 28 bits hash of the page.
     mark: u32,
 }
 
-const STANDING: u32 = 3;
-const PARKED: u32 = 4;
-const HASH_SHIFT: u32 = 3;
+const _: () = assert!(size_of::<Place>() == 12);
+
+const STANDING: u32 = 7;
+const PARKED: u32 = 8;
+const HASH_SHIFT: u32 = 4;
 
 /// Both ends of a list.
 #[derive(Clone, Copy)]
@@ -47,14 +52,14 @@ struct Ends {
 /// All lists.
 pub(super) struct Queues {
     places: Box<[Place]>,
-    ends: [Ends; 4],
+    ends: [Ends; 5],
 }
 
 impl Queues {
     pub(super) fn new(frames: u32) -> Self {
         let place = Place { newer: NONE, older: NONE, mark: 0 };
         let ends = Ends { oldest: NONE, newest: NONE, len: 0 };
-        Queues { places: vec![place; frames as usize].into(), ends: [ends; 4] }
+        Queues { places: vec![place; frames as usize].into(), ends: [ends; 5] }
     }
 
     pub(super) fn len_of(&self, list: List) -> u32 {
@@ -72,9 +77,10 @@ impl Queues {
     /// What the frame counts as; `None` if it is in no list.
     pub(super) fn standing(&self, frame: u32) -> Option<Standing> {
         match self.places[frame as usize].mark & STANDING {
-            1 => Some(Standing::Small),
-            2 => Some(Standing::Main),
-            3 => Some(Standing::Cold),
+            1 => Some(Standing::Fresh),
+            2 => Some(Standing::Small),
+            3 => Some(Standing::Main),
+            4 => Some(Standing::Cold),
             _ => None,
         }
     }
@@ -180,6 +186,7 @@ impl Queues {
 /// The list of frames of a standing that are not parked.
 fn own_list(standing: Standing) -> List {
     match standing {
+        Standing::Fresh => List::Fresh,
         Standing::Small => List::Small,
         Standing::Main => List::Main,
         Standing::Cold => List::Cold,

@@ -26,21 +26,29 @@ fn evict(order: &mut Replacement, uses: &mut [Option<u8>]) -> (Option<u32>, u32)
     (frame, looks)
 }
 
-#[test]
-fn a_hot_set_survives_a_scan_of_ten_caches() {
+/// How much of a hot set of four fifths of a cache is left, in percent, after a scan of ten caches that reads each
+/// page so often on end.
+fn left_after_scan(reads: u64) -> u64 {
     let size = 1000;
     let hot = size * 8 / 10;
     let mut cache = Ours::new(size as usize);
-    for _ in 0..10 {
-        for page in 0..hot {
-            cache.access(page);
-        }
+    for page in (0..hot * 10).map(|at| at % hot) {
+        cache.access(page);
     }
-    for page in 0..size * 10 {
-        cache.access((1 << 40) + page);
+    for page in (0..size * 10 * reads).map(|at| (1 << 40) + at / reads) {
+        cache.access(page);
     }
-    let left = (0..hot).filter(|&page| cache.holds(page)).count() as u64;
-    assert!(left * 100 >= hot * 95, "{left} of {hot} pages are left");
+    (0..hot).filter(|&page| cache.holds(page)).count() as u64 * 100 / hot
+}
+
+#[test]
+fn a_hot_set_survives_a_scan_of_ten_caches() {
+    assert!(left_after_scan(1) >= 95, "{} %", left_after_scan(1));
+}
+
+#[test]
+fn a_hot_set_survives_a_scan_in_pieces_of_pages() {
+    assert!(left_after_scan(8) >= 95, "{} %", left_after_scan(8));
 }
 
 #[test]
@@ -76,7 +84,7 @@ fn frames_that_were_all_used_go_within_the_bound() {
 }
 
 #[test]
-fn busy_frames_cost_a_look_when_they_come_and_one_for_each_frame_that_goes() {
+fn busy_frames_are_not_looked_at_again_for_every_frame_that_goes() {
     let frames = 10_000u32;
     let mut order = Replacement::new(frames);
     // Nine of ten are dirty.
@@ -92,7 +100,7 @@ fn busy_frames_cost_a_look_when_they_come_and_one_for_each_frame_that_goes() {
         total += looks;
         order.insert(frame, u64::from(frames + round));
     }
-    assert!(total <= 3 * frames, "{total} looks for {frames} frames");
+    assert!(total <= 4 * frames, "{total} looks for {frames} frames");
 }
 
 #[test]

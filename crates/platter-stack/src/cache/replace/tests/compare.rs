@@ -10,10 +10,15 @@ fn ratio(cache: &mut dyn Cache, trace: &[u64]) -> usize {
     trace.iter().filter(|&&page| cache.access(page)).count() * 1000 / trace.len()
 }
 
+/// By how much more than LRU's the ratio is, in thousandths, for each of [`TRACES`]: somewhat less than was measured. A set
+/// that fits and moves as a whole is where LRU cannot be beaten.
+const MORE_THAN_LRU: [i64; 9] = [50, 80, 60, 600, 0, -120, 65, 20, 14];
+
 #[test]
 fn hit_ratios() {
-    println!("| workload | LRU | CLOCK | 2Q | SIEVE | S3-FIFO | best |\n|---|---|---|---|---|---|---|");
-    for (name, make) in TRACES {
+    println!("| workload | LRU | CLOCK | 2Q | SIEVE | here | best |\n|---|---|---|---|---|---|---|");
+    assert_eq!(TRACES.len(), MORE_THAN_LRU.len());
+    for ((name, make), more) in TRACES.iter().zip(MORE_THAN_LRU) {
         let trace = make(SIZE as u64);
         let lru = ratio(&mut Lru::new(SIZE), &trace);
         let clock = ratio(&mut Clock::new(SIZE), &trace);
@@ -24,8 +29,10 @@ fn hit_ratios() {
         let percent =
             [lru, clock, two_q, sieve, ours, best].map(|ratio| format!("{:.1}", ratio as f64 / 10.0));
         println!("| {name} | {} |", percent.join(" | "));
-        if name.starts_with("Zipf 1.0") {
-            assert!(ours >= lru + 40 && ours >= two_q, "{name}");
-        }
+        assert!(ours as i64 >= lru as i64 + more, "{name}: {ours} and LRU {lru}");
+        assert!(
+            [lru, clock, two_q, sieve, ours].iter().all(|&ratio| ratio <= best),
+            "{name}: {best} is best"
+        );
     }
 }

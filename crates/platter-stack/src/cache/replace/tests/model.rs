@@ -2,12 +2,12 @@
 
 use super::super::ghost::{self, Ghosts};
 use super::super::queues::{List, Standing};
-use super::super::{LOOKS, PROMOTE, Replacement, SMALL_SHARE};
+use super::super::{FRESH_SHARE, LOOKS, MOST_USES, Replacement, SETTLED_AT_ONCE, SMALL_SHARE};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
 const FRAMES: u32 = 40;
-const LISTS: [List; 4] = [List::Small, List::Main, List::Cold, List::Parked];
+const LISTS: [List; 5] = [List::Fresh, List::Small, List::Main, List::Cold, List::Parked];
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -27,7 +27,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => frame.clone().prop_map(Step::Forget),
         1 => frame.clone().prop_map(Step::Cold),
         1 => frame.clone().prop_map(Step::Ready),
-        6 => (frame, prop::option::weighted(0.7, 0..=3u8)).prop_map(|(frame, uses)| Step::Uses(frame, uses)),
+        6 => (frame, prop::option::weighted(0.7, 0..=MOST_USES)).prop_map(|(frame, uses)| Step::Uses(frame, uses)),
     ]
 }
 
@@ -35,7 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Default)]
 struct Model {
     /// Frames with their standing, oldest first.
-    lists: [VecDeque<(u32, Standing)>; 4],
+    lists: [VecDeque<(u32, Standing)>; 5],
     uses: Vec<Option<u8>>,
 }
 
@@ -65,7 +65,11 @@ impl Model {
             Step::Insert(frame) => {
                 self.take(frame);
                 self.uses[frame as usize] = Some(0);
-                self.push(frame, Standing::Small);
+                self.push(frame, Standing::Fresh);
+                if self.lists[0].len() > self.quota() / FRESH_SHARE as usize * 2 {
+                    let (oldest, _) = self.lists[0].pop_front().expect("one was pushed");
+                    self.push(oldest, Standing::Small);
+                }
             }
             Step::Evict => return self.evict(),
             Step::Forget(frame) => drop(self.take(frame)),
@@ -88,12 +92,38 @@ impl Model {
         None
     }
 
-    fn next(&mut self, look: u32, parked: &mut usize) -> Option<(u32, Standing)> {
-        let [small, main] = [List::Small, List::Main].map(|list| self.lists[list as usize].len());
-        let first = if small > (small + main) / SMALL_SHARE as usize { List::Small } else { List::Main };
-        let mut order = vec![List::Cold, first, List::Small, List::Main];
+    fn quota(&self) -> usize {
+        self.lists[..3].iter().map(VecDeque::len).sum::<usize>() / SMALL_SHARE as usize
+    }
+
+    fn settle(&mut self) -> u32 {
+        let mut looks = 0;
+        for _ in 0..SETTLED_AT_ONCE {
+            if self.lists[0].len() < self.quota() / FRESH_SHARE as usize {
+                break;
+            }
+            let Some((frame, _)) = self.lists[0].pop_front() else { break };
+            match &mut self.uses[frame as usize] {
+                None => {
+                    looks += 1;
+                    self.lists[List::Parked as usize].push_back((frame, Standing::Fresh));
+                }
+                Some(uses) => {
+                    looks += u32::from((*uses).max(1));
+                    *uses = 0;
+                    self.push(frame, Standing::Small);
+                }
+            }
+        }
+        looks
+    }
+
+    fn next(&mut self, recheck: bool, parked: &mut usize) -> Option<(u32, Standing)> {
+        let many = self.lists[0].len() + self.lists[1].len() > self.quota();
+        let first = if many { List::Small } else { List::Main };
+        let mut order = vec![List::Cold, first, List::Small, List::Main, List::Fresh];
         if *parked > 0 {
-            order.insert(if look == 0 { 0 } else { 4 }, List::Parked);
+            order.insert(if recheck { 0 } else { 5 }, List::Parked);
         }
         let list = order.into_iter().find(|&list| !self.lists[list as usize].is_empty())?;
         *parked -= usize::from(list == List::Parked);
@@ -103,18 +133,18 @@ impl Model {
     fn evict(&mut self) -> Option<u32> {
         let mut parked = self.lists[List::Parked as usize].len();
         let mut used: Vec<(u8, u32)> = Vec::new();
-        for look in 0..LOOKS {
-            let Some((frame, standing)) = self.next(look, &mut parked) else { break };
+        let looks = self.settle();
+        for look in looks..LOOKS {
+            let Some((frame, standing)) = self.next(look == looks, &mut parked) else { break };
             let Some(uses) = self.uses[frame as usize] else {
                 self.lists[List::Parked as usize].push_back((frame, standing));
                 continue;
             };
             self.uses[frame as usize] = Some(uses.saturating_sub(1));
             match standing {
-                Standing::Main if uses > 0 => self.push(frame, Standing::Main),
-                Standing::Small if uses >= PROMOTE => self.push(frame, Standing::Main),
-                Standing::Cold if uses > 0 => self.push(frame, Standing::Small),
-                _ => return Some(frame),
+                _ if uses == 0 => return Some(frame),
+                Standing::Cold => self.push(frame, Standing::Small),
+                _ => self.push(frame, Standing::Main),
             }
             used.push((uses, frame));
         }

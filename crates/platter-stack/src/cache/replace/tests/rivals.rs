@@ -225,7 +225,8 @@ impl Cache for Sieve {
         while self.used.len() == self.size {
             let next = self.order.range(self.hand..).next().or_else(|| self.order.iter().next());
             let (stamp, victim) = next.map(|(&stamp, &victim)| (stamp, victim)).expect("it is full");
-            self.hand = stamp + 1;
+            // After the newest comes the oldest, also if another page is added meanwhile.
+            self.hand = self.order.range(stamp + 1..).next().map_or(0, |(&newer, _)| newer);
             if !std::mem::take(self.used.get_mut(&victim).expect("it is in the order")) {
                 self.order.remove(&stamp);
                 self.used.remove(&victim);
