@@ -7,7 +7,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::ops::{Bound, RangeBounds};
 
 /// Largest transfer of one call. A larger one is cut short, as the traits allow.
-const MAX_CALL: u64 = 32 << 20;
+pub(crate) const MAX_CALL: u64 = 32 << 20;
 
 /// A position in a range of a device.
 ///
@@ -16,7 +16,7 @@ const MAX_CALL: u64 = 32 << 20;
 /// end with a block is bounced. Reads are short at the end of the range and then give 0; so do writes, for a
 /// device does not grow: [`write_all`](Write::write_all) then fails with
 /// [`WriteZero`](io::ErrorKind::WriteZero). [`flush`](Write::flush) makes durable what was written.
-/// Clones have positions of their own.
+/// Clones have positions of their own; for one that clones share see [`Handle`](crate::handle::Handle).
 ///
 /// ```
 /// use platter_disk::device::Device;
@@ -76,6 +76,12 @@ pub fn io_error(error: Error) -> io::Error {
         _ => io::Error::from_raw_os_error(error.fault.errno()).kind(),
     };
     io::Error::new(kind, error)
+}
+
+/// Why a seek to a place that is none fails.
+pub(crate) fn seek_error(to: SeekFrom) -> io::Error {
+    let message = format!("seek to {to:?}: before the start of the range, or past what can be counted");
+    io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
 impl Cursor {
@@ -169,9 +175,7 @@ impl Seek for Cursor {
             SeekFrom::End(by) => self.len.checked_add_signed(by),
         };
         let Some(pos) = pos else {
-            let message =
-                format!("seek to {to:?}: before the start of the range, or past what can be counted");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+            return Err(seek_error(to));
         };
         self.pos = pos;
         Ok(pos)

@@ -139,6 +139,7 @@ impl Part<'_> {
         bio.add_flags(flags | Flags::BORROWED | Flags::SYNC);
         bio.set_ioprio(self.like.ioprio());
         bio.set_context(self.like.context());
+        bio.set_handle(self.like.handle());
         let memory = self.buffer.as_ptr().wrapping_add(self.at as usize);
         // SAFETY: the buffer lives in `Bouncer::run`, which waits for the bio.
         unsafe { add_memory(bio, memory, self.len as usize, RegionId::NONE) }

@@ -1,12 +1,15 @@
 //! The polled interface: batches of bios in, batches of bios out, no waker and no allocation.
 
 use crate::clock::Clock;
+use crate::device::Device;
+use crate::handle::Description;
 use crate::submitter::Submitter;
 use platter_block::bio::Bio;
 use platter_block::lane::Lane;
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// A bio that found no room; give it again after a completion.
 #[derive(Debug)]
@@ -47,6 +50,8 @@ pub struct Channel {
     lane: Box<dyn Lane>,
     clock: Clock,
     submitter: Submitter,
+    /// Of a handle: not closed before its bios are done.
+    _description: Option<Arc<Description>>,
     /// Bios are signed: the handle is somebody's.
     signs: bool,
     now: Time,
@@ -61,13 +66,15 @@ pub struct Channel {
 const COARSE: u64 = 64;
 
 impl Channel {
-    pub(crate) fn new(lane: Box<dyn Lane>, clock: Clock, submitter: Submitter, capacity: usize) -> Channel {
+    pub(crate) fn new(lane: Box<dyn Lane>, device: &Device, capacity: usize) -> Channel {
+        let clock = device.clock();
         Channel {
             lane,
             now: clock.now(),
             clock,
-            submitter,
-            signs: !submitter.is_anybody(),
+            submitter: device.submitter,
+            _description: device.description.clone(),
+            signs: !device.submitter.is_anybody(),
             stamps: true,
             polls: 0,
             outstanding: 0,

@@ -1,10 +1,11 @@
 //! The handle: one device, three ways to call it.
 
+use crate::background::Background;
 use crate::bounce::Bouncer;
 use crate::channel::Channel;
 use crate::clock::Clock;
 use crate::drivers::memory::Memory;
-use crate::future::AsyncLane;
+use crate::handle::Description;
 use crate::leaf::{Leaf, LeafParts, LeafSettings};
 use crate::submitter::Submitter;
 use crate::sync::{Mutex, lock};
@@ -15,9 +16,12 @@ use platter_block::counters::Snapshot;
 use platter_block::driver::{Driver, Features, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::handle::HandleCounters;
+use platter_block::lane::Bell;
 use platter_block::limits::Limits;
+use platter_block::resident::Resident;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// An open device. Cheap to clone; clones share everything. All methods may be called from any thread.
 ///
@@ -27,23 +31,25 @@ use std::sync::{Arc, OnceLock};
 pub struct Device {
     pub(crate) inner: Arc<Inner>,
     pub(crate) submitter: Submitter,
+    /// Of a handle: open as long as somebody signs with its number.
+    pub(crate) description: Option<Arc<Description>>,
 }
 
 pub(crate) struct Inner {
+    /// What is in memory of the device, if it has a cache on top.
+    pub(crate) resident: Option<Arc<dyn Resident>>,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) geometry: Geometry,
     pub(crate) clock: Clock,
     pub(crate) bouncer: Bouncer,
     /// Lanes of synchronous callers that are not in a call now.
     pub(crate) idle_lanes: Mutex<Vec<SyncLane>>,
-    pub(crate) asynchronous: OnceLock<Arc<AsyncLane>>,
+    pub(crate) background: Arc<Background>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Some(lane) = self.asynchronous.get() {
-            lane.close();
-        }
+        self.background.close();
     }
 }
 
@@ -55,15 +61,22 @@ impl Device {
     pub fn new(backend: Arc<dyn Backend>) -> Device {
         let (geometry, may_bounce) = (backend.geometry(), backend.may_bounce());
         let clock = Clock::of(backend.as_ref());
+        let background = Background::new(&backend, clock.clone());
+        if clock.simulated().is_none() {
+            // In a simulation nobody but its callers makes time pass.
+            backend.keep(Arc::clone(&background) as Arc<dyn Bell>);
+        }
         Device {
             submitter: Submitter::default(),
+            description: None,
             inner: Arc::new(Inner {
+                resident: backend.resident(),
                 backend,
                 clock,
                 geometry,
                 bouncer: Bouncer::new(geometry, may_bounce),
                 idle_lanes: Mutex::new(Vec::new()),
-                asynchronous: OnceLock::new(),
+                background,
             }),
         }
     }
@@ -176,7 +189,7 @@ impl Device {
             return Err(self.error(Fault::new(Kind::Unsupported, Stage::Handle), Op::Read, 0, 0, detail));
         }
         let lane = self.inner.backend.open_lane(LaneUse::Exclusive)?;
-        Ok(Channel::new(lane, self.clock(), self.submitter, bios))
+        Ok(Channel::new(lane, self, bios))
     }
 
     /// Counters of all queues below and of bounce buffers.
@@ -184,6 +197,11 @@ impl Device {
         let mut sum = self.inner.backend.counters();
         sum.bytes_bounced += self.inner.bouncer.bytes();
         sum
+    }
+
+    /// What the caches of the device have counted, of all handles together. `None`: it has none.
+    pub fn cache_counters(&self) -> Option<HandleCounters> {
+        self.inner.backend.cache_counters()
     }
 
     /// What an operator wants to know.
@@ -195,6 +213,15 @@ impl Device {
     /// accepts that; flushes work again.
     pub fn acknowledge_flush_failure(&self) {
         self.inner.backend.acknowledge_flush_failure();
+    }
+
+    /// Writes back what a cache holds, makes everything durable and lets this handle on the device go. Dropping the
+    /// last one writes back too, but cannot say that it failed.
+    ///
+    /// # Errors
+    /// As for [`Device::flush`]. The handle is gone all the same.
+    pub fn close(self) -> Result<(), Error> {
+        self.flush()
     }
 
     /// The clock that the device lives by: the host's, or that of a simulation.

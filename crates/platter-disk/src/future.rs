@@ -59,7 +59,7 @@ impl After {
     }
 }
 
-/// The lane that all futures of a device share.
+/// The lane that all futures of a device share, and the device's own work.
 pub(crate) struct AsyncLane {
     state: Mutex<State>,
     clock: Clock,
@@ -130,7 +130,7 @@ impl State {
 }
 
 impl AsyncLane {
-    fn new(lane: Box<dyn Lane>, clock: Clock) -> AsyncLane {
+    pub(crate) fn new(lane: Box<dyn Lane>, clock: Clock) -> AsyncLane {
         AsyncLane {
             clock,
             state: Mutex::new(State {
@@ -331,14 +331,6 @@ impl<B: IoBuf> Drop for Io<B> {
 type Build<B> = fn(&mut Bio, u64, B) -> Result<(), Fault>;
 
 impl Device {
-    fn async_lane(&self) -> Result<Arc<AsyncLane>, Error> {
-        if let Some(lane) = self.inner.asynchronous.get() {
-            return Ok(Arc::clone(lane));
-        }
-        let lane = self.inner.backend.open_lane(platter_block::backend::LaneUse::Shared)?;
-        Ok(Arc::clone(self.inner.asynchronous.get_or_init(|| Arc::new(AsyncLane::new(lane, self.clock())))))
-    }
-
     /// Reads at byte offset `pos` until `buffer` is full.
     ///
     /// ```
@@ -368,14 +360,14 @@ impl Device {
 
     /// Submits a bio of the program's own making. Its token is used by the device.
     pub fn submit<B: IoBuf>(&self, bio: Bio) -> Io<B> {
-        match self.async_lane() {
+        match self.inner.background.lane() {
             Ok(lane) => self.started(lane, bio),
             Err(error) => self.refused(error, None),
         }
     }
 
     fn begin<B: IoBuf>(&self, op: Op, pos: u64, buffer: B, build: Build<B>) -> Io<B> {
-        let lane = match self.async_lane() {
+        let lane = match self.inner.background.lane() {
             Ok(lane) => lane,
             Err(error) => return self.refused(error, Some(buffer)),
         };

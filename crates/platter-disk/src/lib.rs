@@ -4,6 +4,7 @@
 
 pub mod adapters;
 mod aligned;
+mod background;
 pub mod bounce;
 pub mod channel;
 pub mod clock;
@@ -12,6 +13,7 @@ pub mod device;
 pub mod drivers;
 pub mod elevators;
 pub mod future;
+pub mod handle;
 pub mod ladder;
 pub mod leaf;
 pub mod open;

@@ -2,12 +2,14 @@
 
 use crate::device::Device;
 use platter_block::bio::{Bio, Context, IoPrio};
+use platter_block::handle::HandleId;
 
 /// What the I/Os of a handle carry that say nothing themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Submitter {
     pub(crate) context: Context,
     pub(crate) ioprio: IoPrio,
+    pub(crate) handle: HandleId,
 }
 
 impl Submitter {
@@ -23,6 +25,9 @@ impl Submitter {
         }
         if bio.ioprio() == IoPrio::NONE {
             bio.set_ioprio(self.ioprio);
+        }
+        if bio.handle() == HandleId::DEVICE {
+            bio.set_handle(self.handle);
         }
     }
 }

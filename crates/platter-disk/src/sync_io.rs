@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::device::Device;
 use platter_block::bio::{Bio, Flags, IoPrio, Op};
 use platter_block::buf::add_memory;
-use platter_block::fault::{Error, Fault, Status};
+use platter_block::fault::{Error, Fault, Kind, Stage, Status};
 use platter_block::lane::Lane;
 use platter_block::segment::RegionId;
 use std::io::{IoSlice, IoSliceMut};
@@ -20,13 +20,13 @@ pub(crate) struct SyncLane {
     clock: Clock,
     bios: Vec<Bio>,
     done: Vec<Bio>,
-    /// Where the last bio that failed did.
-    failed_at: u64,
+    /// The place and length of the last bio that failed, as it came back.
+    failed: (u64, u64),
 }
 
 impl SyncLane {
     pub(crate) fn new(lane: Box<dyn Lane>, clock: Clock) -> SyncLane {
-        SyncLane { lane, clock, bios: Vec::with_capacity(2), done: Vec::with_capacity(1), failed_at: 0 }
+        SyncLane { lane, clock, bios: Vec::with_capacity(2), done: Vec::with_capacity(1), failed: (0, 0) }
     }
 
     fn take_bio(&mut self) -> Bio {
@@ -49,7 +49,7 @@ impl SyncLane {
                 self.done.clear();
                 let status = bio.status();
                 if status.is_err() {
-                    self.failed_at = bio.pos();
+                    self.failed = (bio.pos(), bio.len());
                 }
                 self.bios.push(bio);
                 break status;
@@ -109,7 +109,21 @@ impl Device {
     /// # Errors
     /// A range past the end, or whatever the device says. Memory and offsets without the device's alignment
     /// go through a bounce buffer, see [`crate::bounce`].
+    #[inline]
     pub fn read_at(&self, buffer: &mut [u8], pos: u64) -> Result<(), Error> {
+        if self.has_answered(buffer, pos) { Ok(()) } else { self.read_by_bio(buffer, pos) }
+    }
+
+    /// What is in memory needs no bio: whether all of `buffer` was read from there.
+    #[inline]
+    fn has_answered(&self, buffer: &mut [u8], pos: u64) -> bool {
+        let Some(resident) = &self.inner.resident else { return false };
+        let (size, len) = (self.size(), buffer.len() as u64);
+        // What is no range of the device is refused further down.
+        len != 0 && pos <= size && len <= size - pos && resident.read(pos, buffer)
+    }
+
+    pub(crate) fn read_by_bio(&self, buffer: &mut [u8], pos: u64) -> Result<(), Error> {
         let (ptr, len) = (buffer.as_mut_ptr(), buffer.len());
         self.transfer(Op::Read, pos, len as u64, &mut std::iter::once((ptr, len)), IoOptions::default())
     }
@@ -136,6 +150,15 @@ impl Device {
     /// # Errors
     /// As for [`Device::read_at`]; more buffers than a bio can have segments.
     pub fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], pos: u64) -> Result<(), Error> {
+        let mut place = pos;
+        let mut answered = |buffer: &mut IoSliceMut<'_>| {
+            let at = place;
+            place = place.saturating_add(buffer.len() as u64);
+            self.has_answered(buffer, at)
+        };
+        if !buffers.is_empty() && buffers.iter_mut().all(&mut answered) {
+            return Ok(());
+        }
         let len = buffers.iter().map(|b| b.len() as u64).sum();
         let mut parts = buffers.iter_mut().map(|b| (b.as_mut_ptr(), b.len()));
         self.transfer(Op::Read, pos, len, &mut parts, IoOptions::default())
@@ -157,6 +180,32 @@ impl Device {
     /// Whatever the device says; after a failed flush, every later one, until it is acknowledged.
     pub fn flush(&self) -> Result<(), Error> {
         self.transfer(Op::Flush, 0, 0, &mut std::iter::empty(), IoOptions::default())
+    }
+
+    /// Makes durable what was written to the `len` bytes at `pos` (0: to the end of the device), as far as it has
+    /// completed. A cache writes back no more than that; a disk makes everything durable.
+    ///
+    /// ```
+    /// # let disk = platter_disk::device::Device::ram(1 << 20)?;
+    /// disk.write_at(&[7; 4096], 8192)?;
+    /// disk.flush_range(8192, 4096)?;
+    /// # Ok::<(), platter_block::fault::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A range past the end; else as for [`Device::flush`].
+    pub fn flush_range(&self, pos: u64, len: u64) -> Result<(), Error> {
+        match self.range_to(Op::Flush, pos, len)? {
+            0 => Ok(()),
+            len => self.transfer(Op::Flush, pos, len, &mut std::iter::empty(), IoOptions::default()),
+        }
+    }
+
+    /// The length of a range, where 0 stands for "to the end".
+    pub(crate) fn range_to(&self, op: Op, pos: u64, len: u64) -> Result<u64, Error> {
+        let rest = self.size().checked_sub(pos).filter(|&rest| len <= rest);
+        let out = || self.error(Fault::new(Kind::OutOfRange, Stage::Handle), op, pos, len, String::new());
+        rest.map(|rest| if len == 0 { rest } else { len }).ok_or_else(out)
     }
 
     /// Says that the contents of a range are no longer needed.
@@ -205,9 +254,22 @@ impl Device {
                 Err(fault)
             }
         };
-        let failed_at = lane.failed_at;
+        let failed = lane.failed;
         self.checkin(lane);
-        status.map_err(|fault| self.error(fault, op, pos, len, self.place_of(fault, failed_at)))
+        status.map_err(|fault| self.transfer_error(fault, op, (pos, len), failed))
+    }
+
+    /// The error of a transfer of `asked` whose bio came back aimed at `failed`.
+    #[cold]
+    fn transfer_error(&self, fault: Fault, op: Op, asked: (u64, u64), failed: (u64, u64)) -> Error {
+        let mut detail = self.place_of(fault, failed.0);
+        // A cache says so what it could not write back.
+        if op == Op::Flush && failed.1 > 0 && failed != asked {
+            let separator = if detail.is_empty() { "" } else { "; " };
+            let lost = format!("{} bytes at {} could not be written back", failed.1, failed.0);
+            detail = format!("{lost}{separator}{detail}");
+        }
+        self.error(fault, op, asked.0, asked.1, detail)
     }
 
     fn bounced(&self, lane: &mut SyncLane, bio: Bio) -> Status {

@@ -1,0 +1,212 @@
+//! Handles: open file descriptions on a device.
+//!
+//! A [`Device`] is the disk; a [`Handle`] is one program's (or thread's) opening of it, with a position and, where the
+//! device has a cache, with readahead of its own. Clones share both, as descriptors that were duplicated do, and
+//! [`Device::handle`] opens another. So "one descriptor for many threads" and "one descriptor for each" are both
+//! to be had.
+
+use crate::device::Device;
+use platter_block::backend::Backend;
+use platter_block::bio::Op;
+use platter_block::fault::Error;
+use platter_block::handle::{HandleCounters, HandleId};
+use platter_block::readahead::Hint;
+use std::fmt;
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+#[allow(unsafe_code)]
+mod page;
+mod stream;
+
+pub use page::PageRef;
+
+/// What clones of a handle share.
+pub(crate) struct Description {
+    id: HandleId,
+    /// Not kept open by this: a device ends with its last [`Device`].
+    backend: Weak<dyn Backend>,
+    position: AtomicU64,
+}
+
+impl Description {
+    fn open(backend: &Arc<dyn Backend>) -> Arc<Description> {
+        // After four thousand million handles numbers come again.
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let id = HandleId(NEXT.fetch_add(1, Ordering::Relaxed).max(1));
+        backend.handle_opened(id);
+        Arc::new(Description { id, backend: Arc::downgrade(backend), position: AtomicU64::new(0) })
+    }
+}
+
+impl Drop for Description {
+    fn drop(&mut self) {
+        if let Some(backend) = self.backend.upgrade() {
+            backend.handle_closed(self.id);
+        }
+    }
+}
+
+/// An open file description on a device: a position, and readahead of its own in the device's cache. Cheap to clone;
+/// clones share position and readahead. All methods may be called from any thread.
+///
+/// [`Read`](std::io::Read), [`Write`](std::io::Write) and [`Seek`](std::io::Seek) on it (and on a reference to it) use
+/// and move the position. Each call takes its range and moves the position past it in one step, so calls at the same
+/// time get ranges of their own; one that fails puts the position back if nobody has moved it since. Reads are short
+/// at the end of the device and then give 0; so do writes, for a device does not grow. Writing through
+/// [`flush`](std::io::Write::flush) makes durable what was written.
+///
+/// The calls with a position of their own (`*_at`) transfer all or fail, as those of [`Device`] do. What the device's
+/// cache has in memory is copied at once, without a lock or a bio of ours.
+///
+/// ```
+/// use platter_disk::device::Device;
+/// use std::io::{Read, Seek, SeekFrom, Write};
+///
+/// let disk = Device::ram(1 << 20)?;
+/// let mut handle = disk.handle();
+/// handle.write_all(&[1; 4096])?;
+/// let mut same = handle.clone();
+/// same.write_all(&[2; 4096])?;
+/// assert_eq!(handle.position(), 8192);
+///
+/// let mut other = disk.handle();
+/// let mut block = [0; 512];
+/// other.read_exact(&mut block)?;
+/// assert_eq!((block[0], other.position(), handle.position()), (1, 512, 8192));
+/// handle.seek(SeekFrom::End(-10))?;
+/// assert_eq!((handle.read(&mut block)?, handle.read(&mut block)?), (10, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Handle {
+    description: Arc<Description>,
+    /// Signs with the description's number.
+    device: Device,
+}
+
+impl Device {
+    /// Opens the device once more: a handle with a position, at 0, and readahead of its own. Its I/Os are on behalf of
+    /// whom those of this one are.
+    pub fn handle(&self) -> Handle {
+        let mut device = self.clone();
+        let description = Description::open(self.backend());
+        device.submitter.handle = description.id;
+        device.description = Some(Arc::clone(&description));
+        Handle { description, device }
+    }
+}
+
+impl Handle {
+    /// The device, with all that goes through it signed as the handle's: for futures, channels and cursors that are to
+    /// share the handle's readahead.
+    ///
+    /// ```
+    /// # use platter_disk::device::Device;
+    /// let handle = Device::ram(1 << 20)?.handle();
+    /// let mut channel = handle.device().channel(32)?;
+    /// # Ok::<(), platter_block::fault::Error>(())
+    /// ```
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The number that the handle's bios carry.
+    pub fn id(&self) -> HandleId {
+        self.description.id
+    }
+
+    /// Where the next read or write of a stream begins, in bytes. May lie past the end of the device.
+    pub fn position(&self) -> u64 {
+        self.description.position.load(Ordering::Relaxed)
+    }
+
+    /// [`Device::read_at`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn read_at(&self, buffer: &mut [u8], pos: u64) -> Result<(), Error> {
+        self.device.read_at(buffer, pos)
+    }
+
+    /// [`Device::write_at`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write_at(&self, data: &[u8], pos: u64) -> Result<(), Error> {
+        self.device.write_at(data, pos)
+    }
+
+    /// [`Device::read_vectored_at`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], pos: u64) -> Result<(), Error> {
+        self.device.read_vectored_at(buffers, pos)
+    }
+
+    /// [`Device::write_vectored_at`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write_vectored_at(&self, buffers: &[IoSlice<'_>], pos: u64) -> Result<(), Error> {
+        self.device.write_vectored_at(buffers, pos)
+    }
+
+    /// [`Device::flush`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn flush(&self) -> Result<(), Error> {
+        self.device.flush()
+    }
+
+    /// [`Device::flush_range`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn flush_range(&self, pos: u64, len: u64) -> Result<(), Error> {
+        self.device.flush_range(pos, len)
+    }
+
+    /// [`Device::discard`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn discard(&self, pos: u64, len: u64) -> Result<(), Error> {
+        self.device.discard(pos, len)
+    }
+
+    /// Says how the program will read the `len` bytes at `pos` (0: to the end of the device) through this handle.
+    /// [`Normal`](Hint::Normal), [`Sequential`](Hint::Sequential) and [`Random`](Hint::Random) are about all of its
+    /// reads to come, wherever they are. Without a cache nothing comes of it.
+    ///
+    /// ```
+    /// # use platter_disk::device::Device;
+    /// use platter_block::readahead::Hint;
+    /// let handle = Device::ram(1 << 20)?.handle();
+    /// handle.advise(Hint::Random, 0, 0)?;
+    /// # Ok::<(), platter_block::fault::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A range past the end; what the cache could not do for it.
+    pub fn advise(&self, hint: Hint, pos: u64, len: u64) -> Result<(), Error> {
+        let len = self.device.range_to(Op::Read, pos, len)?;
+        self.device.backend().advise(self.id(), hint, pos, len)
+    }
+
+    /// What the device's cache has counted of this handle; `None` without a cache. Reads that the handle answered from
+    /// memory by itself are counted for the device only ([`Device::cache_counters`]).
+    pub fn counters(&self) -> Option<HandleCounters> {
+        self.device.backend().handle_counters(self.id())
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handle({:?}, at {})", self.device, self.position())
+    }
+}

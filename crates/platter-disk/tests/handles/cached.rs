@@ -1,0 +1,280 @@
+//! A stand-in for a cache: a disk whose bytes never change, with the pages in memory that a test says.
+
+#![allow(unsafe_code)]
+
+use platter_block::backend::{Backend, LaneUse};
+use platter_block::bio::{Bio, Op};
+use platter_block::driver::Geometry;
+use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::handle::{HandleCounters, HandleId};
+use platter_block::lane::Lane;
+use platter_block::limits::{LimitSource, Limits};
+use platter_block::readahead::{Hint, PAGE};
+use platter_block::resident::{Pinned, Resident};
+use platter_block::segment::{Region, RegionId};
+use platter_block::time::{Span, Time};
+use platter_disk::device::Device;
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+/// Not a whole number of pages.
+pub(crate) const SIZE: u64 = 64 * PAGE + 1024;
+
+/// What is at a byte of the disk.
+pub(crate) fn byte(pos: u64) -> u8 {
+    // A multiplicative hash: no two blocks are the same.
+    let mixed = (pos + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((mixed ^ mixed >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+/// Whether `read` is what is at `pos`.
+pub(crate) fn is_at(read: &[u8], pos: u64) -> bool {
+    read.iter().zip(pos..).all(|(&found, at)| found == byte(at))
+}
+
+/// What the stand-in saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Opened(HandleId),
+    Closed(HandleId),
+    Advised(HandleId, Hint, u64, u64),
+    Bio(HandleId, Op, u64, u64),
+}
+
+pub(crate) struct Cached {
+    below: Device,
+    bytes: Vec<u8>,
+    is_there: Vec<AtomicBool>,
+    pins: Vec<AtomicU32>,
+    /// Reads leave their pages in memory.
+    keeps: AtomicBool,
+    answers: AtomicU64,
+    seen: Mutex<Vec<Seen>>,
+    /// By handle: bios.
+    counts: Mutex<HashMap<HandleId, u64>>,
+    /// The next bio fails, aimed at this range.
+    lost: Mutex<Option<(u64, u64)>>,
+}
+
+impl Cached {
+    /// The stand-in, and a device on it. Nothing is in memory.
+    pub(crate) fn open() -> (Arc<Cached>, Device) {
+        let below = Device::ram(SIZE).unwrap();
+        let bytes: Vec<u8> = (0..SIZE).map(byte).collect();
+        below.write_at(&bytes, 0).unwrap();
+        let pages = SIZE.div_ceil(PAGE);
+        let cached = Arc::new(Cached {
+            below,
+            bytes,
+            is_there: (0..pages).map(|_| AtomicBool::new(false)).collect(),
+            pins: (0..pages).map(|_| AtomicU32::new(0)).collect(),
+            keeps: AtomicBool::new(true),
+            answers: AtomicU64::new(0),
+            seen: Mutex::default(),
+            counts: Mutex::default(),
+            lost: Mutex::default(),
+        });
+        let device = Device::new(Arc::new(Layer(Arc::clone(&cached))));
+        (cached, device)
+    }
+
+    /// Says that all pages are in memory.
+    pub(crate) fn fill(&self) {
+        self.is_there.iter().for_each(|page| page.store(true, SeqCst));
+    }
+
+    /// Reads leave nothing in memory any more.
+    pub(crate) fn keep_nothing(&self) {
+        self.keeps.store(false, SeqCst);
+    }
+
+    /// The next bio fails; it comes back aimed at this range.
+    pub(crate) fn fail_next(&self, pos: u64, len: u64) {
+        *self.lost.lock().unwrap() = Some((pos, len));
+    }
+
+    /// What was seen since the last time.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        std::mem::take(&mut self.seen.lock().unwrap())
+    }
+
+    /// Reads that were answered from memory.
+    pub(crate) fn answers(&self) -> u64 {
+        self.answers.load(SeqCst)
+    }
+
+    /// Pages that are held now.
+    pub(crate) fn pinned(&self) -> u32 {
+        self.pins.iter().map(|pins| pins.load(SeqCst)).sum()
+    }
+
+    fn see(&self, seen: Seen) {
+        self.seen.lock().unwrap().push(seen);
+    }
+
+    fn has(&self, pos: u64, len: u64) -> bool {
+        (pos / PAGE..(pos + len).div_ceil(PAGE)).all(|page| self.is_there[page as usize].load(SeqCst))
+    }
+}
+
+/// The device on it: what the handle asks is in a part of its own, as in a real cache.
+struct Layer(Arc<Cached>);
+
+/// What is in memory of it.
+struct Memory(Arc<Cached>);
+
+// SAFETY: `bytes` is never written to nor moved while the stand-in lives, which `Memory` keeps.
+unsafe impl Resident for Memory {
+    fn read(&self, pos: u64, out: &mut [u8]) -> bool {
+        let there = self.0.has(pos, out.len() as u64);
+        if there {
+            out.copy_from_slice(&self.0.bytes[pos as usize..pos as usize + out.len()]);
+            self.0.answers.fetch_add(1, SeqCst);
+        }
+        there
+    }
+
+    fn pin(&self, pos: u64) -> Option<Pinned> {
+        let page = (pos / PAGE) as usize;
+        if !self.0.has(pos, 1) {
+            return None;
+        }
+        self.0.pins[page].fetch_add(1, SeqCst);
+        let start = page * PAGE as usize;
+        let bytes = &self.0.bytes[start..self.0.bytes.len().min(start + PAGE as usize)];
+        Some(Pinned { data: NonNull::from(bytes).cast(), len: bytes.len() as u32, frame: page as u32 })
+    }
+
+    unsafe fn unpin(&self, frame: u32) {
+        self.0.pins[frame as usize].fetch_sub(1, SeqCst);
+    }
+}
+
+impl LimitSource for Layer {
+    fn limits_at(&self, pos: u64) -> (Limits, u64) {
+        self.0.below.backend().limits_at(pos)
+    }
+}
+
+impl Backend for Layer {
+    fn name(&self) -> Arc<str> {
+        Arc::from("cached")
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.0.below.geometry()
+    }
+
+    fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
+        let below = self.0.below.backend().open_lane(lane_use)?;
+        Ok(Box::new(CachedLane { below, cached: Arc::clone(&self.0), failed: Vec::new() }))
+    }
+
+    fn below(&self) -> Vec<Arc<dyn Backend>> {
+        vec![Arc::clone(self.0.below.backend())]
+    }
+
+    fn handle_opened(&self, id: HandleId) {
+        self.0.see(Seen::Opened(id));
+    }
+
+    fn handle_closed(&self, id: HandleId) {
+        self.0.see(Seen::Closed(id));
+    }
+
+    fn advise(&self, id: HandleId, hint: Hint, pos: u64, len: u64) -> Result<(), Error> {
+        self.0.see(Seen::Advised(id, hint, pos, len));
+        Ok(())
+    }
+
+    fn handle_counters(&self, id: HandleId) -> Option<HandleCounters> {
+        let misses = *self.0.counts.lock().unwrap().get(&id)?;
+        Some(HandleCounters { misses, ..HandleCounters::default() })
+    }
+
+    fn cache_counters(&self) -> Option<HandleCounters> {
+        let misses = self.0.counts.lock().unwrap().values().sum();
+        Some(HandleCounters { hits: self.0.answers(), misses, ..HandleCounters::default() })
+    }
+
+    fn resident(&self) -> Option<Arc<dyn Resident>> {
+        Some(Arc::new(Memory(Arc::clone(&self.0))))
+    }
+}
+
+struct CachedLane {
+    below: Box<dyn Lane>,
+    cached: Arc<Cached>,
+    failed: Vec<Bio>,
+}
+
+impl Lane for CachedLane {
+    fn submit(&mut self, now: Time, mut bio: Bio) {
+        self.cached.see(Seen::Bio(bio.handle(), bio.op(), bio.pos(), bio.len()));
+        *self.cached.counts.lock().unwrap().entry(bio.handle()).or_default() += 1;
+        if let Some((pos, len)) = self.cached.lost.lock().unwrap().take() {
+            bio.rewind(pos, len);
+            bio.fail(Fault::new(Kind::Io, Stage::Disk));
+            return self.failed.push(bio);
+        }
+        self.below.submit(now, bio);
+    }
+
+    fn run(&mut self, now: Time) {
+        self.below.run(now);
+    }
+
+    fn take_done(&mut self, out: &mut Vec<Bio>) {
+        out.append(&mut self.failed);
+        let first = out.len();
+        self.below.take_done(out);
+        for bio in out[first..].iter().filter(|bio| bio.op() == Op::Read && bio.status().is_ok()) {
+            let begin = bio.pos() - bio.done();
+            let whole =
+                begin.div_ceil(PAGE)..if bio.pos() == SIZE { SIZE.div_ceil(PAGE) } else { bio.pos() / PAGE };
+            if self.cached.keeps.load(SeqCst) {
+                whole.for_each(|page| self.cached.is_there[page as usize].store(true, SeqCst));
+            }
+        }
+    }
+
+    fn has_done(&self) -> bool {
+        !self.failed.is_empty() || self.below.has_done()
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        self.below.next_wakeup()
+    }
+
+    fn unplug(&mut self, now: Time) {
+        self.below.unplug(now);
+    }
+
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        if self.failed.is_empty() {
+            self.below.wait(now, timeout);
+        }
+    }
+
+    fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
+        self.below.wait_handles(out)
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.below.in_flight()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.below.is_idle()
+    }
+
+    fn register(&mut self, region: &Region) {
+        self.below.register(region);
+    }
+
+    fn unregister(&mut self, region: RegionId) {
+        self.below.unregister(region);
+    }
+}
