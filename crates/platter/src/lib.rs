@@ -5,7 +5,7 @@
 //!
 //! - **Synchronous calls** borrow memory and may be made from any number of threads: [`Device::read_at`],
 //!   [`Device::write_at`], [vectored](Device::read_vectored_at), [`Device::flush`], [`Device::discard`], or
-//!   `Read`, `Write` and `Seek` by [`Device::cursor`].
+//!   `Read`, `Write` and `Seek` by [`Device::cursor`], or by [`Device::handle`] with a position that clones share.
 //! - **Futures** own their buffer and give it back with the result, on any executor: [`Device::read`],
 //!   [`Device::write`].
 //! - **Polled channels** take and give batches of bios, without waker or allocation: [`Device::channel`].
@@ -44,11 +44,14 @@ pub use platter_stack as stack;
 pub use platter_block::bio::{Bio, Flags, Op};
 pub use platter_block::buf::{IoBuf, IoBufMut};
 pub use platter_block::fault::{Error, Kind};
+pub use platter_block::handle::HandleCounters;
+pub use platter_block::readahead::Hint;
 pub use platter_disk::adapters::{Cursor, io_error};
 pub use platter_disk::channel::Channel;
 pub use platter_disk::device::Device;
 pub use platter_disk::elevators::register as register_elevator;
 pub use platter_disk::future::Io;
+pub use platter_disk::handle::{Handle, PageRef};
 pub use platter_disk::open::DiskOptions;
 pub use platter_disk::pool::Pool;
 pub use platter_disk::sync_io::IoOptions;

@@ -147,6 +147,7 @@ unsafe impl Resident for Memory {
         Some(Pinned { data: NonNull::from(bytes).cast(), len: bytes.len() as u32, frame: page as u32 })
     }
 
+    // SAFETY: nothing depends on the count but the tests.
     unsafe fn unpin(&self, frame: u32) {
         self.0.pins[frame as usize].fetch_sub(1, SeqCst);
     }
