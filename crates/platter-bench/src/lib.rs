@@ -3,6 +3,7 @@
 mod agenda;
 pub mod chunked;
 pub mod dm;
+pub mod fileio;
 pub mod io;
 pub mod kit;
 pub mod processes;

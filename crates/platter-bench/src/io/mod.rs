@@ -44,6 +44,7 @@ mod verify;
 mod worker;
 
 pub use error::IoError;
+pub(crate) use gate::StartGate;
 pub use json::HOST_KEYS;
 pub use report::{DeviceReport, DirectionReport, IoReport, LatencySummary, Stamps};
 pub use run::{Hooks, Progress, run};

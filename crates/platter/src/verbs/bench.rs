@@ -1,6 +1,6 @@
 //! `platter bench`: the benchmarks.
 
-use super::{bench_chunked, bench_dm, bench_io, bench_schedulers};
+use super::{bench_chunked, bench_dm, bench_fileio, bench_io, bench_schedulers};
 use crate::cli::{CliError, Context};
 use clap::Subcommand;
 
@@ -11,6 +11,8 @@ pub(crate) enum Bench {
     Chunked(Box<bench_chunked::Chunked>),
     /// The 2002 paper's microbenchmark, up the ladder of its improvements
     Dm(bench_dm::Dm),
+    /// SysBench's fileio test, with its options
+    Fileio(Box<bench_fileio::Fileio>),
     /// The general workload, with fio's options
     Io(Box<bench_io::Io>),
     /// Every elevator against mixes of processes
@@ -22,6 +24,7 @@ impl Bench {
         match self {
             Bench::Chunked(chunked) => chunked.run(context),
             Bench::Dm(dm) => dm.run(context),
+            Bench::Fileio(fileio) => fileio.run(context),
             Bench::Io(io) => io.run(context),
             Bench::Schedulers(schedulers) => schedulers.run(context),
         }

@@ -11,6 +11,7 @@ const REACH: usize = 12;
 /// The files that may contain `unsafe`, tests aside, each with what it is needed for.
 const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter/src/cli/signals.rs", "the handler of SIGINT and SIGTERM"),
+    ("crates/platter-bench/src/fileio/plain/aio.rs", "system calls without a safe wrapper"),
     ("crates/platter-bench/src/io/usage.rs", "getrusage"),
     ("crates/platter-block/src/buf.rs", "segments over memory that a bio owns"),
     ("crates/platter-block/src/owner.rs", "any owner of memory in a few words, without an allocation"),

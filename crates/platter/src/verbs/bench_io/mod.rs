@@ -1,7 +1,7 @@
 //! `platter bench io`: the general workload.
 
 mod options;
-mod values;
+pub(super) mod values;
 
 use crate::cli::{CliError, Context, On};
 use clap::{Args, ValueEnum};

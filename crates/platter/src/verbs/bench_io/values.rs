@@ -10,7 +10,7 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
 }
 
 /// A time: `2` is two seconds; `2s`, `500ms`.
-pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+pub(in crate::verbs) fn seconds(text: &str) -> Result<Duration, String> {
     time(text, "s")
 }
 

@@ -1,0 +1,45 @@
+//! SysBench's fileio test, under its option names and by its rules: what `platter bench fileio` runs.
+//!
+//! Threads take requests from one source: reads and writes of a block at random places or in sequence, and each so
+//! many of them an fsync of every file. The files are files of a directory ([`run_in`]), or equal parts of a device,
+//! which is called synchronously or by bios in real time and in virtual time ([`run`], [`simulate`]).
+//!
+//! ```
+//! use platter_bench::fileio::{self, Plan};
+//! use platter_bench::sim;
+//! use platter_block::time::Span;
+//! use platter_disk::leaf::LeafSettings;
+//! use platter_sim::{SimDisk, World, ideal::Ideal};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let model = Ideal { size: 4 << 30, latency: Span::from_micros(100), depth: 1, write_cache: false };
+//! let disk = SimDisk::new(&World::new(1), model.into(), None);
+//! let device = sim::device(&disk, "ideal", LeafSettings::default(), None)?;
+//! let report = fileio::simulate(&device, &Plan::default())?;
+//! assert_eq!((report.reads, report.writes), (6000, 4000));
+//! assert_eq!(report.seconds(), 1.0);
+//! # Ok(())
+//! # }
+//! ```
+
+mod bios;
+mod device;
+mod engine;
+mod error;
+mod hand;
+mod json;
+mod plain;
+mod plan;
+mod real;
+mod report;
+mod requests;
+mod run;
+mod simulated;
+mod tally;
+mod text;
+
+pub use error::FileioError;
+pub use json::HOST_KEYS;
+pub use plain::run_in;
+pub use plan::{Count, ExtraFlags, Handles, IoMode, Mode, Plan, SyncMode, SyncedBy};
+pub use report::{Latency, OnDevice, Report};
+pub use run::{Hooks, Progress, run, simulate};

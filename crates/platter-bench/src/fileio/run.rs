@@ -1,0 +1,140 @@
+//! The ways to run a plan.
+
+use super::bios::Polled;
+use super::device::{Calls, Cut};
+use super::engine::Engine;
+use super::plan::{IoMode, Plan};
+use super::report::{OnDevice, Report};
+use super::{FileioError, real, simulated};
+use platter_block::time::VirtualClock;
+use platter_disk::clock::Clock;
+use platter_disk::device::Device;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Real time since the start.
+    pub elapsed: Duration,
+    /// Virtual time since the start, on simulated devices.
+    pub simulated: Option<Duration>,
+    /// Requests that have completed: reads, writes and fsyncs.
+    pub requests: u64,
+}
+
+/// What the caller hears of a run, and how it stops it.
+pub struct Hooks<'a> {
+    /// Called now and then on the caller's thread.
+    pub progress: Option<&'a mut dyn FnMut(&Progress)>,
+    /// When it becomes true the run ends soon.
+    pub cancel: &'a AtomicBool,
+}
+
+impl<'a> Hooks<'a> {
+    /// No progress reports.
+    pub fn none(cancel: &'a AtomicBool) -> Hooks<'a> {
+        Hooks { progress: None, cancel }
+    }
+}
+
+/// Runs the plan on a device that is cut into its files: on a real one in real time with a thread for each of the
+/// test, on a simulated one in virtual time on the caller's.
+///
+/// # Errors
+/// A plan that makes no sense on this device; an I/O that fails.
+pub fn run(device: &Device, plan: &Plan, hooks: Hooks<'_>) -> Result<Report, FileioError> {
+    match device.clock() {
+        Clock::Virtual(clock) => in_virtual_time(device, plan, &clock, hooks),
+        Clock::Host => in_real_time(device, plan, hooks),
+    }
+}
+
+/// Runs the plan on a simulated device. The same device, plan and seed give the same report, but for the time and
+/// the processor that it took on the host.
+///
+/// # Errors
+/// A device that is not simulated; else as for [`run`].
+pub fn simulate(device: &Device, plan: &Plan) -> Result<Report, FileioError> {
+    match device.clock() {
+        Clock::Virtual(clock) => in_virtual_time(device, plan, &clock, Hooks::none(&AtomicBool::new(false))),
+        Clock::Host => Err(FileioError::Option(format!(
+            "{} is a real device and has no virtual time; give a simulated one, such as sim(ideal)",
+            device.name()
+        ))),
+    }
+}
+
+fn in_virtual_time(
+    device: &Device,
+    plan: &Plan,
+    clock: &VirtualClock,
+    hooks: Hooks<'_>,
+) -> Result<Report, FileioError> {
+    let cut = cut(device, plan)?;
+    let before = device.counters();
+    let measured = simulated::run(plan, &cut, clock, hooks)?;
+    let counters = device.counters().since(&before);
+    Ok(Report::new(
+        plan,
+        device.name().to_string(),
+        measured,
+        Some(OnDevice { facts: device.facts(), counters }),
+    ))
+}
+
+fn in_real_time(device: &Device, plan: &Plan, hooks: Hooks<'_>) -> Result<Report, FileioError> {
+    let cut = cut(device, plan)?;
+    let before = device.counters();
+    let open = |thread: u32| -> Result<Box<dyn Engine>, FileioError> {
+        Ok(match plan.io_mode {
+            IoMode::Sync => Box::new(Calls::new(plan, cut.clone(), thread)?),
+            IoMode::Async => Box::new(Polled::new(plan, &cut, thread)?),
+        })
+    };
+    let measured = real::run(plan, &open, hooks)?;
+    let counters = device.counters().since(&before);
+    Ok(Report::new(
+        plan,
+        device.name().to_string(),
+        measured,
+        Some(OnDevice { facts: device.facts(), counters }),
+    ))
+}
+
+/// Cuts the device into the plan's files.
+fn cut(device: &Device, plan: &Plan) -> Result<Cut, FileioError> {
+    plan.check()?;
+    let geometry = device.geometry();
+    let refuse = |message: String| Err(FileioError::Option(message));
+    if plan.total_size > geometry.size {
+        return refuse(format!(
+            "--file-total-size {}: allowed is up to {}, the size of {}",
+            plan.total_size,
+            geometry.size,
+            device.name()
+        ));
+    }
+    let logical = u64::from(geometry.limits.logical_block);
+    if !plan.block.is_multiple_of(logical) {
+        return refuse(format!(
+            "--file-block-size {}: allowed are multiples of {logical}, the block of {}",
+            plan.block,
+            device.name()
+        ));
+    }
+    if plan.extra_flags.sync || plan.extra_flags.dsync {
+        return refuse(format!(
+            "--file-extra-flags {}: allowed with a device is direct; --file-fsync-all makes each write durable",
+            plan.extra_flags.names().join(",")
+        ));
+    }
+    if plan.mode.writes() && geometry.features.read_only {
+        return refuse(format!(
+            "--file-test-mode {}: {} is read-only; use seqrd or rndrd, or another device",
+            plan.mode.name(),
+            device.name()
+        ));
+    }
+    Ok(Cut { device: device.clone(), file_size: plan.file_size() })
+}

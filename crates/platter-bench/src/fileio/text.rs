@@ -1,0 +1,107 @@
+//! The report for a terminal: SysBench's summary as tables.
+
+use super::{Latency, Report};
+use crate::report::units::{bytes, bytes_short, duration, fixed, thousands};
+use crate::report::{Column, Table};
+
+impl Report {
+    /// The report for a terminal.
+    pub fn to_text(&self, color: bool) -> String {
+        let mut text = self.headline();
+        text += "\n\n";
+        text += &self.operations().to_text(color);
+        text += "\n";
+        text += &self.latencies().to_text(color);
+        text += "\n";
+        for (name, value) in self.facts() {
+            text += &format!("{name:16} {value}\n");
+        }
+        text
+    }
+
+    fn headline(&self) -> String {
+        let plan = &self.plan;
+        let size = bytes_short(plan.file_size());
+        let mut line = format!(
+            "{} on {}: {} files of {size}, blocks of {}, {} threads, {}",
+            plan.mode.name(),
+            self.on,
+            plan.files,
+            bytes_short(plan.block),
+            plan.threads,
+            plan.io_mode.name(),
+        );
+        if let Some(real) = self.simulated {
+            let real = fixed(real.as_secs_f64(), 3);
+            line += &format!("\nsimulated: times are virtual; it took {real} s of real time");
+        }
+        if self.interrupted {
+            line += "\ninterrupted: the result is partial";
+        }
+        line
+    }
+
+    fn operations(&self) -> Table {
+        let mut table = Table::new([
+            Column::text("operation"),
+            Column::number("count", ""),
+            Column::number("rate", "1/s"),
+            Column::number("rate", "MiB/s"),
+        ]);
+        let rows = [
+            ("reads", self.reads, self.reads_per_s(), Some(self.read_mib_per_s())),
+            ("writes", self.writes, self.writes_per_s(), Some(self.written_mib_per_s())),
+            ("fsyncs", self.fsyncs, self.fsyncs_per_s(), None),
+        ];
+        for (name, count, rate, mib) in rows {
+            let mib = mib.map_or("-".to_owned(), |mib| fixed(mib, 2));
+            table.row([name.to_owned(), thousands(count), fixed(rate, 2), mib]);
+        }
+        table.group_thousands()
+    }
+
+    fn latencies(&self) -> Table {
+        let names = ["min", "avg", "p50", "p95", "p99", "max"];
+        let columns = names.map(|name| Column::number(name, ""));
+        let mut table = Table::new([Column::text("latency")].into_iter().chain(columns));
+        let mut row = |name: &str, latency: &Option<Latency>| {
+            let Some(l) = latency else { return };
+            let mean = l.mean_ns.round() as u64;
+            let cells = [l.min_ns, mean, l.p50_ns, l.p95_ns, l.p99_ns, l.max_ns].map(duration);
+            table.row([name.to_owned()].into_iter().chain(cells));
+        };
+        row("events", &self.latency);
+        for (name, latency) in ["reads", "writes", "fsyncs"].into_iter().zip(&self.latency_by_kind) {
+            row(name, latency);
+        }
+        table
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let usage = &self.usage;
+        let mut facts = vec![
+            ("total time", format!("{} s", fixed(self.seconds(), 4))),
+            ("events", format!("{} ({})", thousands(self.events), self.plan.count.name())),
+            ("processor", format!("{} user, {} system", duration(usage.user_ns), duration(usage.system_ns))),
+        ];
+        if let Some(device) = &self.device {
+            let counters = &device.counters;
+            let size = self.mean_request_bytes().map_or("-".to_owned(), |size| bytes(size.round() as u64));
+            let known = ["driver", "direct", "elevator", "depth"];
+            let known = device.facts.iter().filter(|(name, _)| known.contains(name));
+            let known: Vec<String> = known.map(|(name, value)| format!("{name} {value}")).collect();
+            if !known.is_empty() {
+                facts.push(("way", known.join(", ")));
+            }
+            facts.push((
+                "device",
+                format!(
+                    "{} requests of {size} on average, {} flushes",
+                    thousands(counters.dispatches),
+                    thousands(counters.flushes)
+                ),
+            ));
+        }
+        facts
+    }
+}
