@@ -41,13 +41,16 @@ impl Bios {
 
     /// The bio of a request, on behalf of `thread`.
     pub(super) fn take(&mut self, slot: u32, request: Request, thread: u32) -> Result<Bio, FileioError> {
-        let (op, pos, len) = match request {
-            Request::Read { file, pos } => (Op::Read, self.cut.at(file, pos), self.block),
-            Request::Write { file, pos } => (Op::Write, self.cut.at(file, pos), self.block),
-            Request::Sync { .. } => (Op::Flush, 0, 0),
+        let (op, file, pos, len) = match request {
+            Request::Read { file, pos } => (Op::Read, file, pos, self.block),
+            Request::Write { file, pos } => (Op::Write, file, pos, self.block),
+            Request::Sync { file } => (Op::Flush, file, 0, self.cut.file_size),
         };
+        let pos = self.cut.at(file, pos);
+        let handle = self.cut.handle(thread, file).id();
         if let Some(mut bio) = self.idle[slot as usize][kind(op)].take() {
             bio.rewind(pos, len);
+            bio.set_handle(handle);
             return Ok(bio);
         }
         let mut bio = match (op, self.buffers.pop()) {
@@ -67,6 +70,7 @@ impl Bios {
             bio.add_flags(Flags::SYNC);
         }
         bio.set_token(slot.into());
+        bio.set_handle(handle);
         bio.set_context(Context::new(thread + 1));
         Ok(bio)
     }

@@ -1,6 +1,7 @@
 //! The report for programs. The keys are listed in `docs/fileio.md`.
 
 use super::{Latency, Report};
+use platter_block::handle::HandleCounters;
 use platter_block::time::Span;
 use serde_json::{Map, Value, json};
 
@@ -59,6 +60,7 @@ impl Report {
             "facts": Value::Object(facts.collect()),
             "counters": Value::Object(counters.collect()),
             "mean_request_bytes": self.mean_request_bytes(),
+            "cache": device.cache.as_ref().map(cache_json),
         })
     }
 
@@ -97,5 +99,28 @@ fn latency_json(latency: Option<&Latency>) -> Value {
         "p95_ns": l.p95_ns,
         "p99_ns": l.p99_ns,
         "max_ns": l.max_ns,
+    })
+}
+
+fn cache_json(cache: &HandleCounters) -> Value {
+    let readahead = &cache.readahead;
+    // Up to the last class in which there is something.
+    let classes = cache.reads.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+    json!({
+        "hits": cache.hits,
+        "misses": cache.misses,
+        "pages_read_ahead": cache.pages_read_ahead,
+        "pages_used": cache.pages_used,
+        "pages_evicted_unused": cache.pages_evicted_unused,
+        "reads_by_size": cache.reads[..classes],
+        "readahead": {
+            "closed_by_miss": readahead.closed_by_miss,
+            "closed_by_hit": readahead.closed_by_hit,
+            "shrunk": readahead.shrunk,
+            "contiguous": readahead.contiguous,
+            "random": readahead.random,
+            "windows": readahead.windows,
+            "lookups": readahead.lookups,
+        },
     })
 }

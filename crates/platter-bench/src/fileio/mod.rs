@@ -22,6 +22,7 @@
 //! ```
 
 mod bios;
+mod counts;
 mod device;
 mod engine;
 mod error;

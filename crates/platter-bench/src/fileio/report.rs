@@ -6,6 +6,7 @@ use crate::io::Usage;
 use crate::report::units;
 use crate::stats::LatencyHistogram;
 use platter_block::counters::Snapshot;
+use platter_block::handle::HandleCounters;
 use std::time::Duration;
 
 /// Latencies in ns.
@@ -50,6 +51,8 @@ pub struct OnDevice {
     pub facts: Vec<(&'static str, String)>,
     /// What its queues counted during the run.
     pub counters: Snapshot,
+    /// What its cache counted during the run, of all handles together; `None` without a cache.
+    pub cache: Option<HandleCounters>,
 }
 
 /// What a run came to.

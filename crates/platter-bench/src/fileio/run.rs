@@ -1,10 +1,11 @@
 //! The ways to run a plan.
 
 use super::bios::Polled;
+use super::counts::Before;
 use super::device::{Calls, Cut};
 use super::engine::Engine;
 use super::plan::{IoMode, Plan};
-use super::report::{OnDevice, Report};
+use super::report::Report;
 use super::{FileioError, real, simulated};
 use platter_block::time::VirtualClock;
 use platter_disk::clock::Clock;
@@ -72,20 +73,14 @@ fn in_virtual_time(
     hooks: Hooks<'_>,
 ) -> Result<Report, FileioError> {
     let cut = cut(device, plan)?;
-    let before = device.counters();
+    let before = Before::new(device);
     let measured = simulated::run(plan, &cut, clock, hooks)?;
-    let counters = device.counters().since(&before);
-    Ok(Report::new(
-        plan,
-        device.name().to_string(),
-        measured,
-        Some(OnDevice { facts: device.facts(), counters }),
-    ))
+    Ok(Report::new(plan, device.name().to_string(), measured, Some(before.until_now())))
 }
 
 fn in_real_time(device: &Device, plan: &Plan, hooks: Hooks<'_>) -> Result<Report, FileioError> {
     let cut = cut(device, plan)?;
-    let before = device.counters();
+    let before = Before::new(device);
     let open = |thread: u32| -> Result<Box<dyn Engine>, FileioError> {
         Ok(match plan.io_mode {
             IoMode::Sync => Box::new(Calls::new(plan, cut.clone(), thread)?),
@@ -93,13 +88,7 @@ fn in_real_time(device: &Device, plan: &Plan, hooks: Hooks<'_>) -> Result<Report
         })
     };
     let measured = real::run(plan, &open, hooks)?;
-    let counters = device.counters().since(&before);
-    Ok(Report::new(
-        plan,
-        device.name().to_string(),
-        measured,
-        Some(OnDevice { facts: device.facts(), counters }),
-    ))
+    Ok(Report::new(plan, device.name().to_string(), measured, Some(before.until_now())))
 }
 
 /// Cuts the device into the plan's files.
@@ -136,5 +125,5 @@ fn cut(device: &Device, plan: &Plan) -> Result<Cut, FileioError> {
             device.name()
         ));
     }
-    Ok(Cut { device: device.clone(), file_size: plan.file_size() })
+    Ok(Cut::new(device, plan))
 }

@@ -3,6 +3,7 @@
 use super::{Latency, Report};
 use crate::report::units::{bytes, bytes_short, duration, fixed, thousands};
 use crate::report::{Column, Table};
+use platter_block::handle::HandleCounters;
 
 impl Report {
     /// The report for a terminal.
@@ -101,7 +102,22 @@ impl Report {
                     thousands(counters.flushes)
                 ),
             ));
+            if let Some(cache) = &device.cache {
+                facts.push(("cache", cache_line(cache)));
+            }
         }
         facts
     }
+}
+
+fn cache_line(cache: &HandleCounters) -> String {
+    format!(
+        "{} pages hit, {} missed, {} read ahead, {} of them used; readahead closed {} times by misses, {} by hits",
+        thousands(cache.hits),
+        thousands(cache.misses),
+        thousands(cache.pages_read_ahead),
+        thousands(cache.pages_used),
+        thousands(cache.readahead.closed_by_miss),
+        thousands(cache.readahead.closed_by_hit),
+    )
 }
