@@ -7,6 +7,7 @@ pub mod fileio;
 pub mod io;
 pub mod kit;
 pub mod processes;
+pub mod readahead;
 pub mod report;
 pub mod repro;
 pub mod schedulers;

@@ -21,12 +21,23 @@
 use crate::params::Param;
 use alloc::boxed::Box;
 
+mod common;
+mod linux24;
+pub mod linux26;
 mod none;
+pub mod ondemand;
+mod platter;
 mod settings;
+mod simple;
 mod windows;
 
+pub use linux24::Linux24;
+pub use linux26::Linux26;
 pub use none::Exact;
+pub use ondemand::OnDemand;
+pub use platter::Streams;
 pub use settings::Settings;
+pub use simple::Simple;
 pub use windows::Windows;
 
 /// Bytes of a page.
@@ -215,7 +226,22 @@ pub struct Row {
 }
 
 /// Every readahead policy.
-pub static TABLE: &[Row] = &[none::ROW];
+pub static TABLE: &[Row] = &[
+    none::ROW,
+    linux24::ROW,
+    linux26::L0,
+    linux26::L1,
+    linux26::L2,
+    linux26::L5,
+    linux26::PRIVATE,
+    linux26::SIZE,
+    linux26::LOCK,
+    linux26::L7,
+    simple::ROW,
+    ondemand::ONDEMAND,
+    ondemand::CONTEXT,
+    platter::ROW,
+];
 
 /// Looks a policy up by name.
 pub fn by_name(name: &str) -> Option<&'static Row> {

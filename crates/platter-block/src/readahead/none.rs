@@ -1,6 +1,7 @@
 //! `none`: nothing but what is asked for.
 
-use super::{Call, Counters, Hint, Pages, Readahead, Row, Window};
+use super::common::Common;
+use super::{Call, Counters, Hint, Pages, Readahead, Row, Settings};
 use alloc::boxed::Box;
 
 pub(super) const ROW: Row = Row {
@@ -8,14 +9,20 @@ pub(super) const ROW: Row = Row {
     summary: "reads what is asked for, at once, and nothing else",
     source: "",
     params: &[],
-    make: |_| Box::new(Exact::default()),
+    make: |settings| Box::new(Exact::new(settings)),
 };
 
 /// No readahead. The first page of a call that is missing has the rest of the call read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Exact {
-    counters: Counters,
-    window: Option<(u64, u32)>,
+    common: Common,
+}
+
+impl Exact {
+    /// For a new handle.
+    pub fn new(settings: &Settings) -> Exact {
+        Exact { common: Common::new(settings) }
+    }
 }
 
 impl Readahead for Exact {
@@ -24,22 +31,18 @@ impl Readahead for Exact {
     }
 
     fn missing(&mut self, call: &mut Call, page: u64, pages: &mut dyn Pages) {
-        self.counters.lookups += 1;
-        self.counters.random += 1;
-        let count = call.access.rest(page).max(1);
-        if pages.read(Window { first: page, count, mark: None, sync: true }) > 0 {
-            self.counters.windows += 1;
-            self.window = Some((page, count));
-        }
+        self.common.exact(call, page, pages);
     }
 
-    fn advise(&mut self, _hint: Hint) {}
+    fn advise(&mut self, hint: Hint) {
+        self.common.advise(hint);
+    }
 
     fn counters(&self) -> Counters {
-        self.counters
+        self.common.counters
     }
 
     fn window(&self) -> Option<(u64, u32)> {
-        self.window
+        self.common.window
     }
 }

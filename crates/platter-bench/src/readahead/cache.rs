@@ -1,0 +1,159 @@
+//! The page cache.
+
+use super::{Io, Machine};
+use platter_block::readahead::{Pages, Window};
+use std::collections::BTreeMap;
+
+/// A page in the cache.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// The round from which on it is there.
+    ready: u64,
+    marked: bool,
+    /// Read from the device, and not used yet.
+    fresh: bool,
+    /// Its place in the order of use.
+    stamp: u64,
+}
+
+/// What a thread finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Nothing.
+    Missing,
+    /// A page that is there from this round on, which may be in the future; `marked`: it carried the marker.
+    Page { ready: u64, marked: bool },
+}
+
+/// Pages, and what was read to have them.
+pub(super) struct Cache {
+    slots: BTreeMap<u64, Slot>,
+    /// The pages in the order of use, by stamp.
+    order: BTreeMap<u64, u64>,
+    stamps: u64,
+    capacity: Option<usize>,
+    end: u64,
+    latency: u64,
+    requests: usize,
+    /// When each I/O in flight completes.
+    in_flight: Vec<u64>,
+    pub(super) round: u64,
+    pub(super) ios: Vec<Io>,
+    pub(super) pages_read: u64,
+    pub(super) pages_used: u64,
+    pub(super) evicted_unused: u64,
+}
+
+impl Cache {
+    pub(super) fn new(machine: &Machine) -> Cache {
+        let mut cache = Cache {
+            slots: BTreeMap::new(),
+            order: BTreeMap::new(),
+            stamps: 0,
+            capacity: machine.cache,
+            end: machine.pages,
+            latency: machine.latency,
+            requests: machine.requests,
+            in_flight: Vec::new(),
+            round: 0,
+            ios: Vec::new(),
+            pages_read: 0,
+            pages_used: 0,
+            evicted_unused: 0,
+        };
+        for &page in &machine.cached {
+            cache.insert(page, Slot { ready: 0, marked: false, fresh: false, stamp: 0 });
+        }
+        cache
+    }
+
+    /// Looks a page up and takes its marker off.
+    pub(super) fn look(&mut self, page: u64) -> Found {
+        match self.slots.get_mut(&page) {
+            None => Found::Missing,
+            Some(slot) => Found::Page { ready: slot.ready, marked: std::mem::take(&mut slot.marked) },
+        }
+    }
+
+    /// A thread takes a page's contents.
+    pub(super) fn take(&mut self, page: u64) {
+        let Some(mut slot) = self.remove(page) else { return };
+        self.pages_used += u64::from(slot.fresh);
+        slot.fresh = false;
+        self.insert(page, slot);
+    }
+
+    fn remove(&mut self, page: u64) -> Option<Slot> {
+        let slot = self.slots.remove(&page)?;
+        self.order.remove(&slot.stamp);
+        Some(slot)
+    }
+
+    fn insert(&mut self, page: u64, slot: Slot) {
+        self.remove(page);
+        self.stamps += 1;
+        self.slots.insert(page, Slot { stamp: self.stamps, ..slot });
+        self.order.insert(self.stamps, page);
+    }
+
+    /// Makes room for one page. Pages that are being read cannot go; if there are only such the cache grows.
+    fn make_room(&mut self) {
+        if self.capacity.is_none_or(|capacity| self.slots.len() < capacity) {
+            return;
+        }
+        let there = |page: &&u64| self.slots.get(page).is_some_and(|slot| slot.ready <= self.round);
+        let Some(&oldest) = self.order.values().find(there) else { return };
+        if self.remove(oldest).is_some_and(|slot| slot.fresh) {
+            self.evicted_unused += 1;
+        }
+    }
+
+    /// Starts an I/O for pages none of which is cached.
+    fn start(&mut self, first: u64, count: u32, mark: Option<u64>, sync: bool) {
+        let ready = self.round + self.latency;
+        for page in first..first + u64::from(count) {
+            self.make_room();
+            self.insert(page, Slot { ready, marked: mark == Some(page), fresh: true, stamp: 0 });
+        }
+        self.pages_read += u64::from(count);
+        self.ios.push(Io { page: first, pages: count, sync, round: self.round });
+        self.in_flight.retain(|&done| done > self.round);
+        self.in_flight.push(ready);
+    }
+}
+
+impl Pages for Cache {
+    fn is_cached(&self, page: u64) -> bool {
+        self.slots.contains_key(&page)
+    }
+
+    fn end(&self) -> u64 {
+        self.end
+    }
+
+    fn is_congested(&self) -> bool {
+        let in_flight = self.in_flight.iter().filter(|&&done| done > self.round).count();
+        in_flight * 8 > self.requests * 7
+    }
+
+    fn cached_before(&self, page: u64, most: u32) -> u32 {
+        let before = (0..page).rev().take(most as usize);
+        before.take_while(|&page| self.is_cached(page)).count() as u32
+    }
+
+    fn first_missing(&self, from: u64, most: u32) -> Option<u64> {
+        (from..from.saturating_add(u64::from(most))).find(|&page| !self.is_cached(page))
+    }
+
+    fn read(&mut self, window: Window) -> u32 {
+        let end = window.first.saturating_add(u64::from(window.count)).min(self.end);
+        let missing: Vec<u64> = (window.first..end).filter(|&page| !self.is_cached(page)).collect();
+        // One I/O for each run of pages; the call waits for the first.
+        let mut sync = window.sync;
+        for run in missing.chunk_by(|a, b| a + 1 == *b) {
+            self.start(run[0], run.len() as u32, window.mark, sync);
+            sync = false;
+        }
+        missing.len() as u32
+    }
+}

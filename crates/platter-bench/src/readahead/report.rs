@@ -1,0 +1,124 @@
+//! Policies side by side: as text, JSON and a page with figures.
+
+use super::{Cost, DISK, Io, Outcome, SSD};
+use crate::report::svg::{Axis, LineChart, Style};
+use crate::report::units::{duration, percent, thousands};
+use crate::report::{Column, HtmlReport, Table};
+use serde_json::{Value, json};
+
+/// What policies made of the same reads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// What the reads are, for people.
+    pub reads: String,
+    /// Each policy by name, with what was set.
+    pub policies: Vec<(String, Outcome)>,
+}
+
+/// The first I/Os, that many of which the table shows.
+const SHOWN: usize = 8;
+
+impl Report {
+    /// The table as text; `color` makes the headings bold.
+    pub fn to_text(&self, color: bool) -> String {
+        format!("{}\n\n{}", self.reads, self.table().to_text(color))
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new([
+            Column::text("policy"),
+            Column::number("I/Os", ""),
+            Column::number("waits", ""),
+            Column::number("read", "pages"),
+            Column::number("wasted", ""),
+            Column::number("off", "misses"),
+            Column::number("off", "hits"),
+            Column::number("shrunk", ""),
+            Column::number("asked", ""),
+            Column::number("disk", ""),
+            Column::number("ssd", ""),
+            Column::text("first I/Os: page+pages"),
+        ]);
+        for (name, outcome) in &self.policies {
+            let counters = &outcome.counters;
+            table.row([
+                name.clone(),
+                thousands(outcome.ios.len() as u64),
+                thousands(outcome.waits),
+                thousands(outcome.pages_read),
+                percent(outcome.pages_wasted() as f64 / outcome.pages_read.max(1) as f64),
+                thousands(counters.closed_by_miss),
+                thousands(counters.closed_by_hit),
+                thousands(counters.shrunk),
+                thousands(counters.lookups),
+                cost(&DISK, outcome),
+                cost(&SSD, outcome),
+                first_ios(&outcome.ios),
+            ]);
+        }
+        table
+    }
+
+    /// All of it for programs. Its keys are listed in `docs/command.md`.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "reads": self.reads,
+            "policies": self.policies.iter().map(|(name, outcome)| policy(name, outcome)).collect::<Vec<_>>(),
+        })
+    }
+
+    /// The table, and the I/Os of each policy over time, as a page that needs nothing else.
+    pub fn to_html(&self) -> String {
+        let mut page = HtmlReport::new("platter readahead");
+        page.paragraph(&self.reads).table(&self.table());
+        page.heading("Sizes of I/Os over time");
+        let note = "Time is counted in rounds of turns: in each every thread takes a page.";
+        for (name, outcome) in &self.policies {
+            let axes = (Axis::new("round"), Axis::new("pages").from_zero());
+            let of = |sync| {
+                let ios = outcome.ios.iter().filter(move |io| io.sync == sync);
+                ios.map(|io| (io.round as f64, f64::from(io.pages)))
+            };
+            let chart = LineChart::new(name.as_str(), axes.0, axes.1)
+                .series("waited for", Style::Points, of(true))
+                .series("ahead", Style::Points, of(false));
+            page.chart(&chart, note);
+        }
+        page.finish()
+    }
+}
+
+fn cost(cost: &Cost, outcome: &Outcome) -> String {
+    duration((cost.of(outcome) * 1000.0) as u64)
+}
+
+fn first_ios(ios: &[Io]) -> String {
+    let shown = ios.iter().take(SHOWN).map(|io| format!("{}+{}", io.page, io.pages));
+    let more = (ios.len() > SHOWN).then(|| "…".to_owned());
+    shown.chain(more).collect::<Vec<_>>().join(" ")
+}
+
+fn policy(name: &str, outcome: &Outcome) -> Value {
+    let io = |io: &Io| json!({ "page": io.page, "pages": io.pages, "sync": io.sync, "round": io.round });
+    let counters = &outcome.counters;
+    json!({
+        "policy": name,
+        "ios": outcome.ios.iter().map(io).collect::<Vec<_>>(),
+        "reads": outcome.reads,
+        "waits": outcome.waits,
+        "rounds": outcome.rounds,
+        "pages_read": outcome.pages_read,
+        "pages_used": outcome.pages_used,
+        "pages_wasted": outcome.pages_wasted(),
+        "evicted_unused": outcome.evicted_unused,
+        "closed_by_miss": counters.closed_by_miss,
+        "closed_by_hit": counters.closed_by_hit,
+        "shrunk": counters.shrunk,
+        "contiguous": counters.contiguous,
+        "random": counters.random,
+        "windows": counters.windows,
+        "lookups": counters.lookups,
+        "disk_us": DISK.of(outcome),
+        "ssd_us": SSD.of(outcome),
+    })
+}

@@ -1,0 +1,250 @@
+//! Threads that take turns.
+
+use super::Read;
+use super::cache::{Cache, Found};
+use platter_block::readahead::{Access, Call, Counters, Hint, Pages, Readahead, Row, Settings, Window};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What reads run on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Pages of the device.
+    pub pages: u64,
+    /// Most pages of the cache; `None`: all that are read stay.
+    pub cache: Option<usize>,
+    /// Pages that are in the cache at the beginning.
+    pub cached: Vec<u64>,
+    /// Rounds of turns that an I/O takes, at least 1.
+    pub latency: u64,
+    /// I/Os that the device takes at once; with more than 7/8 of them in flight it is congested.
+    pub requests: usize,
+    /// What the program has said about each handle.
+    pub hint: Hint,
+}
+
+impl Default for Machine {
+    /// 16 GiB, everything stays, I/Os take one round, 128 requests.
+    fn default() -> Machine {
+        Machine {
+            pages: 1 << 22,
+            cache: None,
+            cached: Vec::new(),
+            latency: 1,
+            requests: 128,
+            hint: Hint::Normal,
+        }
+    }
+}
+
+/// An I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Io {
+    /// First page.
+    pub page: u64,
+    /// Pages.
+    pub pages: u32,
+    /// Whether a read waited for it from the start.
+    pub sync: bool,
+    /// In which round of turns it was started, from 0 on.
+    pub round: u64,
+}
+
+/// What a policy made of the reads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The I/Os, in their order.
+    pub ios: Vec<Io>,
+    /// What the policy counted, all handles together.
+    pub counters: Counters,
+    /// Reads.
+    pub reads: u64,
+    /// Pages read from the device.
+    pub pages_read: u64,
+    /// Those of them that a read then took. A page that was lost and read again counts twice.
+    pub pages_used: u64,
+    /// Those that left the cache before any read took them.
+    pub evicted_unused: u64,
+    /// Times that a thread waited for a page.
+    pub waits: u64,
+    /// Rounds of turns until all threads were through.
+    pub rounds: u64,
+}
+
+impl Outcome {
+    /// Pages that were read for nothing.
+    pub fn pages_wasted(&self) -> u64 {
+        self.pages_read - self.pages_used
+    }
+}
+
+/// A read that runs.
+struct Running {
+    call: Call,
+    handle: u32,
+    /// The next page to look for.
+    page: u64,
+    /// The page that the thread waits for, and the round from which on it is there.
+    waits_for: Option<(u64, u64)>,
+}
+
+struct Thread {
+    reads: VecDeque<Read>,
+    running: Option<Running>,
+}
+
+struct Handle {
+    policy: Box<dyn Readahead>,
+    /// Reads that run on it.
+    running: u32,
+}
+
+/// Takes `reads` through the policy of `row`. Reads of one thread come one after the other; threads take turns in the
+/// order of their numbers. Reads past the end of the device stop there.
+pub fn run(row: &Row, settings: &Settings, machine: &Machine, reads: &[Read]) -> Outcome {
+    let mut cache = Cache::new(&Machine { latency: machine.latency.max(1), ..machine.clone() });
+    let mut threads: BTreeMap<u32, Thread> = BTreeMap::new();
+    let mut handles: BTreeMap<u32, Handle> = BTreeMap::new();
+    for read in reads {
+        let new = || Thread { reads: VecDeque::new(), running: None };
+        threads.entry(read.thread).or_insert_with(new).reads.push_back(*read);
+        let new = || {
+            let mut policy = (row.make)(settings);
+            policy.advise(machine.hint);
+            Handle { policy, running: 0 }
+        };
+        handles.entry(read.handle).or_insert_with(new);
+    }
+    let mut waits = 0;
+    let mut threads: Vec<Thread> = threads.into_values().collect();
+    while !threads.is_empty() {
+        for thread in &mut threads {
+            thread.turn(&mut cache, &mut handles, &mut waits);
+        }
+        threads.retain(|thread| thread.running.is_some() || !thread.reads.is_empty());
+        cache.round += 1;
+    }
+    let counters = handles.values().map(|handle| handle.policy.counters()).fold(Counters::default(), add);
+    Outcome {
+        counters,
+        reads: reads.len() as u64,
+        pages_read: cache.pages_read,
+        pages_used: cache.pages_used,
+        evicted_unused: cache.evicted_unused,
+        waits,
+        rounds: cache.round,
+        ios: cache.ios,
+    }
+}
+
+fn add(a: Counters, b: Counters) -> Counters {
+    Counters {
+        closed_by_miss: a.closed_by_miss + b.closed_by_miss,
+        closed_by_hit: a.closed_by_hit + b.closed_by_hit,
+        shrunk: a.shrunk + b.shrunk,
+        contiguous: a.contiguous + b.contiguous,
+        random: a.random + b.random,
+        windows: a.windows + b.windows,
+        lookups: a.lookups + b.lookups,
+    }
+}
+
+impl Thread {
+    /// One page, unless the thread waits.
+    fn turn(&mut self, cache: &mut Cache, handles: &mut BTreeMap<u32, Handle>, waits: &mut u64) {
+        if let Some(running) = &mut self.running
+            && let Some((page, ready)) = running.waits_for
+        {
+            if ready > cache.round {
+                return;
+            }
+            running.waits_for = None;
+            cache.take(page);
+            self.finish(handles);
+        }
+        if self.running.is_none() {
+            self.begin(cache, handles);
+        }
+        let Some(running) = &mut self.running else { return };
+        let Some(handle) = handles.get_mut(&running.handle) else { return };
+        let page = running.page;
+        let ready = running.look(&mut *handle.policy, cache);
+        running.page += 1;
+        if ready > cache.round {
+            *waits += 1;
+            running.waits_for = Some((page, ready));
+        } else {
+            cache.take(page);
+            self.finish(handles);
+        }
+    }
+
+    /// Begins the next read that has pages on the device, if its handle is free.
+    fn begin(&mut self, cache: &mut Cache, handles: &mut BTreeMap<u32, Handle>) {
+        while let Some(read) = self.reads.front() {
+            let on_device = (cache.end() * platter_block::readahead::PAGE).saturating_sub(read.pos);
+            let access = Access::new(read.pos, read.len.min(on_device));
+            if access.pages == 0 {
+                self.reads.pop_front();
+                continue;
+            }
+            let Some(handle) = handles.get_mut(&read.handle) else { return };
+            if handle.policy.exclusive() && handle.running > 0 {
+                return;
+            }
+            handle.running += 1;
+            let mut call = Call::new(access);
+            handle.policy.begin(&mut call, cache);
+            self.running = Some(Running { call, handle: read.handle, page: access.first, waits_for: None });
+            self.reads.pop_front();
+            return;
+        }
+    }
+
+    /// Ends the read if all of its pages were taken.
+    fn finish(&mut self, handles: &mut BTreeMap<u32, Handle>) {
+        let Some(running) = &mut self.running else { return };
+        if running.page < running.call.access.end() {
+            return;
+        }
+        if let Some(handle) = handles.get_mut(&running.handle) {
+            handle.policy.end(&mut running.call);
+            handle.running -= 1;
+        }
+        self.running = None;
+    }
+}
+
+impl Running {
+    /// Looks for the next page as a read call does, and says from which round on it is there.
+    fn look(&mut self, policy: &mut dyn Readahead, cache: &mut Cache) -> u64 {
+        let (call, page) = (&mut self.call, self.page);
+        let every = policy.every_page();
+        if every {
+            policy.page(call, page, cache);
+        }
+        let mut found = cache.look(page);
+        if found == Found::Missing {
+            policy.missing(call, page, cache);
+            found = match cache.look(page) {
+                Found::Missing => {
+                    cache.read(Window { first: page, count: 1, mark: None, sync: true });
+                    cache.look(page)
+                }
+                Found::Page { ready, marked } => {
+                    if marked {
+                        policy.found(call, page, true, true, cache);
+                    }
+                    Found::Page { ready, marked }
+                }
+            };
+        } else if let Found::Page { ready, marked } = found
+            && (every || marked)
+        {
+            policy.found(call, page, ready > cache.round, marked, cache);
+        }
+        match found {
+            Found::Page { ready, .. } => ready,
+            Found::Missing => cache.round,
+        }
+    }
+}

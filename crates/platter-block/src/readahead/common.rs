@@ -1,0 +1,83 @@
+//! What all policies keep.
+
+use super::{Call, Counters, Hint, Pages, Settings, Window};
+
+/// Largest `max` and optimum, in pages: 256 MiB.
+const MOST: u32 = 1 << 16;
+
+/// Sizes, what the program has said, counters, and the window that was read last.
+#[derive(Clone, Debug)]
+pub(super) struct Common {
+    max: u32,
+    optimal: u32,
+    hint: Hint,
+    pub(super) counters: Counters,
+    pub(super) window: Option<(u64, u32)>,
+}
+
+impl Common {
+    pub(super) fn new(settings: &Settings) -> Common {
+        let max = settings.max.min(MOST);
+        Common {
+            max,
+            optimal: settings.optimal.clamp(max, MOST),
+            hint: Hint::Normal,
+            counters: Counters::default(),
+            window: None,
+        }
+    }
+
+    /// Pages of the largest window; twice as many for a program that says that it reads in sequence.
+    pub(super) fn max(&self) -> u32 {
+        self.max << u32::from(self.hint == Hint::Sequential)
+    }
+
+    /// Pages that the device likes to be asked for at once, at least [`max`](Self::max).
+    pub(super) fn optimal(&self) -> u32 {
+        self.optimal.max(self.max())
+    }
+
+    /// Whether nothing is read but what is asked for.
+    pub(super) fn is_exact(&self) -> bool {
+        self.hint == Hint::Random || self.max == 0
+    }
+
+    pub(super) fn is_sequential(&self) -> bool {
+        self.hint == Hint::Sequential
+    }
+
+    /// Takes hints; those about a range change nothing.
+    pub(super) fn advise(&mut self, hint: Hint) {
+        if matches!(hint, Hint::Normal | Hint::Sequential | Hint::Random) {
+            self.hint = hint;
+        }
+    }
+
+    /// Has a window read that may be empty.
+    pub(super) fn read(
+        &mut self,
+        pages: &mut dyn Pages,
+        (first, count): (u64, u32),
+        mark: Option<u64>,
+        sync: bool,
+    ) -> u32 {
+        let count = pages.end().saturating_sub(first).min(u64::from(count)) as u32;
+        if count == 0 {
+            return 0;
+        }
+        let mark = mark.filter(|page| (first..first + u64::from(count)).contains(page));
+        let read = pages.read(Window { first, count, mark, sync });
+        if read > 0 {
+            self.counters.windows += 1;
+            self.window = Some((first, count));
+        }
+        read
+    }
+
+    /// Reads the rest of a call from `page` on.
+    pub(super) fn exact(&mut self, call: &Call, page: u64, pages: &mut dyn Pages) -> u32 {
+        self.counters.lookups += 1;
+        self.counters.random += 1;
+        self.read(pages, (page, call.access.rest(page).max(1)), None, true)
+    }
+}

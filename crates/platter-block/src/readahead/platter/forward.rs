@@ -1,0 +1,153 @@
+//! Streams that go on where they ended.
+
+use super::Bounds;
+use crate::readahead::Pages;
+use crate::readahead::common::Common;
+
+/// Least pages of windows, however many pages are lost.
+const MIN: u32 = 4;
+/// A stream must be so many times as long as a window larger than `max`.
+const LONG: u64 = 32;
+
+/// Beyond so many windows of cached pages nothing is looked for.
+const FAR: u32 = 8;
+
+/// A stream of pages in their order.
+#[derive(Clone, Debug)]
+pub(super) struct Forward {
+    /// Where it was found.
+    begin: u64,
+    /// The first page of the window before the last.
+    start: u64,
+    /// The page after what was read ahead.
+    end: u64,
+    /// Pages of the last window.
+    size: u32,
+    /// Pages of the largest window that is not lost.
+    cap: u32,
+    /// The page with the marker.
+    pub(super) mark: Option<u64>,
+}
+
+impl Forward {
+    /// A stream at a missing page, `rest` pages of whose call are to come: those and `ahead` more.
+    pub(super) fn begin(
+        page: u64,
+        rest: u32,
+        ahead: u32,
+        pages: &mut dyn Pages,
+        common: &mut Common,
+    ) -> Forward {
+        let mut stream =
+            Forward { begin: page, start: page, end: page, size: ahead, cap: u32::MAX, mark: None };
+        // Large requests want as much ahead as they are, or each of them waits.
+        if ahead > 0 {
+            stream.size = ahead.max(rest.min(common.optimal()));
+        }
+        stream.wait(page, rest, pages, common);
+        stream
+    }
+
+    /// A stream whose marker on `page` is all that is left of it; `None` if what is cached is no window.
+    pub(super) fn found(
+        page: u64,
+        rest: u32,
+        bounds: &Bounds,
+        pages: &mut dyn Pages,
+        common: &mut Common,
+    ) -> Option<Forward> {
+        let hole = pages.first_missing(page + 1, bounds.optimal)?;
+        let cached = u32::try_from(hole - page).unwrap_or(u32::MAX);
+        if cached <= rest {
+            return None;
+        }
+        let size = cached.min(bounds.max);
+        let mut stream = Forward { begin: page, start: page, end: hole, size, cap: u32::MAX, mark: None };
+        stream.advance(page, rest, bounds, pages, common);
+        Some(stream)
+    }
+
+    /// Whether a missing page, with `before` cached pages before it, is the next of this stream, or one that it lost. A
+    /// proven stream may leave out pages.
+    pub(super) fn takes(&self, page: u64, before: u32, proven: bool) -> bool {
+        let skip = if proven { u64::from(self.size) } else { 0 };
+        page >= self.start && page.saturating_sub(skip.max(u64::from(before))) <= self.end
+    }
+
+    /// Notes that a page is missing that had been read, and says so.
+    pub(super) fn lost(&mut self, page: u64) -> bool {
+        let lost = page < self.end;
+        if lost {
+            self.cap = (self.size / 2).max(MIN);
+            self.begin = page;
+        }
+        lost
+    }
+
+    /// The next window's size.
+    fn grow(&mut self, bounds: &Bounds) {
+        let run = self.end.saturating_sub(self.begin) / LONG;
+        let long = u32::try_from(run).unwrap_or(u32::MAX).min(bounds.optimal);
+        // Sizes that the device may like: powers of two times the largest.
+        let limit = if long < 2 * bounds.max {
+            bounds.max
+        } else {
+            bounds.max * prev_power_of_two(long / bounds.max)
+        };
+        self.size = self.size.saturating_mul(2).max(1).min(limit).min(self.cap);
+        self.cap = self.cap.saturating_add(1);
+    }
+
+    /// A page is missing that continues the stream.
+    pub(super) fn resume(
+        &mut self,
+        page: u64,
+        rest: u32,
+        bounds: &Bounds,
+        pages: &mut dyn Pages,
+        common: &mut Common,
+    ) {
+        self.grow(bounds);
+        self.size = self.size.max(rest.min(bounds.optimal));
+        self.wait(page, rest, pages, common);
+    }
+
+    /// Reads what the call waits for, and a window behind it.
+    fn wait(&mut self, page: u64, rest: u32, pages: &mut dyn Pages, common: &mut Common) {
+        let after = page.saturating_add(u64::from(rest));
+        let ahead = if pages.is_congested() { 0 } else { self.size };
+        self.mark = if ahead > 0 { pages.first_missing(after, ahead) } else { None };
+        let count = if self.mark.is_some() { rest.saturating_add(ahead) } else { rest };
+        common.read(pages, (page, count), self.mark, true);
+        self.start = page;
+        self.end = page.saturating_add(u64::from(count));
+    }
+
+    /// The marker was touched: reads the window behind the one that begins there.
+    pub(super) fn advance(
+        &mut self,
+        page: u64,
+        rest: u32,
+        bounds: &Bounds,
+        pages: &mut dyn Pages,
+        common: &mut Common,
+    ) {
+        self.grow(bounds);
+        // What the call needs itself, if that is more than was read.
+        let needs = page.saturating_add(u64::from(rest)).saturating_sub(self.end);
+        let size = self.size.max(u32::try_from(needs).unwrap_or(u32::MAX)).max(rest.min(bounds.optimal));
+        let far = size.saturating_mul(FAR);
+        self.mark = pages.first_missing(self.end, far).filter(|&hole| hole < pages.end());
+        let first = self.mark.unwrap_or(self.end);
+        if self.mark.is_some() {
+            common.read(pages, (first, size), self.mark, false);
+        }
+        self.start = page;
+        self.end = first.saturating_add(u64::from(size));
+        self.size = size;
+    }
+}
+
+fn prev_power_of_two(n: u32) -> u32 {
+    1 << (u32::BITS - 1 - n.max(1).leading_zeros())
+}

@@ -1,0 +1,123 @@
+//! Streams of reads a fixed distance apart, forwards or backwards.
+
+use super::{Bounds, pos_of};
+use crate::readahead::common::Common;
+use crate::readahead::{Access, Pages};
+
+/// Most reads ahead that are I/Os of their own.
+const MOST: u32 = 32;
+
+/// A stream of reads a fixed distance apart.
+#[derive(Clone, Debug)]
+pub(super) struct Steps {
+    /// The first byte of the read at which it was found.
+    origin: u64,
+    /// The first byte of the first read that is not read ahead.
+    next: u64,
+    /// From one read to the next, in bytes; below 0: backwards.
+    step: i64,
+    /// Bytes of each read.
+    len: u64,
+    /// Reads of the last window.
+    reads: u32,
+    /// The page with the marker.
+    pub(super) mark: Option<u64>,
+}
+
+impl Steps {
+    /// A stream at the missing `page` of a read.
+    pub(super) fn begin(
+        access: Access,
+        page: u64,
+        step: i64,
+        bounds: &Bounds,
+        pages: &mut dyn Pages,
+        common: &mut Common,
+    ) -> Steps {
+        let origin = pos_of(&access);
+        let mut stream = Steps { origin, next: origin, step, len: access.len, reads: 1, mark: None };
+        if stream.is_dense(bounds) {
+            stream.reads = (bounds.first / stream.unit(bounds) / 2).max(1);
+        }
+        stream.resume(access, page, bounds, pages, common);
+        stream
+    }
+
+    /// Whether a read is the next of this stream.
+    pub(super) fn takes(&self, access: &Access) -> bool {
+        pos_of(access) == self.next
+    }
+
+    /// Whether a read goes on where one of this stream ended that was read ahead.
+    pub(super) fn goes_on(&self, access: &Access) -> bool {
+        let way = i128::from(pos_of(access)) - i128::from(self.len) - i128::from(self.origin);
+        let total = i128::from(self.next) - i128::from(self.origin);
+        let step = i128::from(self.step);
+        step != 0 && way % step == 0 && (0..total / step).contains(&(way / step))
+    }
+
+    /// Whether pages between reads are read too.
+    fn is_dense(&self, bounds: &Bounds) -> bool {
+        self.step.unsigned_abs().saturating_sub(self.len) / crate::readahead::PAGE <= u64::from(bounds.gap)
+    }
+
+    /// Pages that each read costs.
+    fn unit(&self, bounds: &Bounds) -> u32 {
+        let bytes = if self.is_dense(bounds) { self.step.unsigned_abs() } else { self.len };
+        u32::try_from(bytes.div_ceil(crate::readahead::PAGE)).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// A read of the stream is missing from `page` on: reads it, and a window behind it.
+    pub(super) fn resume(
+        &mut self,
+        access: Access,
+        page: u64,
+        bounds: &Bounds,
+        pages: &mut dyn Pages,
+        common: &mut Common,
+    ) {
+        common.read(pages, (page, access.rest(page).clamp(1, super::LARGEST)), None, true);
+        self.len = access.len;
+        self.next = pos_of(&access);
+        match self.next.checked_add_signed(self.step) {
+            Some(next) => self.next = next,
+            None => return,
+        }
+        if !pages.is_congested() {
+            self.advance(bounds, pages, common);
+        }
+    }
+
+    /// The marker was touched, or the stream was missing: reads the next window.
+    pub(super) fn advance(&mut self, bounds: &Bounds, pages: &mut dyn Pages, common: &mut Common) {
+        let dense = self.is_dense(bounds);
+        let largest = if dense { bounds.optimal } else { bounds.max };
+        let most = (largest / self.unit(bounds)).max(1).min(if dense { u32::MAX } else { MOST });
+        self.reads = self.reads.saturating_mul(2).min(most);
+        self.mark = None;
+        let end = pages.end();
+        let (mut low, mut high) = (u64::MAX, 0);
+        for _ in 0..self.reads {
+            let access = Access::new(self.next, self.len);
+            if access.first >= end || access.pages > super::LARGEST {
+                break;
+            }
+            if self.mark.is_none() {
+                self.mark = pages.first_missing(access.first, access.pages);
+            }
+            if dense {
+                (low, high) = (low.min(access.first), high.max(access.end()));
+            } else {
+                common.read(pages, (access.first, access.pages), self.mark, false);
+            }
+            match self.next.checked_add_signed(self.step) {
+                Some(next) => self.next = next,
+                None => break,
+            }
+        }
+        if low < high && self.mark.is_some() {
+            let count = u32::try_from(high - low).unwrap_or(u32::MAX);
+            common.read(pages, (low, count), self.mark, false);
+        }
+    }
+}
