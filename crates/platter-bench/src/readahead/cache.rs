@@ -2,7 +2,7 @@
 
 use super::{Io, Machine};
 use platter_block::readahead::{Pages, Window};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// A page in the cache.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +27,8 @@ pub(super) enum Found {
 
 /// Pages, and what was read to have them.
 pub(super) struct Cache {
-    slots: BTreeMap<u64, Slot>,
-    /// The pages in the order of use, by stamp.
+    slots: HashMap<u64, Slot>,
+    /// The pages in the order of use, by stamp; kept only if the cache is bounded.
     order: BTreeMap<u64, u64>,
     stamps: u64,
     capacity: Option<usize>,
@@ -39,6 +39,7 @@ pub(super) struct Cache {
     in_flight: Vec<u64>,
     pub(super) round: u64,
     pub(super) ios: Vec<Io>,
+    pub(super) windows: Vec<Window>,
     pub(super) pages_read: u64,
     pub(super) pages_used: u64,
     pub(super) evicted_unused: u64,
@@ -47,7 +48,7 @@ pub(super) struct Cache {
 impl Cache {
     pub(super) fn new(machine: &Machine) -> Cache {
         let mut cache = Cache {
-            slots: BTreeMap::new(),
+            slots: HashMap::new(),
             order: BTreeMap::new(),
             stamps: 0,
             capacity: machine.cache,
@@ -57,6 +58,7 @@ impl Cache {
             in_flight: Vec::new(),
             round: 0,
             ios: Vec::new(),
+            windows: Vec::new(),
             pages_read: 0,
             pages_used: 0,
             evicted_unused: 0,
@@ -77,23 +79,22 @@ impl Cache {
 
     /// A thread takes a page's contents.
     pub(super) fn take(&mut self, page: u64) {
-        let Some(mut slot) = self.remove(page) else { return };
-        self.pages_used += u64::from(slot.fresh);
-        slot.fresh = false;
-        self.insert(page, slot);
-    }
-
-    fn remove(&mut self, page: u64) -> Option<Slot> {
-        let slot = self.slots.remove(&page)?;
-        self.order.remove(&slot.stamp);
-        Some(slot)
+        self.stamps += 1;
+        let Some(slot) = self.slots.get_mut(&page) else { return };
+        self.pages_used += u64::from(std::mem::take(&mut slot.fresh));
+        if self.capacity.is_some() {
+            self.order.remove(&slot.stamp);
+            self.order.insert(self.stamps, page);
+            slot.stamp = self.stamps;
+        }
     }
 
     fn insert(&mut self, page: u64, slot: Slot) {
-        self.remove(page);
         self.stamps += 1;
         self.slots.insert(page, Slot { stamp: self.stamps, ..slot });
-        self.order.insert(self.stamps, page);
+        if self.capacity.is_some() {
+            self.order.insert(self.stamps, page);
+        }
     }
 
     /// Makes room for one page. Pages that are being read cannot go; if there are only such the cache grows.
@@ -101,9 +102,11 @@ impl Cache {
         if self.capacity.is_none_or(|capacity| self.slots.len() < capacity) {
             return;
         }
-        let there = |page: &&u64| self.slots.get(page).is_some_and(|slot| slot.ready <= self.round);
-        let Some(&oldest) = self.order.values().find(there) else { return };
-        if self.remove(oldest).is_some_and(|slot| slot.fresh) {
+        let is_there = |page: &u64| self.slots.get(page).is_some_and(|slot| slot.ready <= self.round);
+        let oldest = self.order.iter().find(|(_, page)| is_there(page));
+        let Some((&stamp, &page)) = oldest else { return };
+        self.order.remove(&stamp);
+        if self.slots.remove(&page).is_some_and(|slot| slot.fresh) {
             self.evicted_unused += 1;
         }
     }
@@ -146,6 +149,7 @@ impl Pages for Cache {
     }
 
     fn read(&mut self, window: Window) -> u32 {
+        self.windows.push(window);
         let end = window.first.saturating_add(u64::from(window.count)).min(self.end);
         let missing: Vec<u64> = (window.first..end).filter(|&page| !self.is_cached(page)).collect();
         // One I/O for each run of pages; the call waits for the first.

@@ -60,6 +60,7 @@ mod tests {
         let outcome = Outcome {
             // On, 3 pages skipped, far away, back.
             ios: [0, 2, 7, 1000, 0].map(io).to_vec(),
+            windows: Vec::new(),
             counters: Counters::default(),
             reads: 5,
             pages_read: 10,

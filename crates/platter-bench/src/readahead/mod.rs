@@ -21,7 +21,7 @@ pub use trace::TraceError;
 pub use workload::{Pattern, Workload};
 
 #[cfg(test)]
-mod vectors;
+mod tests;
 
 /// A read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

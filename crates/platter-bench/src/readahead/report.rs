@@ -46,7 +46,7 @@ impl Report {
                 thousands(outcome.ios.len() as u64),
                 thousands(outcome.waits),
                 thousands(outcome.pages_read),
-                percent(outcome.pages_wasted() as f64 / outcome.pages_read.max(1) as f64),
+                percent(100.0 * outcome.pages_wasted() as f64 / outcome.pages_read.max(1) as f64),
                 thousands(counters.closed_by_miss),
                 thousands(counters.closed_by_hit),
                 thousands(counters.shrunk),

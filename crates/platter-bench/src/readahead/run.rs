@@ -54,6 +54,8 @@ pub struct Io {
 pub struct Outcome {
     /// The I/Os, in their order.
     pub ios: Vec<Io>,
+    /// The windows that the policy asked for, and pages that were read alone because it did not.
+    pub windows: Vec<Window>,
     /// What the policy counted, all handles together.
     pub counters: Counters,
     /// Reads.
@@ -133,6 +135,7 @@ pub fn run(row: &Row, settings: &Settings, machine: &Machine, reads: &[Read]) ->
         waits,
         rounds: cache.round,
         ios: cache.ios,
+        windows: cache.windows,
     }
 }
 

@@ -41,7 +41,7 @@ static PARAMS: [Param; 2] = [
         0,
         (0, 1024),
         "pages between reads a fixed distance apart that are read too rather than left out; 0: an eighth of what the \
-         device's optimum exceeds the largest window by",
+         device's optimum exceeds the largest window by, at least 2",
     ),
 ];
 
@@ -94,7 +94,7 @@ impl Streams {
     fn bounds(&self) -> Bounds {
         let (max, optimal) = (self.common.max(), self.common.optimal());
         let first = if self.trust == 0 { 0 } else { max >> (TRUSTED - self.trust) };
-        let gap = if self.gap > 0 { self.gap } else { ((optimal - max) / 8).max(1) };
+        let gap = if self.gap > 0 { self.gap } else { ((optimal - max) / 8).max(2) };
         Bounds { max, optimal, first, gap }
     }
 
@@ -146,8 +146,12 @@ impl Streams {
             return;
         };
         self.common.counters.contiguous += 1;
-        if self.table.insert(kind).is_some_and(|forgotten| !forgotten.proven) {
-            self.trust = self.trust.saturating_sub(1);
+        if let Some(forgotten) = self.table.insert(kind)
+            && !forgotten.proven
+        {
+            // Nothing is left to streams only if there was no third read.
+            let least = u32::from(forgotten.windows > 0);
+            self.trust = self.trust.saturating_sub(1).max(least);
         }
     }
 }

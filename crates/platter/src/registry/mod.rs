@@ -16,11 +16,13 @@ mod leaf;
 mod params;
 mod queue;
 mod raid;
+mod readaheads;
 mod simulated;
 mod table;
 
 pub use elevators::{elevator_names, elevator_params};
 pub use error::OpenError;
+pub use readaheads::{parse_readahead, readahead_names, readahead_params};
 pub use table::{Row, Shape, find, names, table};
 
 use crate::spec::{self, Spec, SpecError};

@@ -79,7 +79,7 @@ impl<'t> Parser<'t> {
 
     /// The rest of a call, from its opening parenthesis.
     fn call(&mut self, name: Word) -> Result<Spec, SpecError> {
-        if name.quoted || !is_name(&name.text) {
+        if name.quoted || !(is_name(&name.text) || is_version(&name.text)) {
             let message = format!("`{}` is not a name that can take arguments", shown(&name.text));
             let help = "a name is a letter, then letters, digits, `_` or `-`, without quotes; put a path with \
                         parentheses in quotes as a whole";
@@ -273,6 +273,12 @@ impl<'t> Parser<'t> {
 pub(super) fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+/// Whether `text` can name something that is called by the version it is from, such as `2.6.6+private`.
+fn is_version(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'+' | b'-'))
 }
 
 fn shown_char(c: char) -> String {

@@ -6,6 +6,7 @@ use platter::registry;
 use platter::spec;
 use platter_bench::report::{Column, Table};
 use platter_bench::workload::Rw;
+use platter_block::readahead;
 use platter_disk::drivers::table::{self as drivers, Medium};
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ Examples:
 
 JSON: a list of objects with `name`, `summary` and `params`, a list of {name, kind, default, help};
 default is null where there is none. Devices and layers also have `example`, drivers `medium`,
-`since` and `durability`, devices `shape` (leaf or layer).")]
+`since` and `durability`, readahead policies `source`, devices `shape` (leaf or layer).")]
 pub(crate) struct List {
     /// What to list
     what: What,
@@ -30,6 +31,8 @@ enum What {
     Elevators,
     /// What talks to the system: driver=NAME
     Drivers,
+    /// What a page cache reads before it is asked: readahead=NAME
+    Readahead,
     /// Devices that stand on other devices
     Layers,
     /// Everything that a device spec can name
@@ -60,6 +63,7 @@ impl List {
         let entries = match self.what {
             What::Elevators => elevators(),
             What::Drivers => drivers(),
+            What::Readahead => readahead(),
             What::Layers => devices(|row| row.shape == registry::Shape::Layer),
             What::Devices => devices(|_| true),
             What::Workloads => workloads(),
@@ -97,6 +101,16 @@ fn drivers() -> Vec<Entry> {
         ],
     };
     drivers::TABLE.iter().map(entry).collect()
+}
+
+fn readahead() -> Vec<Entry> {
+    let entry = |row: &readahead::Row| Entry {
+        name: row.name,
+        summary: row.summary.to_owned(),
+        params: registry::readahead_params(row.name).map(of_spec).collect(),
+        more: vec![("source", row.source.to_owned())],
+    };
+    readahead::TABLE.iter().map(entry).collect()
 }
 
 fn devices(wanted: impl Fn(&registry::Row) -> bool) -> Vec<Entry> {

@@ -15,6 +15,7 @@ mod info;
 mod list;
 mod man;
 mod raid;
+mod readahead;
 mod repro;
 mod sim;
 
@@ -28,11 +29,13 @@ pub(crate) enum Verb {
     Copy(copy::Copy),
     /// Show what a device is, how it is driven, and what the kernel does to it
     Info(info::Info),
-    /// Show what can be named: elevators, drivers, layers, devices, workloads
+    /// Show what can be named: elevators, readahead policies, drivers, layers, devices, workloads
     List(list::List),
     /// Make, show and remove arrays that know themselves
     #[command(subcommand)]
     Raid(raid::Raid),
+    /// Show which I/Os readahead policies make of the same reads
+    Readahead(Box<readahead::Readahead>),
     /// Simulate disks
     #[command(subcommand)]
     Sim(sim::Sim),
@@ -52,6 +55,7 @@ impl Verb {
             Verb::Info(info) => info.run(context),
             Verb::List(list) => list.run(context),
             Verb::Raid(raid) => raid.run(context),
+            Verb::Readahead(readahead) => readahead.run(context),
             Verb::Sim(sim) => sim.run(context),
             Verb::Repro(repro) => repro.run(context),
             Verb::Completions(completions) => completions.run(context),

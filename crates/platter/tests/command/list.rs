@@ -7,6 +7,7 @@ fn every_list_has_its_rows() {
     for (what, names) in [
         ("elevators", &["none", "noop", "deadline"] as &[_]),
         ("drivers", &["null", "ram", "uring", "aio", "threads"]),
+        ("readahead", &["none", "linux-2.4", "2.6.6+private", "ondemand", "platter"]),
         ("layers", &["partition"]),
         ("devices", &["file", "ram", "null", "partition"]),
         ("workloads", &["randread", "randwrite", "trim"]),

@@ -4,7 +4,7 @@ use crate::tree::root;
 use platter::registry::{self, Shape};
 use platter::spec::Param;
 use platter_bench::workload::Rw;
-use platter_block::elevator;
+use platter_block::{elevator, readahead};
 use platter_disk::drivers::table::{self as drivers, Medium};
 use platter_disk::ladder;
 use platter_sim::{bus, catalogue};
@@ -75,6 +75,14 @@ fn elevators(page: &mut String) {
     }
 }
 
+fn readaheads(page: &mut String) {
+    for row in readahead::TABLE {
+        let source = if row.source.is_empty() { String::new() } else { format!(" Source: {}.", row.source) };
+        let _ = writeln!(page, "\n### {}\n\n{}{source}", row.name, sentence(row.summary));
+        params(page, registry::readahead_params(row.name));
+    }
+}
+
 fn drivers(page: &mut String) {
     for row in drivers::TABLE {
         let _ = writeln!(page, "\n### {}\n\n{}\n", row.name, sentence(row.summary));
@@ -135,6 +143,8 @@ fn page() -> String {
     devices(&mut page, Shape::Layer);
     page.push_str("\n## Elevators\n\nI/O schedulers, chosen with `elevator=NAME`.\n");
     elevators(&mut page);
+    page.push_str("\n## Readahead policies\n\nWhat a page cache reads before it is asked; `platter readahead` compares them.\n");
+    readaheads(&mut page);
     page.push_str(
         "\n## Drivers\n\nHow a disk is driven. `file(PATH, driver=NAME)` chooses among those of files.\n",
     );

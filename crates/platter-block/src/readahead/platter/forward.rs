@@ -4,11 +4,13 @@ use super::Bounds;
 use crate::readahead::Pages;
 use crate::readahead::common::Common;
 
-/// Least pages of windows, however many pages are lost.
-const MIN: u32 = 4;
+/// Least pages of windows ahead, however many pages are lost.
+const MIN: u32 = 1;
 /// A stream must be so many times as long as a window larger than `max`.
 const LONG: u64 = 32;
 
+/// Windows that have to be kept before the next may be a page larger than what was lost.
+const PATIENCE: u32 = 16;
 /// Beyond so many windows of cached pages nothing is looked for.
 const FAR: u32 = 8;
 
@@ -25,6 +27,8 @@ pub(super) struct Forward {
     size: u32,
     /// Pages of the largest window that is not lost.
     cap: u32,
+    /// Windows since a page was lost.
+    kept: u32,
     /// The page with the marker.
     pub(super) mark: Option<u64>,
 }
@@ -39,7 +43,7 @@ impl Forward {
         common: &mut Common,
     ) -> Forward {
         let mut stream =
-            Forward { begin: page, start: page, end: page, size: ahead, cap: u32::MAX, mark: None };
+            Forward { begin: page, start: page, end: page, size: ahead, cap: u32::MAX, kept: 0, mark: None };
         // Large requests want as much ahead as they are, or each of them waits.
         if ahead > 0 {
             stream.size = ahead.max(rest.min(common.optimal()));
@@ -62,7 +66,8 @@ impl Forward {
             return None;
         }
         let size = cached.min(bounds.max);
-        let mut stream = Forward { begin: page, start: page, end: hole, size, cap: u32::MAX, mark: None };
+        let mut stream =
+            Forward { begin: page, start: page, end: hole, size, cap: u32::MAX, kept: 0, mark: None };
         stream.advance(page, rest, bounds, pages, common);
         Some(stream)
     }
@@ -79,6 +84,7 @@ impl Forward {
         let lost = page < self.end;
         if lost {
             self.cap = (self.size / 2).max(MIN);
+            self.kept = 0;
             self.begin = page;
         }
         lost
@@ -95,7 +101,10 @@ impl Forward {
             bounds.max * prev_power_of_two(long / bounds.max)
         };
         self.size = self.size.saturating_mul(2).max(1).min(limit).min(self.cap);
-        self.cap = self.cap.saturating_add(1);
+        self.kept = self.kept.saturating_add(1);
+        if self.kept.is_multiple_of(PATIENCE) {
+            self.cap = self.cap.saturating_add(1);
+        }
     }
 
     /// A page is missing that continues the stream.
@@ -116,11 +125,31 @@ impl Forward {
     fn wait(&mut self, page: u64, rest: u32, pages: &mut dyn Pages, common: &mut Common) {
         let after = page.saturating_add(u64::from(rest));
         let ahead = if pages.is_congested() { 0 } else { self.size };
-        self.mark = if ahead > 0 { pages.first_missing(after, ahead) } else { None };
-        let count = if self.mark.is_some() { rest.saturating_add(ahead) } else { rest };
-        common.read(pages, (page, count), self.mark, true);
+        self.mark = self.missing(after, ahead, pages);
         self.start = page;
-        self.end = page.saturating_add(u64::from(count));
+        match self.mark {
+            Some(hole) if hole < after.saturating_add(u64::from(ahead)) => {
+                common.read(pages, (page, rest.saturating_add(ahead)), self.mark, true);
+                self.end = after.saturating_add(u64::from(ahead));
+            }
+            Some(hole) => {
+                common.read(pages, (page, rest), None, true);
+                common.read(pages, (hole, ahead), self.mark, false);
+                self.end = hole.saturating_add(u64::from(ahead));
+            }
+            None => {
+                common.read(pages, (page, rest), None, true);
+                self.end = after;
+            }
+        }
+    }
+
+    /// The page that gets the marker of a window of `size` pages: the next that is missing, if it is not too far.
+    fn missing(&self, from: u64, size: u32, pages: &dyn Pages) -> Option<u64> {
+        if size == 0 {
+            return None;
+        }
+        pages.first_missing(from, size.saturating_mul(FAR)).filter(|&hole| hole < pages.end())
     }
 
     /// The marker was touched: reads the window behind the one that begins there.
@@ -136,8 +165,7 @@ impl Forward {
         // What the call needs itself, if that is more than was read.
         let needs = page.saturating_add(u64::from(rest)).saturating_sub(self.end);
         let size = self.size.max(u32::try_from(needs).unwrap_or(u32::MAX)).max(rest.min(bounds.optimal));
-        let far = size.saturating_mul(FAR);
-        self.mark = pages.first_missing(self.end, far).filter(|&hole| hole < pages.end());
+        self.mark = self.missing(self.end, size, pages);
         let first = self.mark.unwrap_or(self.end);
         if self.mark.is_some() {
             common.read(pages, (first, size), self.mark, false);

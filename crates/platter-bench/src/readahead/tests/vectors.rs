@@ -1,6 +1,6 @@
 //! The I/Os that the kernels' policies are known to make.
 
-use super::{Machine, Outcome, Pattern, Read, Workload, run};
+use crate::readahead::{Machine, Outcome, Pattern, Read, Workload, run};
 use crate::stats::Seeded;
 use platter_block::readahead::{Hint, Settings, TABLE, by_name};
 use std::collections::BTreeSet;
