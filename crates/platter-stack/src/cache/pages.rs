@@ -1,0 +1,415 @@
+//! The pages of a cache: which frame holds which, what of it is valid and dirty, and its older versions.
+//!
+//! A frame holds one version of a page. The newest is in the index. A page is written to in place as long as nobody
+//! looks: while it is being written back, while somebody has a reference to it, or while it is dirty from before a
+//! barrier, a write makes a new version instead and leaves the old one as it is. A version is written back only when
+//! no older one is left (`older`), so that the disk gets them in order.
+
+use super::dirty::{Dirty, WriteBack};
+use super::frames::{FRAME, Loan, NONE, Store};
+use super::replace::{Probe, Replacement};
+use platter_block::readahead::PAGE;
+use platter_block::time::Time;
+use std::ops::Range;
+
+/// In the index.
+pub(super) const CURRENT: u8 = 1;
+/// A device writes to it.
+pub(super) const FILLING: u8 = 2;
+/// A device reads from it.
+pub(super) const WRITING: u8 = 4;
+/// Read ahead, and not asked for yet.
+pub(super) const AHEAD: u8 = 8;
+/// Whoever reads it tells the readahead policy.
+pub(super) const MARKED: u8 = 16;
+/// Will not be needed again soon.
+pub(super) const COLD: u8 = 32;
+
+/// What is known of a frame, beside what readers look at.
+#[derive(Clone, Copy)]
+pub(super) struct Meta {
+    /// The version that has to be on disk before this one.
+    pub(super) older: u32,
+    /// The version that has this as its `older`.
+    newer: u32,
+    /// The I/O that has the frame.
+    pub(super) io: u32,
+    /// Place in the order of dirty pages.
+    pub(super) seq: u32,
+    pub(super) epoch: u16,
+    /// Who had it read.
+    pub(super) handle: u16,
+    /// Blocks of 512 bytes with contents, and those that have to be written.
+    pub(super) valid: u8,
+    pub(super) dirty: u8,
+    pub(super) flags: u8,
+}
+
+const EMPTY: Meta =
+    Meta { older: NONE, newer: NONE, io: NONE, seq: 0, epoch: 0, handle: 0, valid: 0, dirty: 0, flags: 0 };
+
+impl Meta {
+    pub(super) fn is(&self, flags: u8) -> bool {
+        self.flags & flags != 0
+    }
+}
+
+/// What came of making room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Evicted {
+    /// The page had been read ahead for this handle, and nobody came.
+    pub(super) unused_by: Option<u16>,
+}
+
+/// All pages.
+pub(super) struct PageTable {
+    pub(super) store: Store,
+    metas: Vec<Meta>,
+    free: Vec<u32>,
+    /// Old versions that are clean but pinned.
+    pinned: Vec<u32>,
+    replacement: Replacement,
+    pub(super) dirty: Dirty,
+    size: u64,
+    /// Insertions until the next tick of the use counts.
+    until_tick: u32,
+    pub(super) evictions: u64,
+}
+
+impl PageTable {
+    /// `count` frames for a device of `size` bytes.
+    ///
+    /// # Errors
+    /// The bytes that could not be had.
+    pub(super) fn new(count: u32, size: u64, rules: WriteBack) -> Result<PageTable, usize> {
+        Ok(PageTable {
+            store: Store::new(count)?,
+            metas: vec![EMPTY; count as usize],
+            free: (0..count).rev().collect(),
+            pinned: Vec::new(),
+            replacement: Replacement::new(count),
+            dirty: Dirty::new(rules),
+            size,
+            until_tick: 0,
+            evictions: 0,
+        })
+    }
+
+    /// Bytes kept for each page beside its contents, for `count` pages.
+    pub(super) fn overhead(count: usize) -> usize {
+        super::frames::Frames::overhead(count)
+            + count * (size_of::<Meta>() + size_of::<u32>())
+            + Replacement::overhead(count)
+    }
+
+    pub(super) fn meta(&self, frame: u32) -> &Meta {
+        &self.metas[frame as usize]
+    }
+
+    pub(super) fn meta_mut(&mut self, frame: u32) -> &mut Meta {
+        &mut self.metas[frame as usize]
+    }
+
+    /// Pages of the device, a piece at its end included.
+    pub(super) fn end(&self) -> u64 {
+        self.size.div_ceil(PAGE)
+    }
+
+    /// Bytes of a page that are on the device.
+    pub(super) fn bytes_of(&self, page: u64) -> usize {
+        self.size.saturating_sub(page * PAGE).min(PAGE) as usize
+    }
+
+    /// The blocks of a page that are on the device.
+    pub(super) fn all_of(&self, page: u64) -> u8 {
+        blocks(0..self.bytes_of(page))
+    }
+
+    /// Whether all of a frame's page is valid.
+    pub(super) fn is_whole(&self, frame: u32) -> bool {
+        self.meta(frame).valid == self.all_of(self.store.page(frame))
+    }
+
+    /// Lets readers without the lock have the frame, if there is nothing that they would have to tell.
+    pub(super) fn settle(&mut self, frame: u32) {
+        let meta = self.meta(frame);
+        if meta.is(CURRENT) && !meta.is(FILLING | AHEAD | MARKED) && self.is_whole(frame) {
+            self.store.open(frame);
+        }
+    }
+
+    /// A frame for a page that is not in the index: it is now, without contents. `None`: all are in use.
+    pub(super) fn take(&mut self, page: u64, evicted: &mut Evicted) -> Option<u32> {
+        let frame = self.take_frame(evicted)?;
+        self.metas[frame as usize] = Meta { flags: CURRENT, ..EMPTY };
+        self.store.insert(frame, page);
+        self.replacement.insert(frame, page);
+        if self.until_tick == 0 {
+            // Uses that lie closer together than the coming of a sixty-fourth of all pages are one.
+            self.until_tick = (self.store.count() / 64).max(1);
+            self.store.tick();
+        }
+        self.until_tick -= 1;
+        Some(frame)
+    }
+
+    fn take_frame(&mut self, evicted: &mut Evicted) -> Option<u32> {
+        if let Some(frame) = self.free.pop() {
+            return Some(frame);
+        }
+        if let Some(at) = self.pinned.iter().position(|&frame| !self.store.is_pinned(frame)) {
+            return Some(self.pinned.swap_remove(at));
+        }
+        let (store, metas) = (&mut self.store, &self.metas);
+        let frame = self.replacement.evict(&mut |frame| {
+            let meta = &metas[frame as usize];
+            if meta.dirty != 0 || meta.is(FILLING | WRITING) || store.is_pinned(frame) {
+                return Probe::Busy;
+            }
+            match store.take_uses(frame) {
+                0 => Probe::Free,
+                uses if meta.is(COLD) && uses < 2 => Probe::Free,
+                uses => Probe::Used(uses),
+            }
+        })?;
+        if !self.store.close(frame) {
+            // Somebody came just now: it is one of the last to go, then.
+            self.replacement.insert(frame, self.store.page(frame));
+            self.settle(frame);
+            return None;
+        }
+        let meta = self.meta(frame);
+        if meta.is(AHEAD) {
+            evicted.unused_by = Some(meta.handle);
+        }
+        self.evictions += 1;
+        self.store.remove(frame);
+        Some(frame)
+    }
+
+    /// The page's frame may be the next to go.
+    pub(super) fn cool(&mut self, frame: u32) {
+        self.meta_mut(frame).flags |= COLD;
+        self.replacement.cold_hint(frame);
+    }
+
+    /// A frame in which `blocks` of a page may be written: in place if nobody looks, else a new version. `None`: no
+    /// frame is to be had for it.
+    pub(super) fn writable(&mut self, frame: u32, blocks: u8, evicted: &mut Evicted) -> Option<u32> {
+        let free = self.store.close(frame);
+        let meta = *self.meta(frame);
+        let of_before = meta.dirty != 0 && meta.epoch != self.dirty.epoch();
+        if free && !meta.is(WRITING) && !of_before {
+            return Some(frame);
+        }
+        let Some(new) = self.take_frame(evicted) else {
+            self.settle(frame);
+            return None;
+        };
+        self.replacement.forget(frame);
+        let page = self.store.page(frame);
+        self.store.remove(frame);
+        self.metas[new as usize] = Meta { flags: CURRENT, handle: meta.handle, ..EMPTY };
+        self.store.insert(new, page);
+        self.replacement.insert(new, page);
+        for piece in runs(meta.valid & !blocks) {
+            self.store.copy_frame(frame, new, piece.start, piece.len());
+        }
+        self.meta_mut(new).valid = meta.valid;
+        self.meta_mut(frame).flags &= !(CURRENT | AHEAD | MARKED);
+        if meta.is(WRITING) || of_before {
+            self.meta_mut(new).older = frame;
+            self.meta_mut(frame).newer = new;
+        } else {
+            // Somebody reads it by reference. What was dirty is so in the new version.
+            self.inherit(frame, new);
+            self.release(frame);
+        }
+        Some(new)
+    }
+
+    /// The new version takes over what is dirty in an old one.
+    fn inherit(&mut self, old: u32, new: u32) {
+        let from = *self.meta(old);
+        if from.dirty != 0 {
+            let (dirty, seq, epoch, older) = (from.dirty, from.seq, from.epoch, from.older);
+            let was = self.meta(new).dirty;
+            if was != 0 {
+                self.dirty.remove(epoch);
+                self.meta_mut(new).dirty |= dirty;
+            } else {
+                // Its place in the order is that of the old one; the entry there says another frame.
+                let seq = if seq == 0 { 0 } else { self.dirty.queue(new, self.dirty.next_look) };
+                let meta = self.meta_mut(new);
+                (meta.dirty, meta.seq, meta.epoch) = (dirty, seq, epoch);
+            }
+            let meta = self.meta_mut(new);
+            meta.older = older;
+            if older != NONE {
+                self.meta_mut(older).newer = new;
+            }
+            let meta = self.meta_mut(old);
+            (meta.dirty, meta.seq, meta.older) = (0, 0, NONE);
+        }
+        self.meta_mut(old).newer = NONE;
+    }
+
+    /// An old version is not needed any more.
+    fn release(&mut self, frame: u32) {
+        if self.store.is_pinned(frame) {
+            self.pinned.push(frame);
+        } else {
+            self.free.push(frame);
+        }
+    }
+
+    /// Blocks of a frame have been written to. Whether the page was clean.
+    pub(super) fn wrote(&mut self, frame: u32, blocks: u8, now: Time) -> bool {
+        let was = self.meta(frame).dirty;
+        if was == 0 {
+            let epoch = self.dirty.epoch();
+            let seq = self.dirty.add(frame, now);
+            let meta = self.meta_mut(frame);
+            (meta.seq, meta.epoch) = (seq, epoch);
+        }
+        let meta = self.meta_mut(frame);
+        meta.dirty |= blocks;
+        meta.valid |= blocks;
+        was == 0
+    }
+
+    /// Whether a dirty page may be written back now.
+    pub(super) fn may_write(&self, frame: u32) -> bool {
+        let meta = self.meta(frame);
+        meta.dirty != 0
+            && !meta.is(WRITING | FILLING)
+            && meta.older == NONE
+            && meta.epoch == self.dirty.oldest_epoch()
+    }
+
+    /// A device has begun to read the frame's dirty blocks.
+    pub(super) fn begin_write(&mut self, frame: u32, io: u32) {
+        let meta = self.meta_mut(frame);
+        meta.flags |= WRITING;
+        (meta.io, meta.seq) = (io, 0);
+    }
+
+    /// The device is done with writing a frame back.
+    pub(super) fn end_write(&mut self, frame: u32, well: bool, now: Time) {
+        self.store.settle(frame, Loan::WriteBack);
+        let meta = self.meta_mut(frame);
+        meta.flags &= !WRITING;
+        meta.io = NONE;
+        if well {
+            return self.clean(frame);
+        }
+        let (newer, epoch, current) = (meta.newer, meta.epoch, meta.is(CURRENT));
+        if !current && newer != NONE && (self.meta(newer).dirty == 0 || self.meta(newer).epoch == epoch) {
+            // What could not be written is in the newer version too, as far as it was not written over.
+            self.inherit(frame, newer);
+            return self.release(frame);
+        }
+        let seq = self.dirty.queue(frame, now);
+        self.meta_mut(frame).seq = seq;
+    }
+
+    /// Nothing of a frame needs to be written any more.
+    pub(super) fn clean(&mut self, frame: u32) {
+        let meta = *self.meta(frame);
+        if meta.dirty != 0 {
+            self.dirty.remove(meta.epoch);
+            let meta = self.meta_mut(frame);
+            (meta.dirty, meta.seq) = (0, 0);
+        }
+        if meta.newer != NONE {
+            self.meta_mut(meta.newer).older = NONE;
+            self.meta_mut(frame).newer = NONE;
+        }
+        if !meta.is(CURRENT) {
+            self.release(frame);
+        }
+    }
+
+    /// A page's contents are not wanted any more, whatever they are: neither in memory nor on disk. No device has
+    /// its frame, and there are no older versions.
+    pub(super) fn drop_page(&mut self, frame: u32) {
+        self.replacement.forget(frame);
+        self.store.remove(frame);
+        self.meta_mut(frame).flags = 0;
+        // Not current any more, so it is released.
+        self.clean(frame);
+        self.meta_mut(frame).valid = 0;
+    }
+
+    /// A device that may use the frame for ever has it.
+    pub(super) fn strand(&mut self, frame: u32) {
+        self.store.strand(frame);
+    }
+
+    /// A frame that was to be filled stays with the device: its page gets another one.
+    pub(super) fn abandon(&mut self, frame: u32) {
+        self.replacement.forget(frame);
+        self.store.remove(frame);
+        self.metas[frame as usize] = EMPTY;
+    }
+
+    /// Whether an entry in the order of dirty pages is that of a frame as it is.
+    pub(super) fn is_live(&self, frame: u32, seq: u32) -> bool {
+        let meta = self.meta(frame);
+        meta.seq == seq && meta.dirty != 0 && !meta.is(WRITING)
+    }
+
+    /// Forgets stale entries of the order of dirty pages.
+    pub(super) fn tidy(&mut self) {
+        let metas = &self.metas;
+        self.dirty.tidy(|frame, seq| {
+            let meta = &metas[frame as usize];
+            meta.seq == seq && meta.dirty != 0 && !meta.is(WRITING)
+        });
+    }
+}
+
+/// The blocks that a range of a page's bytes touches.
+pub(super) fn blocks(range: Range<usize>) -> u8 {
+    if range.is_empty() {
+        return 0;
+    }
+    let (first, last) = (range.start / 512, (range.end - 1) / 512);
+    let upto = |block: usize| (0xffu16 >> (7 - block)) as u8;
+    upto(last) & !(if first == 0 { 0 } else { upto(first - 1) })
+}
+
+/// The pieces of a page, in bytes, that blocks make.
+pub(super) fn runs(blocks: u8) -> impl Iterator<Item = Range<usize>> {
+    let mut left = u32::from(blocks);
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        if left == 0 {
+            return None;
+        }
+        let skip = left.trailing_zeros();
+        let len = (left >> skip).trailing_ones();
+        let start = at + skip as usize * (FRAME / 8);
+        at = start + len as usize * (FRAME / 8);
+        left = left.checked_shr(skip + len).unwrap_or(0);
+        Some(start..at)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_and_runs_are_each_others_inverse() {
+        assert_eq!(blocks(0..4096), 0xff);
+        assert_eq!(blocks(512..1024), 0b10);
+        assert_eq!(blocks(100..600), 0b11);
+        assert_eq!(blocks(0..0), 0);
+        for set in 0..=255u8 {
+            let back = runs(set).fold(0, |all, run| all | blocks(run));
+            assert_eq!(back, set);
+        }
+        assert_eq!(runs(0b1100_0101).collect::<Vec<_>>(), [0..512, 1024..1536, 3072..4096]);
+    }
+}
