@@ -39,7 +39,14 @@ pub(super) struct Dirty {
     pub(super) next_look: Time,
     /// The last attempt failed: not tried again before, unless somebody asks.
     pub(super) not_before: Option<Time>,
+    /// Of those that are dirty: being written.
+    pub(super) writing: u32,
+    /// Too much is dirty, but nothing of it can be written before something else has been.
+    pub(super) stalled: bool,
 }
+
+/// A page's place in the order, for taking it out and putting it back.
+pub(super) type Place = (u32, u32, Time);
 
 /// Epochs that may be dirty at once; a barrier beyond waits until there are fewer.
 pub(super) const MAX_EPOCHS: usize = 4096;
@@ -48,7 +55,18 @@ impl Dirty {
     pub(super) fn new(rules: WriteBack) -> Dirty {
         let (ring, epochs) = (VecDeque::new(), VecDeque::from([0]));
         let (first_epoch, next_look) = (0, Time::default());
-        Dirty { rules, ring, seq: 0, count: 0, epochs, first_epoch, next_look, not_before: None }
+        Dirty {
+            rules,
+            ring,
+            seq: 0,
+            count: 0,
+            epochs,
+            first_epoch,
+            next_look,
+            not_before: None,
+            writing: 0,
+            stalled: false,
+        }
     }
 
     /// What is written now belongs to this epoch.
@@ -95,6 +113,16 @@ impl Dirty {
         self.seq = self.seq.wrapping_add(1).max(1);
         self.ring.push_back(Entry { frame, seq: self.seq, since: now });
         self.seq
+    }
+
+    /// A dirty page has gone to another frame and keeps its number.
+    pub(super) fn moved(&mut self, frame: u32, seq: u32, now: Time) {
+        self.ring.push_back(Entry { frame, seq, since: now });
+    }
+
+    /// Puts a page that was taken back to the front.
+    pub(super) fn put_back(&mut self, (frame, seq, since): Place) {
+        self.ring.push_front(Entry { frame, seq, since });
     }
 
     /// A page of an epoch is not dirty any more.
@@ -152,7 +180,8 @@ impl Dirty {
         if self.count == 0 {
             return None;
         }
-        let look = if self.count > self.rules.background { now } else { self.next_look };
+        let over = self.count - self.writing > self.rules.background && !self.stalled;
+        let look = if over { now } else { self.next_look };
         Some(self.not_before.map_or(look, |at| look.max(at)))
     }
 }

@@ -79,6 +79,13 @@ impl Ios {
         self.ios[key.index as usize].generation == key.generation
     }
 
+    /// Those in progress that write back, with their frames.
+    pub(super) fn write_backs(&self) -> impl Iterator<Item = (IoKey, &[u32])> + '_ {
+        let live = |(index, io): (usize, &Io)| (io.out > 0 && io.kind == IoKind::WriteBack).then_some(index);
+        let keys = self.ios.iter().enumerate().filter_map(live);
+        keys.map(|index| (self.key(index as u32), &self.ios[index].frames[..]))
+    }
+
     /// The I/O that has a place, which must be in progress.
     pub(super) fn key(&self, index: u32) -> IoKey {
         IoKey { index, generation: self.ios[index as usize].generation }

@@ -24,6 +24,8 @@ pub(super) const AHEAD: u8 = 8;
 pub(super) const MARKED: u8 = 16;
 /// Will not be needed again soon.
 pub(super) const COLD: u8 = 32;
+/// Somebody at work needs it where it is.
+pub(super) const HELD: u8 = 64;
 
 /// What is known of a frame, beside what readers look at.
 #[derive(Clone, Copy)]
@@ -42,11 +44,23 @@ pub(super) struct Meta {
     /// Blocks of 512 bytes with contents, and those that have to be written.
     pub(super) valid: u8,
     pub(super) dirty: u8,
+    /// Blocks that a device is to fill.
+    pub(super) filling: u8,
     pub(super) flags: u8,
 }
 
-const EMPTY: Meta =
-    Meta { older: NONE, newer: NONE, io: NONE, seq: 0, epoch: 0, handle: 0, valid: 0, dirty: 0, flags: 0 };
+const EMPTY: Meta = Meta {
+    older: NONE,
+    newer: NONE,
+    io: NONE,
+    seq: 0,
+    epoch: 0,
+    handle: 0,
+    valid: 0,
+    dirty: 0,
+    filling: 0,
+    flags: 0,
+};
 
 impl Meta {
     pub(super) fn is(&self, flags: u8) -> bool {
@@ -160,10 +174,14 @@ impl PageTable {
         if let Some(at) = self.pinned.iter().position(|&frame| !self.store.is_pinned(frame)) {
             return Some(self.pinned.swap_remove(at));
         }
+        self.evict(evicted)
+    }
+
+    fn evict(&mut self, evicted: &mut Evicted) -> Option<u32> {
         let (store, metas) = (&mut self.store, &self.metas);
         let frame = self.replacement.evict(&mut |frame| {
             let meta = &metas[frame as usize];
-            if meta.dirty != 0 || meta.is(FILLING | WRITING) || store.is_pinned(frame) {
+            if meta.dirty != 0 || meta.is(FILLING | WRITING | HELD) || store.is_pinned(frame) {
                 return Probe::Busy;
             }
             match store.take_uses(frame) {
@@ -172,19 +190,20 @@ impl PageTable {
                 uses => Probe::Used(uses),
             }
         })?;
-        if !self.store.close(frame) {
-            // Somebody came just now: it is one of the last to go, then.
-            self.replacement.insert(frame, self.store.page(frame));
-            self.settle(frame);
-            return None;
-        }
-        let meta = self.meta(frame);
+        let unpinned = self.store.close(frame);
+        let meta = *self.meta(frame);
+        self.store.remove(frame);
+        self.metas[frame as usize] = EMPTY;
         if meta.is(AHEAD) {
             evicted.unused_by = Some(meta.handle);
         }
         self.evictions += 1;
-        self.store.remove(frame);
-        Some(frame)
+        if unpinned {
+            return Some(frame);
+        }
+        // Somebody has taken a reference just now; the page has gone, and its frame will.
+        self.pinned.push(frame);
+        None
     }
 
     /// The page's frame may be the next to go.
@@ -195,63 +214,68 @@ impl PageTable {
 
     /// A frame in which `blocks` of a page may be written: in place if nobody looks, else a new version. `None`: no
     /// frame is to be had for it.
-    pub(super) fn writable(&mut self, frame: u32, blocks: u8, evicted: &mut Evicted) -> Option<u32> {
+    pub(super) fn writable(
+        &mut self,
+        frame: u32,
+        blocks: u8,
+        now: Time,
+        evicted: &mut Evicted,
+    ) -> Option<u32> {
         let free = self.store.close(frame);
         let meta = *self.meta(frame);
         let of_before = meta.dirty != 0 && meta.epoch != self.dirty.epoch();
         if free && !meta.is(WRITING) && !of_before {
             return Some(frame);
         }
-        let Some(new) = self.take_frame(evicted) else {
+        self.meta_mut(frame).flags |= HELD;
+        let new = self.take_frame(evicted);
+        self.meta_mut(frame).flags &= !HELD;
+        let Some(new) = new else {
             self.settle(frame);
             return None;
         };
         self.replacement.forget(frame);
         let page = self.store.page(frame);
         self.store.remove(frame);
-        self.metas[new as usize] = Meta { flags: CURRENT, handle: meta.handle, ..EMPTY };
+        self.metas[new as usize] =
+            Meta { flags: CURRENT, handle: meta.handle, valid: meta.valid & !blocks, ..EMPTY };
         self.store.insert(new, page);
         self.replacement.insert(new, page);
         for piece in runs(meta.valid & !blocks) {
             self.store.copy_frame(frame, new, piece.start, piece.len());
         }
-        self.meta_mut(new).valid = meta.valid;
         self.meta_mut(frame).flags &= !(CURRENT | AHEAD | MARKED);
         if meta.is(WRITING) || of_before {
             self.meta_mut(new).older = frame;
             self.meta_mut(frame).newer = new;
         } else {
             // Somebody reads it by reference. What was dirty is so in the new version.
-            self.inherit(frame, new);
+            if meta.dirty != 0 {
+                self.dirty.moved(new, meta.seq, now);
+                self.inherit(frame, new, meta.seq);
+            }
             self.release(frame);
         }
         Some(new)
     }
 
-    /// The new version takes over what is dirty in an old one.
-    fn inherit(&mut self, old: u32, new: u32) {
+    /// A new version takes over what is dirty in an old one, which has it no more.
+    fn inherit(&mut self, old: u32, new: u32, seq: u32) {
         let from = *self.meta(old);
-        if from.dirty != 0 {
-            let (dirty, seq, epoch, older) = (from.dirty, from.seq, from.epoch, from.older);
-            let was = self.meta(new).dirty;
-            if was != 0 {
-                self.dirty.remove(epoch);
-                self.meta_mut(new).dirty |= dirty;
-            } else {
-                // Its place in the order is that of the old one; the entry there says another frame.
-                let seq = if seq == 0 { 0 } else { self.dirty.queue(new, self.dirty.next_look) };
-                let meta = self.meta_mut(new);
-                (meta.dirty, meta.seq, meta.epoch) = (dirty, seq, epoch);
-            }
+        if self.meta(new).dirty != 0 {
+            self.dirty.remove(from.epoch);
+        } else {
             let meta = self.meta_mut(new);
-            meta.older = older;
-            if older != NONE {
-                self.meta_mut(older).newer = new;
-            }
-            let meta = self.meta_mut(old);
-            (meta.dirty, meta.seq, meta.older) = (0, 0, NONE);
+            (meta.seq, meta.epoch) = (seq, from.epoch);
         }
-        self.meta_mut(old).newer = NONE;
+        let meta = self.meta_mut(new);
+        meta.dirty |= from.dirty;
+        meta.older = from.older;
+        if from.older != NONE {
+            self.meta_mut(from.older).newer = new;
+        }
+        let meta = self.meta_mut(old);
+        (meta.dirty, meta.seq, meta.older, meta.newer) = (0, 0, NONE, NONE);
     }
 
     /// An old version is not needed any more.
@@ -289,9 +313,10 @@ impl PageTable {
 
     /// A device has begun to read the frame's dirty blocks.
     pub(super) fn begin_write(&mut self, frame: u32, io: u32) {
+        self.dirty.writing += 1;
         let meta = self.meta_mut(frame);
         meta.flags |= WRITING;
-        (meta.io, meta.seq) = (io, 0);
+        meta.io = io;
     }
 
     /// The device is done with writing a frame back.
@@ -300,13 +325,18 @@ impl PageTable {
         let meta = self.meta_mut(frame);
         meta.flags &= !WRITING;
         meta.io = NONE;
+        let (newer, epoch, current) = (meta.newer, meta.epoch, meta.is(CURRENT));
+        self.dirty.writing -= 1;
         if well {
             return self.clean(frame);
         }
-        let (newer, epoch, current) = (meta.newer, meta.epoch, meta.is(CURRENT));
         if !current && newer != NONE && (self.meta(newer).dirty == 0 || self.meta(newer).epoch == epoch) {
             // What could not be written is in the newer version too, as far as it was not written over.
-            self.inherit(frame, newer);
+            let seq = match self.meta(newer).dirty {
+                0 => self.dirty.queue(newer, now),
+                _ => self.meta(newer).seq,
+            };
+            self.inherit(frame, newer, seq);
             return self.release(frame);
         }
         let seq = self.dirty.queue(frame, now);
@@ -357,6 +387,11 @@ impl PageTable {
     pub(super) fn is_live(&self, frame: u32, seq: u32) -> bool {
         let meta = self.meta(frame);
         meta.seq == seq && meta.dirty != 0 && !meta.is(WRITING)
+    }
+
+    /// What is dirty, and what is known of the frames.
+    pub(super) fn dirty_and_metas(&mut self) -> (&mut Dirty, &[Meta]) {
+        (&mut self.dirty, &self.metas)
     }
 
     /// Forgets stale entries of the order of dirty pages.

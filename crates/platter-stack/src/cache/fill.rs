@@ -1,0 +1,146 @@
+//! Reading pages: what a readahead policy may ask, and the bios that come of it.
+
+use super::engine::{Ask, Engine};
+use super::frames::Loan;
+use super::ios::{IoKey, IoKind};
+use super::pages::{AHEAD, Evicted, FILLING, MARKED, runs};
+use platter_block::bio::{Bio, Flags};
+use platter_block::readahead::{PAGE, Pages, Window};
+use platter_block::time::Time;
+use std::ops::Range;
+
+/// The cache as a policy sees it.
+pub(super) struct View<'a> {
+    pub(super) engine: &'a mut Engine,
+    pub(super) ask: &'a Ask,
+}
+
+impl Pages for View<'_> {
+    fn is_cached(&self, page: u64) -> bool {
+        self.engine.pages.store.find(page).is_some()
+    }
+
+    fn end(&self) -> u64 {
+        self.engine.pages.end()
+    }
+
+    fn is_congested(&self) -> bool {
+        self.engine.ios.out >= self.engine.congestion
+    }
+
+    fn cached_before(&self, page: u64, most: u32) -> u32 {
+        let most = u64::from(most).min(page);
+        (1..=most).take_while(|back| self.is_cached(page - back)).count() as u32
+    }
+
+    fn first_missing(&self, from: u64, most: u32) -> Option<u64> {
+        let end = from.saturating_add(u64::from(most)).min(self.end());
+        (from..end).find(|&page| !self.is_cached(page))
+    }
+
+    fn read(&mut self, window: Window) -> u32 {
+        self.engine.fill(self.ask, window)
+    }
+}
+
+/// A bio that is being put together.
+struct Open {
+    key: IoKey,
+    bio: Bio,
+    pages: Range<u64>,
+}
+
+impl Engine {
+    /// Starts to read those pages of a window that are not in the cache, as far as there are frames. How many.
+    pub(super) fn fill(&mut self, ask: &Ask, window: Window) -> u32 {
+        let end = window.first.saturating_add(u64::from(window.count)).min(self.pages.end());
+        let (mut count, mut open) = (0, None::<Open>);
+        let (max_bytes, max_segments) = (self.max_bytes(), self.max_segments());
+        for page in window.first..end {
+            if self.pages.store.find(page).is_some() || self.is_reserved(page, 0) {
+                self.send_fill(ask, open.take(), window.sync);
+                continue;
+            }
+            let mut evicted = Evicted { unused_by: None };
+            let taken = self.pages.take(page, &mut evicted);
+            self.note(evicted);
+            let Some(frame) = taken else { break };
+            if open.as_ref().is_some_and(|open| {
+                open.bio.len() + PAGE > max_bytes || open.bio.segment_count() >= max_segments
+            }) {
+                self.send_fill(ask, open.take(), window.sync);
+            }
+            let open = open.get_or_insert_with(|| self.begin_fill(page));
+            let ahead = !ask.demand.contains(&page);
+            let all = self.pages.all_of(page);
+            let mut flags = FILLING;
+            flags |= if ahead { AHEAD } else { 0 };
+            flags |= if window.mark == Some(page) { MARKED } else { 0 };
+            let meta = self.pages.meta_mut(frame);
+            meta.flags |= flags;
+            (meta.handle, meta.io, meta.filling) = (ask.handle, open.key.index, all);
+            self.ios.get(open.key).frames.push(frame);
+            let bytes = self.pages.bytes_of(page);
+            // There is room: the bio was cut before it was full.
+            let _ = self.pages.store.lend(frame, (0, bytes), Loan::Fill, &mut open.bio);
+            open.pages.end = page + 1;
+            count += 1;
+            if ahead {
+                self.handles.count(ask.handle, |counters| counters.pages_read_ahead += 1);
+            }
+        }
+        self.send_fill(ask, open, window.sync);
+        count
+    }
+
+    fn begin_fill(&mut self, page: u64) -> Open {
+        let key = self.ios.begin(IoKind::Fill);
+        let mut bio = self.ios.bio();
+        self.pages.store.lease(&mut bio, Loan::Fill, page * PAGE);
+        Open { key, bio, pages: page..page + 1 }
+    }
+
+    fn send_fill(&mut self, ask: &Ask, open: Option<Open>, sync: bool) {
+        let Some(Open { key, bio, pages }) = open else { return };
+        self.handles.count(ask.handle, |counters| counters.count_read((pages.end - pages.start) as u32));
+        let demanded = pages.start < ask.demand.end && ask.demand.start < pages.end;
+        self.send_read(ask, key, bio, sync, ask.own && demanded);
+    }
+
+    fn send_read(&mut self, ask: &Ask, key: IoKey, mut bio: Bio, sync: bool, own: bool) {
+        bio.set_context(ask.context);
+        bio.set_ioprio(ask.ioprio);
+        if sync {
+            bio.add_flags(Flags::SYNC);
+        }
+        self.ios.sign(key, &mut bio);
+        self.staged.push((bio, own));
+    }
+
+    /// Starts to read those of `blocks` of a page in the cache that are not valid; not all are. `None`: it takes
+    /// another frame, and there is none.
+    pub(super) fn fill_blocks(&mut self, now: Time, ask: &Ask, frame: u32, blocks: u8) -> Option<IoKey> {
+        let page = self.pages.store.page(frame);
+        let wanted = blocks & self.pages.all_of(page) & !self.pages.meta(frame).valid;
+        let mut evicted = Evicted { unused_by: None };
+        // A device may be reading the rest of it just now.
+        let frame = self.pages.writable(frame, wanted, now, &mut evicted);
+        self.note(evicted);
+        let frame = frame?;
+        let key = self.ios.begin(IoKind::Fill);
+        let bytes = self.pages.bytes_of(page);
+        for piece in runs(wanted) {
+            let mut bio = self.ios.bio();
+            self.pages.store.lease(&mut bio, Loan::Fill, page * PAGE + piece.start as u64);
+            let len = piece.end.min(bytes) - piece.start;
+            let _ = self.pages.store.lend(frame, (piece.start, len), Loan::Fill, &mut bio);
+            self.send_read(ask, key, bio, true, ask.own);
+        }
+        self.handles.count(ask.handle, |counters| counters.count_read(1));
+        self.ios.get(key).frames.push(frame);
+        let meta = self.pages.meta_mut(frame);
+        meta.flags |= FILLING;
+        (meta.io, meta.filling) = (key.index, wanted);
+        Some(key)
+    }
+}

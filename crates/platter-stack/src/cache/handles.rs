@@ -1,0 +1,148 @@
+//! What a cache keeps for each open handle: its readahead, its counts, and which errors it has been told.
+
+use platter_block::fault::Fault;
+use platter_block::handle::{HandleCounters, HandleId};
+use platter_block::readahead::{Readahead, Row, Settings};
+use std::collections::HashMap;
+
+/// One handle.
+pub(super) struct Handle {
+    /// Taken out while it is asked.
+    pub(super) policy: Option<Box<dyn Readahead>>,
+    pub(super) counters: HandleCounters,
+    /// Errors of write-back up to this one are before its time, or known to it.
+    seen: u64,
+    /// A read call of a policy that lets only one run at a time.
+    pub(super) busy: bool,
+    /// Pages that it reads need not stay.
+    pub(super) once: bool,
+}
+
+/// Handles by number, in places that frames can name in two bytes. The first is the device's own.
+pub(super) struct Handles {
+    row: &'static Row,
+    settings: Settings,
+    places: Vec<Option<Handle>>,
+    free: Vec<u16>,
+    by_id: HashMap<HandleId, u16>,
+    /// Counts of handles that are closed.
+    closed: HandleCounters,
+    /// Errors of write-back so far, and the last one with its position.
+    errors: u64,
+    last_error: Option<(Fault, u64)>,
+}
+
+impl Handles {
+    pub(super) fn new(row: &'static Row, settings: Settings) -> Handles {
+        let mut handles = Handles {
+            row,
+            settings,
+            places: Vec::new(),
+            free: Vec::new(),
+            by_id: HashMap::new(),
+            closed: HandleCounters::default(),
+            errors: 0,
+            last_error: None,
+        };
+        handles.open(HandleId::DEVICE);
+        handles
+    }
+
+    /// A handle is there from now on. Those beyond 65,535 share the device's own.
+    pub(super) fn open(&mut self, id: HandleId) {
+        if self.by_id.contains_key(&id) || self.places.len() > usize::from(u16::MAX) {
+            return;
+        }
+        let handle = Handle {
+            policy: Some((self.row.make)(&self.settings)),
+            counters: HandleCounters::default(),
+            seen: self.errors,
+            busy: false,
+            once: false,
+        };
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            (self.places.len() - 1) as u16
+        });
+        self.places[usize::from(place)] = Some(handle);
+        self.by_id.insert(id, place);
+    }
+
+    /// A handle is gone. What it counted stays in the sum.
+    pub(super) fn close(&mut self, id: HandleId) {
+        if id != HandleId::DEVICE
+            && let Some(place) = self.by_id.remove(&id)
+            && let Some(handle) = self.places[usize::from(place)].take()
+        {
+            self.closed.merge(&counters_of(&handle));
+            self.free.push(place);
+        }
+    }
+
+    /// The place of a handle; of one that nobody opened that of the device.
+    pub(super) fn place(&self, id: HandleId) -> u16 {
+        self.by_id.get(&id).copied().unwrap_or(0)
+    }
+
+    /// What is at a place. A frame may name a place whose handle is gone.
+    pub(super) fn at(&mut self, place: u16) -> Option<&mut Handle> {
+        self.places.get_mut(usize::from(place))?.as_mut()
+    }
+
+    /// Counts something of a handle, or of the device if it is gone.
+    pub(super) fn count(&mut self, place: u16, count: impl FnOnce(&mut HandleCounters)) {
+        match self.places.get_mut(usize::from(place)).and_then(Option::as_mut) {
+            Some(handle) => count(&mut handle.counters),
+            None => count(&mut self.closed),
+        }
+    }
+
+    /// A handle's counts.
+    pub(super) fn counters(&self, id: HandleId) -> Option<HandleCounters> {
+        let place = *self.by_id.get(&id)?;
+        self.places[usize::from(place)].as_ref().map(counters_of)
+    }
+
+    /// The counts of all, closed ones included.
+    pub(super) fn sum(&self) -> HandleCounters {
+        let mut sum = self.closed.clone();
+        self.places.iter().flatten().for_each(|handle| sum.merge(&counters_of(handle)));
+        sum
+    }
+
+    /// Something could not be written back.
+    pub(super) fn failed(&mut self, fault: Fault, pos: u64) {
+        self.errors += 1;
+        self.last_error = Some((fault, pos));
+    }
+
+    /// The last error of write-back since the handle was opened or asked last, if there was one.
+    pub(super) fn take_error(&mut self, place: u16) -> Option<(Fault, u64)> {
+        let errors = self.errors;
+        let handle = self.at(place)?;
+        let news = handle.seen != errors;
+        handle.seen = errors;
+        if news { self.last_error } else { None }
+    }
+
+    /// How often something could not be written back.
+    pub(super) fn errors(&self) -> u64 {
+        self.errors
+    }
+
+    /// What could not be written back last.
+    pub(super) fn last_error(&self) -> Option<(Fault, u64)> {
+        self.last_error
+    }
+
+    /// Whether what comes through a handle has to be told to its policy page by page, and whether one call at a time.
+    pub(super) fn manners(&self) -> (bool, bool) {
+        let policy = self.places.first().and_then(Option::as_ref).and_then(|handle| handle.policy.as_ref());
+        policy.map_or((false, false), |policy| (policy.every_page(), policy.exclusive()))
+    }
+}
+
+fn counters_of(handle: &Handle) -> HandleCounters {
+    let readahead = handle.policy.as_ref().map(|policy| policy.counters()).unwrap_or_default();
+    HandleCounters { readahead, ..handle.counters.clone() }
+}

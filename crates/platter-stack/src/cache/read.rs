@@ -1,0 +1,159 @@
+//! Reading: page by page, as the kernels' `do_generic_file_read` does, so that each of their readahead policies finds
+//! what it knows.
+
+use super::engine::Engine;
+use super::fill::View;
+use super::frames::FRAME;
+use super::ios::IoKey;
+use super::pages::{AHEAD, FILLING, HELD, MARKED, blocks};
+use super::task::{PageSteps, Step, Task};
+use platter_block::fault::Fault;
+use platter_block::readahead::{PAGE, Readahead, Window};
+use platter_block::time::Time;
+
+/// Tells a policy something.
+type Tell<'a> = &'a mut dyn FnMut(&mut dyn Readahead, &mut platter_block::readahead::Call, &mut View<'_>);
+
+impl Engine {
+    /// Does as much as can be done of a read.
+    pub(super) fn read(&mut self, now: Time, task: &mut Task, fault: Option<(IoKey, (Fault, u64))>) -> Step {
+        if let Some((key, fault)) = fault {
+            if task.steps.bare_io == Some(key) {
+                return Err(fault);
+            }
+            // It was read together with others: now what is needed is asked for alone.
+            task.steps.bare = true;
+        }
+        let (every, exclusive) = self.handles.manners();
+        while !task.bio.is_empty() {
+            let page = task.bio.pos() / PAGE;
+            if self.must_wait(task, page) {
+                return self.park_for_any(task);
+            }
+            if !task.begun {
+                if exclusive && self.handles.at(task.ask.handle).is_some_and(|handle| handle.busy) {
+                    return self.park_for_any(task);
+                }
+                self.begin(task);
+            }
+            if every && !task.steps.announced {
+                task.steps.announced = true;
+                self.tell(task, &mut |policy, call, view| policy.page(call, page, view));
+            }
+            if let Some(step) = self.read_page(now, task, page, every)? {
+                return step;
+            }
+            task.steps = PageSteps::default();
+        }
+        Ok(true)
+    }
+
+    fn begin(&mut self, task: &mut Task) {
+        task.begun = true;
+        if let Some(handle) = self.handles.at(task.ask.handle) {
+            handle.busy = true;
+        }
+        self.tell(task, &mut |policy, call, view| policy.begin(call, view));
+    }
+
+    fn tell(&mut self, task: &mut Task, tell: Tell<'_>) {
+        let place = task.ask.handle;
+        let policy = self.handles.at(place).and_then(|handle| handle.policy.take());
+        let Some(mut policy) = policy else { return };
+        tell(policy.as_mut(), &mut task.call, &mut View { engine: self, ask: &task.ask });
+        if let Some(handle) = self.handles.at(place) {
+            handle.policy = Some(policy);
+        }
+    }
+
+    /// Reads what the task needs of a page. `None`: that is done; else how the step ends.
+    fn read_page(
+        &mut self,
+        now: Time,
+        task: &mut Task,
+        page: u64,
+        every: bool,
+    ) -> Result<Option<Step>, (Fault, u64)> {
+        let offset = (task.bio.pos() % PAGE) as usize;
+        let len = task.bio.len().min((FRAME - offset) as u64) as usize;
+        let needed = blocks(offset..offset + len);
+        let Some(frame) = self.find_or_fill(task, page) else {
+            return Ok(Some(self.no_room(now, task)));
+        };
+        let meta = *self.pages.meta(frame);
+        let marked = meta.is(MARKED);
+        if (every && !task.steps.found) || (marked && !every) {
+            task.steps.found = true;
+            let busy = meta.is(FILLING);
+            self.pages.meta_mut(frame).flags = (meta.flags & !MARKED) | HELD;
+            self.tell(task, &mut |policy, call, view| policy.found(call, page, busy, marked, view));
+            self.pages.meta_mut(frame).flags &= !HELD;
+        }
+        if meta.is(FILLING) {
+            self.count_miss(task);
+            let key = self.io_of(frame);
+            return Ok(Some(self.park(task, key)));
+        }
+        if needed & !meta.valid != 0 {
+            self.count_miss(task);
+            let wanted = if task.steps.bare { needed } else { u8::MAX };
+            let Some(key) = self.fill_blocks(now, &task.ask, frame, wanted) else {
+                return Ok(Some(self.no_room(now, task)));
+            };
+            if task.steps.bare || wanted == needed {
+                task.steps.bare_io = Some(key);
+            }
+            return Ok(Some(self.park(task, key)));
+        }
+        self.take_page(task, frame, offset, len);
+        Ok(None)
+    }
+
+    fn count_miss(&mut self, task: &mut Task) {
+        if !std::mem::replace(&mut task.steps.missed, true) {
+            self.handles.count(task.ask.handle, |counters| counters.misses += 1);
+        }
+    }
+
+    /// The frame of a page. What is not in the cache is asked of the policy, or else read alone.
+    fn find_or_fill(&mut self, task: &mut Task, page: u64) -> Option<u32> {
+        if let Some(frame) = self.pages.store.find(page) {
+            return Some(frame);
+        }
+        if !task.steps.bare {
+            self.count_miss(task);
+            self.tell(task, &mut |policy, call, view| policy.missing(call, page, view));
+            if let Some(frame) = self.pages.store.find(page) {
+                return Some(frame);
+            }
+            self.fill(&task.ask, Window { first: page, count: 1, mark: None, sync: true });
+            return self.pages.store.find(page);
+        }
+        // An empty frame: what is needed of it is read by itself.
+        let mut evicted = super::pages::Evicted { unused_by: None };
+        let frame = self.pages.take(page, &mut evicted);
+        self.note(evicted);
+        frame
+    }
+
+    /// Copies what is there of a page to the task's bio.
+    fn take_page(&mut self, task: &mut Task, frame: u32, offset: usize, len: usize) {
+        let handle = task.ask.handle;
+        if !task.steps.missed {
+            self.handles.count(handle, |counters| counters.hits += 1);
+        }
+        let meta = self.pages.meta_mut(frame);
+        if meta.is(AHEAD) {
+            meta.flags &= !AHEAD;
+            let by = meta.handle;
+            self.handles.count(by, |counters| counters.pages_used += 1);
+        } else {
+            self.pages.store.frames().touch(frame);
+        }
+        self.pages.store.copy_out(frame, offset, &mut task.bio, len);
+        self.pages.settle(frame);
+        if self.handles.at(handle).is_some_and(|handle| handle.once) {
+            self.pages.cool(frame);
+        }
+    }
+}
