@@ -1,3 +1,188 @@
-//! A page cache: pages of a device kept in frames of memory.
+//! `cache`: a page cache over a device.
+//!
+//! Pages of 4 KiB in a bounded number of frames, shared by all threads. A read of what is in memory takes no lock and
+//! no lane: a handle asks the frames ([`Resident`](platter_block::resident::Resident)). What is not goes by a bio to
+//! one engine behind one lock, which knows every page, asks the handle's readahead policy what to read, and writes
+//! back what is dirty in runs, by age and by share, as Linux does (`mm/page-writeback.c`).
+//!
+//! - **A write** ends in memory (`write=back`) or on the disk (`write=through`). A page that is being written back, is
+//!   lent by reference, or is dirty from before a barrier is not changed: the write makes a new version of it.
+//! - **A flush** writes back what was dirty when it came, of the device or of its range, and flushes the disk. What
+//!   could not be written stays dirty and is tried again; each open handle is told once, by its next flush.
+//! - **A barrier** begins an epoch: nothing written after it reaches the disk before all that was dirty at it has.
+//! - **Replacement** is S3-FIFO, which a scan passes through without pushing out what is used often.
 
+mod device;
+mod dirty;
+mod engine;
+mod fill;
+mod flush;
+#[allow(unsafe_code)]
+mod frames;
+mod handles;
+mod ios;
+mod lane;
+mod pages;
+mod read;
 pub mod replace;
+#[allow(unsafe_code)]
+mod resident;
+mod task;
+mod write;
+mod writeback;
+
+use crate::{LayerError, Row};
+use device::{Cache, Shared};
+use platter_block::backend::Backend;
+use platter_block::driver::Geometry;
+use platter_block::params::{Param, Unit};
+use platter_block::readahead::{self, PAGE};
+use platter_block::time::Span;
+use std::sync::Arc;
+
+/// The readahead policies as words of a parameter.
+const POLICIES: [&str; readahead::TABLE.len()] = {
+    let mut names = [""; readahead::TABLE.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = readahead::TABLE[at].name;
+        at += 1;
+    }
+    names
+};
+
+pub(crate) const ROW: Row = Row {
+    name: "cache",
+    summary: "a page cache: reads from memory, reads ahead, writes back",
+    params: &[
+        Param::number("size", Unit::Bytes, 64 << 20, (0, 1 << 43), "memory for pages, a multiple of 4096"),
+        Param::word("readahead", &POLICIES, POLICIES.len() - 1, "policy of each handle"),
+        Param::number("window", Unit::Bytes, 128 << 10, (0, 1 << 30), "most that is read ahead at a time"),
+        Param::word("write", &["back", "through"], 0, "when a write is over: in memory, or on the disk"),
+        Param::number("background", Unit::Count, 10, (0, 100), "percent dirty at which write-back begins"),
+        Param::number("dirty", Unit::Count, 20, (1, 100), "percent dirty at which writers wait"),
+        Param::number("expire", Unit::Millis, 30_000, (0, 86_400_000), "a page is dirty for so long at most"),
+        Param::number("interval", Unit::Millis, 5_000, (1, 86_400_000), "how often that is looked at"),
+        Param::number(
+            "congestion",
+            Unit::Requests,
+            112,
+            (1, 65_536),
+            "so many I/Os are too many to read ahead",
+        ),
+    ],
+    members: 1..=1,
+    build: |values, mut members| {
+        let Some(below) = members.pop() else {
+            return Err(LayerError::Members("cache needs a device".to_string()));
+        };
+        let number = |at: usize| values[at].unsigned_abs();
+        let millis = |at: usize| Span::from_millis(values[at].unsigned_abs());
+        new(
+            below,
+            &Settings {
+                size: number(0),
+                readahead: &readahead::TABLE[number(1) as usize],
+                values: Vec::new(),
+                window: number(2),
+                write: if values[3] == 0 { Write::Back } else { Write::Through },
+                background: number(4) as u32,
+                dirty: number(5) as u32,
+                expire: millis(6),
+                interval: millis(7),
+                congestion: number(8) as u32,
+            },
+        )
+    },
+};
+
+/// When a write is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// It is in memory.
+    Back,
+    /// It is on the disk.
+    Through,
+}
+
+/// What a cache is made with.
+#[derive(Clone)]
+pub struct Settings {
+    /// Memory for pages, in bytes.
+    pub size: u64,
+    /// The policy of each handle.
+    pub readahead: &'static readahead::Row,
+    /// Its parameters; those at the end that are left out have their defaults.
+    pub values: Vec<i64>,
+    /// Most that is read ahead at a time, in bytes.
+    pub window: u64,
+    /// When a write is over.
+    pub write: Write,
+    /// Write-back begins when so many percent of the pages are dirty.
+    pub background: u32,
+    /// Writers wait while so many percent are.
+    pub dirty: u32,
+    /// A page is written back when it has been dirty for so long.
+    pub expire: Span,
+    /// How often that is looked at.
+    pub interval: Span,
+    /// So many I/Os under way are too many to read ahead: 7/8 of a queue's 128 requests.
+    pub congestion: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            size: 64 << 20,
+            readahead: &readahead::TABLE[readahead::TABLE.len() - 1],
+            values: Vec::new(),
+            window: 128 << 10,
+            write: Write::Back,
+            background: 10,
+            dirty: 20,
+            expire: Span::from_secs(30),
+            interval: Span::from_secs(5),
+            congestion: 112,
+        }
+    }
+}
+
+/// Fewest pages of a cache: one I/O may need as many at once.
+const MIN_PAGES: u64 = 16;
+
+impl Settings {
+    fn check(&self, device: &str, geometry: &Geometry) -> Result<(), String> {
+        let refuse = |what: String| Err(format!("cache over {device}: {what}"));
+        let least = (self.window * 2).max(MIN_PAGES * PAGE);
+        if self.size < least {
+            let window = self.window;
+            return refuse(format!(
+                "size={} is out of range: at least {least} bytes, two windows of readahead (window={window})",
+                self.size
+            ));
+        }
+        if !self.size.is_multiple_of(PAGE) || self.size / PAGE > u64::from(u32::MAX / 2) {
+            return refuse(format!("size={} is out of range: multiples of {PAGE} up to 8T", self.size));
+        }
+        if !self.window.is_multiple_of(PAGE) {
+            return refuse(format!("window={} is out of range: multiples of {PAGE}", self.window));
+        }
+        if self.background > self.dirty {
+            let (background, dirty) = (self.background, self.dirty);
+            return refuse(format!("background={background} is out of range: 0 to dirty={dirty} percent"));
+        }
+        let block = geometry.limits.logical_block;
+        if !(512..=PAGE as u32).contains(&block) {
+            return refuse(format!("blocks of {block} bytes; 512 to {PAGE} can be cached"));
+        }
+        Ok(())
+    }
+}
+
+/// A page cache over `below`.
+///
+/// # Errors
+/// Settings out of range or too large for the memory, a device that cannot be opened.
+pub fn new(below: Arc<dyn Backend>, settings: &Settings) -> Result<Arc<dyn Backend>, LayerError> {
+    Ok(Arc::new(Cache::new(below, settings)?))
+}

@@ -46,7 +46,7 @@ pub struct Row {
 
 /// Every layer.
 pub static TABLE: &[Row] =
-    &[raid0::ROW, concat::ROW, partition::ROW, limit::ROW, delay::ROW, error::ROW, verify::ROW];
+    &[raid0::ROW, concat::ROW, partition::ROW, limit::ROW, delay::ROW, error::ROW, verify::ROW, cache::ROW];
 
 /// Looks a layer up by name.
 pub fn by_name(name: &str) -> Option<&'static Row> {

@@ -5,15 +5,15 @@ use std::collections::VecDeque;
 
 /// When dirty pages are written back, as Linux 2.6's `pdflush` has it (`mm/page-writeback.c`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WriteBack {
+pub(super) struct WriteBack {
     /// Writing back begins when so many pages are dirty (`dirty_background_ratio`).
-    pub background: u32,
+    pub(super) background: u32,
     /// Writers wait while more are (`dirty_ratio`).
-    pub limit: u32,
+    pub(super) limit: u32,
     /// A page is written back when it has been dirty for so long (`dirty_expire_centisecs`).
-    pub expire: Span,
+    pub(super) expire: Span,
     /// How often that is looked at (`dirty_writeback_centisecs`).
-    pub interval: Span,
+    pub(super) interval: Span,
 }
 
 /// A page's place in the order. Stale as soon as the page's number is another.

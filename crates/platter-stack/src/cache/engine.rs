@@ -154,12 +154,6 @@ impl Engine {
         self.kick_listeners();
     }
 
-    pub(super) fn kick(&self, number: u32) {
-        if let Some(Some(lane)) = self.lanes.get(number as usize) {
-            lane.cell.kick();
-        }
-    }
-
     /// A lane wants to know when anything has changed.
     pub(super) fn listen(&mut self, number: u32) {
         if let Some(Some(lane)) = self.lanes.get_mut(number as usize)
@@ -187,12 +181,17 @@ impl Engine {
         }
     }
 
-    /// Whether an I/O that a lane waited for has failed.
-    pub(super) fn take_fault(&mut self, number: u32, key: IoKey) -> Option<(Fault, u64)> {
-        let lane = self.lanes.get_mut(number as usize)?.as_mut()?;
-        let at = lane.faults.iter().position(|(failed, ..)| *failed == key)?;
-        let (_, fault, pos) = lane.faults.swap_remove(at);
-        Some((fault, pos))
+    /// What went wrong with an I/O that a lane waited for.
+    pub(super) fn fault_of(&self, number: u32, key: IoKey) -> Option<(Fault, u64)> {
+        let lane = self.lanes.get(number as usize)?.as_ref()?;
+        lane.faults.iter().find(|(failed, ..)| *failed == key).map(|&(_, fault, pos)| (fault, pos))
+    }
+
+    /// All tasks of a lane that waited for what has failed so far have seen it.
+    pub(super) fn forget_faults(&mut self, number: u32) {
+        if let Some(Some(lane)) = self.lanes.get_mut(number as usize) {
+            lane.faults.clear();
+        }
     }
 
     /// The I/O that has a frame.
@@ -259,9 +258,9 @@ impl Engine {
             IoKind::Fill => self.filled(&frames, failed),
             IoKind::WriteBack => self.wrote_back(now, &frames, failed),
             IoKind::Pass => {
+                self.unflushed |= failed.is_some();
                 if self.flushing == Some(key) {
                     self.flushing = None;
-                    self.unflushed |= failed.is_some();
                 }
             }
         }
@@ -386,6 +385,24 @@ impl Engine {
         if self.shared_out > 0 {
             self.lane.wait(now, timeout);
         }
+    }
+
+    /// Lets the pages of a range go: clean ones at once, dirty ones when they have been written.
+    pub(super) fn let_go(&mut self, now: Time, pos: u64, len: u64) {
+        let pages = pos / PAGE..pos.saturating_add(len).div_ceil(PAGE).min(self.pages.end());
+        let mut batch = std::mem::take(&mut self.batch);
+        for frame in 0..self.pages.store.count() {
+            if self.is_current(frame) && pages.contains(&self.pages.store.page(frame)) {
+                self.pages.cool(frame);
+                if self.pages.may_write(frame) {
+                    batch.push(frame);
+                }
+            }
+        }
+        self.write_back(&mut batch);
+        self.batch = batch;
+        self.submit_shared(now);
+        self.run(now);
     }
 
     /// Whether a frame is still its page's newest version.

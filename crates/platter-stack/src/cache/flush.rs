@@ -60,7 +60,9 @@ impl Engine {
     fn is_dirty(&self, range: &Range<u64>) -> bool {
         let pages = range.start / PAGE..range.end.div_ceil(PAGE);
         let mut all = self.pages.dirty.iter();
-        all.any(|(frame, seq)| self.pages.is_live(frame, seq) && pages.contains(&self.pages.store.page(frame)))
+        all.any(|(frame, seq)| {
+            self.pages.is_live(frame, seq) && pages.contains(&self.pages.store.page(frame))
+        })
     }
 
     /// Has written back what was dirty when the task began with it, of a range or all, and then, if `device`,

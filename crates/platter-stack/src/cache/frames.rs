@@ -6,8 +6,6 @@
 //! later sees that it is not ready. Index chains may lead a reader astray while they change: it then looks in vain and
 //! asks under the lock; it never takes one page for another, because the page's number is compared after pinning.
 
-#![allow(unsafe_code)]
-
 use platter_block::bio::Bio;
 use platter_block::buf::IoBuf;
 use platter_block::fault::{Fault, Kind, Stage};
@@ -105,11 +103,8 @@ impl Frames {
         // SAFETY: the layout is not empty: a cache has frames.
         let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(bytes)?;
         let heads = heads_of(count as usize);
-        let frame = || Frame {
-            page: AtomicU64::new(u64::MAX),
-            word: AtomicU32::new(0),
-            next: AtomicU32::new(NONE),
-        };
+        let frame =
+            || Frame { page: AtomicU64::new(u64::MAX), word: AtomicU32::new(0), next: AtomicU32::new(NONE) };
         Ok(Frames {
             memory,
             layout,
@@ -122,8 +117,7 @@ impl Frames {
 
     /// Bytes that the cache knows about each page, of which this module has its part.
     pub(super) fn overhead(count: usize) -> usize {
-        count * (size_of::<Frame>() + size_of::<AtomicU16>())
-            + heads_of(count) * size_of::<AtomicU32>()
+        count * (size_of::<Frame>() + size_of::<AtomicU16>()) + heads_of(count) * size_of::<AtomicU32>()
     }
 
     #[inline]
@@ -239,7 +233,9 @@ impl Drop for Frames {
 }
 
 /// Keeps the frames alive for a bio over them.
-struct Lease(Arc<Frames>);
+struct Lease {
+    _frames: Arc<Frames>,
+}
 
 // SAFETY: it adds no memory; the segments over frames are added by `Store::lend`, which vouches for them.
 unsafe impl IoBuf for Lease {
@@ -347,17 +343,20 @@ impl Store {
         self.0.tick.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Uses of a frame since it was asked last.
-    pub(super) fn take_uses(&mut self, frame: u32) -> u8 {
+    /// Takes one from the uses of a frame: how many there were.
+    pub(super) fn take_use(&mut self, frame: u32) -> u8 {
         let uses = &self.0.uses[frame as usize];
         let before = uses.load(Ordering::Relaxed);
-        uses.store(before & 0xff00, Ordering::Relaxed);
-        (before & 0xff) as u8
+        let count = before & 0xff;
+        if count > 0 {
+            uses.store(before - 1, Ordering::Relaxed);
+        }
+        count as u8
     }
 
-    /// Whether whoever looks may read the frame without the lock.
-    pub(super) fn is_ready(&self, frame: u32) -> bool {
-        self.frame(frame).word.load(Ordering::Relaxed) & READY != 0
+    /// The frame was not used.
+    pub(super) fn forget_uses(&mut self, frame: u32) {
+        self.0.uses[frame as usize].fetch_and(0xff00, Ordering::Relaxed);
     }
 
     /// Lets everybody read the frame.
@@ -373,11 +372,6 @@ impl Store {
     /// Whether somebody has the frame pinned.
     pub(super) fn is_pinned(&self, frame: u32) -> bool {
         self.frame(frame).word.load(Ordering::Acquire) & PINS != 0
-    }
-
-    /// Whether a device has the frame.
-    pub(super) fn is_lent(&self, frame: u32) -> bool {
-        self.frame(frame).word.load(Ordering::Relaxed) & (FILLING | WRITING) != 0
     }
 
     /// Nobody but the store can reach the frame's memory now, nor get at it.
@@ -430,7 +424,7 @@ impl Store {
 
     /// Makes a bio one over no memory yet that keeps the frames alive.
     pub(super) fn lease(&self, bio: &mut Bio, loan: Loan, pos: u64) {
-        let lease = Lease(Arc::clone(&self.0));
+        let lease = Lease { _frames: Arc::clone(&self.0) };
         // It has no segments of its own, so there is no room that they could lack.
         let _ = match loan {
             Loan::Fill => bio.reset_read(pos, lease),
@@ -474,13 +468,5 @@ impl Store {
     /// The device may use the frame for ever: an extra pin keeps it from being changed.
     pub(super) fn strand(&mut self, frame: u32) {
         self.frame(frame).word.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Sets bytes of a closed frame to zero.
-    pub(super) fn clear(&mut self, frame: u32, offset: usize, len: usize) {
-        self.assert_exclusive(frame);
-        assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
-        // SAFETY: nobody else reaches the frame's memory, as just asserted.
-        unsafe { std::ptr::write_bytes(self.0.address(frame).add(offset), 0, len) }
     }
 }

@@ -7,10 +7,13 @@
 
 use super::dirty::{Dirty, WriteBack};
 use super::frames::{FRAME, Loan, NONE, Store};
-use super::replace::{Probe, Replacement};
+use super::replace::{LOOKS, Probe, Replacement};
 use platter_block::readahead::PAGE;
 use platter_block::time::Time;
 use std::ops::Range;
+
+/// Attempts to find a frame for a page before somebody has to wait for one.
+const TRIES: u32 = 4;
 
 /// In the index.
 pub(super) const CURRENT: u8 = 1;
@@ -22,10 +25,8 @@ pub(super) const WRITING: u8 = 4;
 pub(super) const AHEAD: u8 = 8;
 /// Whoever reads it tells the readahead policy.
 pub(super) const MARKED: u8 = 16;
-/// Will not be needed again soon.
-pub(super) const COLD: u8 = 32;
 /// Somebody at work needs it where it is.
-pub(super) const HELD: u8 = 64;
+pub(super) const HELD: u8 = 32;
 
 /// What is known of a frame, beside what readers look at.
 #[derive(Clone, Copy)]
@@ -113,7 +114,7 @@ impl PageTable {
     pub(super) fn overhead(count: usize) -> usize {
         super::frames::Frames::overhead(count)
             + count * (size_of::<Meta>() + size_of::<u32>())
-            + Replacement::overhead(count)
+            + count * Replacement::BYTES_PER_FRAME
     }
 
     pub(super) fn meta(&self, frame: u32) -> &Meta {
@@ -174,7 +175,17 @@ impl PageTable {
         if let Some(at) = self.pinned.iter().position(|&frame| !self.store.is_pinned(frame)) {
             return Some(self.pinned.swap_remove(at));
         }
-        self.evict(evicted)
+        // What cannot go now is put aside as it is found, so that the next try looks further.
+        (0..TRIES).find_map(|_| self.evict(evicted))
+    }
+
+    /// Looks at every frame for one that can go. Whether there is one now.
+    pub(super) fn make_room(&mut self) -> bool {
+        let mut evicted = Evicted { unused_by: None };
+        let rounds = self.store.count() / LOOKS + 2;
+        let found = (0..rounds).find_map(|_| self.take_frame(&mut evicted));
+        self.free.extend(found);
+        found.is_some()
     }
 
     fn evict(&mut self, evicted: &mut Evicted) -> Option<u32> {
@@ -184,9 +195,8 @@ impl PageTable {
             if meta.dirty != 0 || meta.is(FILLING | WRITING | HELD) || store.is_pinned(frame) {
                 return Probe::Busy;
             }
-            match store.take_uses(frame) {
+            match store.take_use(frame) {
                 0 => Probe::Free,
-                uses if meta.is(COLD) && uses < 2 => Probe::Free,
                 uses => Probe::Used(uses),
             }
         })?;
@@ -208,7 +218,7 @@ impl PageTable {
 
     /// The page's frame may be the next to go.
     pub(super) fn cool(&mut self, frame: u32) {
-        self.meta_mut(frame).flags |= COLD;
+        self.store.forget_uses(frame);
         self.replacement.cold_hint(frame);
     }
 
@@ -355,8 +365,9 @@ impl PageTable {
             self.meta_mut(meta.newer).older = NONE;
             self.meta_mut(frame).newer = NONE;
         }
-        if !meta.is(CURRENT) {
-            self.release(frame);
+        match meta.is(CURRENT) {
+            true => self.replacement.ready(frame),
+            false => self.release(frame),
         }
     }
 

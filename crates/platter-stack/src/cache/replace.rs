@@ -58,6 +58,9 @@ pub struct Replacement {
 }
 
 impl Replacement {
+    /// What it keeps for each frame.
+    pub const BYTES_PER_FRAME: usize = 16;
+
     /// An order of frames `0..frames`, with none in it.
     pub fn new(frames: u32) -> Self {
         Replacement { queues: Queues::new(frames), ghosts: Ghosts::new(frames) }

@@ -88,6 +88,8 @@ pub(super) struct Task {
     /// An operation that is passed on.
     pub(super) passed: Option<IoKey>,
     pub(super) reserved: bool,
+    /// It is over, and only waits for reads on its caller's own lane.
+    pub(super) over: bool,
 }
 
 /// How a step ended: whether the task is over; or why it fails, and where.
@@ -123,6 +125,7 @@ impl Task {
             size,
             passed: None,
             reserved: false,
+            over: false,
             bio,
         }
     }
@@ -146,9 +149,12 @@ impl Task {
 impl Engine {
     /// Does what can be done of a task now. `true`: it is over, well or not.
     pub(super) fn step(&mut self, now: Time, task: &mut Task, through: bool) -> bool {
+        if task.over {
+            return true;
+        }
         let waited = std::mem::replace(&mut task.wait, Wait::None);
         let fault = match waited {
-            Wait::Io(key) => self.take_fault(task.ask.lane, key).map(|fault| (key, fault)),
+            Wait::Io(key) => self.fault_of(task.ask.lane, key).map(|fault| (key, fault)),
             _ => None,
         };
         task.ask.handle = self.handles.place(task.bio.handle());
@@ -182,6 +188,11 @@ impl Engine {
             self.finish(task);
         }
         over
+    }
+
+    /// Nobody wants a task's end any more.
+    pub(super) fn give_up(&mut self, task: &mut Task) {
+        self.finish(task);
     }
 
     fn finish(&mut self, task: &mut Task) {
@@ -228,8 +239,11 @@ impl Engine {
             // Nothing can be written back, so no frame will be free.
             return Err((fault, pos));
         }
-        if self.pages.dirty.count > 0 && self.write_oldest(now, |_| true) {
+        if self.pages.dirty.count > 0 && self.write_oldest(|_| true) {
             return self.park_for_any(task);
+        }
+        if self.pages.make_room() {
+            return Ok(false);
         }
         // Every page is held by a reference of the program.
         Err((Fault::new(Kind::NoMemory, Stage::Layer), task.bio.pos()))

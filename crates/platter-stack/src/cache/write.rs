@@ -61,7 +61,7 @@ impl Engine {
         {
             return Err((fault, pos));
         }
-        self.write_oldest(now, |_| true);
+        self.write_oldest(|_| true);
         match self.ios.out {
             0 => self.no_room(now, task),
             _ => self.park_for_any(task),
@@ -69,11 +69,7 @@ impl Engine {
     }
 
     /// What a write needs done before its data.
-    pub(super) fn flush_before(
-        &mut self,
-        task: &mut Task,
-        fault: Option<(IoKey, (Fault, u64))>,
-    ) -> Step {
+    pub(super) fn flush_before(&mut self, task: &mut Task, fault: Option<(IoKey, (Fault, u64))>) -> Step {
         if !self.flush_range(task, fault, None, true)? {
             return Ok(false);
         }

@@ -30,7 +30,7 @@ impl Engine {
                 self.pages.dirty.next_look = now + rules.interval;
             }
             let expired = |since: Time| looks && since + rules.expire <= now;
-            if !self.write_oldest(now, |since| over || expired(since)) && !looks {
+            if !self.write_oldest(|since| over || expired(since)) && !looks {
                 return;
             }
             if over && !looks {
@@ -42,7 +42,7 @@ impl Engine {
 
     /// Starts to write back a batch of the pages that have been dirty longest, as far as they are `due`. Whether
     /// there were any.
-    pub(super) fn write_oldest(&mut self, now: Time, due: impl Fn(Time) -> bool) -> bool {
+    pub(super) fn write_oldest(&mut self, due: impl Fn(Time) -> bool) -> bool {
         if self.ios.out >= self.congestion.max(BATCH as u32) {
             self.pages.dirty.stalled = true;
             return false;

@@ -1,0 +1,39 @@
+//! What a cache answers without a bio.
+
+use super::device::Shared;
+use platter_block::readahead::PAGE;
+use platter_block::resident::{Pinned, Resident};
+use std::sync::Arc;
+
+/// The frames of a cache, which they keep alive.
+pub(super) struct InMemory(Arc<Shared>);
+
+impl InMemory {
+    pub(super) fn new(shared: &Arc<Shared>) -> InMemory {
+        InMemory(Arc::clone(shared))
+    }
+}
+
+// SAFETY: `Frames::read` writes to nothing but `out`; a pinned frame is neither given to another page nor written to
+// before it is let go (`Frames::pin`, `PageTable::writable`), and its memory lives as long as the cache, of which
+// this has a share.
+unsafe impl Resident for InMemory {
+    #[inline]
+    fn read(&self, pos: u64, out: &mut [u8]) -> bool {
+        self.0.frames.read(pos, out)
+    }
+
+    #[inline]
+    fn pin(&self, pos: u64) -> Option<Pinned> {
+        let frames = &self.0.frames;
+        let frame = frames.pin(pos / PAGE)?;
+        frames.touch(frame);
+        let len = (self.0.geometry.size - pos / PAGE * PAGE).min(PAGE) as u32;
+        Some(Pinned { data: frames.data(frame), len, frame })
+    }
+
+    #[inline]
+    unsafe fn unpin(&self, frame: u32) {
+        self.0.frames.unpin(frame);
+    }
+}
