@@ -40,6 +40,8 @@ struct State {
     spare: Vec<Bio>,
     /// What the driver does cannot be seen on a descriptor, as the service thread found.
     deaf: bool,
+    /// When the service thread looks at the lane at the latest, if it sleeps.
+    wakes_at: Option<Time>,
     after: After,
     /// Empty lists for the next time.
     afters: Vec<After>,
@@ -125,7 +127,11 @@ impl State {
 
     /// Whether the service thread, if it sleeps, would miss what happens next.
     fn is_out_of_sight(&self) -> bool {
-        self.deaf && self.lane.in_flight() > 0
+        let sooner = match (self.lane.next_wakeup(), self.wakes_at) {
+            (Some(at), Some(wakes)) => at < wakes,
+            (at, _) => at.is_some(),
+        };
+        sooner || (self.deaf && self.lane.in_flight() > 0)
     }
 }
 
@@ -140,6 +146,7 @@ impl AsyncLane {
                 done: Vec::new(),
                 spare: Vec::new(),
                 deaf: false,
+                wakes_at: None,
                 after: After::default(),
                 afters: Vec::new(),
             }),
@@ -183,9 +190,10 @@ impl AsyncLane {
             Next::Again
         } else {
             state.deaf = !state.lane.wait_handles(handles);
+            state.wakes_at = state.lane.next_wakeup();
             match state.is_out_of_sight() {
                 true => Next::Again,
-                false => Next::Sleep(state.lane.next_wakeup().map(|at| at.since(now))),
+                false => Next::Sleep(state.wakes_at.map(|at| at.since(now))),
             }
         };
         self.release(state);

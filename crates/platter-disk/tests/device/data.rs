@@ -118,6 +118,10 @@ fn random_transfers_agree_with_a_model() {
 #[test]
 fn sixteen_pieces_are_one_bio_and_one_request() {
     on_all(|name, device| {
+        if device.cache_counters().is_some() {
+            // What a cache asks of the disk, and when, is its own affair.
+            return;
+        }
         for style in Style::ALL {
             let mut caller = style.caller(device);
             for op in [Op::Write, Op::Read] {
@@ -187,8 +191,10 @@ fn misaligned_memory_is_bounced_and_counted() {
                 assert_eq!(result, Ok(()), "{name}");
                 assert!(bytes(&memory.unwrap()).iter().enumerate().all(|(at, b)| *b == at as u8), "{name}");
                 let after = device.counters().since(&before);
-                assert_eq!(after.bytes_bounced, bounced, "{name} {style:?} at {offset}");
-                assert_eq!(after.dispatches, 2, "{name} {style:?}");
+                if device.cache_counters().is_none() {
+                    assert_eq!(after.bytes_bounced, bounced, "{name} {style:?} at {offset}");
+                    assert_eq!(after.dispatches, 2, "{name} {style:?}");
+                }
             }
         }
     });

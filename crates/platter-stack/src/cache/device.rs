@@ -11,7 +11,7 @@ use crate::LayerError;
 use crate::gate::Gate;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Bio, Context, IoPrio};
-use platter_block::driver::Geometry;
+use platter_block::driver::{Features, Geometry};
 use platter_block::fault::Error;
 use platter_block::handle::{HandleCounters, HandleId};
 use platter_block::lane::{Bell, Lane};
@@ -155,11 +155,17 @@ impl Cache {
             chunk: 0,
             ..geometry.limits
         };
+        let features = Features {
+            // What is dirty is lost at a power cut until a flush.
+            write_cache: geometry.features.write_cache || settings.write == Write::Back,
+            fua: true,
+            ..geometry.features
+        };
         Ok(Cache(Arc::new(Shared {
             engine: Mutex::new(engine),
             frames,
             gate: Arc::default(),
-            geometry: Geometry { limits, ..geometry },
+            geometry: Geometry { limits, features, ..geometry },
             simulated: below.clock().is_some(),
             through: settings.write == Write::Through,
             answers: !every_page && !exclusive,

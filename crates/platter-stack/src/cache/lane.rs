@@ -78,12 +78,12 @@ impl CacheLane {
     fn start(&mut self, mut bio: Bio) {
         if let Err(fault) = self.check(&bio) {
             bio.fail(fault);
-            return self.finish(bio, false);
+            return self.finish(bio);
         }
         if bio.op() == Op::Read && self.shared.answers {
             self.shared.frames.read_bio(&mut bio);
             if bio.is_empty() {
-                return self.finish(bio, false);
+                return self.finish(bio);
             }
         }
         let flushing = self.spare.pop().unwrap_or_default();
@@ -109,7 +109,8 @@ impl CacheLane {
         Ok(())
     }
 
-    fn finish(&mut self, bio: Bio, barrier: bool) {
+    fn finish(&mut self, bio: Bio) {
+        let barrier = bio.flags().intersects(crate::gate::BARRIER);
         self.done.push(bio);
         match barrier {
             true => self.door.complete_barrier(),
@@ -153,10 +154,9 @@ impl CacheLane {
             // A caller that sleeps has reads on its own lane: it must not go before they are back.
             if over && !(task.ask.own && self.own_out > 0) {
                 any = true;
-                let barrier = task.barrier;
                 let (bio, flushing) = self.tasks.swap_remove(at).into_parts();
                 self.spare.push(flushing);
-                self.finish(bio, barrier);
+                self.finish(bio);
             } else {
                 task.over |= over;
                 at += 1;
