@@ -6,6 +6,7 @@ pub mod dm;
 pub mod fileio;
 pub mod io;
 pub mod kit;
+pub mod parallel_read;
 pub mod processes;
 pub mod readahead;
 pub mod report;

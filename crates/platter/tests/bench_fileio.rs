@@ -37,7 +37,7 @@ fn the_documented_command_prints_the_documented_keys() {
     assert!(page().contains("platter bench fileio --on 'ram(64M)' --file-num 16 --events 2000 --json\n"));
     let value = json(&args);
     let section = page().split("## JSON").nth(1).unwrap().to_owned();
-    let section = section.split("\n## ").next().unwrap().to_owned();
+    let section = section.split("\n# ").next().unwrap().to_owned();
     let listed = |line: &str| line.strip_prefix("| `")?.split_once('`').map(|(key, _)| key.to_owned());
     let mut listed: Vec<String> = section.lines().filter_map(listed).collect();
     let mut keys: Vec<String> = value.as_object().unwrap().keys().cloned().collect();
@@ -110,6 +110,33 @@ fn a_simulated_run_repeats() {
         (&true.into(), &180.into(), &120.into())
     );
     assert!(value["lat_p95_ns"].as_u64() >= value["lat_p50_ns"].as_u64());
+}
+
+/// Overlapping reads of threads that share a file switch the readahead of 2.6.5 off; those of threads that have it open
+/// by themselves do not.
+#[test]
+fn what_the_cache_counted_depends_on_who_shares_a_handle() {
+    let on = [
+        "--on",
+        "cache(size=192M, readahead=2.6.5, sim(ide2004, elevator=anticipatory))",
+        "--events",
+        "2000",
+    ];
+    let value = |handles: &str| json(&[&on[..], &["--file-num", "8", "--handles", handles]].concat());
+    let [shared, each] = ["shared", "each"].map(value);
+    let closed = |value: &Value| value["device"]["cache"]["readahead"]["closed_by_miss"].as_u64().unwrap();
+    assert!(closed(&shared) > 0, "{shared:#}");
+    assert_eq!(closed(&each), 0, "{each:#}");
+    for value in [&shared, &each] {
+        let cache = &value["device"]["cache"];
+        // Every page of every read was there or was not.
+        assert_eq!(
+            cache["hits"].as_u64().unwrap() + cache["misses"].as_u64().unwrap(),
+            4 * 1200,
+            "{cache:#}"
+        );
+        assert!(cache["reads_by_size"].as_array().is_some_and(|classes| !classes.is_empty()));
+    }
 }
 
 #[test]

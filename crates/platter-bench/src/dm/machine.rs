@@ -3,7 +3,7 @@
 use rustix::time::{ClockId, clock_gettime};
 
 /// Processor time of this process so far, in ns: user and system, all threads.
-pub(super) fn process_cpu_ns() -> u64 {
+pub(crate) fn process_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let part = |value: i64| u64::try_from(value).unwrap_or(0);
     part(time.tv_sec) * 1_000_000_000 + part(time.tv_nsec)
@@ -11,14 +11,14 @@ pub(super) fn process_cpu_ns() -> u64 {
 
 /// Ticks of all processors since the machine started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ticks {
+pub(crate) struct Ticks {
     idle: u64,
     all: u64,
 }
 
 impl Ticks {
     /// `None` where the system does not say.
-    pub(super) fn now() -> Option<Ticks> {
+    pub(crate) fn now() -> Option<Ticks> {
         Ticks::parse(&std::fs::read_to_string("/proc/stat").ok()?)
     }
 
@@ -36,14 +36,14 @@ impl Ticks {
 
     /// Percent of the processors' time since `earlier` in which they had nothing to do; `None` when no tick
     /// has passed.
-    pub(super) fn idle_pct_since(self, earlier: Ticks) -> Option<f64> {
+    pub(crate) fn idle_pct_since(self, earlier: Ticks) -> Option<f64> {
         let all = self.all.checked_sub(earlier.all).filter(|all| *all > 0)?;
         Some((self.idle.saturating_sub(earlier.idle) as f64 / all as f64 * 100.0).min(100.0))
     }
 }
 
 /// Name of the kernel and its version, and of the processor with how many there are.
-pub(super) fn facts() -> Vec<(&'static str, String)> {
+pub(crate) fn facts() -> Vec<(&'static str, String)> {
     let name = rustix::system::uname();
     let kernel = format!("{} {}", name.sysname().to_string_lossy(), name.release().to_string_lossy());
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -15,7 +15,7 @@ mod error;
 mod example;
 mod html;
 mod json;
-mod machine;
+pub(crate) mod machine;
 mod options;
 mod paper;
 mod results;

@@ -153,10 +153,11 @@ impl Report {
         units::mib_per_s(self.writes.saturating_mul(self.plan.block), self.ns)
     }
 
-    /// Mean bytes of the requests that reached the device; `None` without one, or if none did.
+    /// Mean bytes of the reads and writes that the device carried out; `None` without one, or if there were none.
     pub fn mean_request_bytes(&self) -> Option<f64> {
         let counters = &self.device.as_ref()?.counters;
-        let data = counters.dispatches.saturating_sub(counters.flushes);
+        // Requests that a full driver gave back were dispatched more than once.
+        let data = counters.completions.saturating_sub(counters.flushes);
         (data > 0).then(|| (counters.bytes_read + counters.bytes_written) as f64 / data as f64)
     }
 }

@@ -98,7 +98,7 @@ impl Report {
                 "device",
                 format!(
                     "{} requests of {size} on average, {} flushes",
-                    thousands(counters.dispatches),
+                    thousands(counters.completions),
                     thousands(counters.flushes)
                 ),
             ));

@@ -1,6 +1,6 @@
 //! `platter bench`: the benchmarks.
 
-use super::{bench_chunked, bench_dm, bench_fileio, bench_io, bench_schedulers};
+use super::{bench_chunked, bench_dm, bench_fileio, bench_io, bench_parallel_read, bench_schedulers};
 use crate::cli::{CliError, Context};
 use clap::Subcommand;
 
@@ -15,6 +15,8 @@ pub(crate) enum Bench {
     Fileio(Box<bench_fileio::Fileio>),
     /// The general workload, with fio's options
     Io(Box<bench_io::Io>),
+    /// Sequential reads of several devices at once, in three ways
+    ParallelRead(bench_parallel_read::ParallelRead),
     /// Every elevator against mixes of processes
     Schedulers(bench_schedulers::Schedulers),
 }
@@ -26,6 +28,7 @@ impl Bench {
             Bench::Dm(dm) => dm.run(context),
             Bench::Fileio(fileio) => fileio.run(context),
             Bench::Io(io) => io.run(context),
+            Bench::ParallelRead(parallel_read) => parallel_read.run(context),
             Bench::Schedulers(schedulers) => schedulers.run(context),
         }
     }

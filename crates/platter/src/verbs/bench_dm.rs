@@ -1,6 +1,6 @@
 //! `platter bench dm`: the 2002 paper's microbenchmark, up the ladder.
 
-mod on;
+pub(super) mod on;
 
 use crate::cli::progress::Progress;
 use crate::cli::{CliError, Context, Exit};
@@ -51,7 +51,7 @@ pub(crate) struct Dm {
     report: Option<PathBuf>,
 }
 
-fn parse_rung(name: &str) -> Result<&'static Row, String> {
+pub(super) fn parse_rung(name: &str) -> Result<&'static Row, String> {
     let known = || TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
     ladder::find(name).ok_or_else(|| format!("there is no such rung; there are {}", known()))
 }

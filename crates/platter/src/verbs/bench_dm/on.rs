@@ -2,7 +2,8 @@
 
 use platter::registry::{self, Access, Shape};
 use platter::spec::Spec;
-use platter_bench::dm::{self, Disks, DmError, OpenDisk};
+pub(in crate::verbs) use platter_bench::dm::OpenDisk;
+use platter_bench::dm::{self, Disks, DmError};
 use platter_block::queue::PlugSettings;
 use platter_disk::leaf::{LeafSettings, LockScope};
 
@@ -18,6 +19,11 @@ pub(super) fn disks(specs: &[String]) -> Result<Disks, DmError> {
     let about = parsed.iter().map(Spec::to_string).collect::<Vec<_>>().join(", ");
     let open = parsed.into_iter().enumerate().map(|(number, spec)| open(spec, number));
     Ok(Disks::given(on, about, open.collect::<Result<_, _>>()?))
+}
+
+/// The disk that a spec names.
+pub(in crate::verbs) fn disk(text: &str, number: usize) -> Result<OpenDisk, DmError> {
+    open(check(text)?, number)
 }
 
 /// A spec of a disk that leaves to the rung what is the rung's.

@@ -1,0 +1,57 @@
+//! The report for a terminal.
+
+use super::{Report, Round};
+use crate::report::units::{bytes, fixed, thousands};
+use crate::report::{Column, Table};
+
+impl Report {
+    /// The report for a terminal.
+    pub fn to_text(&self, color: bool) -> String {
+        let part = if self.interrupted { " The run was interrupted: rounds are missing." } else { "" };
+        format!(
+            "{}\nEach device is read from its beginning by a thread of its own. Medians; least and most of {} \
+             rounds.{part}\n",
+            self.table().to_text(color),
+            self.results.iter().map(|runs| runs.rounds.len()).max().unwrap_or(0),
+        )
+    }
+
+    /// The modes as a table.
+    pub fn table(&self) -> Table {
+        let mut table = Table::new([
+            Column::text("mode"),
+            Column::text("block"),
+            Column::number("blocks", ""),
+            Column::number("time", "s"),
+            Column::number("rate", "MiB/s"),
+            Column::number("least", "MiB/s"),
+            Column::number("most", "MiB/s"),
+            Column::number("CPUs idle", "%"),
+            Column::number("CPU time", "s"),
+            Column::number("finish spread", "s"),
+        ]);
+        for runs in &self.results {
+            let median = |of: fn(&Round) -> Option<f64>, decimals| {
+                runs.sample(of).map_or("-".to_owned(), |sample| fixed(sample.median(), decimals))
+            };
+            let rate = runs.sample(|round| Some(round.mib_per_s()));
+            let of_rate = |which: fn(&crate::stats::Sample) -> f64| {
+                rate.as_ref().map_or("-".to_owned(), |rate| fixed(which(rate), 2))
+            };
+            let blocks = runs.rounds.first().map_or(0, |round| round.bytes / runs.block.max(1));
+            table.row([
+                runs.mode.name().to_owned(),
+                bytes(runs.block),
+                thousands(blocks),
+                median(|round| Some(round.seconds), 3),
+                of_rate(crate::stats::Sample::median),
+                of_rate(crate::stats::Sample::min),
+                of_rate(crate::stats::Sample::max),
+                median(|round| round.cpu_idle_pct, 0),
+                median(|round| Some(round.process_cpu_s), 3),
+                median(|round| Some(round.finish_spread_s), 3),
+            ]);
+        }
+        table
+    }
+}
