@@ -29,6 +29,8 @@ pub mod ondemand;
 mod platter;
 mod settings;
 mod simple;
+#[cfg(test)]
+mod tests;
 mod windows;
 
 pub use linux24::Linux24;

@@ -172,7 +172,7 @@ impl OnDemand {
             self.async_size = self.size;
         } else if marked {
             let Some(hole) = pages.first_missing(page + 1, max) else { return };
-            let past = (hole - page) as u32 + if self.rules.context { req } else { 0 };
+            let past = ((hole - page) as u32).saturating_add(if self.rules.context { req } else { 0 });
             self.start = hole;
             self.size = self.next_size(past, max);
             self.async_size = self.size;

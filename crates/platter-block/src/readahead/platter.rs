@@ -151,7 +151,9 @@ impl Streams {
         {
             // Nothing is left to streams only if there was no third read.
             let least = u32::from(forgotten.windows > 0);
-            self.trust = self.trust.saturating_sub(1).max(least);
+            let less = self.trust.saturating_sub(1).max(least);
+            self.common.counters.closed_by_miss += u64::from(less == 0 && self.trust > 0);
+            self.trust = less;
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Bounds, pos_of};
 use crate::readahead::common::Common;
-use crate::readahead::{Access, Pages};
+use crate::readahead::{Access, PAGE, Pages};
 
 /// Most reads ahead that are I/Os of their own.
 const MOST: u32 = 32;
@@ -37,7 +37,7 @@ impl Steps {
         let origin = pos_of(&access);
         let mut stream = Steps { origin, next: origin, step, len: access.len, reads: 1, mark: None };
         if stream.is_dense(bounds) {
-            stream.reads = (bounds.first / stream.unit(bounds) / 2).max(1);
+            stream.reads = stream.reads_in(bounds.first / 2, bounds);
         }
         stream.resume(access, page, bounds, pages, common);
         stream
@@ -58,13 +58,16 @@ impl Steps {
 
     /// Whether pages between reads are read too.
     fn is_dense(&self, bounds: &Bounds) -> bool {
-        self.step.unsigned_abs().saturating_sub(self.len) / crate::readahead::PAGE <= u64::from(bounds.gap)
+        self.step.unsigned_abs().saturating_sub(self.len) / PAGE <= u64::from(bounds.gap)
     }
 
-    /// Pages that each read costs.
-    fn unit(&self, bounds: &Bounds) -> u32 {
-        let bytes = if self.is_dense(bounds) { self.step.unsigned_abs() } else { self.len };
-        u32::try_from(bytes.div_ceil(crate::readahead::PAGE)).unwrap_or(u32::MAX).max(1)
+    /// How many reads a window of `pages` is, at least 1.
+    fn reads_in(&self, pages: u32, bounds: &Bounds) -> u32 {
+        let bytes = match self.is_dense(bounds) {
+            true => self.step.unsigned_abs(),
+            false => self.len.div_ceil(PAGE).saturating_mul(PAGE),
+        };
+        u32::try_from(u64::from(pages) * PAGE / bytes.max(1)).unwrap_or(u32::MAX).max(1)
     }
 
     /// A read of the stream is missing from `page` on: reads it, and a window behind it.
@@ -92,7 +95,7 @@ impl Steps {
     pub(super) fn advance(&mut self, bounds: &Bounds, pages: &mut dyn Pages, common: &mut Common) {
         let dense = self.is_dense(bounds);
         let largest = if dense { bounds.optimal } else { bounds.max };
-        let most = (largest / self.unit(bounds)).max(1).min(if dense { u32::MAX } else { MOST });
+        let most = self.reads_in(largest, bounds).min(if dense { u32::MAX } else { MOST });
         self.reads = self.reads.saturating_mul(2).min(most);
         self.mark = None;
         let end = pages.end();
