@@ -1,7 +1,7 @@
 //! Readahead policies in specs: `platter(streams=8)`, `2.6.7(runs=2.6.8)`.
 
 use super::params::{convert, value};
-use crate::spec::{self, Args, Param, Signature, Spec, SpecError};
+use crate::spec::{self, Args, Param, Signature, SpecError};
 use platter_block::readahead::{self, Row, Settings};
 use std::sync::LazyLock;
 
@@ -28,17 +28,13 @@ pub fn readahead_params(name: &str) -> impl Iterator<Item = &'static Param> + us
 /// # Errors
 /// What is wrong with the syntax, the name or a parameter.
 pub fn parse_readahead(text: &str) -> Result<(&'static Row, Settings), SpecError> {
-    readahead(&spec::parse(text, &NAMES)?)
-}
-
-/// The policy that a spec names, with its parameters.
-pub(super) fn readahead(spec: &Spec) -> Result<(&'static Row, Settings), SpecError> {
+    let spec = spec::parse(text, &NAMES)?;
     let Some(index) = NAMES.iter().position(|known| *known == spec.name()) else {
         return Err(spec.reject(format!("there is no readahead policy `{}`", spec.name())));
     };
     let row = &readahead::TABLE[index];
     let signature = Signature { unnamed: &[], tables: TABLES[index], devices: 0..=0 };
-    let mut given = Args::new(spec, &signature)?;
+    let mut given = Args::new(&spec, &signature)?;
     let mut settings = Settings::default();
     for param in row.params {
         let value = value(&mut given, param)?;

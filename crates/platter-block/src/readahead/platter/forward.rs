@@ -72,10 +72,10 @@ impl Forward {
         Some(stream)
     }
 
-    /// Whether a missing page, with `before` cached pages before it, is the next of this stream, or one that it lost. A
-    /// proven stream may leave out pages.
-    pub(super) fn takes(&self, page: u64, before: u32, proven: bool) -> bool {
-        let skip = if proven { u64::from(self.size) } else { 0 };
+    /// Whether a missing page, with `before` cached pages before it, is the next of this stream, or one that it lost; or, if
+    /// the stream may skip pages, near the next.
+    pub(super) fn takes(&self, page: u64, before: u32, skips: bool) -> bool {
+        let skip = if skips { u64::from(self.size) } else { 0 };
         page >= self.start && page.saturating_sub(skip.max(u64::from(before))) <= self.end
     }
 

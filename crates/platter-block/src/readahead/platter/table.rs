@@ -5,6 +5,9 @@ use super::steps::Steps;
 use crate::readahead::Access;
 use alloc::vec::Vec;
 
+/// A stream that was not among so many touched last may not leave out pages: nearby reads are not its own.
+const RECENT: u64 = 16;
+
 /// How a stream goes on.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
@@ -59,7 +62,10 @@ impl Table {
     /// The stream that a read goes on with, of which `page` is missing, with `before` cached pages before that.
     pub(super) fn find(&self, access: &Access, page: u64, before: u32) -> Option<usize> {
         self.entries.iter().position(|entry| match &entry.kind {
-            Kind::Forward(stream) => stream.takes(page, before, entry.proven),
+            Kind::Forward(stream) => {
+                let is_recent = self.stamps - entry.stamp < RECENT;
+                stream.takes(page, before, entry.proven && is_recent)
+            }
             Kind::Steps(stream) => stream.takes(access),
         })
     }
