@@ -15,25 +15,27 @@ use std::path::PathBuf;
 /// Arguments of `platter bench fileio`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Options have SysBench's names and meanings. The defaults are those of the test of May 2004: 16 threads, 10000
-requests, rndrw at 1.5 reads to a write, 16 KiB, 128 files, 3 GiB, an fsync of every file each 100 requests.
-SysBench 1.0.20 has other defaults: one thread, 2 GiB, 10 seconds, no limit of events, no default mode.
---events counts reads and writes, as in 2004; 1.0.20 counts each fsync too, as --count all does: its 22800 events
-are 10000 reads and writes. Sizes take K, M, G (powers of 1024), times s, ms, us.
+Options have SysBench's names and meanings. The defaults are those of the test of May 2004:
+16 threads, 10000 requests, rndrw at 1.5 reads to a write, 16 KiB, 128 files, 3 GiB, an fsync of
+every file each 100 requests. SysBench 1.0.20 has other defaults: one thread, 2 GiB, 10 seconds,
+no limit of events, no default mode. --events counts reads and writes, as in 2004; 1.0.20 counts
+each fsync too, as --count all does: its 22800 events are 10000 reads and writes.
+Sizes take K, M, G (powers of 1024), times s, ms, us.
 
-With --dir the test's files are made in the directory where they are missing, and removed at the end; files that
-SysBench made are used and stay. With --on a device is cut into the files, and the test goes through Platter: the
-cache, the elevator and the driver that the spec names. What the device holds is overwritten, unless the mode only reads; what
-holds a file system or is in use is refused. Simulated devices run in virtual time.
+With --dir the test's files are made in the directory where they are missing, and removed at the
+end; files that SysBench made are used and stay. With --on a device is cut into the files, and the
+test goes through Platter: the cache, the elevator and the driver that the spec names. What the
+device holds is overwritten, unless the mode only reads; what holds a file system or is in use is
+refused. Simulated devices run in virtual time.
 
 Examples:
   platter bench fileio --dir . --file-total-size 1G
   platter bench fileio --dir /mnt/files --file-extra-flags direct --file-test-mode rndrd --time 10 --json
   platter bench fileio --on 'file(disk.img, create=3G)'
-  platter bench fileio --on 'sim(ide2004, elevator=deadline)' --json
+  platter bench fileio --on 'cache(size=192M, sim(ide2004, elevator=deadline))' --json
 
-JSON: one object; docs/fileio.md lists its keys. Ctrl-C ends the run: what was done until then is printed, marked as
-interrupted.")]
+JSON: one object; docs/fileio.md lists its keys. Ctrl-C ends the run: what was done until
+then is printed, marked as interrupted.")]
 pub(crate) struct Fileio {
     /// Use files in this directory
     #[arg(long, value_name = "DIR", conflicts_with = "specs")]

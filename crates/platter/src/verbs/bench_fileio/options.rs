@@ -34,7 +34,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on",
           default_value = "on", value_parser = switch, action = clap::ArgAction::Set)]
     file_fsync_end: bool,
-    /// Make each write durable at once, instead of the other two
+    /// Make each write durable at once, and no file at any other time
     #[arg(long, value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on",
           default_value = "off", value_parser = switch, action = clap::ArgAction::Set)]
     file_fsync_all: bool,
@@ -50,7 +50,7 @@ pub(super) struct Options {
     /// Requests that a thread has out with async
     #[arg(long, value_name = "N", default_value_t = 128)]
     file_async_backlog: u32,
-    /// Flags of files: direct, sync, dsync; of a device: direct
+    /// Flags that files are opened with: direct, sync, dsync; of a device: direct
     #[arg(long, value_name = "FLAG", num_args = 1.., value_delimiter = ',', value_parser = extra_flag)]
     file_extra_flags: Vec<&'static str>,
     /// Who has which file open: shared (one for all threads) or each
