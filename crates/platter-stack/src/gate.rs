@@ -10,11 +10,11 @@
 //! looks at the lanes, both sequentially consistent: at least one of the two sees the other (Dekker's
 //! argument, as in the gate of a disk).
 
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering::SeqCst, lock};
 use platter_block::bio::{Bio, Flags};
 use platter_block::lane::Bell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Bios that nothing may pass.
 pub(crate) const BARRIER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);
@@ -23,7 +23,6 @@ pub(crate) const BARRIER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER)
 const NOTHING: u64 = u64::MAX;
 
 /// One per device.
-#[derive(Default)]
 pub(crate) struct Gate {
     /// Barriers that have their place.
     placed: AtomicU64,
@@ -46,9 +45,22 @@ struct Cell {
     bell: Option<Arc<dyn Bell>>,
 }
 
+impl Default for Gate {
+    fn default() -> Gate {
+        Gate { placed: AtomicU64::new(0), over: AtomicU64::new(0), lanes: Mutex::new(Lanes::default()) }
+    }
+}
+
 impl Gate {
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lanes)
+    }
+
+    /// A lane says that it has nothing any more of what it said it had: a barrier may have waited for just that.
+    fn ring_barriers(&self) {
+        if self.placed.load(SeqCst) != self.over.load(SeqCst) {
+            self.lanes().ring();
+        }
     }
 
     /// Barrier `number` is over, and with it those that nobody is left to see to.
@@ -115,6 +127,19 @@ impl Door {
         if self.open {
             return epoch;
         }
+        self.cell.oldest.swap(epoch, SeqCst);
+        let again = self.gate.placed.load(SeqCst);
+        if again != epoch {
+            epoch = self.enter_again(again);
+        }
+        self.open = true;
+        self.epoch = epoch;
+        epoch
+    }
+
+    /// Barriers came while the lane published the epoch before them, and may wait now for what it does not have.
+    #[cold]
+    fn enter_again(&self, mut epoch: u64) -> u64 {
         loop {
             self.cell.oldest.swap(epoch, SeqCst);
             let again = self.gate.placed.load(SeqCst);
@@ -123,16 +148,23 @@ impl Door {
             }
             epoch = again;
         }
-        self.open = true;
-        self.epoch = epoch;
+        self.gate.ring_barriers();
         epoch
     }
 
     /// Gives a bio its place behind what the lane has.
     pub(crate) fn place(&mut self, bio: Bio) {
         let mut epoch = self.enter();
+        // A barrier is of an epoch of its own between the two; that before it is good enough to publish.
+        let mut oldest = epoch;
         if bio.flags().intersects(BARRIER) {
-            epoch = self.gate.placed.fetch_add(1, SeqCst) + 1;
+            oldest = self.gate.placed.fetch_add(1, SeqCst);
+            epoch = oldest + 1;
+        }
+        if self.out == 0 && self.held.is_empty() && self.cell.oldest.load(SeqCst) < oldest {
+            // Others' barriers came after the lane had entered, and before this: it has nothing that they wait for.
+            self.cell.oldest.swap(oldest, SeqCst);
+            self.gate.ring_barriers();
         }
         self.held.push_back((epoch, bio));
     }
@@ -181,10 +213,7 @@ impl Door {
         let left = self.held.front().map(|&(epoch, _)| epoch);
         self.open = left.is_some();
         self.cell.oldest.swap(left.unwrap_or(NOTHING), SeqCst);
-        if self.gate.placed.load(SeqCst) != self.gate.over.load(SeqCst) {
-            // A barrier may have waited for just that.
-            self.gate.lanes().ring();
-        }
+        self.gate.ring_barriers();
     }
 
     /// Wakes the lanes that sleep: something that they share has changed.
@@ -217,83 +246,5 @@ impl Drop for Door {
             lanes.ring();
         }
         numbers.into_iter().for_each(|number| self.gate.end(number));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn write(token: u64, flags: Flags) -> Bio {
-        let mut bio = Bio::write(0, vec![0; 512]).expect("one segment");
-        bio.set_token(token);
-        bio.add_flags(flags);
-        bio
-    }
-
-    fn tokens(door: &mut Door) -> Vec<u64> {
-        std::iter::from_fn(|| door.next()).map(|bio| bio.token()).collect()
-    }
-
-    #[test]
-    fn a_barrier_waits_for_all_lanes_and_holds_all_back() {
-        let gate = Arc::new(Gate::default());
-        let (mut one, mut two) = (Door::new(&gate, None), Door::new(&gate, None));
-        assert!(one.pass(2) && two.pass(1));
-        one.place(write(1, Flags::HARD_BARRIER));
-        one.place(write(2, Flags::NONE));
-        assert!(!two.pass(1) && !one.pass(1));
-        two.place(write(3, Flags::NONE));
-        two.place(write(4, Flags::SOFT_BARRIER));
-        two.place(write(5, Flags::NONE));
-        assert!(tokens(&mut one).is_empty() && tokens(&mut two).is_empty());
-        one.complete(2);
-        assert!(tokens(&mut one).is_empty());
-        two.complete(1);
-        assert!(tokens(&mut two).is_empty());
-        assert_eq!(tokens(&mut one), [1]);
-        one.complete_barrier();
-        // The next barrier is that of the other lane, behind both that were before it.
-        assert_eq!((tokens(&mut one), tokens(&mut two)), (vec![2], vec![3]));
-        two.complete(1);
-        assert!(tokens(&mut two).is_empty());
-        one.complete(1);
-        assert_eq!(tokens(&mut two), [4]);
-        assert!(!one.pass(1));
-        two.complete_barrier();
-        assert_eq!(tokens(&mut two), [5]);
-        assert!(one.pass(1));
-    }
-
-    #[test]
-    fn a_lane_that_goes_leaves_no_gate_closed() {
-        let gate = Arc::new(Gate::default());
-        let (mut one, mut two) = (Door::new(&gate, None), Door::new(&gate, None));
-        let mut three = Door::new(&gate, None);
-        assert!(three.pass(1));
-        one.place(write(1, Flags::HARD_BARRIER));
-        two.place(write(2, Flags::HARD_BARRIER));
-        one.place(write(3, Flags::HARD_BARRIER));
-        drop(one);
-        assert!(tokens(&mut two).is_empty());
-        three.complete(1);
-        assert_eq!(tokens(&mut two), [2]);
-        assert!(!three.pass(1));
-        two.complete_barrier();
-        assert!(three.pass(1));
-    }
-
-    #[test]
-    fn barriers_of_one_lane_take_turns() {
-        let gate = Arc::new(Gate::default());
-        let mut door = Door::new(&gate, None);
-        for token in 0..3 {
-            door.place(write(token, Flags::HARD_BARRIER));
-        }
-        for token in 0..3 {
-            assert_eq!(tokens(&mut door), [token]);
-            door.complete_barrier();
-        }
-        assert!(!door.is_holding() && door.pass(1));
     }
 }

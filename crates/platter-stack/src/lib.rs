@@ -17,6 +17,7 @@ pub mod raid0;
 mod random;
 mod reader;
 mod spread;
+mod sync;
 #[allow(unsafe_code)]
 pub mod verify;
 

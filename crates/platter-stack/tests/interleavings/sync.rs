@@ -1,0 +1,47 @@
+//! Stands in for the library's `sync`.
+
+use loom::sync::atomic::{self as model, fence};
+
+pub(crate) use loom::sync::{Mutex, MutexGuard};
+pub(crate) use std::sync::atomic::Ordering;
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The checker knows sequential consistency only of fences. A fence after each such write, none at reads, is
+/// how x86 has it, and the least that other machines do.
+fn write(order: Ordering, write: impl FnOnce() -> u64) -> u64 {
+    let result = write();
+    if order == Ordering::SeqCst {
+        fence(Ordering::SeqCst);
+    }
+    result
+}
+
+pub(crate) struct AtomicU64(model::AtomicU64);
+
+impl AtomicU64 {
+    pub(crate) fn new(value: u64) -> AtomicU64 {
+        AtomicU64(model::AtomicU64::new(value))
+    }
+
+    pub(crate) fn load(&self, order: Ordering) -> u64 {
+        self.0.load(order)
+    }
+
+    /// As a swap: the checker leaves the order between a store and concurrent swaps open, beyond what any
+    /// coherent memory does.
+    pub(crate) fn store(&self, value: u64, order: Ordering) {
+        let release = if order == Ordering::SeqCst { Ordering::Release } else { order };
+        write(order, || self.0.swap(value, release));
+    }
+
+    pub(crate) fn swap(&self, value: u64, order: Ordering) -> u64 {
+        write(order, || self.0.swap(value, order))
+    }
+
+    pub(crate) fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
+        write(order, || self.0.fetch_add(value, order))
+    }
+}
