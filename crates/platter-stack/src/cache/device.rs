@@ -288,6 +288,11 @@ impl Backend for Cache {
     }
 
     fn keep(&self, keeper: Arc<dyn Bell>) {
-        self.0.keepers.lock().unwrap_or_else(PoisonError::into_inner).push(keeper);
+        let mut keepers = self.0.keepers.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.0.told.load(Ordering::SeqCst) {
+            // Whoever was told may be gone.
+            keeper.ring();
+        }
+        keepers.push(keeper);
     }
 }

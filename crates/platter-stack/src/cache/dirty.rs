@@ -84,16 +84,16 @@ impl Dirty {
         self.epochs.len() == 1
     }
 
-    /// What is written from now on must not reach the disk before what is dirty. Whether there may be one more.
-    pub(super) fn next_epoch(&mut self) -> bool {
-        if self.epochs.back() == Some(&0) {
-            return true;
-        }
-        let room = self.epochs.len() < MAX_EPOCHS;
-        if room {
+    /// Whether another barrier may begin an epoch for itself and one for what comes after it.
+    pub(super) fn has_room(&self) -> bool {
+        self.epochs.len() + 2 <= MAX_EPOCHS
+    }
+
+    /// What is written from now on must not reach the disk before what is dirty.
+    pub(super) fn next_epoch(&mut self) {
+        if self.epochs.back() != Some(&0) {
             self.epochs.push_back(0);
         }
-        room
     }
 
     /// A page has become dirty: its number in the order, never 0.
@@ -115,9 +115,12 @@ impl Dirty {
         self.seq
     }
 
-    /// A dirty page has gone to another frame and keeps its number.
-    pub(super) fn moved(&mut self, frame: u32, seq: u32, now: Time) {
-        self.ring.push_back(Entry { frame, seq, since: now });
+    /// A dirty page has gone to another frame and keeps its place.
+    pub(super) fn moved(&mut self, from: u32, to: u32, seq: u32, now: Time) {
+        match self.ring.iter_mut().find(|entry| entry.seq == seq && entry.frame == from) {
+            Some(entry) => entry.frame = to,
+            None => self.ring.push_back(Entry { frame: to, seq, since: now }),
+        }
     }
 
     /// Puts a page that was taken back to the front.
@@ -197,7 +200,8 @@ mod tests {
     fn epochs_end_when_their_last_page_is_clean() {
         let mut dirty = Dirty::new(RULES);
         dirty.add(1, Time(0));
-        assert!(dirty.next_epoch() && dirty.next_epoch());
+        dirty.next_epoch();
+        dirty.next_epoch();
         assert_eq!((dirty.epoch(), dirty.oldest_epoch()), (1, 0));
         dirty.add(2, Time(0));
         dirty.remove(0);

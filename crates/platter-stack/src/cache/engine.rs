@@ -4,7 +4,7 @@
 //! A read whose caller sleeps until it is there goes to the disk on the caller's own lane. All else (readahead,
 //! write-back, reads of programs that poll) goes on the shared one, so that its completion strands on nobody's.
 
-use super::dirty::WriteBack;
+use super::dirty::{Place, WriteBack};
 use super::frames::{Loan, NONE};
 use super::handles::Handles;
 use super::ios::{IoKey, IoKind, Ios};
@@ -15,6 +15,7 @@ use platter_block::lane::{Bell, Lane};
 use platter_block::limits::Limits;
 use platter_block::readahead::PAGE;
 use platter_block::time::{Span, Time};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,8 +53,11 @@ struct LaneState {
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Reserved {
     pub(super) pages: Range<u64>,
-    pub(super) lane: u32,
     pub(super) ticket: u64,
+    /// The operation, when the device has it.
+    pub(super) io: Option<IoKey>,
+    /// Nobody waits for it any more.
+    pub(super) orphan: bool,
 }
 
 /// For whom something is read.
@@ -103,6 +107,10 @@ pub(super) struct Engine {
     listeners: Vec<u32>,
     came: Vec<Bio>,
     pub(super) batch: Vec<u32>,
+    pub(super) later: Vec<Place>,
+    /// What failed writes have dropped: how often, and the last ranges.
+    pub(super) drops: u64,
+    pub(super) dropped: VecDeque<Range<u64>>,
 }
 
 impl Engine {
@@ -132,6 +140,9 @@ impl Engine {
             listeners: Vec::new(),
             came: Vec::new(),
             batch: Vec::new(),
+            later: Vec::new(),
+            drops: 0,
+            dropped: VecDeque::new(),
         }
     }
 
@@ -147,10 +158,9 @@ impl Engine {
         number as u32
     }
 
-    /// A lane is gone, and with it what it had reserved.
+    /// A lane is gone.
     pub(super) fn leave(&mut self, number: u32) {
         self.lanes[number as usize] = None;
-        self.reserved.retain(|range| range.lane != number);
         self.kick_listeners();
     }
 
@@ -258,9 +268,12 @@ impl Engine {
             IoKind::Fill => self.filled(&frames, failed),
             IoKind::WriteBack => self.wrote_back(now, &frames, failed),
             IoKind::Pass => {
-                self.unflushed |= failed.is_some();
                 if self.flushing == Some(key) {
                     self.flushing = None;
+                    self.unflushed |= failed.is_some();
+                } else {
+                    self.unflushed = true;
+                    self.passed(key, failed.is_none());
                 }
             }
         }

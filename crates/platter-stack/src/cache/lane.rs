@@ -5,7 +5,7 @@ use super::engine::{Engine, LaneCell};
 use super::task::{Flushing, Task};
 use crate::gate::Door;
 use platter_block::backend::LaneUse;
-use platter_block::bio::{Bio, Op};
+use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Stage};
 use platter_block::lane::{Bell, Lane};
 use platter_block::segment::{Region, RegionId};
@@ -80,7 +80,8 @@ impl CacheLane {
             bio.fail(fault);
             return self.finish(bio);
         }
-        if bio.op() == Op::Read && self.shared.answers {
+        let waits = bio.flags().intersects(Flags::PREFLUSH | crate::gate::BARRIER);
+        if bio.op() == Op::Read && self.shared.answers && !waits {
             self.shared.frames.read_bio(&mut bio);
             if bio.is_empty() {
                 return self.finish(bio);

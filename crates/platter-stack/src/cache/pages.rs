@@ -27,6 +27,10 @@ pub(super) const AHEAD: u8 = 8;
 pub(super) const MARKED: u8 = 16;
 /// Somebody at work needs it where it is.
 pub(super) const HELD: u8 = 32;
+/// It could not be written back: the next attempt is made with it alone, lest its neighbours share its fate.
+pub(super) const FAILED: u8 = 64;
+/// An operation on its range is with the device; it goes if that succeeds.
+pub(super) const PASSED: u8 = 128;
 
 /// What is known of a frame, beside what readers look at.
 #[derive(Clone, Copy)]
@@ -192,7 +196,9 @@ impl PageTable {
         let (store, metas) = (&mut self.store, &self.metas);
         let frame = self.replacement.evict(&mut |frame| {
             let meta = &metas[frame as usize];
-            if meta.dirty != 0 || meta.is(FILLING | WRITING | HELD) || store.is_pinned(frame) {
+            // What has an older version on its way to the disk could not be read from there.
+            let busy = meta.dirty != 0 || meta.older != NONE || meta.is(FILLING | WRITING | HELD | PASSED);
+            if busy || store.is_pinned(frame) {
                 return Probe::Busy;
             }
             match store.take_use(frame) {
@@ -261,9 +267,9 @@ impl PageTable {
         } else {
             // Somebody reads it by reference. What was dirty is so in the new version.
             if meta.dirty != 0 {
-                self.dirty.moved(new, meta.seq, now);
-                self.inherit(frame, new, meta.seq);
+                self.dirty.moved(frame, new, meta.seq, now);
             }
+            self.inherit(frame, new, meta.seq);
             self.release(frame);
         }
         Some(new)
@@ -274,12 +280,13 @@ impl PageTable {
         let from = *self.meta(old);
         if self.meta(new).dirty != 0 {
             self.dirty.remove(from.epoch);
-        } else {
+        } else if from.dirty != 0 {
             let meta = self.meta_mut(new);
             (meta.seq, meta.epoch) = (seq, from.epoch);
         }
         let meta = self.meta_mut(new);
         meta.dirty |= from.dirty;
+        meta.flags |= from.flags & FAILED;
         meta.older = from.older;
         if from.older != NONE {
             self.meta_mut(from.older).newer = new;
@@ -316,7 +323,7 @@ impl PageTable {
     pub(super) fn may_write(&self, frame: u32) -> bool {
         let meta = self.meta(frame);
         meta.dirty != 0
-            && !meta.is(WRITING | FILLING)
+            && !meta.is(WRITING | FILLING | PASSED)
             && meta.older == NONE
             && meta.epoch == self.dirty.oldest_epoch()
     }
@@ -333,7 +340,8 @@ impl PageTable {
     pub(super) fn end_write(&mut self, frame: u32, well: bool, now: Time) {
         self.store.settle(frame, Loan::WriteBack);
         let meta = self.meta_mut(frame);
-        meta.flags &= !WRITING;
+        meta.flags &= !(WRITING | FAILED);
+        meta.flags |= if well { 0 } else { FAILED };
         meta.io = NONE;
         let (newer, epoch, current) = (meta.newer, meta.epoch, meta.is(CURRENT));
         self.dirty.writing -= 1;
@@ -361,9 +369,15 @@ impl PageTable {
             let meta = self.meta_mut(frame);
             (meta.dirty, meta.seq) = (0, 0);
         }
+        self.meta_mut(frame).flags &= !FAILED;
         if meta.newer != NONE {
-            self.meta_mut(meta.newer).older = NONE;
+            let newer = self.meta_mut(meta.newer);
+            newer.older = NONE;
+            let clean = newer.dirty == 0;
             self.meta_mut(frame).newer = NONE;
+            if clean {
+                self.replacement.ready(meta.newer);
+            }
         }
         match meta.is(CURRENT) {
             true => self.replacement.ready(frame),
@@ -380,6 +394,21 @@ impl PageTable {
         // Not current any more, so it is released.
         self.clean(frame);
         self.meta_mut(frame).valid = 0;
+    }
+
+    /// Blocks of a dirty frame are not wanted any more, neither in memory nor on disk; others are.
+    pub(super) fn forget_blocks(&mut self, frame: u32, blocks: u8) {
+        self.store.close(frame);
+        let meta = self.meta_mut(frame);
+        meta.valid &= !blocks;
+        meta.dirty &= !blocks;
+    }
+
+    /// Of a dirty frame that is closed only what is dirty is valid.
+    pub(super) fn keep_dirty(&mut self, frame: u32) {
+        let meta = self.meta_mut(frame);
+        meta.valid = meta.dirty;
+        self.settle(frame);
     }
 
     /// A device that may use the frame for ever has it.

@@ -75,6 +75,8 @@ pub(super) struct Task {
     pub(super) wait: Wait,
     pub(super) phase: Phase,
     pub(super) barrier: bool,
+    /// Its epoch, if it is a barrier, has begun.
+    pub(super) placed: bool,
     pub(super) ask: Ask,
     pub(super) ticket: u64,
     // Of reads.
@@ -87,6 +89,8 @@ pub(super) struct Task {
     pub(super) size: u64,
     /// An operation that is passed on.
     pub(super) passed: Option<IoKey>,
+    /// [Drops](Engine::forget) when it began.
+    pub(super) drops: u64,
     pub(super) reserved: bool,
     /// It is over, and only waits for reads on its caller's own lane.
     pub(super) over: bool,
@@ -100,7 +104,10 @@ impl Task {
         let (start, size) = (bio.pos() - bio.done(), bio.len() + bio.done());
         let flags = bio.flags();
         let barrier = flags.intersects(crate::gate::BARRIER);
-        let before = bio.op() != Op::Flush && flags.intersects(Flags::PREFLUSH | Flags::HARD_BARRIER);
+        // What goes past the cache would otherwise get to the disk before what is in it.
+        let past = barrier && matches!(bio.op(), Op::Discard | Op::WriteZeroes);
+        let before =
+            past || (bio.op() != Op::Flush && flags.intersects(Flags::PREFLUSH | Flags::HARD_BARRIER));
         let call = Call::new(Access::new(start, size));
         let own = own && flags.contains(Flags::BORROWED) && bio.op() == Op::Read;
         let ask = Ask {
@@ -115,6 +122,7 @@ impl Task {
             wait: Wait::None,
             phase: if before { Phase::Before } else { Phase::Data },
             barrier,
+            placed: false,
             ask,
             ticket: 0,
             call,
@@ -124,6 +132,7 @@ impl Task {
             start,
             size,
             passed: None,
+            drops: 0,
             reserved: false,
             over: false,
             bio,
@@ -160,6 +169,13 @@ impl Engine {
         task.ask.handle = self.handles.place(task.bio.handle());
         let mut fault = fault;
         let step = loop {
+            if task.barrier && !task.placed {
+                if !self.pages.dirty.has_room() {
+                    break self.throttle(now, task);
+                }
+                self.pages.dirty.next_epoch();
+                task.placed = true;
+            }
             let fault = fault.take();
             let step = match (task.phase, task.bio.op()) {
                 (Phase::Data, Op::Read) => self.read(now, task, fault),
@@ -206,10 +222,17 @@ impl Engine {
             self.kick_listeners();
         }
         if task.reserved {
-            self.reserved.retain(|range| range.ticket != task.ticket);
+            let out = task.passed.is_some_and(|key| self.ios.is_live(key));
+            if out {
+                // The lane goes; nobody else has the range before the device is done with it.
+                let own = self.reserved.iter_mut().find(|range| range.ticket == task.ticket);
+                own.into_iter().for_each(|range| range.orphan = true);
+            } else {
+                self.reserved.retain(|range| range.ticket != task.ticket);
+            }
             self.kick_listeners();
         }
-        if task.barrier {
+        if task.placed {
             self.pages.dirty.next_epoch();
         }
     }
@@ -239,7 +262,7 @@ impl Engine {
             // Nothing can be written back, so no frame will be free.
             return Err((fault, pos));
         }
-        if self.pages.dirty.count > 0 && self.write_oldest(|_| true) {
+        if self.pages.dirty.count > 0 && self.write_oldest(|_| true, true) {
             return self.park_for_any(task);
         }
         if self.pages.make_room() {

@@ -11,13 +11,13 @@ use platter_block::readahead::PAGE;
 use platter_block::time::Time;
 
 /// What makes a write wait for the disk.
-const DURABLE: Flags = Flags::FUA.union(Flags::HARD_BARRIER);
+pub(super) const DURABLE: Flags = Flags::FUA.union(Flags::HARD_BARRIER);
 
 impl Engine {
     /// Does as much as can be done of a write.
     pub(super) fn write(&mut self, now: Time, task: &mut Task, through: bool) -> Step {
-        if task.barrier && task.bio.done() == 0 && !self.pages.dirty.next_epoch() {
-            return self.park_for_any(task);
+        if task.bio.done() == 0 {
+            task.drops = self.drops;
         }
         while !task.bio.is_empty() {
             let page = task.bio.pos() / PAGE;
@@ -55,13 +55,15 @@ impl Engine {
 
     /// Too much is dirty: the writer waits until some of it is written. If that fails it hears of it here, because
     /// nothing that it has not been told is lost: what is dirty stays so.
-    fn throttle(&mut self, now: Time, task: &mut Task) -> Step {
-        if let Some((fault, pos)) = self.sick
-            && self.pages.dirty.not_before.is_some_and(|at| now < at)
+    pub(super) fn throttle(&mut self, now: Time, task: &mut Task) -> Step {
+        let failed = self.sick.filter(|_| self.pages.dirty.not_before.is_some_and(|at| now < at));
+        // What has not failed yet may go while the rest cannot.
+        self.write_oldest(|_| true, failed.is_none());
+        if let Some(fault) = failed
+            && self.pages.dirty.writing == 0
         {
-            return Err((fault, pos));
+            return Err(fault);
         }
-        self.write_oldest(|_| true);
         match self.ios.out {
             0 => self.no_room(now, task),
             _ => self.park_for_any(task),
@@ -70,7 +72,8 @@ impl Engine {
 
     /// What a write needs done before its data.
     pub(super) fn flush_before(&mut self, task: &mut Task, fault: Option<(IoKey, (Fault, u64))>) -> Step {
-        if !self.flush_range(task, fault, None, true)? {
+        let device = task.bio.flags().intersects(Flags::PREFLUSH | Flags::HARD_BARRIER);
+        if !self.flush_range(task, fault, None, device)? {
             return Ok(false);
         }
         if let Some(fault) = self.flush_fault(task, None) {
@@ -93,8 +96,10 @@ impl Engine {
         if !self.flush_range(task, fault, Some(range.clone()), durable)? {
             return Ok(false);
         }
-        let Some(fault) = self.flush_fault(task, Some(&range)) else { return Ok(true) };
-        if through {
+        let dropped = through && self.was_dropped(task.drops, &range);
+        let dropped = if dropped { self.handles.last_error() } else { None };
+        let Some(fault) = self.flush_fault(task, Some(&range)).or(dropped) else { return Ok(true) };
+        if through && task.bio.op() == platter_block::bio::Op::Write {
             // The writer is told, and readers see what the disk has.
             self.forget(range);
         }

@@ -1,9 +1,9 @@
 //! Writing dirty pages back: in batches, in order of position, each run of them one bio.
 
 use super::engine::Engine;
-use super::frames::Loan;
+use super::frames::{Loan, NONE};
 use super::ios::{IoKey, IoKind};
-use super::pages::{WRITING, runs};
+use super::pages::{FAILED, FILLING, PASSED, WRITING, runs};
 use platter_block::bio::Bio;
 use platter_block::readahead::PAGE;
 use platter_block::time::Time;
@@ -17,6 +17,8 @@ const NEIGHBOURS: u64 = 64;
 struct Open {
     key: IoKey,
     bio: Bio,
+    /// Nothing joins it.
+    alone: bool,
 }
 
 impl Engine {
@@ -30,8 +32,12 @@ impl Engine {
                 self.pages.dirty.next_look = now + rules.interval;
             }
             let expired = |since: Time| looks && since + rules.expire <= now;
-            if !self.write_oldest(|since| over || expired(since)) && !looks {
+            let mut any = self.write_oldest(|since| over || expired(since), true);
+            if !any && !looks {
                 return;
+            }
+            while looks && any {
+                any = self.write_oldest(expired, true);
             }
             if over && !looks {
                 // The rest when these are done.
@@ -42,7 +48,8 @@ impl Engine {
 
     /// Starts to write back a batch of the pages that have been dirty longest, as far as they are `due`. Whether
     /// there were any.
-    pub(super) fn write_oldest(&mut self, due: impl Fn(Time) -> bool) -> bool {
+    /// What could not be written before is tried only `again`.
+    pub(super) fn write_oldest(&mut self, due: impl Fn(Time) -> bool, again: bool) -> bool {
         if self.ios.out >= self.congestion.max(BATCH as u32) {
             self.pages.dirty.stalled = true;
             return false;
@@ -50,7 +57,7 @@ impl Engine {
         let mut batch = std::mem::take(&mut self.batch);
         let (dirty, metas) = self.pages.dirty_and_metas();
         let oldest = dirty.oldest_epoch();
-        let mut later = Vec::new();
+        let mut later = std::mem::take(&mut self.later);
         dirty.take(BATCH, &mut batch, |frame, seq, since| {
             let meta = &metas[frame as usize];
             if meta.seq != seq || meta.dirty == 0 || meta.is(WRITING) {
@@ -59,14 +66,16 @@ impl Engine {
             if !due(since) {
                 return Some(false);
             }
-            if meta.epoch != oldest || meta.older != super::frames::NONE {
+            let waits = meta.epoch != oldest || meta.older != NONE || meta.is(FILLING | PASSED);
+            if waits || (meta.is(FAILED) && !again) {
                 // Its turn comes when what is before it is written.
                 later.push((frame, seq, since));
                 return None;
             }
             Some(true)
         });
-        later.into_iter().rev().for_each(|entry| self.pages.dirty.put_back(entry));
+        later.drain(..).rev().for_each(|entry| self.pages.dirty.put_back(entry));
+        self.later = later;
         self.add_neighbours(&mut batch);
         let any = !batch.is_empty();
         self.pages.dirty.stalled |= !any;
@@ -106,24 +115,27 @@ impl Engine {
             let page = self.pages.store.page(frame);
             let bytes = self.pages.bytes_of(page);
             let meta = *self.pages.meta(frame);
+            let alone = meta.is(FAILED);
             let mut first = true;
             for piece in pieces(meta.dirty, meta.valid) {
                 let (pos, len) = (page * PAGE + piece.start as u64, piece.end.min(bytes) - piece.start);
                 let fits = first
                     && open.as_ref().is_some_and(|open| {
-                        open.bio.end() == pos
+                        !alone
+                            && !open.alone
+                            && open.bio.end() == pos
                             && open.bio.len() + len as u64 <= max_bytes
                             && open.bio.segment_count() < max_segments
                     });
                 if !fits && first {
                     self.send_write(open.take());
-                    open = Some(self.begin_write(pos));
-                } else if !first && let Some(Open { key, bio }) = open.take() {
+                    open = Some(self.begin_write(pos, alone));
+                } else if !first && let Some(Open { key, bio, .. }) = open.take() {
                     // Several pieces of one page are one I/O, so that the page is clean when all are.
                     self.stage_write(key, bio);
                     let mut bio = self.ios.bio();
                     self.pages.store.lease(&mut bio, Loan::WriteBack, pos);
-                    open = Some(Open { key, bio });
+                    open = Some(Open { key, bio, alone });
                 }
                 if let Some(open) = &mut open {
                     let _ = self.pages.store.lend(frame, (piece.start, len), Loan::WriteBack, &mut open.bio);
@@ -138,15 +150,15 @@ impl Engine {
         self.send_write(open);
     }
 
-    fn begin_write(&mut self, pos: u64) -> Open {
+    fn begin_write(&mut self, pos: u64, alone: bool) -> Open {
         let key = self.ios.begin(IoKind::WriteBack);
         let mut bio = self.ios.bio();
         self.pages.store.lease(&mut bio, Loan::WriteBack, pos);
-        Open { key, bio }
+        Open { key, bio, alone }
     }
 
     fn send_write(&mut self, open: Option<Open>) {
-        if let Some(Open { key, bio }) = open {
+        if let Some(Open { key, bio, .. }) = open {
             self.stage_write(key, bio);
         }
     }

@@ -1,0 +1,52 @@
+//! The cache against a model of what a device may hold: random lives from seeds.
+//!
+//! `PLATTER_CACHE_CASES=n` has so many lives of each kind lived, `PLATTER_CACHE_SEED=s` only that of one seed, with
+//! all that happens in it printed.
+
+use crate::life::{Life, Trouble};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value}: a number")))
+}
+
+/// Lives `default` lives, or as many as asked for.
+fn live(default: u64, stream: u64, trouble: Trouble) {
+    let seeds = match number("PLATTER_CACHE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => stream << 32..(stream << 32) + number("PLATTER_CACHE_CASES").unwrap_or(default),
+    };
+    for seed in seeds {
+        let mut life = Life::new(seed, trouble);
+        let found = catch_unwind(AssertUnwindSafe(|| life.run()));
+        let wrong = match found {
+            Ok(Ok(())) => continue,
+            Ok(Err(wrong)) => wrong,
+            Err(_) => "it panicked".to_string(),
+        };
+        panic!(
+            "{}\n{wrong}\nagain: PLATTER_CACHE_STORY=1 PLATTER_CACHE_SEED={seed} ({trouble:?})",
+            life.story()
+        );
+    }
+}
+
+#[test]
+fn it_is_the_device_that_it_covers() {
+    live(400, 1, Trouble::default());
+}
+
+#[test]
+fn what_was_flushed_survives_power_cuts() {
+    live(400, 2, Trouble { cuts: true, errors: false });
+}
+
+#[test]
+fn errors_below_lose_nothing_that_was_not_told() {
+    live(400, 3, Trouble { errors: true, cuts: false });
+}
+
+#[test]
+fn nor_do_errors_and_power_cuts_together() {
+    live(400, 4, Trouble { errors: true, cuts: true });
+}

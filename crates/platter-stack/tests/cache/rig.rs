@@ -1,0 +1,44 @@
+//! What the tests of the cache share.
+
+use platter_block::backend::Backend;
+use platter_block::driver::Driver;
+use platter_disk::device::Device;
+use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_sim::fault::FaultPlan;
+use platter_sim::ideal::Ideal;
+use platter_sim::medium::Medium;
+use platter_sim::power::Supply;
+use platter_sim::{Options, SimDisk, World};
+use platter_stack::cache::{self, Settings};
+use std::sync::Arc;
+
+/// A simulated disk that takes as long for everything, and its power supply.
+pub(crate) fn disk(world: &Arc<World>, ideal: Ideal, faults: Option<FaultPlan>) -> (SimDisk, Supply) {
+    let supply = Supply::new();
+    let options = Options { medium: Some(Medium::new()), faults, supply: Some(supply.clone()) };
+    (SimDisk::with(world, ideal.into(), options), supply)
+}
+
+/// A simulated disk as a device.
+pub(crate) fn leaf(disk: &SimDisk, settings: LeafSettings) -> Arc<dyn Backend> {
+    let mut settings = settings;
+    settings.queue.depth = settings.queue.depth.min(disk.depth());
+    let channels = disk.clone();
+    Arc::new(
+        Leaf::new(LeafParts {
+            name: Arc::from("sim"),
+            geometry: disk.geometry(),
+            settings,
+            elevator: None,
+            make_driver: Box::new(move |_| Ok(Box::new(channels.channel()) as Box<dyn Driver>)),
+            facts: Vec::new(),
+            clock: Some(Arc::clone(disk.world().clock())),
+        })
+        .unwrap(),
+    )
+}
+
+/// A cache over it.
+pub(crate) fn cached(below: Arc<dyn Backend>, settings: &Settings) -> Device {
+    Device::new(cache::new(below, settings).unwrap())
+}

@@ -1,0 +1,37 @@
+//! Contents of sectors that say which write brought them.
+
+/// Bytes of a sector.
+pub(crate) const SECTOR: usize = 512;
+
+/// Contents that no write brought.
+const SPOILT: u64 = u64::MAX;
+
+fn word(version: u64, sector: u64, index: u64) -> u64 {
+    match index {
+        0 => version,
+        1 => sector,
+        _ => (version ^ sector.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index),
+    }
+}
+
+/// Sectors from `first` on as one write brings them.
+pub(crate) fn sectors(version: u64, first: u64, count: u64) -> Vec<u8> {
+    let words = (first..first + count).flat_map(|at| (0..64).map(move |index| word(version, at, index)));
+    words.flat_map(u64::to_le_bytes).collect()
+}
+
+/// Which version a sector holds: 0 for zeroes, a number that nobody writes for what no write brought there.
+pub(crate) fn version_of(data: &[u8], sector: u64) -> u64 {
+    let words: Vec<u64> =
+        data.chunks_exact(8).map(|piece| u64::from_le_bytes(piece.try_into().unwrap())).collect();
+    if words.iter().all(|&word| word == 0) {
+        return 0;
+    }
+    let whole = (0..).zip(&words).all(|(index, &found)| found == word(words[0], sector, index));
+    if whole && words[0] != 0 { words[0] } else { SPOILT }
+}
+
+/// The versions of sectors from `first` on.
+pub(crate) fn versions(data: &[u8], first: u64) -> Vec<u64> {
+    (first..).zip(data.chunks(SECTOR)).map(|(at, piece)| version_of(piece, at)).collect()
+}

@@ -1,0 +1,135 @@
+//! The I/Os of a life.
+
+use crate::stamp::{self, SECTOR};
+use platter_block::bio::{Bio, Flags, Op};
+use platter_sim::oracle::Submission;
+use platter_sim::rng::Rng;
+
+/// What is known of a bio that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Live {
+    pub(crate) op: Op,
+    pub(crate) sector: u64,
+    pub(crate) count: u64,
+    pub(crate) flags: Flags,
+}
+
+const FLAGS: [Flags; 9] = [
+    Flags::SYNC,
+    Flags::FUA,
+    Flags::PREFLUSH,
+    Flags::FUA.union(Flags::PREFLUSH),
+    Flags::SOFT_BARRIER,
+    Flags::SOFT_BARRIER,
+    Flags::HARD_BARRIER,
+    Flags::READAHEAD,
+    Flags::NOMERGE,
+];
+
+/// Makes bios at random places, near each other.
+pub(crate) struct Workload {
+    sectors: u64,
+    /// Bios in a hundred that have flags, and the flags if they are always the same.
+    flagged: u64,
+    single: Option<Flags>,
+    /// Operations other than reads and writes, in a hundred.
+    others: u64,
+    near: u64,
+    next: u64,
+}
+
+impl Workload {
+    pub(crate) fn new(rng: &mut Rng, sectors: u64) -> Workload {
+        let single = (rng.below(3) == 0).then(|| rng.pick(&FLAGS));
+        let (flagged, others) = (rng.pick(&[0, 5, 30]), rng.pick(&[2, 10, 30]));
+        Workload { sectors, flagged, single, others, near: 0, next: 1 }
+    }
+
+    fn place(&mut self, rng: &mut Rng) -> (u64, u64) {
+        let most = rng.pick(&[1, 4, 8, 8, 24, 64]).min(self.sectors);
+        let mut count = 1 + rng.below(most);
+        let mut first = match rng.below(3) {
+            0 => self.near,
+            1 => (self.near + rng.below(24)).saturating_sub(12),
+            _ => rng.below(self.sectors),
+        };
+        if rng.below(3) == 0 {
+            (first, count) = (first / 8 * 8, count.div_ceil(8) * 8);
+        }
+        count = count.min(self.sectors);
+        first = first.min(self.sectors - count);
+        self.near = if first + count == self.sectors { 0 } else { first + count };
+        (first, count)
+    }
+
+    pub(crate) fn next(&mut self, rng: &mut Rng) -> (Bio, Live) {
+        let op = match rng.below(100) {
+            at if at < self.others => {
+                rng.pick(&[Op::Flush, Op::Flush, Op::Flush, Op::Discard, Op::WriteZeroes])
+            }
+            at if at % 2 == 0 => Op::Read,
+            _ => Op::Write,
+        };
+        let mut flags = match rng.below(100) < self.flagged {
+            true => self.single.unwrap_or(rng.pick(&FLAGS)),
+            false => Flags::NONE,
+        };
+        if flags == Flags::READAHEAD && op != Op::Read {
+            flags = Flags::NONE;
+        }
+        let (sector, count) = match op {
+            Op::Flush if rng.below(2) == 0 => (0, 0),
+            _ => self.place(rng),
+        };
+        self.make(Live { op, sector, count, flags })
+    }
+
+    /// A read of a range.
+    pub(crate) fn read(&mut self, sector: u64, count: u64) -> (Bio, Live) {
+        self.make(Live { op: Op::Read, sector, count, flags: Flags::NONE })
+    }
+
+    /// A flush of everything.
+    pub(crate) fn flush(&mut self) -> (Bio, Live) {
+        self.make(Live { op: Op::Flush, sector: 0, count: 0, flags: Flags::NONE })
+    }
+
+    /// A number for something that is no bio.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    fn make(&mut self, live: Live) -> (Bio, Live) {
+        let token = self.number();
+        let (pos, bytes) = (live.sector * SECTOR as u64, live.count as usize * SECTOR);
+        let mut bio = match live.op {
+            Op::Read => Bio::read(pos, vec![0xa5; bytes]).unwrap(),
+            Op::Write => Bio::write(pos, stamp::sectors(token, live.sector, live.count)).unwrap(),
+            op => Bio::new(op, pos, bytes as u64),
+        };
+        bio.set_token(token);
+        bio.add_flags(live.flags);
+        (bio, live)
+    }
+}
+
+impl Live {
+    /// As the oracle gets it. Of a flush of a range it knows nothing: that is looked at apart.
+    pub(crate) fn submission<'a>(&self, contents: &'a [u64]) -> Submission<'a> {
+        Submission {
+            op: self.op,
+            sector: self.sector,
+            count: if self.op == Op::Flush { 0 } else { self.count },
+            contents,
+            fua: self.flags.contains(Flags::FUA),
+            preflush: self.flags.contains(Flags::PREFLUSH),
+            hard: self.flags.contains(Flags::HARD_BARRIER),
+        }
+    }
+
+    /// Whether it is a flush of a range.
+    pub(crate) fn is_ranged(&self) -> bool {
+        self.op == Op::Flush && self.count > 0
+    }
+}
