@@ -11,7 +11,6 @@ use platter_block::buf::IoBuf;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::readahead::PAGE;
 use platter_block::segment::{RegionId, Segment};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -75,7 +74,7 @@ impl Frame {
 /// The frames, from the side of those who only read.
 pub(super) struct Frames {
     memory: NonNull<u8>,
-    layout: Layout,
+    bytes: usize,
     frames: Box<[Frame]>,
     /// Uses since the replacement last asked (low byte) and the tick of the last one that counted (high byte).
     uses: Box<[AtomicU16]>,
@@ -90,6 +89,39 @@ unsafe impl Send for Frames {}
 // SAFETY: as above.
 unsafe impl Sync for Frames {}
 
+/// Memory that is zero and takes no room before it is used; in large pages where the system has them, so that a page
+/// in a large cache does not cost a walk through the processor's page tables.
+fn map(bytes: usize) -> Option<NonNull<u8>> {
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping at an address that the system chooses.
+    let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::PRIVATE) }.ok()?;
+    if bytes >= LARGE_PAGES {
+        // SAFETY: the mapping just made; the advice changes no contents. A system without large pages refuses it.
+        let _ = unsafe { madvise(memory, bytes, Advice::LinuxHugepage) };
+    }
+    NonNull::new(memory.cast())
+}
+
+/// Reads that go through a whole page come to four places of it at once: the memory does not wait for the processor to
+/// notice that it goes through it in order.
+#[inline]
+fn prefetch(from: *const u8, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if len == FRAME {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        for line in [0, 64, 1024, 1088, 2048, 2112, 3072, 3136] {
+            // SAFETY: a hint about an address; it is not accessed.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(line).cast()) };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (from, len);
+}
+
+/// From this size on memory may be had in large pages.
+const LARGE_PAGES: usize = 2 << 20;
+
 /// Chains of the index: two to four pages for each, for the sake of memory.
 fn heads_of(count: usize) -> usize {
     (count / 2).next_power_of_two()
@@ -99,15 +131,13 @@ impl Frames {
     /// `count` frames, or the number of bytes that could not be had.
     fn new(count: u32) -> Result<Frames, usize> {
         let bytes = (count as usize).saturating_mul(FRAME);
-        let layout = Layout::from_size_align(bytes, FRAME).map_err(|_| bytes)?;
-        // SAFETY: the layout is not empty: a cache has frames.
-        let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(bytes)?;
+        let memory = map(bytes).ok_or(bytes)?;
         let heads = heads_of(count as usize);
         let frame =
             || Frame { page: AtomicU64::new(u64::MAX), word: AtomicU32::new(0), next: AtomicU32::new(NONE) };
         Ok(Frames {
             memory,
-            layout,
+            bytes,
             frames: (0..count).map(|_| frame()).collect(),
             uses: (0..count).map(|_| AtomicU16::new(0)).collect(),
             heads: (0..heads).map(|_| AtomicU32::new(NONE)).collect(),
@@ -176,6 +206,7 @@ impl Frames {
             // the caller's own.
             unsafe {
                 let from = self.address(frame).add(offset);
+                prefetch(from, step);
                 std::ptr::copy_nonoverlapping(from, part.as_mut_ptr(), step);
             }
             self.touch(frame);
@@ -227,8 +258,8 @@ impl Frames {
 
 impl Drop for Frames {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout in `new`; whoever has a frame pinned or a bio over it has a share of this.
-        unsafe { dealloc(self.memory.as_ptr(), self.layout) }
+        // SAFETY: mapped with this length in `new`; whoever has a frame pinned or a bio over it has a share of this.
+        let _ = unsafe { rustix::mm::munmap(self.memory.as_ptr().cast(), self.bytes) };
     }
 }
 
