@@ -70,6 +70,13 @@ pub(crate) const ROW: Row = Row {
             (1, 65_536),
             "so many I/Os are too many to read ahead",
         ),
+        Param::number(
+            "gather",
+            Unit::Count,
+            1024,
+            (0, 1 << 31),
+            "a flush of a range takes along all that is dirty up to so many pages",
+        ),
     ],
     members: 1..=1,
     build: |values, mut members| {
@@ -91,6 +98,7 @@ pub(crate) const ROW: Row = Row {
                 expire: millis(6),
                 interval: millis(7),
                 congestion: number(8) as u32,
+                gather: number(9) as u32,
             },
         )
     },
@@ -128,6 +136,9 @@ pub struct Settings {
     pub interval: Span,
     /// So many I/Os under way are too many to read ahead: 7/8 of a queue's 128 requests.
     pub congestion: u32,
+    /// A flush of a range (a file) takes along all that is dirty if that is no more pages: then the flushes of other
+    /// ranges that follow find nothing left to do.
+    pub gather: u32,
 }
 
 impl Default for Settings {
@@ -143,6 +154,7 @@ impl Default for Settings {
             expire: Span::from_secs(30),
             interval: Span::from_secs(5),
             congestion: 112,
+            gather: 1024,
         }
     }
 }

@@ -23,6 +23,9 @@ use platter_block::time::Time;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// What a device that does not say likes to be asked for at once: on most, more than this hardly makes transfers cheaper.
+const UNKNOWN_OPTIMUM: u64 = 1 << 20;
+
 /// Nothing to be woken for.
 const NEVER: u64 = u64::MAX;
 
@@ -131,10 +134,15 @@ impl Cache {
             limit: share(settings.dirty).max(8),
             expire: settings.expire,
             interval: settings.interval,
+            gather: settings.gather,
         };
         let pages = PageTable::new(count, geometry.size, rules)
             .map_err(|bytes| wrong(format!("cache size={}: no memory for {bytes} bytes", settings.size)))?;
-        let optimal = (u64::from(geometry.limits.optimal_io) / PAGE) as u32;
+        let optimal = match geometry.limits.optimal_io {
+            0 => UNKNOWN_OPTIMUM,
+            bytes => u64::from(bytes),
+        };
+        let optimal = (optimal / PAGE) as u32;
         let row = settings.readahead;
         let asked = readahead::Settings {
             max: (settings.window / PAGE) as u32,

@@ -14,6 +14,8 @@ pub(super) struct WriteBack {
     pub(super) expire: Span,
     /// How often that is looked at (`dirty_writeback_centisecs`).
     pub(super) interval: Span,
+    /// A flush of a range takes along all that is dirty if that is no more pages.
+    pub(super) gather: u32,
 }
 
 /// A page's place in the order. Stale as soon as the page's number is another.
@@ -193,8 +195,13 @@ impl Dirty {
 mod tests {
     use super::*;
 
-    const RULES: WriteBack =
-        WriteBack { background: 10, limit: 20, expire: Span::from_secs(30), interval: Span::from_secs(5) };
+    const RULES: WriteBack = WriteBack {
+        background: 10,
+        limit: 20,
+        expire: Span::from_secs(30),
+        interval: Span::from_secs(5),
+        gather: 0,
+    };
 
     #[test]
     fn epochs_end_when_their_last_page_is_clean() {

@@ -31,7 +31,9 @@ enum Obstacle {
 impl Engine {
     /// A flush of the device, or of a range of it.
     pub(super) fn flush(&mut self, task: &mut Task, fault: Failed) -> Step {
-        let range = (task.size > 0).then(|| task.start..task.start.saturating_add(task.size));
+        // One flush of the device for many files that are synced in turn.
+        let takes_all = task.size == 0 || self.pages.dirty.count <= self.rules().gather;
+        let range = (!takes_all).then(|| task.start..task.start.saturating_add(task.size));
         if !self.flush_range(task, fault, range, true)? {
             return Ok(false);
         }

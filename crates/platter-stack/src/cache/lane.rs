@@ -167,6 +167,30 @@ impl CacheLane {
         any
     }
 
+    /// Brings everything as far as it gets. A caller that `waits` and has only its own lane to wait for hands over
+    /// what it has for it and sleeps in one go.
+    fn progress(&mut self, now: Time, waits: bool) {
+        self.flush_plug();
+        loop {
+            while self.door.is_holding()
+                && let Some(bio) = self.door.next()
+            {
+                self.start(bio);
+            }
+            if self.own_out > 0 {
+                self.own.run(now);
+                self.own.take_done(&mut self.came);
+            }
+            let before = self.own_out;
+            if !self.is_needed(now) || !self.turn(now) {
+                return;
+            }
+            if waits && before == 0 && self.waits_for_own() {
+                return;
+            }
+        }
+    }
+
     /// Blocks until something has changed.
     fn sleep_on(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
         let wakeup = self.next_wakeup().map(|at| at.since(now));
@@ -191,7 +215,7 @@ impl CacheLane {
 
     /// Whether all that is waited for is on the own lane.
     fn waits_for_own(&self) -> bool {
-        self.own_out > 0 && self.tasks.len() == 1 && !self.door.is_holding()
+        self.own_out > 0 && self.tasks.len() == 1 && self.done.is_empty() && !self.door.is_holding()
     }
 }
 
@@ -202,21 +226,7 @@ impl Lane for CacheLane {
     }
 
     fn run(&mut self, now: Time) {
-        self.flush_plug();
-        loop {
-            while self.door.is_holding()
-                && let Some(bio) = self.door.next()
-            {
-                self.start(bio);
-            }
-            if self.own_out > 0 {
-                self.own.run(now);
-                self.own.take_done(&mut self.came);
-            }
-            if !self.is_needed(now) || !self.turn(now) {
-                return;
-            }
-        }
+        self.progress(now, false);
     }
 
     fn take_done(&mut self, out: &mut Vec<Bio>) {
@@ -243,7 +253,7 @@ impl Lane for CacheLane {
     }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
-        self.run(now);
+        self.progress(now, true);
         if self.has_done() {
             return;
         }

@@ -32,6 +32,7 @@ unsafe impl Resident for InMemory {
         Some(Pinned { data: frames.data(frame), len, frame })
     }
 
+    // SAFETY: the caller has the frame from `pin` and lets it go once: pins and unpins are balanced.
     #[inline]
     unsafe fn unpin(&self, frame: u32) {
         self.0.frames.unpin(frame);

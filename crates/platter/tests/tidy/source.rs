@@ -33,7 +33,6 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-disk/src/pool.rs", "memory that many buffers share"),
     ("crates/platter-disk/src/sync_io.rs", "segments over borrowed memory"),
     ("crates/platter-sim/src/channel.rs", "contents to and from the memory of requests"),
-    ("crates/platter-stack/src/cache.rs", "names the two modules below"),
     ("crates/platter-stack/src/cache/frames.rs", "the memory of pages, read without a lock"),
     ("crates/platter-stack/src/cache/resident.rs", "shows pages to handles"),
     ("crates/platter-stack/src/verify.rs", "reads the memory of bios that it has in its hands"),
