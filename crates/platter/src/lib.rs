@@ -56,3 +56,10 @@ pub use platter_disk::open::DiskOptions;
 pub use platter_disk::pool::Pool;
 pub use platter_disk::sync_io::IoOptions;
 pub use registry::{Access, open};
+
+/// The examples of pages of documentation, which run as tests.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../docs/cache.md")]
+    struct Cache;
+}
