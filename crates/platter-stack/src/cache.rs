@@ -27,6 +27,7 @@ mod read;
 pub mod replace;
 #[allow(unsafe_code)]
 mod resident;
+mod tally;
 mod task;
 mod write;
 mod writeback;

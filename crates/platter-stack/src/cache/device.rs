@@ -288,7 +288,10 @@ impl Backend for Cache {
     }
 
     fn cache_counters(&self) -> Option<HandleCounters> {
-        Some(self.0.engine().handles.sum())
+        // What is read without the lock is of no handle in particular.
+        let mut sum = self.0.engine().handles.sum();
+        sum.hits += self.0.frames.hits.sum();
+        Some(sum)
     }
 
     fn resident(&self) -> Option<Arc<dyn Resident>> {

@@ -6,6 +6,7 @@
 //! later sees that it is not ready. Index chains may lead a reader astray while they change: it then looks in vain and
 //! asks under the lock; it never takes one page for another, because the page's number is compared after pinning.
 
+use super::tally::Tally;
 use platter_block::bio::Bio;
 use platter_block::buf::IoBuf;
 use platter_block::fault::{Fault, Kind, Stage};
@@ -81,6 +82,8 @@ pub(super) struct Frames {
     heads: Box<[AtomicU32]>,
     /// Moves on as pages come in. Uses within one tick are one: reading a page in pieces is not using it often.
     tick: AtomicU8,
+    /// Pages read without the lock.
+    pub(super) hits: Tally,
 }
 
 // SAFETY: the memory is reached only through pins and through the one `Store`, which keep readers and writers apart;
@@ -142,6 +145,7 @@ impl Frames {
             uses: (0..count).map(|_| AtomicU16::new(0)).collect(),
             heads: (0..heads).map(|_| AtomicU32::new(NONE)).collect(),
             tick: AtomicU8::new(0),
+            hits: Tally::default(),
         })
     }
 
@@ -183,6 +187,13 @@ impl Frames {
         self.frames[frame as usize].unpin();
     }
 
+    /// A page is read without the lock: counts it.
+    #[inline]
+    pub(super) fn hit(&self, frame: u32) {
+        self.hits.add();
+        self.touch(frame);
+    }
+
     /// Counts a use, unless there was one a moment ago.
     #[inline]
     pub(super) fn touch(&self, frame: u32) {
@@ -209,7 +220,7 @@ impl Frames {
                 prefetch(from, step);
                 std::ptr::copy_nonoverlapping(from, part.as_mut_ptr(), step);
             }
-            self.touch(frame);
+            self.hit(frame);
             self.unpin(frame);
             out = rest;
             pos += step as u64;
@@ -231,7 +242,7 @@ impl Frames {
             let step = bio.len().min((FRAME - offset) as u64) as usize;
             let Some(frame) = self.pin(bio.pos() / PAGE) else { return };
             self.copy_to(frame, offset, bio, step);
-            self.touch(frame);
+            self.hit(frame);
             self.unpin(frame);
         }
     }

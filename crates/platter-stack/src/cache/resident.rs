@@ -27,7 +27,7 @@ unsafe impl Resident for InMemory {
     fn pin(&self, pos: u64) -> Option<Pinned> {
         let frames = &self.0.frames;
         let frame = frames.pin(pos / PAGE)?;
-        frames.touch(frame);
+        frames.hit(frame);
         let len = (self.0.geometry.size - pos / PAGE * PAGE).min(PAGE) as u32;
         Some(Pinned { data: frames.data(frame), len, frame })
     }

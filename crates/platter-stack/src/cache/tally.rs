@@ -1,0 +1,62 @@
+//! A count that many threads add to, each mostly alone.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Cells of a count. Threads beyond share them.
+const CELLS: usize = 16;
+
+/// One cache line, and the one that processors fetch with it.
+#[repr(align(128))]
+#[derive(Default)]
+struct Cell128(AtomicU64);
+
+/// The count.
+#[derive(Default)]
+pub(super) struct Tally([Cell128; CELLS]);
+
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static OWN: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// Which cell is this thread's.
+#[inline]
+fn own() -> usize {
+    OWN.with(|own| {
+        if own.get() == usize::MAX {
+            own.set(NEXT.fetch_add(1, Ordering::Relaxed) % CELLS);
+        }
+        own.get()
+    })
+}
+
+impl Tally {
+    /// One more.
+    #[inline]
+    pub(super) fn add(&self) {
+        self.0[own()].0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many so far.
+    pub(super) fn sum(&self) -> u64 {
+        self.0.iter().map(|cell| cell.0.load(Ordering::Relaxed)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_lose_no_count() {
+        let tally = Tally::default();
+        std::thread::scope(|scope| {
+            for _ in 0..2 * CELLS {
+                scope.spawn(|| (0..1000).for_each(|_| tally.add()));
+            }
+        });
+        assert_eq!(tally.sum(), 2 * CELLS as u64 * 1000);
+    }
+}
