@@ -273,10 +273,10 @@ impl AsyncLane {
             Operation::Pending(waker) => waker,
             _ => None,
         };
-        let out_of_sight = state.is_out_of_sight();
         drop(state);
         drop(waker);
-        self.watch(out_of_sight);
+        // If it was never polled, nobody has handed it to the device.
+        self.watch(true);
     }
 }
 

@@ -136,6 +136,7 @@ impl LeafLane {
         match Self::open_local(&self.shared, &self.cell.counters, self.lane_use) {
             Ok(local) => {
                 self.local = Some(local);
+                self.cell.mailbox.ring();
                 true
             }
             Err(error) => {
@@ -184,8 +185,17 @@ impl LeafLane {
             route |= CLOSED_GATE;
         }
         bio.set_route(route);
-        self.away += 1;
+        self.go_away(1);
         lock(&self.shared.inbox).push(bio);
+    }
+
+    /// So many bios more are with the shared queue. Whoever sleeps while others run the lane (the service thread)
+    /// does not listen to that queue if the lane had nothing there.
+    fn go_away(&mut self, bios: usize) {
+        if self.away == 0 {
+            self.cell.mailbox.ring();
+        }
+        self.away += bios;
     }
 
     fn send_all(&mut self) {
@@ -194,7 +204,7 @@ impl LeafLane {
             self.ordered = false;
             plug.drain(..).for_each(|bio| self.send(bio));
         } else {
-            self.away += plug.len();
+            self.go_away(plug.len());
             let mut inbox = lock(&self.shared.inbox);
             for mut bio in plug.drain(..) {
                 bio.set_route(self.route);

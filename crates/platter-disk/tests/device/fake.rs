@@ -120,6 +120,18 @@ impl Fake {
         }
     }
 
+    /// What was held back of the requests of one kind completes; the rest stays.
+    pub(crate) fn release_only(&self, op: Op) {
+        let mut state = self.state();
+        let (go, stay): (Vec<Held>, Vec<Held>) =
+            std::mem::take(&mut state.held).into_iter().partition(|held| held.op == op);
+        state.held = stay;
+        for held in go {
+            state.end(held.op, held.pos);
+            held.channel.complete(held.completion);
+        }
+    }
+
     /// Whether channels can be opened.
     pub(crate) fn set_full(&self, full: bool) {
         self.state().is_full = full;

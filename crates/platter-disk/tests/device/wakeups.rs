@@ -2,13 +2,15 @@
 
 use crate::fake::{Fake, HARD, Options};
 use crate::rig::{barrier, block_on, poll_once, spawn, submit, until, write};
-use platter_block::bio::Flags;
+use platter_block::bio::{Bio, Flags, Op};
 use platter_block::elevator::{Elevator, Noop, RequestId, RequestInfo};
 use platter_block::fault::Kind;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_disk::future::Io;
 use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 
@@ -322,4 +324,63 @@ fn who_sleeps_in_a_call_hears_when_an_elevator_waits() {
     until("the second one is with the disk", || fake.started() == [4096]);
     fake.release();
     assert!(sleeper.result("the sleeper"));
+}
+
+/// The service thread sleeps on what the lane had out; what the lane gets out then is elsewhere: with the shared
+/// queue (a flush), or, without an elevator any more, with a driver of the lane's own (a read).
+#[test]
+fn the_service_thread_hears_of_what_comes_by_another_way() {
+    for (elevator, op) in [("none", Op::Flush), ("deadline", Op::Read)] {
+        for _ in 0..20 {
+            let (fake, device) = Fake::open(Options { elevator, ..Options::default() });
+            fake.hold();
+            let first = watched(&fake, &device);
+            device.set_elevator("none").unwrap();
+            let mut second = device.submit::<Vec<u8>>(match op {
+                Op::Flush => Bio::flush(),
+                _ => Bio::read(8192, vec![0; 512]).unwrap(),
+            });
+            let rung = Arc::new(Rung::default());
+            let waker = Waker::from(Arc::clone(&rung));
+            assert!(Pin::new(&mut second).poll(&mut Context::from_waker(&waker)).is_pending());
+            fake.release_only(op);
+            until("the second one is woken", || rung.0.load(Ordering::SeqCst));
+            assert_eq!(fake.held(), 1, "{elevator}: what came first is still there");
+            fake.release();
+            assert!(block_on(second).0.is_ok() && block_on(first).0.is_ok());
+        }
+    }
+}
+
+/// A write to position 0 that is with the disk and stays there; the service thread has looked at it.
+fn watched(fake: &Fake, device: &Device) -> Io<Vec<u8>> {
+    let rounds = platter_disk::service::rounds();
+    let mut future = device.write(0, vec![1; 512]);
+    assert!(poll_once(&mut future).is_pending());
+    until("it is with the disk", || fake.held() == 1 && platter_disk::service::rounds() > rounds);
+    future
+}
+
+/// A future that is dropped without having been polled has begun all the same, also when the service thread sleeps
+/// on another one.
+#[test]
+fn a_future_that_nobody_polls_does_not_wait_for_another() {
+    for _ in 0..20 {
+        let (fake, device) = Fake::open(Options::default());
+        fake.hold();
+        let first = watched(&fake, &device);
+        drop(device.write(4096, vec![7; 512]));
+        until("the second one is with the disk", || fake.held() == 2);
+        fake.release();
+        assert!(block_on(first).0.is_ok());
+    }
+}
+
+#[derive(Default)]
+struct Rung(AtomicBool);
+
+impl Wake for Rung {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }

@@ -298,10 +298,13 @@ impl<M: Map> SpreadLane<M> {
         let timeout = timeout.into_iter().chain(wakeup).min();
         let mut handles = std::mem::take(&mut self.handles);
         handles.extend_from_slice(others);
-        let mut rest = self.active.iter().map(|&at| at as usize).filter(|&at| at != 0 && !self.simulated);
-        let heard = rest.all(|at| self.members[at].lane.wait_handles(&mut handles));
-        // What cannot be heard of is there at the next run.
-        if heard && let Some(first) = self.members.first_mut() {
+        let rest = self.active.iter().map(|&at| at as usize).filter(|&at| at != 0 && !self.simulated);
+        // All are asked, also after one that cannot be heard: each rings only for those that listen.
+        let heard = rest.fold(true, |heard, at| self.members[at].lane.wait_handles(&mut handles) & heard);
+        // What cannot be heard of is there at the next run, if it has been started.
+        if (heard || self.in_flight() == 0)
+            && let Some(first) = self.members.first_mut()
+        {
             first.lane.sleep(now, timeout, &handles);
         }
         handles.clear();
@@ -381,7 +384,8 @@ impl<M: Map> Lane for SpreadLane<M> {
     }
 
     fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
-        self.members.iter().all(|member| member.lane.wait_handles(out))
+        // All of them, also after one that cannot be heard: each rings only for those that listen.
+        self.members.iter().fold(true, |heard, member| member.lane.wait_handles(out) & heard)
     }
 
     fn in_flight(&self) -> u32 {
