@@ -28,7 +28,7 @@ macro_rules! rows {
 
 rows! {
     EPERM, "operation not permitted", "run as root, or clear the file's immutable or append-only flag (lsattr, chattr)";
-    ENOENT, "no such file or device", "check the path, or give a size to create the file";
+    ENOENT, "no such file or device", "check the path; to create the file, open it for writing and give a size";
     EINTR, "interrupted by a signal", "try again";
     EIO, "I/O error", "the device failed to read or write: look at dmesg and the device's SMART log";
     ENXIO, "no such device or address", "the device is not attached, or was removed";

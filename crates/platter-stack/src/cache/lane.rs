@@ -282,7 +282,9 @@ impl Lane for CacheLane {
     }
 
     fn in_flight(&self) -> u32 {
-        let shared = if self.tasks.is_empty() { 0 } else { self.shared.engine().lane.in_flight() };
+        // Whoever may have to see to the cache's own work counts that too.
+        let none = self.tasks.is_empty() && !(self.shareable && self.shared.has_work());
+        let shared = if none { 0 } else { self.shared.engine().lane.in_flight() };
         self.own.in_flight() + shared
     }
 
