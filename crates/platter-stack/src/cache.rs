@@ -166,7 +166,7 @@ const MIN_PAGES: u64 = 16;
 impl Settings {
     fn check(&self, device: &str, geometry: &Geometry) -> Result<(), String> {
         let refuse = |what: String| Err(format!("cache over {device}: {what}"));
-        let least = (self.window * 2).max(MIN_PAGES * PAGE);
+        let least = self.window.saturating_mul(2).max(MIN_PAGES * PAGE);
         if self.size < least {
             let window = self.window;
             return refuse(format!(

@@ -43,6 +43,8 @@ pub(super) struct Dirty {
     pub(super) not_before: Option<Time>,
     /// Of those that are dirty: being written.
     pub(super) writing: u32,
+    /// More has expired than could be written at once.
+    pub(super) owed: bool,
     /// Too much is dirty, but nothing of it can be written before something else has been.
     pub(super) stalled: bool,
 }
@@ -67,6 +69,7 @@ impl Dirty {
             next_look,
             not_before: None,
             writing: 0,
+            owed: false,
             stalled: false,
         }
     }
@@ -185,7 +188,7 @@ impl Dirty {
         if self.count == 0 {
             return None;
         }
-        let over = self.count - self.writing > self.rules.background && !self.stalled;
+        let over = (self.owed || self.count - self.writing > self.rules.background) && !self.stalled;
         let look = if over { now } else { self.next_look };
         Some(self.not_before.map_or(look, |at| look.max(at)))
     }

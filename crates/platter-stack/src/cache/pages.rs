@@ -84,7 +84,8 @@ pub(super) struct Evicted {
 pub(super) struct PageTable {
     pub(super) store: Store,
     metas: Vec<Meta>,
-    free: Vec<u32>,
+    /// The first frame that is free; the `older` of each is the next.
+    free: u32,
     /// Old versions that are clean but pinned.
     pinned: Vec<u32>,
     replacement: Replacement,
@@ -101,10 +102,15 @@ impl PageTable {
     /// # Errors
     /// The bytes that could not be had.
     pub(super) fn new(count: u32, size: u64, rules: WriteBack) -> Result<PageTable, usize> {
+        let store = Store::new(count)?;
+        let overhead = PageTable::overhead(count as usize);
+        // Asked for as a whole first, because a part of it that cannot be had later would end the program.
+        Vec::<u8>::new().try_reserve_exact(overhead).map_err(|_| overhead)?;
+        let chained = |frame| Meta { older: if frame + 1 < count { frame + 1 } else { NONE }, ..EMPTY };
         Ok(PageTable {
-            store: Store::new(count)?,
-            metas: vec![EMPTY; count as usize],
-            free: (0..count).rev().collect(),
+            store,
+            metas: (0..count).map(chained).collect(),
+            free: 0,
             pinned: Vec::new(),
             replacement: Replacement::new(count),
             dirty: Dirty::new(rules),
@@ -117,7 +123,7 @@ impl PageTable {
     /// Bytes kept for each page beside its contents, for `count` pages.
     pub(super) fn overhead(count: usize) -> usize {
         super::frames::Frames::overhead(count)
-            + count * (size_of::<Meta>() + size_of::<u32>())
+            + count * size_of::<Meta>()
             + count * Replacement::BYTES_PER_FRAME
     }
 
@@ -173,7 +179,9 @@ impl PageTable {
     }
 
     fn take_frame(&mut self, evicted: &mut Evicted) -> Option<u32> {
-        if let Some(frame) = self.free.pop() {
+        if self.free != NONE {
+            let frame = self.free;
+            self.free = std::mem::replace(&mut self.meta_mut(frame).older, NONE);
             return Some(frame);
         }
         if let Some(at) = self.pinned.iter().position(|&frame| !self.store.is_pinned(frame)) {
@@ -188,7 +196,7 @@ impl PageTable {
         let mut evicted = Evicted { unused_by: None };
         let rounds = self.store.count() / LOOKS + 2;
         let found = (0..rounds).find_map(|_| self.take_frame(&mut evicted));
-        self.free.extend(found);
+        found.into_iter().for_each(|frame| self.set_free(frame));
         found.is_some()
     }
 
@@ -300,8 +308,13 @@ impl PageTable {
         if self.store.is_pinned(frame) {
             self.pinned.push(frame);
         } else {
-            self.free.push(frame);
+            self.set_free(frame);
         }
+    }
+
+    fn set_free(&mut self, frame: u32) {
+        self.metas[frame as usize] = Meta { older: self.free, ..EMPTY };
+        self.free = frame;
     }
 
     /// Blocks of a frame have been written to. Whether the page was clean.
@@ -393,7 +406,6 @@ impl PageTable {
         self.meta_mut(frame).flags = 0;
         // Not current any more, so it is released.
         self.clean(frame);
-        self.meta_mut(frame).valid = 0;
     }
 
     /// Blocks of a dirty frame are not wanted any more, neither in memory nor on disk; others are.
@@ -474,6 +486,16 @@ pub(super) fn runs(blocks: u8) -> impl Iterator<Item = Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn less_than_64_bytes_are_kept_for_each_page() {
+        for exponent in 4..=28 {
+            for count in [(1usize << exponent) - 1, 1 << exponent, (1 << exponent) + 1, (1 << exponent) + 2] {
+                let bytes = PageTable::overhead(count);
+                assert!(bytes < 64 * count, "{bytes} bytes for {count} pages");
+            }
+        }
+    }
 
     #[test]
     fn blocks_and_runs_are_each_others_inverse() {

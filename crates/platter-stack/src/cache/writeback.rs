@@ -27,8 +27,8 @@ impl Engine {
         let rules = *self.rules();
         while self.pages.dirty.wakeup(now).is_some_and(|at| at <= now) {
             let over = self.pages.dirty.count > rules.background;
-            let looks = now >= self.pages.dirty.next_look;
-            if looks {
+            let looks = now >= self.pages.dirty.next_look || self.pages.dirty.owed;
+            if now >= self.pages.dirty.next_look {
                 self.pages.dirty.next_look = now + rules.interval;
             }
             let expired = |since: Time| looks && since + rules.expire <= now;
@@ -39,6 +39,7 @@ impl Engine {
             while looks && any {
                 any = self.write_oldest(expired, true);
             }
+            self.pages.dirty.owed = looks && self.is_full();
             if over && !looks {
                 // The rest when these are done.
                 return;
@@ -50,7 +51,7 @@ impl Engine {
     /// there were any.
     /// What could not be written before is tried only `again`.
     pub(super) fn write_oldest(&mut self, due: impl Fn(Time) -> bool, again: bool) -> bool {
-        if self.ios.out >= self.congestion.max(BATCH as u32) {
+        if self.is_full() {
             self.pages.dirty.stalled = true;
             return false;
         }
@@ -82,6 +83,11 @@ impl Engine {
         self.write_back(&mut batch);
         self.batch = batch;
         any
+    }
+
+    /// Whether so much is under way that no write-back is begun.
+    fn is_full(&self) -> bool {
+        self.ios.out >= self.congestion.max(BATCH as u32)
     }
 
     /// Takes dirty pages next to those of a batch along, so that the disk gets runs.

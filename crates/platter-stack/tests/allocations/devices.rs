@@ -39,6 +39,12 @@ pub(crate) fn all() -> Vec<Kind> {
         stack("partition", layer("partition", &[("offset", 4096)], vec![ram(SIZE + 4096)]), false),
         stack("limit", layer("limit", &[("bw", 1 << 40), ("depth", 3)], vec![ram(SIZE)]), false),
         stack("delay", layer("delay", &[("write", 1), ("jitter", 1)], vec![ram(SIZE)]), false),
+        stack("cache", layer("cache", &[("size", 512 << 10), ("window", 65536)], vec![ram(SIZE)]), false),
+        stack(
+            "cache, write=through",
+            layer("cache", &[("size", 512 << 10), ("window", 65536), ("write", 1)], vec![ram(SIZE)]),
+            false,
+        ),
         stack("verify", layer("verify", &[], vec![ram(SIZE)]), false),
     ]
 }

@@ -1,7 +1,10 @@
 //! What `cache` promises, under everything that can go wrong below it.
 
+mod errors;
 mod life;
+mod limits;
 mod model;
 mod rig;
+mod schedule;
 mod stamp;
 mod workload;

@@ -2,6 +2,7 @@
 
 use platter_block::backend::Backend;
 use platter_block::driver::Driver;
+use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
 use platter_sim::fault::FaultPlan;
@@ -41,4 +42,9 @@ pub(crate) fn leaf(disk: &SimDisk, settings: LeafSettings) -> Arc<dyn Backend> {
 /// A cache over it.
 pub(crate) fn cached(below: Arc<dyn Backend>, settings: &Settings) -> Device {
     Device::new(cache::new(below, settings).unwrap())
+}
+
+/// A small one: `pages`, with a window of four, that writes nothing back by age.
+pub(crate) fn small(pages: u64) -> Settings {
+    Settings { size: pages * 4096, window: 16384, expire: Span::from_secs(3600), ..Settings::default() }
 }

@@ -1,5 +1,6 @@
 //! Layers: devices made of devices, from the table of the stack.
 
+use super::memory;
 use super::params::{convert, value};
 use super::table::{Build, Row, Shape};
 use super::{OpenError, Opening, open_part};
@@ -37,6 +38,11 @@ pub(super) fn open(
     }
     let members = args.devices();
     args.check_all_read()?;
+    let size = values.iter().find(|(name, _)| layer.name == "cache" && *name == "size");
+    if let Some(&(_, size)) = size {
+        let wrong = |why| OpenError::Spec(args.spec().reject(format!("cache: {why}")));
+        memory::check(size.unsigned_abs()).map_err(wrong)?;
+    }
     let members: Result<Vec<Device>, OpenError> =
         members.iter().map(|member| open_part(member, opening)).collect();
     let backends = members?.iter().map(|member| Arc::clone(member.backend())).collect();

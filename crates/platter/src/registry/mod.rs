@@ -13,6 +13,7 @@ mod error;
 mod faults;
 mod layer;
 mod leaf;
+mod memory;
 mod params;
 mod queue;
 mod raid;
