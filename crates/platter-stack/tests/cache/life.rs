@@ -70,7 +70,7 @@ fn settings(rng: &mut Rng) -> Settings {
         expire: rng.pick(&[Span::from_millis(1), Span::from_secs(1), Span::from_secs(30)]),
         interval: rng.pick(&[Span::from_millis(1), Span::from_secs(5)]),
         congestion: rng.pick(&[1, 112]),
-        gather: 1024,
+        gather: rng.pick(&[0, 4, 64]),
     }
 }
 

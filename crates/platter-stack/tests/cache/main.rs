@@ -7,4 +7,5 @@ mod model;
 mod rig;
 mod schedule;
 mod stamp;
+mod threads;
 mod workload;

@@ -46,5 +46,6 @@ pub(crate) fn cached(below: Arc<dyn Backend>, settings: &Settings) -> Device {
 
 /// A small one: `pages`, with a window of four, that writes nothing back by age.
 pub(crate) fn small(pages: u64) -> Settings {
-    Settings { size: pages * 4096, window: 16384, expire: Span::from_secs(3600), ..Settings::default() }
+    let expire = Span::from_secs(3600);
+    Settings { size: pages * 4096, window: 16384, expire, gather: 0, ..Settings::default() }
 }
