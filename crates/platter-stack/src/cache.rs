@@ -91,7 +91,7 @@ pub(crate) const ROW: Row = Row {
             &Settings {
                 size: number(0),
                 readahead: &readahead::TABLE[number(1) as usize],
-                values: Vec::new(),
+                values: values.get(10..).unwrap_or_default().to_vec(),
                 window: number(2),
                 write: if values[3] == 0 { Write::Back } else { Write::Through },
                 background: number(4) as u32,

@@ -41,7 +41,8 @@ pub struct Row {
     pub params: &'static [Param],
     /// How many devices it is made of.
     pub members: RangeInclusive<usize>,
-    /// Makes one: the values of all parameters in the order of `params`, and the devices below.
+    /// Makes one: the values of all parameters in the order of `params` (behind them those of a readahead policy, where
+    /// the layer has one), and the devices below.
     pub build: Build,
 }
 
@@ -87,6 +88,20 @@ impl Row {
         named: &[(&str, i64)],
         members: Vec<Arc<dyn Backend>>,
     ) -> Result<Arc<dyn Backend>, LayerError> {
+        self.make_with(named, &[], members)
+    }
+
+    /// [`Row::make`] with the parameters of the readahead policy that `readahead` names, in their order; those at the end
+    /// that are left out have their defaults.
+    ///
+    /// # Errors
+    /// See [`LayerError`].
+    pub fn make_with(
+        &self,
+        named: &[(&str, i64)],
+        policy: &[i64],
+        members: Vec<Arc<dyn Backend>>,
+    ) -> Result<Arc<dyn Backend>, LayerError> {
         let mut values: Vec<i64> = self.params.iter().map(|param| param.default).collect();
         for &(name, value) in named {
             let index = params::check(self.name, self.params, name, value).map_err(LayerError::Param)?;
@@ -97,6 +112,8 @@ impl Row {
             let message = format!("{} is made of {least} to {most} devices, not {got}", self.name);
             return Err(LayerError::Members(message));
         }
+        // The parameters of the policy are behind those of the row.
+        values.extend_from_slice(policy);
         (self.build)(&values, members)
     }
 }

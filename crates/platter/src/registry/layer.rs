@@ -3,7 +3,7 @@
 use super::memory;
 use super::params::{convert, value};
 use super::table::{Build, Row, Shape};
-use super::{OpenError, Opening, open_part};
+use super::{OpenError, Opening, open_part, readaheads};
 use crate::spec::Args;
 use platter_disk::device::Device;
 use platter_stack::LayerError;
@@ -19,7 +19,7 @@ pub(super) fn rows() -> impl Iterator<Item = Row> {
             shape: Shape::Layer,
             example: format!("{}({})", layer.name, members.join(", ")),
             unnamed: &[],
-            tables: convert(layer.params),
+            tables: readaheads::nest(convert(layer.params)),
             devices: layer.members.clone(),
             build: Build::Layer(layer),
         }
@@ -32,9 +32,17 @@ pub(super) fn open(
     args: &mut Args<'_>,
     opening: &Opening,
 ) -> Result<Device, OpenError> {
-    let mut values = Vec::with_capacity(layer.params.len());
+    let (mut values, mut policy) = (Vec::with_capacity(layer.params.len()), Vec::new());
     for param in layer.params {
-        values.push((param.name, value(args, param)?));
+        let value = match param.name {
+            readaheads::ARGUMENT => {
+                let (place, parameters) = readaheads::read(args)?;
+                policy = parameters;
+                place as i64
+            }
+            _ => value(args, param)?,
+        };
+        values.push((param.name, value));
     }
     let members = args.devices();
     args.check_all_read()?;
@@ -46,7 +54,7 @@ pub(super) fn open(
     let members: Result<Vec<Device>, OpenError> =
         members.iter().map(|member| open_part(member, opening)).collect();
     let backends = members?.iter().map(|member| Arc::clone(member.backend())).collect();
-    let backend = layer.make(&values, backends).map_err(|error| match error {
+    let backend = layer.make_with(&values, &policy, backends).map_err(|error| match error {
         LayerError::Device(error) => OpenError::Device(error),
         wrong => OpenError::Spec(args.spec().reject(wrong.to_string())),
     })?;

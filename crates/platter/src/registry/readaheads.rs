@@ -1,7 +1,7 @@
 //! Readahead policies in specs: `platter(streams=8)`, `2.6.7(runs=2.6.8)`.
 
 use super::params::{convert, value};
-use crate::spec::{self, Args, Param, Signature, SpecError};
+use crate::spec::{self, Args, Param, ParamKind, Signature, Spec, SpecError, Words};
 use platter_block::readahead::{self, Row, Settings};
 use std::sync::LazyLock;
 
@@ -32,16 +32,43 @@ pub fn parse_readahead(text: &str) -> Result<(&'static Row, Settings), SpecError
     let Some(index) = NAMES.iter().position(|known| *known == spec.name()) else {
         return Err(spec.reject(format!("there is no readahead policy `{}`", spec.name())));
     };
+    let settings = settings(&spec, index)?;
+    Ok((&readahead::TABLE[index], settings))
+}
+
+/// Reads the argument `readahead`: the place of the policy in its table, and the values of its parameters.
+pub(super) fn read(args: &mut Args<'_>) -> Result<(usize, Vec<i64>), SpecError> {
+    let spec = args.nested(ARGUMENT)?;
+    let Some(index) = NAMES.iter().position(|known| *known == spec.name()) else {
+        return Err(args.reject(ARGUMENT, format!("there is no readahead policy `{}`", spec.name())));
+    };
+    Ok((index, settings(&spec, index)?.values))
+}
+
+/// The parameters of a layer, with that of readahead as a policy that may have parameters of its own.
+pub(super) fn nest(table: &'static [&'static [Param]]) -> &'static [&'static [Param]] {
+    let nested = |param: &Param| match param.name {
+        ARGUMENT => Param { kind: ParamKind::Nested(Words(readahead_names)), ..*param },
+        _ => *param,
+    };
+    let params: Vec<Param> = table.iter().copied().flatten().map(nested).collect();
+    Box::leak(Box::new([&*params.leak()]))
+}
+
+/// What the argument is called.
+pub(super) const ARGUMENT: &str = "readahead";
+
+fn settings(spec: &Spec, index: usize) -> Result<Settings, SpecError> {
     let row = &readahead::TABLE[index];
     let signature = Signature { unnamed: &[], tables: TABLES[index], devices: 0..=0 };
-    let mut given = Args::new(&spec, &signature)?;
+    let mut given = Args::new(spec, &signature)?;
     let mut settings = Settings::default();
     for param in row.params {
         let value = value(&mut given, param)?;
         settings.set(row, param.name, value).map_err(|error| given.reject(param.name, error.0))?;
     }
     given.finish()?;
-    Ok((row, settings))
+    Ok(settings)
 }
 
 #[cfg(test)]
@@ -62,6 +89,20 @@ mod tests {
         assert_eq!((row.name, settings.value(row, 0)), ("2.6.6+private", 0));
         for wrong in ["2.6.8", "platter(streams=0)", "context(colour=1)", "none(", "2.6.11(ram(1M))"] {
             assert!(parse_readahead(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_cache_takes_a_policy_with_its_parameters() {
+        use crate::registry::{Access, open};
+        let with =
+            |policy: &str| open(&format!("cache(size=1M, readahead={policy}, ram(1M))"), Access::read());
+        for policy in ["2.6.7(runs=2.6.9)", "platter(streams=4)", "none"] {
+            with(policy).unwrap();
+        }
+        for (policy, told) in [("2.6.8", "2.6.7"), ("platter(streams=0)", "streams"), ("none(a=1)", "a")] {
+            let error = with(policy).unwrap_err().to_string();
+            assert!(error.contains(told), "{policy}: {error}");
         }
     }
 }
