@@ -46,8 +46,8 @@ pub(super) struct Shared {
     busy: AtomicBool,
     /// Whom to tell that there is work to do.
     keepers: Mutex<Vec<Arc<dyn Bell>>>,
-    /// Whether they were told.
-    told: AtomicBool,
+    /// The time at which they were told to look; [`NEVER`].
+    told: AtomicU64,
 }
 
 impl Shared {
@@ -76,12 +76,17 @@ impl Shared {
         let at = engine.wakeup(now).map_or(NEVER, |at| at.0);
         self.busy.store(engine.shared_out > 0, Ordering::SeqCst);
         self.due.store(at, Ordering::SeqCst);
-        let work = engine.shared_out > 0 || at != NEVER;
-        if work && !self.told.swap(true, Ordering::SeqCst) {
+        // Reads that nobody waits for are taken in by whoever comes next; what is dirty needs somebody in its time.
+        let told = self.told.load(Ordering::SeqCst);
+        if engine.pages.dirty.count == 0 {
+            self.told.store(NEVER, Ordering::SeqCst);
+        } else if at < told {
+            self.told.store(at, Ordering::SeqCst);
             let keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
             keepers.iter().for_each(|keeper| keeper.ring());
-        } else if !work {
-            self.told.store(false, Ordering::SeqCst);
+        } else if told <= now.0 {
+            // Then somebody looked, and knows what time is next.
+            self.told.store(at, Ordering::SeqCst);
         }
     }
 
@@ -180,7 +185,7 @@ impl Cache {
             due: AtomicU64::new(NEVER),
             busy: AtomicBool::new(false),
             keepers: Mutex::new(Vec::new()),
-            told: AtomicBool::new(false),
+            told: AtomicU64::new(NEVER),
             below,
         })))
     }
@@ -300,7 +305,7 @@ impl Backend for Cache {
 
     fn keep(&self, keeper: Arc<dyn Bell>) {
         let mut keepers = self.0.keepers.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.0.told.load(Ordering::SeqCst) {
+        if self.0.told.load(Ordering::SeqCst) != NEVER {
             // Whoever was told may be gone.
             keeper.ring();
         }
