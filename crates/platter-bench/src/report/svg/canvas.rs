@@ -213,7 +213,8 @@ impl Canvas {
         for (value, label) in &axis.ticks {
             let x = frame.x(axis, *value);
             self.line("g", (x, frame.top), (x, frame.bottom));
-            let half = text_width(label) / 2.0;
+            // Digits of some fonts are wider than the estimate.
+            let half = text_width(label) * 0.58 + 1.0;
             let centre = x.clamp(half, (self.width - half).max(half));
             self.text("k", Anchor::Middle, (centre, frame.bottom + 14.0), label);
         }
