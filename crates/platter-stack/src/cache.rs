@@ -17,6 +17,7 @@ mod dirty;
 mod engine;
 mod fill;
 mod flush;
+mod frame;
 #[allow(unsafe_code)]
 mod frames;
 mod handles;

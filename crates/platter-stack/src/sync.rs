@@ -1,6 +1,6 @@
 //! Locks and atomics, in one place so that a model checker can stand in for them.
 
-pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
 /// Locks, also after a panic elsewhere: what is behind these locks is consistent between calls.

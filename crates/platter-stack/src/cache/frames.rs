@@ -6,6 +6,7 @@
 //! later sees that it is not ready. Index chains may lead a reader astray while they change: it then looks in vain and
 //! asks under the lock; it never takes one page for another, because the page's number is compared after pinning.
 
+use super::frame::{FILLING, Frame, WRITING};
 use super::tally::Tally;
 use platter_block::bio::Bio;
 use platter_block::buf::IoBuf;
@@ -14,7 +15,7 @@ use platter_block::readahead::PAGE;
 use platter_block::segment::{RegionId, Segment};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
 /// Bytes of a frame.
 pub(super) const FRAME: usize = PAGE as usize;
@@ -22,55 +23,11 @@ pub(super) const FRAME: usize = PAGE as usize;
 /// No frame.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Contents are valid and whoever pins the frame may read them.
-const READY: u32 = 1 << 31;
-/// A device may write to the memory.
-const FILLING: u32 = 1 << 30;
-/// A device may read from the memory.
-const WRITING: u32 = 1 << 29;
-/// How many have the frame pinned.
-const PINS: u32 = (1 << 24) - 1;
-
 /// Links of a chain that a reader without the lock follows.
 const MAX_STEPS: usize = 64;
 
 /// Uses that a frame remembers.
 const MAX_USES: u16 = 3;
-
-struct Frame {
-    page: AtomicU64,
-    word: AtomicU32,
-    /// The next frame in the chain of the index.
-    next: AtomicU32,
-}
-
-impl Frame {
-    /// Only a ready frame is ever pinned, so that pins are never those of somebody who does not read.
-    #[inline]
-    fn pin_if_ready(&self, page: u64) -> bool {
-        let mut word = self.word.load(Ordering::Relaxed);
-        loop {
-            if word & READY == 0 {
-                return false;
-            }
-            match self.word.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => break,
-                Err(now) => word = now,
-            }
-        }
-        // It may have become another page's between the two looks.
-        let same = self.page.load(Ordering::Relaxed) == page;
-        if !same {
-            self.unpin();
-        }
-        same
-    }
-
-    #[inline]
-    fn unpin(&self) {
-        self.word.fetch_sub(1, Ordering::Release);
-    }
-}
 
 /// The frames, from the side of those who only read.
 pub(super) struct Frames {
@@ -136,12 +93,10 @@ impl Frames {
         let bytes = (count as usize).saturating_mul(FRAME);
         let memory = map(bytes).ok_or(bytes)?;
         let heads = heads_of(count as usize);
-        let frame =
-            || Frame { page: AtomicU64::new(u64::MAX), word: AtomicU32::new(0), next: AtomicU32::new(NONE) };
         Ok(Frames {
             memory,
             bytes,
-            frames: (0..count).map(|_| frame()).collect(),
+            frames: (0..count).map(|_| Frame::new(NONE)).collect(),
             uses: (0..count).map(|_| AtomicU16::new(0)).collect(),
             heads: (0..heads).map(|_| AtomicU32::new(NONE)).collect(),
             tick: AtomicU8::new(0),
@@ -403,22 +358,22 @@ impl Store {
 
     /// Lets everybody read the frame.
     pub(super) fn open(&mut self, frame: u32) {
-        self.frame(frame).word.fetch_or(READY, Ordering::Release);
+        self.frame(frame).open();
     }
 
     /// Lets nobody pin the frame from now on. Whether nobody has it pinned.
     pub(super) fn close(&mut self, frame: u32) -> bool {
-        self.frame(frame).word.fetch_and(!READY, Ordering::AcqRel) & PINS == 0
+        self.frame(frame).close()
     }
 
     /// Whether somebody has the frame pinned.
     pub(super) fn is_pinned(&self, frame: u32) -> bool {
-        self.frame(frame).word.load(Ordering::Acquire) & PINS != 0
+        self.frame(frame).is_pinned()
     }
 
     /// Nobody but the store can reach the frame's memory now, nor get at it.
     fn assert_exclusive(&self, frame: u32) {
-        let word = self.frame(frame).word.load(Ordering::Acquire);
+        let word = self.frame(frame).word();
         assert!(word == 0, "a frame in use was to be changed: {word:#x}");
     }
 
@@ -446,7 +401,7 @@ impl Store {
     /// Copies from a frame to the next `len` bytes of a bio that reads.
     pub(super) fn copy_out(&mut self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
         assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
-        let word = self.frame(frame).word.load(Ordering::Acquire);
+        let word = self.frame(frame).word();
         assert!(word & FILLING == 0, "a frame was to be read while a device fills it");
         self.0.copy_to(frame, offset, bio, len);
     }
@@ -455,7 +410,7 @@ impl Store {
     pub(super) fn copy_frame(&mut self, from: u32, to: u32, offset: usize, len: usize) {
         self.assert_exclusive(to);
         assert!(from != to && offset + len <= FRAME, "two frames of {FRAME} bytes");
-        let word = self.frame(from).word.load(Ordering::Acquire);
+        let word = self.frame(from).word();
         assert!(word & FILLING == 0, "a frame was to be read while a device fills it");
         // SAFETY: two frames, the second nobody else's, the first not written to by anybody.
         unsafe {
@@ -486,7 +441,7 @@ impl Store {
         bio: &mut Bio,
     ) -> Result<(), Fault> {
         assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
-        let word = self.frame(frame).word.load(Ordering::Acquire);
+        let word = self.frame(frame).word();
         let clash = match loan {
             Loan::Fill => word & !FILLING,
             Loan::WriteBack => word & FILLING,
@@ -498,17 +453,17 @@ impl Store {
         // frame is neither changed nor, while it is filled, read, until `settle`.
         let segment = unsafe { Segment::new(self.0.address(frame).add(offset), len as u32, RegionId::NONE) };
         bio.extend(segment)?;
-        self.frame(frame).word.fetch_or(loan.bit(), Ordering::Relaxed);
+        self.frame(frame).lend(loan.bit());
         Ok(())
     }
 
     /// The device is done with a frame that it had for a loan of this kind.
     pub(super) fn settle(&mut self, frame: u32, loan: Loan) {
-        self.frame(frame).word.fetch_and(!loan.bit(), Ordering::AcqRel);
+        self.frame(frame).give_back(loan.bit());
     }
 
     /// The device may use the frame for ever: an extra pin keeps it from being changed.
     pub(super) fn strand(&mut self, frame: u32) {
-        self.frame(frame).word.fetch_add(1, Ordering::Relaxed);
+        self.frame(frame).strand();
     }
 }

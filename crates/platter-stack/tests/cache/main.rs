@@ -1,6 +1,7 @@
 //! What `cache` promises, under everything that can go wrong below it.
 
 mod errors;
+mod killed;
 mod life;
 mod limits;
 mod model;

@@ -1,10 +1,13 @@
-//! Every interleaving of a few lanes at the gate of a layer. The gate is the source of the library, built on the
-//! locks and atomics of a model checker.
+//! Every interleaving of a few lanes at the gate of a layer, and of readers and the store of a cache at a frame. Gate
+//! and frame are the sources of the library, built on the locks and atomics of a model checker.
 
 mod sync;
 
+#[path = "../../src/cache/frame.rs"]
+mod frame;
 #[path = "../../src/gate.rs"]
 mod gate;
 
+mod frames;
 mod models;
 mod turns;

@@ -139,3 +139,15 @@ fn a_spec_may_come_with_comments_and_line_breaks() {
     assert!(fails(2, &["info", "ram(1M,)"]).contains("ram(1M,)"));
     assert_eq!(run(&["info", "ram(1M)"]).stderr, b"", "nothing but the result");
 }
+
+#[test]
+fn a_cache_that_no_memory_is_there_for_is_refused() {
+    for spec in ["cache(size=8T, ram(1M))", "cache(size=4T, ram(1M))"] {
+        fails_saying(2, &["info", spec], &["size=", "MemAvailable", "make it smaller"]);
+    }
+    fails_saying(2, &["info", "cache(size=16T, ram(1M))"], &["size", "8T"]);
+    fails_saying(2, &["info", "cache(size=0, ram(1M))"], &["size=0", "at least"]);
+    fails_saying(2, &["info", "cache(size=1048577, ram(1M))"], &["size=1048577", "multiples of 4096"]);
+    fails_saying(2, &["info", "cache(background=30, ram(1M))"], &["background=30", "dirty=20"]);
+    ok(&["info", "cache(size=4M, ram(1M))"]);
+}
