@@ -5,6 +5,7 @@ mod killed;
 mod life;
 mod limits;
 mod model;
+mod order;
 mod rig;
 mod schedule;
 mod stamp;
