@@ -31,7 +31,7 @@ fn state(places: &[(u64, u64)], last: usize) -> Vec<u64> {
 
 /// Versions of one span between barriers: from the last barrier up to the next, which stands alone.
 fn span_of(version: u64) -> u64 {
-    version / 3 * 2 + u64::from(version % 3 != 0)
+    version / 3 * 2 + u64::from(!version.is_multiple_of(3))
 }
 
 #[test]
