@@ -13,6 +13,9 @@ pub(super) const FILLING: u32 = 1 << 30;
 pub(super) const WRITING: u32 = 1 << 29;
 /// How many have the frame pinned.
 const PINS: u32 = (1 << 24) - 1;
+/// With so many nobody else gets one, so that the count never runs over into nothing, not even if a program forgets
+/// its references instead of dropping them.
+pub(super) const MOST_PINS: u32 = 1 << 23;
 
 pub(super) struct Frame {
     pub(super) page: AtomicU64,
@@ -32,7 +35,7 @@ impl Frame {
     pub(super) fn pin_if_ready(&self, page: u64) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            if word & READY == 0 {
+            if word & (READY | MOST_PINS) != READY {
                 return false;
             }
             match self.word.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed) {

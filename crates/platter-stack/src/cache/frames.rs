@@ -467,3 +467,23 @@ impl Store {
         self.frame(frame).strand();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::MOST_PINS;
+    use super::*;
+
+    #[test]
+    fn pins_end_before_their_count_runs_over() {
+        let mut store = Store::new(16).unwrap();
+        store.insert(0, 5);
+        store.open(0);
+        // As references that a program forgets.
+        (1..MOST_PINS).for_each(|_| store.strand(0));
+        let frames = Arc::clone(store.frames());
+        assert_eq!((frames.pin(5), frames.pin(5)), (Some(0), None));
+        assert!(store.is_pinned(0));
+        frames.unpin(0);
+        assert_eq!(frames.pin(5), Some(0));
+    }
+}
