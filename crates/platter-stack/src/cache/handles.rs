@@ -50,7 +50,8 @@ impl Handles {
 
     /// A handle is there from now on. Those beyond 65,535 share the device's own.
     pub(super) fn open(&mut self, id: HandleId) {
-        if self.by_id.contains_key(&id) || self.places.len() > usize::from(u16::MAX) {
+        let full = self.free.is_empty() && self.places.len() > usize::from(u16::MAX);
+        if full || self.by_id.contains_key(&id) {
             return;
         }
         let handle = Handle {
@@ -145,4 +146,23 @@ impl Handles {
 fn counters_of(handle: &Handle) -> HandleCounters {
     let readahead = handle.policy.as_ref().map(|policy| policy.counters()).unwrap_or_default();
     HandleCounters { readahead, ..handle.counters.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platter_block::readahead::TABLE;
+
+    #[test]
+    fn handles_beyond_the_last_place_share_one_until_a_place_is_free() {
+        let settings = Settings { max: 32, optimal: 32, values: Vec::new() };
+        let mut handles = Handles::new(&TABLE[0], settings);
+        let count = u32::from(u16::MAX);
+        (1..=count + 1).for_each(|id| handles.open(HandleId(id)));
+        assert_eq!((handles.place(HandleId(count)), handles.place(HandleId(count + 1))), (u16::MAX, 0));
+        let place = handles.place(HandleId(7));
+        handles.close(HandleId(7));
+        handles.open(HandleId(count + 2));
+        assert_eq!(handles.place(HandleId(count + 2)), place);
+    }
 }
