@@ -274,7 +274,11 @@ impl Backend for Cache {
         let mut engine = self.0.engine();
         match hint {
             Hint::WillNeed => self.prefetch(&mut engine, id, pos, len),
-            Hint::DontNeed => engine.let_go(self.0.below.now(), pos, len),
+            Hint::DontNeed => {
+                let now = self.0.below.now();
+                engine.let_go(now, pos, len);
+                self.0.publish(now, &engine);
+            }
             Hint::NoReuse | Hint::Normal | Hint::Sequential | Hint::Random => {
                 let place = engine.handles.place(id);
                 if let Some(handle) = engine.handles.at(place) {

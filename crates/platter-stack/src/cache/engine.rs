@@ -402,16 +402,10 @@ impl Engine {
 
     /// Lets the pages of a range go: clean ones at once, dirty ones when they have been written.
     pub(super) fn let_go(&mut self, now: Time, pos: u64, len: u64) {
-        let pages = pos / PAGE..pos.saturating_add(len).div_ceil(PAGE).min(self.pages.end());
         let mut batch = std::mem::take(&mut self.batch);
-        for frame in 0..self.pages.store.count() {
-            if self.is_current(frame) && pages.contains(&self.pages.store.page(frame)) {
-                self.pages.cool(frame);
-                if self.pages.may_write(frame) {
-                    batch.push(frame);
-                }
-            }
-        }
+        batch.extend(self.frames_of(&(pos..pos.saturating_add(len))));
+        batch.iter().for_each(|&frame| self.pages.cool(frame));
+        // What is clean, or may not be written yet, is passed over.
         self.write_back(&mut batch);
         self.batch = batch;
         self.submit_shared(now);

@@ -240,7 +240,7 @@ impl Engine {
     }
 
     /// Every frame with a page of a range.
-    fn frames_of(&self, range: &Range<u64>) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn frames_of(&self, range: &Range<u64>) -> impl Iterator<Item = u32> + '_ {
         let pages = range.start / PAGE..range.end.div_ceil(PAGE);
         let count = self.pages.store.count();
         let many = pages.end - pages.start > u64::from(count);

@@ -1,6 +1,7 @@
 //! When what is dirty is written back, and in how many I/Os, in virtual time.
 
 use crate::rig::{self, small};
+use platter_block::readahead::Hint;
 use platter_block::time::Span;
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
@@ -122,4 +123,18 @@ fn writers_wait_at_the_limit() {
     }
     let (writes, pages) = rig.written();
     assert!(pages >= 480 && writes < pages / 4, "{writes} writes of {pages} pages");
+}
+
+/// What a program lets go is written at once, and somebody sees the end of that.
+#[test]
+fn pages_that_are_let_go_are_written_at_once() {
+    let mut rig = Rig::new(&rules(50, 60));
+    rig.write([7, 8, 20]);
+    let handle = rig.device.handle();
+    handle.advise(Hint::DontNeed, 7 * 4096, 2 * 4096).unwrap();
+    rig.pass_to(100);
+    assert_eq!((rig.written(), rig.fact("dirty pages")), ((1, 2), 1));
+    handle.advise(Hint::DontNeed, 0, 0).unwrap();
+    rig.pass_to(200);
+    assert_eq!((rig.written(), rig.fact("dirty pages")), ((2, 3), 0));
 }
