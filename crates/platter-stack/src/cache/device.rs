@@ -94,8 +94,6 @@ impl Shared {
     fn settle(&self) {
         let mut bio = Bio::flush();
         bio.set_token(0);
-        let Ok(own) = self.below.open_lane(LaneUse::Shared) else { return };
-        let mut own = own;
         let mut engine = self.engine();
         if engine.pages.dirty.count == 0 && engine.shared_out == 0 {
             return;
@@ -109,7 +107,7 @@ impl Shared {
             if task.is_ready(&engine) && engine.step(now, &mut task, false) {
                 break;
             }
-            engine.submit(now, own.as_mut());
+            engine.submit_shared(now);
             engine.lane.unplug(now);
             engine.run(now);
             engine.wait(now, None);

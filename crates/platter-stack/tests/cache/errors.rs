@@ -1,9 +1,12 @@
 //! What does not work below, and who is told.
 
 use crate::rig::{self, small};
-use platter_block::backend::Backend;
+use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Flags, Op};
-use platter_block::fault::{Error, Kind};
+use platter_block::driver::Geometry;
+use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::lane::Lane;
+use platter_block::limits::{LimitSource, Limits};
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::leaf::LeafSettings;
@@ -14,6 +17,7 @@ use platter_sim::ideal::Ideal;
 use platter_stack::cache::Write;
 use platter_stack::error::{self, Plan};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 const MIB: u64 = 1 << 20;
 
@@ -188,4 +192,48 @@ fn timeouts_of_fills_and_of_write_backs_end() {
     let below = Device::new(Arc::clone(&device.backend().below()[0]));
     below.read_at(&mut page, 0).unwrap();
     assert_eq!(page, [7; 4096]);
+}
+
+/// A disk on which no lane can be opened any more, as when the process has no file descriptors left.
+struct Exhausted {
+    below: Arc<dyn Backend>,
+    is_out: AtomicBool,
+}
+
+impl LimitSource for Exhausted {
+    fn limits_at(&self, pos: u64) -> (Limits, u64) {
+        self.below.limits_at(pos)
+    }
+}
+
+impl Backend for Exhausted {
+    fn name(&self) -> Arc<str> {
+        self.below.name()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.below.geometry()
+    }
+
+    fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
+        if self.is_out.load(SeqCst) {
+            let fault = Fault::new(Kind::NoMemory, Stage::Driver);
+            let (device, detail) = (self.name(), String::new());
+            return Err(Error { fault, op: Op::Read, device, offset: 0, len: 0, detail });
+        }
+        self.below.open_lane(lane_use)
+    }
+}
+
+#[test]
+fn the_last_write_back_needs_no_new_lane() {
+    let disk = ram();
+    let below = Arc::new(Exhausted { below: Arc::clone(&disk), is_out: AtomicBool::new(false) });
+    let device = rig::cached(Arc::clone(&below) as Arc<dyn Backend>, &small(64));
+    device.write_at(&[9; 4096], 4096).unwrap();
+    below.is_out.store(true, SeqCst);
+    drop(device);
+    let mut found = [0; 4096];
+    Device::new(disk).read_at(&mut found, 4096).unwrap();
+    assert_eq!(found, [9; 4096]);
 }
