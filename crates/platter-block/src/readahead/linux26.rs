@@ -4,7 +4,7 @@
 //! each outside; at 0 readahead is off, and stays off until `max` pages in a row were missing one after the other.
 //! While it is off every page is read alone. Reads that overlap on one handle look like jumps and switch it off.
 //! The versions differ in when the window ahead is read, in what a jump makes of the size, and in whose the state
-//! is: the tables in [`rows`] say which does what.
+//! is: the tables in `rows` say which does what.
 //!
 //! Source: Linux 2.6.0 to 2.6.10, and the thread "Random file I/O regressions in 2.6" of May 2004.
 
