@@ -47,3 +47,33 @@ pub fn device_with(
     };
     Ok(Device::new(Arc::new(Leaf::new(parts)?)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platter_block::bio::Bio;
+    use platter_sim::World;
+    use platter_sim::catalogue;
+
+    /// A disk that writes its buffer out by itself is looked at when that is due, and not again and again.
+    #[test]
+    fn what_an_idle_disk_does_next_lies_ahead() {
+        let world = World::new(1);
+        let model = catalogue::by_name("ide2004").unwrap().make(Default::default()).unwrap();
+        let device =
+            device(&SimDisk::new(&world, model, None), "ide2004", LeafSettings::default(), None).unwrap();
+        let (mut channel, mut done) = (device.channel(8).unwrap(), Vec::new());
+        for place in 0..8 {
+            channel.submit(Bio::write(place << 30, vec![1u8; 4096]).unwrap()).unwrap();
+        }
+        let mut looks = 0;
+        loop {
+            channel.poll_at(world.clock().now(), &mut done);
+            let Some(next) = channel.next_wakeup() else { break };
+            assert!(channel.outstanding() > 0 || next > world.clock().now());
+            world.clock().advance_to(next);
+            looks += 1;
+        }
+        assert!(done.len() == 8 && looks < 100, "{} {looks}", done.len());
+    }
+}

@@ -174,9 +174,11 @@ impl SimDisk {
     /// When a channel has something to collect.
     pub(crate) fn next_event(&self, port: u32) -> Option<Time> {
         let mut state = self.lock();
-        if state.trouble.is_some() {
-            // A cut or a death may be due that nobody has noticed, since nobody has anything on the disk.
-            state.live(self.world.clock().now());
+        let now = self.world.clock().now();
+        if state.trouble.is_some() || state.next_internal().is_some_and(|at| at <= now) {
+            // A cut, a death or a write from the buffer may be due that nobody has noticed, since nobody has anything
+            // on the disk. Who moves the clock to the next event would never get past it.
+            state.live(now);
             self.publish(&state);
         }
         state.next_event(port)

@@ -90,3 +90,19 @@ fn wrong_options_say_what_is_right() {
         assert!(!output.status.success() && said.contains(says), "{args:?}: {said}");
     }
 }
+
+/// The disks of 2004 with what read ahead on them: every claim has a figure or says why not, and the notes what is
+/// taken for granted.
+#[test]
+fn readahead_has_its_claims() {
+    for (name, scale, least) in [("readahead", "4", 25), ("sysbench2004", "64", 35)] {
+        let report: Value = serde_json::from_str(&stdout(&[name, "--json", "--scale", scale])).unwrap();
+        check_keys(&report);
+        assert!(report["notes"].as_array().unwrap().iter().all(Value::is_string));
+        let claims = report["claims"].as_array().unwrap();
+        assert!(claims.len() >= least, "{name}: {}", claims.len());
+        for claim in claims {
+            assert!(claim["modelled"].is_number() || claim["reason"].is_string(), "{claim:#}");
+        }
+    }
+}

@@ -32,7 +32,7 @@ mod plain;
 mod plan;
 mod real;
 mod report;
-mod requests;
+pub(crate) mod requests;
 mod run;
 mod simulated;
 mod tally;

@@ -10,14 +10,14 @@ use crate::stats::Seeded;
 
 /// What a thread does next. Positions are in bytes of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request {
+pub(crate) enum Request {
     Read { file: u32, pos: u64 },
     Write { file: u32, pos: u64 },
     Sync { file: u32 },
 }
 
 /// Hands out requests.
-pub(super) struct Requests {
+pub(crate) struct Requests {
     mode: Mode,
     files: u32,
     file_size: u64,
@@ -44,7 +44,7 @@ pub(super) struct Requests {
 
 impl Requests {
     /// The requests of a plan that has been checked.
-    pub(super) fn new(plan: &Plan) -> Requests {
+    pub(crate) fn new(plan: &Plan) -> Requests {
         Requests {
             mode: plan.mode,
             files: plan.files,
@@ -66,7 +66,7 @@ impl Requests {
     }
 
     /// The next request of a thread. `None`: the run is over for it.
-    pub(super) fn next(&mut self, thread: u32) -> Option<Request> {
+    pub(crate) fn next(&mut self, thread: u32) -> Option<Request> {
         if self.counts_syncs && self.left == 0 {
             return None;
         }

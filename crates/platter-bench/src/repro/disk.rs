@@ -2,6 +2,7 @@
 
 use super::ReproError;
 use crate::sim;
+use platter_block::driver::Geometry;
 use platter_block::elevator;
 use platter_disk::device::Device;
 use platter_disk::leaf::LeafSettings;
@@ -33,6 +34,19 @@ pub(super) const SEED: u64 = 1;
 
 /// Opens the disk in a new world. Bios go to the queue one by one, as in 2.6 before 2.6.39.
 pub(super) fn open(plan: DiskPlan, elevator: &str) -> Result<Device, ReproError> {
+    open_with(plan, elevator, |_| ())
+}
+
+/// [`open`] for a file system of 2004: nobody has the disk's own cache written out.
+pub(super) fn open_unflushed(plan: DiskPlan, elevator: &str) -> Result<Device, ReproError> {
+    open_with(plan, elevator, |geometry| geometry.features.write_cache = false)
+}
+
+fn open_with(
+    plan: DiskPlan,
+    elevator: &str,
+    change: impl FnOnce(&mut Geometry),
+) -> Result<Device, ReproError> {
     let row = catalogue::by_name(plan.disk).ok_or(ReproError::NoDisk(plan.disk))?;
     let choices = Choices { seed: SEED, ..Choices::default() };
     let model = row.make(choices).map_err(|_| ReproError::NoDisk(plan.disk))?;
@@ -45,6 +59,7 @@ pub(super) fn open(plan: DiskPlan, elevator: &str) -> Result<Device, ReproError>
     let elevator = elevator::by_name(elevator).map(|row| (row.make)());
     let mut geometry = disk.geometry();
     geometry.limits.max_transfer = geometry.limits.max_transfer.min(plan.max_transfer);
+    change(&mut geometry);
     sim::device_with(&disk, plan.disk, geometry, settings, elevator)
         .map_err(|error| ReproError::Processes(error.into()))
 }

@@ -9,9 +9,11 @@
 mod cells;
 mod claim;
 mod disk;
+mod readahead;
 mod report;
 pub mod schedulers;
 mod staelin2002;
+mod sysbench2004;
 
 pub use claim::{Claim, Rule};
 pub use report::Report;
@@ -60,7 +62,8 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub static TABLE: &[Experiment] = &[schedulers::EXPERIMENT, staelin2002::EXPERIMENT];
+pub static TABLE: &[Experiment] =
+    &[schedulers::EXPERIMENT, staelin2002::EXPERIMENT, sysbench2004::EXPERIMENT, readahead::EXPERIMENT];
 
 /// Looks an experiment up by name.
 pub fn by_name(name: &str) -> Option<&'static Experiment> {
@@ -79,6 +82,10 @@ pub enum ReproError {
     Chunked(String),
     /// A disk of the catalogue is not there.
     NoDisk(&'static str),
+    /// A readahead policy is not there.
+    NoPolicy(&'static str),
+    /// A layer could not be made, or its I/O failed.
+    Stack(String),
 }
 
 impl fmt::Display for ReproError {
@@ -86,9 +93,12 @@ impl fmt::Display for ReproError {
         match self {
             ReproError::Interrupted => f.write_str("interrupted before the experiment was through"),
             ReproError::Processes(error) => error.fmt(f),
-            ReproError::Chunked(message) => f.write_str(message),
+            ReproError::Chunked(message) | ReproError::Stack(message) => f.write_str(message),
             ReproError::NoDisk(name) => {
                 write!(f, "there is no simulated disk `{name}`; see `platter sim list`")
+            }
+            ReproError::NoPolicy(name) => {
+                write!(f, "there is no readahead policy `{name}`; see `platter list`")
             }
         }
     }

@@ -68,6 +68,7 @@ impl Report {
         json!({
             "experiment": self.name,
             "scale": self.scale,
+            "notes": self.method,
             "claims": self.claims.iter().map(Claim::to_json).collect::<Vec<_>>(),
         })
     }

@@ -150,6 +150,9 @@ fn control(values: &mut Values, control: &ControlParams) {
     values.switch(group, "bus kept for writes", control.hold_bus_write);
     values.switch(group, "bus never left", control.never_disconnect);
     values.add(group, "arm leaves", format!("{:?}", control.preseek), "");
+    if let Some(most) = control.most_sectors {
+        values.add(group, "most sectors of a command", most, "");
+    }
 }
 
 fn cache(values: &mut Values, cache: &CacheParams) {

@@ -304,6 +304,7 @@ fn control() -> ControlParams {
         hold_bus_write: false,
         never_disconnect: false,
         preseek: Preseek::AfterCompletion,
+        most_sectors: None,
     }
 }
 

@@ -234,12 +234,16 @@ pub(super) const IDE2004: Row = Row {
         Source { of: "mechanics", source: "estimated: 8.5 ms on average, 7200 rpm, as was usual" },
         MODELLED,
         Source { of: "cache", source: "estimated: 2 MB, write cache on, as was usual" },
+        Source {
+            of: "control.most sectors of a command",
+            source: "ATA-5: a command with a 28-bit address counts its sectors in 8 bits, 0 for 256",
+        },
         Source { of: "interface", source: "UDMA/100: 100 MB/s" },
     ],
 };
 
 fn ide2004() -> DiskParams {
-    outline(&SyntheticDisk {
+    let mut params = outline(&SyntheticDisk {
         name: "ide2004",
         rpm: 7200,
         heads: 4,
@@ -260,5 +264,7 @@ fn ide2004() -> DiskParams {
         segment_sectors: 512,
         write_back: true,
         bus_sector: sector_at(100_000_000),
-    })
+    });
+    params.control.most_sectors = Some(256);
+    params
 }

@@ -100,6 +100,8 @@ fn choices_change_what_they_name() {
         assert_eq!((cached(name, Some(true)), cached(name, Some(false))), (true, false), "{name}");
     }
     assert!(cached("ide2004", None) && !cached("man3367mp", None) && !cached("nvme_ssd", None));
+    let most = |name| make(name, Choices::default()).geometry().limits.max_transfer;
+    assert_eq!((most("ide2004"), most("x15")), (256 * 512, 8192 * 512));
     let depth = |queue| make("ide2004", Choices { queue, ..Choices::default() }).depth();
     assert_eq!((depth(None), depth(Some(Policy::Sptf)), depth(Some(Policy::None))), (1, TAGS, 1));
     let read = |on_bus| {

@@ -16,6 +16,9 @@ use platter_block::limits::Limits;
 use platter_block::time::Time;
 use std::sync::Arc;
 
+/// Most sectors of a command where nothing is known of a limit.
+const MOST_SECTORS: u32 = 8192;
+
 /// How a disk is driven, beside what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -263,7 +266,7 @@ impl MechanicalDisk {
 impl Model for MechanicalDisk {
     fn geometry(&self) -> Geometry {
         let mut limits = Limits::unlimited(512);
-        limits.max_transfer = 4 << 20;
+        limits.max_transfer = self.control.most_sectors.unwrap_or(MOST_SECTORS).saturating_mul(512);
         let write_cache = self.params.write_back != WriteBack::Off;
         Geometry {
             size: self.layout.sectors() * 512,

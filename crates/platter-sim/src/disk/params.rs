@@ -232,6 +232,8 @@ pub struct ControlParams {
     pub never_disconnect: bool,
     /// When the arm may leave for the next command.
     pub preseek: Preseek,
+    /// Most sectors of a command (`None`: 8192).
+    pub most_sectors: Option<u32>,
 }
 
 /// Times of the additional disconnect.

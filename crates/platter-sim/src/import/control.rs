@@ -57,6 +57,7 @@ pub(super) fn control(block: &Block) -> Result<ControlParams, ImportError> {
             1 => Preseek::DuringCompletion,
             _ => Preseek::AfterMedium,
         },
+        most_sectors: None,
     })
 }
 

@@ -38,14 +38,16 @@ fn parse_name(name: &str) -> Result<&'static str, String> {
 
 /// The experiments, from their table.
 fn after_help() -> String {
-    let mut help =
-        String::from("Experiments; docs/schedulers.md and docs/chunked.md say how to read the claims:\n");
+    let mut help = String::from(
+        "Experiments; docs/schedulers.md, docs/chunked.md and docs/repro-readahead.md\nsay how to read the claims:\n",
+    );
     for row in TABLE {
         help += &format!("  {:12} {}\n", row.name, row.summary);
     }
     help + "\nExamples:\n  platter repro schedulers\n  platter repro schedulers --json --scale 64\n  \
             platter repro schedulers --full --report schedulers.html\n  \
-            platter repro staelin2002 --report staelin2002.html\n\n\
+            platter repro staelin2002 --report staelin2002.html\n  \
+            platter repro sysbench2004\n  platter repro readahead --json\n\n\
             A claim that does not hold in the model is shown as such; it does not change the exit status."
 }
 

@@ -1,0 +1,86 @@
+//! What was published of readahead from 2.6.0 to 3.12: its rules, exactly, and what they were worth.
+
+mod exact;
+mod speed;
+mod timed;
+
+use super::claim::{Claim, Rule};
+use super::{Experiment, Hooks, Options, Report, ReproError};
+
+/// The row of the table.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "readahead",
+    summary: "readahead from Linux 2.4 to 3.12: its I/Os, and what changes were worth",
+    run,
+};
+
+fn claim(
+    id: &'static str,
+    source: &'static str,
+    says: &'static str,
+    unit: &'static str,
+    rule: Rule,
+) -> Claim {
+    Claim { id, source, says, published: None, modelled: None, here: None, unit, rule, reason: None }
+}
+
+fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
+    let speeds = speed::run(options, hooks)?;
+    let mut claims = exact::claims();
+    claims.extend(speed::claims(&speeds));
+    Ok(Report {
+        name: EXPERIMENT.name,
+        summary: EXPERIMENT.summary,
+        method: method(options.scale),
+        tables: vec![("Programs in virtual time".to_owned(), speed::table(&speeds))],
+        charts: Vec::new(),
+        claims,
+        scale: options.scale,
+    })
+}
+
+fn method(scale: u64) -> Vec<String> {
+    [
+        "I/Os: policies on a model of a page cache in which threads take turns, a page each, and an I/O takes a turn. \
+         Windows of 32 pages, nothing cached at first. Claims with a number of I/Os hold if all of them are as said.",
+        "Speed: the cache of Platter over models of disks and of a server, in virtual time. Published were seconds and \
+         rates on machines of which little is known; claims are about how many times the one took of the other, and hold \
+         within the range that they name. Processor time is not modelled.",
+        &format!("Sizes of programs are divided by {scale}; what they are compared with has the same."),
+    ]
+    .map(str::to_owned)
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::sync::atomic::AtomicBool;
+
+    fn report(threads: usize) -> Report {
+        let cancel = AtomicBool::new(false);
+        run(&Options { scale: 16, threads }, Hooks { cancel: &cancel, progress: &mut |_| () }).unwrap()
+    }
+
+    #[test]
+    fn rules_are_exact_and_what_fails_has_a_reason_whatever_the_threads() {
+        let (one, two) = (report(1), report(2));
+        assert_eq!(one.to_json().to_string(), two.to_json().to_string());
+        let ids: HashSet<&str> = one.claims.iter().map(|claim| claim.id).collect();
+        assert_eq!(ids.len(), one.claims.len());
+        for claim in &one.claims {
+            match claim.modelled {
+                Some(value) => assert!(value.is_finite(), "{claim:?}"),
+                None => assert!(claim.reason.is_some(), "{claim:?}"),
+            }
+            assert!(claim.holds() == Some(true) || claim.reason.is_some(), "{claim:?}");
+        }
+        for claim in exact::claims() {
+            assert_eq!(claim.holds(), Some(true), "{claim:?}");
+        }
+        for id in ["dss", "nfs", "unaligned", "conservative-context", "page-too-many"] {
+            assert!(ids.contains(id), "{id}");
+        }
+    }
+}

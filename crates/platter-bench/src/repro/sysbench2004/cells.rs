@@ -1,0 +1,125 @@
+//! What is run, under which name, and what was published of it.
+
+use super::crew::Outcome;
+use super::machine::{KOPYTOV, Kernel, PIGGIN};
+
+/// Files of the test, in bytes.
+const SIZE: u64 = 3 << 30;
+
+/// The runs, by name.
+pub(super) const CELLS: &[(&str, Kernel)] = &[
+    ("2.4", on(KOPYTOV, "linux-2.4", "linus")),
+    ("2.6-noop", on(KOPYTOV, "2.6.5", "noop")),
+    ("2.6-as", on(KOPYTOV, "2.6.5", "anticipatory")),
+    ("2.6-deadline", on(KOPYTOV, "2.6.5", "deadline")),
+    ("2.6-cfq", on(KOPYTOV, "2.6.5", "cfq-v1")),
+    ("private-as", on(KOPYTOV, "2.6.6+private", "anticipatory")),
+    ("private-deadline", on(KOPYTOV, "2.6.6+private", "deadline")),
+    ("2.6.7-as", on(KOPYTOV, "2.6.7", "anticipatory")),
+    ("piggin-2.4", on(PIGGIN, "linux-2.4", "linus")),
+    ("piggin-2.6", on(PIGGIN, "2.6.5", "anticipatory")),
+    ("piggin-exact", on(PIGGIN, "none", "anticipatory")),
+    ("piggin-size", on(PIGGIN, "2.6.6+size", "anticipatory")),
+    ("2.4-2g", Kernel { files: 2 << 30, ..on(KOPYTOV, "linux-2.4", "linus") }),
+    ("2.4-4g", Kernel { files: 4 << 30, ..on(KOPYTOV, "linux-2.4", "linus") }),
+    ("2.4-8g", Kernel { files: 8 << 30, ..on(KOPYTOV, "linux-2.4", "linus") }),
+    ("2.6.7-2g", Kernel { files: 2 << 30, ..on(KOPYTOV, "2.6.7", "anticipatory") }),
+    ("2.6.7-4g", Kernel { files: 4 << 30, ..on(KOPYTOV, "2.6.7", "anticipatory") }),
+    ("2.6.7-8g", Kernel { files: 8 << 30, ..on(KOPYTOV, "2.6.7", "anticipatory") }),
+];
+
+const fn on(memory: u64, readahead: &'static str, elevator: &'static str) -> Kernel {
+    Kernel { readahead, elevator, memory, files: SIZE }
+}
+
+/// A published time.
+pub(super) struct Time {
+    /// Name of the claim.
+    pub(super) id: &'static str,
+    /// What ran.
+    pub(super) says: &'static str,
+    pub(super) source: &'static str,
+    /// Seconds.
+    pub(super) seconds: f64,
+    /// The run that models it.
+    pub(super) cell: &'static str,
+    /// The claim that it is compared with: how many times its time; `None`: as it is.
+    pub(super) base: Option<&'static str>,
+}
+
+const MAY2: &str = "A. Kopytov, 2 May 2004";
+const MAY3: &str = "N. Piggin, 3 May 2004";
+const FIXED: &str = "A. Kopytov, with Morton's patch, May 2004";
+const LATER: &str = "A. Kopytov, 2.6.7-rc1 and 2.4.27-pre3, May 2004";
+
+const fn time(
+    id: &'static str,
+    cell: &'static str,
+    seconds: f64,
+    (source, base): (&'static str, Option<&'static str>),
+    says: &'static str,
+) -> Time {
+    Time { id, says, source, seconds, cell, base }
+}
+
+const KOPYTOVS: (&str, Option<&str>) = (MAY2, Some("2.4.25"));
+const PIGGINS: (&str, Option<&str>) = (MAY3, Some("piggin-2.4.24"));
+const FIX: (&str, Option<&str>) = (FIXED, Some("2.4.25"));
+
+/// The published times. A base comes before what is compared with it.
+pub(super) const TIMES: &[Time] = &[
+    time("2.4.25", "2.4", 77.5377, (MAY2, None), "2.4.25"),
+    time("2.6.5-noop", "2.6-noop", 165.3393, KOPYTOVS, "2.6.5-bk2, noop"),
+    time("2.6.5-as", "2.6-as", 118.7450, KOPYTOVS, "2.6.5-bk2, anticipatory"),
+    time("2.6.5-deadline", "2.6-deadline", 130.3254, KOPYTOVS, "2.6.5-bk2, deadline"),
+    time("2.6.5-cfq", "2.6-cfq", 146.4286, KOPYTOVS, "2.6.5-bk2, CFQ"),
+    time("2.6.6-noop", "2.6-noop", 164.9486, KOPYTOVS, "2.6.6-rc3, noop"),
+    time("2.6.6-as", "2.6-as", 125.1776, KOPYTOVS, "2.6.6-rc3, anticipatory"),
+    time("2.6.6-deadline", "2.6-deadline", 131.8903, KOPYTOVS, "2.6.6-rc3, deadline"),
+    time("2.6.6-cfq", "2.6-cfq", 152.9280, KOPYTOVS, "2.6.6-rc3, CFQ"),
+    time("piggin-2.4.24", "piggin-2.4", 81.0, (MAY3, None), "another machine of 256 MB, 2.4.24"),
+    time("piggin-2.6.6", "piggin-2.6", 126.0, PIGGINS, "the same, 2.6.6-rc3-mm1"),
+    time("piggin-patched", "piggin-exact", 87.0, PIGGINS, "the same, reading the request first"),
+    time("morton-fix", "private-as", 86.5, FIX, "a private copy of the state, anticipatory"),
+    time("morton-fix-deadline", "private-deadline", 92.8, FIX, "a private copy of the state, deadline"),
+    time("2g-2.4.27", "2.4-2g", 58.3, (LATER, None), "2 GB of files, 2.4.27-pre3"),
+    time("2g-2.6.7", "2.6.7-2g", 60.7, (LATER, Some("2g-2.4.27")), "2 GB of files, 2.6.7-rc1"),
+    time("4g-2.4.27", "2.4-4g", 72.3, (LATER, None), "4 GB of files, 2.4.27-pre3"),
+    time("4g-2.6.7", "2.6.7-4g", 82.8, (LATER, Some("4g-2.4.27")), "4 GB of files, 2.6.7-rc1"),
+    time("8g-2.4.27", "2.4-8g", 83.1, (LATER, None), "8 GB of files, 2.4.27-pre3"),
+    time("8g-2.6.7", "2.6.7-8g", 99.4, (LATER, Some("8g-2.4.27")), "8 GB of files, 2.6.7-rc1"),
+];
+
+/// Seeds of the places of requests. The test itself runs with all of them, what surrounds it with the first.
+pub(super) const SEEDS: [u64; 3] = [1, 2, 3];
+
+/// The seeds of a run.
+pub(super) fn seeds(kernel: &Kernel) -> &'static [u64] {
+    let of_the_test = kernel.memory == KOPYTOV && kernel.files == SIZE;
+    if of_the_test { &SEEDS } else { &SEEDS[..1] }
+}
+
+/// What came of the runs, each with its seeds.
+pub(super) struct Found(Vec<(&'static str, Vec<Outcome>)>);
+
+impl Found {
+    /// Outcomes in the order of [`CELLS`], those of one run together.
+    pub(super) fn new(outcomes: Vec<Outcome>) -> Found {
+        let mut outcomes = outcomes.into_iter();
+        let runs =
+            CELLS.iter().map(|(name, kernel)| (*name, outcomes.by_ref().take(seeds(kernel).len()).collect()));
+        Found(runs.collect())
+    }
+
+    /// A mean over the seeds of a run.
+    pub(super) fn mean(&self, cell: &str, of: impl Fn(&Outcome) -> f64) -> Option<f64> {
+        let (_, outcomes) = self.0.iter().find(|(name, _)| *name == cell)?;
+        let sum: f64 = outcomes.iter().map(of).sum();
+        (!outcomes.is_empty()).then(|| sum / outcomes.len() as f64)
+    }
+
+    /// Seconds of a run.
+    pub(super) fn seconds(&self, cell: &str) -> Option<f64> {
+        self.mean(cell, |outcome| outcome.time.0 as f64 / 1e9)
+    }
+}
