@@ -306,6 +306,7 @@ impl Backend for Cache {
     }
 
     fn keep(&self, keeper: Arc<dyn Bell>) {
+        self.0.below.keep(Arc::clone(&keeper));
         let mut keepers = self.0.keepers.lock().unwrap_or_else(PoisonError::into_inner);
         if self.0.told.load(Ordering::SeqCst) != NEVER {
             // Whoever was told may be gone.

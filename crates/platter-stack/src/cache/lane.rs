@@ -177,7 +177,8 @@ impl CacheLane {
             {
                 self.start(bio);
             }
-            if self.own_out > 0 {
+            // A cache below may have work of its own.
+            if self.own_out > 0 || !self.own.is_idle() {
                 self.own.run(now);
                 self.own.take_done(&mut self.came);
             }
@@ -238,7 +239,8 @@ impl Lane for CacheLane {
     }
 
     fn next_wakeup(&self) -> Option<Time> {
-        let own = if self.own_out > 0 { self.own.next_wakeup() } else { None };
+        let runs = self.own_out > 0 || !self.own.is_idle();
+        let own = if runs { self.own.next_wakeup() } else { None };
         Time::earliest(own, self.shared.wakeup())
     }
 
@@ -290,7 +292,7 @@ impl Lane for CacheLane {
 
     fn is_idle(&self) -> bool {
         let idle = self.plug.is_empty() && self.tasks.is_empty() && self.door.out() == 0;
-        idle && !self.door.is_holding() && !(self.shareable && self.shared.has_work())
+        idle && self.own.is_idle() && !self.door.is_holding() && !(self.shareable && self.shared.has_work())
     }
 
     fn register(&mut self, region: &Region) {

@@ -271,6 +271,18 @@ impl<M: Map> SpreadLane<M> {
         }
     }
 
+    /// Has members run that have work of their own: caches, when what is dirty is to be written.
+    #[cold]
+    fn find_work(&mut self) {
+        for &at in &self.cached {
+            let member = &mut self.members[at as usize];
+            if !member.active && !member.lane.is_idle() {
+                member.active = true;
+                self.active.push(at);
+            }
+        }
+    }
+
     /// Runs the members that have something.
     #[inline]
     fn run_members(&mut self, now: Time) {
@@ -321,6 +333,9 @@ impl<M: Map> Lane for SpreadLane<M> {
 
     fn run(&mut self, now: Time) {
         self.flush_plug(now);
+        if self.door.out() == 0 {
+            self.find_work();
+        }
         loop {
             self.again = false;
             self.run_members(now);

@@ -8,6 +8,7 @@ mod model;
 mod order;
 mod rig;
 mod schedule;
+mod stacked;
 mod stamp;
 mod threads;
 mod workload;
