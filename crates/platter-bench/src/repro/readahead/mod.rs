@@ -45,7 +45,7 @@ fn method(scale: u64) -> Vec<String> {
          Windows of 32 pages, nothing cached at first. Claims with a number of I/Os hold if all of them are as said.",
         "Speed: the cache of Platter over models of disks and of a server, in virtual time. Published were seconds and \
          rates on machines of which little is known; claims are about how many times the one took of the other, and hold \
-         within the range that they name. Processor time is not modelled.",
+         within the range that they name, set after the first runs. Processor time is not modelled.",
         &format!("Sizes of programs are divided by {scale}; what they are compared with has the same."),
     ]
     .map(str::to_owned)

@@ -1,8 +1,8 @@
 //! What was published, and whether the model agrees.
 //!
-//! Rules were set before the model was asked: a time of 2.4 is within 15 % of the published one, although the disks are
-//! only of the same class; every other is within 15 % of the published number of times that 2.4 took; counts are
-//! within a quarter, and what was 0 is 0.
+//! A time of 2.4 is within 15 % of the published one, although the disks are only of the same class; every other is
+//! within 15 % of the published number of times that 2.4 took. That, the order and the zeros were set before the model
+//! was asked; that counts are within a quarter, and the other ranges, after its first runs.
 
 use super::cells::{Found, TIMES, Time};
 use super::crew::Outcome;
