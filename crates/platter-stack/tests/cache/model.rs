@@ -33,20 +33,20 @@ fn live(default: u64, stream: u64, trouble: Trouble) {
 
 #[test]
 fn it_is_the_device_that_it_covers() {
-    live(400, 1, Trouble::default());
+    live(5000, 1, Trouble::default());
 }
 
 #[test]
 fn what_was_flushed_survives_power_cuts() {
-    live(400, 2, Trouble { cuts: true, errors: false });
+    live(5000, 2, Trouble { cuts: true, errors: false });
 }
 
 #[test]
 fn errors_below_lose_nothing_that_was_not_told() {
-    live(400, 3, Trouble { errors: true, cuts: false });
+    live(5000, 3, Trouble { errors: true, cuts: false });
 }
 
 #[test]
 fn nor_do_errors_and_power_cuts_together() {
-    live(400, 4, Trouble { errors: true, cuts: true });
+    live(5000, 4, Trouble { errors: true, cuts: true });
 }
