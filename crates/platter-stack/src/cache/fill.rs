@@ -81,8 +81,8 @@ impl Engine {
             (meta.handle, meta.io, meta.filling) = (ask.handle, open.key.index, all);
             self.ios.get(open.key).frames.push(frame);
             let bytes = self.pages.bytes_of(page);
-            // There is room: the bio was cut before it was full.
-            let _ = self.pages.store.lend(frame, (0, bytes), Loan::Fill, &mut open.bio);
+            let lent = self.pages.store.lend(frame, (0, bytes), Loan::Fill, &mut open.bio);
+            lent.expect("a new frame is nobody's, and the bio was cut before it was full");
             open.pages.end = page + 1;
             count += 1;
             if ahead {
@@ -133,7 +133,8 @@ impl Engine {
             let mut bio = self.ios.bio();
             self.pages.store.lease(&mut bio, Loan::Fill, page * PAGE + piece.start as u64);
             let len = piece.end.min(bytes) - piece.start;
-            let _ = self.pages.store.lend(frame, (piece.start, len), Loan::Fill, &mut bio);
+            let lent = self.pages.store.lend(frame, (piece.start, len), Loan::Fill, &mut bio);
+            lent.expect("a writable frame is nobody's, and the bio is empty");
             self.send_read(ask, key, bio, true, ask.own);
         }
         self.handles.count(ask.handle, |counters| counters.count_read(1));

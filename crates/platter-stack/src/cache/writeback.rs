@@ -11,7 +11,7 @@ use platter_block::time::Time;
 /// Pages that are written back at a time, of those whose time has come.
 const BATCH: usize = 1024;
 
-/// Dirty neighbours that are taken along on either side of a page.
+/// Dirty neighbours that are taken along behind a page.
 const NEIGHBOURS: u64 = 64;
 
 struct Open {
@@ -144,7 +144,11 @@ impl Engine {
                     open = Some(Open { key, bio, alone });
                 }
                 if let Some(open) = &mut open {
-                    let _ = self.pages.store.lend(frame, (piece.start, len), Loan::WriteBack, &mut open.bio);
+                    let part = (piece.start, len);
+                    let lent = self.pages.store.lend(frame, part, Loan::WriteBack, &mut open.bio);
+                    lent.expect(
+                        "no device fills a page that may be written, and the bio was cut before it was full",
+                    );
                     if first {
                         self.ios.get(open.key).frames.push(frame);
                         self.pages.begin_write(frame, open.key.index);
