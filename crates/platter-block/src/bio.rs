@@ -8,12 +8,15 @@ use crate::fault::{Fault, Kind, Stage, Status};
 use crate::handle::HandleId;
 use crate::owner::Owner;
 use crate::segment::Segment;
+use crate::time::Time;
 use alloc::boxed::Box;
 use core::fmt;
 
+mod deadline;
 mod flags;
 mod segments;
 
+use deadline::Deadline;
 pub use flags::{Class, Context, Flags, IoPrio};
 use segments::SegmentList;
 pub use segments::{MAX_SEGMENTS, Segments};
@@ -75,11 +78,9 @@ struct Body {
     /// Bytes that are done.
     done: u64,
     token: u64,
-    /// First segment that is not done, and bytes of it that are.
-    first: u16,
     op: Op,
     status: Status,
-    skip: u32,
+    deadline: Deadline,
     flags: Flags,
     ioprio: IoPrio,
     context: Context,
@@ -108,10 +109,9 @@ impl Bio {
             len,
             done: 0,
             token: 0,
-            first: 0,
             op,
             status: Ok(()),
-            skip: 0,
+            deadline: Deadline::NONE,
             flags: Flags::NONE,
             ioprio: IoPrio::NONE,
             context: Context::default(),
@@ -134,6 +134,7 @@ impl Bio {
         b.list.clear();
         b.owner.clear();
         b.token = 0;
+        b.deadline = Deadline::NONE;
         b.flags = Flags::NONE;
         b.ioprio = IoPrio::NONE;
         b.context = Context::default();
@@ -152,8 +153,7 @@ impl Bio {
         b.pos = pos;
         b.len = len;
         b.done = 0;
-        b.first = 0;
-        b.skip = 0;
+        (b.list.first, b.list.skip) = (0, 0);
         b.status = Ok(());
     }
 
@@ -296,6 +296,19 @@ impl Bio {
         self.0.handle = handle;
     }
 
+    /// When the bio fails with [`Kind::TimedOut`] if it has not completed; `None`: never, unless the disk has a
+    /// timeout of its own. Kept in steps of 1,024 ns, rounded up.
+    #[inline]
+    pub fn deadline(&self) -> Option<Time> {
+        self.0.deadline.time()
+    }
+
+    /// Sets the deadline, by the clock of the device that the bio is submitted to.
+    #[inline]
+    pub fn set_deadline(&mut self, deadline: Option<Time>) {
+        self.0.deadline = Deadline::new(deadline);
+    }
+
     /// How it went; `Ok` until something failed.
     #[inline]
     pub fn status(&self) -> Status {
@@ -312,24 +325,25 @@ impl Bio {
     /// The segments that are not done.
     #[inline]
     pub fn segments(&self) -> Segments<'_> {
-        Segments::new(self.0.list.as_slice(), self.0.first, self.0.skip, self.0.len)
+        Segments::new(self.0.list.as_slice(), self.0.list.first, self.0.list.skip, self.0.len)
     }
 
     /// The only segment, when one covers all that is not done.
     #[inline]
     pub fn single_segment(&self) -> Option<Segment> {
-        let segment = self.0.list.as_slice().get(usize::from(self.0.first))?;
-        let rest = segment.len() - self.0.skip;
+        let list = &self.0.list;
+        let segment = list.as_slice().get(usize::from(list.first))?;
+        let rest = segment.len() - list.skip;
         if u64::from(rest) < self.0.len {
             return None;
         }
-        Some(segment.slice(self.0.skip, self.0.len as u32))
+        Some(segment.slice(list.skip, self.0.len as u32))
     }
 
     /// Number of segments that are not done (an upper bound after a split inside the list).
     #[inline]
     pub fn segment_count(&self) -> u16 {
-        self.0.list.len() - self.0.first
+        self.0.list.len() - self.0.list.first
     }
 
     /// All segments of the list, those that are done among them.
@@ -353,18 +367,19 @@ impl Bio {
         if b.len == 0 || !b.op.has_data() {
             return;
         }
-        let list = b.list.as_slice();
+        let (mut first, mut skip) = (b.list.first, b.list.skip);
         let mut left = bytes;
-        while let Some(segment) = list.get(usize::from(b.first)) {
-            let rest = u64::from(segment.len() - b.skip);
+        while let Some(segment) = b.list.as_slice().get(usize::from(first)) {
+            let rest = u64::from(segment.len() - skip);
             if left < rest {
-                b.skip += left as u32;
-                return;
+                skip += left as u32;
+                break;
             }
             left -= rest;
-            b.first += 1;
-            b.skip = 0;
+            first += 1;
+            skip = 0;
         }
+        (b.list.first, b.list.skip) = (first, skip);
     }
 
     /// See [`Bio::split_into`].
@@ -380,7 +395,8 @@ impl Bio {
         to.list.share(&from.list);
         to.owner.clear();
         (to.pos, to.len, to.done) = (from.pos, from.len, 0);
-        (to.first, to.skip) = (from.first, from.skip);
+        (to.list.first, to.list.skip) = (from.list.first, from.list.skip);
+        to.deadline = from.deadline;
         (to.op, to.flags, to.ioprio, to.context) = (from.op, from.flags, from.ioprio, from.context);
         (to.status, to.token, to.parent) = (Ok(()), from.token, u32::MAX);
         (to.maker, to.handle) = (0, from.handle);
@@ -404,7 +420,7 @@ impl Bio {
     pub(crate) fn stand_in(&self) -> Bio {
         let mut face = Bio::new(self.op(), self.pos(), self.len());
         let (to, from) = (&mut *face.0, &*self.0);
-        (to.done, to.token, to.flags) = (from.done, from.token, from.flags);
+        (to.done, to.token, to.flags, to.deadline) = (from.done, from.token, from.flags, from.deadline);
         (to.context, to.ioprio, to.handle) = (from.context, from.ioprio, from.handle);
         (to.parent, to.route, to.maker) = (from.parent, from.route, from.maker);
         face

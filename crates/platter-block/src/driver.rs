@@ -5,6 +5,7 @@ use crate::limits::Limits;
 use crate::request::Chain;
 use crate::segment::{Region, RegionId, Segment};
 use crate::time::{Span, Time};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// What a disk can do beside reading and writing.
@@ -74,6 +75,13 @@ impl Started<'_> {
     }
 }
 
+/// How many requests a driver's device still has, as any thread may ask while the driver's owner does something else.
+pub trait Outstanding: Send + Sync {
+    /// Requests that the driver has taken and the device has not completed. May be too high, for a request that
+    /// completes just now, never too low.
+    fn outstanding(&self) -> u32;
+}
+
 /// A request that the driver is done with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
@@ -118,6 +126,18 @@ pub trait Driver: Send {
         None
     }
 
+    /// Asks the device to give up a request. Best effort: the request completes as usual, with `ECANCELED` if the device
+    /// gave it up. Returns whether the device could be asked at all.
+    fn cancel(&mut self, now: Time, tag: u32) -> bool {
+        let _ = (now, tag);
+        false
+    }
+
+    /// What tells other threads how many requests the device still has. `None`: only the owner can know.
+    fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {
+        None
+    }
+
     /// Offers a region of memory to register. `false`: its segments are used as plain memory.
     fn register(&mut self, region: &Region) -> bool {
         let _ = region;
@@ -151,6 +171,12 @@ impl<D: Driver + ?Sized> Driver for alloc::boxed::Box<D> {
     }
     fn wait_handle(&self) -> Option<i32> {
         (**self).wait_handle()
+    }
+    fn cancel(&mut self, now: Time, tag: u32) -> bool {
+        (**self).cancel(now, tag)
+    }
+    fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {
+        (**self).outstanding()
     }
     fn register(&mut self, region: &Region) -> bool {
         (**self).register(region)

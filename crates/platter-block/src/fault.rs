@@ -44,6 +44,11 @@ pub enum Kind {
     Contract,
     /// What was read is not what was written.
     Corrupt,
+    /// An earlier change of the same range timed out and may still reach the device, so this I/O was not carried
+    /// out, or cannot promise what it should.
+    InDoubt,
+    /// Requests that timed out hold all of the device's depth; nothing was submitted to it.
+    Stuck,
 }
 
 /// Who noticed a failure.
@@ -82,6 +87,7 @@ const EIO: i32 = 5;
 const ENXIO: i32 = 6;
 const EAGAIN: i32 = 11;
 const ENOMEM: i32 = 12;
+const EBUSY: i32 = 16;
 const ENODEV: i32 = 19;
 const EINVAL: i32 = 22;
 const EFBIG: i32 = 27;
@@ -132,7 +138,8 @@ impl Fault {
             Kind::WouldBlock => EAGAIN,
             Kind::NoMemory => ENOMEM,
             Kind::Corrupt => EBADMSG,
-            Kind::Io | Kind::Short | Kind::FlushFailed | Kind::Contract => EIO,
+            Kind::Io | Kind::Short | Kind::FlushFailed | Kind::Contract | Kind::InDoubt => EIO,
+            Kind::Stuck => EBUSY,
         }
     }
 }
@@ -157,6 +164,8 @@ impl fmt::Display for Kind {
             Kind::NoMemory => "out of memory",
             Kind::Contract => "a driver or elevator broke its contract",
             Kind::Corrupt => "what was read is not what was written",
+            Kind::InDoubt => "an earlier write to the same range timed out and may still reach the device",
+            Kind::Stuck => "the device holds only requests that have timed out",
         })
     }
 }

@@ -59,6 +59,13 @@ pub trait Lane: Send {
     /// Requests with the drivers below.
     fn in_flight(&self) -> u32;
 
+    /// Aborts the bios with this token, as far as that is still possible. Those that no driver has complete with
+    /// [`Kind::Cancelled`](crate::fault::Kind::Cancelled) at the next [`run`](Lane::run); of the others the driver is asked,
+    /// and they complete with whatever comes of it.
+    fn cancel(&mut self, now: Time, token: u64) {
+        let _ = (now, token);
+    }
+
     /// Whether no bio is anywhere in the lane (completed ones aside).
     fn is_idle(&self) -> bool;
 

@@ -17,6 +17,7 @@ pub mod bio;
 pub mod buf;
 pub mod build;
 pub mod counters;
+pub mod defect;
 pub mod driver;
 pub mod elevator;
 pub mod fault;

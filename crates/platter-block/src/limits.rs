@@ -11,8 +11,10 @@ pub struct Limits {
     pub logical_block: u32,
     /// Unit the medium writes without read-modify-write (power of two).
     pub physical_block: u32,
-    /// Alignment of memory addresses and segment lengths (power of two).
+    /// Alignment of memory addresses (power of two; statx(2)'s `dio_mem_align`).
     pub memory_align: u32,
+    /// Alignment of the lengths of segments (power of two; statx(2)'s `dio_offset_align`).
+    pub length_align: u32,
     /// Largest transfer of one request.
     pub max_transfer: u32,
     /// Most segments of one request.
@@ -42,6 +44,7 @@ impl Limits {
             logical_block,
             physical_block: logical_block,
             memory_align: 1,
+            length_align: 1,
             max_transfer: 1 << 30,
             max_segments: 1024,
             max_segment_size: 1 << 30,
@@ -63,6 +66,7 @@ impl Limits {
             logical_block: self.logical_block.max(below.logical_block),
             physical_block: self.physical_block.max(below.physical_block),
             memory_align: self.memory_align.max(below.memory_align),
+            length_align: self.length_align.max(below.length_align),
             max_transfer: self.max_transfer.min(below.max_transfer),
             max_segments: self.max_segments.min(below.max_segments),
             max_segment_size: self.max_segment_size.min(below.max_segment_size),

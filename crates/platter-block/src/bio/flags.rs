@@ -26,6 +26,9 @@ impl Flags {
     pub const HARD_BARRIER: Flags = Flags(1 << 6);
     /// The memory is borrowed: the bio must not be given up before the driver returned it.
     pub const BORROWED: Flags = Flags(1 << 7);
+    /// A write that must be on the device as a whole or not at all after a power cut. Never split or merged; fails
+    /// where [`Limits::atomic_write`](crate::limits::Limits::atomic_write) does not allow it.
+    pub const ATOMIC: Flags = Flags(1 << 10);
 
     /// Given up by its submitter; completes to nobody.
     pub(crate) const ORPHAN: Flags = Flags(1 << 8);
@@ -67,7 +70,7 @@ impl BitOr for Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 10] = [
+        const NAMES: [&str; 11] = [
             "sync",
             "fua",
             "preflush",
@@ -78,6 +81,7 @@ impl fmt::Debug for Flags {
             "borrowed",
             "orphan",
             "alone",
+            "atomic",
         ];
         let mut set = f.debug_set();
         for (bit, name) in NAMES.iter().enumerate() {

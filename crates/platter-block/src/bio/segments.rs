@@ -12,12 +12,16 @@ const INLINE: usize = 4;
 pub(crate) struct SegmentList {
     inline: [Segment; INLINE],
     spill: Option<Arc<Vec<Segment>>>,
+    /// Bytes of the first segment that are done.
+    pub(crate) skip: u32,
     count: u16,
+    /// First segment that is not done.
+    pub(crate) first: u16,
 }
 
 impl SegmentList {
     pub(crate) const fn new() -> SegmentList {
-        SegmentList { inline: [Segment::EMPTY; INLINE], spill: None, count: 0 }
+        SegmentList { inline: [Segment::EMPTY; INLINE], spill: None, skip: 0, count: 0, first: 0 }
     }
 
     #[inline]

@@ -125,6 +125,7 @@ fn limits(direct: bool, probe: &Probe) -> Limits {
         logical_block: block,
         physical_block: probe.physical_block.max(block),
         memory_align: if direct { probe.dio_mem_align.max(1) } else { 1 },
+        length_align: if direct { probe.dio_offset_align.max(1) } else { 1 },
         max_transfer: if max_io == 0 { MAX_TRANSFER } else { max_io.max(block) / block * block },
         max_segments: MAX_SEGMENTS,
         max_segment_size: 1 << 30,
