@@ -24,8 +24,11 @@ use alloc::vec::Vec;
 pub enum LaneUse {
     /// One thread, the one that opens it, for the lane's whole life.
     Exclusive,
-    /// Any thread, one at a time.
+    /// Any thread, one at a time. The thread that submits a bio need not be the one that waits for it, and may block or
+    /// exit meanwhile.
     Shared,
+    /// Any thread, one at a time, and each waits in the lane until what it submitted has completed.
+    Synchronous,
 }
 
 /// One line of what is known about a device: key and value.

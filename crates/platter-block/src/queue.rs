@@ -286,6 +286,7 @@ impl Queue {
             pos: request.pos,
             len: request.len,
             fua: request.flags.contains(Flags::FUA),
+            atomic: request.flags.contains(Flags::ATOMIC),
             ioprio: self.table.ioprio(index),
             chain: self.table.chain(index),
             limits: &self.geometry.limits,

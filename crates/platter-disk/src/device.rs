@@ -288,7 +288,7 @@ impl Device {
         if let Some(lane) = lock(&self.inner.idle_lanes).pop() {
             return Ok(lane);
         }
-        Ok(SyncLane::new(self.inner.backend.open_lane(LaneUse::Shared)?, self.clock()))
+        Ok(SyncLane::new(self.inner.backend.open_lane(LaneUse::Synchronous)?, self.clock()))
     }
 
     pub(crate) fn checkin(&self, lane: SyncLane) {

@@ -45,7 +45,7 @@ impl CacheLane {
             own,
             cell,
             number,
-            shareable: lane_use == LaneUse::Shared,
+            shareable: lane_use != LaneUse::Exclusive,
             simulated: shared.simulated,
             door,
             plug: Vec::new(),
