@@ -4,6 +4,7 @@
 //! got. Splitting and cloning adjust where a bio starts and ends in its segment list; no data is copied.
 //! The shape is that of the 2.5 kernel's `struct bio` (OLS 2002, section 9.1).
 
+use crate::deferred::{self, Deferred};
 use crate::fault::{Fault, Kind, Stage, Status};
 use crate::handle::HandleId;
 use crate::owner::Owner;
@@ -143,6 +144,17 @@ impl Bio {
         b.handle = HandleId::DEVICE;
         b.op = op;
         self.rewind(pos, len);
+    }
+
+    /// Empties the bio for its next use, as [`reset`](Bio::reset) does. An owner that was not taken goes as
+    /// [`deferred`](crate::deferred::later) code of the program does: not with a lock held, and a panic of its destructor
+    /// goes no further. For queues and layers that keep bios which nobody waits for.
+    pub fn recycle(&mut self) {
+        let owner = core::mem::take(&mut self.0.owner);
+        if !owner.is_none() {
+            deferred::later(Deferred::Drop(owner));
+        }
+        self.reset(Op::Flush, 0, 0);
     }
 
     /// Aims the bio at another place, keeping its segments, owner, token and flags: the cheapest way to

@@ -7,17 +7,20 @@
 #[non_exhaustive]
 #[repr(u8)]
 pub enum Defect {
+    /// Buffers of the program are dropped while a lock is held, so that a destructor that calls the device waits for ever.
+    DestructorsUnderLocks,
     /// The number of bios in a request wraps at 65,536, and the rest of them never complete.
     MergedCountWraps,
 }
 
 impl Defect {
     /// All defects.
-    pub const ALL: &[Defect] = &[Defect::MergedCountWraps];
+    pub const ALL: &[Defect] = &[Defect::DestructorsUnderLocks, Defect::MergedCountWraps];
 
     /// Name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
+            Defect::DestructorsUnderLocks => "destructors-under-locks",
             Defect::MergedCountWraps => "merged-count-wraps",
         }
     }
@@ -25,6 +28,9 @@ impl Defect {
     /// One line about it.
     pub const fn summary(self) -> &'static str {
         match self {
+            Defect::DestructorsUnderLocks => {
+                "buffers are dropped under locks, and a destructor that calls the device waits for ever"
+            }
             Defect::MergedCountWraps => {
                 "a request of more than 65,535 bios loses count and never completes them"
             }

@@ -486,8 +486,8 @@ impl Queue {
     }
 
     fn keep_spare(&mut self, mut bio: Bio) {
+        bio.recycle();
         if self.spare.len() < SPARE_BIOS {
-            bio.reset(Op::Flush, 0, 0);
             self.spare.push(bio);
         }
     }

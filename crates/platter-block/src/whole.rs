@@ -35,7 +35,7 @@ impl Whole {
     /// until it is reset or dropped.
     pub fn share(&self, part: &mut Bio, op: Op, pos: u64) {
         part.reset(op, pos, 0);
-        part.set_owner(Owner::new(Arc::clone(&self.0)));
+        part.set_owner(Owner::internal(Arc::clone(&self.0)));
         if let Some(bio) = self.bio() {
             part.add_flags(bio.flags());
             part.set_ioprio(bio.ioprio());

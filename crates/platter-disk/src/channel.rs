@@ -1,6 +1,7 @@
 //! The polled interface: batches of bios in, batches of bios out, no waker and no allocation.
 
 use crate::clock::Clock;
+use crate::deferred::Closing;
 use crate::device::Device;
 use crate::handle::Description;
 use crate::submitter::Submitter;
@@ -59,7 +60,14 @@ pub struct Channel {
     polls: u64,
     outstanding: usize,
     capacity: usize,
+    closing: Closing,
     _not_send: PhantomData<*const ()>,
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.closing.begin();
+    }
 }
 
 /// Polls between two looks at the clock when stamps are off.
@@ -79,6 +87,7 @@ impl Channel {
             polls: 0,
             outstanding: 0,
             capacity,
+            closing: Closing::default(),
             _not_send: PhantomData,
         }
     }

@@ -4,6 +4,7 @@ use crate::background::Background;
 use crate::bounce::Bouncer;
 use crate::channel::Channel;
 use crate::clock::Clock;
+use crate::deferred;
 use crate::drivers::memory::Memory;
 use crate::handle::Description;
 use crate::leaf::{Leaf, LeafParts, LeafSettings};
@@ -59,6 +60,7 @@ const MAX_CHANNEL: usize = 65_536;
 impl Device {
     /// A handle on anything that can be opened.
     pub fn new(backend: Arc<dyn Backend>) -> Device {
+        deferred::install();
         let (geometry, may_bounce) = (backend.geometry(), backend.may_bounce());
         let clock = Clock::of(backend.as_ref());
         let background = Background::new(&backend, clock.clone());

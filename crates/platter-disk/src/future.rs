@@ -7,17 +7,18 @@
 
 use crate::clock::Clock;
 use crate::closed::Closed;
+use crate::deferred::Section;
 use crate::device::Device;
 use crate::service;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Mutex, lock};
 use platter_block::bio::{Bio, Op};
 use platter_block::buf::{IoBuf, IoBufMut};
+use platter_block::deferred::{Deferred, later};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::time::{Span, Time};
 use std::future::Future;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,23 +43,6 @@ struct State {
     deaf: bool,
     /// When the service thread looks at the lane at the latest, if it sleeps.
     wakes_at: Option<Time>,
-    after: After,
-    /// Empty lists for the next time.
-    afters: Vec<After>,
-}
-
-/// What is left to do when the lock is released: it calls code of the program.
-#[derive(Default)]
-struct After {
-    wakers: Vec<Waker>,
-    /// Bios of futures that are gone, with their buffers.
-    abandoned: Vec<Bio>,
-}
-
-impl After {
-    fn is_empty(&self) -> bool {
-        self.wakers.is_empty() && self.abandoned.is_empty()
-    }
 }
 
 /// The lane that all futures of a device share, and the device's own work.
@@ -97,18 +81,19 @@ impl State {
         match std::mem::replace(operation, Operation::Free) {
             Operation::Pending(waker) => {
                 *operation = Operation::Done(bio);
-                self.after.wakers.extend(waker);
+                waker.into_iter().for_each(|waker| later(Deferred::Wake(waker)));
             }
             Operation::Abandoned => {
                 self.free.push(index);
-                self.after.abandoned.push(bio);
+                self.keep(bio);
             }
             other => *operation = other,
         }
     }
 
-    /// Keeps a bio that owns nothing any more.
-    fn keep(&mut self, bio: Bio) {
+    /// Keeps a bio for the next future. A buffer that it still owns is dropped once the lock is released.
+    fn keep(&mut self, mut bio: Bio) {
+        bio.recycle();
         if self.spare.len() < SPARE {
             self.spare.push(bio);
         }
@@ -147,31 +132,9 @@ impl AsyncLane {
                 spare: Vec::new(),
                 deaf: false,
                 wakes_at: None,
-                after: After::default(),
-                afters: Vec::new(),
             }),
             watched: AtomicBool::new(false),
         }
-    }
-
-    /// Releases the lock and does what had to wait for that. A panic of a waker stays its own.
-    fn release(&self, mut state: MutexGuard<'_, State>) {
-        if state.after.is_empty() {
-            return;
-        }
-        let empty = state.afters.pop().unwrap_or_default();
-        let mut after = std::mem::replace(&mut state.after, empty);
-        drop(state);
-        for waker in after.wakers.drain(..) {
-            // The panic has been reported by the hook; whoever else waits is woken all the same.
-            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-        }
-        for bio in &mut after.abandoned {
-            let _ = catch_unwind(AssertUnwindSafe(|| bio.reset(Op::Flush, 0, 0)));
-        }
-        let mut state = lock(&self.state);
-        after.abandoned.drain(..).for_each(|bio| state.keep(bio));
-        state.afters.push(after);
     }
 
     /// Runs the lane on behalf of those who sleep.
@@ -180,7 +143,7 @@ impl AsyncLane {
         let now = self.clock.now();
         state.lane.unplug(now);
         state.run(now);
-        let next = if state.lane.is_idle() {
+        if state.lane.is_idle() {
             // Cleared under the lock, so that a future that starts now sees it and asks again.
             self.watched.store(false, Ordering::SeqCst);
             Next::Idle
@@ -195,9 +158,7 @@ impl AsyncLane {
                 true => Next::Again,
                 false => Next::Sleep(state.wakes_at.map(|at| at.since(now))),
             }
-        };
-        self.release(state);
-        next
+        }
     }
 
     /// Has the service thread look at the lane, unless it will by itself. `false`: there is none.
@@ -216,6 +177,10 @@ impl AsyncLane {
     }
 
     fn poll(self: &Arc<Self>, index: u32, context: &mut Context<'_>) -> Poll<Bio> {
+        // Until the service thread watches the lane: a destructor that waits for the device may wait for this lane's I/O.
+        let mut section = Section::enter();
+        // Dropped after the lock is released, like every waker here.
+        let mut cloned = None;
         let mut state = lock(&self.state);
         let now = self.clock.now();
         // Twice: what was only submitted now may be there at the next look (memory, null).
@@ -225,30 +190,41 @@ impl AsyncLane {
                 state.run(now);
             }
         }
-        let operation = &mut state.operations[index as usize];
-        match std::mem::replace(operation, Operation::Free) {
-            Operation::Done(bio) => {
-                state.free.push(index);
-                self.release(state);
-                Poll::Ready(bio)
-            }
-            before => {
-                let (waker, old) = match before {
-                    Operation::Pending(Some(old)) if old.will_wake(context.waker()) => (old, None),
-                    Operation::Pending(old) => (context.waker().clone(), old),
-                    _ => (context.waker().clone(), None),
-                };
-                *operation = Operation::Pending(Some(waker));
-                let out_of_sight = state.is_out_of_sight();
-                self.release(state);
-                drop(old);
-                if !self.watch(out_of_sight) {
-                    // Nobody will look but those who poll.
-                    context.waker().wake_by_ref();
+        loop {
+            match &mut state.operations[index as usize] {
+                Operation::Pending(Some(known)) if known.will_wake(context.waker()) => break,
+                Operation::Pending(known) => match cloned.take() {
+                    Some(waker) => {
+                        known.replace(waker).into_iter().for_each(|old| later(Deferred::Forget(old)));
+                        break;
+                    }
+                    None => {
+                        // Cloning a waker runs code of the program, so not under the lock. The I/O may complete meanwhile.
+                        drop(state);
+                        drop(section);
+                        cloned = Some(context.waker().clone());
+                        section = Section::enter();
+                        state = lock(&self.state);
+                    }
+                },
+                finished => {
+                    if let Operation::Done(bio) = std::mem::replace(finished, Operation::Free) {
+                        state.free.push(index);
+                        return Poll::Ready(bio);
+                    }
+                    break;
                 }
-                Poll::Pending
             }
         }
+        let out_of_sight = state.is_out_of_sight();
+        drop(state);
+        let watched = self.watch(out_of_sight);
+        drop(section);
+        if !watched {
+            // Nobody will look but those who poll.
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
     }
 
     /// The device goes, with all futures of it. The service thread may look at this lane a last time, so the
@@ -256,25 +232,23 @@ impl AsyncLane {
     pub(crate) fn close(&self) {
         let lane: Box<dyn Lane> = std::mem::replace(&mut lock(&self.state).lane, Box::new(Closed::default()));
         // Waits for what its driver has, and frees the buffers of futures that are gone.
+        let _section = Section::enter();
         drop(lane);
     }
 
     /// The future is gone. Its I/O goes on, and somebody has to see its end.
     fn abandon(self: &Arc<Self>, index: u32) {
         let mut state = lock(&self.state);
-        let operation = &mut state.operations[index as usize];
-        let waker = match std::mem::replace(operation, Operation::Abandoned) {
+        match std::mem::replace(&mut state.operations[index as usize], Operation::Abandoned) {
             Operation::Done(bio) => {
-                *operation = Operation::Free;
+                state.operations[index as usize] = Operation::Free;
                 state.free.push(index);
-                state.after.abandoned.push(bio);
-                return self.release(state);
+                return state.keep(bio);
             }
-            Operation::Pending(waker) => waker,
-            _ => None,
-        };
+            Operation::Pending(waker) => waker.into_iter().for_each(|waker| later(Deferred::Forget(waker))),
+            _ => {}
+        }
         drop(state);
-        drop(waker);
         // If it was never polled, nobody has handed it to the device.
         self.watch(true);
     }
@@ -319,7 +293,6 @@ impl<B: IoBuf> Future for Io<B> {
                     self.device.error(fault, op, bio.pos() - done, bio.len() + done, place)
                 });
                 let buffer = bio.take_buffer();
-                bio.reset(Op::Flush, 0, 0);
                 lock(&lane.state).keep(bio);
                 Poll::Ready((result, buffer))
             }

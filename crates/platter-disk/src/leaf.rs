@@ -123,6 +123,7 @@ impl Leaf {
     /// # Errors
     /// The driver cannot open a channel.
     pub fn new(parts: LeafParts) -> Result<Leaf, Error> {
+        crate::deferred::install();
         let LeafParts { name, geometry, mut settings, elevator, make_driver, facts, clock } = parts;
         // Fewer requests than the driver takes at once would make the depth a dead letter.
         settings.queue.nr_requests = settings.queue.nr_requests.max(settings.queue.depth);

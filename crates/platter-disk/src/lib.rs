@@ -9,6 +9,7 @@ pub mod bounce;
 pub mod channel;
 pub mod clock;
 mod closed;
+mod deferred;
 pub mod device;
 pub mod drivers;
 pub mod elevators;

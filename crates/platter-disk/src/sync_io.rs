@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::clock::Clock;
+use crate::deferred::Section;
 use crate::device::Device;
 use platter_block::bio::{Bio, Flags, IoPrio, Op};
 use platter_block::buf::add_memory;
@@ -233,6 +234,7 @@ impl Device {
         parts: Parts<'_>,
         options: IoOptions,
     ) -> Result<(), Error> {
+        let _section = Section::enter();
         let mut lane = self.checkout()?;
         let mut bio = lane.take_bio();
         bio.reset(op, pos, len);

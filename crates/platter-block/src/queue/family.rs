@@ -87,6 +87,7 @@ impl Families {
         parent.orphans -= 1;
         if parent.orphans == 0 && parent.pending == 0 {
             let grandparent = parent.bio.parent();
+            parent.bio.recycle();
             self.slots[at as usize] = None;
             self.free.push(at);
             self.orphan_done(grandparent);

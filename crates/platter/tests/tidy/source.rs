@@ -14,6 +14,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-bench/src/fileio/plain/aio.rs", "system calls without a safe wrapper"),
     ("crates/platter-bench/src/io/usage.rs", "getrusage"),
     ("crates/platter-block/src/buf.rs", "segments over memory that a bio owns"),
+    ("crates/platter-block/src/deferred.rs", "functions of another crate, kept in a static"),
     ("crates/platter-block/src/owner.rs", "any owner of memory in a few words, without an allocation"),
     ("crates/platter-block/src/resident.rs", "the promise of a device that shows its memory"),
     ("crates/platter-block/src/segment.rs", "addresses that cross threads"),
