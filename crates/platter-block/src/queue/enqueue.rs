@@ -183,6 +183,7 @@ impl Queue {
             || (request.flags | bio.flags()).intersects(UNMERGEABLE)
             || self.table.ioprio(index) != bio.ioprio()
             || !matches!(bio.op(), Op::Read | Op::Write | Op::Discard)
+            || !request.takes_bios(1)
         {
             return false;
         }
@@ -272,6 +273,7 @@ impl Queue {
             && f.op == b.op
             && self.table.ioprio(front) == self.table.ioprio(back)
             && f.info().context == b.info().context
+            && f.takes_bios(b.bios)
             && f.len + b.len <= limits.max_bytes_at(f.op, f.pos)
             && limits.takes_segments(u32::from(f.segments) + u32::from(b.segments), f.len + b.len)
     }
