@@ -7,17 +7,21 @@
 #[non_exhaustive]
 #[repr(u8)]
 pub enum Defect {
+    /// A queue of a disk without a volatile cache takes FUA and PREFLUSH off the submitter's bio, which is then written
+    /// without them to the next disk.
+    FuaStripped,
     /// The number of bios in a request wraps at 65,536, and the rest of them never complete.
     MergedCountWraps,
 }
 
 impl Defect {
     /// All defects.
-    pub const ALL: &[Defect] = &[Defect::MergedCountWraps];
+    pub const ALL: &[Defect] = &[Defect::FuaStripped, Defect::MergedCountWraps];
 
     /// Name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
+            Defect::FuaStripped => "fua-stripped",
             Defect::MergedCountWraps => "merged-count-wraps",
         }
     }
@@ -25,6 +29,7 @@ impl Defect {
     /// One line about it.
     pub const fn summary(self) -> &'static str {
         match self {
+            Defect::FuaStripped => "a bio that is used again has lost FUA and PREFLUSH",
             Defect::MergedCountWraps => {
                 "a request of more than 65,535 bios loses count and never completes them"
             }
