@@ -2,40 +2,46 @@
 //! can be put back while a test runs, and the soak must find it. Without the feature [`is_on`] is always `false` and costs
 //! nothing.
 
-/// A defect that can be put back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-#[repr(u8)]
-pub enum Defect {
-    /// Buffers of the program are dropped while a lock is held, so that a destructor that calls the device waits for ever.
-    DestructorsUnderLocks,
-    /// The number of bios in a request wraps at 65,536, and the rest of them never complete.
-    MergedCountWraps,
+/// One row per defect: what it did, its variant, its name on the command line and one line about it.
+macro_rules! defects {
+    ($($(#[$doc:meta])* $variant:ident $name:literal $summary:literal)*) => {
+        /// A defect that can be put back.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        #[repr(u8)]
+        pub enum Defect {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Defect {
+            /// All defects.
+            pub const ALL: &[Defect] = &[$(Defect::$variant),*];
+
+            /// Name on the command line.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Defect::$variant => $name,)*
+                }
+            }
+
+            /// One line about it.
+            pub const fn summary(self) -> &'static str {
+                match self {
+                    $(Defect::$variant => $summary,)*
+                }
+            }
+        }
+    };
 }
 
-impl Defect {
-    /// All defects.
-    pub const ALL: &[Defect] = &[Defect::DestructorsUnderLocks, Defect::MergedCountWraps];
-
-    /// Name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Defect::DestructorsUnderLocks => "destructors-under-locks",
-            Defect::MergedCountWraps => "merged-count-wraps",
-        }
-    }
-
-    /// One line about it.
-    pub const fn summary(self) -> &'static str {
-        match self {
-            Defect::DestructorsUnderLocks => {
-                "buffers are dropped under locks, and a destructor that calls the device waits for ever"
-            }
-            Defect::MergedCountWraps => {
-                "a request of more than 65,535 bios loses count and never completes them"
-            }
-        }
-    }
+defects! {
+    /// Buffers of the program are dropped while a lock is held, so that a destructor that calls the device waits for ever.
+    DestructorsUnderLocks "destructors-under-locks" "buffers are dropped under locks; destructors that call the device hang"
+    /// A queue of a disk without a volatile cache takes FUA and PREFLUSH off the submitter's bio, which is then written
+    /// without them to the next disk.
+    FuaStripped "fua-stripped" "a bio that is used again has lost FUA and PREFLUSH"
+    /// The number of bios in a request wraps at 65,536, and the rest of them never complete.
+    MergedCountWraps "merged-count-wraps" "a request of more than 65,535 bios loses count and never completes them"
 }
 
 #[cfg(feature = "defects")]

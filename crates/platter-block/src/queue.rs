@@ -73,6 +73,10 @@ impl Default for Settings {
 pub struct Queue {
     geometry: Geometry,
     settings: Settings,
+    /// FUA where the driver is told of it, else no flag.
+    fua: Flags,
+    /// Bios with any of these stand alone.
+    unmergeable: Flags,
     table: Table,
     elevator: Option<Box<dyn Elevator>>,
     ends: MergeHash,
@@ -130,9 +134,12 @@ impl Queue {
         let settings =
             Settings { depth: settings.depth.max(1), nr_requests: settings.nr_requests.max(1), ..settings };
         let capacity = pool::capacity(&settings) + RESERVE;
+        let features = geometry.features;
         let mut queue = Queue {
             geometry,
             settings,
+            fua: if features.write_cache && features.fua { Flags::FUA } else { Flags::NONE },
+            unmergeable: enqueue::unmergeable(&features),
             table: Table::new(capacity),
             elevator: None,
             ends: MergeHash::new(capacity),
@@ -285,7 +292,7 @@ impl Queue {
             op: request.op,
             pos: request.pos,
             len: request.len,
-            fua: request.flags.contains(Flags::FUA),
+            fua: request.flags.intersects(self.fua) && request.op == Op::Write,
             atomic: request.flags.contains(Flags::ATOMIC),
             ioprio: self.table.ioprio(index),
             chain: self.table.chain(index),

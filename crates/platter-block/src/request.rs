@@ -1,12 +1,16 @@
 //! Requests: contiguous ranges of a device made of one bio or of several that were merged.
 
 use crate::bio::{Bio, Context, Flags, IoPrio, Op};
+use crate::defect::{self, Defect};
 use crate::elevator::{RequestId, RequestInfo};
 use crate::segment::Segment;
 use crate::time::Time;
 use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;
+
+/// Most bios in one request. A request that fails is started again bio by bio, so its size also bounds that work.
+pub const MAX_BIOS: u16 = 1024;
 
 /// Places that a table which is too small grows by.
 const GROWTH: usize = 32;
@@ -71,6 +75,13 @@ impl Request {
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.pos + self.len
+    }
+
+    /// Whether so many bios more leave the request within [`MAX_BIOS`].
+    #[inline]
+    pub(crate) fn takes_bios(&self, bios: u16) -> bool {
+        u32::from(self.bios) + u32::from(bios) <= u32::from(MAX_BIOS)
+            || defect::is_on(Defect::MergedCountWraps)
     }
 
     #[inline]
@@ -248,7 +259,7 @@ impl Table {
         if r.head == NONE {
             r.tail = NONE;
         }
-        r.bios -= 1;
+        r.bios = r.bios.wrapping_sub(1);
         self.free_links.push(at);
         bio
     }
@@ -291,7 +302,8 @@ impl Table {
         let r = &mut self.requests[index as usize];
         r.len += len;
         r.segments += segments;
-        r.bios += bios;
+        // `takes_bios` keeps the sum in range, unless the defect is put back.
+        r.bios = r.bios.wrapping_add(bios);
         r.flags = r.flags | flags;
     }
 

@@ -8,6 +8,7 @@
 use super::Queue;
 use super::family::{Parent, Role};
 use crate::bio::{Bio, Flags, Op};
+use crate::defect::{self, Defect};
 use crate::fault::{Fault, Kind, Stage, Status};
 use crate::request::State;
 use crate::time::{Span, Time};
@@ -114,7 +115,10 @@ impl Queue {
         }
         let steps = self.steps(&bio, flags.contains(Flags::PREFLUSH), fua);
         if steps == DATA {
-            bio.remove_flags(Flags::FUA | Flags::PREFLUSH);
+            // The flags stay on the bio, which is its submitter's; `started` sees to what the driver is told.
+            if defect::is_on(Defect::FuaStripped) {
+                bio.remove_flags(Flags::FUA | Flags::PREFLUSH);
+            }
             let soft = flags.contains(Flags::SOFT_BARRIER);
             return if soft { self.place_soft(now, bio) } else { self.admit(now, bio) };
         }

@@ -1,5 +1,6 @@
 //! Arrays: where their data lies, how many parts a transfer has, what barriers and errors do.
 
+mod durable;
 mod errors;
 mod layout;
 mod order;
