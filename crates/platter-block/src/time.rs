@@ -1,7 +1,7 @@
 //! Time as an argument: nanoseconds since an origin that the caller chose.
 
 use core::ops::{Add, AddAssign, Sub};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A point in time, in nanoseconds since the origin of whoever supplies it (a clock of the host, or a
 /// simulator's virtual clock). The layer only compares and subtracts.
@@ -57,26 +57,40 @@ impl Time {
     }
 }
 
-/// The clock of a simulation: it stands still until somebody who waits moves it.
+/// The clock of a simulation: it stands still until a program that waits moves it.
 #[derive(Debug, Default)]
-pub struct VirtualClock(AtomicU64);
+pub struct VirtualClock {
+    nanos: AtomicU64,
+    by_hand: AtomicBool,
+}
 
 impl VirtualClock {
     /// A clock at its origin.
     pub const fn new() -> VirtualClock {
-        VirtualClock(AtomicU64::new(0))
+        VirtualClock { nanos: AtomicU64::new(0), by_hand: AtomicBool::new(false) }
     }
 
     /// What time it is.
     #[inline]
     pub fn now(&self) -> Time {
-        Time(self.0.load(Ordering::Acquire))
+        Time(self.nanos.load(Ordering::Acquire))
     }
 
     /// Moves it to `at`, unless it is there or past it.
     #[inline]
     pub fn advance_to(&self, at: Time) {
-        self.0.fetch_max(at.0, Ordering::AcqRel);
+        self.nanos.fetch_max(at.0, Ordering::AcqRel);
+    }
+
+    /// Whether one thread does everything in this simulation. If so, no other thread runs its devices: a future makes
+    /// progress only while it is polled, and no waker is called in between. Such a run is the same each time.
+    pub fn set_by_hand(&self, by_hand: bool) {
+        self.by_hand.store(by_hand, Ordering::Relaxed);
+    }
+
+    /// See [`set_by_hand`](VirtualClock::set_by_hand).
+    pub fn is_by_hand(&self) -> bool {
+        self.by_hand.load(Ordering::Relaxed)
     }
 }
 

@@ -16,7 +16,7 @@ use platter_block::buf::{IoBuf, IoBufMut};
 use platter_block::deferred::{Deferred, later};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Lane;
-use platter_block::time::{Span, Time};
+use platter_block::time::{Span, Time, VirtualClock};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -163,6 +163,9 @@ impl AsyncLane {
 
     /// Has the service thread look at the lane, unless it will by itself. `false`: there is none.
     fn watch(self: &Arc<Self>, out_of_sight: bool) -> bool {
+        if self.clock.simulated().is_some_and(VirtualClock::is_by_hand) {
+            return true;
+        }
         if !self.watched.swap(true, Ordering::SeqCst) {
             let watched = service::watch(self);
             if !watched {
@@ -270,6 +273,15 @@ pub struct Io<B: IoBuf> {
 }
 
 impl<B: IoBuf> Unpin for Io<B> {}
+
+impl<B: IoBuf> Io<B> {
+    /// When polling is needed although nothing completes; on a simulated device also when something completes next. All
+    /// futures of a device share a lane, so this is the same for each of them. For programs that drive futures through
+    /// virtual time.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        lock(&self.lane.as_ref()?.state).lane.next_wakeup()
+    }
+}
 
 impl<B: IoBuf> Future for Io<B> {
     type Output = Outcome<B>;

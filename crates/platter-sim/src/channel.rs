@@ -6,8 +6,9 @@ use crate::disk_state::{Asked, SimDisk, Taken};
 use crate::medium::SECTOR;
 use crate::model::Command;
 use platter_block::bio::Op;
-use platter_block::driver::{Completion, Driver, Started};
+use platter_block::driver::{Completion, Driver, Outstanding, Started};
 use platter_block::time::{Span, Time};
+use std::sync::Arc;
 
 /// One channel to a simulated disk.
 ///
@@ -95,6 +96,14 @@ impl Driver for SimChannel {
 
     fn next_event(&self) -> Option<Time> {
         self.disk.next_event(self.port)
+    }
+
+    fn cancel(&mut self, now: Time, tag: u32) -> bool {
+        self.disk.cancel(now, self.port, tag)
+    }
+
+    fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {
+        self.disk.outstanding(self.port)
     }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {

@@ -1,18 +1,21 @@
 //! A simulated disk: a model that says when, a medium that says what, and the channels that ask.
 
 use crate::channel::SimChannel;
-use crate::fault::{FaultPlan, Injected, Injector};
+use crate::fault::{FaultPlan, Injected, Injector, Strike};
 use crate::medium::{Medium, SECTOR};
 use crate::model::{Command, Ended, Model};
 use crate::power::Supply;
 use crate::world::{Horizon, World};
 use crate::wrong::Wrong;
+pub use control::Inside;
+use control::Observer;
 use platter_block::bio::Op;
 use platter_block::driver::{Completion, Geometry};
 use platter_block::time::Time;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trouble::Trouble;
 
+mod control;
 mod cut;
 mod mistakes;
 mod trouble;
@@ -62,6 +65,8 @@ struct Slot {
     command: Command,
     /// What a write brought.
     data: Vec<u8>,
+    /// The command has neither ended nor failed.
+    busy: bool,
 }
 
 pub(crate) struct State {
@@ -75,6 +80,10 @@ pub(crate) struct State {
     free_ports: Vec<u32>,
     /// Faults and power cuts, if there may be any.
     trouble: Option<Box<Trouble>>,
+    /// Sees each command that is taken.
+    observer: Option<Observer>,
+    /// Only the owner of a channel can know how many commands it has inside.
+    owner_only: bool,
 }
 
 /// The channel of commands whose channel is gone.
@@ -106,6 +115,8 @@ impl SimDisk {
             ended: Vec::with_capacity(depth as usize),
             ports: Vec::new(),
             free_ports: Vec::new(),
+            observer: None,
+            owner_only: false,
         };
         SimDisk {
             world: Arc::clone(world),
@@ -135,19 +146,32 @@ impl SimDisk {
     pub fn set_faults(&self, plan: Option<FaultPlan>) {
         let mut state = self.lock();
         state.live(self.world.clock().now());
-        let sectors = self.geometry.size / SECTOR as u64;
-        let injector = plan.map(|plan| Injector::new(plan, self.world.seed(), sectors));
-        let cache = self.geometry.features.write_cache;
-        state.trouble.get_or_insert_with(|| Box::new(Trouble::new(None, None, cache))).set_injector(injector);
+        let injector = plan.map(|plan| self.injector(plan));
+        self.trouble(&mut state).set_injector(injector);
         self.publish(&state);
+    }
+
+    /// Does this to the next command that fits. Strikes are used up in the order in which they were given, and
+    /// [`set_faults`](SimDisk::set_faults) forgets those that are left.
+    pub fn strike(&self, strike: Strike) {
+        let mut state = self.lock();
+        let trouble = self.trouble(&mut state);
+        trouble.injector.get_or_insert_with(|| self.injector(FaultPlan::default())).strike(strike);
+    }
+
+    fn injector(&self, plan: FaultPlan) -> Injector {
+        Injector::new(plan, self.world.seed(), self.geometry.size / SECTOR as u64)
+    }
+
+    fn trouble<'a>(&self, state: &'a mut State) -> &'a mut Trouble {
+        let cache = self.geometry.features.write_cache;
+        state.trouble.get_or_insert_with(|| Box::new(Trouble::new(None, None, cache)))
     }
 
     /// Makes the disk wrong on purpose, or right again.
     pub fn set_wrong(&self, wrong: Option<Wrong>) {
         let mut state = self.lock();
-        let cache = self.geometry.features.write_cache;
-        let trouble = state.trouble.get_or_insert_with(|| Box::new(Trouble::new(None, None, cache)));
-        State::set_mistakes(trouble, wrong);
+        State::set_mistakes(self.trouble(&mut state), wrong);
     }
 
     /// How often what went wrong since the disk was made.
@@ -173,6 +197,7 @@ impl SimDisk {
 
     /// When a channel has something to collect.
     pub(crate) fn next_event(&self, port: u32) -> Option<Time> {
+        self.world.looked();
         let mut state = self.lock();
         let now = self.world.clock().now();
         if state.trouble.is_some() || state.next_internal().is_some_and(|at| at <= now) {
@@ -251,12 +276,15 @@ impl State {
     fn fill_slot(&mut self, asked: &Asked, command: Command, data: impl FnOnce(&mut Vec<u8>)) {
         let index = command.tag;
         if index == self.slots.len() as u32 {
-            self.slots.push(Slot { port: asked.port, tag: asked.tag, command, data: Vec::new() });
+            self.slots.push(Slot { port: NOBODY, tag: 0, command, data: Vec::new(), busy: false });
         }
         let slot = &mut self.slots[index as usize];
-        (slot.port, slot.tag, slot.command) = (asked.port, asked.tag, command);
+        (slot.port, slot.tag, slot.command, slot.busy) = (asked.port, asked.tag, command, true);
         if command.op == Op::Write && self.medium.is_some() {
             data(&mut slot.data);
+        }
+        if let Some(observer) = &mut self.observer {
+            observer(&slot.command, &slot.data);
         }
     }
 
@@ -283,7 +311,8 @@ impl State {
 
     fn finish(&mut self, end: Ended) {
         let Some(slot) = self.slots.get_mut(end.tag as usize) else { return };
-        let Slot { port, tag, command, data } = slot;
+        let Slot { port, tag, command, data, busy } = slot;
+        *busy = false;
         if let Some(medium) = &mut self.medium {
             match command.op {
                 Op::Write => medium.write(command.sector, data),

@@ -39,10 +39,48 @@ pub struct Death {
     pub lasts: Option<Span>,
 }
 
+/// When a stuck command takes effect on the medium.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lands {
+    /// When it ends: a write that the host gave up long ago can still change the medium.
+    #[default]
+    Late,
+    /// When it would have ended; only the completion is late.
+    Early,
+    /// Either, as the seed decides.
+    Either,
+}
+
+/// What happens to one command; see [`SimDisk::strike`](crate::SimDisk::strike).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blow {
+    /// It takes so much longer.
+    Spike(Span),
+    /// It is held for so long, or until [`release_stuck`](crate::SimDisk::release_stuck).
+    Stuck(Span, Lands),
+    /// It fails with EIO; a write may have changed each of its sectors.
+    Error,
+    /// It fails with this errno, without any effect: one of [`TRANSIENT`].
+    Transient(i32),
+}
+
+/// Something that happens to the next command that fits, whatever the chances of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strike {
+    /// Only a command of this operation; `None`: any command.
+    pub op: Option<Op>,
+    /// What happens to it.
+    pub blow: Blow,
+}
+
+/// EINTR, EAGAIN, ENOMEM and ECANCELED: errors that say nothing about the disk.
+pub const TRANSIENT: [i32; 4] = [4, 11, 12, 125];
+
 /// What goes wrong with a disk, and how often. The default is nothing.
 ///
 /// All chances are per command, and the seeds of world and plan decide. Where several are drawn for one
-/// command, an error goes before a lost write, and that before a misdirected one; delays come on top.
+/// command, a transient error goes before EIO, that before a lost write, and that before a misdirected one; delays are
+/// added to any of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultPlan {
     /// Makes disks of one world with the same plan differ.
@@ -56,6 +94,10 @@ pub struct FaultPlan {
     pub stuck_chance: Ppm,
     /// How long.
     pub stuck: Span,
+    /// When a command that was held takes effect.
+    pub stuck_lands: Lands,
+    /// A command fails with one of [`TRANSIENT`] and has no effect.
+    pub transient_chance: Ppm,
     /// A read fails with EIO.
     pub read_error_chance: Ppm,
     /// A write, discard or write-zeroes fails with EIO; each of its sectors may have been changed.
@@ -84,6 +126,8 @@ impl Default for FaultPlan {
             spike: Span::from_millis(100),
             stuck_chance: 0,
             stuck: Span::from_secs(3600),
+            stuck_lands: Lands::Late,
+            transient_chance: 0,
             read_error_chance: 0,
             write_error_chance: 0,
             flush_error_chance: 0,
@@ -104,6 +148,10 @@ pub struct Injected {
     pub spikes: u64,
     /// Commands that were held.
     pub stuck: u64,
+    /// Commands that failed with a transient error.
+    pub transient: u64,
+    /// Commands that were given up because the driver asked for it.
+    pub aborted: u64,
     /// Reads that failed with EIO.
     pub read_errors: u64,
     /// Writes, discards and write-zeroes that failed with EIO.
@@ -127,13 +175,15 @@ impl Injected {
     pub fn total(&self) -> u64 {
         let slow = self.spikes + self.stuck;
         let failed = self.read_errors + self.write_errors + self.flush_errors + self.gone;
-        slow + failed + self.lost + self.misdirected + self.rotten
+        slow + failed + self.transient + self.aborted + self.lost + self.misdirected + self.rotten
     }
 
     pub(crate) fn plus(self, other: &Injected) -> Injected {
         Injected {
             spikes: self.spikes + other.spikes,
             stuck: self.stuck + other.stuck,
+            transient: self.transient + other.transient,
+            aborted: self.aborted + other.aborted,
             read_errors: self.read_errors + other.read_errors,
             write_errors: self.write_errors + other.write_errors,
             flush_errors: self.flush_errors + other.flush_errors,
@@ -153,14 +203,25 @@ pub(crate) enum Fate {
     Good,
     /// EIO. A write may have changed each of its sectors: this seed decides.
     Error(u64),
+    /// This errno, and no effect.
+    Transient(i32),
     Lost,
     /// Stored at this sector instead.
     Misdirected(u64),
 }
 
+/// How much longer a command takes, and whether it takes effect before that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Delay {
+    pub(crate) span: Span,
+    pub(crate) early: bool,
+}
+
 /// Carries a plan out.
 pub(crate) struct Injector {
     plan: FaultPlan,
+    /// In the order in which they were given.
+    strikes: Vec<Strike>,
     rng: Rng,
     /// Sectors of the disk.
     sectors: u64,
@@ -182,7 +243,16 @@ impl Injector {
     pub(crate) fn new(plan: FaultPlan, world_seed: u64, sectors: u64) -> Injector {
         let rng = Rng::stream(world_seed, plan.seed);
         let death = if plan.death.is_some() { Life::Ahead } else { Life::Over };
-        Injector { plan, rng, sectors, ios: 0, flushes: 0, death, counts: Injected::default() }
+        Injector {
+            plan,
+            strikes: Vec::new(),
+            rng,
+            sectors,
+            ios: 0,
+            flushes: 0,
+            death,
+            counts: Injected::default(),
+        }
     }
 
     /// Whether the disk is away.
@@ -230,17 +300,63 @@ impl Injector {
         false
     }
 
+    pub(crate) fn strike(&mut self, strike: Strike) {
+        self.strikes.push(strike);
+    }
+
+    /// Decides what happens to a command that was taken, and how much longer it takes.
+    pub(crate) fn decide(&mut self, command: &Command) -> (Fate, Delay) {
+        let fits = |strike: &Strike| strike.op.is_none_or(|op| op == command.op);
+        let struck = self.strikes.iter().position(fits).map(|at| self.strikes.remove(at).blow);
+        let fate = match struck {
+            Some(Blow::Error) => {
+                self.count_error(command.op);
+                Fate::Error(self.rng.bits())
+            }
+            Some(Blow::Transient(errno)) => {
+                self.counts.transient += 1;
+                Fate::Transient(errno)
+            }
+            _ => self.fate(command),
+        };
+        let delay = match struck {
+            Some(Blow::Spike(span)) => {
+                self.counts.spikes += 1;
+                Delay { span, early: false }
+            }
+            Some(Blow::Stuck(span, lands)) => self.hold(span, lands),
+            _ => self.delay(),
+        };
+        (fate, delay)
+    }
+
+    fn hold(&mut self, span: Span, lands: Lands) -> Delay {
+        self.counts.stuck += 1;
+        let early = match lands {
+            Lands::Late => false,
+            Lands::Early => true,
+            Lands::Either => self.rng.chance(500_000),
+        };
+        Delay { span, early }
+    }
+
     /// How much longer a command takes.
-    pub(crate) fn delay(&mut self) -> Span {
+    fn delay(&mut self) -> Delay {
         if self.rng.chance(self.plan.stuck_chance) {
-            self.counts.stuck += 1;
-            return self.plan.stuck;
+            return self.hold(self.plan.stuck, self.plan.stuck_lands);
         }
         if self.rng.chance(self.plan.spike_chance) {
             self.counts.spikes += 1;
-            return self.plan.spike;
+            return Delay { span: self.plan.spike, early: false };
         }
-        Span::ZERO
+        Delay::default()
+    }
+
+    /// Whether the disk gives up a command that it was asked to give up; if so, the seed of what is left of it.
+    pub(crate) fn aborts(&mut self) -> Option<u64> {
+        let aborts = self.rng.chance(500_000);
+        self.counts.aborted += u64::from(aborts);
+        aborts.then(|| self.rng.bits())
     }
 
     /// Whether a read of these sectors is to see a changed bit: the sector and the bit.
@@ -254,7 +370,11 @@ impl Injector {
     }
 
     /// What happens to a command that was taken.
-    pub(crate) fn fate(&mut self, command: &Command) -> Fate {
+    fn fate(&mut self, command: &Command) -> Fate {
+        if self.rng.chance(self.plan.transient_chance) {
+            self.counts.transient += 1;
+            return Fate::Transient(self.rng.pick(&TRANSIENT));
+        }
         if self.fails(command) {
             return Fate::Error(self.rng.bits());
         }
@@ -281,11 +401,19 @@ impl Injector {
         Fate::Misdirected(elsewhere + u64::from(elsewhere >= command.sector))
     }
 
+    fn count_error(&mut self, op: Op) {
+        match op {
+            Op::Read => self.counts.read_errors += 1,
+            Op::Flush => self.counts.flush_errors += 1,
+            _ => self.counts.write_errors += 1,
+        }
+    }
+
     fn fails(&mut self, command: &Command) -> bool {
-        let (chance, count) = match command.op {
-            Op::Read => (self.plan.read_error_chance, &mut self.counts.read_errors),
-            Op::Flush => (self.plan.flush_error_chance, &mut self.counts.flush_errors),
-            _ => (self.plan.write_error_chance, &mut self.counts.write_errors),
+        let chance = match command.op {
+            Op::Read => self.plan.read_error_chance,
+            Op::Flush => self.plan.flush_error_chance,
+            _ => self.plan.write_error_chance,
         };
         let mut fails = self.rng.chance(chance);
         if command.op == Op::Flush {
@@ -297,7 +425,9 @@ impl Injector {
             let hit = bad.sectors.start < end && command.sector < bad.sectors.end;
             hit && if command.op == Op::Read { bad.reads } else { bad.writes }
         });
-        *count += u64::from(fails);
+        if fails {
+            self.count_error(command.op);
+        }
         fails
     }
 }

@@ -43,5 +43,5 @@ mod world;
 pub mod wrong;
 
 pub use channel::SimChannel;
-pub use disk_state::{Options, SimDisk};
-pub use world::World;
+pub use disk_state::{Inside, Options, SimDisk};
+pub use world::{Stalled, World};

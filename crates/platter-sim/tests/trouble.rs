@@ -2,12 +2,13 @@
 
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
+use platter_block::driver::{Completion, Driver};
 use platter_block::elevator;
 use platter_block::fault::Kind;
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::queue::{Queue, Settings};
 use platter_block::time::{Span, Time};
-use platter_sim::fault::{BadSectors, Death, FaultPlan, Injected, When};
+use platter_sim::fault::{BadSectors, Blow, Death, FaultPlan, Injected, Lands, Strike, TRANSIENT, When};
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::power::{CutReport, Lost, Supply, Survivors};
@@ -94,6 +95,175 @@ impl Rig {
         self.done.sort_by_key(Bio::token);
         self.done.drain(..).map(|bio| bio.status().err().map(|fault| fault.kind)).collect()
     }
+}
+
+/// A command that is struck ends as the strike says, and the next one as usual.
+#[test]
+fn strikes_hit_the_next_command_that_fits() {
+    let mut rig = Rig::with(1, false, None, None);
+    rig.write(0, 1);
+    rig.disk.strike(Strike { op: Some(Op::Write), blow: Blow::Error });
+    assert_eq!(rig.read(0), Ok(1));
+    assert_eq!((rig.write(8, 2), rig.write(8, 3)), (Some(Kind::Io), None));
+    rig.disk.strike(Strike { op: None, blow: Blow::Spike(Span::from_secs(1)) });
+    let before = rig.now();
+    assert_eq!(rig.read(8), Ok(3));
+    assert!(rig.now().since(before) > Span::from_secs(1));
+    let injected = rig.disk.injected();
+    assert_eq!((injected.write_errors, injected.spikes, injected.total()), (1, 1, 2));
+}
+
+/// A transient error leaves memory and medium as they were.
+#[test]
+fn transient_errors_have_no_effect() {
+    for errno in TRANSIENT {
+        let (world, disk) = bare();
+        let mut lane = Rig::lane(&disk, None);
+        disk.strike(Strike { op: None, blow: Blow::Transient(errno) });
+        lane.submit(Time(0), write(0, 7));
+        lane.run(Time(0));
+        let mut done = Vec::new();
+        world.clock().advance_to(Time(1_000_000));
+        lane.driver_mut().reap(Time(1_000_000), &mut done);
+        let result = done.first().map(|completion: &Completion| completion.result);
+        assert_eq!(result, Some(-i64::from(errno)));
+        assert_eq!((disk.injected().transient, disk.inside().len()), (1, 0));
+    }
+    let plan = FaultPlan { transient_chance: ALWAYS, ..FaultPlan::default() };
+    let (world, disk) = bare();
+    disk.set_faults(Some(plan));
+    let mut lane = Rig::lane(&disk, None);
+    lane.submit(Time(0), write(0, 7));
+    lane.run(Time(0));
+    world.clock().advance_to(Time(1_000_000));
+    lane.run(Time(1_000_000));
+    assert!(disk.injected().transient > 0);
+}
+
+fn bare() -> (Arc<World>, SimDisk) {
+    let rig = Rig::with(1, true, None, None);
+    (rig.world, rig.disk)
+}
+
+/// What a stuck write brings is on the medium when it ends, or when it would have ended.
+#[test]
+fn stuck_commands_land_late_or_early() {
+    for (lands, seen) in [(Lands::Late, 0), (Lands::Early, 7)] {
+        let mut rig = Rig::with(1, false, None, None);
+        let mut other = Rig::lane(&rig.disk, None);
+        let stuck = Blow::Stuck(Span::from_secs(3600), lands);
+        rig.disk.strike(Strike { op: Some(Op::Write), blow: stuck });
+        rig.submit(write(0, 7));
+        rig.world.clock().advance_to(Time(1_000_000));
+        let inside = rig.disk.inside();
+        assert_eq!((inside.len(), inside[0].op, inside[0].sector), (1, Op::Write, 0));
+        assert_eq!((inside[0].landed, &inside[0].data[..]), (lands == Lands::Early, &[7; 512][..]));
+        std::mem::swap(&mut rig.lane, &mut other);
+        assert_eq!(rig.read(0), Ok(seen), "{lands:?}");
+        assert_eq!(rig.disk.release_stuck(), 1);
+        assert_eq!(rig.read(0), Ok(7));
+        assert!(rig.disk.inside().is_empty());
+    }
+    let mut early = [0; 2];
+    for seed in 0..100 {
+        let plan =
+            FaultPlan { stuck_chance: ALWAYS, stuck_lands: Lands::Either, seed, ..FaultPlan::default() };
+        let mut rig = Rig::faulty(plan);
+        rig.submit(write(0, 7));
+        rig.world.clock().advance_to(Time(1_000_000));
+        early[usize::from(rig.disk.inside()[0].landed)] += 1;
+    }
+    assert!(early.iter().all(|&count| count > 20), "{early:?}");
+}
+
+/// Some commands that are to be given up are, at once, and others end as if nobody had asked.
+#[test]
+fn commands_are_given_up_or_not() {
+    let (mut aborted, mut stayed) = (0, 0);
+    for seed in 0..100 {
+        for stuck in [true, false] {
+            let mut rig = Rig::faulty(FaultPlan { seed, ..FaultPlan::default() });
+            if stuck {
+                let blow = Blow::Stuck(Span::from_secs(1), Lands::Late);
+                rig.disk.strike(Strike { op: None, blow });
+            }
+            rig.submit(write(0, 7));
+            let now = if stuck { Time(500_000) } else { Time(10_000) };
+            rig.world.clock().advance_to(now);
+            assert!(rig.lane.driver_mut().cancel(now, 0), "the first request has the tag 0");
+            let mut done = Vec::new();
+            rig.lane.driver_mut().reap(now, &mut done);
+            match &done[..] {
+                [Completion { result: -125, .. }] => {
+                    aborted += 1;
+                    assert!(rig.disk.inside().is_empty());
+                    assert!(!rig.lane.driver_mut().cancel(now, 0), "it is gone");
+                }
+                [] => {
+                    stayed += 1;
+                    let later = Time(2_000_000_000);
+                    rig.world.clock().advance_to(later);
+                    rig.lane.driver_mut().reap(later, &mut done);
+                    assert_eq!(done, [Completion { tag: 0, result: 512 }]);
+                }
+                _ => panic!("{done:?}"),
+            }
+        }
+    }
+    assert!(aborted > 50 && stayed > 50, "{aborted} {stayed}");
+}
+
+/// Any thread can ask what a channel has inside, unless only its owner can know.
+#[test]
+fn what_a_channel_has_inside_can_be_asked() {
+    let mut rig = Rig::with(1, false, None, None);
+    let other = rig.disk.channel();
+    for sector in 0..3 {
+        let mut bio = write(sector * 8, 1);
+        bio.add_flags(Flags::NOMERGE);
+        rig.submit(bio);
+    }
+    let asked = rig.lane.driver().outstanding().expect("the disk tells everybody");
+    let others = Driver::outstanding(&other).expect("the disk tells everybody");
+    assert_eq!((asked.outstanding(), others.outstanding()), (3, 0));
+    rig.world.clock().advance_to(Time(1_000_000));
+    assert_eq!(asked.outstanding(), 0, "completed, though nobody has reaped");
+    rig.disk.set_owner_only(true);
+    assert!(rig.lane.driver().outstanding().is_none());
+}
+
+/// An observer sees commands in the order in which the disk takes them.
+#[test]
+fn an_observer_sees_each_command() {
+    let mut rig = Rig::with(1, true, None, None);
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    rig.disk
+        .observe(move |command, data| log.lock().unwrap().push((command.op, command.sector, data.to_vec())));
+    rig.write(8, 3);
+    rig.read(8).unwrap();
+    rig.flush();
+    let expected = [(Op::Write, 8, vec![3; 512]), (Op::Read, 8, vec![]), (Op::Flush, 0, vec![])];
+    assert_eq!(*seen.lock().unwrap(), expected);
+}
+
+/// A program that asks the same question for ever is found out, and one that waits longer than anything may take.
+#[test]
+fn a_stalled_simulation_says_so() {
+    use platter_sim::Stalled;
+    let rig = Rig::with(1, true, None, None);
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    rig.world.on_stall(10, Time(1000), move |stalled| log.lock().unwrap().push(stalled));
+    let channel = rig.disk.channel();
+    (0..10).for_each(|_| assert_eq!(channel.next_event(), None));
+    assert!(seen.lock().unwrap().is_empty());
+    channel.next_event();
+    rig.world.clock().advance_to(Time(1000));
+    (0..10).for_each(|_| assert_eq!(channel.next_event(), None));
+    rig.world.clock().advance_to(Time(1001));
+    channel.next_event();
+    assert_eq!(*seen.lock().unwrap(), [Stalled::Stands(Time(0)), Stalled::Late(Time(1001))]);
 }
 
 fn write(sector: u64, version: u8) -> Bio {

@@ -150,13 +150,11 @@ impl Live {
     /// As the oracle gets it.
     pub(super) fn submission<'a>(&self, contents: &'a [u64]) -> Submission<'a> {
         Submission {
-            op: self.op,
-            sector: self.sector,
-            count: self.count,
             contents,
             fua: self.flags.contains(Flags::FUA),
             preflush: self.flags.contains(Flags::PREFLUSH),
             hard: self.flags.contains(Flags::HARD_BARRIER),
+            ..Submission::new(self.op, self.sector, self.count)
         }
     }
 }

@@ -35,6 +35,7 @@ impl State {
                 Op::Write | Op::Discard | Op::WriteZeroes => {
                     report.writes += 1;
                     if note.fate == Fate::Good
+                        && !note.landed
                         && let Some(medium) = &mut self.medium
                     {
                         let count = u64::from(command.sectors);

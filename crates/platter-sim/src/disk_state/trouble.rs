@@ -1,7 +1,7 @@
 //! The way of a command through a disk that faults and power cuts may happen to.
 
 use super::{Asked, NOBODY, State, Taken};
-use crate::fault::{Fate, Injected, Injector};
+use crate::fault::{Delay, Fate, Injected, Injector};
 use crate::medium::Volatile;
 use crate::model::{Command, Ended};
 use crate::power::Supply;
@@ -14,23 +14,27 @@ use std::collections::{BTreeSet, VecDeque};
 
 pub(super) const EIO: i64 = 5;
 const ENODEV: i64 = 19;
+pub(super) const ECANCELED: i64 = 125;
 
 /// What was decided about a command in a slot.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Note {
     pub(super) fate: Fate,
-    delay: Span,
+    delay: Delay,
+    /// It has taken effect, and only its completion is late.
+    pub(super) landed: bool,
+    pub(super) taken: Time,
     /// The command's number on this disk.
     pub(super) number: u64,
     /// Of a flush: what it covers.
     mark: u64,
     /// It has failed already; only the model does not know.
-    ghost: bool,
+    pub(super) ghost: bool,
 }
 
 /// Faults and power cuts of one disk.
 pub(crate) struct Trouble {
-    injector: Option<Injector>,
+    pub(super) injector: Option<Injector>,
     /// What earlier plans did.
     earlier: Injected,
     pub(super) supply: Option<Supply>,
@@ -41,10 +45,10 @@ pub(crate) struct Trouble {
     pub(super) volatile: Volatile,
     pub(super) notes: Vec<Note>,
     /// Commands that the model is done with and that have not ended.
-    late: BTreeSet<(Time, u32)>,
+    pub(super) late: BTreeSet<(Time, u32)>,
     /// Commands that the model has no room for because of ghosts.
-    parked: VecDeque<u32>,
-    ghosts: usize,
+    pub(super) parked: VecDeque<u32>,
+    pub(super) ghosts: usize,
     commands: u64,
     pub(super) mistakes: Option<Mistakes>,
 }
@@ -92,7 +96,7 @@ impl Trouble {
         dark || self.injector.as_ref().is_some_and(Injector::is_dead)
     }
 
-    fn note(&mut self, index: u32) -> &mut Note {
+    pub(super) fn note(&mut self, index: u32) -> &mut Note {
         let index = index as usize;
         if index >= self.notes.len() {
             self.notes.resize_with(index + 1, Note::default);
@@ -101,7 +105,7 @@ impl Trouble {
     }
 
     /// Decides what happens to a command that was taken.
-    fn judge(&mut self, command: &Command) {
+    fn judge(&mut self, now: Time, command: &Command) {
         let mut mark = self.volatile.mark();
         if let Some(mistakes) = &self.mistakes {
             match mistakes.wrong {
@@ -111,10 +115,11 @@ impl Trouble {
             }
         }
         let (fate, delay) = match &mut self.injector {
-            Some(injector) => (injector.fate(command), injector.delay()),
-            None => (Fate::Good, Span::ZERO),
+            Some(injector) => injector.decide(command),
+            None => (Fate::Good, Delay::default()),
         };
-        let note = Note { fate, delay, number: self.commands, mark, ghost: false };
+        let number = self.commands;
+        let note = Note { fate, delay, landed: false, taken: now, number, mark, ghost: false };
         self.commands += 1;
         *self.note(command.tag) = note;
     }
@@ -159,7 +164,7 @@ impl State {
             trouble.parked.push_back(index);
         }
         self.fill_slot(&asked, command, data);
-        trouble.judge(&command);
+        trouble.judge(now, &command);
         if command.op == Op::Read
             && let (Some(injector), Some(medium)) = (&mut trouble.injector, &mut self.medium)
             && let Some((sector, bit)) = injector.rot(&command)
@@ -173,7 +178,7 @@ impl State {
             self.notice_cut(trouble, now);
         }
         let note = *trouble.note(index);
-        if note.ghost || trouble.is_away() || matches!(note.fate, Fate::Error(_)) {
+        if note.ghost || trouble.is_away() || matches!(note.fate, Fate::Error(_) | Fate::Transient(_)) {
             return Taken::Failing;
         }
         Taken::Yes
@@ -217,8 +222,11 @@ impl State {
             if std::mem::take(&mut note.ghost) {
                 trouble.ghosts -= 1;
                 self.free.push(tag);
-            } else if delay > Span::ZERO {
-                trouble.late.insert((at + delay, tag));
+            } else if delay.span > Span::ZERO {
+                if delay.early {
+                    self.land_early(trouble, tag);
+                }
+                trouble.late.insert((at + delay.span, tag));
             } else {
                 self.finish_troubled(trouble, tag);
             }
@@ -231,6 +239,19 @@ impl State {
             }
             trouble.parked.pop_front();
         }
+    }
+
+    /// A stuck command takes effect; its completion is still to come.
+    fn land_early(&mut self, trouble: &mut Trouble, index: u32) {
+        let note = *trouble.note(index);
+        if note.fate != Fate::Good || trouble.mistakes.is_some() {
+            return;
+        }
+        let slot = &mut self.slots[index as usize];
+        let (command, data) = (slot.command, std::mem::take(&mut slot.data));
+        self.store(trouble, &note, &command, &data);
+        self.slots[index as usize].data = data;
+        trouble.note(index).landed = true;
     }
 
     /// A command ends as was decided for it.
@@ -247,6 +268,7 @@ impl State {
                 self.store_some(trouble, &note, &command, &data, seed);
                 -EIO
             }
+            Fate::Transient(errno) => -i64::from(errno),
             Fate::Lost => i64::from(command.sectors) * 512,
             Fate::Misdirected(sector) => {
                 self.store(trouble, &note, &Command { sector, ..command }, &data);
@@ -256,7 +278,9 @@ impl State {
                 return self.finish_wrong(trouble, index, data);
             }
             Fate::Good => {
-                self.store(trouble, &note, &command, &data);
+                if !note.landed {
+                    self.store(trouble, &note, &command, &data);
+                }
                 if command.op.has_data() { i64::from(command.sectors) * 512 } else { 0 }
             }
         };
@@ -267,7 +291,8 @@ impl State {
     /// Gives a slot and its memory back.
     pub(super) fn release_slot(&mut self, index: u32, mut data: Vec<u8>) {
         data.clear();
-        self.slots[index as usize].data = data;
+        let slot = &mut self.slots[index as usize];
+        (slot.data, slot.busy) = (data, false);
         self.free.push(index);
     }
 
@@ -294,7 +319,14 @@ impl State {
     }
 
     /// A write that fails may have changed some of its sectors.
-    fn store_some(&mut self, trouble: &mut Trouble, note: &Note, command: &Command, data: &[u8], seed: u64) {
+    pub(super) fn store_some(
+        &mut self,
+        trouble: &mut Trouble,
+        note: &Note,
+        command: &Command,
+        data: &[u8],
+        seed: u64,
+    ) {
         if !command.op.changes() {
             return;
         }
@@ -323,6 +355,7 @@ impl State {
             let slot = &mut self.slots[index as usize];
             let (port, tag) = (std::mem::replace(&mut slot.port, NOBODY), slot.tag);
             slot.data.clear();
+            slot.busy = false;
             self.post(port, tag, -ENODEV);
             if late.contains(&index) || parked.contains(&index) {
                 self.free.push(index);
@@ -351,8 +384,8 @@ impl State {
             self.finish_troubled(&mut trouble, index);
             released += 1;
         }
-        for note in trouble.notes.iter_mut().filter(|note| note.delay > Span::ZERO) {
-            note.delay = Span::ZERO;
+        for note in trouble.notes.iter_mut().filter(|note| note.delay.span > Span::ZERO) {
+            note.delay = Delay::default();
             released += 1;
         }
         self.trouble = Some(trouble);

@@ -1,19 +1,24 @@
-//! What a device may hold and give, as its program can know it: an oracle beside the device, told only what
-//! the program submits and sees complete.
+//! What a device may hold and give, as its program can know it: an oracle beside the device, told only what the
+//! program submits and sees complete.
 //!
 //! It keeps, for each sector, the versions that were written to it and when each was submitted and completed,
 //! counted in events. From that follows which of them a read may give:
 //!
-//! - Version A is before version B if A had completed when B was submitted, if a hard barrier was submitted
-//!   between them, or if a read that began after A completed gave B.
+//! - Version A is before version B if A had completed when B was submitted, if a barrier was submitted between them, if
+//!   a read that began after A completed gave B, or if A was [in doubt](Outcome::InDoubt) when B was submitted and B
+//!   completed well.
 //! - A read gives no version that is before one which had completed when the read was submitted, and none from
-//!   the other side of a hard barrier.
+//!   the other side of a barrier.
 //! - After a power cut no sector has a version that is before a durable one. Durable is a completed write with
-//!   FUA or a hard barrier, one that completed before a completed flush was submitted, one before a completed
-//!   hard barrier, and, on a device without a write cache, each completed write.
-//! - If after a cut something is there that was submitted after a hard barrier, everything before the barrier
-//!   is there, unless the barrier failed.
+//!   FUA or a hard barrier, one that completed before a completed flush of its sector was submitted, one before a
+//!   completed hard barrier, and, on a device without a write cache, each completed write.
+//! - If after a cut something is there that was submitted after a barrier, everything before the barrier is there, unless
+//!   the barrier failed.
 //! - What was read after a cut stays.
+//! - A write that was [in doubt](Outcome::InDoubt) cannot change the device any more once a later I/O to the same sector
+//!   or a later flush has completed well.
+//! - Nothing of a write that was [not carried out](Outcome::Untouched) is ever there.
+//! - After a cut an atomic write is there as a whole or not at all.
 //!
 //! Contents are numbers of the caller's, one for each sector; 0 are zeroes, which is what the device holds at
 //! first, and what discards and write-zeroes leave.
@@ -22,6 +27,7 @@ use platter_block::bio::Op;
 use sector::{Now, Sector, Version};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 mod sector;
 
@@ -32,7 +38,7 @@ pub struct Submission<'a> {
     pub op: Op,
     /// First sector.
     pub sector: u64,
-    /// Sectors; 0 for a flush.
+    /// Sectors; 0 for a flush of everything.
     pub count: u64,
     /// What a write brings, one number for each sector; empty for all else.
     pub contents: &'a [u64],
@@ -42,6 +48,18 @@ pub struct Submission<'a> {
     pub preflush: bool,
     /// A hard barrier.
     pub hard: bool,
+    /// A barrier that keeps order and makes nothing durable. On a single disk a soft barrier is less than that.
+    pub soft: bool,
+    /// All or nothing after a power cut.
+    pub atomic: bool,
+}
+
+impl Submission<'_> {
+    /// An I/O without contents and flags.
+    pub fn new(op: Op, sector: u64, count: u64) -> Submission<'static> {
+        let (fua, preflush, hard, soft, atomic) = (false, false, false, false, false);
+        Submission { op, sector, count, contents: &[], fua, preflush, hard, soft, atomic }
+    }
 }
 
 /// How an I/O ended.
@@ -51,8 +69,13 @@ pub enum Outcome {
     Done,
     /// It failed. A write may have happened in part.
     Failed,
-    /// It failed, and may still happen: a timeout.
+    /// It failed, and was not carried out, not even in part.
+    Untouched,
+    /// It failed, and may still happen, at any time.
     Abandoned,
+    /// It failed because its deadline passed, and may still happen until the driver gives it back. The device makes later
+    /// I/O to its sectors wait for that.
+    InDoubt,
     /// It failed because power was cut. A write may have happened in part.
     CutOff,
 }
@@ -73,8 +96,14 @@ pub struct Violation {
 /// Why something may not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Nobody wrote this here.
+    /// No write brought this here.
     NeverWritten,
+    /// It is of a write that failed and said that it was not carried out.
+    Untouched,
+    /// It is still on its way to the device, which acknowledged something newer.
+    Doubt,
+    /// After a power cut a part of an atomic write is there, and another part is not.
+    Torn,
     /// A read gave what had been overwritten, or what had not been written yet.
     Stale,
     /// After a power cut something durable is missing.
@@ -87,6 +116,9 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rule = match self.rule {
             Rule::NeverWritten => "was never written there",
+            Rule::Untouched => "is of a write that failed as not carried out",
+            Rule::Doubt => "can still reach the device, which has acknowledged what is newer",
+            Rule::Torn => "is there after the power cut without the rest of its atomic write",
             Rule::Stale => "was overwritten before the read, or not written yet",
             Rule::Lost => "should not be there after the power cut: something durable is lost",
             Rule::Order => "is older than what a hard barrier promises, of which something later survived",
@@ -107,6 +139,23 @@ struct Pending {
     fua: bool,
     preflush: bool,
     hard: bool,
+    barrier: bool,
+}
+
+impl Pending {
+    /// The sectors of a write, a read or a flush of a range; for a flush of everything all there are.
+    fn range(&self) -> Range<u64> {
+        if self.op == Op::Flush && self.count == 0 {
+            0..u64::MAX
+        } else {
+            self.sector..self.sector + self.count
+        }
+    }
+
+    /// What it makes durable when it completes well: a preflush is of everything.
+    fn flushes(&self) -> Range<u64> {
+        if self.op == Op::Flush && !self.hard { self.range() } else { 0..u64::MAX }
+    }
 }
 
 /// See the [module](self).
@@ -116,7 +165,7 @@ pub struct Oracle {
     now: u64,
     /// Power cuts.
     session: u32,
-    /// Where in the order of hard barriers: odd between them, even at one.
+    /// Where in the order of barriers: odd between them, even at one.
     place: u64,
     /// Barriers that failed otherwise than by a cut, by place.
     void: Vec<u64>,
@@ -124,6 +173,8 @@ pub struct Oracle {
     proved: u64,
     sectors: BTreeMap<u64, Sector>,
     pending: BTreeMap<u64, Pending>,
+    /// By atomic write: whether a cut left some of it, and whether it took some.
+    atoms: BTreeMap<u64, (bool, bool)>,
 }
 
 impl Oracle {
@@ -138,6 +189,7 @@ impl Oracle {
             proved: 0,
             sectors: BTreeMap::new(),
             pending: BTreeMap::new(),
+            atoms: BTreeMap::new(),
         }
     }
 
@@ -145,7 +197,8 @@ impl Oracle {
     /// batch come in their order.
     pub fn submit(&mut self, id: u64, io: &Submission<'_>) {
         self.now += 1;
-        self.place += u64::from(io.hard);
+        let barrier = io.hard || io.soft;
+        self.place += u64::from(barrier);
         let pending = Pending {
             op: io.op,
             sector: io.sector,
@@ -155,16 +208,17 @@ impl Oracle {
             fua: io.fua || io.hard,
             preflush: io.preflush || io.hard || io.op == Op::Flush,
             hard: io.hard,
+            barrier,
         };
         if io.op.changes() {
             let oldest = self.oldest_read();
             for index in 0..io.count {
                 let content = io.contents.get(index as usize).copied().unwrap_or(0);
-                let version = Version::new(id, content, self.now, self.place, self.session);
+                let version = Version::new(id, content, self.now, self.place, self.session, io.atomic);
                 self.sectors.entry(io.sector + index).or_default().add(version, oldest);
             }
         }
-        self.place += u64::from(io.hard);
+        self.place += u64::from(barrier);
         self.pending.insert(id, pending);
     }
 
@@ -188,23 +242,23 @@ impl Oracle {
         }
         match outcome {
             Outcome::Done if pending.preflush => self.flushed(&pending),
-            Outcome::Failed | Outcome::Abandoned if pending.preflush => self.flush_failed(&pending),
+            Outcome::Failed | Outcome::Abandoned | Outcome::InDoubt if pending.preflush => {
+                self.sectors.values_mut().for_each(Sector::doubt);
+            }
             _ => {}
+        }
+        if pending.barrier && !matches!(outcome, Outcome::Done | Outcome::CutOff) {
+            self.void.push(pending.place);
         }
     }
 
     fn flushed(&mut self, flush: &Pending) {
         let place = if flush.hard { flush.place } else { 0 };
-        let session = self.session;
-        self.sectors.values_mut().for_each(|sector| sector.flushed(flush.start, place, session));
-    }
-
-    /// What had completed and was not durable may be lost, whatever flush comes next.
-    fn flush_failed(&mut self, flush: &Pending) {
-        if flush.hard {
-            self.void.push(flush.place);
+        let (now, session) = (self.now, self.session);
+        for (_, sector) in self.sectors.range_mut(flush.flushes()) {
+            sector.flushed(flush.start, place, session);
+            sector.returned(flush.start, now);
         }
-        self.sectors.values_mut().for_each(Sector::doubt);
     }
 
     /// A read has ended well with these contents.
@@ -221,14 +275,23 @@ impl Oracle {
         for (at, &content) in (pending.sector..pending.sector + pending.count).zip(contents) {
             let now = self.at(&pending);
             let sector = self.sectors.entry(at).or_default();
-            let place = sector.read(at, content, &now)?;
+            let place = sector.read(at, content, &now, &mut self.atoms)?;
             proved = proved.max(place.map_or(0, |place| barrier_below(place, &self.void)));
+            if self.atoms.values().any(|&atom| atom == (true, true)) {
+                return Err(Violation {
+                    sector: at,
+                    found: content,
+                    permitted: Vec::new(),
+                    rule: Rule::Torn,
+                });
+            }
         }
         self.prove(proved)
     }
 
     fn at(&self, pending: &Pending) -> Now {
-        Now { start: pending.start, place: pending.place, session: self.session, proved: self.proved }
+        let (session, proved, at) = (self.session, self.proved, self.now);
+        Now { start: pending.start, place: pending.place, session, proved, at }
     }
 
     /// Everything with a place below `proved` is there: so nothing may have been read that is before it.
@@ -253,6 +316,16 @@ impl Oracle {
         }
         self.session += 1;
         self.proved = 0;
+        self.atoms.clear();
+    }
+
+    /// Something of a write is still on its way to the device at `sector`. `cached`: the device has a cache that may write
+    /// back old versions as long as no newer one is durable.
+    ///
+    /// # Errors
+    /// [`Rule::Doubt`]: it would overwrite what was acknowledged.
+    pub fn may_land(&self, sector: u64, content: u64, cached: bool) -> Result<(), Violation> {
+        self.sectors.get(&sector).map_or(Ok(()), |versions| versions.may_land(sector, content, cached))
     }
 
     /// Nothing is under way any more, not even what was [abandoned](Outcome::Abandoned).
@@ -264,7 +337,8 @@ impl Oracle {
 
     /// What a read of `sector` that is submitted and completed now may give.
     pub fn permitted(&self, sector: u64) -> Vec<u64> {
-        let now = Now { start: self.now + 1, place: self.place, session: self.session, proved: self.proved };
+        let (start, session, proved) = (self.now + 1, self.session, self.proved);
+        let now = Now { start, place: self.place, session, proved, at: start };
         self.sectors.get(&sector).map_or_else(|| vec![0], |sector| sector.permitted(&now))
     }
 
@@ -274,8 +348,8 @@ impl Oracle {
     }
 }
 
-/// The place below which everything is there once something with `place` is: that of the last barrier which
-/// it had to pass, the barrier itself included unless it is what was found.
+/// The place below which everything is there once something with `place` is: that of the last barrier that it had to
+/// wait for, the barrier itself included unless it is what was found.
 fn barrier_below(place: u64, void: &[u64]) -> u64 {
     let mut barrier = place - place % 2;
     while void.contains(&barrier) {

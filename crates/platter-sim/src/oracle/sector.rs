@@ -1,12 +1,12 @@
 //! The versions of one sector.
 
 use super::{Outcome, Rule, Violation};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Not yet.
 const NEVER: u64 = u64::MAX;
 
-/// Versions above which those that nobody can see any more are looked for.
+/// Versions above which those that no read can give any more are looked for.
 const MANY: usize = 8;
 
 /// Contents that are remembered although they are not possible any more.
@@ -16,9 +16,13 @@ const REMEMBERED: usize = 16;
 pub(super) struct Version {
     id: u64,
     content: u64,
-    /// Events: it is known to be after everything that had ended at this one, first its submission; it ended.
+    /// Events: its submission; it is known to be after everything that had ended at this one, first its submission; from
+    /// this one on it changes nothing any more.
+    submitted: u64,
     after: u64,
     end: u64,
+    /// When the program was told that it is in doubt.
+    doubted: u64,
     outcome: Option<Outcome>,
     /// Place in the order of hard barriers.
     place: u64,
@@ -30,6 +34,8 @@ pub(super) struct Version {
     gone: bool,
     /// Read after a cut.
     pinned: bool,
+    /// Of an atomic write.
+    atomic: bool,
 }
 
 /// When a read happens.
@@ -38,15 +44,19 @@ pub(super) struct Now {
     pub(super) place: u64,
     pub(super) session: u32,
     pub(super) proved: u64,
+    /// The event of its completion.
+    pub(super) at: u64,
 }
 
 impl Version {
-    pub(super) fn new(id: u64, content: u64, now: u64, place: u64, session: u32) -> Version {
+    pub(super) fn new(id: u64, content: u64, now: u64, place: u64, session: u32, atomic: bool) -> Version {
         Version {
             id,
             content,
+            submitted: now,
             after: now,
             end: NEVER,
+            doubted: NEVER,
             outcome: None,
             place,
             durable: false,
@@ -54,19 +64,23 @@ impl Version {
             session,
             gone: false,
             pinned: false,
+            atomic,
         }
     }
 
     /// The zeroes that were there from the beginning.
     fn first() -> Version {
-        let new = Version::new(NEVER, 0, 0, 0, 0);
+        let new = Version::new(NEVER, 0, 0, 0, 0, false);
         Version { end: 0, outcome: Some(Outcome::Done), durable: true, ..new }
     }
 
     /// Whether it is certainly older than `other`.
     fn before(&self, other: &Version) -> bool {
-        let loose = self.outcome == Some(Outcome::Abandoned);
-        self.id != other.id && (self.end < other.after || (self.place < other.place && !loose))
+        let loose = matches!(self.outcome, Some(Outcome::Abandoned | Outcome::InDoubt));
+        self.id != other.id
+            && (self.end < other.after
+                || (self.place < other.place && !loose)
+                || (self.doubted < other.submitted && other.is_done()))
     }
 
     fn is_done(&self) -> bool {
@@ -129,11 +143,33 @@ impl Sector {
 
     /// A write has ended.
     pub(super) fn end(&mut self, id: u64, now: u64, outcome: Outcome, durable: bool) {
+        if outcome == Outcome::Untouched {
+            return self.forget(Rule::Untouched, |version| version.id == id);
+        }
         for version in self.versions.iter_mut().filter(|version| version.id == id) {
             version.outcome = Some(outcome);
-            version.end = if outcome == Outcome::Abandoned { NEVER } else { now };
+            let loose = matches!(outcome, Outcome::Abandoned | Outcome::InDoubt);
+            version.end = if loose { NEVER } else { now };
+            version.doubted = if outcome == Outcome::InDoubt { now } else { NEVER };
             version.durable = durable;
         }
+    }
+
+    /// Nothing that was in doubt before `start` can change the sector any more.
+    pub(super) fn returned(&mut self, start: u64, now: u64) {
+        self.versions.iter_mut().filter(|v| v.doubted < start).for_each(|v| v.end = v.end.min(now));
+    }
+
+    /// See [`Oracle::may_land`](super::Oracle::may_land).
+    pub(super) fn may_land(&self, at: u64, content: u64, cached: bool) -> Result<(), Violation> {
+        let counts = |w: &&Version| w.is_done() && (w.durable || !cached);
+        for v in self.versions.iter().filter(|v| v.content == content) {
+            if let Some(w) = self.versions.iter().filter(counts).find(|w| v.before(w)) {
+                let permitted = vec![w.content];
+                return Err(Violation { sector: at, found: content, permitted, rule: Rule::Doubt });
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn quiesce(&mut self, now: u64) {
@@ -174,7 +210,13 @@ impl Sector {
     }
 
     /// A read gave `content`. Returns the place of what a cut left there, if that is what it was.
-    pub(super) fn read(&mut self, at: u64, content: u64, now: &Now) -> Result<Option<u64>, Violation> {
+    pub(super) fn read(
+        &mut self,
+        at: u64,
+        content: u64,
+        now: &Now,
+        atoms: &mut BTreeMap<u64, (bool, bool)>,
+    ) -> Result<Option<u64>, Violation> {
         let fits: Vec<usize> = (0..self.versions.len())
             .filter(|&i| self.versions[i].content == content && self.allows(&self.versions[i], now))
             .collect();
@@ -182,9 +224,12 @@ impl Sector {
             return Err(self.violation(at, content, now));
         }
         if let [only] = fits[..] {
+            self.settle_doubts(only, now);
+            self.note_atoms(only, now, atoms);
             let version = &mut self.versions[only];
             version.after = version.after.max(now.start);
         }
+        self.returned(now.start, now.at);
         // What a cut left can be known for good only when it was that.
         if fits.iter().any(|&i| self.versions[i].session == now.session) {
             return Ok(None);
@@ -194,6 +239,34 @@ impl Sector {
             version.pinned |= fits[..] == [i];
         }
         Ok(fits.iter().map(|&i| self.versions[i].place).min())
+    }
+
+    /// A read that was submitted after a write had come into doubt shows whether that happened.
+    fn settle_doubts(&mut self, found: usize, now: &Now) {
+        let found = self.versions[found].clone();
+        for version in self.versions.iter_mut().filter(|v| v.doubted < now.start) {
+            version.gone |= found.before(version);
+            if version.id == found.id {
+                // It happened after all.
+                (version.outcome, version.end) = (Some(Outcome::Done), now.at);
+            }
+        }
+    }
+
+    /// After a cut: which atomic writes are there, as this sector shows, and which are not.
+    fn note_atoms(&self, found: usize, now: &Now, atoms: &mut BTreeMap<u64, (bool, bool)>) {
+        let found = &self.versions[found];
+        if found.session == now.session {
+            return;
+        }
+        for v in self.versions.iter().filter(|v| v.atomic && v.session + 1 == now.session) {
+            let later = |w: &Version| w.id != v.id && w.session == v.session && !w.before(v);
+            if v.id == found.id {
+                atoms.entry(v.id).or_default().0 = true;
+            } else if found.before(v) && !self.versions.iter().any(later) {
+                atoms.entry(v.id).or_default().1 = true;
+            }
+        }
     }
 
     fn violation(&self, at: u64, found: u64, now: &Now) -> Violation {
@@ -237,6 +310,7 @@ impl Sector {
         for version in &mut self.versions {
             let kept = stays(version);
             version.end = version.end.min(now);
+            version.doubted = NEVER;
             version.durable = kept;
             version.pinned = false;
         }

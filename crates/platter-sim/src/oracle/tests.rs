@@ -13,6 +13,8 @@ const NOTHING: Submission<'static> = Submission {
     fua: false,
     preflush: false,
     hard: false,
+    soft: false,
+    atomic: false,
 };
 
 impl Rig {
@@ -100,6 +102,107 @@ fn an_abandoned_write_may_happen_late_until_the_device_is_quiet() {
     rig.oracle.quiesce();
     rig.write(0, 3);
     assert_eq!(rig.oracle.permitted(0), [3]);
+}
+
+#[test]
+fn a_write_in_doubt_is_settled_by_what_completes_after_it() {
+    let in_doubt = |rig: &mut Rig| {
+        rig.write(0, 1);
+        let two = rig.begin(0, 2);
+        rig.oracle.complete(two, Outcome::InDoubt);
+        assert_eq!(rig.oracle.permitted(0), [1, 2]);
+    };
+    // A write after it.
+    let mut rig = Rig::new(true);
+    in_doubt(&mut rig);
+    let three = rig.begin(0, 3);
+    assert_eq!(rig.oracle.permitted(0), [1, 2, 3]);
+    assert!(rig.oracle.may_land(0, 2, false).is_ok());
+    rig.done(three);
+    assert_eq!(rig.oracle.permitted(0), [3]);
+    let found = rig.oracle.may_land(0, 2, false).unwrap_err();
+    assert_eq!((found.rule, found.permitted), (Rule::Doubt, vec![3]));
+    // A cache may still be writing it back, until the newer version is durable.
+    assert!(rig.oracle.may_land(0, 2, true).is_ok());
+    rig.flush(Outcome::Done);
+    assert!(rig.oracle.may_land(0, 2, true).is_err());
+    // One that was submitted before does not wait.
+    let mut rig = Rig::new(true);
+    rig.write(0, 1);
+    let (two, three) = (rig.begin(0, 2), rig.begin(0, 3));
+    rig.oracle.complete(two, Outcome::InDoubt);
+    rig.done(three);
+    assert_eq!(rig.oracle.permitted(0), [2, 3]);
+    // A read after it that finds what is older, or what is newer.
+    for (found, then) in [(1, vec![1]), (2, vec![2])] {
+        let mut rig = Rig::new(true);
+        in_doubt(&mut rig);
+        assert_eq!(rig.read(0, found), None);
+        assert_eq!(rig.oracle.permitted(0), then);
+    }
+    // A flush after it.
+    let mut rig = Rig::new(true);
+    in_doubt(&mut rig);
+    rig.flush(Outcome::Done);
+    assert_eq!(rig.oracle.permitted(0), [1, 2]);
+    rig.write(0, 3);
+    assert_eq!(rig.oracle.permitted(0), [3]);
+}
+
+#[test]
+fn nothing_is_there_of_a_write_that_was_not_carried_out() {
+    let mut rig = Rig::new(true);
+    let one = rig.begin(0, 1);
+    rig.oracle.complete(one, Outcome::Untouched);
+    assert_eq!(rig.oracle.permitted(0), [0]);
+    assert_eq!(rig.read(0, 1), Some(Rule::Untouched));
+    // A flush that was not carried out takes nothing from the next one.
+    rig.write(0, 2);
+    rig.flush(Outcome::Untouched);
+    rig.flush(Outcome::Done);
+    rig.oracle.cut();
+    assert_eq!(rig.oracle.permitted(0), [2]);
+}
+
+#[test]
+fn a_flush_of_a_range_covers_that_range() {
+    let mut rig = Rig::new(true);
+    rig.write(0, 1);
+    rig.write(1, 2);
+    let flush = rig.submit(&Submission { sector: 1, count: 1, ..NOTHING });
+    rig.done(flush);
+    rig.oracle.cut();
+    assert_eq!((rig.oracle.permitted(0), rig.oracle.permitted(1)), (vec![0, 1], vec![2]));
+}
+
+#[test]
+fn a_soft_barrier_orders_and_makes_nothing_durable() {
+    let mut rig = Rig::new(true);
+    rig.write(0, 1);
+    let soft =
+        rig.submit(&Submission { op: Op::Write, sector: 1, count: 1, contents: &[2], soft: true, ..NOTHING });
+    rig.done(soft);
+    rig.write(2, 3);
+    rig.oracle.cut();
+    assert_eq!([0, 1, 2].map(|at| rig.oracle.permitted(at).len()), [2; 3]);
+    assert_eq!(rig.read(1, 0), None);
+    assert_eq!(rig.read(2, 3), Some(Rule::Order));
+}
+
+#[test]
+fn an_atomic_write_is_there_as_a_whole_or_not_at_all() {
+    for (first, second, rule) in
+        [(7, 7, None), (0, 0, None), (7, 0, Some(Rule::Torn)), (0, 7, Some(Rule::Torn))]
+    {
+        for atomic in [true, false] {
+            let mut rig = Rig::new(true);
+            let io = Submission { op: Op::Write, sector: 0, count: 2, contents: &[7, 7], atomic, ..NOTHING };
+            rig.submit(&io);
+            rig.oracle.cut();
+            assert_eq!(rig.read(0, first), None);
+            assert_eq!(rig.read(1, second), rule.filter(|_| atomic), "{first} {second} {atomic}");
+        }
+    }
 }
 
 #[test]

@@ -117,14 +117,13 @@ impl Workload {
 impl Live {
     /// As the oracle gets it. Of a flush of a range it knows nothing: that is looked at apart.
     pub(crate) fn submission<'a>(&self, contents: &'a [u64]) -> Submission<'a> {
+        let count = if self.op == Op::Flush { 0 } else { self.count };
         Submission {
-            op: self.op,
-            sector: self.sector,
-            count: if self.op == Op::Flush { 0 } else { self.count },
             contents,
             fua: self.flags.contains(Flags::FUA),
             preflush: self.flags.contains(Flags::PREFLUSH),
             hard: self.flags.contains(Flags::HARD_BARRIER),
+            ..Submission::new(self.op, self.sector, count)
         }
     }
 

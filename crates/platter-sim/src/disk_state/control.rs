@@ -1,0 +1,130 @@
+//! What those outside a disk may ask of it beside I/O: what it has inside, and to give a command up.
+
+use super::trouble::{ECANCELED, Trouble};
+use super::{NOBODY, SimDisk, State};
+use crate::model::Command;
+use platter_block::bio::Op;
+use platter_block::driver::Outstanding;
+use platter_block::time::Time;
+use std::sync::Arc;
+
+/// Is told of each command that a disk takes, with the data that a write brings.
+pub(super) type Observer = Box<dyn FnMut(&Command, &[u8]) + Send>;
+
+/// A command that a disk has taken and not completed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// The operation.
+    pub op: Op,
+    /// First sector.
+    pub sector: u64,
+    /// Sectors; 0 for a flush.
+    pub sectors: u64,
+    /// When it was taken; `Time(0)` on a disk without faults.
+    pub taken: Time,
+    /// It has taken effect already, and only its completion is missing.
+    pub landed: bool,
+    /// What a write brings.
+    pub data: Vec<u8>,
+}
+
+/// How many commands of a channel its disk has.
+struct OfPort {
+    disk: SimDisk,
+    port: u32,
+}
+
+impl Outstanding for OfPort {
+    fn outstanding(&self) -> u32 {
+        let mut state = self.disk.lock();
+        state.live(self.disk.world().clock().now());
+        self.disk.publish(&state);
+        let own = |slot: &&super::Slot| slot.busy && slot.port == self.port;
+        state.slots.iter().filter(own).count() as u32
+    }
+}
+
+impl SimDisk {
+    /// Has `observer` see each command that the disk takes from now on, in order. It must not call the disk.
+    pub fn observe(&self, observer: impl FnMut(&Command, &[u8]) + Send + 'static) {
+        self.lock().observer = Some(Box::new(observer));
+    }
+
+    /// Makes the disk's channels answer [`Driver::outstanding`](platter_block::driver::Driver::outstanding) with
+    /// `None` from now on, as rings do that post completions only to their owner.
+    pub fn set_owner_only(&self, owner_only: bool) {
+        self.lock().owner_only = owner_only;
+    }
+
+    /// The commands that the disk has taken and not completed, in no particular order.
+    pub fn inside(&self) -> Vec<Inside> {
+        let mut state = self.lock();
+        state.live(self.world().clock().now());
+        self.publish(&state);
+        let notes = state.trouble.as_ref().map_or(&[][..], |trouble| &trouble.notes);
+        let busy = state.slots.iter().enumerate().filter(|(_, slot)| slot.busy);
+        let inside = |(index, slot): (usize, &super::Slot)| {
+            let note = notes.get(index).copied().unwrap_or_default();
+            let (command, data) = (slot.command, slot.data.clone());
+            let sectors = u64::from(command.sectors);
+            let (taken, landed) = (note.taken, note.landed);
+            Inside { op: command.op, sector: command.sector, sectors, taken, landed, data }
+        };
+        busy.map(inside).collect()
+    }
+
+    pub(crate) fn outstanding(&self, port: u32) -> Option<Arc<dyn Outstanding>> {
+        let hidden = self.lock().owner_only;
+        (!hidden).then(|| Arc::new(OfPort { disk: self.clone(), port }) as Arc<dyn Outstanding>)
+    }
+
+    /// Asks the disk to give up a command. Whether it has it.
+    pub(crate) fn cancel(&self, now: Time, port: u32, tag: u32) -> bool {
+        let mut state = self.lock();
+        state.live(now);
+        self.trouble(&mut state);
+        let Some(mut trouble) = state.trouble.take() else { return false };
+        let has = state.cancel(&mut trouble, port, tag);
+        state.trouble = Some(trouble);
+        self.publish(&state);
+        has
+    }
+}
+
+impl State {
+    /// Gives a command up, or not, as the seed decides: what a disk does with such a request is its own affair. What was
+    /// written of a command that is given up is anything between all and nothing.
+    fn cancel(&mut self, trouble: &mut Trouble, port: u32, tag: u32) -> bool {
+        let own = |slot: &super::Slot| slot.busy && slot.port == port && slot.tag == tag;
+        let Some(index) = self.slots.iter().position(own) else { return false };
+        let index = index as u32;
+        let seed = match &mut trouble.injector {
+            Some(injector) => injector.aborts(),
+            None => Some(u64::from(tag)),
+        };
+        let Some(seed) = seed else { return true };
+        let note = *trouble.note(index);
+        let slot = &mut self.slots[index as usize];
+        let (command, data) = (slot.command, std::mem::take(&mut slot.data));
+        if !note.landed {
+            self.store_some(trouble, &note, &command, &data, seed);
+        }
+        self.post(port, tag, -ECANCELED);
+        let waits = trouble.late.iter().find(|&&(_, late)| late == index).copied();
+        let parked = trouble.parked.iter().position(|&parked| parked == index);
+        if let Some(entry) = waits {
+            trouble.late.remove(&entry);
+            self.release_slot(index, data);
+        } else if let Some(at) = parked {
+            trouble.parked.remove(at);
+            self.release_slot(index, data);
+        } else {
+            // The model still has it.
+            let slot = &mut self.slots[index as usize];
+            (slot.port, slot.busy) = (NOBODY, false);
+            trouble.note(index).ghost = true;
+            trouble.ghosts += 1;
+        }
+        true
+    }
+}
