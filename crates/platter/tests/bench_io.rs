@@ -83,6 +83,18 @@ fn fios_spellings_are_understood() {
     assert_eq!((&two["ios"], &two["job"]["numjobs"]), (&768.into(), &2.into()));
 }
 
+/// Between two starts a paced job sleeps: in a run of half a second with a start every 10 ms it needs the processor for a
+/// small part of the time. The measure is processor time, which does not depend on what else the machine does.
+#[test]
+fn a_paced_job_sleeps_between_its_starts() {
+    for pace in [["--rate_iops", "100"], ["--thinktime", "10ms"]] {
+        let result = json(&[&["--on", "ram(1M)", "--runtime", "500ms", "--time_based"][..], &pace].concat());
+        assert!(result["ios"].as_u64().unwrap() <= 51, "{result:#}");
+        let cpu = result["user_cpu_ns"].as_u64().unwrap() + result["system_cpu_ns"].as_u64().unwrap();
+        assert!(cpu < 250_000_000, "{pace:?}: {cpu} ns of processor time");
+    }
+}
+
 #[test]
 fn absurd_options_name_themselves_their_value_and_what_is_allowed() {
     for (option, value, allowed) in [
@@ -228,13 +240,16 @@ fn trace_and_report_are_written() {
 
 #[test]
 fn ctrl_c_prints_what_there_is_and_says_so() {
-    for (on, runtime) in [("null(1T)", "1000"), ("sim(ideal)", "1000000000")] {
-        interrupt(on, runtime);
+    for (on, runtime, rate) in
+        [("null(1T)", "1000", None), ("ram(1M)", "1000", Some("1")), ("sim(ideal)", "1000000000", None)]
+    {
+        interrupt(on, runtime, rate);
     }
 }
 
-fn interrupt(on: &str, runtime: &str) {
-    let args = ["--on", on, "--runtime", runtime, "--time_based", "--eta", "always", "--json"];
+fn interrupt(on: &str, runtime: &str, rate: Option<&str>) {
+    let mut args = vec!["--on", on, "--runtime", runtime, "--time_based", "--eta", "always", "--json"];
+    args.extend(rate.into_iter().flat_map(|rate| ["--rate_iops", rate]));
     let mut child = platter(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let first = lines.next().unwrap().unwrap();
