@@ -1,7 +1,9 @@
 //! Runs the command as a user does.
 
 mod copy;
+mod copy_ends_early;
 mod copy_refused;
+mod copy_rescue;
 mod docs;
 mod info;
 mod list;
