@@ -89,7 +89,7 @@ pub fn parse(text: &str) -> Result<Spec, SpecError> {
 }
 
 fn parse_file(path: &str) -> Result<Spec, SpecError> {
-    let given = spec::parse(&spec::quote(&format!("@{path}")), &[])?;
+    let given = spec::parse(&spec::quote(&format!("@{path}")), &["file"])?;
     if path.is_empty() {
         let error = given.reject("`@` stands for a file with the spec in it, but no file is named");
         return Err(error.with_help("write @PATH, such as @stack.spec; a file of the name @ is written ./@"));
@@ -105,7 +105,7 @@ fn parse_file(path: &str) -> Result<Spec, SpecError> {
         let at = error.utf8_error().valid_up_to();
         given.reject(format!("the spec in {path} is not UTF-8: byte {at} is wrong"))
     })?;
-    spec::parse(&text, &names()).map_err(|error| error.with_help(format!("the spec is that in {path}")))
+    spec::parse_from(&text, &names(), Some(path))
 }
 
 /// Opens the device that `text` names.

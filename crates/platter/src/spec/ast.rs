@@ -19,6 +19,8 @@ pub type Span = Range<usize>;
 pub(super) struct Source {
     pub(super) text: String,
     pub(super) devices: Vec<String>,
+    /// The file that the text is from.
+    pub(super) file: Option<String>,
 }
 
 impl Source {

@@ -111,6 +111,9 @@ impl fmt::Display for SpecError {
         for line in self.help.iter().flat_map(|help| help.lines()) {
             write!(f, "\nhelp: {line}")?;
         }
+        if let Some(file) = &self.source.file {
+            write!(f, "\nhelp: the spec is that in {file}")?;
+        }
         Ok(())
     }
 }

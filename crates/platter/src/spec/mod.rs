@@ -61,7 +61,7 @@ pub use args::{Args, Signature};
 pub use ast::{Arg, ArgValue, Span, Spec, Word, quote, quote_path};
 pub use error::{SpecError, SpecErrorKind};
 pub use params::{Param, ParamKind, Words, check_table};
-pub use parse::{MAX_DEPTH, MAX_LEN, parse};
+pub use parse::{MAX_DEPTH, MAX_LEN, parse, parse_from};
 pub use suggest::closest;
 pub use value::{
     ValueError, ValueErrorKind, format_size, format_time, parse_bool, parse_choice, parse_int, parse_number,

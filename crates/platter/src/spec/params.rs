@@ -279,7 +279,7 @@ impl fmt::Display for ParamKind {
 /// A line that says which row is wrong: a name that cannot be written or that two rows have, an empty range or
 /// list, a default that its own kind refuses, no help.
 pub fn check_table(tables: &[&[Param]]) -> Result<(), String> {
-    let source = Arc::new(Source { text: String::new(), devices: Vec::new() });
+    let source = Arc::new(Source { text: String::new(), devices: Vec::new(), file: None });
     let mut names = BTreeSet::new();
     for param in tables.iter().copied().flatten() {
         let wrong = |what: &str| Err(format!("parameter `{}`: {what}", param.name));

@@ -21,13 +21,23 @@ pub const MAX_DEPTH: usize = 64;
 /// [`Syntax`](SpecErrorKind::Syntax), [`TooLong`](SpecErrorKind::TooLong), [`TooDeep`](SpecErrorKind::TooDeep)
 /// and [`UnknownDevice`](SpecErrorKind::UnknownDevice).
 pub fn parse(text: &str, devices: &[&str]) -> Result<Spec, SpecError> {
+    parse_from(text, devices, None)
+}
+
+/// As [`parse`], for the text of a file: errors name it.
+///
+/// # Errors
+///
+/// As for [`parse`].
+pub fn parse_from(text: &str, devices: &[&str], file: Option<&str>) -> Result<Spec, SpecError> {
     let devices = devices.iter().map(|&name| name.to_owned()).collect();
+    let file = file.map(str::to_owned);
     if text.len() > MAX_LEN {
-        let source = Arc::new(Source { text: String::new(), devices });
+        let source = Arc::new(Source { text: String::new(), devices, file });
         let message = format!("the spec is {} bytes long; at most {MAX_LEN} are allowed", text.len());
         return Err(SpecError::new(&source, SpecErrorKind::TooLong, 0..0, message));
     }
-    let source = Arc::new(Source { text: text.to_owned(), devices });
+    let source = Arc::new(Source { text: text.to_owned(), devices, file });
     let mut parser = Parser { source: &source, text, pos: 0, depth: 0 };
     let value = parser.whole()?;
     value.as_device(&source).map(|spec| spec.into_owned())
