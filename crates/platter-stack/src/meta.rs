@@ -19,7 +19,7 @@ mod record;
 
 pub use assembly::{Array, Candidate, Problem, Select, assemble};
 pub use plan::{NewArray, Step, commit_plan, create_plan, wipe_plan};
-pub use record::{Damage, Layout, Phase, RECORD_BYTES, Record, SLOTS, Slots, Uuid};
+pub use record::{Damage, Layout, MAX_LISTED, Phase, RECORD_BYTES, Record, SLOTS, Slots, Uuid};
 
 #[cfg(test)]
 mod tests;

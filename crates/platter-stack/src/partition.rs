@@ -74,7 +74,7 @@ impl Partition {
         let geometry = below.geometry();
         let block = u64::from(geometry.limits.logical_block);
         let refuse = |what: &str, value: u64, range: String| {
-            Err(LayerError::Param(ParamError(format!(
+            Err(LayerError::Unfit(ParamError(format!(
                 "partition of {}: {what}={value} is out of range: {range}",
                 below.name()
             ))))
@@ -112,7 +112,7 @@ impl Partition {
         let found = table::find(number, (block, blocks), &mut read);
         drop(reader);
         let (first, count) = found.map_err(|wrong| {
-            LayerError::Param(ParamError(format!("partition of {}: number={number}: {wrong}", below.name())))
+            LayerError::Unfit(ParamError(format!("partition of {}: number={number}: {wrong}", below.name())))
         })?;
         Partition::new(below, first * block, Some(count * block))
     }

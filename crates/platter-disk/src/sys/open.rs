@@ -126,7 +126,7 @@ impl OpenOptions {
             Ok(_) => Node::find("open", path).map(|node| (node, true)),
             // Somebody else was faster, or a symbolic link leads nowhere.
             Err(Errno::EXIST) => Node::find("open", path).map(|node| (node, false)).map_err(|_| missing),
-            Err(e) => Err(SysError::from_errno("create", path, e.raw_os_error())),
+            Err(e) => Err(SysError::from_errno("create", path, e.raw_os_error()).naming_missing_directory()),
         }
     }
 

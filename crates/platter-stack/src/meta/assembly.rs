@@ -27,7 +27,8 @@ pub enum Select {
 }
 
 impl Select {
-    fn matches(&self, record: &Record) -> bool {
+    /// Whether a record is one of the array that is meant.
+    pub fn matches(&self, record: &Record) -> bool {
         match self {
             Select::Any => true,
             Select::Uuid(uuid) => record.array == *uuid,
@@ -56,8 +57,15 @@ pub enum Problem {
     Ambiguous(Vec<(String, Uuid)>),
     /// Two devices are the same member.
     Duplicate(String, String, u32),
-    /// Members that no device is, of so many.
-    Missing(Vec<u32>, u32),
+    /// Members of an array that no device is.
+    Missing {
+        /// The array's name and number.
+        array: (String, Uuid),
+        /// How many members it has.
+        members: u32,
+        /// The places of the missing ones, with their numbers where the others know them.
+        missing: Vec<(u32, Option<Uuid>)>,
+    },
     /// It was not there when the array was last changed: its sequence number, and the newest.
     Stale(String, u64, u64),
     /// It says something else about the array than the others: what.
@@ -85,9 +93,16 @@ impl fmt::Display for Problem {
             Problem::Duplicate(first, second, index) => {
                 write!(f, "{first} and {second} are both member {index}: one is a copy of the other")
             }
-            Problem::Missing(which, of) => {
-                let which: Vec<String> = which.iter().map(u32::to_string).collect();
-                write!(f, "of {of} members these are missing: {}", which.join(", "))
+            Problem::Missing { array: (name, uuid), members, missing } => {
+                write!(f, "the array \"{name}\" ({uuid}) has {members} members, and these are missing:")?;
+                for (nth, (place, member)) in missing.iter().enumerate() {
+                    let comma = if nth == 0 { "" } else { "," };
+                    match member {
+                        Some(member) => write!(f, "{comma} {place} (member {member})")?,
+                        None => write!(f, "{comma} {place}")?,
+                    }
+                }
+                Ok(())
             }
             Problem::Stale(device, has, newest) => write!(
                 f,
@@ -247,9 +262,12 @@ fn check_places(members: &[(usize, Record)], name_of: &dyn Fn(usize) -> String, 
     }
     let Some((_, first)) = members.first() else { return };
     let is_there = |index: &u32| members.binary_search_by_key(index, |(_, record)| record.index).is_ok();
-    let missing: Vec<u32> = (0..first.members).filter(|index| !is_there(index)).collect();
+    let number = |index: u32| first.listed.get(index as usize).copied();
+    let missing: Vec<(u32, Option<Uuid>)> =
+        (0..first.members).filter(|index| !is_there(index)).map(|index| (index, number(index))).collect();
     if !missing.is_empty() {
-        problems.push(Problem::Missing(missing, first.members));
+        let array = (first.name.clone(), first.array);
+        problems.push(Problem::Missing { array, members: first.members, missing });
     }
 }
 

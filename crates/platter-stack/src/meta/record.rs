@@ -14,6 +14,10 @@ const VERSION: u32 = 1;
 /// Bytes of a name.
 const NAME_BYTES: usize = 64;
 
+/// Most members whose numbers a record lists. A record of 4 KiB has room for a few more; an array with more
+/// members than this has no list.
+pub const MAX_LISTED: u32 = 240;
+
 /// A number that is unique without anybody keeping a list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uuid(pub [u8; 16]);
@@ -92,6 +96,9 @@ pub struct Record {
     pub name: String,
     /// Which member: a number of its own beside its place.
     pub member: Uuid,
+    /// The numbers of all members in their order, so that one that is missing can be named. Empty in an array of
+    /// more than [`MAX_LISTED`] members, and in records that were written before there was a list.
+    pub listed: Vec<Uuid>,
     /// Place in the array, from 0.
     pub index: u32,
     /// Members of the array.
@@ -172,7 +179,10 @@ impl Record {
         for large in [self.chunk, self.data_offset, self.data_size, self.device_size] {
             bytes.extend(large.to_le_bytes());
         }
-        bytes.extend(self.name.bytes().take(NAME_BYTES));
+        let mut name: Vec<u8> = self.name.bytes().take(NAME_BYTES).collect();
+        name.resize(NAME_BYTES, 0);
+        bytes.extend(name);
+        bytes.extend(self.listed.iter().take(MAX_LISTED as usize).flat_map(|member| member.0));
         bytes.resize(CHECKSUM, 0);
         let checksum = crc32c::crc32c(&bytes);
         bytes.extend(checksum.to_le_bytes());
@@ -225,10 +235,20 @@ impl Record {
         if index >= members {
             return Err(damaged("place in the array", index));
         }
+        let listed_here = if members <= MAX_LISTED { members } else { 0 };
+        let mut listed: Vec<Uuid> = (0..listed_here).map(|_| Uuid(fields.take())).collect();
+        // Records from before there was a list have zeroes here.
+        if listed.iter().all(|number| number.0 == [0; 16]) {
+            listed.clear();
+        }
+        if listed.get(index as usize).is_some_and(|own| *own != member) {
+            return Err(Damage::Damaged(format!("its list of members does not have it at place {index}")));
+        }
         Ok(Record {
             array,
             name,
             member,
+            listed,
             index,
             members,
             layout,

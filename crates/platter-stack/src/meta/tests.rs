@@ -42,6 +42,10 @@ fn uuid(number: u8) -> Uuid {
     Uuid([number; 16])
 }
 
+fn missing_of(number: u8, members: u32, missing: Vec<(u32, Option<Uuid>)>) -> Problem {
+    Problem::Missing { array: (format!("array{number}"), uuid(number)), members, missing }
+}
+
 fn array(number: u8, count: u8) -> NewArray {
     NewArray {
         array: uuid(number),
@@ -139,7 +143,7 @@ fn making_an_array_leaves_none_or_the_whole_of_it() {
                         Problem::NoRecord(_)
                             | Problem::Damaged(..)
                             | Problem::Unfinished(_)
-                            | Problem::Missing(..)
+                            | Problem::Missing { .. }
                     )
                 };
                 assert!(problems.iter().all(only), "{problems:?}");
@@ -186,7 +190,10 @@ fn wiping_leaves_the_array_or_remains_that_can_be_wiped() {
             let gone = |p: &Problem| {
                 matches!(
                     p,
-                    Problem::Retired(_) | Problem::NoRecord(_) | Problem::Missing(..) | Problem::Damaged(..)
+                    Problem::Retired(_)
+                        | Problem::NoRecord(_)
+                        | Problem::Missing { .. }
+                        | Problem::Damaged(..)
                 )
             };
             assert!(problems.iter().all(gone), "{problems:?}");
@@ -222,7 +229,7 @@ fn what_does_not_belong_is_refused_with_the_reason() {
 
     let mut missing = whole.clone();
     missing.0.remove(1);
-    assert_eq!(against(&missing, &Select::Any), [Problem::Missing(vec![1], 3)]);
+    assert_eq!(against(&missing, &Select::Any), [missing_of(1, 3, vec![(1, Some(uuid(111)))])]);
 
     let mut twice = whole.clone();
     twice.0.push(whole.0[2].clone());
@@ -244,7 +251,7 @@ fn what_does_not_belong_is_refused_with_the_reason() {
     let mut damaged = whole.clone();
     damaged.0[0].iter_mut().for_each(|slot| slot[200] ^= 0xff);
     let said = against(&damaged, &Select::Any);
-    assert!(matches!(said[..], [Problem::Damaged(..), Problem::Missing(..)]), "{said:?}");
+    assert!(matches!(said[..], [Problem::Damaged(..), Problem::Missing { .. }]), "{said:?}");
 
     let mut one_slot = whole.clone();
     one_slot.0[0][0][200] ^= 0xff;
@@ -270,6 +277,27 @@ fn a_member_that_has_shrunk_is_named() {
 }
 
 #[test]
+fn records_without_a_list_of_members_are_read_and_a_wrong_list_is_damage() {
+    let record = array(1, 3).records().unwrap().remove(1);
+    assert_eq!(record.listed, [uuid(110), uuid(111), uuid(112)]);
+    let old = Record { listed: Vec::new(), ..record.clone() };
+    assert_eq!(Record::decode(&old.encode()), Ok(old.clone()));
+    let wrong = Record { listed: vec![uuid(110), uuid(112), uuid(111)], ..record };
+    assert!(
+        matches!(Record::decode(&wrong.encode()), Err(Damage::Damaged(what)) if what.contains("place 1"))
+    );
+
+    let many = NewArray { members: vec![(uuid(1), SIZE); MAX_LISTED as usize + 1], ..array(1, 1) };
+    let many = many.records().unwrap().remove(0);
+    assert!(many.listed.is_empty());
+    assert_eq!(Record::decode(&many.encode()), Ok(many));
+    let most = NewArray { members: vec![(uuid(1), SIZE); MAX_LISTED as usize], ..array(1, 1) };
+    let most = most.records().unwrap().remove(0);
+    assert_eq!(most.listed.len(), MAX_LISTED as usize);
+    assert_eq!(Record::decode(&most.encode()), Ok(most));
+}
+
+#[test]
 fn members_without_room_and_names_without_end_are_refused() {
     let mut small = array(1, 2);
     small.members[1].1 = 1 << 20;
@@ -290,7 +318,7 @@ fn no_two_problems_read_the_same() {
         Problem::Foreign("d".into(), "a".into(), uuid(1)),
         Problem::Ambiguous(vec![("a".into(), uuid(1)), ("b".into(), uuid(2))]),
         Problem::Duplicate("d".into(), "e".into(), 1),
-        Problem::Missing(vec![1, 2], 3),
+        missing_of(1, 3, vec![(1, Some(uuid(111))), (2, None)]),
         Problem::Stale("d".into(), 1, 4),
         Problem::Disagrees("d".into(), "chunk"),
         Problem::Shrunk("d".into(), 1, 2),

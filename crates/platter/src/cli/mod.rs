@@ -9,10 +9,14 @@ mod error;
 mod on;
 pub(crate) mod progress;
 mod signals;
+mod size;
+mod spec_arg;
 
 pub(crate) use context::Context;
 pub(crate) use error::{CliError, Exit};
 pub(crate) use on::{Force, On};
+pub(crate) use size::Size;
+pub(crate) use spec_arg::spec_arg;
 
 use crate::verbs::Verb;
 
@@ -30,8 +34,9 @@ Examples:
 Exit status:
   0    done
   1    the run failed: an I/O error, a comparison that did not match
-  2    wrong usage, or a device spec that says nothing sensible
-  3    a device cannot be opened
+  2    wrong usage: the command line, a device spec or a parameter file is wrong in itself
+  3    a device cannot be opened: it is missing, in use, holds data, or lacks a member
+  4    refused: the devices do not allow what was asked for; nothing was written
   130  interrupted by Ctrl-C (SIGINT); 143 by SIGTERM. A second one ends the program at once.";
 
 /// Platter, a block I/O layer in user space.
@@ -72,12 +77,23 @@ pub(crate) fn main() -> ExitCode {
     match cli.verb.run(&context) {
         Ok(()) => ExitCode::from(Exit::Done.code()),
         Err(error) => {
-            if let Some(message) = error.message() {
-                let _ = writeln!(std::io::stderr(), "platter: {message}");
-            }
+            report(&error);
             ExitCode::from(error.exit().code())
         }
     }
+}
+
+fn report(error: &CliError) {
+    if let Some(message) = error.message() {
+        // Without a stderr the exit status has to do.
+        let _ = writeln!(std::io::stderr(), "platter: {message}");
+    }
+}
+
+/// Reports an error and ends the process at once, without waiting for I/O that devices still have.
+pub(crate) fn exit_now(error: &CliError) -> ! {
+    report(error);
+    std::process::exit(error.exit().code().into())
 }
 
 #[cfg(test)]

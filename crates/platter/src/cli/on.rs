@@ -1,6 +1,6 @@
 //! The options with which a verb is told its devices.
 
-use super::CliError;
+use super::{CliError, spec_arg};
 use clap::Args;
 use platter::registry::{self, Access};
 use platter_disk::device::Device;
@@ -29,7 +29,7 @@ impl Force {
 #[derive(Args, Debug, Clone)]
 pub(crate) struct On {
     /// The devices, as specs: /dev/sdb, ram(1G), 'file(disk.img, depth=64)'
-    #[arg(long = "on", value_name = "SPEC", num_args = 1..)]
+    #[arg(long = "on", value_name = "SPEC", num_args = 1.., value_parser = spec_arg())]
     pub(crate) specs: Vec<String>,
     #[command(flatten)]
     pub(crate) force: Force,

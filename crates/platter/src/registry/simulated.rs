@@ -126,7 +126,10 @@ fn model(args: &mut Args<'_>, name: &str, given: Choices) -> Result<Box<dyn Mode
         Some(system) => import::load_with(Path::new(name), Some(Path::new(&system))),
         None => import::load(Path::new(name)),
     };
-    let params = params.map_err(|error| wrong(args, &error))?;
+    let params = params.map_err(|error| match error.unreadable {
+        true => args.unfit("disk", error.to_string()),
+        false => wrong(args, &error),
+    })?;
     let choices = arm_choices(args, given)?;
     catalogue::mechanical(params, Policy::None, choices).map_err(|error| wrong(args, &error))
 }

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use tempfile::tempdir;
 
 /// Bytes that no two offsets share for long.
-fn noise(len: usize) -> Vec<u8> {
+pub(crate) fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
         state ^= state << 13;

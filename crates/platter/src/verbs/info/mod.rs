@@ -1,11 +1,12 @@
 //! `platter info`: what a device is, how it is driven, and what the kernel does to it.
 
-use crate::cli::{CliError, Context, Force};
+use crate::cli::{CliError, Context, Force, spec_arg};
 use clap::Args;
 use platter::registry::{self, Access, OpenError};
 use platter::spec::Spec;
 use platter_block::backend::{Backend, Fact};
 use platter_disk::sys::{KernelQueue, Probe};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 mod json;
@@ -25,7 +26,7 @@ Examples:
 JSON: a list with an object for each SPEC; docs/command.md has its keys.")]
 pub(crate) struct Info {
     /// The devices
-    #[arg(required = true, value_name = "SPEC")]
+    #[arg(required = true, value_name = "SPEC", value_parser = spec_arg())]
     specs: Vec<String>,
     /// Open what others have for themselves too
     #[arg(long)]
@@ -37,7 +38,7 @@ struct Found {
     spec: String,
     device: Result<Arc<dyn Backend>, OpenError>,
     /// The files and block devices that it names, and what the system knows of each.
-    paths: Vec<(String, Result<Probe, Unopened>)>,
+    paths: Vec<(PathBuf, Result<Probe, Unopened>)>,
 }
 
 /// What there is to show of a path that cannot be opened.
@@ -69,11 +70,11 @@ impl Info {
     fn find(&self, text: &str, spec: &Spec) -> Result<Found, CliError> {
         let force = Force { force: false, allow_in_use: self.allow_in_use };
         let device = match registry::open_spec(spec, force.access(Access::read())) {
-            Err(error @ OpenError::Spec(_)) => return Err(error.into()),
+            Err(error) if error.is_usage() => return Err(error.into()),
             device => device.map(|device| Arc::clone(device.backend())),
         };
         let paths = registry::paths(spec).map_err(OpenError::from)?;
-        let probe = |path: String| {
+        let probe = |path: PathBuf| {
             let probe = Probe::of_path(&path).map_err(|error| Unopened {
                 why: error.to_string(),
                 queue: KernelQueue::of_path(&path).ok().flatten(),

@@ -1,6 +1,6 @@
 //! `platter raid`: arrays that know themselves.
 
-use crate::cli::{CliError, Context, Exit};
+use crate::cli::{CliError, Context};
 use clap::Subcommand;
 use platter::raid::RaidError;
 
@@ -29,10 +29,11 @@ impl Raid {
     }
 }
 
-/// The exit status that an error of an array means.
+/// An error of an array with the exit status that it means.
 fn failed(error: RaidError) -> CliError {
     match error {
         RaidError::Device(error) => error.into(),
-        wrong => CliError::new(Exit::Usage, wrong.to_string()),
+        RaidError::Argument(what) => CliError::usage(what),
+        other => CliError::refused(other.to_string()),
     }
 }

@@ -1,7 +1,7 @@
 //! `platter raid wipe`.
 
 use super::failed;
-use crate::cli::{CliError, Context};
+use crate::cli::{CliError, Context, spec_arg};
 use clap::Args;
 use platter::raid;
 use platter::registry::Access;
@@ -20,7 +20,7 @@ Example:
 JSON: one object with wiped, the list of devices.")]
 pub(crate) struct Wipe {
     /// The devices
-    #[arg(required = true, value_name = "SPEC")]
+    #[arg(required = true, value_name = "SPEC", value_parser = spec_arg())]
     members: Vec<String>,
     /// Yes, give up the array
     #[arg(long)]
