@@ -189,11 +189,35 @@ impl Queue {
     /// Takes a bio in. It completes later through [`Queue::take_done`], or at once when it cannot be done.
     #[inline]
     pub fn submit(&mut self, now: Time, bio: Bio) {
+        match self.geometry.limits.check_memory(&bio, self.geometry.size) {
+            Ok(()) => self.submit_sound(now, bio),
+            Err(fault) => self.refuse(now, bio, fault),
+        }
+    }
+
+    /// Takes in a bio whose memory has passed [`Limits::check_memory`](crate::limits::Limits::check_memory).
+    #[inline]
+    pub fn submit_sound(&mut self, now: Time, bio: Bio) {
+        debug_assert!(
+            self.geometry.limits.check_memory(&bio, self.geometry.size).is_ok() || self.check(&bio).is_err(),
+            "the memory was not checked: {bio:?}"
+        );
         self.counters.bios.add(1);
         if self.common.covers(&bio) && !self.attention && self.may_make() {
             return self.make_ready(now, bio);
         }
         self.submit_any(now, bio);
+    }
+
+    /// Fails a bio whose memory is not as the device needs it, or for what else is wrong with it.
+    #[cold]
+    fn refuse(&mut self, now: Time, mut bio: Bio, fault: Fault) {
+        self.counters.bios.add(1);
+        if self.sink.is_some() {
+            self.trace_bio(now, Action::Queue, &bio);
+        }
+        bio.fail(self.check(&bio).err().unwrap_or(fault));
+        self.finish(now, bio);
     }
 
     fn submit_any(&mut self, now: Time, mut bio: Bio) {
@@ -218,7 +242,7 @@ impl Queue {
         }
     }
 
-    /// What can be wrong with a bio by itself.
+    /// What can be wrong with a bio by itself, its memory aside.
     #[inline]
     fn check(&self, bio: &Bio) -> Result<(), Fault> {
         let op = bio.op();
@@ -238,21 +262,7 @@ impl Queue {
             };
             return if supported { Ok(()) } else { fault(Kind::Unsupported) };
         }
-        let tail = limits.is_tail(bio.pos(), bio.len(), self.geometry.size);
-        let align = if tail { 0 } else { (limits.memory_align - 1) as usize };
-        if let Some(segment) = bio.single_segment() {
-            let bad = (segment.addr() as usize | segment.len() as usize) & align != 0;
-            return if bad { fault(Kind::Misaligned) } else { Ok(()) };
-        }
-        let (mut total, mut bits) = (0u64, 0usize);
-        for segment in bio.segments() {
-            total += u64::from(segment.len());
-            bits |= segment.addr() as usize | segment.len() as usize;
-        }
-        if total != bio.len() {
-            return fault(Kind::BadSegments);
-        }
-        if bits & align != 0 { fault(Kind::Misaligned) } else { Ok(()) }
+        Ok(())
     }
 
     /// The next request for the driver, now counted as started; `None` when there is none or none may go.

@@ -2,6 +2,7 @@
 
 use crate::background::Background;
 use crate::bounce::Bouncer;
+use crate::callers::{Callers, open_lane};
 use crate::channel::Channel;
 use crate::clock::Clock;
 use crate::deferred;
@@ -9,8 +10,6 @@ use crate::drivers::memory::Memory;
 use crate::handle::Description;
 use crate::leaf::{Leaf, LeafParts, LeafSettings};
 use crate::submitter::Submitter;
-use crate::sync::{Mutex, lock};
-use crate::sync_io::SyncLane;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Context, MAX_SEGMENTS, Op};
 use platter_block::counters::Snapshot;
@@ -21,6 +20,7 @@ use platter_block::handle::HandleCounters;
 use platter_block::lane::Bell;
 use platter_block::limits::Limits;
 use platter_block::resident::Resident;
+use platter_block::time::Span;
 use std::fmt;
 use std::sync::Arc;
 
@@ -43,14 +43,16 @@ pub(crate) struct Inner {
     pub(crate) geometry: Geometry,
     pub(crate) clock: Clock,
     pub(crate) bouncer: Bouncer,
-    /// Lanes of synchronous callers that are not in a call now.
-    pub(crate) idle_lanes: Mutex<Vec<SyncLane>>,
+    pub(crate) callers: Arc<Callers>,
+    /// After which time a disk below gives an I/O up, if one does.
+    pub(crate) timeout: Option<Span>,
     pub(crate) background: Arc<Background>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         self.background.close();
+        self.callers.close();
     }
 }
 
@@ -73,12 +75,13 @@ impl Device {
             description: None,
             inner: Arc::new(Inner {
                 resident: backend.resident(),
-                backend,
                 clock,
                 geometry,
-                bouncer: Bouncer::new(geometry, may_bounce),
-                idle_lanes: Mutex::new(Vec::new()),
+                bouncer: Bouncer::new(geometry.limits, may_bounce),
+                callers: Callers::new(backend.as_ref()),
+                timeout: backend.timeout(),
                 background,
+                backend,
             }),
         }
     }
@@ -190,7 +193,7 @@ impl Device {
             let detail = format!("a channel for {bios} bios; 1 to {MAX_CHANNEL} are possible");
             return Err(self.error(Fault::new(Kind::Unsupported, Stage::Handle), Op::Read, 0, 0, detail));
         }
-        let lane = self.inner.backend.open_lane(LaneUse::Exclusive)?;
+        let lane = open_lane(self.inner.backend.as_ref(), LaneUse::Exclusive)?;
         Ok(Channel::new(lane, self, bios))
     }
 
@@ -267,8 +270,8 @@ impl Device {
         let limits = self.limits_at(offset);
         let hint = match fault.kind {
             Kind::Misaligned => format!(
-                "offset and length must be multiples of {}, memory addresses of {}",
-                limits.logical_block, limits.memory_align
+                "offset and length must be multiples of {}, memory addresses of {}, lengths of buffers of {}",
+                limits.logical_block, limits.memory_align, limits.length_align
             ),
             Kind::BadSegments => {
                 format!("at most {MAX_SEGMENTS} buffers make a transfer, and their lengths add up to its own")
@@ -284,17 +287,6 @@ impl Device {
         let separator = if detail.is_empty() || hint.is_empty() { "" } else { "; " };
         let detail = format!("{detail}{separator}{hint}");
         Error { fault, op, device: self.name(), offset, len, detail }
-    }
-
-    pub(crate) fn checkout(&self) -> Result<SyncLane, Error> {
-        if let Some(lane) = lock(&self.inner.idle_lanes).pop() {
-            return Ok(lane);
-        }
-        Ok(SyncLane::new(self.inner.backend.open_lane(LaneUse::Synchronous)?, self.clock()))
-    }
-
-    pub(crate) fn checkin(&self, lane: SyncLane) {
-        lock(&self.inner.idle_lanes).push(lane);
     }
 }
 

@@ -137,6 +137,20 @@ impl AsyncLane {
         }
     }
 
+    /// Runs the lane without making time pass. When it wants to be run next.
+    pub(crate) fn tend(&self) -> Option<Time> {
+        let mut state = lock(&self.state);
+        let now = self.clock.now();
+        state.lane.unplug(now);
+        state.run(now);
+        state.lane.next_wakeup()
+    }
+
+    /// Whether nothing is out.
+    pub(crate) fn is_idle(&self) -> bool {
+        lock(&self.state).lane.is_idle()
+    }
+
     /// Runs the lane on behalf of those who sleep.
     pub(crate) fn serve(&self, handles: &mut Vec<i32>) -> Next {
         let mut state = lock(&self.state);
@@ -162,7 +176,7 @@ impl AsyncLane {
     }
 
     /// Has the service thread look at the lane, unless it will by itself. `false`: there is none.
-    fn watch(self: &Arc<Self>, out_of_sight: bool) -> bool {
+    pub(crate) fn watch(self: &Arc<Self>, out_of_sight: bool) -> bool {
         if self.clock.simulated().is_some_and(VirtualClock::is_by_hand) {
             return true;
         }

@@ -18,7 +18,7 @@ use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::queue::{Queue, Settings};
 use platter_block::segment::{Region, RegionId};
-use platter_block::time::{Time, VirtualClock};
+use platter_block::time::{Span, Time, VirtualClock};
 use platter_block::trace::Sink;
 use std::sync::{Arc, OnceLock};
 
@@ -58,6 +58,9 @@ pub struct LeafSettings {
     pub lock: LockScope,
     /// Copy through aligned buffers what the device's alignment refuses. Off: such bios fail.
     pub bounce: bool,
+    /// Most lanes of synchronous callers at once; `None`: as many as the queue has requests. Each has a driver channel of
+    /// its own while the device has no elevator.
+    pub lanes: Option<u32>,
     /// Measure how long locks are held. (How long they are waited for is always known.)
     pub lock_stamps: bool,
 }
@@ -69,6 +72,7 @@ impl Default for LeafSettings {
             caller_plug: true,
             lock: LockScope::Queue,
             bounce: true,
+            lanes: None,
             lock_stamps: false,
         }
     }
@@ -209,6 +213,14 @@ impl Backend for Leaf {
         self.0.settings.bounce
     }
 
+    fn timeout(&self) -> Option<Span> {
+        self.0.settings.queue.timeout
+    }
+
+    fn max_lanes(&self) -> Option<u32> {
+        Some(self.0.settings.lanes.unwrap_or(self.0.settings.queue.nr_requests))
+    }
+
     fn counters(&self) -> Snapshot {
         let mut sum = self.0.lanes.counters();
         sum.add(&self.0.control_counters);
@@ -336,7 +348,7 @@ fn queue_facts(queue: &mut Queue, facts: &mut Vec<Fact>) {
 }
 
 /// The fault of a device whose channel could not be opened.
-const NO_CHANNEL: Fault = Fault::new(Kind::Gone, Stage::Driver);
+pub(crate) const NO_CHANNEL: Fault = Fault::new(Kind::Gone, Stage::Driver);
 
 /// A queue lane over any driver.
 type AnyLane = QueueLane<Box<dyn Driver>>;

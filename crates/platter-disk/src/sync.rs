@@ -4,6 +4,7 @@ use crate::deferred::Section;
 use std::ops::{Deref, DerefMut};
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{PoisonError, TryLockError};
+use std::time::Duration;
 
 /// A lock that counts itself for its thread, so that no code of the program runs while it is held.
 #[derive(Default)]
@@ -56,5 +57,36 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         &mut self.guard
+    }
+}
+
+/// Waits for something that another thread does under a [`Mutex`].
+#[derive(Default)]
+pub(crate) struct Condvar(std::sync::Condvar);
+
+impl Condvar {
+    pub(crate) const fn new() -> Condvar {
+        Condvar(std::sync::Condvar::new())
+    }
+
+    /// Gives the lock up until there is a notification, or for no reason.
+    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        let MutexGuard { guard, _section } = guard;
+        MutexGuard { guard: self.0.wait(guard).unwrap_or_else(PoisonError::into_inner), _section }
+    }
+
+    /// The same, but not for longer than `time`.
+    pub(crate) fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, time: Duration) -> MutexGuard<'a, T> {
+        let MutexGuard { guard, _section } = guard;
+        let (guard, _) = self.0.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner);
+        MutexGuard { guard, _section }
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
     }
 }

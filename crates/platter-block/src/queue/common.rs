@@ -1,5 +1,5 @@
-//! The common bio: one aligned segment of data within all limits, on a queue without an elevator. What such
-//! a bio has to be compared against stands together here, so that the comparison is short.
+//! The common bio: one segment of data within all limits, on a queue without an elevator. What such a bio has to be
+//! compared against stands together here, so that the comparison is short.
 
 use crate::bio::{Bio, Flags, Op};
 use crate::driver::Geometry;
@@ -11,7 +11,6 @@ pub(super) struct Common {
     uniform: bool,
     read_only: bool,
     block_mask: u64,
-    memory_mask: u64,
     max_len: u64,
     size: u64,
     /// End of the last request on the dispatch list: a bio that starts there may merge. Only a hint.
@@ -30,7 +29,6 @@ impl Common {
             uniform: limits.segment_boundary == 0 && limits.chunk == 0 && limits.max_segments > 0,
             read_only: geometry.features.read_only,
             block_mask: u64::from(limits.logical_block - 1),
-            memory_mask: u64::from(limits.memory_align - 1),
             max_len: u64::from(limits.max_transfer.min(limits.max_segment_size)),
             size: geometry.size,
             tail: u64::MAX,
@@ -41,13 +39,12 @@ impl Common {
     #[inline]
     pub(super) fn covers(&self, bio: &Bio) -> bool {
         let (pos, len) = (bio.pos(), bio.len());
-        let Some(segment) = bio.single_segment() else { return false };
         let misplaced = (pos | len) & self.block_mask;
-        let misaligned = (segment.addr() as u64 | len) & self.memory_mask;
         let op_fits = bio.op() == Op::Read || (bio.op() == Op::Write && !self.read_only);
         self.possible
             && self.uniform
-            && misplaced | misaligned == 0
+            && misplaced == 0
+            && bio.segment_count() == 1
             && len.wrapping_sub(1) < self.max_len
             && len <= self.size
             && pos <= self.size - len

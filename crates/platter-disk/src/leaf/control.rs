@@ -118,7 +118,7 @@ impl Shared {
             lane.queue.set_outside_busy(now, self.lanes.any_busy());
         }
         for bio in inbox.drain(..) {
-            lane.submit(now, bio);
+            lane.queue.submit_sound(now, bio);
         }
         lane.run(now);
         let in_flight = lane.in_flight();

@@ -1,6 +1,6 @@
 //! A lane of a leaf: its own queue while the device has no elevator, the shared one for the rest.
 
-use super::bounced::{Bouncer, is_misaligned};
+use super::bounced::Bouncer;
 use super::control::{CLOSED_GATE, Runs};
 use super::lanes::LaneCell;
 use super::{AnyLane, Shared};
@@ -9,7 +9,8 @@ use crate::wake::Sleeper;
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
-use platter_block::fault::Error;
+use platter_block::driver::Geometry;
+use platter_block::fault::{Error, Fault, Kind};
 use platter_block::lane::{Bell, Lane, QueueLane};
 use platter_block::queue::append;
 use platter_block::segment::{Region, RegionId};
@@ -104,21 +105,28 @@ impl LeafLane {
         };
         if let Some(local) = &mut self.local {
             for bio in self.plug.drain(..) {
-                local.submit(now, bio);
+                local.queue.submit_sound(now, bio);
             }
         }
     }
 
-    /// Plugs an aligned bio for one that is not, where that is allowed; else the queue will refuse it.
+    /// Plugs a bio over aligned memory for one whose memory the device cannot take, where that is allowed and would help.
     #[cold]
-    fn plug_bounced(&mut self, bio: Bio) {
-        if !self.shared.settings.bounce {
-            return self.plug.push(bio);
+    fn plug_bounced(&mut self, mut bio: Bio, fault: Fault) {
+        let Geometry { size, limits, .. } = &self.shared.geometry;
+        let place = limits.check_range(bio.pos(), bio.len(), *size);
+        if place.is_ok() && fault.kind == Kind::Misaligned && self.shared.settings.bounce {
+            match self.bouncer.wrap(limits, bio) {
+                Ok(bio) => return self.plug.push(bio),
+                Err(refused) => bio = refused,
+            }
         }
-        match self.bouncer.wrap(&self.shared.geometry.limits, bio) {
-            Ok(bio) => self.plug.push(bio),
-            Err(bio) => self.done.push(bio),
+        bio.fail(place.err().unwrap_or(fault));
+        let counters = &self.cell.counters;
+        for counter in [&counters.bios, &counters.bios_completed, &counters.bios_failed] {
+            counter.add(1);
         }
+        self.done.push(bio);
     }
 
     #[cold]
@@ -127,6 +135,9 @@ impl LeafLane {
             if let Some(bytes) = self.bouncer.unwrap(bio) {
                 self.cell.counters.bytes_bounced.add(bytes);
             }
+        }
+        if self.is_idle() {
+            self.bouncer.out = 0;
         }
     }
 
@@ -170,7 +181,7 @@ impl LeafLane {
                 closed |= bio.flags().intersects(BARRIER);
                 self.send(bio);
             } else if let Some(local) = &mut self.local {
-                local.submit(now, bio);
+                local.queue.submit_sound(now, bio);
             }
         }
         self.plug = plug;
@@ -294,10 +305,10 @@ impl Lane for LeafLane {
     #[inline]
     fn submit(&mut self, now: Time, bio: Bio) {
         self.ordered |= bio.flags().intersects(ORDERED) || bio.op() == Op::Flush;
-        if is_misaligned(&self.shared.geometry, &bio) {
-            self.plug_bounced(bio);
-        } else {
-            self.plug.push(bio);
+        // The one look at a bio's memory: the queues rely on it.
+        match self.shared.geometry.limits.check_memory(&bio, self.shared.geometry.size) {
+            Ok(()) => self.plug.push(bio),
+            Err(fault) => self.plug_bounced(bio, fault),
         }
         if !self.shared.settings.caller_plug {
             self.flush_plug(now);

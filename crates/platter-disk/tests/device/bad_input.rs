@@ -62,7 +62,7 @@ fn ranges_off_the_block_are_refused_where_they_are_not_bounced() {
 }
 
 fn demanding(bounce: bool) -> Device {
-    let limits = Limits { memory_align: 512, ..Limits::unlimited(4096) };
+    let limits = Limits { memory_align: 512, length_align: 512, ..Limits::unlimited(4096) };
     Fake::open(Options { limits, bounce, ..Options::default() }).1
 }
 
@@ -84,7 +84,8 @@ fn without_bouncing_misalignment_is_an_error_that_says_what_is_required() {
     }
     assert_eq!(device.counters().bytes_bounced, 0);
     let text = device.write_at(&part(4096, 1), 0).unwrap_err().to_string();
-    assert!(text.contains("multiples of 4096, memory addresses of 512"), "{text}");
+    let needs = "multiples of 4096, memory addresses of 512, lengths of buffers of 512";
+    assert!(text.contains(needs), "{text}");
     // The same where it is allowed.
     let device = demanding(true);
     device.write_at(&part(4096, 1), 0).unwrap();

@@ -64,6 +64,8 @@ pub(crate) struct Options {
     pub(crate) timeout: Option<Span>,
     pub(crate) limits: Limits,
     pub(crate) bounce: bool,
+    pub(crate) lanes: Option<u32>,
+    pub(crate) size: u64,
 }
 
 impl Default for Options {
@@ -75,6 +77,8 @@ impl Default for Options {
             timeout: None,
             limits: Limits::unlimited(512),
             bounce: true,
+            lanes: None,
+            size: SIZE,
         }
     }
 }
@@ -82,18 +86,23 @@ impl Default for Options {
 impl Fake {
     /// A disk and a device on it.
     pub(crate) fn open(options: Options) -> (Arc<Fake>, Device) {
-        let memory = Memory::new(SIZE).unwrap();
+        let memory = Memory::new(options.size).unwrap();
         let fake = Arc::new(Fake { memory, state: Mutex::default() });
         let disk = Arc::clone(&fake);
         let queue = Settings { depth: options.depth, timeout: options.timeout, ..Settings::default() };
         let parts = LeafParts {
             name: Arc::from("fake"),
-            geometry: Geometry { size: SIZE, limits: options.limits, features: options.features },
-            settings: LeafSettings { queue, bounce: options.bounce, ..LeafSettings::default() },
+            geometry: Geometry { size: options.size, limits: options.limits, features: options.features },
+            settings: LeafSettings {
+                queue,
+                bounce: options.bounce,
+                lanes: options.lanes,
+                ..LeafSettings::default()
+            },
             elevator: by_name(options.elevator).map(|row| (row.make)()),
             make_driver: Box::new(move |_| match disk.state().is_full {
                 true => Err(no_channel()),
-                false => Ok(Box::new(FakeChannel::new(&disk, options.depth))),
+                false => Ok(Box::new(FakeChannel::new(&disk, &options))),
             }),
             facts: Vec::new(),
             clock: None,
@@ -190,21 +199,48 @@ struct FakeChannel {
     memory: MemoryChannel,
     channel: Arc<Channel>,
     depth: usize,
+    limits: Limits,
+    size: u64,
     staged: Vec<(Op, u64, Completion)>,
     out: usize,
 }
 
 impl FakeChannel {
-    fn new(fake: &Arc<Fake>, depth: u32) -> FakeChannel {
+    fn new(fake: &Arc<Fake>, options: &Options) -> FakeChannel {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
         FakeChannel {
             fake: Arc::clone(fake),
             memory: fake.memory.channel(1),
             channel: Arc::new(Channel { done: Mutex::default(), bell }),
-            depth: depth as usize,
+            depth: options.depth as usize,
+            limits: options.limits,
+            size: options.size,
             staged: Vec::new(),
             out: 0,
         }
+    }
+}
+
+impl FakeChannel {
+    /// What a disk may rely on: the memory of a request has the alignment that it asks for. That of the odd piece at
+    /// its end is the driver's affair.
+    fn check(&self, request: &Started<'_>) {
+        let limits = &self.limits;
+        let tail = limits.is_tail(request.pos, request.len, self.size);
+        let mut done = 0;
+        request.for_each_segment(|segment| {
+            done += u64::from(segment.len());
+            let last = tail && done == request.len;
+            let odd = segment.len() & (limits.length_align - 1) != 0 && !last;
+            let address = segment.addr() as usize & (limits.memory_align - 1) as usize;
+            assert!(
+                !odd && address == 0,
+                "{} of {} at {}: {segment:?}",
+                request.op,
+                request.len,
+                request.pos
+            );
+        });
     }
 }
 
@@ -213,6 +249,7 @@ impl Driver for FakeChannel {
         if self.out == self.depth {
             return false;
         }
+        self.check(request);
         let mut state = self.fake.state();
         let (op, pos) = (request.op, request.pos);
         state.seen.push(Seen::Start(op, pos));

@@ -6,6 +6,7 @@ mod kinds;
 mod memory;
 mod rig;
 
+mod alignment;
 mod bad_input;
 mod concurrency;
 mod data;

@@ -6,6 +6,8 @@ mod wake;
 
 #[path = "../../src/leaf/gate.rs"]
 mod gate;
+#[path = "../../src/lane_pool.rs"]
+mod lane_pool;
 #[path = "../../src/leaf/mailbox.rs"]
 mod mailbox;
 #[path = "../../src/leaf/runner.rs"]
@@ -14,3 +16,4 @@ mod runner;
 mod tokens;
 
 mod models;
+mod pool;

@@ -2,6 +2,7 @@
 
 mod dropping;
 mod held;
+mod lanes;
 mod locks;
 mod process;
 mod wakers;

@@ -71,6 +71,12 @@ pub(super) const PARAMS: &[Param] = &[
         help: "what shares a lock: queue (nothing), all (every device), or the name of an adapter",
     },
     Param {
+        name: "lanes",
+        kind: ParamKind::Int { min: 1, max: MAX_DEPTH },
+        default: "",
+        help: "most synchronous calls at once, each with a channel to the disk; not given: as nr_requests",
+    },
+    Param {
         name: "bounce",
         kind: ParamKind::Bool,
         default: "on",
@@ -108,6 +114,7 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<(LeafSettings, Option<Box<dyn 
         caller_plug: args.flag("caller_plug")?,
         lock,
         bounce: args.flag("bounce")?,
+        lanes: args.optional("lanes", Args::int)?.map(small),
         lock_stamps: false,
     };
     Ok((settings, elevator))
