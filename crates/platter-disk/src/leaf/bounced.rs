@@ -40,7 +40,23 @@ pub(super) fn is_misaligned(geometry: &Geometry, bio: &Bio) -> bool {
         }
         None => 0,
     };
-    bits & align != 0 && !geometry.limits.is_tail(bio.pos(), bio.len(), geometry.size)
+    bits & align != 0 && !is_aligned_tail(geometry, bio)
+}
+
+/// Whether a bio ends with the odd end of the device, and its memory is aligned up to that. The driver takes the end from
+/// memory of any length.
+#[cold]
+fn is_aligned_tail(geometry: &Geometry, bio: &Bio) -> bool {
+    let limits = &geometry.limits;
+    if !limits.is_tail(bio.pos(), bio.len(), geometry.size) {
+        return false;
+    }
+    let (mut bits, mut before) = (0, 0);
+    for segment in bio.segments() {
+        bits |= segment.addr() as usize | before;
+        before = segment.len() as usize;
+    }
+    bits & (limits.memory_align - 1) as usize == 0
 }
 
 /// Bytes of buffers that a lane keeps for the next time, and how many bios.
