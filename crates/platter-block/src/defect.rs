@@ -11,6 +11,38 @@ macro_rules! defects {
         #[repr(u8)]
         pub enum Defect {
             $($(#[$doc])* $variant,)*
+/// A defect that can be put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Defect {
+    /// The number of bios in a request wraps at 65,536, and the rest of them never complete.
+    MergedCountWraps,
+    /// Of the page that holds the odd end of a file only the last piece goes through the page cache, the rest around it.
+    OddEndAlone,
+    /// Lanes that several threads submit to are on rings, which tie requests to the thread that submitted them: what it
+    /// leaves behind when it exits is cancelled.
+    SharedLaneOnRing,
+    /// A write past the end of a file that was truncated makes it longer again, and nothing notices.
+    ShrunkFileExtended,
+}
+
+impl Defect {
+    /// All defects.
+    pub const ALL: &[Defect] = &[
+        Defect::MergedCountWraps,
+        Defect::OddEndAlone,
+        Defect::SharedLaneOnRing,
+        Defect::ShrunkFileExtended,
+    ];
+
+    /// Name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Defect::MergedCountWraps => "merged-count-wraps",
+            Defect::OddEndAlone => "odd-end-alone",
+            Defect::SharedLaneOnRing => "shared-lane-on-ring",
+            Defect::ShrunkFileExtended => "shrunk-file-extended",
         }
 
         impl Defect {
@@ -29,6 +61,15 @@ macro_rules! defects {
                 match self {
                     $(Defect::$variant => $summary,)*
                 }
+            }
+            Defect::OddEndAlone => {
+                "the end of a file of odd size goes through the page cache, the rest of its page around it"
+            }
+            Defect::SharedLaneOnRing => {
+                "requests of a thread that exits are cancelled, and those of one that blocks wait for it"
+            }
+            Defect::ShrunkFileExtended => {
+                "a write past the end of a truncated file extends it with a hole that reads as zeroes"
             }
         }
     };

@@ -121,6 +121,11 @@ impl IoPrio {
         IoPrio((class as u16) << 13 | level as u16)
     }
 
+    /// The priority that Linux has this number for; bits that mean neither class nor level are dropped.
+    pub const fn from_raw(raw: u16) -> IoPrio {
+        IoPrio(raw & (3 << 13 | 7))
+    }
+
     /// Class.
     pub const fn class(self) -> Class {
         match self.0 >> 13 {

@@ -9,7 +9,9 @@ mod iovec;
 #[allow(unsafe_code)]
 pub mod memory;
 pub mod null;
+mod pause;
 mod side;
+mod size;
 mod slots;
 pub mod table;
 mod target;

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::lock::{self, LockGuard, Patience};
 use super::node::Node;
-use super::opened::{FdReader, OpenedDisk};
+use super::opened::{FdReader, OpenedDisk, without_readahead};
 use super::signature::{self, SignaturePolicy, refuse_if_signature};
 use super::{Kind, Probe, SysError, direct, explain, inuse, space};
 
@@ -172,7 +172,10 @@ impl OpenOptions {
         let direct = self.direct != Direct::Off && why_not_direct.is_none();
         let unaligned = !probe.size_bytes.is_multiple_of(probe.dio_offset_align.into());
         let buffered = match direct && node.kind == Kind::Regular && unaligned {
-            true => Some(node.open(self.access()).map_err(|e| explain::open(path, node, e, self.write))?),
+            true => {
+                let fd = node.open(self.access()).map_err(|e| explain::open(path, node, e, self.write))?;
+                Some(without_readahead(fd, probe.size_bytes))
+            }
             false => None,
         };
         let path = path.to_path_buf();

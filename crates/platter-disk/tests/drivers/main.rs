@@ -6,3 +6,4 @@ mod contract;
 mod fallback;
 mod misuse;
 mod registered;
+mod shrink;
