@@ -86,8 +86,7 @@ impl fmt::Display for Problem {
                 write!(f, "{first} and {second} are both member {index}: one is a copy of the other")
             }
             Problem::Missing(which, of) => {
-                let which: Vec<String> = which.iter().map(u32::to_string).collect();
-                write!(f, "of {of} members these are missing: {}", which.join(", "))
+                write!(f, "of {of} members these are missing: {}", runs(which))
             }
             Problem::Stale(device, has, newest) => write!(
                 f,
@@ -108,6 +107,27 @@ impl fmt::Display for Problem {
             }
         }
     }
+}
+
+/// Most runs of numbers that a message lists.
+const LISTED: usize = 16;
+
+/// Ascending numbers as text: runs of them by their ends, and only the first of very many.
+fn runs(numbers: &[u32]) -> String {
+    let (mut text, mut listed, mut told) = (Vec::new(), 0, 0);
+    for run in numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
+        if listed == LISTED {
+            text.push(format!("and {} more", numbers.len() - told));
+            break;
+        }
+        text.push(match run {
+            [first, .., last] if run.len() > 2 => format!("{first} to {last}"),
+            few => few.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+        });
+        listed += 1;
+        told += run.len();
+    }
+    text.join(", ")
 }
 
 /// Finds the array that `select` means among `candidates`, in any order.
