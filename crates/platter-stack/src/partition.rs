@@ -103,11 +103,11 @@ impl Partition {
         let block = u64::from(geometry.limits.logical_block);
         let mut reader = Reader::open(&below)?;
         let blocks = geometry.size / block;
-        let mut read = |first: u64, count: u64| {
+        let mut read = |what: &str, first: u64, count: u64| {
             if first.checked_add(count).is_none_or(|end| end > blocks) {
                 return Err(format!("block {first} is past the end of the disk"));
             }
-            reader.read(first * block, (count * block) as usize).map_err(|error| error.to_string())
+            reader.read(what, first * block, (count * block) as usize).map_err(|error| error.to_string())
         };
         let found = table::find(number, (block, blocks), &mut read);
         drop(reader);
