@@ -2,10 +2,12 @@
 
 mod errors;
 mod layout;
+mod misfortune;
 mod order;
 mod pace;
 mod parts;
 mod refusals;
 mod rig;
+mod script;
 mod timeouts;
 mod verify;
