@@ -230,7 +230,7 @@ pub trait Backend: LimitSource {
     /// descriptors say so. It may be rung with any lock held; it does nothing but to tell another thread.
     ///
     /// Each handle of a program on this backend gives a bell of its own; all of them should be rung. That of a device
-    /// that is closed does nothing.
+    /// that is closed does nothing, and the backend need not keep it alive: whoever gives a bell does that.
     fn keep(&self, keeper: Arc<dyn Bell>) {
         self.below().iter().for_each(|below| below.keep(Arc::clone(&keeper)));
     }

@@ -94,15 +94,8 @@ impl fmt::Display for Problem {
                 write!(f, "{first} and {second} are both member {index}: one is a copy of the other")
             }
             Problem::Missing { array: (name, uuid), members, missing } => {
-                write!(f, "the array \"{name}\" ({uuid}) has {members} members, and these are missing:")?;
-                for (nth, (place, member)) in missing.iter().enumerate() {
-                    let comma = if nth == 0 { "" } else { "," };
-                    match member {
-                        Some(member) => write!(f, "{comma} {place} (member {member})")?,
-                        None => write!(f, "{comma} {place}")?,
-                    }
-                }
-                Ok(())
+                write!(f, "the array \"{name}\" ({uuid}) has {members} members, and these are missing: ")?;
+                f.write_str(&missing_members(missing))
             }
             Problem::Stale(device, has, newest) => write!(
                 f,
@@ -123,6 +116,37 @@ impl fmt::Display for Problem {
             }
         }
     }
+}
+
+/// Most runs of numbers that a message lists.
+const LISTED: usize = 16;
+
+/// A few members by place and number; many, or members whose numbers are not known, by place only.
+fn missing_members(missing: &[(u32, Option<Uuid>)]) -> String {
+    let one = |&(place, member): &(u32, Option<Uuid>)| Some(format!("{place} (member {})", member?));
+    let few = (missing.len() <= LISTED).then(|| missing.iter().map(one).collect::<Option<Vec<_>>>());
+    match few.flatten() {
+        Some(named) => named.join(", "),
+        None => runs(&missing.iter().map(|&(place, _)| place).collect::<Vec<_>>()),
+    }
+}
+
+/// Ascending numbers as text: runs of them by their ends, and only the first of very many.
+fn runs(numbers: &[u32]) -> String {
+    let (mut text, mut listed, mut told) = (Vec::new(), 0, 0);
+    for run in numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
+        if listed == LISTED {
+            text.push(format!("and {} more", numbers.len() - told));
+            break;
+        }
+        text.push(match run {
+            [first, .., last] if run.len() > 2 => format!("{first} to {last}"),
+            few => few.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+        });
+        listed += 1;
+        told += run.len();
+    }
+    text.join(", ")
 }
 
 /// Finds the array that `select` means among `candidates`, in any order.

@@ -1,5 +1,6 @@
 //! What is written on a member.
 
+use crate::raid0::MAX_MEMBERS;
 use std::fmt;
 
 /// Bytes of a record.
@@ -10,6 +11,12 @@ pub const SLOTS: [u64; 2] = [4096, 65536];
 
 const MAGIC: [u8; 16] = *b"platter array\0\0\0";
 const VERSION: u32 = 1;
+
+/// Where data may begin at the earliest: behind the records.
+const RECORDS_END: u64 = SLOTS[1] + RECORD_BYTES as u64;
+
+/// Far more than any array reaches, and far enough from the end for sums.
+const MAX_SEQUENCE: u64 = 1 << 62;
 
 /// Bytes of a name.
 const NAME_BYTES: usize = 64;
@@ -232,6 +239,9 @@ impl Record {
         let name: [u8; NAME_BYTES] = fields.take();
         let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
         let name = String::from_utf8_lossy(name).into_owned();
+        if members as usize > MAX_MEMBERS {
+            return Err(damaged("number of members", members));
+        }
         if index >= members {
             return Err(damaged("place in the array", index));
         }
@@ -243,6 +253,15 @@ impl Record {
         }
         if listed.get(index as usize).is_some_and(|own| *own != member) {
             return Err(Damage::Damaged(format!("its list of members does not have it at place {index}")));
+        }
+        if sequence > MAX_SEQUENCE {
+            return Err(Damage::Damaged(format!("its sequence number is {sequence}")));
+        }
+        // All that uses a record may then add up these numbers.
+        let end = data_offset.checked_add(data_size).filter(|&end| end <= i64::MAX as u64);
+        if data_offset < RECORDS_END || data_size == 0 || end.is_none() {
+            let wrong = format!("its data is {data_size} bytes from {data_offset} on");
+            return Err(Damage::Damaged(wrong));
         }
         Ok(Record {
             array,

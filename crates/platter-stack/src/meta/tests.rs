@@ -1,6 +1,7 @@
 //! Records, assembly, and every place at which a change can be cut short.
 
 use super::*;
+use crate::raid0::MAX_MEMBERS;
 
 /// Devices as bytes: only the slots are kept.
 #[derive(Clone)]
@@ -113,6 +114,52 @@ fn records_come_back_and_damage_is_told() {
     }
     assert_eq!(Record::decode(&[0; RECORD_BYTES]), Err(Damage::Nothing));
     assert_eq!(Record::decode(&[0; 100]), Err(Damage::Nothing));
+}
+
+/// Numbers that no array has, under a checksum that is right: what reads the record must not take them at their word.
+#[test]
+fn numbers_that_no_array_can_have_are_damage() {
+    let [good] = &array(1, 1).records().unwrap()[..] else { panic!("one member") };
+    let most = MAX_MEMBERS as u32;
+    let crafted = [
+        ("members", Record { members: most + 1, ..good.clone() }),
+        ("members", Record { members: u32::MAX, index: u32::MAX - 1, ..good.clone() }),
+        ("data", Record { data_offset: u64::MAX - 100, ..good.clone() }),
+        ("data", Record { data_size: u64::MAX, ..good.clone() }),
+        ("data", Record { data_offset: 0, ..good.clone() }),
+        ("data", Record { data_size: 0, ..good.clone() }),
+        ("sequence", Record { sequence: u64::MAX, ..good.clone() }),
+        ("sequence", Record { sequence: 1 << 63, ..good.clone() }),
+    ];
+    for (what, record) in crafted {
+        let Err(Damage::Damaged(said)) = Record::decode(&record.encode()) else { panic!("{record:?}") };
+        assert!(said.contains(what), "{said}");
+    }
+    let largest = Record { members: most, ..good.clone() };
+    assert_eq!(Record::decode(&largest.encode()), Ok(largest));
+}
+
+/// Of the largest array one member is there: the message about the others stays short.
+#[test]
+fn many_missing_members_make_a_short_message() {
+    let [good] = &array(1, 1).records().unwrap()[..] else { panic!("one member") };
+    let bytes = Record { members: MAX_MEMBERS as u32, index: 7, ..good.clone() }.encode();
+    let slots = Slots::decode([&bytes, &bytes]);
+    let candidate = Candidate { name: "d".into(), size: SIZE, slots };
+    let problems = assemble(&Select::Any, &[candidate]).unwrap_err();
+    let text: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    assert!(text.iter().any(|text| text.contains("0 to 6, 8 to 65535")), "{text:?}");
+    assert!(text.iter().all(|text| text.len() < 1000), "{text:?}");
+    let missing = (0..60_000).step_by(3).map(|place| (place, None)).collect();
+    let scattered = Problem::Missing { array: ("a".into(), uuid(1)), members: 60_000, missing }.to_string();
+    assert!(scattered.len() < 1000 && scattered.contains("and 19984 more"), "{scattered}");
+}
+
+#[test]
+fn an_array_of_too_many_members_is_not_made() {
+    let members = vec![(uuid(9), SIZE); MAX_MEMBERS + 1];
+    let error = NewArray { members, ..array(1, 1) }.records().unwrap_err();
+    assert!(error.contains("65537") && error.contains("65536"), "{error}");
 }
 
 #[test]

@@ -3,10 +3,12 @@
 mod durable;
 mod errors;
 mod layout;
+mod misfortune;
 mod order;
 mod pace;
 mod parts;
 mod refusals;
 mod rig;
+mod script;
 mod timeouts;
 mod verify;

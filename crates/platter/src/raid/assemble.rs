@@ -129,8 +129,10 @@ fn superblock_of(device: &Device) -> Result<Superblock, RaidError> {
         return refuse(format!("{name} is a member of a {level}; raid0 and linear can be opened"));
     }
     if superblock.unknown_features != 0 {
-        let features = superblock.unknown_features;
-        return refuse(format!("{name} uses features of md that are not known here ({features:#x})"));
+        let needs = superblock.needs();
+        return refuse(format!(
+            "{name}: its array needs what is not supported here: {needs}; use the kernel's md"
+        ));
     }
     if superblock.index.is_none() {
         return refuse(format!("{name} is a spare or failed member"));
