@@ -77,7 +77,7 @@ impl Ssd {
     pub fn new(params: SsdParams) -> Result<Ssd, SsdError> {
         let shape = params.shape()?;
         let initial = match params.start {
-            Start::Fresh => Initial::fresh(shape),
+            Start::Erased => Initial::erased(shape),
             Start::Steady => Initial::steady(shape, params.seed),
         };
         Ok(Ssd {

@@ -11,6 +11,7 @@ pub(crate) mod progress;
 mod signals;
 mod size;
 mod spec_arg;
+pub(crate) mod typed;
 
 pub(crate) use context::Context;
 pub(crate) use error::{CliError, Exit};

@@ -34,7 +34,7 @@ pub enum RateProcess {
 /// let job = JobOptions { bs: 1000, ..job };
 /// assert_eq!(
 ///     job.check(&disk).unwrap_err().to_string(),
-///     "bs=1000 is not allowed: a multiple of the logical block of the device (512 bytes); try 1024"
+///     "bs=1000 is not allowed: a multiple of the logical block of the device (512); try 1K"
 /// );
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -78,7 +78,7 @@ impl Fileio {
         };
         match context.json {
             true => context.print_json(&report.to_json())?,
-            false => context.print(&report.to_text(context.color))?,
+            false => context.print(&report.to_text(context.terminal))?,
         }
         match report.interrupted {
             true => Err(context.interruption("interrupted: the result is partial")),

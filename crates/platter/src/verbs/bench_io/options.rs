@@ -1,9 +1,10 @@
 //! The options of a job as the command line has them, under fio's names.
 
-use super::values::{micros, priority, process, rw, seconds, size, switch};
+use super::values::{micros, priority, process, rw, seconds, switch};
 use crate::cli::CliError;
+use crate::cli::typed::{Typed, size};
 use clap::Args;
-use platter_bench::workload::{JobOptions, RateProcess, Rw};
+use platter_bench::workload::{JobError, JobOptions, RateProcess, Rw};
 use platter_disk::sys::Direct;
 use std::time::Duration;
 
@@ -13,12 +14,12 @@ pub(super) struct Options {
     /// read, write, randread, randwrite, rw, randrw, trim or randtrim
     #[arg(long, alias = "readwrite", value_name = "RW", default_value = "read", value_parser = rw)]
     rw: Rw,
-    /// Percentage of reads in a mix
-    #[arg(long, value_name = "PERCENT", default_value_t = 50)]
-    rwmixread: u32,
+    /// Percentage of reads in a mix, of rw and randrw [default: 50]
+    #[arg(long, value_name = "PERCENT")]
+    rwmixread: Option<u32>,
     /// Bytes per I/O
     #[arg(long, alias = "blocksize", value_name = "SIZE", default_value = "4k", value_parser = size)]
-    bs: u64,
+    bs: Typed<u64>,
     /// I/Os that each job keeps in flight
     #[arg(long, value_name = "N", default_value_t = 1)]
     iodepth: u32,
@@ -28,20 +29,20 @@ pub(super) struct Options {
     numjobs: Option<u32>,
     /// First byte that is touched
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size)]
-    offset: u64,
+    offset: Typed<u64>,
     /// Bytes that are touched from there on, and that each job transfers [default: up to the device's end]
     #[arg(long, value_name = "SIZE", value_parser = size)]
-    size: Option<u64>,
+    size: Option<Typed<u64>>,
     /// End after this long: 2 (seconds), 2s, 500ms
     #[arg(long, value_name = "TIME", value_parser = seconds)]
-    runtime: Option<Duration>,
+    runtime: Option<Typed<Duration>>,
     /// Go on until --runtime is over, however often --size has been transferred
     #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1",
           default_value = "0", hide_default_value = true, value_parser = switch, action = clap::ArgAction::Set)]
     time_based: bool,
     /// Run this long before measuring
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = seconds)]
-    ramp_time: Duration,
+    ramp_time: Typed<Duration>,
     /// End each job after this many I/Os
     #[arg(long, value_name = "N")]
     number_ios: Option<u64>,
@@ -53,14 +54,14 @@ pub(super) struct Options {
     rate_process: RateProcess,
     /// Pause each job this long after a completion: 100 (microseconds), 100us, 1ms
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = micros)]
-    thinktime: Duration,
+    thinktime: Typed<Duration>,
     /// Write recognisable blocks and read them back; of a read job: check what a job of that seed wrote
     #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1",
           default_value = "0", hide_default_value = true, value_parser = switch, action = clap::ArgAction::Set)]
     verify: bool,
     /// Bytes from one verification header to the next [default: --bs]
     #[arg(long, value_name = "SIZE", value_parser = size)]
-    verify_interval: Option<u64>,
+    verify_interval: Option<Typed<u64>>,
     /// Seed of offsets and contents [default: 1]
     #[arg(long, alias = "randseed", value_name = "N")]
     seed: Option<u64>,
@@ -105,21 +106,29 @@ impl Options {
             Some((class, level)) => (Some(class), level),
             None => (self.prioclass, self.prio),
         };
-        let interval = self.verify_interval.map(u32::try_from).transpose();
-        let verify_interval = interval
-            .map_err(|_| CliError::usage("verify_interval is not allowed above 4G: it must divide bs"))?;
+        let interval =
+            self.verify_interval.as_ref().map(|interval| u32::try_from(interval.value)).transpose();
+        let verify_interval = interval.map_err(|_| {
+            self.refused("verify_interval", "below 4G: it must divide bs, which is at most 1G")
+        })?;
+        if self.rwmixread.is_some() && !self.rw.is_mixed() {
+            let allowed =
+                format!("it has no effect with rw={}; leave it out, or use rw=rw or rw=randrw", self.rw);
+            return Err(self.refused("rwmixread", &allowed));
+        }
+        let usual = JobOptions::default();
         let devices = u32::try_from(devices).unwrap_or(u32::MAX);
         Ok(JobOptions {
             rw: self.rw,
-            rwmixread: self.rwmixread,
-            bs: self.bs,
+            rwmixread: self.rwmixread.unwrap_or(usual.rwmixread),
+            bs: self.bs.value,
             iodepth: self.iodepth,
             numjobs: self.numjobs.unwrap_or(devices),
-            offset: self.offset,
-            size: self.size,
-            runtime: self.runtime,
+            offset: self.offset.value,
+            size: self.size.as_ref().map(|size| size.value),
+            runtime: self.runtime.as_ref().map(|time| time.value),
             time_based: self.time_based,
-            ramp_time: self.ramp_time,
+            ramp_time: self.ramp_time.value,
             number_ios: self.number_ios,
             rate_iops: self.rate_iops,
             rate_process: self.rate_process,
@@ -133,7 +142,29 @@ impl Options {
             contexts: self.context.clone(),
             gtod_reduce: self.gtod_reduce,
             direct: self.direct.unwrap_or(true),
-            thinktime: self.thinktime,
+            thinktime: self.thinktime.value,
         })
+    }
+
+    fn refused(&self, option: &'static str, allowed: &str) -> CliError {
+        self.wrong(JobError { option, value: String::new(), allowed: allowed.to_owned() })
+    }
+
+    /// The error for an option that is refused, with the value as it was typed.
+    pub(super) fn wrong(&self, mut error: JobError) -> CliError {
+        let text = |typed: Option<&Typed<u64>>| typed.map(|typed| typed.text.clone());
+        let typed = match error.option {
+            "bs" => text(Some(&self.bs)),
+            "offset" => text(Some(&self.offset)),
+            "size" => text(self.size.as_ref()),
+            "verify_interval" => text(self.verify_interval.as_ref()),
+            "runtime" => self.runtime.as_ref().map(|time| time.text.clone()),
+            "ramp_time" => Some(self.ramp_time.text.clone()),
+            "thinktime" => Some(self.thinktime.text.clone()),
+            "rwmixread" => self.rwmixread.map(|percent| percent.to_string()),
+            _ => None,
+        };
+        error.value = typed.unwrap_or(error.value);
+        CliError::usage(error.to_string())
     }
 }
