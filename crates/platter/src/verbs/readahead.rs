@@ -1,7 +1,6 @@
 //! `platter readahead`: which I/Os readahead policies make of the same reads.
 
-use crate::cli::typed::{Typed, size};
-use crate::cli::{CliError, Context, Exit};
+use crate::cli::{CliError, Context, Exit, Size};
 use clap::{Args, ValueEnum};
 use platter::registry;
 use platter::spec::{format_size, parse_size};
@@ -34,23 +33,23 @@ pub(crate) struct Readahead {
     #[arg(long, value_name = "PATTERN", default_value = "sequential", value_parser = parse_pattern)]
     pattern: Pattern,
     /// Bytes of each read
-    #[arg(long, value_name = "SIZE", default_value = "16K", value_parser = size)]
-    request: Typed<u64>,
+    #[arg(long, value_name = "SIZE", default_value = "16K")]
+    request: Size,
     /// Reads
     #[arg(long, value_name = "N", default_value_t = 1000)]
     count: u64,
     /// Where the reads begin
-    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size)]
-    start: Typed<u64>,
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    start: Size,
     /// What they lie in [default: from the start to the end of the device]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    span: Option<Typed<u64>>,
+    #[arg(long, value_name = "SIZE")]
+    span: Option<Size>,
     /// Sequences of each thread, of the pattern interleaved
     #[arg(long, value_name = "N", default_value_t = 4)]
     streams: u64,
     /// From one read to the next, of the pattern strided
-    #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = size)]
-    stride: Typed<u64>,
+    #[arg(long, value_name = "SIZE", default_value = "64K")]
+    stride: Size,
     /// Reads of a sequence, of the pattern runs
     #[arg(long, value_name = "N", default_value_t = 8)]
     run: u64,
@@ -64,17 +63,17 @@ pub(crate) struct Readahead {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Largest window
-    #[arg(long, value_name = "SIZE", default_value = "128K", value_parser = size)]
-    max: Typed<u64>,
+    #[arg(long, value_name = "SIZE", default_value = "128K")]
+    max: Size,
     /// What the device likes to be asked for at once [default: the largest window]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    optimal: Option<Typed<u64>>,
+    #[arg(long, value_name = "SIZE")]
+    optimal: Option<Size>,
     /// Size of the device
-    #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = size)]
-    size: Typed<u64>,
+    #[arg(long, value_name = "SIZE", default_value = "16G")]
+    size: Size,
     /// Size of the page cache [default: everything fits]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    cache: Option<Typed<u64>>,
+    #[arg(long, value_name = "SIZE")]
+    cache: Option<Size>,
     /// Rounds of turns that an I/O takes
     #[arg(long, value_name = "N", default_value_t = 1)]
     latency: u64,
@@ -189,9 +188,9 @@ impl Readahead {
 
     /// The largest window and the device's optimum, in pages.
     fn windows(&self) -> Result<(u32, u32), CliError> {
-        let pages = |option: &str, typed: &Typed<u64>| match u32::try_from(typed.value / PAGE) {
-            Ok(pages) if typed.value <= MOST_MAX => Ok(pages),
-            _ => Err(out_of_range(option, &typed.text, "0 to 256M")),
+        let pages = |option: &str, typed: &Size| match u32::try_from(typed.bytes / PAGE) {
+            Ok(pages) if typed.bytes <= MOST_MAX => Ok(pages),
+            _ => Err(out_of_range(option, &typed.to_string(), "0 to 256M")),
         };
         let max = pages("--max", &self.max)?;
         Ok((max, self.optimal.as_ref().map_or(Ok(max), |optimal| pages("--optimal", optimal))?))
@@ -199,13 +198,13 @@ impl Readahead {
 
     fn machine(&self) -> Result<Machine, CliError> {
         let size = &self.size;
-        if size.value < PAGE || size.value > MOST_SIZE {
-            return Err(out_of_range("--size", &size.text, "4K to 64P"));
+        if size.bytes < PAGE || size.bytes > MOST_SIZE {
+            return Err(out_of_range("--size", &size.to_string(), "4K to 64P"));
         }
-        if let Some(cache) = self.cache.as_ref().filter(|cache| cache.value < PAGE) {
-            return Err(out_of_range("--cache", &cache.text, "4K or more"));
+        if let Some(cache) = self.cache.as_ref().filter(|cache| cache.bytes < PAGE) {
+            return Err(out_of_range("--cache", &cache.to_string(), "4K or more"));
         }
-        let pages = |cache: &Typed<u64>| usize::try_from(cache.value / PAGE).unwrap_or(usize::MAX);
+        let pages = |cache: &Size| usize::try_from(cache.bytes / PAGE).unwrap_or(usize::MAX);
         if self.latency == 0 || self.latency > 1_000_000 {
             return Err(out_of_range("--latency", &self.latency.to_string(), "1 to 1000000"));
         }
@@ -218,7 +217,7 @@ impl Readahead {
             Advice::Random => Hint::Random,
         };
         Ok(Machine {
-            pages: size.value / PAGE,
+            pages: size.bytes / PAGE,
             cache: self.cache.as_ref().map(pages),
             cached: Vec::new(),
             latency: self.latency,
@@ -230,19 +229,19 @@ impl Readahead {
     /// The reads, and what they are.
     fn reads(&self) -> Result<(String, Vec<Read>), CliError> {
         if let Some(path) = &self.trace {
-            let reads = read_trace(path, self.size.value)?;
+            let reads = read_trace(path, self.size.bytes)?;
             return Ok((format!("{} reads of {}", reads.len(), path.display()), reads));
         }
         self.check_pattern()?;
-        let (start, size) = (self.start.value, self.size.value);
+        let (start, size) = (self.start.bytes, self.size.bytes);
         let workload = Workload {
             pattern: self.pattern,
-            request: self.request.value,
+            request: self.request.bytes,
             count: self.count,
             start,
-            span: self.span.as_ref().map_or(size - start, |span| span.value),
+            span: self.span.as_ref().map_or(size - start, |span| span.bytes),
             streams: self.streams,
-            stride: self.stride.value,
+            stride: self.stride.bytes,
             run: self.run,
             threads: self.threads,
             handles: self.handles,
@@ -251,11 +250,11 @@ impl Readahead {
         let what = format!(
             "{} reads of {}, {}, threads: {}, handles: {}, windows up to {}",
             self.count,
-            format_size(self.request.value),
+            format_size(self.request.bytes),
             self.pattern.name(),
             self.threads,
             self.handles,
-            format_size(self.max.value)
+            format_size(self.max.bytes)
         );
         Ok((what, workload.reads()))
     }
@@ -268,13 +267,13 @@ impl Readahead {
             }
             _ => Ok(()),
         };
-        let bytes = |option, typed: &Typed<u64>, most: u64| match typed.value {
+        let bytes = |option, typed: &Size, most: u64| match typed.bytes {
             value if value == 0 || value > most => {
-                Err(out_of_range(option, &typed.text, &format!("1 to {}", format_size(most))))
+                Err(out_of_range(option, &typed.to_string(), &format!("1 to {}", format_size(most))))
             }
             _ => Ok(()),
         };
-        let (start, size) = (self.start.value, self.size.value);
+        let (start, size) = (self.start.bytes, self.size.bytes);
         number("--count", self.count, trace::MOST as u64)?;
         bytes("--request", &self.request, size.min(1 << 32))?;
         number("--threads", self.threads.into(), trace::MOST_NUMBERS.into())?;
@@ -283,8 +282,8 @@ impl Readahead {
         bytes("--stride", &self.stride, size)?;
         number("--run", self.run, 1 << 20)?;
         if start >= size {
-            let allowed = format!("0 to below {}, the size of the device (--size)", self.size.text);
-            return Err(out_of_range("--start", &self.start.text, &allowed));
+            let allowed = format!("0 to below {}, the size of the device (--size)", self.size);
+            return Err(out_of_range("--start", &self.start.to_string(), &allowed));
         }
         self.span.as_ref().map_or(Ok(()), |span| bytes("--span", span, size - start))
     }

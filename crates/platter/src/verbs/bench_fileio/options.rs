@@ -1,6 +1,6 @@
 //! The options of the test as the command line has them, under SysBench's names.
 
-use crate::cli::typed;
+use crate::cli::Time;
 use clap::Args;
 use platter::spec::parse_size;
 use platter_bench::fileio::{
@@ -121,7 +121,7 @@ fn named<T: Copy>(text: &str, all: &[T], name: fn(T) -> &'static str) -> Result<
 
 /// A time: `10` is ten seconds.
 fn seconds(text: &str) -> Result<Duration, String> {
-    typed::time(text, "s").map(|time| time.value)
+    Time::parse(text, "s").map(|time| time.value)
 }
 
 fn mode(text: &str) -> Result<Mode, String> {

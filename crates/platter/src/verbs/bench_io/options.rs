@@ -1,12 +1,10 @@
 //! The options of a job as the command line has them, under fio's names.
 
 use super::values::{micros, priority, process, rw, seconds, switch};
-use crate::cli::CliError;
-use crate::cli::typed::{Typed, size};
+use crate::cli::{CliError, Size, Time};
 use clap::Args;
 use platter_bench::workload::{JobError, JobOptions, RateProcess, Rw};
 use platter_disk::sys::Direct;
-use std::time::Duration;
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Workload", rename_all = "snake_case", allow_negative_numbers = true)]
@@ -18,8 +16,8 @@ pub(super) struct Options {
     #[arg(long, value_name = "PERCENT")]
     rwmixread: Option<u32>,
     /// Bytes per I/O
-    #[arg(long, alias = "blocksize", value_name = "SIZE", default_value = "4k", value_parser = size)]
-    bs: Typed<u64>,
+    #[arg(long, alias = "blocksize", value_name = "SIZE", default_value = "4k")]
+    bs: Size,
     /// I/Os that each job keeps in flight
     #[arg(long, value_name = "N", default_value_t = 1)]
     iodepth: u32,
@@ -28,21 +26,21 @@ pub(super) struct Options {
     #[arg(long, value_name = "N")]
     numjobs: Option<u32>,
     /// First byte that is touched
-    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size)]
-    offset: Typed<u64>,
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    offset: Size,
     /// Bytes that are touched from there on, and that each job transfers [default: up to the device's end]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    size: Option<Typed<u64>>,
+    #[arg(long, value_name = "SIZE")]
+    size: Option<Size>,
     /// End after this long: 2 (seconds), 2s, 500ms
     #[arg(long, value_name = "TIME", value_parser = seconds)]
-    runtime: Option<Typed<Duration>>,
+    runtime: Option<Time>,
     /// Go on until --runtime is over, however often --size has been transferred
     #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1",
           default_value = "0", hide_default_value = true, value_parser = switch, action = clap::ArgAction::Set)]
     time_based: bool,
     /// Run this long before measuring
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = seconds)]
-    ramp_time: Typed<Duration>,
+    ramp_time: Time,
     /// End each job after this many I/Os
     #[arg(long, value_name = "N")]
     number_ios: Option<u64>,
@@ -54,14 +52,14 @@ pub(super) struct Options {
     rate_process: RateProcess,
     /// Pause each job this long after a completion: 100 (microseconds), 100us, 1ms
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = micros)]
-    thinktime: Typed<Duration>,
+    thinktime: Time,
     /// Write recognisable blocks and read them back; of a read job: check what a job of that seed wrote
     #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1",
           default_value = "0", hide_default_value = true, value_parser = switch, action = clap::ArgAction::Set)]
     verify: bool,
     /// Bytes from one verification header to the next [default: --bs]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    verify_interval: Option<Typed<u64>>,
+    #[arg(long, value_name = "SIZE")]
+    verify_interval: Option<Size>,
     /// Seed of offsets and contents [default: 1]
     #[arg(long, alias = "randseed", value_name = "N")]
     seed: Option<u64>,
@@ -107,7 +105,7 @@ impl Options {
             None => (self.prioclass, self.prio),
         };
         let interval =
-            self.verify_interval.as_ref().map(|interval| u32::try_from(interval.value)).transpose();
+            self.verify_interval.as_ref().map(|interval| u32::try_from(interval.bytes)).transpose();
         let verify_interval = interval.map_err(|_| {
             self.refused("verify_interval", "below 4G: it must divide bs, which is at most 1G")
         })?;
@@ -121,11 +119,11 @@ impl Options {
         Ok(JobOptions {
             rw: self.rw,
             rwmixread: self.rwmixread.unwrap_or(usual.rwmixread),
-            bs: self.bs.value,
+            bs: self.bs.bytes,
             iodepth: self.iodepth,
             numjobs: self.numjobs.unwrap_or(devices),
-            offset: self.offset.value,
-            size: self.size.as_ref().map(|size| size.value),
+            offset: self.offset.bytes,
+            size: self.size.as_ref().map(|size| size.bytes),
             runtime: self.runtime.as_ref().map(|time| time.value),
             time_based: self.time_based,
             ramp_time: self.ramp_time.value,
@@ -152,15 +150,14 @@ impl Options {
 
     /// The error for an option that is refused, with the value as it was typed.
     pub(super) fn wrong(&self, mut error: JobError) -> CliError {
-        let text = |typed: Option<&Typed<u64>>| typed.map(|typed| typed.text.clone());
         let typed = match error.option {
-            "bs" => text(Some(&self.bs)),
-            "offset" => text(Some(&self.offset)),
-            "size" => text(self.size.as_ref()),
-            "verify_interval" => text(self.verify_interval.as_ref()),
-            "runtime" => self.runtime.as_ref().map(|time| time.text.clone()),
-            "ramp_time" => Some(self.ramp_time.text.clone()),
-            "thinktime" => Some(self.thinktime.text.clone()),
+            "bs" => Some(self.bs.to_string()),
+            "offset" => Some(self.offset.to_string()),
+            "size" => self.size.as_ref().map(Size::to_string),
+            "verify_interval" => self.verify_interval.as_ref().map(Size::to_string),
+            "runtime" => self.runtime.as_ref().map(Time::to_string),
+            "ramp_time" => Some(self.ramp_time.to_string()),
+            "thinktime" => Some(self.thinktime.to_string()),
             "rwmixread" => self.rwmixread.map(|percent| percent.to_string()),
             _ => None,
         };

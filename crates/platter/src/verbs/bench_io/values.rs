@@ -1,17 +1,16 @@
 //! Values of options, as fio writes them.
 
-use crate::cli::typed::{self, Typed};
+use crate::cli::Time;
 use platter_bench::workload::{RateProcess, Rw};
-use std::time::Duration;
 
 /// A time: `2` is two seconds; `2s`, `500ms`.
-pub(super) fn seconds(text: &str) -> Result<Typed<Duration>, String> {
-    typed::time(text, "s")
+pub(super) fn seconds(text: &str) -> Result<Time, String> {
+    Time::parse(text, "s")
 }
 
 /// A time: `100` is a hundred microseconds; `100us`, `1ms`.
-pub(super) fn micros(text: &str) -> Result<Typed<Duration>, String> {
-    typed::time(text, "us")
+pub(super) fn micros(text: &str) -> Result<Time, String> {
+    Time::parse(text, "us")
 }
 
 /// What the I/Os do.
@@ -56,6 +55,7 @@ pub(super) fn priority(text: &str) -> Result<(u32, Option<u32>), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn bare_times_have_the_unit_that_fio_gives_them() {
