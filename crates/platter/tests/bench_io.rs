@@ -223,7 +223,7 @@ fn simulated_runs_of_one_seed_differ_only_in_what_they_say_of_the_host() {
     let result = json(&[&example[..], &["--runtime", "10s", "--time_based"]].concat());
     assert_eq!((&result["ios"], &result["virtual_s"]), (&800_000.into(), &10.0.into()));
     let mixed = output(&["--on", "sim(ideal)", "null(1M)"]);
-    assert!(code(&mixed) == Some(2) && stderr(&mixed).contains("live by one clock"), "{}", stderr(&mixed));
+    assert!(code(&mixed) == Some(2) && stderr(&mixed).contains("different clocks"), "{}", stderr(&mixed));
 }
 
 #[test]

@@ -109,7 +109,7 @@ impl Count {
 /// Who makes the files durable when it is time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncedBy {
-    /// All threads: whoever is free takes the next file, as in SysBench 1.0.20.
+    /// All threads: each takes the next file when it is free, as in SysBench 1.0.20.
     Shared,
     /// The thread whose turn it was, one file after the other; the others go on.
     One,

@@ -27,7 +27,7 @@ pub(super) enum Event {
     Sensed(u32),
     /// A die is done.
     Done(u32),
-    /// Nobody has asked for anything for a while; the number says since when.
+    /// No command has come for a while; the number says since when.
     Idle(u64),
 }
 

@@ -39,7 +39,7 @@ impl Progress {
         shown.next = Instant::now() + shown.every;
         shown.drawn = true;
         let text = if shown.terminal { format!("\r{}\x1b[K", cut(line)) } else { format!("{line}\n") };
-        // Progress that nobody can see is no reason to fail.
+        // Progress that cannot be shown is no reason to fail.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 

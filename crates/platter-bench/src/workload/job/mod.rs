@@ -137,7 +137,7 @@ pub struct DeviceFacts {
 }
 
 impl JobOptions {
-    /// The seed of this run. `chance` is a number that nobody can foresee; it is used only when the run is not
+    /// The seed of this run. `chance` is an unpredictable number; it is used only when the run is not
     /// to repeat.
     pub fn effective_seed(&self, chance: u64) -> u64 {
         self.seed.unwrap_or(if self.randrepeat { DEFAULT_SEED } else { chance })

@@ -76,7 +76,7 @@ impl Io {
         }
         let job = self.options.job(self.on.specs.len())?;
         let write = job.rw.writes() || job.rw.trims();
-        // What nobody reads back need not be kept: a simulated run may write more than there is memory.
+        // What is not read back need not be kept: a simulated run may write more than there is memory.
         let access =
             Access { write, forget: !job.verify, direct: self.options.direct(), ..Access::default() };
         let seed = job.effective_seed(RandomState::new().hash_one(std::process::id()));
