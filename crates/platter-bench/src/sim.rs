@@ -1,5 +1,6 @@
 //! Simulated disks as devices.
 
+use platter_block::backend::Fact;
 use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::fault::Error;
@@ -31,9 +32,34 @@ pub fn device_with(
     disk: &SimDisk,
     name: &str,
     geometry: Geometry,
-    mut settings: LeafSettings,
+    settings: LeafSettings,
     elevator: Option<Box<dyn Elevator>>,
 ) -> Result<Device, Error> {
+    open(Parts { disk, name, geometry, settings, elevator, facts: Vec::new() })
+}
+
+/// What a simulated device is made of.
+pub struct Parts<'a> {
+    /// The disk.
+    pub disk: &'a SimDisk,
+    /// Name for messages.
+    pub name: &'a str,
+    /// The disk's geometry, or that of the adapter that it is on.
+    pub geometry: Geometry,
+    /// Settings of its queues.
+    pub settings: LeafSettings,
+    /// The elevator, if any.
+    pub elevator: Option<Box<dyn Elevator>>,
+    /// What results have to say of it.
+    pub facts: Vec<Fact>,
+}
+
+/// [`device`], with everything that can be said.
+///
+/// # Errors
+/// As for [`device`].
+pub fn open(parts: Parts<'_>) -> Result<Device, Error> {
+    let Parts { disk, name, geometry, mut settings, elevator, facts } = parts;
     settings.queue.depth = settings.queue.depth.min(disk.depth());
     let channels = disk.clone();
     let parts = LeafParts {
@@ -42,7 +68,7 @@ pub fn device_with(
         settings,
         elevator,
         make_driver: Box::new(move |_| Ok(Box::new(channels.channel()) as Box<dyn Driver>)),
-        facts: vec![("driver", "simulated".to_string())],
+        facts: [("driver", "simulated".to_string())].into_iter().chain(facts).collect(),
         clock: Some(Arc::clone(disk.world().clock())),
     };
     Ok(Device::new(Arc::new(Leaf::new(parts)?)))

@@ -11,12 +11,14 @@ pub(crate) mod progress;
 mod signals;
 mod size;
 mod spec_arg;
+mod time;
 
 pub(crate) use context::Context;
 pub(crate) use error::{CliError, Exit};
 pub(crate) use on::{Force, On};
 pub(crate) use size::Size;
 pub(crate) use spec_arg::spec_arg;
+pub(crate) use time::Time;
 
 use crate::verbs::Verb;
 
