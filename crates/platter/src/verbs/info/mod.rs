@@ -11,16 +11,18 @@ use std::sync::Arc;
 
 mod json;
 mod text;
+mod tree;
 
 /// Arguments of `platter info`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Devices are opened to read only. Of one that cannot be opened, what the system tells of it is shown all the
-same, and the exit status is 3.
+One line for each device, with those that a layer stands on below it. --long has all that is known, also what the
+kernel does to I/O on each file and block device. Devices are opened to read only. Of one that cannot be opened, what
+the system tells of it is shown all the same, and the exit status is 3.
 
 Examples:
   platter info /dev/sdb
-  platter info 'file(disk.img, elevator=deadline)' 'ram(1G)'
+  platter info --long 'file(disk.img, elevator=deadline)' 'ram(1G)'
   platter info --json /dev/sdb
 
 JSON: a list with an object for each SPEC; docs/command.md has its keys.")]
@@ -28,6 +30,9 @@ pub(crate) struct Info {
     /// The devices
     #[arg(required = true, value_name = "SPEC", value_parser = spec_arg())]
     specs: Vec<String>,
+    /// Show all that is known of each device
+    #[arg(long)]
+    long: bool,
     /// Open what others have for themselves too
     #[arg(long)]
     allow_in_use: bool,
@@ -55,9 +60,10 @@ impl Info {
         for (text, spec) in self.specs.iter().zip(&specs) {
             all.push(self.find(text, spec)?);
         }
-        match context.json {
-            true => context.print_json(&all.iter().map(json::of).collect())?,
-            false => {
+        match (context.json, self.long) {
+            (true, _) => context.print_json(&all.iter().map(json::of).collect())?,
+            (false, false) => context.print(&tree::of(&all, context))?,
+            (false, true) => {
                 let texts: Vec<String> = all.iter().map(|found| text::of(found, context)).collect();
                 context.print(&texts.join("\n"))?;
             }
