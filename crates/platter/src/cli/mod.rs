@@ -29,7 +29,7 @@ Device specs:
 Examples:
   platter info /dev/sdb
   platter list elevators
-  platter copy --verify disk.img 'file(/dev/sdb, depth=128)'
+  platter copy --verify /dev/sdb 'file(disk.img, depth=128)'
 
 Exit status:
   0    done

@@ -48,9 +48,9 @@ The first Ctrl-C stops the copy and waits at most 5 s for what the devices still
 
 Examples:
   platter copy /dev/sdb disk.img
-  platter copy --verify disk.img 'file(/dev/sdb, depth=128)'
+  platter copy --verify disk.img 'file(copy.img, depth=128)'
   platter copy --rescue disk.map /dev/sdb disk.img
-  platter copy --force 'partition(offset=1M, length=512M, /dev/sdb)' 'file(/dev/sdc, elevator=deadline)'
+  platter copy 'partition(number=1, /dev/sdb)' 'file(part.img, elevator=deadline)'
 
 JSON: one object with source, destination, bytes (the source's size), start_offset, resume_offset (the first byte
 that is not copied), bytes_written, bytes_zeroed (made zero without being written), bytes_skipped (zeroes in a new

@@ -15,7 +15,7 @@ such a record is refused, and then nothing is written. A crash leaves the array,
 shows as retired and that can be wiped again.
 
 Example:
-  platter raid wipe --force /dev/sdb /dev/sdc /dev/sdd
+  platter raid wipe --force a.img b.img
 
 JSON: one object with wiped, the list of devices.")]
 pub(crate) struct Wipe {
