@@ -1,4 +1,4 @@
-//! Arrays that know themselves, on files and on simulated disks.
+//! Arrays whose members describe them, on files and on simulated disks.
 
 use flate2::read::GzDecoder;
 use platter::raid::{self, Array, Held, RaidError};

@@ -50,7 +50,7 @@ impl Context {
 
     /// Tells the user something beside the result, on stderr.
     pub(crate) fn note(&self, text: &str) {
-        // Without a stderr there is nobody to tell.
+        // Without a stderr the note is lost, which harms nothing.
         let _ = writeln!(std::io::stderr(), "platter: note: {text}");
     }
 

@@ -39,7 +39,7 @@ impl Progress {
         shown.next = Instant::now() + shown.every;
         shown.drawn = true;
         let text = if shown.terminal { format!("\r{line}\x1b[K") } else { format!("{line}\n") };
-        // Progress that nobody can see is no reason to fail.
+        // A progress line that cannot be written is no reason to fail.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 

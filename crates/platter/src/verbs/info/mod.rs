@@ -16,9 +16,9 @@ mod tree;
 /// Arguments of `platter info`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-One line for each device, with those that a layer stands on below it. --long has all that is known, also what the
-kernel does to I/O on each file and block device. Devices are opened to read only. Of one that cannot be opened, what
-the system tells of it is shown all the same, and the exit status is 3.
+Prints one line for each device, with the devices that a layer stands on below it. --long prints all that is known, \
+also what the kernel does to I/O on each file and block device. Devices are opened to read only. For a device that \
+cannot be opened the facts that the system has are printed all the same, and the exit status is 3.
 
 Examples:
   platter info /dev/sdb
@@ -33,7 +33,7 @@ pub(crate) struct Info {
     /// Show all that is known of each device
     #[arg(long)]
     long: bool,
-    /// Open what others have for themselves too
+    /// Open devices that other programs have locked
     #[arg(long)]
     allow_in_use: bool,
 }

@@ -13,7 +13,7 @@ use serde_json::json;
 /// Arguments of `platter raid create`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Nothing is written before everything is checked. A device that holds a file system, a partition table or a part
+Everything is checked before the first write. A device that holds a file system, a partition table or a part \
 of another array is refused without --force. A crash leaves no array or the whole of it.
 
 Examples:

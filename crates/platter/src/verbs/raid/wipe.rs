@@ -10,8 +10,8 @@ use serde_json::json;
 /// Arguments of `platter raid wipe`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Only the two records of each device are overwritten, never data; with them the array is gone. A device without
-such a record is refused, and then nothing is written. A crash leaves the array, or remains that `raid examine`
+Only the two records of each device are overwritten, never data; without them there is no array. A device without \
+such a record is refused, and then nothing is written. A crash leaves the array, or remains that `raid examine` \
 shows as retired and that can be wiped again.
 
 Example:
@@ -22,7 +22,7 @@ pub(crate) struct Wipe {
     /// The devices
     #[arg(required = true, value_name = "SPEC", value_parser = spec_arg())]
     members: Vec<String>,
-    /// Yes, give up the array
+    /// Confirm that the array is to be given up
     #[arg(long)]
     force: bool,
 }
