@@ -79,7 +79,11 @@ impl Info {
             Err(error) if error.is_usage() => return Err(error.into()),
             device => device.map(|device| Arc::clone(device.backend())),
         };
-        let paths = registry::paths(spec).map_err(OpenError::from)?;
+        let mut paths = registry::paths(spec).map_err(OpenError::from)?;
+        if let (Ok(device), true) = (&device, paths.is_empty()) {
+            // Members that a search has found are not named in the spec.
+            add_disks(device.as_ref(), &mut paths);
+        }
         let probe = |path: PathBuf| {
             let probe = Probe::of_path(&path).map_err(|error| Unopened {
                 why: error.to_string(),
@@ -89,6 +93,16 @@ impl Info {
         };
         Ok(Found { spec: text.to_owned(), device, paths: paths.into_iter().map(probe).collect() })
     }
+}
+
+/// Adds the files and block devices that a device stands on, which are called by their paths.
+fn add_disks(device: &dyn Backend, paths: &mut Vec<PathBuf>) {
+    let below = device.below();
+    // Only files and block devices have this fact.
+    if device.facts().iter().any(|(key, _)| *key == "direct") && below.is_empty() {
+        paths.push(PathBuf::from(&*device.name()));
+    }
+    below.iter().for_each(|below| add_disks(below.as_ref(), paths));
 }
 
 /// What is known about a device that is not just passed on from the devices below it.
