@@ -1,4 +1,4 @@
-//! Arrays that know themselves: what members of an array carry, and the rules by which they find together.
+//! Arrays whose members describe them: what members carry, and the rules by which an array is found among devices.
 //!
 //! Pure: bytes in, decisions out. Whoever holds the devices reads the two slots of each
 //! ([`SLOTS`]) and carries out [`Step`]s in their order.

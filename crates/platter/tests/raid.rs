@@ -1,4 +1,4 @@
-//! Arrays that know themselves, on files and on simulated disks.
+//! Arrays whose members describe them, on files and on simulated disks.
 
 use flate2::read::GzDecoder;
 use platter::raid::{self, Array, Held, RaidError};
@@ -213,6 +213,12 @@ fn an_array_finds_its_members_in_a_directory() {
     let by_name = format!("raid(name=data, search={place})");
     open(&by_name, Access::read_write()).unwrap().write_at(b"found", 65533).unwrap();
     let mut back = [0; 5];
+    let shown = platter(&["info", "--json", &by_name]).unwrap();
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(
+        (shown[0]["kernel"].as_array().unwrap().len(), &shown[0]["kernel"][1]["kind"]),
+        (2, &"file".into())
+    );
     let disk = open(&format!("raid({})", members.join(", ")), Access::read()).unwrap();
     disk.read_at(&mut back, 65533).unwrap();
     assert_eq!((&back, disk.size()), (b"found", 14 << 20));
@@ -258,6 +264,7 @@ fn an_array_finds_its_members_among_the_block_devices() {
     let disk = open(&format!("raid(name={name})"), Access::read()).unwrap();
     assert_eq!(disk.size(), 14 << 20);
     drop(disk);
+    open(&format!("raid(name={name})"), Access::read_write()).unwrap().write_at(b"found", 65533).unwrap();
     let shown = platter(&["raid", "examine"]).unwrap();
     for device in [&first.0, &second.0] {
         assert!(shown.contains(&format!("{device}\n  member ")), "{device}: {shown}");

@@ -66,7 +66,7 @@ impl CliError {
         CliError::new(Exit::Failed, message)
     }
 
-    /// Writing to stdout failed. When nobody reads any more (`platter … | head`) that is no news.
+    /// Writing to stdout failed. A reader that has closed its end (`platter … | head`) wants no message.
     pub(super) fn output(error: io::Error) -> CliError {
         match error.kind() {
             io::ErrorKind::BrokenPipe => CliError::failed(""),

@@ -26,12 +26,12 @@ const AFTER_HELP: &str = "\
 Device specs:
   A device is a path (/dev/sdb, disk.img) or a name with arguments: null(1T), ram(2G),
   file(/dev/sdb, elevator=deadline, depth=64). `platter list devices` shows them all.
-  Sizes take K, M, G, T (powers of 1024), times take us, ms, s.
+  @FILE reads the spec from a file. Sizes take K, M, G, T (powers of 1024), times take us, ms, s.
 
 Examples:
   platter info /dev/sdb
   platter list elevators
-  platter copy --verify disk.img 'file(/dev/sdb, depth=128)'
+  platter copy --verify /dev/sdb 'file(disk.img, depth=128)'
 
 Exit status:
   0    done
@@ -43,7 +43,7 @@ Exit status:
 
 /// Platter, a block I/O layer in user space.
 #[derive(Parser, Debug)]
-#[command(name = "platter", version, about, after_help = AFTER_HELP, max_term_width = 110)]
+#[command(name = "platter", version, after_help = AFTER_HELP, max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(flatten)]
     common: Common,
@@ -106,5 +106,24 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// The commands whose help is checked, with their subcommands.
+    const CHECKED: [&str; 4] = ["copy", "info", "list", "raid"];
+
+    #[test]
+    fn help_leaves_the_breaking_of_lines_to_the_terminal() {
+        let command = Cli::command();
+        let verbs = command.get_subcommands().filter(|verb| CHECKED.contains(&verb.get_name()));
+        let all: Vec<_> = verbs.flat_map(|verb| verb.get_subcommands().chain([verb])).collect();
+        assert_eq!(all.len(), 7);
+        for verb in all {
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for paragraph in help.split("\n\n") {
+                // Examples and tables are indented.
+                let broken = paragraph.lines().skip(1).find(|line| !line.starts_with("  "));
+                assert_eq!(broken, None, "{}: a paragraph is broken by hand", verb.get_name());
+            }
+        }
     }
 }

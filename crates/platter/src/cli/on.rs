@@ -10,10 +10,10 @@ use std::sync::Arc;
 /// What a writer may overwrite.
 #[derive(Args, Debug, Clone, Copy, Default)]
 pub(crate) struct Force {
-    /// Write even to what holds a file system, a partition table, a part of an array
+    /// Write to devices that hold a file system, a partition table or a part of an array
     #[arg(long)]
     pub(crate) force: bool,
-    /// Open what is mounted or in use by others too
+    /// Open devices that are mounted, or locked by other programs
     #[arg(long)]
     pub(crate) allow_in_use: bool,
 }

@@ -1,4 +1,4 @@
-//! Arrays that know themselves: making, finding, opening and removing them.
+//! Arrays whose members carry a description of the array: making, finding, opening and removing them.
 //!
 //! The rules are those of [`platter_stack::meta`]; here they meet devices. An array is opened by the spec
 //! `raid(name=NAME, DEVICE, …)` with its members in any order, or by `raid(name=NAME)`, which looks for them on

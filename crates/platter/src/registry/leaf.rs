@@ -62,19 +62,19 @@ const FILE: &[Param] = &[
         name: "share",
         kind: ParamKind::Choice(&["auto", "on", "off"]),
         default: "auto",
-        help: "who else may open it: auto (readers share it, a writer is alone), on (anybody), off (nobody)",
+        help: "who may open it at the same time: auto (readers together, a writer alone), on (any program), off (none)",
     },
     Param {
         name: "force",
         kind: ParamKind::Bool,
         default: "off",
-        help: "write even to what holds a file system, a partition table, a part of an array",
+        help: "write to it even if it holds a file system, a partition table or a part of an array",
     },
     Param {
         name: "allow_in_use",
         kind: ParamKind::Bool,
         default: "off",
-        help: "open it even if it is mounted, claimed or locked by others",
+        help: "open it even if it is mounted, claimed or locked by another program",
     },
 ];
 

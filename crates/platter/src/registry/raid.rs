@@ -23,7 +23,7 @@ const PARAMS: &[Param] = &[
     },
 ];
 
-/// The rows of arrays that know themselves.
+/// The rows of arrays whose members describe them.
 pub(super) fn rows() -> [Row; 2] {
     [
         Row {

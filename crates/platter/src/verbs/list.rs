@@ -17,8 +17,8 @@ Examples:
   platter list devices
   platter list elevators --json
 
-JSON: a list of objects with `name`, `summary` and `params`, a list of {name, kind, default, help};
-default is null where there is none. Devices and layers also have `example`, drivers `medium`,
+JSON: a list of objects with `name`, `summary` and `params`, a list of {name, kind, default, help}; \
+default is null where there is none. Devices and layers also have `example`, drivers `medium`, \
 `since` and `durability`, readahead policies `source`, devices `shape` (leaf or layer).")]
 pub(crate) struct List {
     /// What to list

@@ -52,7 +52,7 @@ fn a_read_error_leaves_an_offset_from_which_nothing_is_lost() {
         let (result, said) = fails(&[&source, text(&b), "--bs", "64K", "--depth", depth]);
         assert!(resume(&result) <= at, "{result}");
         assert_eq!(result["flushed"], true, "{result}");
-        for word in ["errno 5", "bytes were copied", "and flushed", "--rescue"] {
+        for word in ["errno 5", "bytes are copied", "and flushed", "--rescue"] {
             assert!(said.contains(word), "{word}: {said}");
         }
         assert!(result["error"].as_str().is_some_and(|error| said.contains(error)), "{result}");

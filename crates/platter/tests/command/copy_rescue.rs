@@ -135,6 +135,17 @@ fn a_disk_that_goes_away_ends_the_rescue_and_the_map_goes_on_from_there() {
 }
 
 #[test]
+fn reads_that_never_come_back_end_the_rescue_when_they_hold_all_memory() {
+    let rig = Rig::new(512);
+    // In virtual time: each read is stuck for an hour and times out after a second, and keeps its buffer.
+    let stuck = "partition(length=1M, sim(ideal, stuck=1000000, timeout=1s))";
+    let (status, result, said) = rig.rescue(stuck, &["--bs", "64K", "--depth", "4"]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("all buffers are with I/Os that timed out"), "{said}");
+    assert_eq!((&result["bytes_bad"], &result["complete"]), (&(4 * 65536).into(), &false.into()));
+}
+
+#[test]
 fn the_map_has_nothing_as_copied_that_no_flush_has_made_durable() {
     let rig = Rig::new(1 << 20);
     File::create(&rig.to).unwrap().set_len(1 << 20).unwrap();

@@ -23,7 +23,7 @@ fn a_file_is_described_from_both_sides() {
     assert!(info["driver"]["name"].is_string() && info["limits"]["logical_block"].is_u64());
     assert_eq!(info["kernel"][0]["path"], text(&path));
     assert_eq!(info["kernel"][0]["kind"], "file");
-    assert!(ok(&["info", &spec]).contains("250 ms"));
+    assert!(ok(&["info", "--long", &spec]).contains("250 ms"));
 }
 
 #[test]
@@ -49,6 +49,39 @@ fn several_devices_and_layers() {
     assert_eq!(all[1]["size"], 2 << 20);
     assert!(all[1]["driver"].is_null(), "the driver is that of the device below");
     assert_eq!(all[1]["below"][0]["depth"], 7);
+}
+
+#[test]
+fn a_stack_is_a_tree_with_a_line_for_each_device() {
+    let stack = "raid0(chunk=64K, ram(1M, depth=7), partition(offset=64K, null(2M, elevator=noop)))";
+    let shown = ok(&["info", stack, "ram(4K)"]);
+    let expected = "\
+raid0 chunk=64K                     2.94 MiB
+├─ ram                                 1 MiB  driver ram, elevator none, depth 7
+└─ partition offset=64K length=1984K  1.94 MiB
+   └─ null                             2 MiB  driver null, elevator noop, depth 128
+ram                                    4 KiB  driver ram, elevator none, depth 128
+";
+    assert_eq!(squeezed(&shown), squeezed(expected));
+    assert!(shown.lines().all(|line| line == line.trim_end()), "{shown}");
+
+    let dir = tempdir().unwrap();
+    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    fs::write(&a, vec![1; 1 << 20]).unwrap();
+    fs::write(&b, vec![1; 1 << 20]).unwrap();
+    let shown = ok(&["info", &format!("raid0({}, {})", text(&a), text(&b))]);
+    assert_eq!(shown.lines().count(), 3, "{shown}");
+    assert!(shown.contains("file on ") && shown.contains("direct") | shown.contains("buffered"), "{shown}");
+    let output = run(&["info", &format!("raid0({}, {})", text(&a), text(&dir.path().join("c")))]);
+    assert_eq!(output.status.code(), Some(3));
+    let shown = stdout(&output);
+    assert!(shown.contains("cannot be opened") && shown.contains("├─ ") && shown.contains("└─ "), "{shown}");
+    assert_eq!(shown.lines().count(), 3, "{shown}");
+}
+
+/// Runs of spaces as one.
+fn squeezed(text: &str) -> Vec<String> {
+    text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod copy_ends_early;
 mod copy_refused;
 mod copy_rescue;
 mod docs;
+mod exit_status;
 mod info;
 mod killed;
 mod list;

@@ -80,7 +80,9 @@ pub(crate) fn problems(files: &[File]) -> Vec<String> {
 fn long_file(file: &File, problems: &mut Vec<String>) {
     let lines = file.text.lines().count();
     let first = file.text.lines().next().unwrap_or_default();
-    let generated = file.path == "Cargo.lock" || file.path.starts_with("LICENSE");
+    // The page of tables is written by a test of this program.
+    let generated =
+        ["Cargo.lock", "docs/tables.md"].contains(&file.path.as_str()) || file.path.starts_with("LICENSE");
     if lines > MAX_LINES && !generated && !first.contains("Long:") {
         problems
             .push(format!("{}: {lines} lines; split it, or say \"Long: why\" on its first line", file.path));

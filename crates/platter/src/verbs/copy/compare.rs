@@ -63,8 +63,11 @@ impl<'a> Compare<'a> {
                 break;
             }
             let left = || format!("{} comparisons that are in flight", self.blocks.count());
-            if stop.asked() && stop.is_over(left) {
-                return Err(Stopped::Abandoned(left()));
+            if stop.asked() {
+                meter.clear();
+                if stop.is_over(left) {
+                    return Err(Stopped::Abandoned(left()));
+                }
             }
             let mut done = self.ends.source.completed();
             let mut any = !done.is_empty();

@@ -63,7 +63,10 @@ impl End {
 
     /// The error of a read for which there is no buffer.
     pub(super) fn no_buffer(&self, pos: u64, len: u64) -> Error {
-        self.error(Fault::new(Kind::NoMemory, Stage::Handle), Op::Read, pos, len)
+        // There are as many as reads and writes at once: those of I/Os that timed out stay with the driver.
+        let detail = "all buffers are with I/Os that timed out and that the device has not returned";
+        let error = self.error(Fault::new(Kind::NoMemory, Stage::Handle), Op::Read, pos, len);
+        Error { detail: detail.to_owned(), ..error }
     }
 
     fn wait(&mut self, time: Span) {
@@ -123,8 +126,12 @@ impl Ends {
     }
 
     /// Makes everything durable that the destination has completed, while nothing else is in flight.
-    /// `waits` is called now and then.
-    pub(super) fn flush(&mut self, stop: &mut Stopper<'_>, mut waits: impl FnMut()) -> Result<(), Stopped> {
+    /// `waits` is called now and then, with whether the user asked to stop.
+    pub(super) fn flush(
+        &mut self,
+        stop: &mut Stopper<'_>,
+        mut waits: impl FnMut(bool),
+    ) -> Result<(), Stopped> {
         self.start_flush().map_err(|error| Stopped::destination(&error))?;
         loop {
             let done = self.destination.completed();
@@ -134,10 +141,10 @@ impl Ends {
                 return outcome.map_err(|error| Stopped::destination(&error));
             }
             let left = || "the flush of the destination".to_owned();
+            waits(stop.asked());
             if stop.asked() && stop.is_over(left) {
                 return Err(Stopped::Abandoned(left()));
             }
-            waits();
             self.wait();
         }
     }

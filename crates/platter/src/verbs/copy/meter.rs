@@ -19,6 +19,11 @@ impl Meter {
         Meter { verb, start: Instant::now(), before: None, progress }
     }
 
+    /// Removes the line of progress from a terminal, before something else is written.
+    pub(super) fn clear(&mut self) {
+        self.progress.clear();
+    }
+
     /// Shows how far the run is, when that is due. `progress` counts bytes: done, not readable, all.
     pub(super) fn update(&mut self, progress: impl Fn() -> (u64, u64, u64)) {
         let before = *self.before.get_or_insert_with(|| progress().0);

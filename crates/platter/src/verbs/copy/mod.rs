@@ -34,28 +34,28 @@ const MAX_MEMORY: u64 = 1 << 30;
 /// Arguments of `platter copy`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A destination file that is missing or empty is created with the source's size. Any other destination must be
-at least as large as the source; what it has beyond stays as it is. One that holds a file system, a
-partition table or a part of an array is refused without --force. What has been copied is durable when the
-command ends. A copy that ends early says from which offset on to go on with --start.
+A destination file that is missing or empty is created with the source's size. Any other destination must be \
+at least as large as the source; what it has beyond that stays as it is. A destination that holds a file system, a \
+partition table or a part of an array is refused without --force. What has been copied is durable when the \
+command ends. A copy that ends early prints the offset from which to continue with --start.
 
-With --rescue the copy goes on past what cannot be read: large reads first, then smaller ones where those failed,
-then single blocks. MAPFILE says what is copied and what cannot be read, in the format of GNU ddrescue; the same
-command given again goes on where it ended. What cannot be read is left as it is at the destination (zeroes in a
-new file), and the exit status is 1.
+With --rescue the copy continues past what cannot be read: large reads first, then smaller ones where those failed, \
+then single blocks. MAPFILE records what is copied and what cannot be read, in the format of GNU ddrescue. The same \
+command given again continues where the last one ended. What cannot be read is not written: in a new file it reads as \
+zeroes. The exit status is then 1.
 
-The first Ctrl-C stops the copy and waits at most 5 s for what the devices still have to do.
+The first Ctrl-C stops the copy. It waits at most 5 s for the I/O that the devices still have.
 
 Examples:
   platter copy /dev/sdb disk.img
-  platter copy --verify disk.img 'file(/dev/sdb, depth=128)'
+  platter copy --verify disk.img 'file(copy.img, depth=128)'
   platter copy --rescue disk.map /dev/sdb disk.img
-  platter copy --force 'partition(offset=1M, length=512M, /dev/sdb)' 'file(/dev/sdc, elevator=deadline)'
+  platter copy 'partition(number=1, /dev/sdb)' 'file(part.img, elevator=deadline)'
 
-JSON: one object with source, destination, bytes (the source's size), start_offset, resume_offset (the first byte
-that is not copied), bytes_written, bytes_zeroed (made zero without being written), bytes_skipped (zeroes in a new
-file), bytes_bad and bad (ranges that cannot be read: offset, bytes), map, seconds, mib_per_s, created, flushed,
-complete, interrupted, error, verified (true, or null where that was not asked for or not reached).")]
+JSON: one object with source, destination, bytes (the source's size), start_offset, resume_offset (the first byte \
+that is not copied), bytes_written, bytes_zeroed (made zero without being written), bytes_skipped (zeroes in a new \
+file), bytes_bad and bad (ranges that cannot be read: offset, bytes), map, seconds, mib_per_s, created, flushed, \
+complete, interrupted, error, verified (true, or null if not asked for or not reached).")]
 pub(crate) struct Copy {
     /// The device to read
     #[arg(value_name = "SRC", value_parser = spec_arg())]
@@ -69,13 +69,13 @@ pub(crate) struct Copy {
     /// Reads and writes in flight
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     depth: u32,
-    /// Begin at this offset: what is before it was copied earlier
+    /// Begin at this offset; an earlier run has copied what is before it
     #[arg(long, value_name = "OFFSET", default_value = "0", conflicts_with = "rescue", value_parser = sectors)]
     start: Size,
-    /// Go on past what cannot be read, with a map of it in MAPFILE
+    /// Continue past what cannot be read, and keep a map of it in MAPFILE
     #[arg(long, value_name = "MAPFILE")]
     rescue: Option<PathBuf>,
-    /// How often to try again what cannot be read block by block
+    /// How often to retry single blocks that cannot be read
     #[arg(long, value_name = "N", default_value_t = 0, requires = "rescue", value_parser = clap::value_parser!(u32).range(0..=1000))]
     retries: u32,
     /// Read both back afterwards and compare them

@@ -115,8 +115,8 @@ impl Outcome<'_> {
         let resume = self.resume_offset();
         let durable = if self.work.flushed { "and flushed" } else { "but not flushed" };
         let mut text = format!(
-            "{} of {} bytes were copied; the first {} are complete {durable}; {} is incomplete",
-            thousands(self.work.totals.sum()),
+            "{} of {} bytes are copied; the first {} are complete {durable}; {} is incomplete",
+            thousands(self.work.map.bytes(Status::Done)),
             thousands(self.plan.size),
             thousands(resume),
             self.plan.destination.name()

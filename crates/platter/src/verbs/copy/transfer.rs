@@ -75,7 +75,10 @@ impl Work {
         meter: &mut Meter,
     ) -> Result<(), Stopped> {
         if !self.flushed {
-            let outcome = ends.flush(stop, || meter.update(|| self.progress()));
+            let outcome = ends.flush(stop, |stopping| match stopping {
+                true => meter.clear(),
+                false => meter.update(|| self.progress()),
+            });
             self.flush_failed |= matches!(outcome, Err(Stopped::Destination(_)));
             outcome?;
             self.flushed = true;
@@ -165,8 +168,11 @@ impl<'a> Transfer<'a> {
             if self.blocks.is_empty() && !self.is_saving() {
                 break;
             }
-            if stop.asked() && stop.is_over(|| self.left()) {
-                return Err(Stopped::Abandoned(self.left()));
+            if stop.asked() {
+                meter.clear();
+                if stop.is_over(|| self.left()) {
+                    return Err(Stopped::Abandoned(self.left()));
+                }
             }
             let reads = self.ends.source.completed();
             let any_read = self.write(reads, stop.asked());

@@ -13,14 +13,14 @@ use serde_json::json;
 /// Arguments of `platter raid create`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Nothing is written before everything is checked. A device that holds a file system, a partition table or a part
+Everything is checked before the first write. A device that holds a file system, a partition table or a part \
 of another array is refused without --force. A crash leaves no array or the whole of it.
 
 Examples:
-  platter raid create --name data --chunk 128K /dev/sdb /dev/sdc /dev/sdd
+  platter raid create --name data --chunk 128K 'file(a.img, create=1G)' 'file(b.img, create=1G)'
+  platter info 'raid(name=data, b.img, a.img)'
   platter info 'raid(name=data)'
-  platter info 'raid(name=data, /dev/sdd, /dev/sdb, /dev/sdc)'
-  platter copy disk.img 'raid(name=data, /dev/sdb, /dev/sdc, /dev/sdd)'
+  platter copy disk.img 'raid(name=data, a.img, b.img)'
 
 JSON: one object with uuid, name, layout, chunk_bytes, members (in their order).")]
 pub(crate) struct Create {

@@ -13,27 +13,27 @@ use std::path::PathBuf;
 /// Arguments of `platter raid examine`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Without devices all block devices of this machine are looked at, with --search those in a directory and the files
-there. Devices are opened to read only. One that cannot be opened is told of and the others are shown all the same;
-the exit status is then 3, after a search only if nothing at all could be opened.
+Without devices all block devices of this machine are examined, with --search the block devices and files in a \
+directory. Devices are opened to read only. A device that cannot be opened is reported, and the others are shown all \
+the same; the exit status is then 3. A search has the exit status 3 only if no device could be opened.
 
 Examples:
   platter raid examine
   platter raid examine /dev/sdb /dev/sdc
   platter raid examine --json a.img
 
-JSON: a list with an object for each device: device, kind (platter, md, damaged, none or unopened), and of an array:
-uuid, name, layout, chunk_bytes, members, index, member_uuid, data_offset_bytes, data_bytes; of Platter's also
-sequence, records (readable ones, of two) and state (prepared, committed, retired); of md's also version and events;
+JSON: a list with an object for each device: device, kind (platter, md, damaged, none or unopened), and of an array: \
+uuid, name, layout, chunk_bytes, members, index, member_uuid, data_offset_bytes, data_bytes; of Platter's arrays also \
+sequence, records (readable ones, of two) and state (prepared, committed, retired); of md's also version and events; \
 of what is damaged or cannot be opened: problem.")]
 pub(crate) struct Examine {
     /// The devices; all block devices if none is given
     #[arg(value_name = "SPEC", value_parser = spec_arg())]
     devices: Vec<String>,
-    /// Look at the files and devices in this directory
+    /// Examine the block devices and files in this directory
     #[arg(long, value_name = "DIR", conflicts_with = "devices")]
     search: Option<PathBuf>,
-    /// Open what others have for themselves too; a search always does
+    /// Open devices that other programs have locked; a search always does
     #[arg(long)]
     allow_in_use: bool,
 }

@@ -1,4 +1,4 @@
-//! `platter raid`: arrays that know themselves.
+//! `platter raid`: arrays whose members carry a description of the array.
 
 use crate::cli::{CliError, Context};
 use clap::Subcommand;
@@ -13,9 +13,9 @@ mod wipe;
 pub(crate) enum Raid {
     /// Make an array of devices
     Create(create::Create),
-    /// Show what devices hold of arrays, Platter's and Linux' md's
+    /// Show which arrays devices are members of, Platter's and those of Linux' md
     Examine(examine::Examine),
-    /// Remove what devices hold of Platter's arrays
+    /// Remove the records of Platter's arrays from devices
     Wipe(wipe::Wipe),
 }
 
