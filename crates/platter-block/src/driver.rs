@@ -42,6 +42,9 @@ pub struct Started<'a> {
     pub len: u64,
     /// The data must be durable on completion. Only set where [`Features::fua`] is.
     pub fua: bool,
+    /// After a power cut all of the data must be on the device or none of it. Only set on writes that
+    /// [`Limits::atomic_write`] allows to be.
+    pub atomic: bool,
     /// Priority.
     pub ioprio: IoPrio,
     pub(crate) chain: Chain<'a>,
@@ -133,6 +136,12 @@ pub trait Driver: Send {
         false
     }
 
+    /// Whether the channel has failed for good: it has returned all its requests, and every further one will fail. The
+    /// owner then opens another channel.
+    fn is_dead(&self) -> bool {
+        false
+    }
+
     /// What tells other threads how many requests the device still has. `None`: only the owner can know.
     fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {
         None
@@ -174,6 +183,9 @@ impl<D: Driver + ?Sized> Driver for alloc::boxed::Box<D> {
     }
     fn cancel(&mut self, now: Time, tag: u32) -> bool {
         (**self).cancel(now, tag)
+    }
+    fn is_dead(&self) -> bool {
+        (**self).is_dead()
     }
     fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {
         (**self).outstanding()

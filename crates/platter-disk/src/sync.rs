@@ -1,6 +1,6 @@
 //! Locks and atomics, in one place so that a model checker can stand in for them.
 
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
 /// Locks, also after a panic elsewhere: the queues' own state is consistent between calls.

@@ -7,7 +7,7 @@ use platter_block::elevator::{self, Elevator};
 use platter_block::fault::Fault;
 use platter_block::limits::Limits;
 use platter_block::segment::Segment;
-use platter_block::time::Time;
+use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 struct State {
     held: Vec<(u32, Op, u64, Vec<Segment>)>,
     open: bool,
+    /// It lets go when it is waited for.
+    yields: bool,
 }
 
 /// The disk of all channels of one device.
@@ -37,6 +39,11 @@ impl Disk {
     /// From now on requests complete at the next reap.
     pub(crate) fn let_go(&self) {
         self.state().open = true;
+    }
+
+    /// From the next time on that it is waited for, requests complete.
+    pub(crate) fn let_go_when_waited_for(&self) {
+        self.state().yields = true;
     }
 
     /// A device over this disk, with an elevator by name, or none.
@@ -115,11 +122,19 @@ impl Driver for Channel {
             self.finish(done);
         }
     }
+
+    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {
+        let mut state = self.disk.state();
+        state.open |= state.yields;
+    }
 }
 
 impl Drop for Channel {
-    /// As the contract asks: waits for the device. This one is done with everything at this moment.
+    /// As the contract asks: waits for the device.
     fn drop(&mut self) {
+        while !self.mine.is_empty() && !self.disk.state().open {
+            std::thread::yield_now();
+        }
         self.finish(&mut Vec::new());
     }
 }
