@@ -13,17 +13,20 @@ use platter_block::counters::{Counters, Snapshot};
 use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::fault::{Error, Fault, Kind, Stage};
-use platter_block::lane::{Lane, QueueLane};
+use platter_block::lane::{Lane, QueueLane, Reopen};
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::queue::{Queue, Settings};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time, VirtualClock};
 use platter_block::trace::Sink;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 mod bounced;
+mod closing;
 mod control;
+mod depth;
+mod doubts;
 pub(crate) mod gate;
 mod lane;
 mod lanes;
@@ -31,16 +34,19 @@ mod listen;
 pub(crate) mod mailbox;
 pub(crate) mod runner;
 mod scope;
+mod teller;
 pub(crate) mod tokens;
 
 use control::Control;
+use doubts::{Doubts, Owner};
 use gate::{Busy, Gate};
 use lane::LeafLane;
-use lanes::Lanes;
+use lanes::{LaneCell, Lanes};
 use mailbox::Mailbox;
 use runner::Runner;
 pub use scope::LockScope;
 use scope::ScopeLock;
+use teller::Teller;
 use tokens::Tokens;
 
 /// Opens one channel of a disk.
@@ -79,6 +85,7 @@ impl Default for LeafSettings {
 }
 
 struct Shared {
+    itself: Weak<Shared>,
     name: Arc<str>,
     geometry: Geometry,
     settings: LeafSettings,
@@ -88,6 +95,11 @@ struct Shared {
     make_driver: DriverFactory,
     gate: Gate,
     tokens: Tokens,
+    doubts: Doubts,
+    /// What is left of lanes of a simulated disk that were dropped.
+    leftovers: Mutex<Vec<AnyLane>>,
+    /// Which lanes the last barrier waited for in vain.
+    stall: Mutex<String>,
     scope: Option<Arc<ScopeLock>>,
     inbox: Mutex<Vec<Bio>>,
     control: Runner<Control>,
@@ -134,7 +146,8 @@ impl Leaf {
         let shared_mode = elevator.is_some();
         let counters = Arc::new(Counters::default());
         let queue = Queue::new(geometry, settings.queue, elevator, Arc::clone(&counters));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new_cyclic(|itself| Shared {
+            itself: Weak::clone(itself),
             name,
             geometry,
             clock: clock.map_or(Clock::Host, Clock::Virtual),
@@ -143,6 +156,9 @@ impl Leaf {
             make_driver,
             gate: Gate::new(shared_mode),
             tokens: Tokens::new(settings.queue.depth),
+            doubts: Doubts::new(settings.queue.depth),
+            leftovers: Mutex::new(Vec::new()),
+            stall: Mutex::new(String::new()),
             scope: scope::resolve(&settings.lock),
             inbox: Mutex::new(Vec::new()),
             control: Runner::new(Control::new(queue)),
@@ -153,6 +169,8 @@ impl Leaf {
             sinks: Mutex::new(None),
             settings,
         });
+        let teller = Teller::new(&shared, Owner::CONTROL, None);
+        shared.with_control(|control| control.queue().set_watch(Some(teller)));
         if shared_mode {
             shared.with_control(|control| control.open(&shared))?;
         }
@@ -183,6 +201,16 @@ impl Shared {
             driver.register(region);
         }
         Ok(driver)
+    }
+
+    /// What opens another channel in the place of one that is dead, of the lane of a cell or of the shared queue.
+    fn reopener(&self, lane_use: LaneUse, cell: Option<Arc<LaneCell>>) -> Reopen<Box<dyn Driver>> {
+        let shared = Weak::clone(&self.itself);
+        Box::new(move || {
+            let driver = shared.upgrade()?.open_driver(lane_use).ok()?;
+            cell.iter().for_each(|cell| cell.set_driver(&driver));
+            Some(driver)
+        })
     }
 
     fn new_sink(&self) -> Option<Box<dyn Sink>> {
@@ -299,6 +327,7 @@ impl Backend for Leaf {
 
     fn register(&self, region: &Region) {
         lock(&self.0.regions).push(*region);
+        self.0.gate.announce_change();
         self.0.with_control(|control| {
             if let Some(lane) = control.lane_mut() {
                 lane.register(region);
@@ -308,11 +337,17 @@ impl Backend for Leaf {
 
     fn unregister(&self, region: RegionId) {
         lock(&self.0.regions).retain(|r| r.id != region);
+        // Open lanes belong to their owners, who look at their next batch.
+        self.0.gate.announce_change();
         self.0.with_control(|control| {
             if let Some(lane) = control.lane_mut() {
                 lane.unregister(region);
             }
         });
+    }
+
+    fn explain(&self, fault: Fault) -> Option<String> {
+        (fault.kind == Kind::LaneStalled).then(|| lock(&self.0.stall).clone())
     }
 
     fn trace(&self, make: Option<SinkMaker>) {
@@ -323,6 +358,14 @@ impl Backend for Leaf {
 
     fn acknowledge_flush_failure(&self) {
         self.0.with_control(|control| control.queue().acknowledge_flush_failure());
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let clock = self.clock.clone();
+        let lane = self.control.with(|control| control.take_lane(), |_| ());
+        lane.into_iter().for_each(|lane| Shared::close_control(&clock, lane));
     }
 }
 

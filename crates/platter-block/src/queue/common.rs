@@ -5,7 +5,7 @@ use crate::bio::{Bio, Flags, Op};
 use crate::driver::Geometry;
 
 pub(super) struct Common {
-    /// No elevator and no trace.
+    /// No elevator, no trace and no timeout.
     pub(super) possible: bool,
     /// The limits do not depend on position or memory.
     uniform: bool,
@@ -18,8 +18,11 @@ pub(super) struct Common {
 }
 
 /// Bios with any of these take the long way.
-const SPECIAL: Flags =
-    Flags::FUA.union(Flags::PREFLUSH).union(Flags::SOFT_BARRIER).union(Flags::HARD_BARRIER);
+const SPECIAL: Flags = Flags::FUA
+    .union(Flags::PREFLUSH)
+    .union(Flags::SOFT_BARRIER)
+    .union(Flags::HARD_BARRIER)
+    .union(Flags::ATOMIC);
 
 impl Common {
     pub(super) fn new(geometry: &Geometry) -> Common {
@@ -51,5 +54,6 @@ impl Common {
             && pos != self.tail
             && op_fits
             && !bio.flags().intersects(SPECIAL)
+            && bio.deadline().is_none()
     }
 }
