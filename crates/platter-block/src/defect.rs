@@ -45,6 +45,8 @@ defects! {
     CacheReadersLosePages "cache-readers-lose-pages" "a cache evicts a page before the reader that asked for it gets it"
     /// A cache writes nothing back while 1,024 I/Os of any kind are under way.
     CacheWriteBackCountsAllIo "cache-write-back-counts-all-io" "a cache writes nothing back while 1,024 I/Os of any kind are under way"
+    /// Memory that misaligned reads are copied through keeps what an earlier I/O left in it.
+    CopiesShowOthers "copies-show-others" "a bounced read of a disk that touches no memory shows another I/O's bytes"
     /// Buffers of the program are dropped while a lock is held, so that a destructor that calls the device waits for ever.
     DestructorsUnderLocks "destructors-under-locks" "buffers are dropped under locks; destructors that call the device hang"
     /// A queue of a disk without a volatile cache takes FUA and PREFLUSH off the submitter's bio, which is then written
@@ -56,6 +58,8 @@ defects! {
     MergedCountWraps "merged-count-wraps" "a request of more than 65,535 bios loses count and never completes them"
     /// Of the page that holds the odd end of a file only the last piece goes through the page cache, the rest around it.
     OddEndAlone "odd-end-alone" "the end of a file of odd size goes through the page cache, the rest of its page around it"
+    /// A disk that shrank and grew again is used to its end although nobody has accepted the loss.
+    RegrownAsNew "regrown-as-new" "what was cut off a disk that grew again reads as zeroes without an error"
     /// Lanes that several threads submit to are on rings, which tie requests to the thread that submitted them: what it
     /// leaves behind when it exits is cancelled.
     SharedLaneOnRing "shared-lane-on-ring" "requests of a thread that exits are cancelled, and those of one that blocks wait for it"

@@ -8,10 +8,11 @@
 use crate::clock::Clock;
 use crate::sync::{AtomicU32, Mutex, lock};
 use platter_block::backend::{Backend, Fact, Ground, Identity, LaneUse, SinkMaker};
-use platter_block::bio::{Bio, Context};
+use platter_block::bio::{Bio, Context, Op};
 use platter_block::counters::{Counters, Snapshot};
 use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
+use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::limits::{LimitSource, Limits};
@@ -20,10 +21,11 @@ use platter_block::queue::{Queue, Settings};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time, VirtualClock};
 use platter_block::trace::Sink;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 mod bounced;
 mod control;
+mod extent;
 pub(crate) mod gate;
 mod lane;
 mod lanes;
@@ -34,6 +36,8 @@ mod scope;
 pub(crate) mod tokens;
 
 use control::Control;
+use extent::Extent;
+pub use extent::Measure;
 use gate::{Busy, Gate};
 use lane::LeafLane;
 use lanes::Lanes;
@@ -80,7 +84,9 @@ impl Default for LeafSettings {
 
 struct Shared {
     name: Arc<str>,
+    /// As it was when the device was opened; its size now is in `extent`.
     geometry: Geometry,
+    extent: Extent,
     settings: LeafSettings,
     clock: Clock,
     facts: Vec<Fact>,
@@ -137,6 +143,7 @@ impl Leaf {
         let shared = Arc::new(Shared {
             name,
             geometry,
+            extent: Extent::new(geometry.size),
             clock: clock.map_or(Clock::Host, Clock::Virtual),
             facts,
             identity: OnceLock::new(),
@@ -164,6 +171,12 @@ impl Leaf {
         self.0.identity.get_or_init(|| identity);
     }
 
+    /// Gives the leaf a way to ask how large the disk is now. Without one its size is that of the time of opening. Later
+    /// calls are ignored.
+    pub fn measure_with(&self, measure: Box<dyn Measure>) {
+        self.0.extent.measure_with(measure);
+    }
+
     /// The limits that hold everywhere on the device.
     pub fn limits(&self) -> &Limits {
         &self.0.geometry.limits
@@ -173,7 +186,9 @@ impl Leaf {
 impl Shared {
     fn make_queue(&self, counters: &Arc<Counters>, depth: u32) -> Queue {
         let settings = Settings { depth, ..self.settings.queue };
-        Queue::new(self.geometry, settings, None, Arc::clone(counters))
+        let mut queue = Queue::new(self.geometry, settings, None, Arc::clone(counters));
+        self.extent.tell(&mut queue);
+        queue
     }
 
     /// Opens a channel and tells it about the regions.
@@ -202,11 +217,26 @@ impl Backend for Leaf {
     }
 
     fn geometry(&self) -> Geometry {
-        self.0.geometry
+        Geometry { size: self.0.extent.size(), ..self.0.geometry }
     }
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
         Ok(Box::new(LeafLane::open(&self.0, lane_use)?))
+    }
+
+    fn watch(&self, watcher: Weak<dyn Watcher>) {
+        self.0.extent.watch(watcher);
+    }
+
+    fn refresh(&self) -> Result<(), Error> {
+        self.0.extent.look(true).map_err(|error| Error {
+            fault: Fault::from_errno(error.raw_os_error().unwrap_or(libc::EIO)),
+            op: Op::Read,
+            device: Arc::clone(&self.0.name),
+            offset: 0,
+            len: 0,
+            detail: format!("its size cannot be found out: {error}"),
+        })
     }
 
     fn may_bounce(&self) -> bool {
@@ -249,7 +279,7 @@ impl Backend for Leaf {
     fn ground(&self) -> Vec<Ground> {
         let own = || Identity::Process(Arc::as_ptr(&self.0).addr() as u64);
         let disk = self.0.identity.get().copied().unwrap_or_else(own);
-        vec![Ground { disk, begin: 0, end: self.0.geometry.size }]
+        vec![Ground { disk, begin: 0, end: self.0.extent.size() }]
     }
 
     fn context_exited(&self, context: Context) {

@@ -114,6 +114,9 @@ impl Shared {
             }
         };
         let Some(lane) = control.lane_mut() else { return };
+        if lane.queue.geometry().size != self.extent.size() {
+            self.extent.tell(&mut lane.queue);
+        }
         if barriers || lane.queue.barrier_pending() {
             lane.queue.set_outside_busy(now, self.lanes.any_busy());
         }
@@ -140,6 +143,7 @@ impl Shared {
         if let Some(lane) = control.lane_mut() {
             lane.take_done(&mut done);
         }
+        self.extent.look_after(&done);
         for bio in done.drain(..) {
             let route = bio.route();
             if route & CLOSED_GATE != 0 {

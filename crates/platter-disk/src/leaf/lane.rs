@@ -9,7 +9,6 @@ use crate::wake::Sleeper;
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
-use platter_block::driver::Geometry;
 use platter_block::fault::{Error, Fault, Kind};
 use platter_block::lane::{Bell, Lane, QueueLane};
 use platter_block::queue::append;
@@ -44,6 +43,10 @@ pub(super) struct LeafLane {
     bouncer: Bouncer,
     /// Whether some bio in the plug may need the shared queue.
     ordered: bool,
+    /// The size of the device that the lane's queue has.
+    size: u64,
+    /// Bios of the lane's queue that have failed, as of the last look.
+    failed: u64,
 }
 
 impl LeafLane {
@@ -70,6 +73,8 @@ impl LeafLane {
             sleeper: Sleeper::default(),
             bouncer: Bouncer::default(),
             ordered: false,
+            size: shared.extent.size(),
+            failed: 0,
         })
     }
 
@@ -83,6 +88,9 @@ impl LeafLane {
     /// Gives the plugged bios their places: in the lane's own queue or in the shared one.
     #[inline]
     fn flush_plug(&mut self, now: Time) {
+        if self.size != self.shared.extent.size() {
+            self.resize();
+        }
         let gate = self.shared.gate.look();
         if gate.is_shared() || (self.busy && gate.is_closed()) {
             return self.send_all();
@@ -110,18 +118,30 @@ impl LeafLane {
         }
     }
 
+    /// The device has another size than the lane's queue knows.
+    #[cold]
+    fn resize(&mut self) {
+        self.size = self.shared.extent.size();
+        if let Some(local) = &mut self.local {
+            self.shared.extent.tell(&mut local.queue);
+        }
+    }
+
     /// Plugs a bio over aligned memory for one whose memory the device cannot take, where that is allowed and would help.
     #[cold]
     fn plug_bounced(&mut self, mut bio: Bio, fault: Fault) {
-        let Geometry { size, limits, .. } = &self.shared.geometry;
-        let place = limits.check_range(bio.pos(), bio.len(), *size);
-        if place.is_ok() && fault.kind == Kind::Misaligned && self.shared.settings.bounce {
+        let limits = &self.shared.geometry.limits;
+        if limits.check_range(bio.pos(), bio.len(), self.shared.extent.size()).is_err() {
+            // The queue refuses it for its place, and says why.
+            return self.plug.push(bio);
+        }
+        if fault.kind == Kind::Misaligned && self.shared.settings.bounce {
             match self.bouncer.wrap(limits, bio) {
                 Ok(bio) => return self.plug.push(bio),
                 Err(refused) => bio = refused,
             }
         }
-        bio.fail(place.err().unwrap_or(fault));
+        bio.fail(fault);
         let counters = &self.cell.counters;
         for counter in [&counters.bios, &counters.bios_completed, &counters.bios_failed] {
             counter.add(1);
@@ -190,6 +210,10 @@ impl LeafLane {
     /// Sends a bio to the shared queue. A barrier closes the gate until it has completed: what comes after it,
     /// on any lane, goes the same way and so finds its place behind it.
     fn send(&mut self, mut bio: Bio) {
+        if bio.op() == Op::Flush {
+            // What it is to make durable may lie beyond the end of a file that was cut off meanwhile.
+            let _ = self.shared.extent.look(false);
+        }
         let mut route = self.route;
         if bio.flags().intersects(BARRIER) {
             self.shared.gate.close();
@@ -280,6 +304,11 @@ impl LeafLane {
             }
         }
         local.take_done(&mut self.done);
+        let failed = self.cell.counters.bios_failed.get();
+        if failed != self.failed {
+            self.failed = failed;
+            self.shared.extent.look_after(&self.done);
+        }
         if self.shared.tokens.is_wanted() {
             self.return_depth();
         }
@@ -306,7 +335,7 @@ impl Lane for LeafLane {
     fn submit(&mut self, now: Time, bio: Bio) {
         self.ordered |= bio.flags().intersects(ORDERED) || bio.op() == Op::Flush;
         // The one look at a bio's memory: the queues rely on it.
-        match self.shared.geometry.limits.check_memory(&bio, self.shared.geometry.size) {
+        match self.shared.geometry.limits.check_memory(&bio, self.size) {
             Ok(()) => self.plug.push(bio),
             Err(fault) => self.plug_bounced(bio, fault),
         }
