@@ -304,7 +304,9 @@ impl Queue {
             return Ok(());
         }
         let limits = &self.geometry.limits;
-        limits.check_range(bio.pos(), bio.len(), self.geometry.size)?;
+        limits
+            .check_range(bio.pos(), bio.len(), self.geometry.size)
+            .map_err(|fault| self.common.past_the_end(bio, fault))?;
         let fault = |kind| Err(Fault::new(kind, Stage::Queue));
         if op.changes() && self.geometry.features.read_only {
             return fault(Kind::ReadOnly);
@@ -514,6 +516,13 @@ impl Queue {
     /// How the queue is set up.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The device has another size. What is beyond its end fails from now on, with [`Kind::Gone`] as far as the `largest`
+    /// size that it has had. Bios that were taken in earlier go to the driver all the same.
+    pub fn set_size(&mut self, size: u64, largest: u64) {
+        self.geometry.size = size;
+        self.common.resize(size, largest);
     }
 
     /// Changes how many requests may be with the driver at once (at least one).

@@ -8,10 +8,11 @@
 use crate::clock::Clock;
 use crate::sync::{AtomicU32, Mutex, lock};
 use platter_block::backend::{Backend, Fact, Ground, Identity, LaneUse, SinkMaker};
-use platter_block::bio::{Bio, Context};
+use platter_block::bio::{Bio, Context, Op};
 use platter_block::counters::{Counters, Snapshot};
 use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
+use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::{Lane, QueueLane, Reopen};
 use platter_block::limits::{LimitSource, Limits};
@@ -27,6 +28,7 @@ mod closing;
 mod control;
 mod depth;
 mod doubts;
+mod extent;
 pub(crate) mod gate;
 mod lane;
 mod lanes;
@@ -39,6 +41,8 @@ pub(crate) mod tokens;
 
 use control::Control;
 use doubts::{Doubts, Owner};
+use extent::Extent;
+pub use extent::Measure;
 use gate::{Busy, Gate};
 use lane::LeafLane;
 use lanes::{LaneCell, Lanes};
@@ -87,7 +91,9 @@ impl Default for LeafSettings {
 struct Shared {
     itself: Weak<Shared>,
     name: Arc<str>,
+    /// As it was when the device was opened; its size now is in `extent`.
     geometry: Geometry,
+    extent: Extent,
     settings: LeafSettings,
     clock: Clock,
     facts: Vec<Fact>,
@@ -150,6 +156,7 @@ impl Leaf {
             itself: Weak::clone(itself),
             name,
             geometry,
+            extent: Extent::new(geometry.size),
             clock: clock.map_or(Clock::Host, Clock::Virtual),
             facts,
             identity: OnceLock::new(),
@@ -182,6 +189,12 @@ impl Leaf {
         self.0.identity.get_or_init(|| identity);
     }
 
+    /// Gives the leaf a way to ask how large the disk is now. Without one its size is that of the time of opening. Later
+    /// calls are ignored.
+    pub fn measure_with(&self, measure: Box<dyn Measure>) {
+        self.0.extent.measure_with(measure);
+    }
+
     /// The limits that hold everywhere on the device.
     pub fn limits(&self) -> &Limits {
         &self.0.geometry.limits
@@ -191,7 +204,9 @@ impl Leaf {
 impl Shared {
     fn make_queue(&self, counters: &Arc<Counters>, depth: u32) -> Queue {
         let settings = Settings { depth, ..self.settings.queue };
-        Queue::new(self.geometry, settings, None, Arc::clone(counters))
+        let mut queue = Queue::new(self.geometry, settings, None, Arc::clone(counters));
+        self.extent.tell(&mut queue);
+        queue
     }
 
     /// Opens a channel and tells it about the regions.
@@ -230,11 +245,26 @@ impl Backend for Leaf {
     }
 
     fn geometry(&self) -> Geometry {
-        self.0.geometry
+        Geometry { size: self.0.extent.size(), ..self.0.geometry }
     }
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
         Ok(Box::new(LeafLane::open(&self.0, lane_use)?))
+    }
+
+    fn watch(&self, watcher: Weak<dyn Watcher>) {
+        self.0.extent.watch(watcher);
+    }
+
+    fn refresh(&self) -> Result<(), Error> {
+        self.0.extent.look(true, &self.0.gate).map_err(|error| Error {
+            fault: Fault::from_errno(error.raw_os_error().unwrap_or(libc::EIO)),
+            op: Op::Read,
+            device: Arc::clone(&self.0.name),
+            offset: 0,
+            len: 0,
+            detail: format!("its size cannot be found out: {error}"),
+        })
     }
 
     fn may_bounce(&self) -> bool {
@@ -277,7 +307,7 @@ impl Backend for Leaf {
     fn ground(&self) -> Vec<Ground> {
         let own = || Identity::Process(Arc::as_ptr(&self.0).addr() as u64);
         let disk = self.0.identity.get().copied().unwrap_or_else(own);
-        vec![Ground { disk, begin: 0, end: self.0.geometry.size }]
+        vec![Ground { disk, begin: 0, end: self.0.extent.size() }]
     }
 
     fn context_exited(&self, context: Context) {

@@ -3,6 +3,7 @@
 
 use crate::bio::{Bio, Flags, Op};
 use crate::driver::Geometry;
+use crate::fault::{Fault, Kind, Stage};
 
 pub(super) struct Common {
     /// No elevator, no trace and no timeout.
@@ -13,6 +14,8 @@ pub(super) struct Common {
     block_mask: u64,
     max_len: u64,
     size: u64,
+    /// The largest size that the device has had.
+    largest: u64,
     /// End of the last request on the dispatch list: a bio that starts there may merge. Only a hint.
     pub(super) tail: u64,
 }
@@ -34,7 +37,22 @@ impl Common {
             block_mask: u64::from(limits.logical_block - 1),
             max_len: u64::from(limits.max_transfer.min(limits.max_segment_size)),
             size: geometry.size,
+            largest: geometry.size,
             tail: u64::MAX,
+        }
+    }
+
+    /// The device has another size.
+    pub(super) fn resize(&mut self, size: u64, largest: u64) {
+        (self.size, self.largest) = (size, largest);
+    }
+
+    /// The fault of a bio that is past the end: where the device once was larger, that part of it is gone.
+    pub(super) fn past_the_end(&self, bio: &Bio, fault: Fault) -> Fault {
+        let was_inside = bio.pos().checked_add(bio.len()).is_some_and(|end| end <= self.largest);
+        match fault.kind {
+            Kind::OutOfRange if was_inside => Fault::new(Kind::Gone, Stage::Queue),
+            _ => fault,
         }
     }
 

@@ -143,6 +143,9 @@ impl Shared {
         self.tell_doubts(now, control);
         self.look_at_lanes(now, control, barriers);
         let Some(lane) = control.lane_mut() else { return };
+        if lane.queue.geometry().size != self.extent.size() {
+            self.extent.tell(&mut lane.queue);
+        }
         for bio in inbox.drain(..) {
             lane.queue.submit_sound(now, bio);
         }
@@ -226,6 +229,7 @@ impl Shared {
         if let Some(lane) = control.lane_mut() {
             lane.take_done(&mut done);
         }
+        self.extent.look_after(&done, &self.gate);
         for bio in done.drain(..) {
             let route = bio.route();
             if route & CLOSED_GATE != 0 {

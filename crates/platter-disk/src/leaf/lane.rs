@@ -13,7 +13,7 @@ use crate::wake::Sleeper;
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
-use platter_block::driver::{Driver, Geometry};
+use platter_block::driver::Driver;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::{Bell, Lane, QueueLane};
 use platter_block::queue::{Rest, append};
@@ -62,6 +62,10 @@ pub(super) struct LeafLane {
     bouncer: Bouncer,
     /// Whether some bio in the plug may need the shared queue.
     ordered: bool,
+    /// The size of the device that the lane's queue has.
+    size: u64,
+    /// Bios of the lane's queue that have failed, as of the last look.
+    failed: u64,
 }
 
 impl LeafLane {
@@ -92,6 +96,8 @@ impl LeafLane {
             sleeper: Sleeper::default(),
             bouncer: Bouncer::default(),
             ordered: false,
+            size: shared.extent.size(),
+            failed: 0,
         };
         driver.into_iter().for_each(|driver| lane.set_driver(driver));
         Ok(lane)
@@ -181,8 +187,11 @@ impl LeafLane {
         }
     }
 
-    /// Registers with the lane's driver what regions there are now, and withdraws the others.
+    /// Takes over the device's size, registers with the lane's driver what regions there are now, and withdraws the others.
     fn look_up_changes(&mut self) {
+        if self.size != self.shared.extent.size() {
+            self.resize();
+        }
         let Some(local) = &mut self.local else { return };
         let regions = lock(&self.shared.regions);
         self.regions.retain(|&id| {
@@ -200,18 +209,30 @@ impl LeafLane {
         }
     }
 
+    /// The device has another size than the lane's queue knows.
+    #[cold]
+    fn resize(&mut self) {
+        self.size = self.shared.extent.size();
+        if let Some(local) = &mut self.local {
+            self.shared.extent.tell(&mut local.queue);
+        }
+    }
+
     /// Plugs a bio over aligned memory for one whose memory the device cannot take, where that is allowed and would help.
     #[cold]
     fn plug_bounced(&mut self, mut bio: Bio, fault: Fault) {
-        let Geometry { size, limits, .. } = &self.shared.geometry;
-        let place = limits.check_range(bio.pos(), bio.len(), *size);
-        if place.is_ok() && fault.kind == Kind::Misaligned && self.shared.settings.bounce {
+        let limits = &self.shared.geometry.limits;
+        if limits.check_range(bio.pos(), bio.len(), self.shared.extent.size()).is_err() {
+            // The queue refuses it for its place, and says why.
+            return self.plug.push(bio);
+        }
+        if fault.kind == Kind::Misaligned && self.shared.settings.bounce {
             match self.bouncer.wrap(limits, bio) {
                 Ok(bio) => return self.plug.push(bio),
                 Err(refused) => bio = refused,
             }
         }
-        bio.fail(place.err().unwrap_or(fault));
+        bio.fail(fault);
         let counters = &self.cell.counters;
         for counter in [&counters.bios, &counters.bios_completed, &counters.bios_failed] {
             counter.add(1);
@@ -282,6 +303,10 @@ impl LeafLane {
     /// Sends a bio to the shared queue. A barrier closes the gate until it has completed: what comes after it,
     /// on any lane, goes the same way and so finds its place behind it.
     fn send(&mut self, mut bio: Bio) {
+        if bio.op() == Op::Flush {
+            // What it is to make durable may lie beyond the end of a file that was cut off meanwhile.
+            let _ = self.shared.extent.look(false, &self.shared.gate);
+        }
         let mut route = self.route;
         if bio.flags().intersects(BARRIER) {
             self.shared.gate.close();
@@ -387,6 +412,11 @@ impl LeafLane {
             }
         }
         local.take_done(&mut self.done);
+        let failed = self.cell.counters.bios_failed.get();
+        if failed != self.failed {
+            self.failed = failed;
+            self.shared.extent.look_after(&self.done, &self.shared.gate);
+        }
         if self.shared.tokens.is_wanted() {
             self.share_depth(now);
         }
@@ -455,7 +485,7 @@ impl Lane for LeafLane {
     fn submit(&mut self, now: Time, bio: Bio) {
         self.ordered |= bio.flags().intersects(ORDERED) || bio.op() == Op::Flush;
         // The one look at a bio's memory: the queues rely on it.
-        match self.shared.geometry.limits.check_memory(&bio, self.shared.geometry.size) {
+        match self.shared.geometry.limits.check_memory(&bio, self.size) {
             Ok(()) => self.plug.push(bio),
             Err(fault) => self.plug_bounced(bio, fault),
         }
