@@ -4,6 +4,7 @@ mod dropping;
 mod held;
 mod lanes;
 mod locks;
+mod leaving;
 mod process;
 mod wakers;
 
