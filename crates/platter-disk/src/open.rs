@@ -60,6 +60,7 @@ impl Device {
         let identity = opened.identity();
         let disk = Arc::new(FileDisk::new(opened, file)?);
         let name: Arc<str> = Arc::from(path.to_string_lossy());
+        let reporter = Arc::clone(&disk);
         let parts = LeafParts {
             name: Arc::clone(&name),
             geometry: *disk.geometry(),
@@ -76,6 +77,7 @@ impl Device {
             SysError::new("open", path, error.to_string(), "see the limits of this system")
         })?;
         identity.into_iter().for_each(|identity| leaf.identify(identity));
+        leaf.report_with(Box::new(move || reporter.facts()));
         Ok(Device::new(Arc::new(leaf)))
     }
 }

@@ -3,8 +3,8 @@
 mod dropping;
 mod held;
 mod lanes;
-mod locks;
 mod leaving;
+mod locks;
 mod process;
 mod wakers;
 
