@@ -187,19 +187,9 @@ impl Hand {
         Hand { lane: device.open_lane(LaneUse::Exclusive).unwrap(), done: Vec::new() }
     }
 
-    /// Submits a write of one letter and runs the lane.
-    pub(crate) fn write(
-        &mut self,
-        now: u64,
-        token: u64,
-        (pos, len): (u64, usize),
-        with: impl FnOnce(&mut Bio),
-    ) {
-        let mut bio = Bio::write(pos, vec![token as u8; len]).unwrap();
-        bio.set_token(token);
-        with(&mut bio);
+    /// Submits a bio.
+    pub(crate) fn submit(&mut self, now: u64, bio: Bio) {
         self.lane.submit(Time(now), bio);
-        self.lane.run(Time(now));
     }
 
     /// Runs it: what has ended, and how; each with its memory.
@@ -211,7 +201,7 @@ impl Hand {
             .drain(..)
             .map(|mut bio| {
                 let memory: Option<Vec<u8>> = bio.take_buffer();
-                assert!(bio.op() == Op::Flush || memory.is_some(), "{} came without its memory", bio.token());
+                assert!(!bio.op().has_data() || memory.is_some(), "{} came without its memory", bio.token());
                 (bio.token(), bio.status())
             })
             .collect();

@@ -4,11 +4,16 @@ mod errors;
 mod killed;
 mod life;
 mod limits;
+mod misfortune;
 mod model;
 mod order;
+mod pressure;
 mod rig;
 mod schedule;
+#[path = "../array/script.rs"]
+mod script;
 mod stacked;
 mod stamp;
 mod threads;
+mod turns;
 mod workload;
