@@ -291,13 +291,11 @@ struct Lease {
     _lent: Arc<Lent>,
 }
 
-/// Takes a bio's share of the frames away. At once: what a bio owns is otherwise dropped when no lock is held.
-pub(super) fn end_lease(bio: &mut Bio) {
-    drop(bio.take_buffer::<Lease>());
-}
-
 // SAFETY: it adds no memory; the segments over frames are added by `Store::lend`, which vouches for them.
 unsafe impl IoBuf for Lease {
+    // It is dropped with the engine's lock held, and the engine looks at once whether the driver has the frames.
+    const IS_FOREIGN: bool = false;
+
     fn byte_len(&self) -> usize {
         0
     }

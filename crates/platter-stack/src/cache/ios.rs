@@ -1,6 +1,6 @@
 //! The bios that a cache has with the device below, and who waits for them.
 
-use super::frames::{Frames, Lent, end_lease};
+use super::frames::{Frames, Lent};
 use platter_block::bio::Bio;
 use platter_block::fault::Fault;
 use platter_block::time::Time;
@@ -178,7 +178,6 @@ impl Ios {
         io.out -= 1;
         let over = io.out == 0;
         // Its share of the frames goes now; the list of segments stays for the next.
-        end_lease(&mut bio);
         bio.reset(platter_block::bio::Op::Flush, 0, 0);
         if self.spare.len() < 256 {
             self.spare.push(bio);
