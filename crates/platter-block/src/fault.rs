@@ -142,12 +142,7 @@ impl Fault {
             Kind::WouldBlock => EAGAIN,
             Kind::NoMemory => ENOMEM,
             Kind::Corrupt => EBADMSG,
-            Kind::Io
-            | Kind::Short
-            | Kind::FlushFailed
-            | Kind::Contract
-            | Kind::InDoubt
-            | Kind::Broken => EIO,
+            Kind::Io | Kind::Short | Kind::FlushFailed | Kind::Contract | Kind::InDoubt | Kind::Broken => EIO,
             Kind::Stuck => EBUSY,
         }
     }
@@ -176,7 +171,9 @@ impl fmt::Display for Kind {
             Kind::InDoubt => "an earlier write to the same range timed out and may still reach the device",
             Kind::Stuck => "the device holds only requests that have timed out",
             Kind::LaneStalled => "a barrier waited too long for requests of a channel that is not polled",
-            Kind::Broken => "an earlier panic has left the device in an unknown state; close it and open it again",
+            Kind::Broken => {
+                "an earlier panic has left the device in an unknown state; close it and open it again"
+            }
         })
     }
 }

@@ -103,9 +103,15 @@ impl Backend for Filtered {
         vec![Arc::clone(&self.below)]
     }
 
+    fn explain(&self, fault: Fault) -> Option<String> {
+        // The layer's own barriers are given up at the same fault as those of the disks below.
+        let own =
+            self.gate.blame().filter(|_| fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer);
+        own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))
+    }
+
     fn facts(&self) -> Vec<Fact> {
-        let blame = self.gate.blame().map(|blame| ("barrier", blame));
-        self.facts.iter().cloned().chain(blame).chain(self.below.facts()).collect()
+        self.facts.iter().cloned().chain(self.below.facts()).collect()
     }
 }
 

@@ -287,13 +287,19 @@ impl Backend for Cache {
         vec![Arc::clone(&self.0.below)]
     }
 
+    fn explain(&self, fault: Fault) -> Option<String> {
+        // The layer's own barriers are given up at the same fault as those of the disks below.
+        let own =
+            self.0.gate.blame().filter(|_| fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer);
+        own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))
+    }
+
     fn facts(&self) -> Vec<Fact> {
         let mut facts = vec![("layer", "cache".to_string())];
         match self.0.engine() {
             Ok(engine) => facts.extend(facts_of(&engine)),
             Err(fault) => facts.push(("state", fault.to_string())),
         }
-        facts.extend(self.0.gate.blame().map(|blame| ("barrier", blame)));
         facts.extend(self.0.below.facts());
         facts
     }

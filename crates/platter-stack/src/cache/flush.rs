@@ -154,7 +154,10 @@ impl Engine {
             } else {
                 flushing.again = true;
                 let ticket = self.pages.reserved.of(page);
-                ticket.and_then(|ticket| self.io_of_pass(ticket)).into_iter().for_each(|key| flushing.wait_for(key));
+                ticket
+                    .and_then(|ticket| self.io_of_pass(ticket))
+                    .into_iter()
+                    .for_each(|key| flushing.wait_for(key));
             }
         }
         self.write_back(&mut batch);

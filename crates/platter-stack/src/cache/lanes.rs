@@ -252,7 +252,8 @@ mod tests {
     }
 
     fn kicked(cells: &[(Arc<LaneCell>, Arc<Rings>)]) -> Vec<u32> {
-        let was = |(_, (cell, _)): &(u32, &(Arc<LaneCell>, Arc<Rings>))| cell.kicked.swap(false, Ordering::SeqCst);
+        let was =
+            |(_, (cell, _)): &(u32, &(Arc<LaneCell>, Arc<Rings>))| cell.kicked.swap(false, Ordering::SeqCst);
         (0..).zip(cells).filter(was).map(|(number, _)| number).collect()
     }
 

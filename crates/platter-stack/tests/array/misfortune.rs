@@ -137,10 +137,10 @@ fn a_lane_that_is_not_run_stops_others_for_a_bounded_time() {
         write(&mut two, 2000, 4, (1536, 512), |_| {});
         assert_eq!(one.lane.next_wakeup(), Some(Time(1000 + TIMEOUT)), "{name}");
         assert_eq!((one.kinds(TIMEOUT), two.kinds(TIMEOUT)), (vec![], vec![]));
-        let failed = [(2, Some(Kind::TimedOut)), (3, Some(Kind::Cancelled))];
+        let failed = [(2, Some(Kind::LaneStalled)), (3, Some(Kind::Cancelled))];
         assert_eq!(one.kinds(TIMEOUT + 1000), failed, "{name}");
         assert_eq!(two.kinds(TIMEOUT + 1000), [(4, Some(Kind::Cancelled))], "{name}");
-        let blame = device.facts().into_iter().find(|(key, _)| *key == "barrier").unwrap().1;
+        let blame = device.explain(Fault::new(Kind::LaneStalled, Stage::Layer)).unwrap();
         assert!(blame.contains("waited for 30 s") && blame.contains("lane 1"), "{name}: {blame}");
         write(&mut two, TIMEOUT + 2000, 5, (0, 512), |_| {});
         assert_eq!(two.kinds(TIMEOUT + 2000), [(5, None)], "{name}");

@@ -44,7 +44,8 @@ impl Rig {
 
     /// All commands from now on are stuck, or none.
     fn stick(&self, stuck: bool) {
-        let plan = FaultPlan { stuck_chance: 1_000_000, stuck: Span::from_secs(3600), ..FaultPlan::default() };
+        let plan =
+            FaultPlan { stuck_chance: 1_000_000, stuck: Span::from_secs(3600), ..FaultPlan::default() };
         self.disk.set_faults(stuck.then_some(plan));
     }
 

@@ -167,7 +167,8 @@ fn bells_of_closed_devices_are_let_go() {
         fn ring(&self) {}
     }
     let below = Device::ram(MIB).unwrap();
-    let backend: Arc<dyn Backend> = platter_stack::cache::new(Arc::clone(below.backend()), &small(64)).unwrap();
+    let backend: Arc<dyn Backend> =
+        platter_stack::cache::new(Arc::clone(below.backend()), &small(64)).unwrap();
     let bell = Arc::new(Silent);
     let watch = Arc::downgrade(&bell);
     backend.keep(Arc::<Silent>::clone(&bell));
