@@ -2,7 +2,7 @@
 
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Flags, Op};
-use platter_block::driver::{Features, Geometry};
+use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::fault::{Error, Fault, Status};
 use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
@@ -215,5 +215,30 @@ impl Hand {
             .into_iter()
             .map(|(token, status)| (token, status.err().map(|fault| fault.kind)))
             .collect()
+    }
+}
+
+/// A driver that cannot ask its device to give a command up.
+pub(crate) struct Deaf<D>(pub(crate) D);
+
+impl<D: Driver> Driver for Deaf<D> {
+    fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
+        self.0.queue(now, request)
+    }
+
+    fn submit(&mut self, now: Time) {
+        self.0.submit(now);
+    }
+
+    fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
+        self.0.reap(now, done);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.0.next_event()
+    }
+
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        self.0.wait(now, timeout);
     }
 }

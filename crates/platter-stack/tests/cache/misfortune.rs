@@ -1,7 +1,7 @@
 //! Commands that are stuck, late and lost; deadlines and cancelling.
 
 use crate::rig::{self, small};
-use crate::script::{Hand, Script};
+use crate::script::{Deaf, Hand, Script};
 use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -37,7 +37,10 @@ impl Rig {
         let (disk, _) = rig::disk(&world, ideal, None);
         let mut settings = LeafSettings::default();
         settings.queue.timeout = Some(Span::from_millis(10));
-        let device = rig::cached(rig::leaf(&disk, settings), &small(32));
+        // The disk does not give a command up that it is stuck with.
+        let channels = disk.clone();
+        let leaf = rig::leaf_by(&disk, settings, move || Box::new(Deaf(channels.channel())));
+        let device = rig::cached(leaf, &small(32));
         let below = Device::new(Arc::clone(&device.backend().below()[0]));
         Rig { world, disk, device, below }
     }
