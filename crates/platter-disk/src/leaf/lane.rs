@@ -76,13 +76,14 @@ impl LeafLane {
             true => None,
             false => Some(shared.open_driver(lane_use)?),
         };
-        let (cell, route) = shared.lanes.add(Arc::new(Counters::default()), lane_use);
+        let owner = shared.doubts.new_owner();
+        let (cell, route) = shared.lanes.add(Arc::new(Counters::default()), owner, lane_use);
         let mut lane = LeafLane {
             shared: Arc::clone(shared),
             cell,
             route,
             lane_use,
-            owner: shared.doubts.new_owner(),
+            owner,
             plug: Vec::with_capacity(shared.settings.queue.nr_requests as usize),
             local: None,
             expected: View::NEVER,

@@ -1,5 +1,6 @@
 //! What a leaf knows of its lanes, and how bios find back to them.
 
+use super::doubts::Owner;
 use super::gate::Seen;
 use super::{Busy, Mailbox};
 use crate::sync::{Mutex, lock};
@@ -15,6 +16,8 @@ pub(super) struct LaneCell {
     pub(super) busy: Busy,
     pub(super) mailbox: Mailbox,
     pub(super) counters: Arc<Counters>,
+    /// The lane's own queue, as others know it.
+    owner: Owner,
     lane_use: LaneUse,
     /// Name of the thread that opened it.
     opener: String,
@@ -36,12 +39,13 @@ pub(super) enum Hold {
 }
 
 impl LaneCell {
-    fn new(counters: Arc<Counters>, lane_use: LaneUse) -> LaneCell {
+    fn new(counters: Arc<Counters>, owner: Owner, lane_use: LaneUse) -> LaneCell {
         let opener = std::thread::current().name().unwrap_or("without a name").to_string();
         LaneCell {
             busy: Busy::new(),
             mailbox: Mailbox::new(),
             counters,
+            owner,
             lane_use,
             opener,
             outstanding: Mutex::new(None),
@@ -118,8 +122,13 @@ impl Lanes {
     }
 
     /// A new lane and its route.
-    pub(super) fn add(&self, counters: Arc<Counters>, lane_use: LaneUse) -> (Arc<LaneCell>, u32) {
-        let cell = Arc::new(LaneCell::new(counters, lane_use));
+    pub(super) fn add(
+        &self,
+        counters: Arc<Counters>,
+        owner: Owner,
+        lane_use: LaneUse,
+    ) -> (Arc<LaneCell>, u32) {
+        let cell = Arc::new(LaneCell::new(counters, owner, lane_use));
         let mut list = lock(&self.0);
         let free = list.slots.iter().position(|slot| matches!(slot, Slot::Free));
         let route = free.unwrap_or_else(|| {
@@ -172,6 +181,19 @@ impl Lanes {
     /// Has a barrier go ahead of what owners have not seen. `false`: it has to wait.
     pub(super) fn count_complete(&self) -> bool {
         !self.each(|cell| !cell.count_complete())
+    }
+
+    /// How many requests the device has of a lane's own queue, where that can be seen.
+    pub(super) fn outstanding(&self, owner: Owner) -> Option<u32> {
+        let mut outstanding = None;
+        self.each(|cell| {
+            let found = cell.owner == owner;
+            if found {
+                outstanding = cell.outstanding();
+            }
+            found
+        });
+        outstanding
     }
 
     /// Names of the lanes that hold up a barrier.
