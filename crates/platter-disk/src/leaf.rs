@@ -56,6 +56,9 @@ use tokens::Tokens;
 /// Opens one channel of a disk.
 pub type DriverFactory = Box<dyn Fn(LaneUse) -> Result<Box<dyn Driver>, Error> + Send + Sync>;
 
+/// Facts about a disk at the moment.
+pub type Report = Box<dyn Fn() -> Vec<Fact> + Send + Sync>;
+
 /// How a leaf is set up.
 #[derive(Clone, Debug)]
 pub struct LeafSettings {
@@ -97,6 +100,7 @@ struct Shared {
     settings: LeafSettings,
     clock: Clock,
     facts: Vec<Fact>,
+    report: OnceLock<Report>,
     identity: OnceLock<Identity>,
     make_driver: DriverFactory,
     gate: Gate,
@@ -159,6 +163,7 @@ impl Leaf {
             extent: Extent::new(geometry.size),
             clock: clock.map_or(Clock::Host, Clock::Virtual),
             facts,
+            report: OnceLock::new(),
             identity: OnceLock::new(),
             make_driver,
             gate: Gate::new(shared_mode),
@@ -193,6 +198,11 @@ impl Leaf {
     /// calls are ignored.
     pub fn measure_with(&self, measure: Box<dyn Measure>) {
         self.0.extent.measure_with(measure);
+    }
+
+    /// Adds facts that change while the device is open; they are asked for each time. Of several reports the first counts.
+    pub fn report_with(&self, report: Report) {
+        self.0.report.get_or_init(|| report);
     }
 
     /// The limits that hold everywhere on the device.
@@ -287,6 +297,7 @@ impl Backend for Leaf {
 
     fn facts(&self) -> Vec<Fact> {
         let mut facts = self.0.facts.clone();
+        facts.extend(self.0.report.get().into_iter().flat_map(|report| report()));
         self.0.with_control(|control| queue_facts(control.queue(), &mut facts));
         facts.push(("depth", self.0.settings.queue.depth.to_string()));
         facts.push(("nr_requests", self.0.settings.queue.nr_requests.to_string()));

@@ -14,6 +14,8 @@ mod lane_pool;
 mod mailbox;
 #[path = "../../src/leaf/runner.rs"]
 mod runner;
+#[path = "../../src/drivers/tally.rs"]
+mod tally;
 #[path = "../../src/leaf/tokens.rs"]
 mod tokens;
 

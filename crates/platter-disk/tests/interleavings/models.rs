@@ -5,6 +5,7 @@ use crate::gate::{Busy, Gate, Seen, View};
 use crate::mailbox::Mailbox;
 use crate::runner::Runner;
 use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering, lock};
+use crate::tally::Tally;
 use crate::tokens::Tokens;
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -380,5 +381,68 @@ fn tokens_are_never_more_than_the_depth_and_none_is_lost() {
         assert_eq!(shared.0.take(9), 3);
         assert!(!shared.0.is_wanted());
         assert!(shared.1.load(Ordering::SeqCst), "three were wanted beside what was lent");
+    });
+}
+
+/// A driver whose completions arrive in a ring, the device that completes them, and a thread that counts what is
+/// outstanding. The count is never less than what the device had still to do of what had been queued before.
+#[test]
+fn what_is_outstanding_is_never_counted_too_low() {
+    struct Shared {
+        tally: Tally,
+        /// Requests that the device may begin, and that it has done.
+        begun: AtomicU32,
+        done: AtomicU32,
+        /// The ring of completions, as two counts.
+        head: AtomicU32,
+        tail: AtomicU32,
+        /// Requests whose `queue` has returned.
+        queued: AtomicU32,
+    }
+    let new = || AtomicU32::new(0);
+    check(move || {
+        let shared = Arc::new(Shared {
+            tally: Tally::new(),
+            begun: new(),
+            done: new(),
+            head: new(),
+            tail: new(),
+            queued: new(),
+        });
+        let device = {
+            let shared = Arc::clone(&shared);
+            spawn(move || {
+                for _ in 0..2 {
+                    if shared.begun.load(Ordering::Acquire) > shared.done.load(Ordering::Relaxed) {
+                        shared.done.fetch_add(1, Ordering::SeqCst);
+                        shared.tail.fetch_add(1, Ordering::Release);
+                    }
+                }
+            })
+        };
+        let owner = {
+            let shared = Arc::clone(&shared);
+            spawn(move || {
+                for _ in 0..2 {
+                    shared.tally.take();
+                    shared.begun.fetch_add(1, Ordering::Release);
+                    shared.queued.fetch_add(1, Ordering::SeqCst);
+                    let head = shared.head.load(Ordering::Relaxed);
+                    if shared.tail.load(Ordering::Acquire) > head {
+                        shared.head.fetch_add(1, Ordering::Release);
+                        shared.tally.give();
+                    }
+                }
+            })
+        };
+        let queued = shared.queued.load(Ordering::SeqCst);
+        let left = shared.tally.left(|| {
+            let head = shared.head.load(Ordering::Acquire);
+            shared.tail.load(Ordering::Acquire).wrapping_sub(head)
+        });
+        let done = shared.done.load(Ordering::SeqCst);
+        assert!(done + left >= queued, "{queued} queued, {done} done, {left} counted");
+        owner.join().unwrap();
+        device.join().unwrap();
     });
 }
