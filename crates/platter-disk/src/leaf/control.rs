@@ -140,7 +140,7 @@ impl Shared {
                 None
             }
         };
-        let looks = self.look_at_doubts();
+        let looks = self.look_at_doubts(now, control);
         self.tell_doubts(now, control);
         self.look_at_lanes(now, control, barriers, looks);
         let Some(lane) = control.lane_mut() else { return };
@@ -176,11 +176,18 @@ impl Shared {
         }
     }
 
-    /// What was given up by a lane that is not run may have come to its end all the same. Whether to look again.
+    /// Looks whether the driver of the shared queue has returned what was given up, and whether the device has completed
+    /// what lanes gave up that are not run. Called before bios are taken in, so that none fails for a doubt that is over.
+    /// Whether some is left.
     #[inline]
-    fn look_at_doubts(&self) -> bool {
-        self.gate.look().is_doubtful()
-            && self.doubts.forget_complete(&self.gate, |owner| self.lanes.outstanding(owner))
+    fn look_at_doubts(&self, now: Time, control: &mut Control) -> bool {
+        if !self.gate.look().is_doubtful() {
+            return false;
+        }
+        if let Some(lane) = control.lane_mut() {
+            lane.run(now);
+        }
+        self.doubts.forget_complete(&self.gate, |owner| self.lanes.outstanding(owner))
     }
 
     /// Tells the shared queue what other queues have given up; whether that has changed.
@@ -259,6 +266,7 @@ impl Shared {
     fn refuse(&self, control: &mut Control, runs: Option<&mut Runs<'_>>) {
         for mut bio in control.inbox.drain(..) {
             bio.fail(NO_CHANNEL);
+            self.control_counters.refused(&bio);
             control.done.push(bio);
         }
         self.deliver(control, runs);

@@ -98,6 +98,12 @@ impl Doubts {
         });
     }
 
+    /// How many requests are in quarantine, and how many ranges in doubt.
+    pub(crate) fn count(&self) -> (u64, u64) {
+        let state = lock(&self.state);
+        (state.quarantined.len() as u64, state.ranges.len() as u64)
+    }
+
     /// How often anything has changed.
     #[inline]
     pub(crate) fn version(&self) -> u32 {

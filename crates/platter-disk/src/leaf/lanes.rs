@@ -9,6 +9,7 @@ use platter_block::bio::Bio;
 use platter_block::counters::{Counters, Snapshot};
 use platter_block::driver::{Driver, Outstanding};
 use platter_block::lane::Bell;
+use platter_block::statistics::{Gauges, Statistics};
 use std::sync::Arc;
 
 /// A lane as the leaf sees it.
@@ -112,13 +113,15 @@ struct List {
     slots: Vec<Slot>,
     /// Counters of lanes that are gone.
     retired: Snapshot,
+    retired_statistics: Statistics,
 }
 
 pub(super) struct Lanes(Mutex<List>);
 
 impl Lanes {
     pub(super) fn new() -> Lanes {
-        Lanes(Mutex::new(List { slots: Vec::new(), retired: Snapshot::default() }))
+        let (retired, retired_statistics) = (Snapshot::default(), Statistics::default());
+        Lanes(Mutex::new(List { slots: Vec::new(), retired, retired_statistics }))
     }
 
     /// A new lane and its route.
@@ -142,10 +145,13 @@ impl Lanes {
     /// A lane goes away while `away` of its bios are in the shared queue or on their way back from it.
     pub(super) fn remove(&self, route: u32, away: usize) {
         let mut list = lock(&self.0);
-        let List { slots, retired } = &mut *list;
+        let List { slots, retired, retired_statistics } = &mut *list;
         let Some(slot) = slots.get_mut(route as usize) else { return };
         let Slot::Open(cell) = std::mem::replace(slot, Slot::Free) else { return };
         retired.add(&cell.counters);
+        retired_statistics.add(&cell.counters);
+        // Its queue is gone.
+        retired_statistics.gauges = Gauges::default();
         let (mail, all) = cell.mailbox.close(away);
         if !all {
             *slot = Slot::Closing(cell);
@@ -226,6 +232,17 @@ impl Lanes {
     pub(super) fn counters(&self) -> Snapshot {
         let list = lock(&self.0);
         let mut sum = list.retired.clone();
+        for slot in &list.slots {
+            if let Slot::Open(cell) = slot {
+                sum.add(&cell.counters);
+            }
+        }
+        sum
+    }
+    /// Statistics of all lanes there ever were.
+    pub(super) fn statistics(&self) -> Statistics {
+        let list = lock(&self.0);
+        let mut sum = list.retired_statistics.clone();
         for slot in &list.slots {
             if let Slot::Open(cell) = slot {
                 sum.add(&cell.counters);

@@ -5,10 +5,10 @@
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::driver::{Completion, Driver, Features, Geometry, Outstanding, Started};
 use platter_block::elevator::by_name;
-use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::fault::{Error, Fault, Kind};
 use platter_block::limits::Limits;
 use platter_block::queue::Settings;
-use platter_block::segment::{Region, RegionId, Segment};
+use platter_block::segment::Segment;
 use platter_block::time::{Span, Time, VirtualClock};
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
@@ -50,9 +50,6 @@ impl Outstanding for Wire {
 struct State {
     contents: Vec<u8>,
     held: Vec<Held>,
-    /// Operation, position and length of every request, as they came.
-    starts: Vec<(Op, u64, u64)>,
-    regions: Vec<(usize, RegionId)>,
     opened: usize,
 }
 
@@ -65,10 +62,6 @@ pub(crate) struct Options {
     pub(crate) simulated: bool,
     /// What a channel has outstanding can be seen by others.
     pub(crate) visible: bool,
-    /// Requests complete at the next look.
-    pub(crate) prompt: bool,
-    /// What it is asked to cancel it gives up.
-    pub(crate) cancels: bool,
 }
 
 impl Default for Options {
@@ -79,8 +72,6 @@ impl Default for Options {
             features: Features { write_cache: true, fua: true, read_only: false },
             simulated: true,
             visible: false,
-            prompt: false,
-            cancels: false,
         }
     }
 }
@@ -90,21 +81,16 @@ pub(crate) struct Disk {
     changed: Condvar,
     clock: Arc<VirtualClock>,
     visible: bool,
-    prompt: bool,
-    cancels: bool,
 }
 
 impl Disk {
     pub(crate) fn open(options: Options) -> (Arc<Disk>, Device) {
         let contents = vec![0; SIZE as usize];
-        let (held, starts, regions) = (Vec::new(), Vec::new(), Vec::new());
         let disk = Arc::new(Disk {
-            state: Mutex::new(State { contents, held, starts, regions, opened: 0 }),
+            state: Mutex::new(State { contents, held: Vec::new(), opened: 0 }),
             changed: Condvar::new(),
             clock: Arc::new(VirtualClock::new()),
             visible: options.visible,
-            prompt: options.prompt,
-            cancels: options.cancels,
         });
         disk.clock.advance_to(Time(1024));
         let channels = Arc::clone(&disk);
@@ -125,8 +111,7 @@ impl Disk {
     fn channel(self: &Arc<Disk>) -> Result<Box<dyn Driver>, Error> {
         let mut state = self.state();
         state.opened += 1;
-        let (disk, number) = (Arc::clone(self), state.opened);
-        Ok(Box::new(Port { disk, number, wire: Arc::default() }))
+        Ok(Box::new(Port { disk: Arc::clone(self), wire: Arc::default() }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -136,10 +121,6 @@ impl Disk {
     /// Lets virtual time pass.
     pub(crate) fn pass(&self, span: Span) {
         self.clock.advance_to(self.clock.now() + span);
-    }
-
-    pub(crate) fn now(&self) -> Time {
-        self.clock.now()
     }
 
     /// Positions of the requests that the disk has, as they came.
@@ -155,18 +136,9 @@ impl Disk {
         }
     }
 
-    pub(crate) fn starts(&self) -> Vec<(Op, u64, u64)> {
-        self.state().starts.clone()
-    }
-
     /// Channels that were opened so far.
     pub(crate) fn opened(&self) -> usize {
         self.state().opened
-    }
-
-    /// Channels at which a region is registered.
-    pub(crate) fn registered(&self, region: RegionId) -> usize {
-        self.state().regions.iter().filter(|(_, id)| *id == region).count()
     }
 
     /// Completes the first request at `pos`.
@@ -235,7 +207,6 @@ impl State {
 /// One channel of the disk.
 struct Port {
     disk: Arc<Disk>,
-    number: usize,
     wire: Arc<Wire>,
 }
 
@@ -255,7 +226,6 @@ impl Driver for Port {
         let (wire, tag) = (Arc::clone(&self.wire), request.tag);
         let held = Held { wire, tag, op: request.op, pos: request.pos, len: request.len, data, segments };
         let mut state = self.disk.state();
-        state.starts.push((request.op, request.pos, request.len));
         if self.wire.dead.load(Ordering::SeqCst) {
             state.end(&held, Some(-5));
         } else {
@@ -268,27 +238,12 @@ impl Driver for Port {
     fn submit(&mut self, _now: Time) {}
 
     fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
-        if self.disk.prompt {
-            self.disk.finish_all();
-        }
         done.append(&mut self.wire.done.lock().unwrap());
     }
 
     fn next_event(&self) -> Option<Time> {
         let ready = !self.wire.done.lock().unwrap().is_empty();
         ready.then(|| self.disk.clock.now())
-    }
-
-    fn cancel(&mut self, _now: Time, tag: u32) -> bool {
-        let mut state = self.disk.state();
-        let mine = |held: &Held| held.tag == tag && Arc::ptr_eq(&held.wire, &self.wire);
-        if self.disk.cancels
-            && let Some(at) = state.held.iter().position(mine)
-        {
-            let held = state.held.remove(at);
-            state.end(&held, Some(-125));
-        }
-        true
     }
 
     fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {
@@ -298,26 +253,16 @@ impl Driver for Port {
     fn is_dead(&self) -> bool {
         self.wire.dead.load(Ordering::SeqCst)
     }
-
-    fn register(&mut self, region: &Region) -> bool {
-        self.disk.state().regions.push((self.number, region.id));
-        true
-    }
-
-    fn unregister(&mut self, region: RegionId) {
-        self.disk.state().regions.retain(|&known| known != (self.number, region));
-    }
 }
 
 impl Drop for Port {
     /// As the contract asks: waits until the disk has none of its requests.
     fn drop(&mut self) {
         let mut state = self.disk.state();
-        while !self.disk.clock_is_ours() && state.held.iter().any(|held| Arc::ptr_eq(&held.wire, &self.wire)) {
+        while !self.disk.clock_is_ours() && state.held.iter().any(|held| Arc::ptr_eq(&held.wire, &self.wire))
+        {
             state = self.disk.changed.wait(state).unwrap();
         }
-        let number = self.number;
-        state.regions.retain(|known| known.0 != number);
     }
 }
 
@@ -390,7 +335,3 @@ impl Lane {
 
 /// Names of some elevators, and none.
 pub(crate) const ELEVATORS: [&str; 4] = ["none", "noop", "deadline", "bfq"];
-
-/// For errors that a leaf cannot have.
-#[allow(dead_code, reason = "not every file needs it")]
-pub(crate) const GONE: Fault = Fault::new(Kind::Gone, Stage::Driver);

@@ -125,6 +125,27 @@ fn a_write_of_a_lane_that_is_dropped_is_in_doubt() {
     }
 }
 
+/// What the device has completed is not in doubt, even if the lane that gave it up does not look.
+#[test]
+fn doubt_ends_without_the_lane_that_gave_up_where_the_device_can_be_seen() {
+    let (disk, device) = Disk::open(Options { visible: true, ..Options::default() });
+    let (mut one, mut two) = (Lane::open(&device), Lane::open(&device));
+    one.send(write(0, 1, 1, Flags::NONE));
+    disk.pass(SECOND);
+    one.poll();
+    assert_eq!(one.kind(1), Some(Kind::TimedOut));
+    two.send(write(0, 2, 2, Flags::NONE));
+    assert_eq!(disk.held(), [0]);
+    disk.finish(0);
+    two.poll();
+    assert_eq!(disk.held(), [0], "now with the second write");
+    disk.finish(0);
+    two.send(flush(3));
+    disk.finish_all();
+    two.poll();
+    assert_eq!((two.kind(2), two.kind(3), disk.byte(0)), (None, None, 2));
+}
+
 /// Threads that wait in calls hear of the end of a doubt.
 #[test]
 fn a_call_that_waits_for_doubt_to_end_is_woken() {

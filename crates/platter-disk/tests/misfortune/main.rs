@@ -1,12 +1,8 @@
-//! Devices whose disk does not do as it should: requests that do not come back, channels that nobody polls, drivers that
-//! die. On a disk that does what the test says, mostly in virtual time.
+//! Devices whose disk does not do as it should: requests that do not come back, lanes that are not run meanwhile, and channels
+//! that die. On a disk that does what the test says, mostly in virtual time.
 
 mod disk;
 
-mod barrier;
-mod cancel;
-mod closing;
-mod depth;
+mod dead;
 mod doubt;
-mod driver;
-mod stuck;
+mod statistics;
