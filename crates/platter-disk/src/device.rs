@@ -347,6 +347,7 @@ impl Device {
             ),
             Kind::FlushFailed => "writes before it may be lost; acknowledge it to go on".to_string(),
             Kind::ReadOnly => "open the device for writing".to_string(),
+            Kind::LaneStalled => self.inner.backend.explain(fault).unwrap_or_default(),
             _ => String::new(),
         };
         let separator = if detail.is_empty() || hint.is_empty() { "" } else { "; " };

@@ -62,6 +62,7 @@ impl Device {
         let disk = Arc::new(FileDisk::new(opened, file)?);
         let name: Arc<str> = Arc::from(path.to_string_lossy());
         let measured = Arc::clone(&disk);
+        let reporter = Arc::clone(&disk);
         let parts = LeafParts {
             name: Arc::clone(&name),
             geometry: *disk.geometry(),
@@ -79,6 +80,7 @@ impl Device {
         })?;
         identity.into_iter().for_each(|identity| leaf.identify(identity));
         leaf.measure_with(Box::new(Measured(measured)));
+        leaf.report_with(Box::new(move || reporter.facts()));
         Ok(Device::new(Arc::new(leaf)))
     }
 }

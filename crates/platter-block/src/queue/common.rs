@@ -6,7 +6,7 @@ use crate::driver::Geometry;
 use crate::fault::{Fault, Kind, Stage};
 
 pub(super) struct Common {
-    /// No elevator and no trace.
+    /// No elevator, no trace and no timeout.
     pub(super) possible: bool,
     /// The limits do not depend on position or memory.
     uniform: bool,
@@ -21,8 +21,11 @@ pub(super) struct Common {
 }
 
 /// Bios with any of these take the long way.
-const SPECIAL: Flags =
-    Flags::FUA.union(Flags::PREFLUSH).union(Flags::SOFT_BARRIER).union(Flags::HARD_BARRIER);
+const SPECIAL: Flags = Flags::FUA
+    .union(Flags::PREFLUSH)
+    .union(Flags::SOFT_BARRIER)
+    .union(Flags::HARD_BARRIER)
+    .union(Flags::ATOMIC);
 
 impl Common {
     pub(super) fn new(geometry: &Geometry) -> Common {
@@ -69,5 +72,6 @@ impl Common {
             && pos != self.tail
             && op_fits
             && !bio.flags().intersects(SPECIAL)
+            && bio.deadline().is_none()
     }
 }

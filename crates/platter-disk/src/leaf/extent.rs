@@ -3,11 +3,12 @@
 //!
 //! The system tells nobody, so the size is measured when there is a reason: after an I/O that failed as beyond the end or
 //! for a missing device, before a flush, and when a program asks. Lanes compare the size that their queues have with the
-//! one here at each batch.
+//! one here when the gate tells them of a change.
 //!
 //! A disk that grew is used to its new end. One that shrank and grew again is not, unless the program asks: what was stored
 //! in between is lost, and would read as zeroes.
 
+use super::gate::Gate;
 use crate::sync::{Mutex, lock};
 use platter_block::bio::Bio;
 use platter_block::defect::{self, Defect};
@@ -80,7 +81,7 @@ impl Extent {
 
     /// Measures the disk and tells the watchers what is new. A program that has this done (`is_asked`) accepts the size
     /// that is found, whatever was lost.
-    pub(super) fn look(&self, is_asked: bool) -> io::Result<()> {
+    pub(super) fn look(&self, is_asked: bool, gate: &Gate) -> io::Result<()> {
         let Some(measure) = self.measure.get() else { return Ok(()) };
         // One at a time, so that the events are told in the order of the sizes.
         let mut state = lock(&self.state);
@@ -108,6 +109,8 @@ impl Extent {
             state.has_shrunk |= to < from && !is_asked;
             self.largest.fetch_max(to, Ordering::Relaxed);
             self.size.store(to, Ordering::Relaxed);
+            // Before the watchers are told, so that what they submit is checked against the new size.
+            gate.announce_change();
             state.watchers.tell(DeviceEvent::Resized { from, to });
         }
         Ok(())
@@ -115,10 +118,10 @@ impl Extent {
 
     /// Looks if one of these bios failed as it would on a disk that changed its size or is gone.
     #[inline]
-    pub(super) fn look_after(&self, done: &[Bio]) {
+    pub(super) fn look_after(&self, done: &[Bio], gate: &Gate) {
         if self.measure.get().is_some() && done.iter().any(is_reason) {
             // Where that fails nothing is known, and the bio's own error says enough.
-            let _ = self.look(false);
+            let _ = self.look(false, gate);
         }
     }
 }
