@@ -1,9 +1,8 @@
-//! What huge pages are worth to a pool: reads into buffers of a large pool in random order, in ordinary and in huge pages.
+//! What huge pages gain for a pool: reads into the buffers of a large pool in random order, in ordinary and in huge pages.
 //!
 //! `cargo run --release -p platter-disk --example pool_pages [MiB of the pool [path of a file]]`
 //!
-//! Each line is one kind of disk. The rounds of the two kinds of pages take turns; the medians are printed, in ns for each
-//! read.
+//! Each line is one kind of disk. Rounds alternate between the two kinds of pages; the medians are printed, in ns per read.
 
 use platter_block::bio::Bio;
 use platter_disk::channel::Channel;
@@ -15,7 +14,7 @@ use std::time::Instant;
 
 const ROUNDS: usize = 9;
 const DEPTH: usize = 32;
-/// Of the disk that is read: small, so that the pool's pages are what is measured.
+/// Size of the disk in bytes: small, so that the pool's pages are what is measured.
 const DISK: u64 = 256 << 10;
 
 /// A small generator of random numbers (xorshift64).
@@ -42,7 +41,7 @@ impl Side {
         let mut random = Random(88_172_645_463_325_252);
         let mut bios = Vec::new();
         while let Some(mut buffer) = pool.take() {
-            // Taken now, not in the first round.
+            // Allocated now, not in the first round.
             buffer.fill(1);
             bios.push(Bio::read(0, buffer)?);
         }

@@ -114,7 +114,7 @@ impl Callers {
 
     /// Has a lane run until the disk has returned what it still has of it.
     #[cold]
-    fn set_aside(&self, lane: Box<SyncLane>) {
+    fn set_aside(&self, lane: SyncLane) {
         let (lane, clock) = lane.into_lane();
         self.pool.set_aside();
         self.aside.add(lane, clock);
@@ -152,7 +152,7 @@ impl Turn<'_> {
     pub(crate) fn end(mut self) {
         let Some(lane) = self.lane.take() else { return };
         if lane.is_unsettled {
-            return self.callers.set_aside(lane);
+            return self.callers.set_aside(*lane);
         }
         let now = lane.now;
         self.callers.pool.put(lane);

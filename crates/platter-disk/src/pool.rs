@@ -80,11 +80,11 @@ impl Pool {
         Pool::made(count, size, align, Backing::ordinary)
     }
 
-    /// The same in huge pages of 2 MiB, as far as the system has some ([`Pool::pages`] says which it got; ordinary ones
-    /// else). All of the memory, rounded up to 2 MiB, is taken now, which takes about a second for 4 GiB.
+    /// A pool in huge pages of 2 MiB where the system has them, else in ordinary pages ([`Pool::pages`] says which). All of the
+    /// memory, rounded up to 2 MiB, is allocated and zeroed now, which takes about a second for 4 GiB.
     ///
-    /// A large pool whose buffers are used in no particular order costs fewer misses of the processor's page tables so, and
-    /// less time to register; a small one gains nothing.
+    /// A large pool whose buffers are used in random order has fewer TLB misses in huge pages, and is registered faster; a
+    /// small pool gains nothing.
     ///
     /// ```
     /// use platter_disk::pool::{PAGE, Pages, Pool};
@@ -137,7 +137,7 @@ impl Pool {
         Some(PoolBuf { memory: Arc::clone(&self.memory), index, len: self.memory.size })
     }
 
-    /// What pages the memory is made of.
+    /// The kind of pages that the memory is made of.
     pub fn pages(&self) -> Pages {
         self.memory.backing.pages
     }

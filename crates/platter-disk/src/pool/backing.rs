@@ -4,7 +4,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::null_mut;
 
-/// Size of a huge page: that of the level above the lowest, on x86-64 and on aarch64 with pages of 4 KiB.
+/// Size of a huge page on x86-64, and on aarch64 with base pages of 4 KiB.
 const HUGE: usize = 2 << 20;
 
 /// The pages that the memory of a [`Pool`](super::Pool) is made of.
@@ -13,9 +13,9 @@ const HUGE: usize = 2 << 20;
 pub enum Pages {
     /// Those that the allocator uses.
     Ordinary,
-    /// Huge ones, as far as the kernel finds some (`MADV_HUGEPAGE`).
+    /// Huge pages requested with `MADV_HUGEPAGE`. The kernel may have used ordinary ones for some of the memory.
     Transparent,
-    /// Huge ones that the system keeps for such use (`MAP_HUGETLB`).
+    /// Huge pages reserved by the administrator (`MAP_HUGETLB`).
     Reserved,
 }
 
@@ -38,7 +38,7 @@ impl Backing {
         Backing { base, pages: Pages::Ordinary, layout, is_mapped: false }
     }
 
-    /// In huge pages, as far as they are to be had. All of the memory is taken now.
+    /// In huge pages where the system has them, else from the allocator. All of the memory is allocated now.
     pub(super) fn huge(layout: Layout) -> Backing {
         let whole = layout.size().checked_next_multiple_of(HUGE).filter(|_| layout.align() <= HUGE);
         let mapped = whole.and_then(|bytes| Backing::reserved(bytes).or_else(|| Backing::transparent(bytes)));
@@ -63,7 +63,7 @@ impl Backing {
         let begin = unsafe { mmap_anonymous(null_mut(), all, access, MapFlags::PRIVATE) }.ok()?.cast::<u8>();
         let skip = begin.addr().next_multiple_of(HUGE) - begin.addr();
         let base = begin.wrapping_add(skip);
-        // What is not aligned at either end is given back.
+        // Unmap the unaligned parts at both ends.
         for (at, len) in [(begin, skip), (base.wrapping_add(bytes), all - skip - bytes)] {
             if len > 0 {
                 // SAFETY: a part of the new mapping that nothing uses.
@@ -72,7 +72,8 @@ impl Backing {
         }
         // SAFETY: the new mapping; advice changes no contents.
         let advised = unsafe { madvise(base.cast(), bytes, Advice::LinuxHugepage) };
-        // Not populated before: then it would be in ordinary pages. Kernels before 5.14 cannot, and do it at first use.
+        // Populated after the advice, or it would be in ordinary pages. Kernels before 5.14 lack this call; there the memory
+        // is allocated at its first use.
         // SAFETY: as above.
         let _ = unsafe { madvise(base.cast(), bytes, Advice::LinuxPopulateWrite) };
         Backing::of_mapping(base, bytes, if advised.is_ok() { Pages::Transparent } else { Pages::Ordinary })
@@ -82,10 +83,10 @@ impl Backing {
 impl Drop for Backing {
     fn drop(&mut self) {
         if self.is_mapped {
-            // SAFETY: mapped with this size; whoever uses a buffer keeps this.
+            // SAFETY: mapped with this size; each buffer holds a reference to it, so none is in use.
             let _ = unsafe { munmap(self.base.cast(), self.layout.size()) };
         } else {
-            // SAFETY: allocated with this layout; whoever uses a buffer keeps this.
+            // SAFETY: allocated with this layout; each buffer holds a reference to it, so none is in use.
             unsafe { dealloc(self.base, self.layout) }
         }
     }
