@@ -3,11 +3,15 @@
 use crate::bench::{Bench, Pages, SIZE, file, file_options, flags, is_here, open, transfer};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
+use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::fault::Kind;
+use platter_disk::device::Device;
 use platter_disk::drivers::table::{Medium, TABLE};
+use platter_disk::open::DiskOptions;
 use platter_disk::sys::Direct;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Weak};
 
 struct Loop(PathBuf);
 
@@ -68,6 +72,52 @@ fn a_block_device_is_written_read_flushed_discarded_and_zeroed() {
                 .find(|at| back.byte(*at) != if (65536..131_072).contains(at) { 0 } else { 9 });
             assert_eq!(wrong, None, "{}", row.name);
         }
+    }
+}
+
+/// What a device was told.
+#[derive(Default)]
+struct Notes(std::sync::Mutex<Vec<DeviceEvent>>);
+
+impl Watcher for Notes {
+    fn event(&self, event: &DeviceEvent) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+#[test]
+fn a_block_device_that_is_resized_is_used_to_its_new_end() {
+    for row in TABLE.iter().filter(|row| row.medium == Medium::Path && is_here(row)) {
+        let file = file(SIZE);
+        let Some(node) = Loop::over(file.path()) else { return };
+        let mut options = DiskOptions::read_write();
+        options.file.driver = row.name.parse().unwrap();
+        let device = Device::open(&node.0, options).unwrap();
+        let notes = Arc::new(Notes::default());
+        device.watch(Arc::downgrade(&notes) as Weak<dyn Watcher>);
+        let resize = |size: u64| {
+            file.as_file().set_len(size).unwrap();
+            let told = Command::new("losetup").arg("--set-capacity").arg(&node.0).status();
+            assert!(told.is_ok_and(|status| status.success()));
+        };
+        resize(2 * SIZE);
+        device.refresh().unwrap();
+        assert_eq!(device.size(), 2 * SIZE, "{}", row.name);
+        device.write_at(&[7; 4096], 2 * SIZE - 4096).unwrap();
+        let mut back = [0; 4096];
+        device.read_at(&mut back, 2 * SIZE - 4096).unwrap();
+        assert_eq!(back, [7; 4096], "{}", row.name);
+        resize(SIZE);
+        // Noticed without being asked, by the error or at the flush.
+        assert!(device.read_at(&mut back, 2 * SIZE - 4096).is_err(), "{}", row.name);
+        let _ = device.flush();
+        let text = device.read_at(&mut back, 2 * SIZE - 4096).unwrap_err().to_string();
+        assert!(text.contains("the device shrank from"), "{}: {text}", row.name);
+        let (grown, cut) = (
+            DeviceEvent::Resized { from: SIZE, to: 2 * SIZE },
+            DeviceEvent::Resized { from: 2 * SIZE, to: SIZE },
+        );
+        assert_eq!(*notes.0.lock().unwrap(), [grown, cut], "{}", row.name);
     }
 }
 

@@ -4,6 +4,8 @@
 mod sync;
 mod wake;
 
+#[path = "../../src/leaf/doubts.rs"]
+mod doubts;
 #[path = "../../src/leaf/gate.rs"]
 mod gate;
 #[path = "../../src/lane_pool.rs"]
