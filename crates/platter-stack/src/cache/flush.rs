@@ -35,20 +35,23 @@ impl Engine {
         }
     }
 
-    /// What went wrong with the write-back of somebody's own data, or of all.
+    /// What went wrong with the write-back of a task's own data, or of all data.
+    ///
+    /// A write that times out has the device fail its flushes as [`Kind::InDoubt`]: then the write's fault is the cause.
     pub(super) fn flush_fault(
         &mut self,
         flushing: &Flushing,
         range: Option<&Range<u64>>,
     ) -> Option<(Fault, u64)> {
-        if flushing.fault.is_some() {
-            return flushing.fault;
+        let of_device = flushing.fault.filter(|(fault, _)| fault.kind != Kind::InDoubt);
+        if of_device.is_some() {
+            return of_device;
         }
         if flushing.errors != self.handles.errors() && self.is_dirty(range.unwrap_or(&(0..u64::MAX))) {
             return self.handles.last_error();
         }
         // A write that timed out before this flush may still reach the disk, and what is newer has not.
-        self.doubt(range).map(|pos| (Fault::new(Kind::InDoubt, Stage::Layer), pos))
+        flushing.fault.or_else(|| self.doubt(range).map(|pos| (Fault::new(Kind::InDoubt, Stage::Layer), pos)))
     }
 
     /// Whether something of a range is dirty, being written included.

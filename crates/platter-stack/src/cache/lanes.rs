@@ -240,7 +240,9 @@ mod tests {
         }
     }
 
-    fn lanes(count: u32) -> (Lanes, Vec<(Arc<LaneCell>, Arc<Rings>)>) {
+    type Cells = Vec<(Arc<LaneCell>, Arc<Rings>)>;
+
+    fn lanes(count: u32) -> (Lanes, Cells) {
         let (mut lanes, mut cells) = (Lanes::default(), Vec::new());
         for number in 0..count {
             let rings = Arc::new(Rings::default());

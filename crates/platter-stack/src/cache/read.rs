@@ -86,7 +86,6 @@ impl Engine {
         let Some(frame) = self.find_or_fill(task, page) else {
             return Ok(Some(self.no_room(now, task)));
         };
-        task.turn = None;
         let meta = *self.pages.meta(frame);
         let marked = meta.is(MARKED);
         if (every && !task.steps.found) || (marked && !every) {
@@ -97,6 +96,7 @@ impl Engine {
             self.pages.meta_mut(frame).flags &= !HELD;
         }
         if meta.is(FILLING) {
+            task.turn = None;
             self.count_miss(task);
             self.hold_for(task, frame);
             let key = self.io_of(frame);
@@ -106,8 +106,10 @@ impl Engine {
             self.count_miss(task);
             let wanted = if task.steps.bare { needed } else { u8::MAX };
             let Some(key) = self.fill_blocks(&task.ask, frame, wanted) else {
+                // It keeps its turn, or those behind it would never hear that there is no frame to be had.
                 return Ok(Some(self.no_room(now, task)));
             };
+            task.turn = None;
             // It may have become another one's.
             self.pages.store.find(page).into_iter().for_each(|frame| self.hold_for(task, frame));
             if task.steps.bare || wanted == needed {
@@ -115,6 +117,7 @@ impl Engine {
             }
             return Ok(Some(self.park(task, key)));
         }
+        task.turn = None;
         self.take_page(task, frame, offset, len);
         Ok(None)
     }

@@ -109,11 +109,13 @@ impl Engine {
         if !self.room.is_empty() {
             let dirty = &self.pages.dirty;
             let room = dirty.rules.limit.saturating_sub(dirty.count);
-            let hopeless = self.events && self.ios.writing == 0 && self.write_error.is_some();
-            self.room.grant(now, &self.lanes, room, hopeless);
-            if self.events && self.ios.writing == 0 {
+            // As long as anything is under way its end is another occasion to look.
+            let is_still = self.events || (self.ios.out == 0 && self.jobs.is_empty());
+            let idle = is_still && self.ios.writing == 0;
+            self.room.grant(now, &self.lanes, room, idle && self.write_error.is_some());
+            if idle && self.room.promised() == 0 {
                 // One of them has to see to it that something is written.
-                self.room.grant(now, &self.lanes, 1 + self.room.promised(), false);
+                self.room.grant(now, &self.lanes, 1, false);
             }
         }
         let freed = self.pages.take_freed();
