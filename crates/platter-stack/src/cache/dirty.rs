@@ -47,6 +47,8 @@ pub(super) struct Dirty {
     pub(super) not_before: Option<Time>,
     /// How long the next attempt that times out, or meets one that has, puts off the one after it.
     pause: Span,
+    /// Attempts that have failed since one went well.
+    pub(super) failed: u32,
     /// Of those that are dirty: being written.
     pub(super) writing: u32,
     /// Of those that are being written: in doubt. Their write has timed out, and the device still has their memory.
@@ -83,6 +85,7 @@ impl Dirty {
             next_look,
             not_before: None,
             pause: FIRST_PAUSE,
+            failed: 0,
             writing: 0,
             in_doubt: 0,
             owed: false,
@@ -199,10 +202,12 @@ impl Dirty {
     pub(super) fn went_well(&mut self) {
         self.not_before = None;
         self.pause = FIRST_PAUSE;
+        self.failed = 0;
     }
 
     /// It does not: not tried again for a while. `slow`: because something timed out.
     pub(super) fn went_wrong(&mut self, now: Time, slow: bool) {
+        self.failed = self.failed.saturating_add(1);
         if !slow {
             self.not_before = Some(now + self.rules.interval);
             return;

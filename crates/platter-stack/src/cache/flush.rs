@@ -147,6 +147,10 @@ impl Engine {
                 if concerns(oldest) {
                     batch.push(oldest);
                 }
+            } else if meta.is(WRITING) && !concerns(oldest) {
+                // It has failed since the flush began, which reports that, and is tried again already. To wait for each
+                // attempt would take as long as the disk fails.
+                continue;
             } else if meta.is(WRITING | FILLING) {
                 flushing.again |= meta.is(FILLING);
                 let key = self.io_of(oldest);

@@ -6,7 +6,7 @@ use super::engine::Engine;
 use super::pages::TRIES;
 use super::replace::LOOKS;
 use super::task::{Step, Task, Wait};
-use platter_block::fault::Kind;
+use platter_block::fault::{Fault, Kind};
 use platter_block::readahead::PAGE;
 use platter_block::time::Time;
 
@@ -21,6 +21,12 @@ impl Engine {
         dirty >= limit || (others && task.turn.is_none())
     }
 
+    /// The fault of write-back if it keeps failing: more attempts in a row than are under way now. Attempts may follow each
+    /// other so closely that some are always under way, and then waiting for all of them to end would never end.
+    fn hopeless(&self) -> Option<(Fault, u64)> {
+        self.write_error.filter(|_| self.pages.dirty.failed > self.ios.writing)
+    }
+
     /// Too much is dirty: the writer waits until some of it is written. If that fails it hears of it here, because
     /// nothing that it has not been told is lost: what is dirty stays so.
     pub(super) fn throttle(&mut self, now: Time, task: &mut Task) -> Step {
@@ -28,7 +34,8 @@ impl Engine {
             let failed = self.write_error.filter(|_| self.pages.dirty.not_before.is_some_and(|at| now < at));
             // What has not failed yet may go while the rest cannot.
             self.write_oldest(|_| true, failed.is_none());
-            if let (0, Some(fault)) = (self.ios.writing, failed) {
+            let given_up = failed.filter(|_| self.ios.writing == 0);
+            if let Some(fault) = given_up.or(self.hopeless().filter(|_| self.ios.writing > 0)) {
                 return Err(fault);
             }
             if self.ios.out == 0 && self.jobs.is_empty() {
@@ -55,7 +62,10 @@ impl Engine {
     pub(super) fn wait_for_epochs(&mut self, task: &mut Task) -> Step {
         self.write_oldest(|_| true, true);
         match (self.ios.some_write(), self.write_error) {
-            (Some(key), _) => self.park(task, key),
+            (Some(key), _) => match self.hopeless() {
+                Some(fault) => Err(fault),
+                None => self.park(task, key),
+            },
             (None, Some(fault)) => Err(fault),
             (None, None) => Err(Engine::at_layer(Kind::InDoubt, task.bio.pos())),
         }
@@ -68,6 +78,9 @@ impl Engine {
 
     /// There is no frame for a page: the task waits until one is free, if one will be.
     pub(super) fn no_room(&mut self, now: Time, task: &mut Task) -> Step {
+        if let Some(fault) = self.hopeless().filter(|_| self.is_only_failing()) {
+            return Err(fault);
+        }
         if self.ios.out > 0 || self.pages.store.frames().is_copied_from() || self.must_queue(task) {
             return self.wait_for_frame(task);
         }
@@ -95,6 +108,11 @@ impl Engine {
         Err(Engine::at_layer(kind, task.bio.pos()))
     }
 
+    /// Whether nothing but write-back is under way.
+    fn is_only_failing(&self) -> bool {
+        self.ios.writing > 0 && self.ios.out == self.ios.writing
+    }
+
     fn wait_for_frame(&mut self, task: &mut Task) -> Step {
         task.looks = 0;
         let turn = self.turn_of(task);
@@ -112,7 +130,8 @@ impl Engine {
             // As long as anything is under way its end is another occasion to look.
             let is_still = self.events || (self.ios.out == 0 && self.jobs.is_empty());
             let idle = is_still && self.ios.writing == 0;
-            self.room.grant(now, &self.lanes, room, idle && self.write_error.is_some());
+            let none = (idle && self.write_error.is_some()) || (self.events && self.hopeless().is_some());
+            self.room.grant(now, &self.lanes, room, none);
             if idle && self.room.promised() == 0 {
                 // One of them has to see to it that something is written.
                 self.room.grant(now, &self.lanes, 1, false);
@@ -121,7 +140,9 @@ impl Engine {
         let freed = self.pages.take_freed();
         if !self.wanted.is_empty() {
             let is_still = self.ios.out == 0 && !self.pages.store.frames().is_copied_from();
-            self.wanted.grant(now, &self.lanes, freed + self.wanted.promised(), is_still && due);
+            let none =
+                (is_still && due) || (self.events && self.is_only_failing() && self.hopeless().is_some());
+            self.wanted.grant(now, &self.lanes, freed + self.wanted.promised(), none);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What `cache` promises, under everything that can go wrong below it.
 
+mod dead;
 mod errors;
 mod killed;
 mod life;
