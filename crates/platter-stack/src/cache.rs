@@ -77,7 +77,7 @@ pub(crate) const ROW: Row = Row {
             Unit::Requests,
             112,
             (1, 65_536),
-            "so many I/Os are too many to read ahead",
+            "nothing is read ahead while so many I/Os that read ahead are under way",
         ),
         Param::number(
             "gather",
