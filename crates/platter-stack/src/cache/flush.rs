@@ -76,6 +76,12 @@ impl Engine {
         if !device {
             return Ok(true);
         }
+        if task.flushing.device.is_none() && task.flushing.fault.is_none() {
+            // What has failed by now is not covered by the device's flush, also if it is written again meanwhile.
+            let own = task.start..task.start.saturating_add(task.size);
+            let own = (task.phase != Phase::Before && task.size > 0).then_some(own);
+            task.flushing.fault = self.flush_fault(&task.flushing, own.as_ref());
+        }
         self.flush_device(task, failed)
     }
 
@@ -189,6 +195,7 @@ impl Engine {
         };
         if let Some(failure) = failed
             && failure.key == key
+            && (failure.fault.kind != Kind::InDoubt || task.flushing.fault.is_none())
         {
             task.flushing.fault = Some((failure.fault, failure.pos));
         }

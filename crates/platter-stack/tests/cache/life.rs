@@ -13,7 +13,7 @@ use platter_disk::handle::{Handle, PageRef};
 use platter_disk::leaf::LeafSettings;
 use platter_sim::fault::FaultPlan;
 use platter_sim::ideal::Ideal;
-use platter_sim::oracle::{Oracle, Outcome};
+use platter_sim::oracle::{Oracle, Outcome, Submission};
 use platter_sim::power::{Supply, Survivors};
 use platter_sim::rng::Rng;
 use platter_sim::{SimDisk, World};
@@ -32,6 +32,8 @@ const TURNS: u32 = 20_000;
 pub(crate) struct Trouble {
     pub(crate) errors: bool,
     pub(crate) cuts: bool,
+    /// Commands are stuck, requests time out, bios have deadlines or are cancelled.
+    pub(crate) timeouts: bool,
 }
 
 pub(crate) struct Life {
@@ -74,7 +76,20 @@ fn settings(rng: &mut Rng) -> Settings {
     }
 }
 
-fn faults(rng: &mut Rng) -> FaultPlan {
+fn faults(rng: &mut Rng, trouble: Trouble) -> Option<FaultPlan> {
+    let plan = match trouble.errors {
+        true => errors(rng),
+        false if trouble.timeouts => FaultPlan { seed: rng.bits(), ..FaultPlan::default() },
+        false => return None,
+    };
+    if !trouble.timeouts {
+        return Some(plan);
+    }
+    let stuck = Span::from_millis(rng.pick(&[30, 300, 20_000]));
+    Some(FaultPlan { stuck_chance: rng.pick(&[5_000, 50_000, 300_000]), stuck, ..plan })
+}
+
+fn errors(rng: &mut Rng) -> FaultPlan {
     let mut chance = || rng.pick(&[0, 0, 20_000, 200_000]);
     let (read_error_chance, write_error_chance, flush_error_chance) = (chance(), chance(), chance());
     let seed = rng.bits();
@@ -91,11 +106,14 @@ impl Life {
             depth: rng.pick(&[1, 4, 32]),
             write_cache: rng.below(4) > 0,
         };
-        let plan = trouble.errors.then(|| faults(&mut rng));
+        let plan = faults(&mut rng, trouble);
         let (disk, supply) = rig::disk(&world, ideal, plan);
         let settings = settings(&mut rng);
         let mut leaf = LeafSettings::default();
         leaf.queue.depth = rng.pick(&[1, 2, 32]);
+        if trouble.timeouts {
+            leaf.queue.timeout = Some(Span::from_millis(rng.pick(&[10, 100])));
+        }
         let workload = Workload::new(&mut rng, ideal.size / SECTOR as u64);
         let channels = rng.pick(&[1, 1, 2, 3]);
         Life {
@@ -196,6 +214,7 @@ impl Life {
                 }
                 50..70 => drop(self.poll(open)?),
                 70..88 => drop(self.pass(open)?),
+                88..92 if self.trouble.timeouts && self.rng.below(2) == 0 => self.cancel(open),
                 88..92 => self.advise(open),
                 92..95 => self.pin(open)?,
                 95..97 => drop(open.pins.pop()),
@@ -232,13 +251,29 @@ impl Life {
         self.say(|| format!("submit {} {live:?}", bio.token()));
         self.live.insert(bio.token(), live);
         if !live.is_ranged() {
-            self.oracle.submit(bio.token(), &live.submission(brings));
+            let submission = live.submission(brings);
+            // A barrier that times out or is cancelled orders nothing, and the oracle does not know which will be.
+            let hard = submission.hard && !self.trouble.timeouts;
+            self.oracle.submit(bio.token(), &Submission { hard, ..submission });
+        }
+        if self.trouble.timeouts && self.rng.below(4) == 0 {
+            bio.set_deadline(Some(self.now() + Span::from_micros(self.rng.pick(&[0, 50, 5_000, 200_000]))));
         }
         bio.set_handle(self.rng.pick(open.handles.iter().map(Handle::id).collect::<Vec<_>>().as_slice()));
         let channel = self.rng.below(open.channels.len() as u64) as usize;
         assert!(open.channels[channel].submit(bio).is_ok(), "there is room for all of a life's bios");
         if !hold {
             open.channels[channel].flush();
+        }
+    }
+
+    /// Asks for something that is under way to be given up.
+    fn cancel(&mut self, open: &mut Session<'_>) {
+        let tokens: Vec<u64> = self.live.keys().copied().collect();
+        if !tokens.is_empty() {
+            let token = self.rng.pick(&tokens);
+            self.say(|| format!("cancel {token}"));
+            open.channels.iter_mut().for_each(|channel| channel.cancel(token));
         }
     }
 
@@ -314,6 +349,10 @@ impl Life {
             Kind::FlushFailed => self.trouble.errors || !self.supply.is_on(),
             Kind::WouldBlock => live.flags.contains(Flags::READAHEAD),
             Kind::Io => self.trouble.errors,
+            // What was begun may be done in part, and what the disk has may be done at any time.
+            Kind::TimedOut | Kind::InDoubt | Kind::Stuck | Kind::Cancelled if self.trouble.timeouts => {
+                return Ok(if live.op.changes() { Outcome::Abandoned } else { Outcome::Failed });
+            }
             _ => false,
         };
         if expected { Ok(Outcome::Failed) } else { Err(format!("{live:?} failed: {fault:?}")) }
@@ -344,6 +383,9 @@ impl Life {
             turns = if self.pass(open)? { 0 } else { turns + 1 };
             if turns > 100 {
                 open.channels.iter_mut().for_each(Channel::unplug);
+                // A disk may have something to report that belongs to no bio any more.
+                let wakeup = open.channels.iter().filter_map(Channel::next_wakeup).min();
+                wakeup.into_iter().for_each(|at| self.world.clock().advance_to(at.max(self.now())));
             }
             if turns > TURNS {
                 return Err(format!("nothing happens any more, and these are not done: {:?}", self.live));

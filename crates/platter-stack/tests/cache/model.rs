@@ -38,15 +38,29 @@ fn it_is_the_device_that_it_covers() {
 
 #[test]
 fn what_was_flushed_survives_power_cuts() {
-    live(5000, 2, Trouble { cuts: true, errors: false });
+    live(5000, 2, Trouble { cuts: true, ..Trouble::default() });
 }
 
 #[test]
 fn errors_below_lose_nothing_that_was_not_told() {
-    live(5000, 3, Trouble { errors: true, cuts: false });
+    live(5000, 3, Trouble { errors: true, ..Trouble::default() });
 }
 
 #[test]
 fn nor_do_errors_and_power_cuts_together() {
-    live(5000, 4, Trouble { errors: true, cuts: true });
+    live(5000, 4, Trouble { errors: true, cuts: true, ..Trouble::default() });
+}
+
+/// Commands that are stuck and land late, deadlines, and I/O that is cancelled.
+#[test]
+fn what_comes_late_covers_nothing_that_is_newer() {
+    live(1500, 5, Trouble { timeouts: true, ..Trouble::default() });
+}
+
+/// A life in which a page fails while a preflush waits for it, and is written again while the device is flushed: that
+/// flush does not cover it.
+#[test]
+fn what_failed_before_the_device_was_flushed_is_not_durable() {
+    let trouble = Trouble { timeouts: true, errors: true, cuts: true };
+    assert_eq!(Life::new((6 << 32) + 1137, trouble).run(), Ok(()));
 }
