@@ -261,8 +261,10 @@ impl LeafLane {
                 true
             }
             Err(error) => {
-                for bio in std::mem::take(&mut self.plug) {
-                    self.refuse(bio, error.fault);
+                // Not counted, as in the shared queue.
+                for mut bio in self.plug.drain(..) {
+                    bio.fail(error.fault);
+                    self.done.push(bio);
                 }
                 false
             }
