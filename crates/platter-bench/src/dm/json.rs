@@ -74,6 +74,8 @@ fn rung(on: &str, cell: &Cell) -> Value {
         "descriptor_bytes": cell.descriptor_bytes(),
         "reads": cell.reads(),
         "rounds": cell.rounds(),
+        "device_errors": cell.device().errors_json(),
+        "device_latency": cell.device().latency_json(),
     })
 }
 
