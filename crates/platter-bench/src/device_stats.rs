@@ -1,4 +1,5 @@
-//! What the queues of devices counted during a measurement: which bios failed and why, and how long the devices took.
+//! What the queues of devices counted during a measurement: which bios failed and why, how long the devices took, and what they still
+//! had at the end.
 //!
 //! A submitter sees more time than this: its latency also has the wait in the plug, in the elevator and for depth, and the
 //! time until it looks. The latency of the device is that of a request, from its start to its completion.
@@ -11,12 +12,10 @@ use crate::report::{Column, Table};
 use crate::stats::LatencyHistogram;
 use platter_block::bio::Op;
 use platter_block::fault::Kind;
+use platter_block::statistics::Gauges;
 use platter_disk::device::Device;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-
-/// The operations, in the order of [`Op`].
-const OPS: [Op; 5] = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::WriteZeroes];
 
 /// What devices counted. See the [module](self).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,14 +23,21 @@ pub struct DeviceStats {
     /// Bios that failed, by number of the operation and name of the kind.
     errors: BTreeMap<(usize, String), u64>,
     /// Of each operation: requests by the smallest latency of their bucket, in ns.
-    latency: [BTreeMap<u64, u64>; OPS.len()],
+    latency: [BTreeMap<u64, u64>; Op::ALL.len()],
+    /// What was in the queues at the end.
+    gauges: Gauges,
 }
 
 impl DeviceStats {
     /// What a device has counted since it was opened.
     pub fn of(device: &Device) -> DeviceStats {
-        let _ = device; // TEMPORARY
-        DeviceStats::default()
+        let counted = device.statistics();
+        let mut stats = DeviceStats { gauges: counted.gauges, ..DeviceStats::default() };
+        counted.errors().for_each(|(op, kind, count)| stats.add_errors(op, kind, count));
+        for op in Op::ALL {
+            counted.latency(op).for_each(|(low, count)| stats.add_latency(op, low, count));
+        }
+        stats
     }
 
     /// What several devices have counted together.
@@ -63,14 +69,20 @@ impl DeviceStats {
         for (mine, theirs) in self.latency.iter_mut().zip(&other.latency) {
             theirs.iter().for_each(|(low, count)| *mine.entry(*low).or_default() += count);
         }
+        let (mine, theirs) = (&mut self.gauges, &other.gauges);
+        mine.in_flight += theirs.in_flight;
+        mine.queued += theirs.queued;
+        mine.held += theirs.held;
+        mine.quarantined += theirs.quarantined;
+        mine.in_doubt += theirs.in_doubt;
     }
 
     /// The same without latencies.
     pub fn without_latency(self) -> DeviceStats {
-        DeviceStats { errors: self.errors, ..DeviceStats::default() }
+        DeviceStats { latency: Default::default(), ..self }
     }
 
-    /// What was counted since `earlier`.
+    /// What was counted since `earlier`, and what was in the queues at the end.
     pub fn since(&self, earlier: &DeviceStats) -> DeviceStats {
         let mut diff = self.clone();
         for (key, count) in &mut diff.errors {
@@ -112,7 +124,7 @@ impl DeviceStats {
     /// Failures as one line for people: `none`, or how many of which.
     pub fn errors_line(&self) -> String {
         let one = |((op, kind), count): (&(usize, String), &u64)| {
-            format!("{} {} ({})", thousands(*count), OPS[*op], kind.replace('_', " "))
+            format!("{} {} ({})", thousands(*count), Op::ALL[*op], kind.replace('_', " "))
         };
         match self.errors.is_empty() {
             true => "none".to_owned(),
@@ -122,7 +134,7 @@ impl DeviceStats {
 
     /// A list with an object for each operation and kind of failure: `op`, `kind`, `count`.
     pub fn errors_json(&self) -> Value {
-        let one = |((op, kind), count): (&(usize, String), &u64)| json!({ "op": OPS[*op].to_string(), "kind": kind, "count": count });
+        let one = |((op, kind), count): (&(usize, String), &u64)| json!({ "op": Op::ALL[*op].to_string(), "kind": kind, "count": count });
         self.errors.iter().map(one).collect()
     }
 
@@ -136,13 +148,34 @@ impl DeviceStats {
             crate::io::put_latency(&mut object, self.latency(op).as_ref());
             Value::Object(object)
         };
-        OPS.into_iter().filter(|op| self.requests(*op) > 0).map(one).collect()
+        Op::ALL.into_iter().filter(|op| self.requests(*op) > 0).map(one).collect()
     }
 
-    /// Puts both lists into an object, as `device_errors` and `device_latency`.
+    /// What was in the queues at the end, as an object.
+    pub fn gauges_json(&self) -> Value {
+        let Gauges { in_flight, queued, held, quarantined, in_doubt } = self.gauges;
+        json!({
+            "in_flight": in_flight, "queued": queued, "held": held, "quarantined": quarantined, "in_doubt": in_doubt
+        })
+    }
+
+    /// Requests that timed out and that the device still had at the end, as one line for people. `None`: there were none.
+    pub fn stuck_line(&self) -> Option<String> {
+        let Gauges { quarantined, in_doubt, .. } = self.gauges;
+        (quarantined + in_doubt > 0).then(|| {
+            format!(
+                "requests that timed out: {}; ranges that they may still change: {}",
+                thousands(quarantined),
+                thousands(in_doubt)
+            )
+        })
+    }
+
+    /// Puts the three into an object, as `device_errors`, `device_latency` and `device_gauges`.
     pub fn put_json(&self, object: &mut serde_json::Map<String, Value>) {
         object.insert("device_errors".into(), self.errors_json());
         object.insert("device_latency".into(), self.latency_json());
+        object.insert("device_gauges".into(), self.gauges_json());
     }
 
     /// The columns that [`cells`](Self::cells) fills: percentiles of the device's latency.
@@ -160,7 +193,7 @@ impl DeviceStats {
     pub fn table(&self) -> Table {
         let numbers = ["requests", "p50", "p90", "p99", "p99.9", "max"].map(|name| Column::number(name, ""));
         let mut table = Table::new([Column::text("in the device")].into_iter().chain(numbers));
-        for op in OPS.into_iter().filter(|op| self.requests(*op) > 0) {
+        for op in Op::ALL.into_iter().filter(|op| self.requests(*op) > 0) {
             let latency =
                 self.latency(op).map(|l| [l.p50_ns, l.p90_ns, l.p99_ns, l.p999_ns, l.max_ns].map(duration));
             let latency = latency.unwrap_or_else(|| ["-"; 5].map(str::to_owned));
@@ -233,6 +266,19 @@ mod tests {
         );
         assert_eq!(DeviceStats::default().cells(), ["-"; 3]);
         assert!(stats.table().to_text(false).lines().count() == 4, "{}", stats.table().to_text(false));
+    }
+
+    #[test]
+    fn what_is_left_at_the_end_is_told_if_it_is_stuck() {
+        let mut stats = DeviceStats { gauges: Gauges { in_flight: 3, ..Gauges::default() }, ..example() };
+        assert_eq!(stats.stuck_line(), None, "a cache may write back at any time");
+        let stuck = Gauges { in_flight: 2, quarantined: 2, in_doubt: 1, ..Gauges::default() };
+        stats.merge(&DeviceStats { gauges: stuck, ..DeviceStats::default() });
+        let line = "requests that timed out: 2; ranges that they may still change: 1";
+        assert_eq!(stats.stuck_line().unwrap(), line);
+        // A gauge is what it is at the end, whatever it was before.
+        let left = stats.since(&stats).gauges_json();
+        assert_eq!(left, json!({ "in_flight": 5, "queued": 0, "held": 0, "quarantined": 2, "in_doubt": 1 }));
     }
 
     #[test]

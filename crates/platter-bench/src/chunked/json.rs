@@ -38,6 +38,7 @@ impl Point {
             "busy_pct": self.busy.as_ref().map(|busy| busy.mean_pct.clone()),
             "device_errors": self.device.errors_json(),
             "device_latency": self.device.latency_json(),
+            "device_gauges": self.device.gauges_json(),
         })
     }
 }

@@ -76,6 +76,7 @@ fn rung(on: &str, cell: &Cell) -> Value {
         "rounds": cell.rounds(),
         "device_errors": cell.device().errors_json(),
         "device_latency": cell.device().latency_json(),
+        "device_gauges": cell.device().gauges_json(),
     })
 }
 

@@ -62,6 +62,7 @@ impl Report {
             "mean_request_bytes": self.mean_request_bytes(),
             "errors": device.stats.errors_json(),
             "latency": device.stats.latency_json(),
+            "gauges": device.stats.gauges_json(),
             "cache": device.cache.as_ref().map(cache_json),
         })
     }

@@ -35,6 +35,7 @@ impl Runs {
             "finish_spread_s": median(self.sample(|round| Some(round.finish_spread_s))),
             "device_errors": self.device.errors_json(),
             "device_latency": self.device.latency_json(),
+            "device_gauges": self.device.gauges_json(),
             "rounds": self.rounds.iter().copied().map(Round::to_json).collect::<Vec<_>>(),
         })
     }

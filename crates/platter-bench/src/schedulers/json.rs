@@ -34,5 +34,6 @@ fn row(cell: &Cell) -> Value {
         "processes": processes.collect::<Vec<_>>(),
         "device_errors": cell.device.errors_json(),
         "device_latency": cell.device.latency_json(),
+        "device_gauges": cell.device.gauges_json(),
     })
 }
