@@ -172,7 +172,7 @@ impl Shared {
         control.alarm = alarm;
         if earlier || control.deaf && in_flight > 0 {
             control.deaf &= in_flight == 0;
-            self.lanes.ring_all();
+            self.lanes.ring_pollers();
         }
     }
 
