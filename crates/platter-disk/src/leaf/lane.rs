@@ -13,6 +13,7 @@ use crate::wake::Sleeper;
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
+use platter_block::defect::{self, Defect};
 use platter_block::driver::Driver;
 use platter_block::fault::{Error, Fault, Kind};
 use platter_block::lane::{Bell, Lane, QueueLane};
@@ -271,15 +272,22 @@ impl LeafLane {
         }
     }
 
-    /// Whether a bio takes a flush of the device, which exist once per device, or has to wait for all lanes: a
-    /// hard barrier, or a soft one that is more than one request to the device.
+    /// Whether a bio takes a flush of the device, which exist once per device, or has to wait for all lanes.
     fn is_ordered(&self, bio: &Bio) -> bool {
         let (flags, features) = (bio.flags(), &self.shared.geometry.features);
-        let by_device = features.fua && bio.op() == Op::Write && !flags.contains(Flags::SOFT_BARRIER);
+        let by_device = features.fua && bio.op() == Op::Write;
+        let barrier = flags.intersects(BARRIER) && !self.keeps_soft(bio);
         bio.op() == Op::Flush
-            || (bio.op() == Op::WriteZeroes && flags.contains(Flags::SOFT_BARRIER))
-            || flags.intersects(Flags::PREFLUSH | Flags::HARD_BARRIER)
+            || barrier
+            || flags.contains(Flags::PREFLUSH)
             || (flags.contains(Flags::FUA) && features.write_cache && !by_device)
+    }
+
+    /// Whether a soft barrier stays in the lane's own queue, which orders nothing else.
+    fn keeps_soft(&self, bio: &Bio) -> bool {
+        defect::is_on(Defect::SoftBarrierPassed)
+            && !bio.flags().contains(Flags::HARD_BARRIER)
+            && bio.op() != Op::WriteZeroes
     }
 
     /// Some of the plugged bios may need the shared queue.
@@ -402,7 +410,12 @@ impl LeafLane {
     fn rest(&mut self, now: Time) {
         match self.local.as_ref().map_or(Rest::Settled, |local| local.queue.rest()) {
             Rest::Settled => self.leave(now),
-            Rest::Started => self.cell.busy.all_started(),
+            Rest::Started => {
+                self.cell.busy.all_started();
+                if self.shared.gate.look() != self.expected {
+                    self.help_barrier(now);
+                }
+            }
             Rest::Waits => {}
         }
     }

@@ -35,7 +35,9 @@ pub(super) enum Hold {
     Report,
     /// The device, of which it can be seen when it is done.
     Device,
-    /// The owner of some lane.
+    /// The device, of which only the owner of some lane can see when it is done.
+    Unseen,
+    /// The owner of some lane, which has something that the device does not have yet.
     Owner,
 }
 
@@ -71,7 +73,7 @@ impl LaneCell {
             Seen::Started => match self.outstanding() {
                 Some(0) => Hold::Report,
                 Some(_) => Hold::Device,
-                None => Hold::Owner,
+                None => Hold::Unseen,
             },
         }
     }

@@ -5,6 +5,7 @@ use platter_block::bio::Flags;
 use platter_block::fault::Kind;
 use platter_block::time::Span;
 use platter_disk::device::Device;
+use platter_disk::sync_io::IoOptions;
 use std::sync::Arc;
 
 /// A device with two channels, and a write of byte 1 at 0 by the first that has timed out.
@@ -114,7 +115,7 @@ fn a_write_of_a_lane_that_is_dropped_is_in_doubt() {
         two.send(write(0, 2, 3, Flags::NONE));
         two.send(write(16384, 2, 4, Flags::NONE));
         // In a queue that all share the write goes on; its submitter has not given it up.
-        assert_eq!(disk.held().contains(&0), true, "{elevator}");
+        assert!(disk.held().contains(&0), "{elevator}");
         let overlapping = disk.held().iter().filter(|&&pos| pos == 0).count();
         assert_eq!(overlapping, if queued { 2 } else { 1 }, "{elevator}");
         for _ in 0..6 {
@@ -150,8 +151,7 @@ fn doubt_ends_without_the_lane_that_gave_up_where_the_device_can_be_seen() {
 #[test]
 fn a_call_that_waits_for_doubt_to_end_is_woken() {
     let (disk, device) = Disk::open(Options { simulated: false, ..Options::default() });
-    let mut options = platter_disk::sync_io::IoOptions::default();
-    options.timeout = Some(Span::from_millis(1));
+    let options = IoOptions { timeout: Some(Span::from_millis(1)), ..IoOptions::default() };
     assert_eq!(device.write_at_with(&[1; 4096], 0, options).unwrap_err().fault.kind, Kind::TimedOut);
     assert_eq!(disk.held(), [0]);
     let other = device.clone();
