@@ -6,6 +6,7 @@
 
 use super::gate::Gate;
 use crate::sync::{AtomicU32, Mutex, Ordering, lock};
+use platter_block::defect::{self, Defect};
 
 /// A queue of the device. Unlike a lane's place, its number is not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +51,16 @@ impl Doubts {
         Owner(self.owners.fetch_add(1, Ordering::SeqCst))
     }
 
+    /// Whether requests that were given up hold all of the depth.
+    fn is_stuck(&self, state: &State) -> bool {
+        state.quarantined.len() >= self.depth as usize && !defect::is_on(Defect::StuckDepthIgnored)
+    }
+
     /// Changes the state, and the gate with it.
     fn change(&self, gate: &Gate, change: impl FnOnce(&mut State)) {
         let mut state = lock(&self.state);
         change(&mut state);
-        gate.set_doubt(!state.ranges.is_empty(), state.quarantined.len() >= self.depth as usize);
+        gate.set_doubt(!state.ranges.is_empty(), self.is_stuck(&state));
         self.version.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -74,12 +80,34 @@ impl Doubts {
         });
     }
 
+    /// Forgets what the device has completed although the driver has not returned it. `outstanding` says of a queue how
+    /// many requests the device has of it, where that can be seen. Whether there is anything left.
+    pub(crate) fn forget_complete(&self, gate: &Gate, outstanding: impl Fn(Owner) -> Option<u32>) -> bool {
+        let state = lock(&self.state);
+        let ranges = state.ranges.iter().map(|range| (range.owner, range.tag));
+        let mut all: Vec<(Owner, u32)> = ranges.chain(state.quarantined.iter().copied()).collect();
+        drop(state);
+        let given_up = all.len();
+        // What is given up from now on is not in the list, so that what follows cannot be about it.
+        all.retain(|&(owner, _)| outstanding(owner) == Some(0));
+        for &(owner, tag) in &all {
+            self.remove(gate, owner, tag);
+        }
+        all.len() < given_up
+    }
+
     /// The driver of a queue has returned everything.
     pub(crate) fn remove_owner(&self, gate: &Gate, owner: Owner) {
         self.change(gate, |state| {
             state.ranges.retain(|range| range.owner != owner);
             state.quarantined.retain(|request| request.0 != owner);
         });
+    }
+
+    /// How many requests are in quarantine, and how many ranges in doubt.
+    pub(crate) fn count(&self) -> (u64, u64) {
+        let state = lock(&self.state);
+        (state.quarantined.len() as u64, state.ranges.len() as u64)
     }
 
     /// How often anything has changed.
@@ -93,7 +121,7 @@ impl Doubts {
         let state = lock(&self.state);
         let others = state.ranges.iter().filter(|range| range.owner != owner);
         let ranges: Vec<(u64, u64)> = others.map(|range| (range.pos, range.end)).collect();
-        let stuck = state.quarantined.len() >= self.depth as usize;
+        let stuck = self.is_stuck(&state);
         drop(state);
         tell(&ranges, stuck)
     }

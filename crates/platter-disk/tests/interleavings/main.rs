@@ -4,8 +4,10 @@
 mod sync;
 mod wake;
 
+#[allow(dead_code, reason = "what looks at the state from outside is not in the models")]
 #[path = "../../src/leaf/doubts.rs"]
 mod doubts;
+#[allow(dead_code, reason = "as above")]
 #[path = "../../src/leaf/gate.rs"]
 mod gate;
 #[path = "../../src/lane_pool.rs"]
