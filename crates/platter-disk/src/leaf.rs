@@ -110,7 +110,7 @@ struct Shared {
     tokens: Tokens,
     doubts: Doubts,
     /// What is left of lanes of a simulated disk that were dropped.
-    leftovers: Mutex<Vec<AnyLane>>,
+    leftovers: Mutex<Vec<(AnyLane, Owner)>>,
     /// Which lanes the last barrier waited for in vain.
     stall: Mutex<String>,
     scope: Option<Arc<ScopeLock>>,

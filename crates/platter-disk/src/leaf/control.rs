@@ -266,12 +266,12 @@ impl Shared {
         control.done = done;
     }
 
-    /// The driver cannot be opened: what came for it fails.
+    /// The driver cannot be opened: what came for it fails. That is not counted, because callers try again when other
+    /// channels have been closed.
     #[cold]
     fn refuse(&self, control: &mut Control, runs: Option<&mut Runs<'_>>) {
         for mut bio in control.inbox.drain(..) {
             bio.fail(NO_CHANNEL);
-            self.control_counters.refused(&bio);
             control.done.push(bio);
         }
         self.deliver(control, runs);

@@ -17,10 +17,10 @@ pub(super) struct LaneCell {
     pub(super) busy: Busy,
     pub(super) mailbox: Mailbox,
     pub(super) counters: Arc<Counters>,
-    /// The lane sleeps on its bell only: another one polls the driver of the shared queue.
-    pub(super) relies: AtomicBool,
     /// The lane's own queue, as others know it.
     owner: Owner,
+    /// The lane sleeps on its bell only: another one polls the driver of the shared queue.
+    pub(super) relies: AtomicBool,
     lane_use: LaneUse,
     /// Name of the thread that opened it.
     opener: String,
@@ -50,8 +50,8 @@ impl LaneCell {
             busy: Busy::new(),
             mailbox: Mailbox::new(),
             counters,
-            relies: AtomicBool::new(false),
             owner,
+            relies: AtomicBool::new(false),
             lane_use,
             opener,
             outstanding: Mutex::new(None),

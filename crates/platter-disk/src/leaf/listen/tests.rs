@@ -148,7 +148,10 @@ fn the_lane_that_polls_keeps_the_deadlines_of_the_others() {
         ended.send(done[0].status().map_err(|fault| fault.kind)).expect("the test waits");
     });
     let status = ends.recv_timeout(Duration::from_secs(20));
-    disk.complete(APART);
+    // On a slow machine it was too late to start.
+    if disk.started() == 2 {
+        disk.complete(APART);
+    }
     disk.complete(0);
     assert_eq!(status, Ok(Err(Kind::TimedOut)));
     assert!(caller.join().expect("no panic"));
