@@ -406,7 +406,7 @@ impl Lane for LeafLane {
         } else if self.lingers {
             self.run_lingering(now);
         }
-        if self.away > 0 {
+        if self.away > 0 && !self.has_all_mail() {
             self.help(now);
         }
     }

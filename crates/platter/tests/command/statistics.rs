@@ -93,3 +93,17 @@ fn errors_are_counted_by_operation_and_kind() {
     let shown = run(&args);
     assert!(crate::run::stdout(&shown).contains("1 read (io)"), "{}", crate::run::stdout(&shown));
 }
+
+/// What a disk keeps although it has timed out is part of the result.
+#[test]
+fn requests_that_never_came_back_are_gauges() {
+    let stuck = "sim(ideal, stuck=1000000, aborts=0, timeout=10ms)";
+    let args = ["bench", "io", "--on", stuck, "--rw", "write", "--number_ios", "1"];
+    let failed = run(&[&args[..], &["--json"]].concat());
+    let result: Value = serde_json::from_slice(&failed.stdout).unwrap();
+    assert_eq!(result["device_errors"][0]["kind"], "timed_out", "{result:#}");
+    let gauges = &result["device_gauges"];
+    assert_eq!((&gauges["quarantined"], &gauges["in_doubt"]), (&1.into(), &1.into()), "{gauges:#}");
+    let shown = crate::run::stdout(&run(&args));
+    assert!(shown.contains("requests that timed out: 1; ranges that they may still change: 1"), "{shown}");
+}
