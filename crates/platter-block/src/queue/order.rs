@@ -88,6 +88,10 @@ impl Order {
         self.barrier.iter().chain(&self.held)
     }
 
+    pub(super) fn held_back_len(&self) -> usize {
+        usize::from(self.barrier.is_some()) + self.held.len()
+    }
+
     /// What came after the barrier.
     pub(super) fn held_back_mut(&mut self) -> &mut VecDeque<Bio> {
         &mut self.held
@@ -148,6 +152,7 @@ impl Queue {
         self.order.outside = rest;
         if self.order.barrier.is_some() {
             self.try_barrier(now);
+            self.note_attention();
         }
         self.barrier_deadline().into_iter().for_each(|at| self.arm(at));
     }
@@ -209,7 +214,8 @@ impl Queue {
             self.attention = true;
             self.barrier_deadline().into_iter().for_each(|at| self.arm(at));
             self.unplug_for_waiter(now);
-            return self.try_barrier(now);
+            self.try_barrier(now);
+            return self.note_held();
         }
         let fua = flags.contains(Flags::FUA) && bio.op().changes();
         if fua && !flags.contains(Flags::PREFLUSH) && bio.op() == Op::Write && cache && self.can_fua() {

@@ -1,7 +1,7 @@
 //! A lane of a leaf: its own queue while the device has no elevator, the shared one for the rest.
 
 use super::bounced::Bouncer;
-use super::control::{CLOSED_GATE, Runs};
+use super::control::Runs;
 use super::depth::Depth;
 use super::doubts::Owner;
 use super::gate::View;
@@ -13,7 +13,6 @@ use crate::wake::Sleeper;
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
-use platter_block::defect::{self, Defect};
 use platter_block::driver::Driver;
 use platter_block::fault::{Error, Fault, Kind};
 use platter_block::lane::{Bell, Lane, QueueLane};
@@ -23,13 +22,11 @@ use platter_block::time::{Span, Time};
 use std::sync::Arc;
 
 mod cancel;
+mod send;
 
 /// Bios with any of these may have to go through the shared queue.
 const ORDERED: Flags =
     Flags::FUA.union(Flags::PREFLUSH).union(Flags::SOFT_BARRIER).union(Flags::HARD_BARRIER);
-
-/// Bios that keep others from passing them.
-const BARRIER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);
 
 pub(super) struct LeafLane {
     pub(super) shared: Arc<Shared>,
@@ -135,7 +132,7 @@ impl LeafLane {
     }
 
     /// The bios go into the lane's own queue.
-    #[inline]
+    #[inline(always)]
     fn fill_queue(&mut self, now: Time) {
         if self.ordered {
             return self.flush_ordered(now);
@@ -264,89 +261,14 @@ impl LeafLane {
                 true
             }
             Err(error) => {
-                for bio in std::mem::take(&mut self.plug) {
-                    self.refuse(bio, error.fault);
+                // Not counted, as in the shared queue.
+                for mut bio in self.plug.drain(..) {
+                    bio.fail(error.fault);
+                    self.done.push(bio);
                 }
                 false
             }
         }
-    }
-
-    /// Whether a bio takes a flush of the device, which exist once per device, or has to wait for all lanes.
-    fn is_ordered(&self, bio: &Bio) -> bool {
-        let (flags, features) = (bio.flags(), &self.shared.geometry.features);
-        let by_device = features.fua && bio.op() == Op::Write;
-        let barrier = flags.intersects(BARRIER) && !self.keeps_soft(bio);
-        bio.op() == Op::Flush
-            || barrier
-            || flags.contains(Flags::PREFLUSH)
-            || (flags.contains(Flags::FUA) && features.write_cache && !by_device)
-    }
-
-    /// Whether a soft barrier stays in the lane's own queue, which orders nothing else.
-    fn keeps_soft(&self, bio: &Bio) -> bool {
-        defect::is_on(Defect::SoftBarrierPassed)
-            && !bio.flags().contains(Flags::HARD_BARRIER)
-            && bio.op() != Op::WriteZeroes
-    }
-
-    /// Some of the plugged bios may need the shared queue.
-    #[cold]
-    fn flush_ordered(&mut self, now: Time) {
-        self.ordered = false;
-        let mut plug = std::mem::take(&mut self.plug);
-        let mut closed = false;
-        for bio in plug.drain(..) {
-            if closed || self.is_ordered(&bio) {
-                closed |= bio.flags().intersects(BARRIER);
-                self.send(bio);
-            } else if let Some(local) = &mut self.local {
-                local.queue.submit_sound(now, bio);
-            }
-        }
-        self.plug = plug;
-    }
-
-    /// Sends a bio to the shared queue. A barrier closes the gate until it has completed: what comes after it,
-    /// on any lane, goes the same way and so finds its place behind it.
-    fn send(&mut self, mut bio: Bio) {
-        if bio.op() == Op::Flush {
-            // What it is to make durable may lie beyond the end of a file that was cut off meanwhile.
-            let _ = self.shared.extent.look(false, &self.shared.gate);
-        }
-        let mut route = self.route;
-        if bio.flags().intersects(BARRIER) {
-            self.shared.gate.close();
-            route |= CLOSED_GATE;
-        }
-        bio.set_route(route);
-        self.go_away(1);
-        lock(&self.shared.inbox).push(bio);
-    }
-
-    /// So many bios more are with the shared queue. Whoever sleeps while others run the lane (the service thread)
-    /// does not listen to that queue if the lane had nothing there.
-    fn go_away(&mut self, bios: usize) {
-        if self.away == 0 {
-            self.cell.mailbox.ring();
-        }
-        self.away += bios;
-    }
-
-    fn send_all(&mut self) {
-        let mut plug = std::mem::take(&mut self.plug);
-        if self.ordered {
-            self.ordered = false;
-            plug.drain(..).for_each(|bio| self.send(bio));
-        } else {
-            self.go_away(plug.len());
-            let mut inbox = lock(&self.shared.inbox);
-            for mut bio in plug.drain(..) {
-                bio.set_route(self.route);
-                inbox.push(bio);
-            }
-        }
-        self.plug = plug;
     }
 
     /// Blocks until the lane's own queue has something to do.
@@ -370,7 +292,8 @@ impl LeafLane {
         self.away -= self.done.len() - before;
     }
 
-    #[inline]
+    // Also called where the queue is run for what was given up, which is rare.
+    #[inline(always)]
     fn run_local(&mut self, now: Time) {
         let Some(local) = &mut self.local else { return };
         self.depth.borrow(&self.shared, &mut local.queue);
@@ -483,7 +406,7 @@ impl Lane for LeafLane {
         } else if self.lingers {
             self.run_lingering(now);
         }
-        if self.away > 0 {
+        if self.away > 0 && !self.has_all_mail() {
             self.help(now);
         }
     }

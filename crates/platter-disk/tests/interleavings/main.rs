@@ -14,6 +14,8 @@ mod gate;
 mod lane_pool;
 #[path = "../../src/leaf/mailbox.rs"]
 mod mailbox;
+#[path = "../../src/leaf/poller.rs"]
+mod poller;
 #[path = "../../src/leaf/runner.rs"]
 mod runner;
 #[path = "../../src/drivers/tally.rs"]
@@ -22,4 +24,5 @@ mod tally;
 mod tokens;
 
 mod models;
+mod polling;
 mod pool;

@@ -3,6 +3,7 @@
 use crate::disk::{Disk, ELEVATORS, Lane, Options, SECOND, flush, read, write};
 use platter_block::bio::Flags;
 use platter_block::fault::Kind;
+use platter_block::statistics::Gauges;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::sync_io::IoOptions;
@@ -145,6 +146,38 @@ fn doubt_ends_without_the_lane_that_gave_up_where_the_device_can_be_seen() {
     disk.finish_all();
     two.poll();
     assert_eq!((two.kind(2), two.kind(3), disk.byte(0)), (None, None, 2));
+}
+
+/// The disk was asked to cancel it, and did. The lane has nothing to start again and nothing to report.
+#[test]
+fn a_lane_that_has_given_up_does_not_hold_up_barriers_when_the_disk_fails_what_it_had() {
+    for elevator in ELEVATORS {
+        for result in [-125, -5, 512] {
+            let (disk, _device, mut one, mut two) = in_doubt(elevator);
+            disk.finish_with(0, Some(result));
+            one.poll();
+            two.send(write(8192, 2, 2, Flags::HARD_BARRIER));
+            for _ in 0..3 {
+                disk.finish_all();
+                two.poll();
+            }
+            assert_eq!(two.kind(2), None, "{elevator} {result}");
+        }
+    }
+}
+
+/// Or the device would be stuck when enough lanes have gone.
+#[test]
+fn a_lane_that_goes_takes_what_it_gave_up_from_the_depth() {
+    let (disk, device) = Disk::open(Options::default());
+    for _ in 0..20 {
+        let mut lane = Lane::open(&device);
+        lane.send(read(0, 1));
+        disk.pass(SECOND);
+        lane.poll();
+        assert_eq!(lane.kind(1), Some(Kind::TimedOut));
+    }
+    assert_eq!(device.statistics().gauges, Gauges::default());
 }
 
 /// Threads that wait in calls hear of the end of a doubt.
