@@ -31,9 +31,20 @@ pub fn device_with(
     disk: &SimDisk,
     name: &str,
     geometry: Geometry,
-    mut settings: LeafSettings,
+    settings: LeafSettings,
     elevator: Option<Box<dyn Elevator>>,
 ) -> Result<Device, Error> {
+    Ok(Device::new(Arc::new(leaf(disk, name, geometry, settings, elevator)?)))
+}
+
+/// The queues of a simulated disk, as what layers stand on.
+pub(crate) fn leaf(
+    disk: &SimDisk,
+    name: &str,
+    geometry: Geometry,
+    mut settings: LeafSettings,
+    elevator: Option<Box<dyn Elevator>>,
+) -> Result<Leaf, Error> {
     settings.queue.depth = settings.queue.depth.min(disk.depth());
     let channels = disk.clone();
     let parts = LeafParts {
@@ -45,7 +56,7 @@ pub fn device_with(
         facts: vec![("driver", "simulated".to_string())],
         clock: Some(Arc::clone(disk.world().clock())),
     };
-    Ok(Device::new(Arc::new(Leaf::new(parts)?)))
+    Leaf::new(parts)
 }
 
 #[cfg(test)]

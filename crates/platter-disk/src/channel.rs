@@ -171,6 +171,13 @@ impl Channel {
         self.lane.run(self.now);
     }
 
+    /// Asks for the bios with this token to be given up. Those that have not reached the device fail with
+    /// [`Kind::Cancelled`](platter_block::fault::Kind::Cancelled); of the others the device is asked, and they complete with
+    /// whatever comes of it. All come back as usual.
+    pub fn cancel(&mut self, token: u64) {
+        self.lane.cancel(self.now, token);
+    }
+
     /// Like [`poll`](Channel::poll), but blocks until at least one bio has completed or `timeout` has
     /// passed. Returns at once when nothing is outstanding.
     pub fn wait(&mut self, out: &mut Vec<Bio>, timeout: Option<Span>) -> usize {

@@ -200,6 +200,17 @@ impl AsyncLane {
         next
     }
 
+    /// Runs the lane for a program that does everything by hand. When to do so again; `None`: nothing is out.
+    fn run_by_hand(&self) -> Option<Time> {
+        let mut state = lock(&self.state);
+        let now = self.clock.now();
+        state.lane.unplug(now);
+        state.run(now);
+        let next = if state.lane.is_idle() { None } else { state.lane.next_wakeup() };
+        self.release(state);
+        next
+    }
+
     /// Has the service thread look at the lane, unless it will by itself. `false`: there is none.
     fn watch(self: &Arc<Self>, out_of_sight: bool) -> bool {
         if self.clock.simulated().is_some_and(VirtualClock::is_by_hand) {
@@ -300,15 +311,6 @@ pub struct Io<B: IoBuf> {
 
 impl<B: IoBuf> Unpin for Io<B> {}
 
-impl<B: IoBuf> Io<B> {
-    /// When polling is needed although nothing completes; on a simulated device also when something completes next. All
-    /// futures of a device share a lane, so this is the same for each of them. For programs that drive futures through
-    /// virtual time.
-    pub fn next_wakeup(&self) -> Option<Time> {
-        lock(&self.lane.as_ref()?.state).lane.next_wakeup()
-    }
-}
-
 impl<B: IoBuf> Future for Io<B> {
     type Output = Outcome<B>;
 
@@ -384,6 +386,13 @@ impl Device {
             Ok(lane) => self.started(lane, bio),
             Err(error) => self.refused(error, None),
         }
+    }
+
+    /// In a simulation that one thread does [by hand](VirtualClock::by_hand): runs what all futures of the device
+    /// share, those that were dropped included, and the device's own work, as the service thread does elsewhere. Returns
+    /// when to do so again although nothing completes; `None`: nothing is out.
+    pub fn run_background(&self) -> Option<Time> {
+        self.inner.background.opened()?.run_by_hand()
     }
 
     fn begin<B: IoBuf>(&self, op: Op, pos: u64, buffer: B, build: Build<B>) -> Io<B> {

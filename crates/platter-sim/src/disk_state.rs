@@ -197,7 +197,6 @@ impl SimDisk {
 
     /// When a channel has something to collect.
     pub(crate) fn next_event(&self, port: u32) -> Option<Time> {
-        self.world.looked();
         let mut state = self.lock();
         let now = self.world.clock().now();
         if state.trouble.is_some() || state.next_internal().is_some_and(|at| at <= now) {

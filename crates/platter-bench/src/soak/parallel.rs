@@ -1,9 +1,10 @@
 //! Runs side by side, with results as if one came after the other.
 
-use super::{Bug, Cover, Outcome, Report, live};
+use super::plan::Plan;
+use super::{Bug, Cover, Features, Finding, Found, Outcome, Report, carry_out, shrink};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What to soak.
@@ -19,11 +20,23 @@ pub struct Options {
     pub bug: Option<&'static Bug>,
     /// Start no run after this time. How many there are then depends on the machine.
     pub time: Option<Duration>,
+    /// Features that no run has.
+    pub without: Features,
+    /// Go on after a finding, and count findings by their kind.
+    pub all: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { seed: 1, runs: 1000, threads: 1, bug: None, time: None }
+        let without = Features::default();
+        Options { seed: 1, runs: 1000, threads: 1, bug: None, time: None, without, all: false }
+    }
+}
+
+impl Options {
+    /// The plan of a run.
+    fn plan(&self, number: u64) -> Plan {
+        Plan::new(self.seed.wrapping_add(number), self.without)
     }
 }
 
@@ -52,8 +65,8 @@ impl Shared<'_> {
 
     fn work(&self) {
         while let Some(number) = self.take() {
-            let outcome = live(self.options.seed.wrapping_add(number), self.options.bug);
-            if outcome.found.is_some() {
+            let outcome = carry_out(&Arc::new(self.options.plan(number)), self.options.bug, false);
+            if outcome.found.is_some() && !self.options.all {
                 self.end.fetch_min(number, Ordering::Relaxed);
             }
             self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).insert(number, outcome);
@@ -87,23 +100,42 @@ pub fn run(options: &Options, stop: &AtomicBool, progress: &mut dyn FnMut(u64)) 
     report(options, shared.outcomes.into_inner().unwrap_or_else(PoisonError::into_inner), stop)
 }
 
+/// Environment variable with which the plan of a finding is carried out once more and tells on standard error what
+/// happens.
+const STORY: &str = "PLATTER_SOAK_STORY";
+
 /// Puts the runs together in their order, up to the first that found something or that was not done.
 fn report(options: &Options, outcomes: BTreeMap<u64, Outcome>, stop: &AtomicBool) -> Report {
     let mut report = Report {
         seed: options.seed,
         runs: 0,
         bug: options.bug.map(|bug| bug.name),
-        found: None,
+        without: options.without,
+        found: Vec::new(),
         cover: Cover::default(),
         interrupted: stop.load(Ordering::Relaxed),
     };
     for (number, outcome) in outcomes {
-        if number != report.runs || report.found.is_some() {
+        if number != report.runs || (!report.found.is_empty() && !options.all) {
             break;
         }
         report.runs += 1;
         report.cover.add(&outcome.cover);
-        report.found = outcome.found;
+        if let Some(finding) = outcome.found {
+            match report.found.iter_mut().find(|found| found.kind == finding.class) {
+                Some(known) => known.times += 1,
+                None => report.found.push(found(options, number, finding)),
+            }
+        }
     }
     report
+}
+
+/// A finding with the smallest plan that leads to one of its kind.
+fn found(options: &Options, number: u64, finding: Finding) -> Found {
+    let (plan, finding) = shrink::shrink(options.plan(number), finding, options.bug);
+    if std::env::var_os(STORY).is_some() {
+        carry_out(&Arc::new(plan.clone()), options.bug, true);
+    }
+    Found { seed: plan.seed, kind: finding.class, times: 1, what: finding.what, plan: plan.to_string() }
 }

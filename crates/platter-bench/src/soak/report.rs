@@ -1,6 +1,6 @@
 //! What a soak came to, as text and as JSON.
 
-use super::{Cover, Found};
+use super::{Cover, Features, Found};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -13,8 +13,10 @@ pub struct Report {
     pub runs: u64,
     /// The bug that was built in.
     pub bug: Option<&'static str>,
-    /// The first run that found something.
-    pub found: Option<Found>,
+    /// Features that no run had.
+    pub without: Features,
+    /// What was found, one of each kind, in the order in which they were found.
+    pub found: Vec<Found>,
     /// What the runs came across.
     pub cover: Cover,
     /// It was stopped before its end.
@@ -22,11 +24,14 @@ pub struct Report {
 }
 
 impl Report {
-    /// The command that repeats the run which found something.
-    pub fn replay(&self) -> Option<String> {
-        let found = self.found.as_ref()?;
+    /// The command that repeats a run which found something.
+    pub fn replay(&self, found: &Found) -> String {
         let bug = self.bug.map(|bug| format!(" --bug {bug}")).unwrap_or_default();
-        Some(format!("platter sim soak --seed {} --runs 1{bug}", found.seed))
+        let without = match self.without.is_empty() {
+            true => String::new(),
+            false => format!(" --without {}", self.without),
+        };
+        format!("platter sim soak --seed {} --runs 1{bug}{without}", found.seed)
     }
 }
 
@@ -39,30 +44,40 @@ pub fn text(report: &Report) -> String {
     for (name, count) in report.cover.rows() {
         let _ = writeln!(out, "  {:<20}{count:>12}", name.replace('_', " "));
     }
-    match (&report.found, report.replay()) {
-        (Some(found), Some(replay)) => {
-            let _ = writeln!(out, "FOUND, seed {}: {}\nto see it again: {replay}", found.seed, found.what);
-        }
-        _ => out.push_str("nothing found\n"),
+    for found in &report.found {
+        let times = if found.times > 1 { format!(", {} times", found.times) } else { String::new() };
+        let _ = writeln!(out, "FOUND ({}{times}), seed {}: {}", found.kind, found.seed, found.what);
+        let _ = writeln!(out, "to see it again: {}", report.replay(found));
+        let _ = writeln!(out, "the shortest way there that was found:\n{}", found.plan.trim_end());
+    }
+    if report.found.is_empty() {
+        out.push_str("nothing found\n");
     }
     out
 }
 
-/// As JSON: `seed`, `runs`, `bug`, `interrupted`, `found` (null, or `seed`, `what`, `replay`), and `cover`, an
-/// object of counts.
+/// As JSON: `seed`, `runs`, `bug`, `without`, `interrupted`, `found` (a list of objects with `seed`, `kind`, `times`,
+/// `what`, `replay` and `plan`), and `cover`, an object of counts.
 pub fn json(report: &Report) -> Value {
-    let found = report
-        .found
-        .as_ref()
-        .map(|found| json!({ "seed": found.seed, "what": found.what, "replay": report.replay() }));
+    let row = |found: &Found| {
+        json!({
+            "seed": found.seed,
+            "kind": found.kind,
+            "times": found.times,
+            "what": found.what,
+            "replay": report.replay(found),
+            "plan": found.plan,
+        })
+    };
     let cover: serde_json::Map<String, Value> =
         report.cover.rows().map(|(name, count)| (name.to_owned(), json!(count))).collect();
     json!({
         "seed": report.seed,
         "runs": report.runs,
         "bug": report.bug,
+        "without": report.without.to_string(),
         "interrupted": report.interrupted,
-        "found": found,
+        "found": report.found.iter().map(row).collect::<Vec<_>>(),
         "cover": cover,
     })
 }

@@ -4,7 +4,7 @@ use crate::cli::progress::Progress;
 use crate::cli::{CliError, Context};
 use clap::Args;
 use platter::spec::parse_time;
-use platter_bench::soak::{self, Bug, bugs};
+use platter_bench::soak::{self, Bug, Feature, FeatureError, Features, bugs};
 use serde_json::{Value, json};
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -22,7 +22,7 @@ A run that finds something is named with its seed and the command that repeats i
 status is 1. The result does not depend on --threads. docs/simulation.md says what is checked.
 
 JSON: an object with `seed`, `runs`, `bug`, `interrupted`, `found` (null, or an object with `seed`,
-`what` and `replay`) and `cover`, an object of counts; of `--bug list` a list of objects with `name`,
+`what`, `replay` and `plan`), `without` and `cover`, an object of counts; of `--bug list` a list of objects with `name`,
 `summary` and `runs`.")]
 pub(crate) struct Soak {
     /// Seed of the first run; each next one has the next seed
@@ -37,6 +37,9 @@ pub(crate) struct Soak {
     /// Start no run after this time
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
+    /// Leave these features out of all runs, separated by commas; `list` shows all
+    #[arg(long, value_name = "FEATURES", value_parser = parse_features)]
+    without: Option<Leave>,
     /// Build this bug in, to see it found; `list` shows all
     #[arg(long, value_name = "NAME", value_parser = parse_bug)]
     bug: Option<Choice>,
@@ -46,6 +49,19 @@ pub(crate) struct Soak {
 enum Choice {
     List,
     One(&'static Bug),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Leave {
+    List,
+    Out(Features),
+}
+
+fn parse_features(text: &str) -> Result<Leave, String> {
+    match text {
+        "list" => Ok(Leave::List),
+        text => text.parse().map(Leave::Out).map_err(|error: FeatureError| error.to_string()),
+    }
 }
 
 fn parse_bug(name: &str) -> Result<Choice, String> {
@@ -63,10 +79,15 @@ impl Soak {
             Some(Choice::One(bug)) => Some(bug),
             None => None,
         };
+        let without = match self.without {
+            Some(Leave::List) => return list_features(context),
+            Some(Leave::Out(features)) => features,
+            None => Features::default(),
+        };
         let runs = self.runs.unwrap_or(if self.time.is_some() { u64::MAX } else { 1000 });
         let threads = self.threads.or_else(|| std::thread::available_parallelism().ok());
         let threads = threads.map_or(1, NonZeroUsize::get);
-        let options = soak::Options { seed: self.seed, runs, threads, bug, time: self.time };
+        let options = soak::Options { seed: self.seed, runs, threads, bug, time: self.time, without };
         let mut progress = Progress::new(context.progress);
         let mut show = |done: u64| {
             if progress.is_due() {
@@ -88,6 +109,15 @@ impl Soak {
             None => Ok(()),
         }
     }
+}
+
+fn list_features(context: &Context) -> Result<(), CliError> {
+    if context.json {
+        let row = |feature: &Feature| json!({ "name": feature.name(), "summary": feature.summary() });
+        return context.print_json(&Feature::ALL.iter().map(row).collect::<Value>());
+    }
+    let line = |feature: &Feature| format!("{}: {}\n", context.heading(feature.name()), feature.summary());
+    context.print(&Feature::ALL.iter().map(line).collect::<String>())
 }
 
 fn list(context: &Context) -> Result<(), CliError> {
