@@ -57,6 +57,8 @@ cover! {
     splits,
     /// Flushes that shared one.
     flushes_coalesced,
+    /// Calls that began or ended inside a block.
+    misplaced,
     /// Bytes that went through bounce buffers.
     bytes_bounced,
     /// Bios started again after their request failed, or requests that the disk had no room for.

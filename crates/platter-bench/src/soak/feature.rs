@@ -61,6 +61,7 @@ features! {
     Durable "durable" 80 "flushes, flushes of ranges, FUA and preflushes",
     Discards "discards" 50 "discards and write-zeroes",
     Atomic "atomic" 30 "atomic writes",
+    Destructors "destructors" 30 "memory whose destructor uses the device that it was lent to",
     Unsound "unsound" 20 "I/Os that must be refused",
 }
 

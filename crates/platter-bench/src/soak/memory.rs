@@ -2,12 +2,14 @@
 
 #![allow(unsafe_code)]
 
+use platter_block::backend::Backend;
 use platter_block::bio::Bio;
 use platter_block::buf::{IoBuf, IoBufMut, add_memory};
 use platter_block::fault::Fault;
 use platter_block::segment::RegionId;
+use std::cell::RefCell;
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How the memory of an I/O is laid out. Where the allocator puts it must not matter, or a seed would not decide a run:
@@ -127,8 +129,29 @@ pub(super) fn fill_bio(bio: &mut Bio, data: &[u8]) {
     }
 }
 
+thread_local! {
+    /// The device whose I/Os this thread's memory is for.
+    static DEVICE: RefCell<Option<Weak<dyn Backend>>> = const { RefCell::new(None) };
+}
+
+/// From now on memory that is freed on this thread asks this device something first. A program's destructor may do that;
+/// if it is called with a lock of the device held it never returns.
+pub(super) fn ask_when_freed(device: Option<&Arc<dyn Backend>>) {
+    DEVICE.with(|known| *known.borrow_mut() = device.map(Arc::downgrade));
+}
+
+fn ask() {
+    // The thread may be at its end.
+    let device = DEVICE.try_with(|known| known.try_borrow().ok().and_then(|known| known.clone()));
+    if let Some(device) = device.ok().flatten().and_then(|device| device.upgrade()) {
+        device.elevator_params();
+        device.cache_counters();
+    }
+}
+
 impl Drop for Memory {
     fn drop(&mut self) {
+        ask();
         self.alive.fetch_sub(1, Ordering::Relaxed);
     }
 }

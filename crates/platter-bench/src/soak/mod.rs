@@ -22,6 +22,7 @@ use platter_block::fault::Fault;
 use platter_sim::oracle::{Rule, Violation};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 pub mod bugs;
 mod cover;
@@ -115,8 +116,18 @@ fn carry_out(plan: &Arc<Plan>, bug: Option<&'static Bug>, story: bool) -> Outcom
     // The name is what a panic's message begins with.
     let thread = std::thread::Builder::new().name(format!("soak of seed {seed}"));
     let _ = thread.spawn(body).expect("a thread for a run can be started");
-    receive.recv().unwrap_or_default()
+    receive.recv_timeout(WATCH).unwrap_or_else(|_| {
+        let what = format!("the run did not end within {} s of real time", WATCH.as_secs());
+        Outcome { found: Some(Finding::new(HANG, what)), cover: Cover::default() }
+    })
 }
+
+/// Longest real time that a run may take: milliseconds are usual. What waits for ever in virtual time is found out long
+/// before; this is for a thread that waits for itself.
+const WATCH: Duration = Duration::from_secs(30);
+
+/// The kind of finding of a run that did not end. To make its plan smaller would take hours.
+const HANG: &str = "hang";
 
 /// One run.
 fn live(plan: &Plan, bug: Option<&'static Bug>, on_stall: run::OnStall, story: bool) -> Outcome {

@@ -81,6 +81,7 @@ const PROGRESS: Duration = Duration::from_millis(100);
 /// Soaks until a run finds something, all are done, time is up, or `stop` is set. `progress` is told the number
 /// of finished runs now and then.
 pub fn run(options: &Options, stop: &AtomicBool, progress: &mut dyn FnMut(u64)) -> Report {
+    let _in_place = options.bug.and_then(Bug::in_place);
     let shared = Shared {
         options,
         next: AtomicU64::new(0),

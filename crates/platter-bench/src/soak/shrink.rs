@@ -1,7 +1,7 @@
 //! Makes a plan that leads to a finding smaller.
 
 use super::plan::{DiskPlan, Plan};
-use super::{Bug, Finding, carry_out};
+use super::{Bug, Finding, HANG, carry_out};
 use platter_sim::fault::FaultPlan;
 use std::sync::Arc;
 
@@ -17,6 +17,9 @@ struct Search {
 
 /// The smallest plan that can be found whose finding is of the same kind, with that finding.
 pub(super) fn shrink(plan: Plan, finding: Finding, bug: Option<&'static Bug>) -> (Plan, Finding) {
+    if finding.class == HANG {
+        return (plan, finding);
+    }
     let mut search = Search { bug, left: BUDGET, best: plan, finding };
     // Each pass may make room for those before it.
     for _ in 0..3 {

@@ -112,6 +112,7 @@ impl Run<'_> {
         if live.op == Op::Flush && by_disk && keeps && live.unsound.is_none() {
             self.judged.sticky.get_or_insert(event);
         }
+        self.order.failed(token);
         if !matches!(fault.kind, Kind::Io | Kind::FlushFailed | Kind::Gone) {
             // If it was a barrier, it failed before its turn or instead of it.
             self.oracle.unorder(token);

@@ -1,9 +1,9 @@
 //! One run: carries a plan out on one thread, in virtual time, and checks what must hold nevertheless.
 
 use super::cover::Cover;
-use super::memory::Memory;
+use super::memory::{Memory, ask_when_freed};
 use super::plan::{Act, ElevatorPlan, Node, Plan};
-use super::{Bug, Finding};
+use super::{Bug, Feature, Finding};
 use crate::sim;
 use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Flags};
@@ -27,11 +27,13 @@ mod doubt;
 mod end;
 mod judge;
 mod lanes;
+mod order;
 mod power;
 mod submit;
 mod time;
 
 use judge::Judged;
+use order::Order;
 use submit::Live;
 
 /// Longest virtual time that anything may take: several commands may be stuck one after the other.
@@ -91,6 +93,7 @@ pub(super) struct Run<'a> {
     done: Vec<Bio>,
     pub(super) cover: Cover,
     judged: Judged,
+    order: Order,
     on_stall: OnStall,
     /// The step that is done now.
     step: u64,
@@ -150,6 +153,7 @@ impl<'a> Run<'a> {
             done: Vec::new(),
             cover: Cover::default(),
             judged: Judged::default(),
+            order: Order::default(),
             on_stall,
             step: 0,
             opened: 0,
@@ -162,6 +166,9 @@ impl<'a> Run<'a> {
         let write_cache = run.device()?.geometry().features.write_cache;
         run.oracle = Oracle::new(write_cache).that_remembers(plan.stack.has("cache"));
         run.cover.stack(&plan.stack);
+        if run.orders_commands() {
+            run.disks.iter().for_each(|disk| run.order.watch(disk));
+        }
         Ok(run)
     }
 
@@ -190,6 +197,7 @@ impl<'a> Run<'a> {
         let device = Device::new(self.plan.stack.build(&leaves).map_err(Finding::setup)?);
         let map = (0..device.size() / 512).map(|sector| place(device.backend(), &leaves, sector)).collect();
         self.opens += 1;
+        ask_when_freed(self.plan.features.has(Feature::Destructors).then(|| device.backend()));
         let (futures, held, lanes, handles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         self.open = Some(Open { futures, held, lanes, handles, device, map });
         (0..self.plan.channels).try_for_each(|_| self.open_channel())

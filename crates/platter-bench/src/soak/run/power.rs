@@ -1,6 +1,7 @@
 //! Power cuts, and closing and opening the device.
 
 use super::{Finding, Run};
+use crate::soak::memory::ask_when_freed;
 use platter_block::time::Span;
 use platter_sim::power::Survivors;
 
@@ -56,6 +57,8 @@ impl Run<'_> {
     /// Gives the device up, after a look at what it has counted.
     pub(super) fn close(&mut self) -> Result<(), Finding> {
         self.look_at_elevators()?;
+        self.look_for_order()?;
+        self.order.clear();
         let Some(open) = self.open.take() else { return Ok(()) };
         let counts = open.device.counters();
         self.cover.merges += counts.back_merges + counts.front_merges + counts.request_merges;
@@ -67,6 +70,8 @@ impl Run<'_> {
         let left: Vec<u64> = self.live.keys().copied().collect();
         left.into_iter().for_each(|token| self.lose(token));
         self.watch_call("closing the device".to_owned());
+        // The last owner of a device closes it, and that must not be a destructor inside it.
+        ask_when_freed(None);
         drop(open);
         self.world.end_call();
         Ok(())

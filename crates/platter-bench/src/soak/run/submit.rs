@@ -255,6 +255,7 @@ impl Run<'_> {
             ..Submission::new(live.op, live.sector, live.count)
         };
         self.oracle.submit(token, &submission);
+        self.order.placed(token, live.op, live.flags);
     }
 
     /// Whether a soft barrier of the device orders what is on the disks, and not only in what order they get it: a layer
