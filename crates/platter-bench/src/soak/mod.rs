@@ -25,6 +25,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 pub mod bugs;
+mod cells;
 mod cover;
 mod feature;
 mod memory;
@@ -36,6 +37,7 @@ mod shrink;
 mod stamp;
 
 pub use bugs::Bug;
+pub use cells::Cells;
 pub use cover::Cover;
 pub use feature::{Feature, FeatureError, Features};
 pub use parallel::{Options, run};
@@ -96,6 +98,7 @@ impl Finding {
 pub(crate) struct Outcome {
     found: Option<Finding>,
     cover: Cover,
+    cells: Cells,
 }
 
 /// Carries a plan out, on a thread of its own: one that waits for ever inside a call is left there.
@@ -105,7 +108,7 @@ fn carry_out(plan: &Arc<Plan>, bug: Option<&'static Bug>, story: bool) -> Outcom
     let body = move || {
         let stalled = send.clone();
         let on_stall = move |finding| {
-            let _ = stalled.send(Outcome { found: Some(finding), cover: Cover::default() });
+            let _ = stalled.send(Outcome { found: Some(finding), ..Outcome::default() });
             loop {
                 std::thread::park();
             }
@@ -118,7 +121,7 @@ fn carry_out(plan: &Arc<Plan>, bug: Option<&'static Bug>, story: bool) -> Outcom
     let _ = thread.spawn(body).expect("a thread for a run can be started");
     receive.recv_timeout(WATCH).unwrap_or_else(|_| {
         let what = format!("the run did not end within {} s of real time", WATCH.as_secs());
-        Outcome { found: Some(Finding::new(HANG, what)), cover: Cover::default() }
+        Outcome { found: Some(Finding::new(HANG, what)), ..Outcome::default() }
     })
 }
 
@@ -131,18 +134,18 @@ const HANG: &str = "hang";
 
 /// One run.
 fn live(plan: &Plan, bug: Option<&'static Bug>, on_stall: run::OnStall, story: bool) -> Outcome {
-    let mut cover = Cover::default();
+    let (mut cover, mut cells) = (Cover::default(), Cells::default());
     let lived = catch_unwind(AssertUnwindSafe(|| {
         let mut run = run::Run::new(plan, bug, on_stall, story)?;
         let result = run.run();
-        cover = std::mem::take(&mut run.cover);
+        (cover, cells) = (std::mem::take(&mut run.cover), std::mem::take(&mut run.cells));
         result
     }));
     let found = match lived {
         Ok(result) => result.err(),
         Err(panic) => Some(Finding::new("panic", format!("a panic: {}", said(panic.as_ref())))),
     };
-    Outcome { found, cover }
+    Outcome { found, cover, cells }
 }
 
 /// The message of a panic.

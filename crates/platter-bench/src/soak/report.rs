@@ -1,6 +1,6 @@
 //! What a soak came to, as text and as JSON.
 
-use super::{Cover, Features, Found};
+use super::{Cells, Cover, Features, Found, cells};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -19,6 +19,8 @@ pub struct Report {
     pub found: Vec<Found>,
     /// What the runs came across.
     pub cover: Cover,
+    /// Which combinations of operations, flags, layers and faults they met.
+    pub cells: Cells,
     /// It was stopped before its end.
     pub interrupted: bool,
 }
@@ -35,6 +37,9 @@ impl Report {
     }
 }
 
+/// Lines about what was never met.
+const EMPTY_LINES: usize = 20;
+
 /// As text.
 pub fn text(report: &Report) -> String {
     let mut out = String::new();
@@ -44,6 +49,7 @@ pub fn text(report: &Report) -> String {
     for (name, count) in report.cover.rows() {
         let _ = writeln!(out, "  {:<20}{count:>12}", name.replace('_', " "));
     }
+    out.push_str(&cells::text(&report.cells, EMPTY_LINES));
     for found in &report.found {
         let times = if found.times > 1 { format!(", {} times", found.times) } else { String::new() };
         let _ = writeln!(out, "FOUND ({}{times}), seed {}: {}", found.kind, found.seed, found.what);
@@ -57,7 +63,8 @@ pub fn text(report: &Report) -> String {
 }
 
 /// As JSON: `seed`, `runs`, `bug`, `without`, `interrupted`, `found` (a list of objects with `seed`, `kind`, `times`,
-/// `what`, `replay` and `plan`), and `cover`, an object of counts.
+/// `what`, `replay` and `plan`), `cover`, an object of counts, and `coverage`: which combinations of operation, flag, layer
+/// and fault were met (`possible`, `met`, `empty`, `impossible`).
 pub fn json(report: &Report) -> Value {
     let row = |found: &Found| {
         json!({
@@ -79,5 +86,6 @@ pub fn json(report: &Report) -> Value {
         "interrupted": report.interrupted,
         "found": report.found.iter().map(row).collect::<Vec<_>>(),
         "cover": cover,
+        "coverage": cells::json(&report.cells),
     })
 }

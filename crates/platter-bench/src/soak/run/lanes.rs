@@ -174,6 +174,7 @@ impl Run<'_> {
             return Err(Finding::new("stray", format!("I/O {token} of {:?} came back to {by:?}", live.by)));
         }
         self.cover.completed(live.op, live.flags, status.is_ok());
+        self.meet(&live);
         if live.unsound.is_some() {
             return self.refused(token, &live, status);
         }

@@ -1,5 +1,6 @@
 //! One run: carries a plan out on one thread, in virtual time, and checks what must hold nevertheless.
 
+use super::cells::{Bits, Cells};
 use super::cover::Cover;
 use super::memory::{Memory, ask_when_freed};
 use super::plan::{Act, ElevatorPlan, Node, Plan};
@@ -27,6 +28,7 @@ mod doubt;
 mod end;
 mod judge;
 mod lanes;
+mod met;
 mod order;
 mod power;
 mod submit;
@@ -92,6 +94,9 @@ pub(super) struct Run<'a> {
     spare: Vec<Spare>,
     done: Vec<Bio>,
     pub(super) cover: Cover,
+    pub(super) cells: Cells,
+    /// The layers of the stack.
+    layers: Bits,
     judged: Judged,
     order: Order,
     on_stall: OnStall,
@@ -152,6 +157,8 @@ impl<'a> Run<'a> {
             spare: Vec::new(),
             done: Vec::new(),
             cover: Cover::default(),
+            cells: Cells::default(),
+            layers: met::layers(&plan.stack),
             judged: Judged::default(),
             order: Order::default(),
             on_stall,

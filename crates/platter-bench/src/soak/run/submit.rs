@@ -37,6 +37,10 @@ pub(super) struct Live {
     pub(super) single: bool,
     pub(super) unsound: Option<Unsound>,
     pub(super) cancelled: bool,
+    /// Its bio was used before.
+    pub(super) again: bool,
+    /// How often elevators had been switched when it was submitted.
+    pub(super) switches: u64,
     /// Its memory is in more pieces for each block than a disk may take.
     pub(super) shredded: bool,
     /// When it got its place, in events of the program.
@@ -105,6 +109,8 @@ impl Run<'_> {
             single: count * SECTOR as u64 == u64::from(limits.logical_block),
             unsound: io.unsound,
             cancelled: false,
+            again: false,
+            switches: self.cover.switches,
             shredded: self.is_shredded(io.layout, limits.logical_block),
             event: 0,
             before: self.injected(),
@@ -179,6 +185,7 @@ impl Run<'_> {
         }
         bio.rewind(live.sector * SECTOR as u64, bytes);
         (live.flags, live.shredded) = (flags, shredded);
+        live.again = true;
         self.cover.reused += 1;
         Some(bio)
     }
