@@ -31,6 +31,7 @@ mod feature;
 mod memory;
 mod parallel;
 mod plan;
+pub mod real;
 mod report;
 mod run;
 mod shrink;

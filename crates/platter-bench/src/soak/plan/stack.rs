@@ -156,6 +156,12 @@ impl Planter<'_> {
 }
 
 impl Node {
+    /// A random stack over so many disks, all of which are used as they are.
+    pub(in super::super) fn over(rng: &mut Rng, on: Features, disks: usize) -> Node {
+        let parts = vec![None; disks];
+        Planter { rng, on, taken: 0, most: disks, parts: &parts }.plant()
+    }
+
     /// Makes the device over its disks.
     ///
     /// # Errors
