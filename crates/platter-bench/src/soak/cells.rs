@@ -125,7 +125,8 @@ impl Cells {
     pub fn rows(&self) -> impl Iterator<Item = ([&'static str; 4], u64)> {
         let all = (0..OPS.len()).flat_map(|op| (0..FLAGS.len()).map(move |flag| (op, flag)));
         let all = all.flat_map(|(op, flag)| (0..LAYERS.len()).map(move |layer| (op, flag, layer)));
-        let all = all.flat_map(|(op, flag, layer)| (0..FAULTS.len()).map(move |fault| (op, flag, layer, fault)));
+        let all =
+            all.flat_map(|(op, flag, layer)| (0..FAULTS.len()).map(move |fault| (op, flag, layer, fault)));
         all.filter(|&(op, flag, layer, fault)| !impossible(op, flag, layer, fault)).map(
             |(op, flag, layer, fault)| {
                 let count = self.0[index(op, flag, layer, fault)];

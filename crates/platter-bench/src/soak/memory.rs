@@ -9,8 +9,8 @@ use platter_block::fault::Fault;
 use platter_block::segment::RegionId;
 use std::cell::RefCell;
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// How the memory of an I/O is laid out. Where the allocator puts it must not matter, or a seed would not decide a run:
 /// so each layout says how pieces lie to multiples of [`BASE`].

@@ -62,8 +62,8 @@ pub fn text(report: &Report) -> String {
     out
 }
 
-/// As JSON: `seed`, `runs`, `bug`, `without`, `interrupted`, `found` (a list of objects with `seed`, `kind`, `times`,
-/// `what`, `replay` and `plan`), `cover`, an object of counts, and `coverage`: which combinations of operation, flag, layer
+/// As JSON: `seed`, `runs`, `bug`, `without`, `interrupted`, `found` (null, or an object with `seed`, `kind`, `times`,
+/// `what`, `replay` and `plan`), `findings` (a list of such objects, one for each kind), `cover`, an object of counts, and `coverage`: which combinations of operation, flag, layer
 /// and fault were met (`possible`, `met`, `empty`, `impossible`).
 pub fn json(report: &Report) -> Value {
     let row = |found: &Found| {
@@ -84,7 +84,8 @@ pub fn json(report: &Report) -> Value {
         "bug": report.bug,
         "without": report.without.to_string(),
         "interrupted": report.interrupted,
-        "found": report.found.iter().map(row).collect::<Vec<_>>(),
+        "found": report.found.first().map(row),
+        "findings": report.found.iter().map(row).collect::<Vec<_>>(),
         "cover": cover,
         "coverage": cells::json(&report.cells),
     })

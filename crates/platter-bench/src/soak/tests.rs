@@ -8,7 +8,7 @@ fn soak(options: &Options) -> Report {
 }
 
 /// What the parts below the soak do not keep yet.
-const UNKEPT: &str = "calls,neglect,transient,deadlines,timeouts,atomic,cancel,cache";
+const UNKEPT: &str = "calls,neglect,transient,deadlines,timeouts,atomic,cancel,cache,destructors";
 
 fn without() -> Features {
     UNKEPT.parse().unwrap()
@@ -124,7 +124,7 @@ fn reports_say_how_to_repeat_what_was_found() {
     assert!(replay.starts_with("platter sim soak --seed "), "{replay}");
     assert!(replay.contains("--runs 1 --bug lost-write --without "), "{replay}");
     assert!(text(&report).contains(&replay));
-    assert_eq!(json(&report)["found"][0]["replay"], replay);
+    assert_eq!(json(&report)["found"]["replay"], replay);
     let names: std::collections::BTreeSet<&str> = bugs::TABLE.iter().map(|bug| bug.name).collect();
     assert!(names.len() == bugs::TABLE.len() && names.len() >= 12 && !names.contains("list"));
 }

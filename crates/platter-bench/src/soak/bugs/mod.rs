@@ -116,7 +116,12 @@ impl Drop for InPlace {
 
 impl Bug {
     fn old(old: Defect) -> Bug {
-        Bug { name: old.name(), summary: old.summary(), reach: defects::reach(old.name()), place: Place::PutBack(old) }
+        Bug {
+            name: old.name(),
+            summary: old.summary(),
+            reach: defects::reach(old.name()),
+            place: Place::PutBack(old),
+        }
     }
 
     /// Whether it is a defect of old.

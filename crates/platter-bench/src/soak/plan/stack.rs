@@ -156,10 +156,9 @@ impl Planter<'_> {
 }
 
 impl Node {
-    /// A random stack over so many disks, all of which are used as they are.
-    pub(in super::super) fn over(rng: &mut Rng, on: Features, disks: usize) -> Node {
-        let parts = vec![None; disks];
-        Planter { rng, on, taken: 0, most: disks, parts: &parts }.plant()
+    /// A random stack over disks, of each of which a part is used, in sectors, or all of it.
+    pub(in super::super) fn over(rng: &mut Rng, on: Features, parts: &[Option<(u64, u64)>]) -> Node {
+        Planter { rng, on, taken: 0, most: parts.len(), parts }.plant()
     }
 
     /// Makes the device over its disks.

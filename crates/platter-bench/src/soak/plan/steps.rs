@@ -30,8 +30,11 @@ const RARE: &[Rare] = &[
     (8, Feature::Reopen, |_| Act::Reopen),
 ];
 
+/// Something that goes wrong so often in a thousand steps, when its feature is there.
+type Rarely = (u64, Feature, fn(&mut Rng) -> Blow);
+
 /// Steps that make the disks fail in their turn.
-const STRIKES: &[(u64, Feature, fn(&mut Rng) -> Blow)] = &[
+const STRIKES: &[Rarely] = &[
     (12, Feature::Spikes, |rng| Blow::Spike(rng.pick(&[Span::from_millis(50), Span::from_secs(40)]))),
     (20, Feature::Stuck, |rng| {
         let lands = rng.pick(&[Lands::Late, Lands::Late, Lands::Early]);

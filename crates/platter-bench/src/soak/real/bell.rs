@@ -30,7 +30,8 @@ impl Bell {
         let Some(Some(descriptors)) = self.0.get() else { return };
         // A timer of zero would be none.
         let nanos = after.map_or(0, |span| span.0.max(1));
-        let value = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
+        let value =
+            Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
         let timer = Itimerspec { it_interval: none, it_value: value };
         // The descriptor is a timer, and the time is one: nothing else can be wrong.

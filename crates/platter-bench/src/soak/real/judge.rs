@@ -62,7 +62,8 @@ impl Judge {
     pub(super) fn submit(&self, number: u64, live: Live) {
         let contents = vec![number; if live.op == Op::Write { live.count as usize } else { 0 }];
         let state = &mut *self.state();
-        let submission = Submission { contents: &contents, ..Submission::new(live.op, live.sector, live.count) };
+        let submission =
+            Submission { contents: &contents, ..Submission::new(live.op, live.sector, live.count) };
         state.oracle.submit(number, &submission);
         state.live.insert(number, live);
     }

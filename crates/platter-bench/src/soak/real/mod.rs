@@ -17,13 +17,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-#[allow(unsafe_code)]
-mod script;
-
 mod bell;
 mod judge;
 mod late;
 mod round;
+mod script;
 mod worker;
 
 pub use script::Done as Scripted;
@@ -148,3 +146,5 @@ impl RealReport {
     }
 }
 
+#[cfg(test)]
+mod tests;

@@ -90,6 +90,14 @@ fn places(options: &RealOptions, rng: &mut Rng) -> Result<Vec<Place>, Failure> {
     Ok((0..1 + rng.below(2)).map(name).collect())
 }
 
+/// Fills the part of a device that is used with zeroes, which is what the oracle expects at first.
+fn zero(path: &Path) -> std::io::Result<()> {
+    use std::io::Write;
+    let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
+    file.write_all(&vec![0; SIZE as usize])?;
+    file.sync_all()
+}
+
 fn open(path: &Path, temporary: bool, driver: FileDriver, rng: &mut Rng) -> Result<Arc<FileDisk>, Failure> {
     let mut options = OpenOptions::read_write();
     // Some files end in the middle of a block.
@@ -106,7 +114,8 @@ fn settings(rng: &mut Rng, without: Features) -> LeafSettings {
     let queue = Settings {
         depth: 2 + rng.below(30) as u32,
         nr_requests: 4 + rng.below(40) as u32,
-        timeout: (rng.below(3) > 0 && !without.has(Feature::Timeouts)).then(|| Span::from_millis(rng.pick(&[20, 100, 300]))),
+        timeout: (rng.below(3) > 0 && !without.has(Feature::Timeouts))
+            .then(|| Span::from_millis(rng.pick(&[20, 100, 300]))),
         ..Settings::default()
     };
     LeafSettings { queue, ..LeafSettings::default() }
@@ -148,17 +157,25 @@ fn leaf(
 /// A round from its beginning to its end.
 pub(super) fn round(options: &RealOptions, driver: FileDriver, rng: &mut Rng) -> Result<Counts, Failure> {
     let places = places(options, rng)?;
-    let (mut leaves, mut scripts) = (Vec::new(), Vec::new());
+    let (mut leaves, mut scripts, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     for place in &places {
+        // Of a device as much is used, and overwritten, as of a file.
+        parts.push((!place.temporary).then_some((0, SIZE / 512)));
         let disk = open(&place.path, place.temporary, driver, rng)?;
+        if !place.temporary {
+            // Only now: what must not be overwritten has been refused.
+            zero(&place.path).map_err(|error| Failure::Setup(format!("{}: {error}", place.path.display())))?;
+        }
         let block = disk.geometry().limits.logical_block;
         let late = LateFile::open(&place.path, disk.disk().direct).ok();
         let script = Arc::new(Script::new(rng.bits(), late, block, options.without));
         leaves.push(leaf(&disk, &script, rng, options.without)?);
         scripts.push(script);
     }
-    let on = [Feature::Layers, Feature::Arrays, Feature::Cache].into_iter().fold(Features::default(), Features::and);
-    let stack = Node::over(rng, on.without(options.without), leaves.len());
+    let on = [Feature::Layers, Feature::Arrays, Feature::Cache]
+        .into_iter()
+        .fold(Features::default(), Features::and);
+    let stack = Node::over(rng, on.without(options.without), &parts);
     let backend = stack.build(&leaves).map_err(Failure::Setup)?;
     let device = Device::new(backend);
     let judge = Judge::new(true, stack.has("cache"));
@@ -217,7 +234,10 @@ fn live(round: &Arc<Round>, threads: usize, seed: u64) -> Result<(), String> {
     for _ in 0..threads {
         receive.recv_timeout(LONGEST).map_err(|_| {
             let (left, one) = round.judge.under_way();
-            format!("a thread did not end within {} s; {left} I/Os are under way, such as {one:?}", LONGEST.as_secs())
+            format!(
+                "a thread did not end within {} s; {left} I/Os are under way, such as {one:?}",
+                LONGEST.as_secs()
+            )
         })?;
     }
     round.scripts.iter().for_each(|script| script.end());
@@ -236,17 +256,20 @@ fn works(round: &Round) -> Result<(), String> {
         }
         device.acknowledge_flush_failure();
     }
-    device.flush().map_err(|error| format!("a flush fails on a device with which nothing is wrong: {error}"))?;
+    device
+        .flush()
+        .map_err(|error| format!("a flush fails on a device with which nothing is wrong: {error}"))?;
     round.judge.quiesce();
     let block = u64::from(device.geometry().limits.logical_block);
     let sectors = device.size() / 512;
     for sector in (0..sectors).step_by((block / 512) as usize * 8) {
-        let live = Live { op: Op::Read, sector, count: (sectors - sector).min(block / 512 * 8), flags: Flags::NONE };
+        let live =
+            Live { op: Op::Read, sector, count: (sectors - sector).min(block / 512 * 8), flags: Flags::NONE };
         let mut data = vec![0; live.count as usize * 512];
         let number = round.judge.number();
         round.judge.submit(number, live);
         let read = device.read_at(&mut data, sector * 512);
-        let status = read.as_ref().map(|()| ()).map_err(|error| error.fault);
+        let status = read.as_ref().map_err(|error| error.fault).copied();
         round.judge.complete(number, status, Some(&data));
         read.map_err(|error| format!("a read fails on a device with which nothing is wrong: {error}"))?;
     }

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::bell::Bell;
-use crate::soak::feature::{Feature, Features};
 use super::late::LateFile;
+use crate::soak::feature::{Feature, Features};
 
 const EIO: i64 = 5;
 const ECANCELED: i64 = 125;
@@ -237,7 +237,8 @@ impl Scripted {
         if !self.ready.is_empty() {
             return Some(Span::ZERO);
         }
-        let first = self.held.values().filter(|held| held.result.is_some()).map(|held| held.due.since(now)).min();
+        let first =
+            self.held.values().filter(|held| held.result.is_some()).map(|held| held.due.since(now)).min();
         first.map(|span| span.min(LOOK))
     }
 }

@@ -1,7 +1,7 @@
 //! What each I/O met, for the table of what was tested.
 
-use super::submit::{By, Live};
 use super::Run;
+use super::submit::{By, Live};
 use crate::soak::cells::{self, Bits};
 use crate::soak::plan::Node;
 use platter_block::bio::{Flags, Op};

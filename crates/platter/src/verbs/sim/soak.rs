@@ -5,9 +5,12 @@ use crate::cli::{CliError, Context};
 use clap::Args;
 use platter::spec::parse_time;
 use platter_bench::soak::bugs::{self, Reach};
+use platter_bench::soak::real::{self, RealOptions, RealReport};
 use platter_bench::soak::{self, Bug, Feature, FeatureError, Features};
+use platter_disk::drivers::FileDriver;
 use serde_json::{Value, json};
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Arguments of `platter sim soak`.
@@ -18,14 +21,20 @@ Examples:
   platter sim soak --time 10m --seed 1000000
   platter sim soak --bug list
   platter sim soak --bug no-fua
+  platter sim soak --real /var/tmp --time 10m
 
 A run that finds something is named with its seed and the command that repeats it, and the exit
 status is 1. The result does not depend on --threads. docs/simulation.md says what is checked.
 
-JSON: an object with `seed`, `runs`, `bug`, `without`, `interrupted`, `found` (a list of objects with
-`seed`, `kind`, `times`, `what`, `replay` and `plan`) and `cover`, an object of counts; of `--bug list`
-a list of objects with `name`,
-`summary`, `runs` (null where the soak does not find it) and `available`.")]
+With --real the devices are real: threads use files in a directory, or a block device, which is
+OVERWRITTEN, through drivers that a script makes fail. Such a round is not repeated by its seed alone.
+
+JSON: an object with `seed`, `runs`, `bug`, `without`, `interrupted`, `found` (null, or an object with
+`seed`, `kind`, `times`, `what`, `replay` and `plan`), `findings` (one such object for each kind),
+`cover` (an object of counts) and `coverage` (`possible`, `met`, `empty`, `impossible`); with --real
+`rounds`, `ios` and other counts, `skipped` (a list) and `found` (null or text). Of `--bug list` a list
+of objects with `name`, `summary`, `runs` (null where the soak does not find it) and `available`; of
+`--without list` a list of objects with `name` and `summary`.")]
 pub(crate) struct Soak {
     /// Seed of the first run; each next one has the next seed
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -48,6 +57,17 @@ pub(crate) struct Soak {
     /// Build this bug in, or put this old defect back, to see it found; `list` shows all
     #[arg(long, value_name = "NAME", value_parser = parse_bug)]
     bug: Option<Choice>,
+    /// Soak real drivers, on files in this directory or on this block device, which is overwritten
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["bug", "all"])]
+    real: Option<PathBuf>,
+    /// With --real: only this driver; may be given again [default: all that there are]
+    #[arg(long, value_name = "NAME", value_parser = parse_driver, requires = "real")]
+    driver: Vec<FileDriver>,
+}
+
+fn parse_driver(name: &str) -> Result<FileDriver, String> {
+    let known = FileDriver::ALL.iter().find(|driver| driver.name() == name);
+    known.copied().ok_or_else(|| "there are uring, aio and threads".to_owned())
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -96,10 +116,14 @@ impl Soak {
             Some(Leave::Out(features)) => features,
             None => Features::default(),
         };
+        if let Some(place) = &self.real {
+            return self.run_real(context, place, without);
+        }
         let runs = self.runs.unwrap_or(if self.time.is_some() { u64::MAX } else { 1000 });
         let threads = self.threads.or_else(|| std::thread::available_parallelism().ok());
         let threads = threads.map_or(1, NonZeroUsize::get);
-        let options = soak::Options { seed: self.seed, runs, threads, bug, time: self.time, without, all: self.all };
+        let options =
+            soak::Options { seed: self.seed, runs, threads, bug, time: self.time, without, all: self.all };
         let mut progress = Progress::new(context.progress);
         let mut show = |done: u64| {
             if progress.is_due() {
@@ -121,6 +145,69 @@ impl Soak {
             None => Ok(()),
         }
     }
+}
+
+/// Threads and I/Os of each in a round on real drivers.
+const REAL_THREADS: usize = 4;
+const REAL_IOS: u64 = 100;
+
+impl Soak {
+    fn run_real(&self, context: &Context, place: &Path, without: Features) -> Result<(), CliError> {
+        let drivers = match self.driver.is_empty() {
+            true => FileDriver::ALL.to_vec(),
+            false => self.driver.clone(),
+        };
+        let options = RealOptions {
+            place: place.to_owned(),
+            drivers,
+            seed: self.seed,
+            rounds: self.runs.unwrap_or(if self.time.is_some() { u64::MAX } else { 20 }),
+            time: self.time,
+            threads: self.threads.map_or(REAL_THREADS, NonZeroUsize::get),
+            ios: REAL_IOS,
+            without,
+        };
+        let mut progress = Progress::new(context.progress);
+        let mut show = |done: u64| {
+            if progress.is_due() {
+                progress.show(&format!("{done} rounds"));
+            }
+        };
+        let report = real::run(&options, context.interrupted, &mut show);
+        progress.clear();
+        let report = report.map_err(CliError::failed)?;
+        match context.json {
+            true => context.print_json(&real_json(&report))?,
+            false => context.print(&real_text(&report))?,
+        }
+        match report.found {
+            Some(found) => Err(CliError::failed(found)),
+            None if context.is_interrupted() => {
+                Err(context.interruption("interrupted: not all rounds were done"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn real_text(report: &RealReport) -> String {
+    let row = |(name, count): &(&str, u64)| format!("  {name:<28}{count:>12}\n");
+    let mut out: String = report.rows().iter().map(row).collect();
+    report.skipped.iter().for_each(|why| out.push_str(&format!("skipped {why}\n")));
+    match &report.found {
+        Some(found) => out.push_str(&format!("FOUND, {found}\n")),
+        None => out.push_str("nothing found\n"),
+    }
+    out
+}
+
+fn real_json(report: &RealReport) -> Value {
+    let mut out: serde_json::Map<String, Value> =
+        report.rows().iter().map(|(name, count)| (name.replace(' ', "_"), json!(count))).collect();
+    out.insert("skipped".to_owned(), json!(report.skipped));
+    out.insert("interrupted".to_owned(), json!(report.interrupted));
+    out.insert("found".to_owned(), json!(report.found));
+    Value::Object(out)
 }
 
 fn list_features(context: &Context) -> Result<(), CliError> {
