@@ -1,5 +1,6 @@
 //! Part of Platter, a block I/O layer in user space.
 
+pub mod about;
 mod agenda;
 pub mod chunked;
 pub mod dm;

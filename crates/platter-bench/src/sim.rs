@@ -1,10 +1,11 @@
 //! Simulated disks as devices.
 
+use platter_block::backend::Fact;
 use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::fault::Error;
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::leaf::{Leaf, LeafParts, LeafSettings, Measure};
 use platter_sim::SimDisk;
 use std::sync::Arc;
 
@@ -34,17 +35,39 @@ pub fn device_with(
     settings: LeafSettings,
     elevator: Option<Box<dyn Elevator>>,
 ) -> Result<Device, Error> {
-    Ok(Device::new(Arc::new(leaf(disk, name, geometry, settings, elevator)?)))
+    open(Parts { disk, name, geometry, settings, elevator, facts: Vec::new() })
+}
+
+/// What a simulated device is made of.
+pub struct Parts<'a> {
+    /// The disk.
+    pub disk: &'a SimDisk,
+    /// Name for messages.
+    pub name: &'a str,
+    /// The disk's geometry, or that of the adapter that it is on.
+    pub geometry: Geometry,
+    /// Settings of its queues.
+    pub settings: LeafSettings,
+    /// The elevator, if any.
+    pub elevator: Option<Box<dyn Elevator>>,
+    /// What results have to say of it.
+    pub facts: Vec<Fact>,
+}
+
+/// [`device`], with everything that can be said.
+///
+/// # Errors
+/// As for [`device`].
+pub fn open(parts: Parts<'_>) -> Result<Device, Error> {
+    Ok(Device::new(Arc::new(leaf(parts)?)))
 }
 
 /// The queues of a simulated disk, as what layers stand on.
-pub(crate) fn leaf(
-    disk: &SimDisk,
-    name: &str,
-    geometry: Geometry,
-    mut settings: LeafSettings,
-    elevator: Option<Box<dyn Elevator>>,
-) -> Result<Leaf, Error> {
+///
+/// # Errors
+/// As for [`device`].
+pub(crate) fn leaf(parts: Parts<'_>) -> Result<Leaf, Error> {
+    let Parts { disk, name, geometry, mut settings, elevator, facts } = parts;
     settings.queue.depth = settings.queue.depth.min(disk.depth());
     let channels = disk.clone();
     let parts = LeafParts {
@@ -53,10 +76,22 @@ pub(crate) fn leaf(
         settings,
         elevator,
         make_driver: Box::new(move |_| Ok(Box::new(channels.channel()) as Box<dyn Driver>)),
-        facts: vec![("driver", "simulated".to_string())],
+        facts: [("driver", "simulated".to_string())].into_iter().chain(facts).collect(),
         clock: Some(Arc::clone(disk.world().clock())),
     };
-    Leaf::new(parts)
+    let leaf = Leaf::new(parts)?;
+    let measured = disk.clone();
+    leaf.measure_with(Box::new(Measured(measured)));
+    Ok(leaf)
+}
+
+/// How large a simulated disk is.
+struct Measured(SimDisk);
+
+impl Measure for Measured {
+    fn measure(&self) -> std::io::Result<Option<u64>> {
+        Ok(self.0.current_size())
+    }
 }
 
 #[cfg(test)]

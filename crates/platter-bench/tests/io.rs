@@ -1,16 +1,13 @@
 //! The general workload on memory and on a file.
 
-use platter_bench::io::trace::Tracer;
 use platter_bench::io::{self, Hooks, IoReport, Stamps};
 use platter_bench::workload::{JobOptions, Rw};
 use platter_disk::device::Device;
 use platter_disk::leaf::LeafSettings;
 use platter_disk::open::DiskOptions;
 use std::fs::File;
-use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -237,7 +234,7 @@ fn cancelling_gives_a_partial_report() {
     let report = io::run(&job, &[device], 1, hooks).unwrap();
     assert!(report.partial && report.ios >= seen && seen > 0);
     assert_eq!(report.counters.bios, report.counters.bios_completed);
-    assert!(report.to_text().contains("PARTIAL"));
+    assert!(report.to_text(false).contains("PARTIAL"));
     assert_eq!(report.to_json()["partial"], true);
 }
 
@@ -252,7 +249,7 @@ fn the_first_failed_io_ends_its_job_and_is_reported() {
     assert_eq!((report.io_errors, report.ios, report.partial), (1, 128, false));
     let error = report.first_error.as_ref().unwrap();
     assert_eq!((error.offset, error.len), (MIB / 2, 4096));
-    assert!(report.to_text().contains("read of 4096 bytes at 524288"), "{}", report.to_text());
+    assert!(report.to_text(false).contains("read of 4096 bytes at 524288"), "{}", report.to_text(false));
 }
 
 #[test]
@@ -263,8 +260,8 @@ fn what_cannot_be_is_refused_by_option_value_and_range() {
         (JobOptions { iodepth: 0, ..base() }, "iodepth=0 is not allowed: 1 to"),
         (JobOptions { numjobs: 5000, ..base() }, "numjobs=5000 is not allowed: 1 to 1024"),
         (JobOptions { bs: 100, ..base() }, "bs=100 is not allowed: 512"),
-        (JobOptions { offset: 2 * MIB, ..base() }, "offset=2097152 is not allowed: 0 to"),
-        (JobOptions { size: Some(2 * MIB), ..base() }, "size=2097152 is not allowed: 4096"),
+        (JobOptions { offset: 2 * MIB, ..base() }, "offset=2M is not allowed: 0 to"),
+        (JobOptions { size: Some(2 * MIB), ..base() }, "size=2M is not allowed: 4K"),
         (JobOptions { time_based: true, ..base() }, "runtime=unset is not allowed"),
         (JobOptions { rate_iops: Some(0), ..base() }, "rate_iops=0 is not allowed: 1 to"),
     ] {
@@ -308,49 +305,4 @@ fn the_report_has_its_keys() {
     assert_eq!((&json["stamps"], &json["directions"][0]["direction"]), (&"batch".into(), &"read".into()));
     let html = run(&JobOptions::default(), &device).to_html();
     assert!(html.contains("time per I/O") && html.contains("dispatches"));
-}
-
-/// What a tracer wrote, shared with the test.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-#[test]
-fn a_trace_has_the_columns_of_blkparse_and_the_life_of_each_io() {
-    for elevator in ["none", "deadline"] {
-        let device = Device::null(1 << 40).unwrap();
-        device.set_elevator(elevator).unwrap();
-        let lines = Lines::default();
-        let tracer = Tracer::start(std::slice::from_ref(&device), Box::new(lines.clone()));
-        let job = JobOptions { rw: Rw::RandRw, number_ios: Some(50), iodepth: 4, ..JobOptions::default() };
-        assert_eq!(run(&job, &device).ios, 50);
-        tracer.finish().unwrap();
-        run(&job, &device);
-        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-        assert_eq!(text.lines().filter(|line| line.ends_with(" m   N null")).count(), 1, "{text}");
-        for letter in ["Q", "G", "I", "D", "C"] {
-            let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-            let rows: Vec<_> = rows.iter().filter(|row| row[5] == letter).collect();
-            assert_eq!(rows.len(), 50, "{elevator} {letter}\n{text}");
-            for row in rows {
-                // Device, queue, sequence, time, process, action, RWBS, sector + count [process or error].
-                assert!(row[0] == "0,0" && row[1].parse::<u32>().is_ok() && row[2].parse::<u32>().is_ok());
-                let (seconds, ns) = row[3].split_once('.').unwrap();
-                assert!(seconds.parse::<u64>().is_ok() && ns.len() == 9);
-                assert_eq!(row[4], std::process::id().to_string());
-                assert!(row[6] == "R" || row[6] == "W");
-                assert!(row[7].parse::<u64>().unwrap().is_multiple_of(8) && row[8] == "+" && row[9] == "8");
-                assert_eq!(row[10], if letter == "C" { "[0]" } else { "[platter]" });
-            }
-        }
-    }
 }

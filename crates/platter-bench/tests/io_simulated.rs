@@ -142,7 +142,7 @@ fn clocks_are_not_mixed() {
     let job = JobOptions { numjobs: 2, ..JobOptions::default() };
     for devices in [[simulated(), Device::null(1 << 30).unwrap()], [simulated(), simulated()]] {
         let result = io::run(&job, &devices, 1, Hooks::none(&AtomicBool::new(false)));
-        assert!(result.unwrap_err().to_string().contains("do not live by one clock"));
+        assert!(result.unwrap_err().to_string().contains("different clocks"));
     }
 }
 

@@ -85,8 +85,8 @@ fn what_makes_no_sense_is_named() {
     says(Options { normal_block: 0, ..options() }, &["--normal-block 0", "multiples of 512"]);
     says(Options { repeat: 0, ..options() }, &["--repeat 0", "at least 1"]);
     says(Options { modes: vec![], ..options() }, &["normal, direct, raw"]);
-    says(Options { size: Some(2 << 20), ..options() }, &["--size 2097152", "up to 1048576", "ram"]);
-    says(Options { block: 4 << 20, ..options() }, &["1048576 bytes of ram", "blocks of 4194304", "--block"]);
+    says(Options { size: Some(2 << 20), ..options() }, &["--size 2M", "up to 1M", "ram"]);
+    says(Options { block: 4 << 20, ..options() }, &["1 MiB of ram", "blocks of 4M", "--block"]);
     let none = read(&[], &options()).unwrap_err().to_string();
     assert!(none.contains("no device"), "{none}");
     let ideal = Ideal { size: SIZE, latency: Span(1), depth: 1, write_cache: false };

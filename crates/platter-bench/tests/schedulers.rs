@@ -76,5 +76,5 @@ fn cancelled_and_failed_runs_say_so() {
     assert!(cancelled.to_text(false).contains("PARTIAL"));
     let small = |_: &Arc<World>, _: &str| Ok(Device::null(1 << 20)?);
     let error = run("null", &options(2), &small, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
-    assert!(error.to_string().contains("the device has 1048576"), "{error}");
+    assert!(error.to_string().contains("the device has 1 MiB"), "{error}");
 }

@@ -4,7 +4,8 @@ use crate::bio::Context;
 use crate::counters::Snapshot;
 use crate::driver::Geometry;
 use crate::elevator::Elevator;
-use crate::fault::Error;
+use crate::event::Watcher;
+use crate::fault::{Error, Fault};
 use crate::handle::{HandleCounters, HandleId};
 use crate::lane::{Bell, Lane};
 use crate::limits::LimitSource;
@@ -12,11 +13,11 @@ use crate::params::{Param, ParamError};
 use crate::readahead::Hint;
 use crate::resident::Resident;
 use crate::segment::{Region, RegionId};
-use crate::time::{Time, VirtualClock};
+use crate::time::{Span, Time, VirtualClock};
 use crate::trace::Sink;
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 
 /// Who will use a lane.
@@ -24,8 +25,11 @@ use alloc::vec::Vec;
 pub enum LaneUse {
     /// One thread, the one that opens it, for the lane's whole life.
     Exclusive,
-    /// Any thread, one at a time.
+    /// Any thread, one at a time. The thread that submits a bio need not be the one that waits for it, and may block or
+    /// exit meanwhile.
     Shared,
+    /// Any thread, one at a time, and each waits in the lane until what it submitted has completed.
+    Synchronous,
 }
 
 /// One line of what is known about a device: key and value.
@@ -51,6 +55,19 @@ pub trait Backend: LimitSource {
     /// Whether a handle may copy what the device's alignment refuses through buffers of its own.
     fn may_bounce(&self) -> bool {
         self.below().iter().all(|below| below.may_bounce())
+    }
+
+    /// The shortest time after which a disk below fails an I/O that has not completed; `None`: no disk does. Handles
+    /// give such a device memory of their own where a caller only lends some, see
+    /// [`Flags::BORROWED`](crate::bio::Flags::BORROWED).
+    fn timeout(&self) -> Option<Span> {
+        self.below().iter().filter_map(|below| below.timeout()).min()
+    }
+
+    /// How many lanes synchronous callers may have open at once, at least one; `None`: no limit. Each lane of a layer
+    /// takes one of each device below, so the smallest limit counts.
+    fn max_lanes(&self) -> Option<u32> {
+        self.below().iter().filter_map(|below| below.max_lanes()).min()
     }
 
     /// The clock that the devices below live by when they are simulated; `None`: the host's.
@@ -131,6 +148,11 @@ pub trait Backend: LimitSource {
         self.below().iter().for_each(|below| below.unregister(region));
     }
 
+    /// What a failure of the device that just happened was about, where the fault does not say it.
+    fn explain(&self, fault: Fault) -> Option<String> {
+        self.below().iter().find_map(|below| below.explain(fault))
+    }
+
     /// Sends trace events of lanes opened from now on, and of the shared queue, to sinks made by `make` (one
     /// per queue), or nowhere.
     fn trace(&self, make: Option<SinkMaker>) {
@@ -140,6 +162,25 @@ pub trait Backend: LimitSource {
     /// Accepts that what was written before a failed flush may be lost.
     fn acknowledge_flush_failure(&self) {
         self.below().iter().for_each(|below| below.acknowledge_flush_failure());
+    }
+
+    /// Tells `watcher` from now on what happens to the device. Watchers are held weakly; one that is gone is dropped
+    /// from the list.
+    ///
+    /// The default passes the watcher on to all devices below, which is right for a layer that is as large as the
+    /// device below it. One that keeps its size puts a watcher of its own below and reports
+    /// [`DeviceEvent::Below`](crate::event::DeviceEvent::Below).
+    fn watch(&self, watcher: Weak<dyn Watcher>) {
+        self.below().iter().for_each(|below| below.watch(Weak::clone(&watcher)));
+    }
+
+    /// Looks whether the device has changed its size or is gone, and tells the watchers before it returns. Disks look by
+    /// themselves only at flushes and after errors.
+    ///
+    /// # Errors
+    /// The system does not say what the size is now.
+    fn refresh(&self) -> Result<(), Error> {
+        self.below().iter().try_for_each(|below| below.refresh())
     }
 
     /// A handle was opened; its bios come with this number.
@@ -194,7 +235,7 @@ pub trait Backend: LimitSource {
     /// descriptors say so. It may be rung with any lock held; it does nothing but to tell another thread.
     ///
     /// Each handle of a program on this backend gives a bell of its own; all of them should be rung. That of a device
-    /// that is closed does nothing.
+    /// that is closed does nothing, and the backend need not keep it alive: whoever gives a bell does that.
     fn keep(&self, keeper: Arc<dyn Bell>) {
         self.below().iter().for_each(|below| below.keep(Arc::clone(&keeper)));
     }

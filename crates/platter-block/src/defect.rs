@@ -2,34 +2,79 @@
 //! can be put back while a test runs, and the soak must find it. Without the feature [`is_on`] is always `false` and costs
 //! nothing.
 
-/// A defect that can be put back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-#[repr(u8)]
-pub enum Defect {
-    /// The number of bios in a request wraps at 65,536, and the rest of them never complete.
-    MergedCountWraps,
-}
-
-impl Defect {
-    /// All defects.
-    pub const ALL: &[Defect] = &[Defect::MergedCountWraps];
-
-    /// Name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Defect::MergedCountWraps => "merged-count-wraps",
+/// One row per defect: what it did, its variant, its name on the command line and one line about it.
+macro_rules! defects {
+    ($($(#[$doc:meta])* $variant:ident $name:literal $summary:literal)*) => {
+        /// A defect that can be put back.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        #[repr(u8)]
+        pub enum Defect {
+            $($(#[$doc])* $variant,)*
         }
-    }
 
-    /// One line about it.
-    pub const fn summary(self) -> &'static str {
-        match self {
-            Defect::MergedCountWraps => {
-                "a request of more than 65,535 bios loses count and never completes them"
+        impl Defect {
+            /// All defects.
+            pub const ALL: &[Defect] = &[$(Defect::$variant),*];
+
+            /// Name on the command line.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Defect::$variant => $name,)*
+                }
+            }
+
+            /// One line about it.
+            pub const fn summary(self) -> &'static str {
+                match self {
+                    $(Defect::$variant => $summary,)*
+                }
             }
         }
-    }
+    };
+}
+
+defects! {
+    /// A barrier waits for requests that have timed out, and everything behind it with it.
+    BarrierWaitsForQuarantine "barrier-waits-for-quarantine" "a barrier waits for requests that have timed out"
+    /// A cache writes a page again, and reports it durable, while a write of it that timed out may still reach the disk.
+    CacheFlushIgnoresDoubt "cache-flush-ignores-doubt" "a cache reports a page durable while an older write of it may still reach the disk"
+    /// The frames of a cache's I/Os that timed out are never used again, even when the disk has given them back.
+    CacheFramesStayLost "cache-frames-stay-lost" "a cache never uses the frames of an I/O that timed out again"
+    /// A cache reads nothing ahead while many I/Os of any kind are under way.
+    CacheReadaheadCountsAllIo "cache-readahead-counts-all-io" "a cache reads nothing ahead while many reads of any kind are under way"
+    /// A page that was read into a cache on demand may be evicted before its reader gets it.
+    CacheReadersLosePages "cache-readers-lose-pages" "a cache evicts a page before the reader that asked for it gets it"
+    /// A cache writes nothing back while 1,024 I/Os of any kind are under way.
+    CacheWriteBackCountsAllIo "cache-write-back-counts-all-io" "a cache writes nothing back while 1,024 I/Os of any kind are under way"
+    /// Memory that misaligned reads are copied through keeps what an earlier I/O left in it.
+    CopiesShowOthers "copies-show-others" "a bounced read of a disk that touches no memory shows another I/O's bytes"
+    /// A bio's deadline is only looked at once the driver has it.
+    DeadlineFromStart "deadline-from-start" "a bio that waits in a queue does not time out"
+    /// Buffers of the program are dropped while a lock is held, so that a destructor that calls the device waits for ever.
+    DestructorsUnderLocks "destructors-under-locks" "buffers are dropped under locks; destructors that call the device hang"
+    /// What a request that timed out may still change is written, read and flushed as if nothing were to come.
+    DoubtIgnored "doubt-ignored" "nothing waits for a write that has timed out and may still reach the disk"
+    /// A queue of a disk without a volatile cache takes FUA and PREFLUSH off the submitter's bio, which is then written
+    /// without them to the next disk.
+    FuaStripped "fua-stripped" "a bio that is used again has lost FUA and PREFLUSH"
+    /// A barrier of a layer waits for lanes that are not run without end, and everything behind it with it.
+    LayerBarrierNeverFails "layer-barrier-never-fails" "a barrier of a layer waits without end for a lane that is not run"
+    /// The number of bios in a request wraps at 65,536, and the rest of them never complete.
+    MergedCountWraps "merged-count-wraps" "a request of more than 65,535 bios loses count and never completes them"
+    /// Of the page that holds the odd end of a file only the last piece goes through the page cache, the rest around it.
+    OddEndAlone "odd-end-alone" "the end of a file of odd size goes through the page cache, the rest of its page around it"
+    /// A disk that shrank and grew again is used to its end although nobody has accepted the loss.
+    RegrownAsNew "regrown-as-new" "what was cut off a disk that grew again reads as zeroes without an error"
+    /// Lanes that several threads submit to are on rings, which tie requests to the thread that submitted them: what it
+    /// leaves behind when it exits is cancelled.
+    SharedLaneOnRing "shared-lane-on-ring" "requests of a thread that exits are cancelled, and those of one that blocks wait for it"
+    /// A write past the end of a file that was truncated makes it longer again, and nothing notices.
+    ShrunkFileExtended "shrunk-file-extended" "a write past the end of a truncated file extends it with a hole that reads as zeroes"
+    /// Requests that have timed out and fill the depth keep the rest waiting without an end.
+    StuckDepthIgnored "stuck-depth-ignored" "requests that have timed out and fill the depth stop the device silently"
+    /// An interruption or a shortage of memory in the system fails the bio, and every later flush.
+    TransientFails "transient-fails" "an interrupted request fails its bio and every later flush"
 }
 
 #[cfg(feature = "defects")]

@@ -42,6 +42,9 @@ pub struct Started<'a> {
     pub len: u64,
     /// The data must be durable on completion. Only set where [`Features::fua`] is.
     pub fua: bool,
+    /// A write that must reach the medium as a whole or not at all. It is refused (`EOPNOTSUPP`, `EINVAL`) where the disk
+    /// cannot promise that, and never carried out in part.
+    pub atomic: bool,
     /// Priority.
     pub ioprio: IoPrio,
     pub(crate) chain: Chain<'a>,
@@ -107,7 +110,9 @@ pub trait Driver: Send {
     /// Appends what has completed. Does not block.
     fn reap(&mut self, now: Time, done: &mut Vec<Completion>);
 
-    /// When a driver that lives in virtual time has its next completion.
+    /// When [`reap`](Driver::reap) is needed although nothing completes. Of a driver in virtual time: when it has its next
+    /// completion. Of a real one: when it will offer the system again what that had no resources for; a thread that sleeps
+    /// for the driver must wake by then. `None`: there is no such time.
     fn next_event(&self) -> Option<Time> {
         None
     }
@@ -130,6 +135,12 @@ pub trait Driver: Send {
     /// gave it up. Returns whether the device could be asked at all.
     fn cancel(&mut self, now: Time, tag: u32) -> bool {
         let _ = (now, tag);
+        false
+    }
+
+    /// Whether the driver has met an error that it cannot recover from. It completes each request with an error from then
+    /// on; its owner should drop it and open another channel.
+    fn is_dead(&self) -> bool {
         false
     }
 
@@ -174,6 +185,9 @@ impl<D: Driver + ?Sized> Driver for alloc::boxed::Box<D> {
     }
     fn cancel(&mut self, now: Time, tag: u32) -> bool {
         (**self).cancel(now, tag)
+    }
+    fn is_dead(&self) -> bool {
+        (**self).is_dead()
     }
     fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {
         (**self).outstanding()

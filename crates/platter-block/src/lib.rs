@@ -18,8 +18,11 @@ pub mod buf;
 pub mod build;
 pub mod counters;
 pub mod defect;
+#[allow(unsafe_code)]
+pub mod deferred;
 pub mod driver;
 pub mod elevator;
+pub mod event;
 pub mod fault;
 pub mod handle;
 pub mod histogram;

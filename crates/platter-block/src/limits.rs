@@ -1,6 +1,6 @@
 //! What a device can take in one request, by position, and how limits of stacked devices combine.
 
-use crate::bio::Op;
+use crate::bio::{Bio, Op};
 use crate::fault::{Fault, Kind, Stage};
 use crate::segment::Segment;
 
@@ -13,7 +13,8 @@ pub struct Limits {
     pub physical_block: u32,
     /// Alignment of memory addresses (power of two; statx(2)'s `dio_mem_align`).
     pub memory_align: u32,
-    /// Alignment of the lengths of segments (power of two; statx(2)'s `dio_offset_align`).
+    /// Alignment of the lengths of segments (power of two; statx(2)'s `dio_offset_align`). The last segment of a transfer
+    /// that ends with the odd piece at the end of the device ([`Limits::is_tail`]) may have any length.
     pub length_align: u32,
     /// Largest transfer of one request.
     pub max_transfer: u32,
@@ -33,7 +34,8 @@ pub struct Limits {
     pub max_discard: u64,
     /// Whether write-zeroes is supported.
     pub write_zeroes: bool,
-    /// Largest write that is all there or not at all after a power cut (0: only a sector).
+    /// Largest write that is all there or not at all after a power cut (power of two; 0: only a logical block, and
+    /// writes with [`Flags::ATOMIC`](crate::bio::Flags::ATOMIC) fail).
     pub atomic_write: u32,
 }
 
@@ -62,6 +64,9 @@ impl Limits {
     /// (the larger block size). Fact: the kernel's `blk_stack_limits` combines the same way.
     pub fn stack(&self, below: &Limits) -> Limits {
         let nonzero_min = |a: u64, b: u64| if a == 0 || b == 0 { a.max(b) } else { a.min(b) };
+        let chunk = nonzero_min(self.chunk, below.chunk);
+        // An atomic write lies at a multiple of its length, so it crosses no border of chunks that are such multiples too.
+        let uncut = if chunk == 0 { u32::MAX } else { 1 << chunk.trailing_zeros().min(31) };
         Limits {
             logical_block: self.logical_block.max(below.logical_block),
             physical_block: self.physical_block.max(below.physical_block),
@@ -71,7 +76,7 @@ impl Limits {
             max_segments: self.max_segments.min(below.max_segments),
             max_segment_size: self.max_segment_size.min(below.max_segment_size),
             segment_boundary: nonzero_min(self.segment_boundary, below.segment_boundary),
-            chunk: nonzero_min(self.chunk, below.chunk),
+            chunk,
             optimal_io: self.optimal_io.max(below.optimal_io),
             discard_granularity: if self.discard_granularity == 0 || below.discard_granularity == 0 {
                 0
@@ -80,7 +85,7 @@ impl Limits {
             },
             max_discard: self.max_discard.min(below.max_discard),
             write_zeroes: self.write_zeroes && below.write_zeroes,
-            atomic_write: self.atomic_write.min(below.atomic_write),
+            atomic_write: self.atomic_write.min(below.atomic_write).min(uncut),
         }
     }
 
@@ -110,8 +115,50 @@ impl Limits {
         pos & mask != 0 || (len & mask != 0 && pos + len != size)
     }
 
-    /// Whether a range ends with the piece of a block that a device of `size` bytes ends with. Drivers see to
-    /// its memory, whatever its alignment.
+    /// Checks the memory of a transfer: its segments add up to its length, and addresses and lengths have the device's
+    /// alignment. Operations without data have none to check.
+    ///
+    /// # Errors
+    /// [`Kind::BadSegments`] or [`Kind::Misaligned`].
+    #[inline]
+    pub fn check_memory(&self, bio: &Bio, size: u64) -> Result<(), Fault> {
+        if let Some(segment) = bio.single_segment()
+            && self.is_aligned(&segment)
+        {
+            return Ok(());
+        }
+        self.check_segments(bio, size)
+    }
+
+    /// Whether address and length of a segment have the device's alignment.
+    #[inline]
+    pub fn is_aligned(&self, segment: &Segment) -> bool {
+        let address = segment.addr() as usize & (self.memory_align - 1) as usize;
+        address | (segment.len() & (self.length_align - 1)) as usize == 0
+    }
+
+    fn check_segments(&self, bio: &Bio, size: u64) -> Result<(), Fault> {
+        if !bio.op().has_data() {
+            return Ok(());
+        }
+        let (mut total, mut aligned) = (0, true);
+        let tail = self.is_tail(bio.pos(), bio.len(), size);
+        for segment in bio.segments() {
+            total += u64::from(segment.len());
+            let is_last = tail && total == bio.len();
+            // The odd piece at the end of the device belongs to the last segment, whose address counts all the same.
+            let segment = if is_last { segment.slice(0, 0) } else { segment };
+            aligned &= self.is_aligned(&segment);
+        }
+        let kind = match (total == bio.len(), aligned) {
+            (true, true) => return Ok(()),
+            (true, false) => Kind::Misaligned,
+            (false, _) => Kind::BadSegments,
+        };
+        Err(Fault::new(kind, Stage::Queue))
+    }
+
+    /// Whether a range ends with the odd piece of a block that a device of `size` bytes ends with.
     #[inline]
     pub fn is_tail(&self, pos: u64, len: u64, size: u64) -> bool {
         len & u64::from(self.logical_block - 1) != 0 && pos.checked_add(len) == Some(size)
@@ -125,10 +172,10 @@ impl Limits {
         most.max(u64::from(self.logical_block))
     }
 
-    /// Unit in which transfers can be cut: both offset and memory stay aligned.
+    /// Unit in which transfers can be cut: offset, addresses and lengths of segments stay aligned.
     #[inline]
     pub(crate) fn cut_unit(&self) -> u64 {
-        u64::from(self.logical_block.max(self.memory_align))
+        u64::from(self.logical_block.max(self.memory_align).max(self.length_align))
     }
 
     /// Whether a segment is not more than the device takes as one.
@@ -189,6 +236,7 @@ impl LimitSource for Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segment::of_slice;
 
     #[test]
     fn stacking_takes_the_stricter() {
@@ -200,10 +248,47 @@ mod tests {
     }
 
     #[test]
+    fn atomic_writes_cross_no_border_of_a_chunk() {
+        let atomic = Limits { atomic_write: 16384, ..Limits::unlimited(512) };
+        for (chunk, largest) in [(0, 16384), (65536, 16384), (24576, 8192), (4096, 4096), (1 << 40, 16384)] {
+            let chunked = Limits { chunk, atomic_write: u32::MAX, ..atomic };
+            assert_eq!(atomic.stack(&chunked).atomic_write, largest, "{chunk}");
+        }
+    }
+
+    #[test]
     fn a_chunk_border_ends_a_request() {
         let l = Limits { chunk: 65536, max_transfer: 1 << 20, ..Limits::unlimited(512) };
         assert_eq!(l.max_bytes_at(Op::Read, 0), 65536);
         assert_eq!(l.max_bytes_at(Op::Read, 65024), 512);
+    }
+
+    #[test]
+    fn addresses_and_lengths_have_alignments_of_their_own() {
+        let limits = Limits { memory_align: 4, length_align: 512, ..Limits::unlimited(512) };
+        let mut memory = alloc::vec![0u8; 8192];
+        let start = memory.as_ptr().align_offset(4096);
+        let mut check = |pos, size, parts: &[(usize, usize)]| {
+            let len = parts.iter().map(|(_, len)| *len as u64).sum();
+            let mut bio = Bio::new(Op::Read, pos, len);
+            for &(at, len) in parts {
+                bio.push_segment(of_slice(&mut memory[start + at..][..len])).unwrap();
+            }
+            limits.check_memory(&bio, size).map_err(|fault| fault.kind)
+        };
+        assert_eq!(check(0, 8192, &[(0, 512)]), Ok(()));
+        assert_eq!(check(0, 8192, &[(4, 512), (1024, 1024)]), Ok(()), "an address off the block");
+        assert_eq!(check(0, 8192, &[(2, 512)]), Err(Kind::Misaligned));
+        assert_eq!(check(0, 8192, &[(0, 100), (200, 412)]), Err(Kind::Misaligned), "lengths off the block");
+        // The last 100 bytes of a device of 1,124.
+        assert_eq!(check(512, 1124, &[(0, 612)]), Ok(()));
+        assert_eq!(check(512, 1124, &[(0, 512), (2048, 100)]), Ok(()));
+        assert_eq!(check(512, 1124, &[(0, 500), (2048, 112)]), Err(Kind::Misaligned));
+        assert_eq!(check(512, 1124, &[(0, 512), (2050, 100)]), Err(Kind::Misaligned), "its address counts");
+        assert_eq!(check(512, 8192, &[(0, 612)]), Err(Kind::Misaligned), "not the end of the device");
+        let missing = Bio::new(Op::Write, 0, 512);
+        assert_eq!(limits.check_memory(&missing, 8192).map_err(|fault| fault.kind), Err(Kind::BadSegments));
+        assert_eq!(limits.check_memory(&Bio::new(Op::Discard, 0, 512), 8192), Ok(()));
     }
 
     #[test]

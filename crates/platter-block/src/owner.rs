@@ -1,5 +1,7 @@
 //! The owner of a bio's memory: any buffer type, moved into the bio without an allocation.
 
+use crate::defect::{self, Defect};
+use crate::deferred::{self, Deferred};
 use alloc::boxed::Box;
 use core::any::TypeId;
 use core::fmt;
@@ -13,12 +15,17 @@ type Store = [MaybeUninit<usize>; WORDS];
 struct Table {
     type_id: fn() -> TypeId,
     drop: unsafe fn(&mut Store),
+    /// Dropping it may run code of the program.
+    foreign: bool,
 }
 
 /// One value of any `Send + 'static` type, stored in place when it has at most four words.
 ///
 /// A bio keeps its buffer here from submission to completion, so a caller that loses interest (a dropped
 /// future, a timeout) leaves the memory alive until the device is done with it.
+///
+/// An owner that is dropped while its thread holds a lock of the library keeps its value until that lock is released
+/// ([`deferred`](crate::deferred)): the value's destructor is code of the program.
 pub struct Owner {
     store: Store,
     table: Option<&'static Table>,
@@ -32,7 +39,8 @@ struct Of<T>(core::marker::PhantomData<T>);
 impl<T: Send + 'static> Of<T> {
     const INLINE: bool = size_of::<T>() <= size_of::<Store>() && align_of::<T>() <= align_of::<Store>();
 
-    const TABLE: &'static Table = &Table { type_id: TypeId::of::<T>, drop: Self::drop_in };
+    const FOREIGN: &'static Table = &Table { type_id: TypeId::of::<T>, drop: Self::drop_in, foreign: true };
+    const INTERNAL: &'static Table = &Table { type_id: TypeId::of::<T>, drop: Self::drop_in, foreign: false };
 
     fn write(store: &mut Store, value: T) {
         if Self::INLINE {
@@ -70,7 +78,15 @@ impl Owner {
     /// Stores `value`, in a box of its own when it has more than four words.
     #[inline]
     pub fn new<T: Send + 'static>(value: T) -> Owner {
-        let mut owner = Owner { store: [MaybeUninit::uninit(); WORDS], table: Some(Of::<T>::TABLE) };
+        let mut owner = Owner { store: [MaybeUninit::uninit(); WORDS], table: Some(Of::<T>::FOREIGN) };
+        Of::<T>::write(&mut owner.store, value);
+        owner
+    }
+
+    /// Stores a value of the library itself, whose destructor runs no code of the program (other than by dropping
+    /// owners of its own): it may be dropped with locks held, and is dropped at once.
+    pub(crate) fn internal<T: Send + 'static>(value: T) -> Owner {
+        let mut owner = Owner { store: [MaybeUninit::uninit(); WORDS], table: Some(Of::<T>::INTERNAL) };
         Of::<T>::write(&mut owner.store, value);
         owner
     }
@@ -107,12 +123,29 @@ impl Default for Owner {
     }
 }
 
-impl Drop for Owner {
-    fn drop(&mut self) {
+impl Owner {
+    /// Drops the value although it may be the program's: for callers that hold no lock.
+    pub(crate) fn drop_now(mut self) {
+        debug_assert!(!deferred::is_held(), "a buffer of the program is dropped with a lock held");
+        self.drop_value();
+    }
+
+    fn drop_value(&mut self) {
         if let Some(table) = self.table.take() {
             // SAFETY: the table belongs to the type that was stored, and it is taken, so this runs once.
             unsafe { (table.drop)(&mut self.store) }
         }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let foreign = self.table.is_some_and(|table| table.foreign);
+        if foreign && deferred::is_held() && !defect::is_on(Defect::DestructorsUnderLocks) {
+            let owner = Owner { store: self.store, table: self.table.take() };
+            return deferred::later(Deferred::Drop(owner));
+        }
+        self.drop_value();
     }
 }
 

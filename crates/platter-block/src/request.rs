@@ -1,12 +1,16 @@
 //! Requests: contiguous ranges of a device made of one bio or of several that were merged.
 
 use crate::bio::{Bio, Context, Flags, IoPrio, Op};
+use crate::defect::{self, Defect};
 use crate::elevator::{RequestId, RequestInfo};
 use crate::segment::Segment;
 use crate::time::Time;
 use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;
+
+/// Most bios in one request. A request that fails is started again bio by bio, so its size also bounds that work.
+pub const MAX_BIOS: u16 = 1024;
 
 /// Places that a table which is too small grows by.
 const GROWTH: usize = 32;
@@ -23,6 +27,29 @@ pub(crate) enum State {
     Ready,
     /// With the driver.
     Started,
+}
+
+/// What is unusual about a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks(u8);
+
+impl Marks {
+    /// Nothing.
+    pub(crate) const NONE: Marks = Marks(0);
+    /// Some of its bios were withdrawn before it started. It is not started, but taken apart.
+    pub(crate) const WITHDRAWN: Marks = Marks(1);
+    /// All of its bios were given up while the driver has it.
+    pub(crate) const QUARANTINED: Marks = Marks(2);
+    /// It was given up in part or as a whole and may still change what is on the device.
+    pub(crate) const IN_DOUBT: Marks = Marks(4);
+
+    pub(crate) const fn contains(self, other: Marks) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(crate) fn add(&mut self, other: Marks) {
+        self.0 |= other.0;
+    }
 }
 
 /// A request: 64 bytes.
@@ -44,6 +71,7 @@ pub(crate) struct Request {
     pub(crate) state: State,
     /// The elevator chose it and wants to hear of its completion.
     pub(crate) chosen: bool,
+    pub(crate) marks: Marks,
 }
 
 /// Bytes of a request.
@@ -66,11 +94,19 @@ impl Request {
         op: Op::Read,
         state: State::Free,
         chosen: false,
+        marks: Marks::NONE,
     };
 
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.pos + self.len
+    }
+
+    /// Whether so many bios more leave the request within [`MAX_BIOS`].
+    #[inline]
+    pub(crate) fn takes_bios(&self, bios: u16) -> bool {
+        u32::from(self.bios) + u32::from(bios) <= u32::from(MAX_BIOS)
+            || defect::is_on(Defect::MergedCountWraps)
     }
 
     #[inline]
@@ -206,6 +242,7 @@ impl Table {
         r.bios = 1;
         r.state = state;
         r.chosen = false;
+        r.marks = Marks::NONE;
         r.head = NONE;
         r.tail = NONE;
         r.first = Some(bio);
@@ -248,7 +285,7 @@ impl Table {
         if r.head == NONE {
             r.tail = NONE;
         }
-        r.bios -= 1;
+        r.bios = r.bios.wrapping_sub(1);
         self.free_links.push(at);
         bio
     }
@@ -291,7 +328,8 @@ impl Table {
         let r = &mut self.requests[index as usize];
         r.len += len;
         r.segments += segments;
-        r.bios += bios;
+        // `takes_bios` keeps the sum in range, unless the defect is put back.
+        r.bios = r.bios.wrapping_add(bios);
         r.flags = r.flags | flags;
     }
 
@@ -349,9 +387,33 @@ impl Table {
         }
     }
 
+    /// Whether all bios of a request satisfy a condition.
+    pub(crate) fn all_bios(&self, index: u32, condition: impl Fn(&Bio) -> bool) -> bool {
+        let chain = self.chain(index);
+        let mut all = chain.first.is_none_or(&condition);
+        let mut at = chain.head;
+        while let Some(link) = self.links.get(at as usize) {
+            all &= link.bio.as_ref().is_none_or(&condition);
+            at = link.next;
+        }
+        all
+    }
+
     /// The elevator is gone: nobody is told of completions any more.
     pub(crate) fn forget_choices(&mut self) {
         self.requests.iter_mut().for_each(|r| r.chosen = false);
+    }
+
+    /// Visits the bios of all live requests.
+    pub(crate) fn for_each_bio(&self, mut each: impl FnMut(&Bio)) {
+        for request in self.requests.iter().filter(|r| r.state != State::Free) {
+            request.first.iter().for_each(&mut each);
+            let mut at = request.head;
+            while let Some(link) = self.links.get(at as usize) {
+                link.bio.iter().for_each(&mut each);
+                at = link.next;
+            }
+        }
     }
 
     /// Places of all requests in a state.

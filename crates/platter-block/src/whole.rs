@@ -31,16 +31,17 @@ impl Whole {
     }
 
     /// Makes `part` an operation at `pos` that goes on behalf of the whole: with its flags, priority,
-    /// context and handle, without segments, which are added with [`Bio::extend`]. It has a share of the whole
+    /// context, deadline and handle, without segments, which are added with [`Bio::extend`]. It has a share of the whole
     /// until it is reset or dropped.
     pub fn share(&self, part: &mut Bio, op: Op, pos: u64) {
         part.reset(op, pos, 0);
-        part.set_owner(Owner::new(Arc::clone(&self.0)));
+        part.set_owner(Owner::internal(Arc::clone(&self.0)));
         if let Some(bio) = self.bio() {
             part.add_flags(bio.flags());
             part.set_ioprio(bio.ioprio());
             part.set_context(bio.context());
             part.set_handle(bio.handle());
+            part.set_deadline(bio.deadline());
         }
     }
 

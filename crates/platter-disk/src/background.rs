@@ -4,6 +4,7 @@
 //! ([`Bell`]), possibly with locks of its own held, so ringing only leaves a note for the service thread, which
 //! opens the lane and runs it until it is idle.
 
+use crate::callers::open_lane;
 use crate::clock::Clock;
 use crate::future::AsyncLane;
 use crate::service;
@@ -67,7 +68,7 @@ impl Background {
                 detail,
             });
         };
-        let lane = backend.open_lane(LaneUse::Shared)?;
+        let lane = open_lane(backend.as_ref(), LaneUse::Shared)?;
         // Not the last one: whoever closes the device waits for the lock first.
         drop(backend);
         Ok(Arc::clone(self.lane.get_or_init(|| Arc::new(AsyncLane::new(lane, self.clock.clone())))))

@@ -1,6 +1,7 @@
 //! The polled interface: batches of bios in, batches of bios out, no waker and no allocation.
 
 use crate::clock::Clock;
+use crate::deferred::Closing;
 use crate::device::Device;
 use crate::handle::Description;
 use crate::submitter::Submitter;
@@ -59,7 +60,14 @@ pub struct Channel {
     polls: u64,
     outstanding: usize,
     capacity: usize,
+    closing: Closing,
     _not_send: PhantomData<*const ()>,
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.closing.begin();
+    }
 }
 
 /// Polls between two looks at the clock when stamps are off.
@@ -79,6 +87,7 @@ impl Channel {
             polls: 0,
             outstanding: 0,
             capacity,
+            closing: Closing::default(),
             _not_send: PhantomData,
         }
     }
@@ -127,6 +136,31 @@ impl Channel {
         Ok(())
     }
 
+    /// Asks the device to give up the bios with this token. Those that no driver has complete with
+    /// [`Kind::Cancelled`](platter_block::fault::Kind::Cancelled) at the next [`poll`](Channel::poll); of the others the
+    /// driver is asked, and they complete with whatever comes of it. All of them come back.
+    ///
+    /// ```
+    /// # use platter_disk::device::Device;
+    /// use platter_block::bio::Bio;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut channel = Device::ram(1 << 20)?.channel(4)?;
+    /// let mut bio = Bio::read(0, vec![0u8; 512])?;
+    /// bio.set_token(7);
+    /// channel.submit(bio).map_err(|_| "full")?;
+    /// channel.cancel(7);
+    /// let mut done = Vec::new();
+    /// while channel.outstanding() > 0 {
+    ///     channel.wait(&mut done, None);
+    /// }
+    /// assert_eq!(done.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cancel(&mut self, token: u64) {
+        self.lane.cancel(self.now, token);
+    }
+
     /// Hands what was submitted to the device. [`poll`](Channel::poll) does so too.
     pub fn flush(&mut self) {
         self.stamp();
@@ -169,13 +203,6 @@ impl Channel {
     pub fn unplug(&mut self) {
         self.lane.unplug(self.now);
         self.lane.run(self.now);
-    }
-
-    /// Asks for the bios with this token to be given up. Those that have not reached the device fail with
-    /// [`Kind::Cancelled`](platter_block::fault::Kind::Cancelled); of the others the device is asked, and they complete with
-    /// whatever comes of it. All come back as usual.
-    pub fn cancel(&mut self, token: u64) {
-        self.lane.cancel(self.now, token);
     }
 
     /// Like [`poll`](Channel::poll), but blocks until at least one bio has completed or `timeout` has

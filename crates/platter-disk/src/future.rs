@@ -1,23 +1,25 @@
 //! Futures: buffers move in and come back with the result; any executor will do.
 //!
-//! Dropping a future gives up interest, not memory: the buffer stays with the bio until the device is done
-//! with it and is freed then. A future that is polled makes progress by itself; while nobody polls, one
-//! service thread per process, started on first need, sleeps on the drivers' descriptors and wakes whoever
-//! waits.
+//! Dropping a future gives up interest, not memory: the buffer stays with the bio until the device is done with it and is
+//! freed then. A read that is dropped is cancelled, since only its result was wanted; anything else is carried out. A
+//! future that is polled makes progress by itself. For futures that are not, one service thread per process, started on
+//! first need, sleeps on the drivers' descriptors and wakes their tasks.
 
 use crate::clock::Clock;
 use crate::closed::Closed;
+use crate::deferred::Section;
 use crate::device::Device;
 use crate::service;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Mutex, lock};
+use crate::sync_io::IoOptions;
 use platter_block::bio::{Bio, Op};
 use platter_block::buf::{IoBuf, IoBufMut};
+use platter_block::deferred::{Deferred, later};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::time::{Span, Time, VirtualClock};
 use std::future::Future;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,23 +44,6 @@ struct State {
     deaf: bool,
     /// When the service thread looks at the lane at the latest, if it sleeps.
     wakes_at: Option<Time>,
-    after: After,
-    /// Empty lists for the next time.
-    afters: Vec<After>,
-}
-
-/// What is left to do when the lock is released: it calls code of the program.
-#[derive(Default)]
-struct After {
-    wakers: Vec<Waker>,
-    /// Bios of futures that are gone, with their buffers.
-    abandoned: Vec<Bio>,
-}
-
-impl After {
-    fn is_empty(&self) -> bool {
-        self.wakers.is_empty() && self.abandoned.is_empty()
-    }
 }
 
 /// The lane that all futures of a device share, and the device's own work.
@@ -97,18 +82,19 @@ impl State {
         match std::mem::replace(operation, Operation::Free) {
             Operation::Pending(waker) => {
                 *operation = Operation::Done(bio);
-                self.after.wakers.extend(waker);
+                waker.into_iter().for_each(|waker| later(Deferred::Wake(waker)));
             }
             Operation::Abandoned => {
                 self.free.push(index);
-                self.after.abandoned.push(bio);
+                self.keep(bio);
             }
             other => *operation = other,
         }
     }
 
-    /// Keeps a bio that owns nothing any more.
-    fn keep(&mut self, bio: Bio) {
+    /// Keeps a bio for the next future. A buffer that it still owns is dropped once the lock is released.
+    fn keep(&mut self, mut bio: Bio) {
+        bio.recycle();
         if self.spare.len() < SPARE {
             self.spare.push(bio);
         }
@@ -147,31 +133,23 @@ impl AsyncLane {
                 spare: Vec::new(),
                 deaf: false,
                 wakes_at: None,
-                after: After::default(),
-                afters: Vec::new(),
             }),
             watched: AtomicBool::new(false),
         }
     }
 
-    /// Releases the lock and does what had to wait for that. A panic of a waker stays its own.
-    fn release(&self, mut state: MutexGuard<'_, State>) {
-        if state.after.is_empty() {
-            return;
-        }
-        let empty = state.afters.pop().unwrap_or_default();
-        let mut after = std::mem::replace(&mut state.after, empty);
-        drop(state);
-        for waker in after.wakers.drain(..) {
-            // The panic has been reported by the hook; whoever else waits is woken all the same.
-            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-        }
-        for bio in &mut after.abandoned {
-            let _ = catch_unwind(AssertUnwindSafe(|| bio.reset(Op::Flush, 0, 0)));
-        }
+    /// Runs the lane without making time pass. When it wants to be run next.
+    pub(crate) fn tend(&self) -> Option<Time> {
         let mut state = lock(&self.state);
-        after.abandoned.drain(..).for_each(|bio| state.keep(bio));
-        state.afters.push(after);
+        let now = self.clock.now();
+        state.lane.unplug(now);
+        state.run(now);
+        state.lane.next_wakeup()
+    }
+
+    /// Whether nothing is out.
+    pub(crate) fn is_idle(&self) -> bool {
+        lock(&self.state).lane.is_idle()
     }
 
     /// Runs the lane on behalf of those who sleep.
@@ -180,7 +158,7 @@ impl AsyncLane {
         let now = self.clock.now();
         state.lane.unplug(now);
         state.run(now);
-        let next = if state.lane.is_idle() {
+        if state.lane.is_idle() {
             // Cleared under the lock, so that a future that starts now sees it and asks again.
             self.watched.store(false, Ordering::SeqCst);
             Next::Idle
@@ -195,9 +173,7 @@ impl AsyncLane {
                 true => Next::Again,
                 false => Next::Sleep(state.wakes_at.map(|at| at.since(now))),
             }
-        };
-        self.release(state);
-        next
+        }
     }
 
     /// Runs the lane for a program that does everything by hand. When to do so again; `None`: nothing is out.
@@ -206,13 +182,11 @@ impl AsyncLane {
         let now = self.clock.now();
         state.lane.unplug(now);
         state.run(now);
-        let next = if state.lane.is_idle() { None } else { state.lane.next_wakeup() };
-        self.release(state);
-        next
+        if state.lane.is_idle() { None } else { state.lane.next_wakeup() }
     }
 
     /// Has the service thread look at the lane, unless it will by itself. `false`: there is none.
-    fn watch(self: &Arc<Self>, out_of_sight: bool) -> bool {
+    pub(crate) fn watch(self: &Arc<Self>, out_of_sight: bool) -> bool {
         if self.clock.simulated().is_some_and(VirtualClock::is_by_hand) {
             return true;
         }
@@ -230,6 +204,10 @@ impl AsyncLane {
     }
 
     fn poll(self: &Arc<Self>, index: u32, context: &mut Context<'_>) -> Poll<Bio> {
+        // Until the service thread watches the lane: a destructor that waits for the device may wait for this lane's I/O.
+        let mut section = Section::enter();
+        // Dropped after the lock is released, like every waker here.
+        let mut cloned = None;
         let mut state = lock(&self.state);
         let now = self.clock.now();
         // Twice: what was only submitted now may be there at the next look (memory, null).
@@ -239,30 +217,41 @@ impl AsyncLane {
                 state.run(now);
             }
         }
-        let operation = &mut state.operations[index as usize];
-        match std::mem::replace(operation, Operation::Free) {
-            Operation::Done(bio) => {
-                state.free.push(index);
-                self.release(state);
-                Poll::Ready(bio)
-            }
-            before => {
-                let (waker, old) = match before {
-                    Operation::Pending(Some(old)) if old.will_wake(context.waker()) => (old, None),
-                    Operation::Pending(old) => (context.waker().clone(), old),
-                    _ => (context.waker().clone(), None),
-                };
-                *operation = Operation::Pending(Some(waker));
-                let out_of_sight = state.is_out_of_sight();
-                self.release(state);
-                drop(old);
-                if !self.watch(out_of_sight) {
-                    // Nobody will look but those who poll.
-                    context.waker().wake_by_ref();
+        loop {
+            match &mut state.operations[index as usize] {
+                Operation::Pending(Some(known)) if known.will_wake(context.waker()) => break,
+                Operation::Pending(known) => match cloned.take() {
+                    Some(waker) => {
+                        known.replace(waker).into_iter().for_each(|old| later(Deferred::Forget(old)));
+                        break;
+                    }
+                    None => {
+                        // Cloning a waker runs code of the program, so not under the lock. The I/O may complete meanwhile.
+                        drop(state);
+                        drop(section);
+                        cloned = Some(context.waker().clone());
+                        section = Section::enter();
+                        state = lock(&self.state);
+                    }
+                },
+                finished => {
+                    if let Operation::Done(bio) = std::mem::replace(finished, Operation::Free) {
+                        state.free.push(index);
+                        return Poll::Ready(bio);
+                    }
+                    break;
                 }
-                Poll::Pending
             }
         }
+        let out_of_sight = state.is_out_of_sight();
+        drop(state);
+        let watched = self.watch(out_of_sight);
+        drop(section);
+        if !watched {
+            // Nobody will look but those who poll.
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
     }
 
     /// The device goes, with all futures of it. The service thread may look at this lane a last time, so the
@@ -270,25 +259,36 @@ impl AsyncLane {
     pub(crate) fn close(&self) {
         let lane: Box<dyn Lane> = std::mem::replace(&mut lock(&self.state).lane, Box::new(Closed::default()));
         // Waits for what its driver has, and frees the buffers of futures that are gone.
+        let _section = Section::enter();
         drop(lane);
     }
 
-    /// The future is gone. Its I/O goes on, and somebody has to see its end.
-    fn abandon(self: &Arc<Self>, index: u32) {
+    /// Asks the device to give up an I/O. Whatever comes of it, its future learns as of any other end.
+    fn cancel(self: &Arc<Self>, index: u32) {
         let mut state = lock(&self.state);
-        let operation = &mut state.operations[index as usize];
-        let waker = match std::mem::replace(operation, Operation::Abandoned) {
-            Operation::Done(bio) => {
-                *operation = Operation::Free;
-                state.free.push(index);
-                state.after.abandoned.push(bio);
-                return self.release(state);
-            }
-            Operation::Pending(waker) => waker,
-            _ => None,
-        };
+        let now = self.clock.now();
+        state.lane.cancel(now, u64::from(index));
+        state.run(now);
         drop(state);
-        drop(waker);
+        self.watch(true);
+    }
+
+    /// The future is gone. Its I/O goes on, unless nobody misses it (`is_wanted`), and its end must be seen.
+    fn abandon(self: &Arc<Self>, index: u32, is_wanted: bool) {
+        let mut state = lock(&self.state);
+        match std::mem::replace(&mut state.operations[index as usize], Operation::Abandoned) {
+            Operation::Done(bio) => {
+                state.operations[index as usize] = Operation::Free;
+                state.free.push(index);
+                return state.keep(bio);
+            }
+            Operation::Pending(waker) => waker.into_iter().for_each(|waker| later(Deferred::Forget(waker))),
+            _ => {}
+        }
+        if !is_wanted {
+            state.lane.cancel(self.clock.now(), u64::from(index));
+        }
+        drop(state);
         // If it was never polled, nobody has handed it to the device.
         self.watch(true);
     }
@@ -304,6 +304,8 @@ pub struct Io<B: IoBuf> {
     device: Device,
     lane: Option<Arc<AsyncLane>>,
     index: u32,
+    /// A read, which only its caller needs.
+    is_read: bool,
     /// A failure before anything was submitted, with the buffer.
     refused: Option<(Error, Option<B>)>,
     _buffer: PhantomData<fn() -> B>,
@@ -333,7 +335,6 @@ impl<B: IoBuf> Future for Io<B> {
                     self.device.error(fault, op, bio.pos() - done, bio.len() + done, place)
                 });
                 let buffer = bio.take_buffer();
-                bio.reset(Op::Flush, 0, 0);
                 lock(&lane.state).keep(bio);
                 Poll::Ready((result, buffer))
             }
@@ -341,10 +342,22 @@ impl<B: IoBuf> Future for Io<B> {
     }
 }
 
+impl<B: IoBuf> Io<B> {
+    /// Asks the device to give up the I/O. One that has not started does not start, and ends at once with
+    /// [`Kind::Cancelled`]; one that the disk has may end with that sooner than it would, or as if it had not been
+    /// cancelled. The future resolves in any case, and has to be awaited for its buffer. A write that was cancelled may
+    /// have been carried out.
+    pub fn cancel(&mut self) {
+        if let Some(lane) = &self.lane {
+            lane.cancel(self.index);
+        }
+    }
+}
+
 impl<B: IoBuf> Drop for Io<B> {
     fn drop(&mut self) {
         if let Some(lane) = &self.lane {
-            lane.abandon(self.index);
+            lane.abandon(self.index, !self.is_read);
         }
     }
 }
@@ -372,15 +385,60 @@ impl Device {
     /// # }
     /// ```
     pub fn read<B: IoBufMut>(&self, pos: u64, buffer: B) -> Io<B> {
-        self.begin(Op::Read, pos, buffer, Bio::reset_read)
+        self.read_with(pos, buffer, IoOptions::default())
+    }
+
+    /// [`Device::read`] with flags, priority, context and timeout.
+    pub fn read_with<B: IoBufMut>(&self, pos: u64, buffer: B, options: IoOptions) -> Io<B> {
+        self.begin(Op::Read, pos, buffer, Bio::reset_read, options)
     }
 
     /// Writes all of `buffer` at byte offset `pos`.
     pub fn write<B: IoBuf>(&self, pos: u64, buffer: B) -> Io<B> {
-        self.begin(Op::Write, pos, buffer, Bio::reset_write)
+        self.write_with(pos, buffer, IoOptions::default())
     }
 
-    /// Submits a bio of the program's own making. Its token is used by the device.
+    /// [`Device::write`] with flags, priority, context and timeout. A durable write is one with
+    /// [`Flags::FUA`](platter_block::bio::Flags::FUA).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::{pin::pin, task::{Context, Poll, Waker}, future::Future};
+    /// use platter_block::bio::Flags;
+    /// use platter_disk::sync_io::IoOptions;
+    /// let disk = platter_disk::device::Device::ram(1 << 20)?;
+    /// let mut io = pin!(async {
+    ///     disk.write_with(4096, vec![1u8; 512], IoOptions::flags(Flags::FUA)).await.0?;
+    ///     disk.start_discard(8192, 4096).await.0?;
+    ///     disk.start_flush().await.0
+    /// });
+    /// # let mut context = Context::from_waker(Waker::noop());
+    /// # let Poll::Ready(result) = io.as_mut().poll(&mut context) else { panic!() };
+    /// # result?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn write_with<B: IoBuf>(&self, pos: u64, buffer: B, options: IoOptions) -> Io<B> {
+        self.begin(Op::Write, pos, buffer, Bio::reset_write, options)
+    }
+
+    /// Makes everything that has completed durable. The future's form of [`Device::flush`].
+    pub fn start_flush(&self) -> Io<()> {
+        self.operate(Op::Flush, 0, 0)
+    }
+
+    /// Says that the contents of a range are no longer needed. The future's form of [`Device::discard`].
+    pub fn start_discard(&self, pos: u64, len: u64) -> Io<()> {
+        self.operate(Op::Discard, pos, len)
+    }
+
+    /// Makes a range read as zeroes. The future's form of [`Device::write_zeroes`].
+    pub fn start_write_zeroes(&self, pos: u64, len: u64) -> Io<()> {
+        self.operate(Op::WriteZeroes, pos, len)
+    }
+
+    /// Submits a bio of the program's own making. Its token is used by the device. A deadline of it is by the device's
+    /// clock ([`Device::clock`]).
     pub fn submit<B: IoBuf>(&self, bio: Bio) -> Io<B> {
         match self.inner.background.lane() {
             Ok(lane) => self.started(lane, bio),
@@ -395,7 +453,19 @@ impl Device {
         self.inner.background.opened()?.run_by_hand()
     }
 
-    fn begin<B: IoBuf>(&self, op: Op, pos: u64, buffer: B, build: Build<B>) -> Io<B> {
+    /// An operation without data.
+    fn operate(&self, op: Op, pos: u64, len: u64) -> Io<()> {
+        match self.inner.background.lane() {
+            Ok(lane) => {
+                let mut bio = lock(&lane.state).spare.pop().unwrap_or_else(Bio::flush);
+                bio.reset(op, pos, len);
+                self.started(lane, bio)
+            }
+            Err(error) => self.refused(error, Some(())),
+        }
+    }
+
+    fn begin<B: IoBuf>(&self, op: Op, pos: u64, buffer: B, build: Build<B>, options: IoOptions) -> Io<B> {
         let lane = match self.inner.background.lane() {
             Ok(lane) => lane,
             Err(error) => return self.refused(error, Some(buffer)),
@@ -403,19 +473,26 @@ impl Device {
         let mut bio = lock(&lane.state).spare.pop().unwrap_or_else(Bio::flush);
         let len = buffer.byte_len() as u64;
         match build(&mut bio, pos, buffer) {
-            Ok(()) => self.started(lane, bio),
+            Ok(()) => {
+                bio.add_flags(options.flags);
+                bio.set_ioprio(options.ioprio);
+                bio.set_context(options.context);
+                bio.set_deadline(options.timeout.map(|span| self.inner.clock.now() + span));
+                self.started(lane, bio)
+            }
             Err(fault) => self.refused(self.error(fault, op, pos, len, String::new()), None),
         }
     }
 
     fn started<B: IoBuf>(&self, lane: Arc<AsyncLane>, mut bio: Bio) -> Io<B> {
         self.submitter.sign(&mut bio);
+        let is_read = bio.op() == Op::Read;
         let index = lock(&lane.state).start(lane.clock.now(), bio);
-        Io { device: self.clone(), lane: Some(lane), index, refused: None, _buffer: PhantomData }
+        Io { device: self.clone(), lane: Some(lane), index, is_read, refused: None, _buffer: PhantomData }
     }
 
     fn refused<B: IoBuf>(&self, error: Error, buffer: Option<B>) -> Io<B> {
         let refused = Some((error, buffer));
-        Io { device: self.clone(), lane: None, index: 0, refused, _buffer: PhantomData }
+        Io { device: self.clone(), lane: None, index: 0, is_read: false, refused, _buffer: PhantomData }
     }
 }

@@ -4,17 +4,21 @@
 
 pub mod adapters;
 mod aligned;
+mod aside;
 mod background;
 pub mod bounce;
+mod callers;
 pub mod channel;
 pub mod clock;
 mod closed;
+mod deferred;
 pub mod device;
 pub mod drivers;
 pub mod elevators;
 pub mod future;
 pub mod handle;
 pub mod ladder;
+mod lane_pool;
 pub mod leaf;
 pub mod open;
 pub mod pool;

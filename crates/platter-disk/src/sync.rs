@@ -1,9 +1,92 @@
 //! Locks and atomics, in one place so that a model checker can stand in for them.
 
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
-pub(crate) use std::sync::{Mutex, MutexGuard};
+use crate::deferred::Section;
+use std::ops::{Deref, DerefMut};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{PoisonError, TryLockError};
+use std::time::Duration;
+
+/// A lock that counts itself for its thread, so that no code of the program runs while it is held.
+#[derive(Default)]
+pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
+
+/// A [`Mutex`] that is held. What was deferred meanwhile happens once it is released.
+pub(crate) struct MutexGuard<'a, T> {
+    // Dropped in this order: the lock is released before it stops counting.
+    guard: std::sync::MutexGuard<'a, T>,
+    _section: Section,
+}
+
+impl<T> Mutex<T> {
+    pub(crate) const fn new(value: T) -> Mutex<T> {
+        Mutex(std::sync::Mutex::new(value))
+    }
+
+    /// Takes the lock if nobody has it.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError<MutexGuard<'_, T>>> {
+        let section = Section::enter();
+        match self.0.try_lock() {
+            Ok(guard) => Ok(MutexGuard { guard, _section: section }),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                let guard = MutexGuard { guard: poisoned.into_inner(), _section: section };
+                Err(TryLockError::Poisoned(PoisonError::new(guard)))
+            }
+            Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
+        }
+    }
+}
 
 /// Locks, also after a panic elsewhere: the queues' own state is consistent between calls.
+#[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    let section = Section::enter();
+    MutexGuard { guard: mutex.0.lock().unwrap_or_else(PoisonError::into_inner), _section: section }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+/// Waits for something that another thread does under a [`Mutex`].
+#[derive(Default)]
+pub(crate) struct Condvar(std::sync::Condvar);
+
+impl Condvar {
+    pub(crate) const fn new() -> Condvar {
+        Condvar(std::sync::Condvar::new())
+    }
+
+    /// Gives the lock up until there is a notification, or for no reason.
+    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        let MutexGuard { guard, _section } = guard;
+        MutexGuard { guard: self.0.wait(guard).unwrap_or_else(PoisonError::into_inner), _section }
+    }
+
+    /// The same, but not for longer than `time`.
+    pub(crate) fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, time: Duration) -> MutexGuard<'a, T> {
+        let MutexGuard { guard, _section } = guard;
+        let (guard, _) = self.0.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner);
+        MutexGuard { guard, _section }
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
 }

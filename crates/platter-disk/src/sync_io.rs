@@ -1,75 +1,31 @@
 //! Synchronous calls: they borrow memory, submit a bio and wait for it.
 //!
-//! Any number of threads may call; each is served by a lane of its own. A call transfers everything or
-//! fails: short transfers are resumed by the queue, never passed on.
+//! Any number of threads may call. Each call has a lane to itself; when there are as many as the device allows
+//! ([`Backend::max_lanes`](platter_block::backend::Backend::max_lanes)), further callers wait for one. A call transfers
+//! everything or fails: short transfers are resumed by the queue, never passed on.
+//!
+//! A call on a device with a timeout, or with a timeout of its own ([`IoOptions::timeout`]), ends by then whatever the
+//! device does. Its data goes through memory of the library's own for that, which costs a copy
+//! (`bytes_bounced` of the [counters](Device::counters)); all others lend the caller's memory to the device and wait for
+//! it as long as it takes.
 
 #![allow(unsafe_code)]
 
-use crate::clock::Clock;
+use crate::deferred::Section;
 use crate::device::Device;
-use platter_block::bio::{Bio, Flags, IoPrio, Op};
+use crate::lane_pool::NoLane;
+use platter_block::bio::{Flags, IoPrio, Op};
 use platter_block::buf::add_memory;
-use platter_block::fault::{Error, Fault, Kind, Stage, Status};
-use platter_block::lane::Lane;
+use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::segment::RegionId;
+use platter_block::time::Span;
 use std::io::{IoSlice, IoSliceMut};
 
-/// A lane and the bios that its calls use: one, and one more where a call needs several transfers.
-pub(crate) struct SyncLane {
-    lane: Box<dyn Lane>,
-    clock: Clock,
-    bios: Vec<Bio>,
-    done: Vec<Bio>,
-    /// The place and length of the last bio that failed, as it came back.
-    failed: (u64, u64),
-}
+mod copied;
+mod lane;
 
-impl SyncLane {
-    pub(crate) fn new(lane: Box<dyn Lane>, clock: Clock) -> SyncLane {
-        SyncLane { lane, clock, bios: Vec::with_capacity(2), done: Vec::with_capacity(1), failed: (0, 0) }
-    }
-
-    fn take_bio(&mut self) -> Bio {
-        self.bios.pop().unwrap_or_else(Bio::flush)
-    }
-
-    /// Submits a bio and waits until it comes back: this one, whatever else a lane may hand out, for it has
-    /// memory that is only lent.
-    fn run(&mut self, bio: Bio) -> Status {
-        let lent = Lent;
-        let identity = bio.identity();
-        self.lane.submit(self.clock.now(), bio);
-        let status = loop {
-            self.lane.wait(self.clock.now(), None);
-            self.lane.run(self.clock.now());
-            self.lane.take_done(&mut self.done);
-            let own = self.done.iter().position(|bio| bio.identity() == identity);
-            if let Some(own) = own {
-                let bio = self.done.swap_remove(own);
-                self.done.clear();
-                let status = bio.status();
-                if status.is_err() {
-                    self.failed = (bio.pos(), bio.len());
-                }
-                self.bios.push(bio);
-                break status;
-            }
-        };
-        std::mem::forget(lent);
-        status
-    }
-}
-
-/// The device has memory that a caller lent for the time of a call. The call cannot be left before the device
-/// is done, not even by a panic (of a trace sink or an elevator, say): then the process ends.
-struct Lent;
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        eprintln!("platter: a panic while the device uses borrowed memory; aborting");
-        std::process::abort();
-    }
-}
+use copied::Copied;
+pub(crate) use lane::SyncLane;
 
 /// What goes with an I/O beside its place and memory.
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,12 +36,21 @@ pub struct IoOptions {
     pub ioprio: IoPrio,
     /// On whose behalf, for elevators that are fair to contexts.
     pub context: platter_block::bio::Context,
+    /// The longest time until the I/O ends, from its submission, in the time of the device's clock: it fails with
+    /// [`Kind::TimedOut`] then. A write that fails so may still be carried out. `None`: only the device's own timeout
+    /// counts, if it has one.
+    pub timeout: Option<Span>,
 }
 
 impl IoOptions {
     /// Only flags.
     pub fn flags(flags: Flags) -> IoOptions {
         IoOptions { flags, ..IoOptions::default() }
+    }
+
+    /// Only a timeout.
+    pub fn timeout(timeout: Span) -> IoOptions {
+        IoOptions { timeout: Some(timeout), ..IoOptions::default() }
     }
 }
 
@@ -114,6 +79,29 @@ impl Device {
         if self.has_answered(buffer, pos) { Ok(()) } else { self.read_by_bio(buffer, pos) }
     }
 
+    /// [`Device::read_at`] with flags, priority, context and timeout.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use platter_block::time::Span;
+    /// use platter_disk::{device::Device, sync_io::IoOptions};
+    /// let disk = Device::ram(1 << 20)?;
+    /// disk.read_at_with(&mut [0; 512], 0, IoOptions::timeout(Span::from_millis(500)))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Device::read_at`]; [`Kind::TimedOut`]. Then nothing is in `buffer` that was not there before, up to
+    /// pieces of 8 MiB of a larger call.
+    pub fn read_at_with(&self, buffer: &mut [u8], pos: u64, options: IoOptions) -> Result<(), Error> {
+        if self.has_answered(buffer, pos) {
+            return Ok(());
+        }
+        let (ptr, len) = (buffer.as_mut_ptr(), buffer.len());
+        self.transfer(Op::Read, pos, len as u64, &mut std::iter::once((ptr, len)), options)
+    }
+
     /// What is in memory needs no bio: whether all of `buffer` was read from there.
     #[inline]
     fn has_answered(&self, buffer: &mut [u8], pos: u64) -> bool {
@@ -136,10 +124,10 @@ impl Device {
         self.write_at_with(data, pos, IoOptions::default())
     }
 
-    /// [`Device::write_at`] with flags, priority and context.
+    /// [`Device::write_at`] with flags, priority, context and timeout.
     ///
     /// # Errors
-    /// As for [`Device::read_at`].
+    /// As for [`Device::read_at_with`].
     pub fn write_at_with(&self, data: &[u8], pos: u64, options: IoOptions) -> Result<(), Error> {
         let (ptr, len) = (data.as_ptr().cast_mut(), data.len());
         self.transfer(Op::Write, pos, len as u64, &mut std::iter::once((ptr, len)), options)
@@ -224,6 +212,14 @@ impl Device {
         self.transfer(Op::WriteZeroes, pos, len, &mut std::iter::empty(), IoOptions::default())
     }
 
+    /// [`Device::flush`] with flags, priority, context and timeout.
+    ///
+    /// # Errors
+    /// As for [`Device::flush`]; [`Kind::TimedOut`].
+    pub fn flush_with(&self, options: IoOptions) -> Result<(), Error> {
+        self.transfer(Op::Flush, 0, 0, &mut std::iter::empty(), options)
+    }
+
     /// One synchronous I/O over memory that the caller borrows for the time of the call.
     pub(crate) fn transfer(
         &self,
@@ -233,29 +229,43 @@ impl Device {
         parts: Parts<'_>,
         options: IoOptions,
     ) -> Result<(), Error> {
-        let mut lane = self.checkout()?;
+        // Code of the program waits until the call is over: it could need what the call holds.
+        let _section = Section::enter();
+        let inner = &*self.inner;
+        let until = options.timeout.map(|span| inner.clock.now() + span);
+        let mut turn = inner.callers.take(inner, until).map_err(|no| self.no_lane(no, op, pos, len))?;
+        let lane = turn.lane();
         let mut bio = lane.take_bio();
         bio.reset(op, pos, len);
         let mut built: Result<(), Fault> = Ok(());
         for (ptr, len) in parts {
-            // SAFETY: the caller's borrow lasts until this call returns, and it does not return before the
-            // bio has: `SyncLane::run` waits or aborts, and a bio flagged BORROWED is never given up by a timeout.
+            // SAFETY: the caller's borrow lasts until this call returns. A bio with this memory that is submitted is
+            // flagged BORROWED, so no timeout gives it up, and `SyncLane::run` waits for it or aborts. One that is not
+            // submitted is only copied from and to, in this call.
             built = built.and_then(|()| unsafe { add_memory(&mut bio, ptr, len, RegionId::NONE) });
         }
-        bio.add_flags(options.flags | Flags::BORROWED | Flags::SYNC);
+        let lent = if op.has_data() { Flags::BORROWED } else { Flags::NONE };
+        bio.add_flags(options.flags | lent | Flags::SYNC);
         bio.set_ioprio(options.ioprio);
         bio.set_context(options.context);
+        bio.set_deadline(until);
         self.submitter.sign(&mut bio);
+        let (size, has_deadline) = (self.size(), until.is_some() || inner.timeout.is_some());
         let status = match built {
-            Ok(()) if self.inner.bouncer.needs(&bio) => self.bounced(&mut lane, bio),
-            Ok(()) => lane.run(bio),
+            Ok(()) if inner.bouncer.needs(&bio, size, has_deadline) => {
+                let mut copied = Copied { bouncer: &inner.bouncer, lane, size, until };
+                let status = copied.run(&mut bio);
+                lane.bios.push(bio);
+                status
+            }
+            Ok(()) => lane.run(bio, until),
             Err(fault) => {
                 lane.bios.push(bio);
                 Err(fault)
             }
         };
         let failed = lane.failed;
-        self.checkin(lane);
+        turn.end();
         status.map_err(|fault| self.transfer_error(fault, op, (pos, len), failed))
     }
 
@@ -272,16 +282,18 @@ impl Device {
         self.error(fault, op, asked.0, asked.1, detail)
     }
 
-    fn bounced(&self, lane: &mut SyncLane, bio: Bio) -> Status {
-        let status = self.inner.bouncer.run(&bio, |part| {
-            let mut inner = lane.take_bio();
-            match part.fill(&mut inner) {
-                Ok(()) => lane.run(inner),
-                Err(fault) => Err(fault),
+    /// The error of a call that found no lane.
+    #[cold]
+    fn no_lane(&self, no: NoLane<Error>, op: Op, pos: u64, len: u64) -> Error {
+        let (kind, detail) = match no {
+            NoLane::Failed(error) => return error,
+            NoLane::Late => (Kind::TimedOut, "all lanes of the device were in use".to_string()),
+            NoLane::AllAside => {
+                let most = self.inner.callers.most();
+                (Kind::Stuck, format!("all {most} lanes that it may have wait for requests that timed out"))
             }
-        });
-        lane.bios.push(bio);
-        status
+        };
+        self.error(Fault::new(kind, Stage::Handle), op, pos, len, detail)
     }
 }
 

@@ -253,7 +253,7 @@ fn a_call_that_never_returns_is_found_out() {
     use platter_sim::Stalled;
     let world = World::by_hand(1);
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let look = |times: u32| (0..times).for_each(|_| drop(world.clock().now()));
+    let look = |times: u32| (0..times).for_each(|_| _ = world.clock().now());
     let watch = || {
         let log = Arc::clone(&seen);
         world.watch_call(10, Time(1000), move |stalled| log.lock().unwrap().push(stalled));

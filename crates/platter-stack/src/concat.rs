@@ -1,6 +1,7 @@
 //! `concat`: disks one behind the other.
 
 use crate::members;
+use crate::partition::atomic_behind;
 use crate::raid0::MAX_MEMBERS;
 use crate::spread::{Extent, Map, Spread, name_of};
 use crate::{LayerError, Row};
@@ -45,9 +46,10 @@ pub fn new(members: Vec<Arc<dyn Backend>>) -> Result<Arc<dyn Backend>, LayerErro
     let block = stacked.limits.logical_block;
     let limits = members.iter().map(|member| Limits { logical_block: block, ..member.geometry().limits });
     let map = Pieces { ends, limits: limits.collect() };
+    let atomic_write = (0..members.len()).map(|at| map.atomic_write(at)).min().unwrap_or(0);
     Ok(Arc::new(Spread {
         name: name_of("concat", "", &members),
-        geometry: Geometry { size: end, ..stacked },
+        geometry: Geometry { size: end, limits: Limits { atomic_write, ..stacked.limits }, ..stacked },
         map: Arc::new(map),
         members,
         gate: Arc::default(),
@@ -66,6 +68,13 @@ impl Pieces {
     }
 }
 
+impl Pieces {
+    /// The largest atomic write on a member: aligned on the device as it is on the member.
+    fn atomic_write(&self, member: usize) -> u32 {
+        atomic_behind(self.limits[member].atomic_write, self.begin(member))
+    }
+}
+
 impl LimitSource for Pieces {
     fn limits_at(&self, pos: u64) -> (Limits, u64) {
         let member = self.find(pos).member;
@@ -74,7 +83,10 @@ impl LimitSource for Pieces {
         let limits = self.limits[member];
         let aligned = limits.chunk != 0 && self.begin(member).is_multiple_of(limits.chunk);
         let chunk = if aligned { limits.chunk } else { 0 };
-        (Limits { chunk, ..limits }, if last { u64::MAX } else { self.ends[member] })
+        (
+            Limits { chunk, atomic_write: self.atomic_write(member), ..limits },
+            if last { u64::MAX } else { self.ends[member] },
+        )
     }
 }
 

@@ -85,7 +85,7 @@ pub struct Plan {
 pub fn new(below: Arc<dyn Backend>, plan: Plan, seed: u64) -> Result<Arc<dyn Backend>, LayerError> {
     let size = below.geometry().size;
     if plan.range.0 >= size {
-        return Err(LayerError::Param(ParamError(format!(
+        return Err(LayerError::Unfit(ParamError(format!(
             "error over {}: offset={} is out of range: 0 to {}",
             below.name(),
             plan.range.0,

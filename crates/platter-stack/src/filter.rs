@@ -8,7 +8,7 @@ use crate::gate::{BARRIER, Door, Gate};
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Bio, Op};
 use platter_block::driver::Geometry;
-use platter_block::fault::{Error, Fault};
+use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::{Bell, Lane};
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::segment::{Region, RegionId};
@@ -29,6 +29,9 @@ pub(crate) trait Filter: Send {
 
     /// The device has done it.
     fn end(&mut self, _slot: usize, _bio: &mut Bio) {}
+
+    /// A bio that waited for its time goes back, by so much later than it should have: the lane was run late.
+    fn late(&mut self, _by: Span) {}
 
     /// It goes back to its submitter. Whether another lane may wait for just that.
     fn release(&mut self) -> bool {
@@ -79,6 +82,7 @@ impl Backend for Filtered {
             door: Door::new(&self.gate, below.bell()),
             below,
             filter: (self.make)(),
+            refused: false,
             geometry,
             plug: Vec::new(),
             slots: Vec::new(),
@@ -100,16 +104,21 @@ impl Backend for Filtered {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        self.facts.iter().cloned().chain(self.below.facts()).collect()
+        let blame = self.gate.blame().map(|blame| ("barrier", blame));
+        self.facts.iter().cloned().chain(blame).chain(self.below.facts()).collect()
     }
 }
 
 /// What is known of a bio while it is on its way.
 #[derive(Clone, Copy)]
 struct Slot {
+    /// Whether the device has the bio.
+    out: bool,
     token: u64,
     due: Time,
     barrier: bool,
+    /// The bio's deadline comes before its time: it has failed then.
+    times_out: bool,
 }
 
 struct FilterLane {
@@ -117,6 +126,8 @@ struct FilterLane {
     below: Box<dyn Lane>,
     door: Door,
     filter: Box<dyn Filter>,
+    /// The filter admitted no more when it was asked last.
+    refused: bool,
     geometry: Geometry,
     /// The caller's plug.
     plug: Vec<Bio>,
@@ -141,13 +152,22 @@ impl FilterLane {
     /// Starts what may start. Whether anything did.
     fn admit(&mut self, now: Time) -> bool {
         let mut any = false;
-        while self.door.is_holding() && self.filter.admits() {
+        self.refused = false;
+        while self.door.is_holding() {
+            if !self.filter.admits() {
+                self.refused = true;
+                break;
+            }
             let Some(bio) = self.door.next() else {
                 self.give_way();
                 break;
             };
             any = true;
             self.start(now, bio);
+        }
+        if self.door.is_holding() {
+            self.door.expire(now);
+            self.door.take_failed(&mut self.done);
         }
         any
     }
@@ -161,7 +181,7 @@ impl FilterLane {
 
     fn start(&mut self, now: Time, mut bio: Bio) {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { token: 0, due: now, barrier: false });
+            self.slots.push(Slot { out: false, token: 0, due: now, barrier: false, times_out: false });
             self.kept.push(None);
             self.slots.len() - 1
         });
@@ -170,8 +190,10 @@ impl FilterLane {
         let sound = bio.op() == Op::Flush
             || self.geometry.limits.check_range(bio.pos(), bio.len(), self.geometry.size).is_ok();
         let due = if sound { self.filter.start(now, slot, &mut bio) } else { Ok(now) };
-        let token = bio.token();
-        self.slots[slot] = Slot { token, due: due.unwrap_or(now), barrier };
+        let (token, time) = (bio.token(), due.unwrap_or(now));
+        let deadline = bio.deadline().filter(|&deadline| deadline < time);
+        let (out, times_out) = (due.is_ok(), deadline.is_some());
+        self.slots[slot] = Slot { out, token, due: deadline.unwrap_or(time), barrier, times_out };
         bio.set_token(slot as u64);
         match due {
             Ok(_) => self.below.submit(now, bio),
@@ -189,6 +211,7 @@ impl FilterLane {
         for mut bio in came.drain(..) {
             let slot = bio.token() as usize;
             self.filter.end(slot, &mut bio);
+            self.slots[slot].out = false;
             let due = self.slots[slot].due;
             if due > now {
                 self.kept[slot] = Some(bio);
@@ -212,6 +235,7 @@ impl FilterLane {
             self.late.pop();
             if let Some(bio) = self.kept[slot].take() {
                 any = true;
+                self.filter.late(now.since(due));
                 self.give_back(slot, bio);
             }
         }
@@ -219,15 +243,18 @@ impl FilterLane {
     }
 
     fn give_back(&mut self, slot: usize, mut bio: Bio) {
-        let Slot { token, barrier, .. } = self.slots[slot];
+        let Slot { token, barrier, times_out, .. } = self.slots[slot];
         bio.set_token(token);
+        if times_out {
+            bio.fail(Fault::new(Kind::TimedOut, Stage::Layer));
+        }
         self.free.push(slot);
-        self.done.push(bio);
         self.give_way();
         match barrier {
-            true => self.door.complete_barrier(),
+            true => self.door.complete_barrier(&mut bio),
             false => self.door.complete(1),
         }
+        self.done.push(bio);
     }
 }
 
@@ -258,7 +285,9 @@ impl Lane for FilterLane {
 
     fn next_wakeup(&self) -> Option<Time> {
         let late = self.late.peek().map(|&Reverse((due, ..))| due);
-        Time::earliest(self.below.next_wakeup(), late)
+        let now = (!self.refused && self.door.is_ready()).then_some(Time(0));
+        let own = late.into_iter().chain(now).chain(self.door.next_wakeup()).min();
+        Time::earliest(self.below.next_wakeup(), own)
     }
 
     fn unplug(&mut self, now: Time) {
@@ -289,6 +318,14 @@ impl Lane for FilterLane {
 
     fn in_flight(&self) -> u32 {
         self.below.in_flight()
+    }
+
+    fn cancel(&mut self, now: Time, token: u64) {
+        self.flush_plug();
+        self.door.cancel(token);
+        // What the device has done and waits for its time is beyond recall.
+        let concerned = self.slots.iter().enumerate().filter(|(_, slot)| slot.out && slot.token == token);
+        concerned.for_each(|(slot, _)| self.below.cancel(now, slot as u64));
     }
 
     fn is_idle(&self) -> bool {

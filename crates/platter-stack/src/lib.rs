@@ -58,8 +58,10 @@ pub fn by_name(name: &str) -> Option<&'static Row> {
 /// Why a layer cannot be made.
 #[derive(Clone, Debug)]
 pub enum LayerError {
-    /// A parameter is unknown, out of range or does not fit the devices below.
+    /// A parameter is unknown, out of range or contradicts another one, whatever the devices below are.
     Param(ParamError),
+    /// A parameter that is possible does not fit the devices below.
+    Unfit(ParamError),
     /// The wrong number of devices.
     Members(String),
     /// A device below failed.
@@ -69,7 +71,7 @@ pub enum LayerError {
 impl fmt::Display for LayerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LayerError::Param(error) => error.fmt(f),
+            LayerError::Param(error) | LayerError::Unfit(error) => error.fmt(f),
             LayerError::Members(message) => f.write_str(message),
             LayerError::Device(error) => error.fmt(f),
         }

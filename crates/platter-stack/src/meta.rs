@@ -1,4 +1,4 @@
-//! Arrays that know themselves: what members of an array carry, and the rules by which they find together.
+//! Arrays whose members describe them: what members carry, and the rules by which an array is found among devices.
 //!
 //! Pure: bytes in, decisions out. Whoever holds the devices reads the two slots of each
 //! ([`SLOTS`]) and carries out [`Step`]s in their order.
@@ -19,7 +19,7 @@ mod record;
 
 pub use assembly::{Array, Candidate, Problem, Select, assemble};
 pub use plan::{NewArray, Step, commit_plan, create_plan, wipe_plan};
-pub use record::{Damage, Layout, Phase, RECORD_BYTES, Record, SLOTS, Slots, Uuid};
+pub use record::{Damage, Layout, MAX_LISTED, Phase, RECORD_BYTES, Record, SLOTS, Slots, Uuid};
 
 #[cfg(test)]
 mod tests;

@@ -74,7 +74,7 @@ impl Partition {
         let geometry = below.geometry();
         let block = u64::from(geometry.limits.logical_block);
         let refuse = |what: &str, value: u64, range: String| {
-            Err(LayerError::Param(ParamError(format!(
+            Err(LayerError::Unfit(ParamError(format!(
                 "partition of {}: {what}={value} is out of range: {range}",
                 below.name()
             ))))
@@ -103,25 +103,27 @@ impl Partition {
         let block = u64::from(geometry.limits.logical_block);
         let mut reader = Reader::open(&below)?;
         let blocks = geometry.size / block;
-        let mut read = |first: u64, count: u64| {
+        let mut read = |what: &str, first: u64, count: u64| {
             if first.checked_add(count).is_none_or(|end| end > blocks) {
                 return Err(format!("block {first} is past the end of the disk"));
             }
-            reader.read(first * block, (count * block) as usize).map_err(|error| error.to_string())
+            reader.read(what, first * block, (count * block) as usize).map_err(|error| error.to_string())
         };
         let found = table::find(number, (block, blocks), &mut read);
         drop(reader);
         let (first, count) = found.map_err(|wrong| {
-            LayerError::Param(ParamError(format!("partition of {}: number={number}: {wrong}", below.name())))
+            LayerError::Unfit(ParamError(format!("partition of {}: number={number}: {wrong}", below.name())))
         })?;
         Partition::new(below, first * block, Some(count * block))
     }
 
     /// Limits as seen from the part: a chunk border of the device below is one here only if the part begins
-    /// at such a border. (The queue below splits at its own borders in any case.)
+    /// at such a border. (The queue below splits at its own borders in any case.) An atomic write is aligned to its
+    /// length here and there only if the part begins at a multiple of that.
     fn shift(&self, limits: Limits) -> Limits {
         let aligned = limits.chunk != 0 && self.offset.is_multiple_of(limits.chunk);
-        Limits { chunk: if aligned { limits.chunk } else { 0 }, ..limits }
+        let chunk = if aligned { limits.chunk } else { 0 };
+        Limits { chunk, atomic_write: atomic_behind(limits.atomic_write, self.offset), ..limits }
     }
 }
 
@@ -173,6 +175,12 @@ impl Backend for Partition {
         facts.extend(self.below.facts());
         facts
     }
+}
+
+/// The largest atomic write of a device at whose byte `offset` another begins: lengths are powers of two, and positions
+/// multiples of them, on both.
+pub(crate) fn atomic_behind(most: u32, offset: u64) -> u32 {
+    if offset == 0 { most } else { most.min(1 << offset.trailing_zeros().min(31)) }
 }
 
 /// Whether a bio is about a place: a flush may be about the whole device.
@@ -252,6 +260,10 @@ impl Lane for PartitionLane {
 
     fn in_flight(&self) -> u32 {
         self.below.in_flight()
+    }
+
+    fn cancel(&mut self, now: Time, token: u64) {
+        self.below.cancel(now, token);
     }
 
     fn is_idle(&self) -> bool {

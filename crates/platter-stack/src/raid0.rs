@@ -87,7 +87,10 @@ pub fn new(members: Vec<Arc<dyn Backend>>, chunk: u64, sizes: Sizes) -> Result<A
     };
     let block = u64::from(stacked.limits.logical_block);
     if !chunk.is_power_of_two() || chunk < block || chunk > 1 << 30 {
-        return Err(LayerError::Param(ParamError(format!(
+        // A chunk of a sector or more is wrong only for these members.
+        let possible = chunk.is_power_of_two() && (512..=1 << 30).contains(&chunk);
+        let error = if possible { LayerError::Unfit } else { LayerError::Param };
+        return Err(error(ParamError(format!(
             "raid0: chunk={chunk} is not a power of two from {block} (the largest logical block of its members) \
              to {}",
             1 << 30

@@ -19,8 +19,8 @@ impl Reader<'_> {
         Ok(Reader { device, lane })
     }
 
-    /// Reads `len` bytes at `pos`, both multiples of the logical block.
-    pub(crate) fn read(&mut self, pos: u64, len: usize) -> Result<Vec<u8>, LayerError> {
+    /// Reads `len` bytes at `pos`, both multiples of the logical block. Errors say that `what` was being read.
+    pub(crate) fn read(&mut self, what: &str, pos: u64, len: usize) -> Result<Vec<u8>, LayerError> {
         let failed = |fault: Fault| {
             LayerError::Device(Error {
                 fault,
@@ -28,7 +28,7 @@ impl Reader<'_> {
                 device: self.device.name(),
                 offset: pos,
                 len: len as u64,
-                detail: "while its partition table was read".to_string(),
+                detail: format!("while reading {what}"),
             })
         };
         let mut bio = Bio::read(pos, vec![0; len]).map_err(failed)?;

@@ -84,6 +84,7 @@ impl<M: Map> Backend for Spread<M> {
     fn facts(&self) -> Vec<Fact> {
         let mut facts = self.map.facts();
         facts.push(("members", self.members.len().to_string()));
+        facts.extend(self.gate.blame().map(|blame| ("barrier", blame)));
         facts.extend(self.members.iter().take(FACTS_OF).flat_map(|member| {
             let name = [("member", member.name().to_string())];
             name.into_iter().chain(member.facts())

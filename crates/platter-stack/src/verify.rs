@@ -5,16 +5,19 @@
 //! holds what was read. Checked is only what is certain: not blocks that were being written while they were
 //! read, that two writes raced for, whose write failed, or that were discarded. After a write that timed out its
 //! blocks are never checked again, since the device may still write them at any time.
+//!
+//! Discards and write-zeroes are remembered as ranges, so that their size does not matter.
 
 use crate::filter::{Filter, Filtered};
 use crate::{LayerError, Row};
+use known::{Change, Known};
 use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Op};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::Time;
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+mod known;
 mod memory;
 
 pub(crate) const ROW: Row = Row {
@@ -31,36 +34,15 @@ pub(crate) const ROW: Row = Row {
 };
 
 /// A device on which reads fail that do not give what was written last. It takes some 40 bytes of memory for each
-/// logical block that is written, and its lanes know of each other.
+/// logical block that is written and some 50 for each range of zeroes, and its lanes know of each other.
 pub fn new(below: Arc<dyn Backend>) -> Arc<dyn Backend> {
     let unit = below.geometry().limits.logical_block as usize;
     let zero = crc32c::crc32c(&vec![0; unit]);
-    let known = Arc::new(Mutex::new(Known::default()));
+    let known = Arc::new(Mutex::new(Known::new(zero)));
     let make = move || -> Box<dyn Filter> {
-        Box::new(Verifier { unit, zero, known: Arc::clone(&known), tasks: Vec::new(), read: Vec::new() })
+        Box::new(Verifier { unit, known: Arc::clone(&known), tasks: Vec::new(), read: Vec::new() })
     };
     Arc::new(Filtered::new("verify", "", below, Box::new(make)))
-}
-
-/// A block that was written.
-#[derive(Default)]
-struct Block {
-    /// `None`: it may be anything.
-    crc: Option<u32>,
-    /// Writes of it that are under way.
-    writers: u32,
-    /// Two of them met.
-    raced: bool,
-    /// When the last one began or ended.
-    changed: u64,
-}
-
-/// What all lanes know.
-#[derive(Default)]
-struct Known {
-    blocks: HashMap<u64, Block>,
-    /// Counts what begins and ends.
-    moment: u64,
 }
 
 /// An I/O that is under way.
@@ -70,53 +52,18 @@ struct Task {
     pos: u64,
     len: u64,
     began: u64,
+    /// Of what changes the device.
+    change: Change,
     /// Of a write, by block.
     crcs: Vec<u32>,
 }
 
 struct Verifier {
     unit: usize,
-    zero: u32,
     known: Arc<Mutex<Known>>,
     /// By slot.
     tasks: Vec<Task>,
     read: Vec<u32>,
-}
-
-impl Known {
-    fn tick(&mut self) -> u64 {
-        self.moment += 1;
-        self.moment
-    }
-
-    fn begin(&mut self, numbers: impl Iterator<Item = u64>) {
-        let now = self.tick();
-        for number in numbers {
-            let block = self.blocks.entry(number).or_default();
-            block.writers += 1;
-            block.raced |= block.writers > 1;
-            block.changed = now;
-        }
-    }
-
-    /// A change of blocks has ended, and these are their checksums now, if that is known.
-    fn end(&mut self, numbers: impl Iterator<Item = u64>, crc: impl Fn(usize) -> Option<u32>) {
-        let now = self.tick();
-        for (at, number) in numbers.enumerate() {
-            let block = self.blocks.entry(number).or_default();
-            block.crc = if block.raced { None } else { crc(at) };
-            block.writers = block.writers.saturating_sub(1);
-            block.raced &= block.writers > 0;
-            block.changed = now;
-        }
-    }
-
-    /// Whether a block that was read, beginning at a moment, cannot have this checksum.
-    fn differs(&self, number: u64, crc: u32, began: u64) -> bool {
-        self.blocks.get(&number).is_some_and(|block| {
-            block.writers == 0 && block.changed < began && block.crc.is_some_and(|known| known != crc)
-        })
-    }
 }
 
 fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
@@ -146,8 +93,11 @@ impl Filter for Verifier {
             unsafe { memory::checksums(bio, self.unit, task.len, &mut task.crcs) };
         }
         let mut known = lock(&self.known);
-        if bio.op().changes() {
-            known.begin(task.numbers(self.unit));
+        let numbers = task.numbers(self.unit);
+        match bio.op() {
+            Op::Write => task.change = known.begin_write(numbers),
+            Op::Discard | Op::WriteZeroes => task.change = known.begin_sweep(numbers),
+            Op::Read | Op::Flush => {}
         }
         task.began = known.tick();
         Ok(now)
@@ -158,15 +108,15 @@ impl Filter for Verifier {
         let (op, status) = (bio.op(), bio.status());
         let numbers = task.numbers(self.unit);
         if op.changes() {
-            if status.is_err_and(|fault| fault.kind == Kind::TimedOut) {
-                return;
-            }
-            let crc = |at: usize| match op {
-                Op::Write => task.crcs.get(at).copied(),
-                Op::WriteZeroes => Some(self.zero),
-                _ => None,
+            let mut known = lock(&self.known);
+            let change = std::mem::take(&mut task.change);
+            return match (op, status.map_err(|fault| fault.kind)) {
+                (Op::Write, Err(Kind::TimedOut)) => known.lose_write(change),
+                (Op::Write, Ok(())) => known.end_write(change, numbers, |at| task.crcs.get(at).copied()),
+                (Op::Write, Err(_)) => known.end_write(change, numbers, |_| None),
+                (_, Err(Kind::TimedOut)) => known.lose_sweep(change),
+                (_, status) => known.end_sweep(change, op == Op::WriteZeroes && status.is_ok()),
             };
-            return lock(&self.known).end(numbers, |at| if status.is_ok() { crc(at) } else { None });
         }
         if status.is_err() || task.op != Some(Op::Read) {
             return;

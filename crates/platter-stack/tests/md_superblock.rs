@@ -67,6 +67,51 @@ fn damage_and_absence_are_told_apart() {
     assert_eq!(md::parse(Place::Start, &slot[..100]), Err(NoSuperblock::Nothing));
 }
 
+/// The checksum of a superblock as the kernel makes it.
+fn sign(slot: &mut [u8]) {
+    let word = |at: usize| u64::from(u32::from_le_bytes(slot[at..at + 4].try_into().unwrap()));
+    let members = word(0xdc) as usize;
+    let sum: u64 = (0..(256 + 2 * members) / 4 * 4).step_by(4).filter(|&at| at != 0xd8).map(word).sum();
+    let sum = (sum as u32).wrapping_add((sum >> 32) as u32);
+    slot[0xd8..0xdc].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Bit 8 of the features says that the member has a list of bad blocks, and that it is not empty: what lies there
+/// cannot be read, and nothing here would know.
+#[test]
+fn what_an_array_needs_that_is_not_here_has_a_name() {
+    let good = image("r0v12.0")[4096..8192].to_vec();
+    for (feature, name) in [
+        (2, "recovery"),
+        (4, "reshape"),
+        (8, "bad blocks"),
+        (16, "replacement"),
+        (256, "cluster"),
+        (512, "journal"),
+        (1 << 30, "0x40000000"),
+    ] {
+        let mut slot = good.clone();
+        slot[8..12].copy_from_slice(&u32::to_le_bytes(1 | feature));
+        sign(&mut slot);
+        let found = md::parse(Place::Offset4K, &slot).unwrap();
+        assert_eq!(found.unknown_features, feature, "{name}");
+        assert!(found.needs().contains(name), "{feature}: {}", found.needs());
+    }
+    let plain = md::parse(Place::Offset4K, &good).unwrap();
+    assert_eq!((plain.unknown_features, plain.needs()), (0, String::new()));
+}
+
+#[test]
+fn a_number_of_members_that_md_cannot_have_is_damage() {
+    for members in [1921, 65536, u32::MAX] {
+        let mut slot = image("r0v12.0")[4096..8192].to_vec();
+        slot[0x5c..0x60].copy_from_slice(&members.to_le_bytes());
+        sign(&mut slot);
+        let Err(NoSuperblock::Damaged(said)) = md::parse(Place::Offset4K, &slot) else { panic!("{members}") };
+        assert!(said.contains(&members.to_string()) && said.contains("1920"), "{said}");
+    }
+}
+
 #[test]
 fn devices_too_small_for_a_superblock_have_no_place_for_one() {
     for size in [0, 512, 4095] {

@@ -172,6 +172,53 @@ fn nonsense_in_a_sound_table_is_refused() {
     assert!(part(&image, 5).unwrap_err().contains("the extended boot record in block 1500 is damaged"));
 }
 
+/// A disk that cannot be read in one place: the error says what is there.
+#[test]
+fn an_error_says_which_part_of_the_table_was_read() {
+    let cases = [
+        (gpt(), 1, 0, "while reading the first two blocks (boot record, head of the partition table)"),
+        (mbr(), 5, 1000, "while reading an extended boot record"),
+    ];
+    for (image, number, block, says) in cases {
+        let disk = Device::ram(image.len() as u64).unwrap();
+        disk.write_at(&image, 0).unwrap();
+        let bad = [("op", 1), ("offset", block * BLOCK as i64), ("length", BLOCK as i64)];
+        let failing = by_name("error").unwrap().make(&bad, vec![Arc::clone(disk.backend())]).unwrap();
+        let row = by_name("partition").unwrap();
+        let error = row.make(&[("number", number)], vec![failing]).err().unwrap().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    let mut image = gpt();
+    image[BLOCK] = 0;
+    let disk = Device::ram(image.len() as u64).unwrap();
+    disk.write_at(&image, 0).unwrap();
+    for (block, says) in [
+        (BLOCKS - 1, "while reading the header of the backup partition table"),
+        (BLOCKS - 33, "while reading the entries of the partition table"),
+    ] {
+        let bad = [("op", 1), ("offset", (block * BLOCK) as i64), ("length", BLOCK as i64)];
+        let failing = by_name("error").unwrap().make(&bad, vec![Arc::clone(disk.backend())]).unwrap();
+        let error = by_name("partition").unwrap().make(&[("number", 1)], vec![failing]).err().unwrap();
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+/// Numbers of entries that would take gigabytes: refused before anything is allocated.
+#[test]
+fn the_size_of_a_table_is_bounded() {
+    for (at, value) in [(80, u32::MAX), (80, 4097), (80, 0), (84, u32::MAX), (84, 8192), (84, 0), (84, 100)] {
+        let mut image = gpt();
+        for block in [1, BLOCKS - 1] {
+            put(&mut image, block * BLOCK + at, &value.to_le_bytes());
+            let mut sum = image[block * BLOCK..block * BLOCK + 92].to_vec();
+            sum[16..20].fill(0);
+            put(&mut image, block * BLOCK + 16, &crc32(&sum).to_le_bytes());
+        }
+        let text = part(&image, 1).unwrap_err();
+        assert!(text.contains("entries of") && text.contains("1 to 4096"), "{text}");
+    }
+}
+
 /// Whatever is in the table: an answer, never a panic.
 #[test]
 fn random_tables_do_no_harm() {

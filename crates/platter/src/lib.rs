@@ -57,9 +57,12 @@ pub use platter_disk::pool::Pool;
 pub use platter_disk::sync_io::IoOptions;
 pub use registry::{Access, open};
 
-/// The examples of pages of documentation, which run as tests.
+/// The examples of pages of documentation, which run as tests. A page stands in the crate's own directory, as a link,
+/// so that the package is whole.
 #[cfg(doctest)]
 mod pages {
-    #[doc = include_str!("../../../docs/cache.md")]
+    #[doc = include_str!("../docs/cache.md")]
     struct Cache;
+    #[doc = include_str!("../README.md")]
+    struct Readme;
 }

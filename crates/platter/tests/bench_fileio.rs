@@ -56,7 +56,7 @@ fn the_documented_command_prints_the_documented_keys() {
     assert!(value["device"]["counters"]["bios"].as_u64() >= Some(2000));
     let text = run(&args);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    for word in ["rndrw on ram: 16 files of 4M", "fsyncs", "p95", "total time", "requests of 16"] {
+    for word in ["ram\nrndrw: 16 files of 4M", "fsyncs", "p95", "total time", "requests of 16"] {
         assert!(text.contains(word), "{word}: {text}");
     }
 }
@@ -145,9 +145,9 @@ fn absurd_options_name_themselves_their_value_and_what_is_allowed() {
         ("--file-num", "0", "1 to 65536"),
         ("--threads", "0", "1 to 65536"),
         ("--file-block-size", "1M", "files of at least one block"),
-        ("--file-block-size", "100", "512 to 1073741824"),
-        ("--file-total-size", "3000000", "a multiple of 2097152"),
-        ("--file-total-size", "1G", "up to 67108864"),
+        ("--file-block-size", "100", "512 to 1G"),
+        ("--file-total-size", "3000000", "a multiple of 2M"),
+        ("--file-total-size", "1G", "up to 64M"),
         ("--file-test-mode", "random", "seqrd, seqwr, seqrewr, rndrd, rndwr, rndrw"),
         ("--file-rw-ratio", "-2", "at least 0"),
         ("--file-fsync-mode", "sync", "fsync, fdatasync"),
@@ -167,8 +167,7 @@ fn absurd_options_name_themselves_their_value_and_what_is_allowed() {
         let output = run(&args);
         let said = stderr(&output);
         let name = option.trim_start_matches('-').split('=').next().unwrap();
-        // Of sizes the number of bytes is named.
-        let named = said.contains(name) && (said.contains(value) || value.ends_with(['M', 'G']));
+        let named = said.contains(name) && said.contains(value);
         assert!(named && said.contains(allowed), "{option} {value}: {said}");
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{option} {value}: {said}");
     }

@@ -1,7 +1,7 @@
-//! Arrays that know themselves, on files and on simulated disks.
+//! Arrays whose members describe them, on files and on simulated disks.
 
 use flate2::read::GzDecoder;
-use platter::raid::{self, Array};
+use platter::raid::{self, Array, Held, RaidError};
 use platter::registry::{self, Access};
 use platter::sim::World;
 use platter::{Device, open};
@@ -61,7 +61,12 @@ fn what_is_wrong_with_the_members_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let a = make(dir.path(), &["a0", "a1"], &named("a"));
     let b = make(dir.path(), &["b0", "b1"], &named("b"));
-    assert!(refused(&format!("raid({})", a[0])).contains("these are missing: 1"));
+    let lost = raid::examine(&open(&a[1], Access::read()).unwrap()).unwrap();
+    let Held::Platter(slots) = lost else { panic!("{lost:?}") };
+    let record = slots.newest().unwrap();
+    let missing = format!("these are missing: 1 (member {})", record.member);
+    let said = refused(&format!("raid({})", a[0]));
+    assert!(said.contains(&missing) && said.contains(&format!("\"a\" ({}) has 2", record.array)), "{said}");
     assert!(
         refused(&format!("raid({}, {}, {})", a[0], a[1], b[0])).contains("member of another array, \"b\"")
     );
@@ -113,9 +118,15 @@ fn bad_chunks_are_refused_before_anything_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let paths = ["a", "b"].map(|name| format!("file({}, create=8M)", spec(dir.path(), name)));
     let devices = raid::open_members(&paths, Access::read_write()).unwrap();
-    for chunk in [0, 1, 1000, 65537, 2 << 30] {
-        let error = raid::create(&devices, &Array { chunk, ..named("a") }).unwrap_err().to_string();
-        assert!(error.contains(&format!("chunk={chunk}")), "{error}");
+    for (chunk, told) in [
+        (0, "chunk=0 "),
+        (1, "chunk=1 "),
+        (1000, "chunk=1000 "),
+        (65537, "chunk=65537 "),
+        (2 << 30, "chunk=2G "),
+    ] {
+        let error = raid::create(&devices, &Array { chunk, ..named("a") }).unwrap_err();
+        assert!(error.to_string().contains(told) && matches!(error, RaidError::Argument(_)), "{error}");
     }
     drop(devices);
     assert!(std::fs::read(dir.path().join("a")).unwrap().iter().all(|&byte| byte == 0));
@@ -174,6 +185,97 @@ fn arrays_of_md_are_read_without_the_kernel() {
     }
 }
 
+#[test]
+fn arrays_of_md_are_told_from_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let [a, b] = [0, 1].map(|i| unpack(dir.path(), &format!("r0v11.{i}")).to_str().unwrap().to_owned());
+    let said = refused(&format!("md({a}, {b})"));
+    assert!(said.contains("read only") && said.contains("mdadm"), "{said}");
+    let said = refused(&format!("raid({a}, {b})"));
+    assert!(said.contains(&format!("open it with md({a}, {b})")), "{said}");
+    let mine = make(dir.path(), &["mine0", "mine1"], &named("mine"));
+    let said = refused(&format!("raid({}, {}, {b})", mine[0], mine[1]));
+    assert!(said.contains(&format!("{b} is a member of an array of Linux' md")), "{said}");
+}
+
+#[test]
+fn an_array_finds_its_members_in_a_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = spec(dir.path(), "");
+    let members = make(dir.path(), &["x1", "x0"], &named("data"));
+    make(dir.path(), &["other"], &named("other"));
+    std::fs::write(spec(dir.path(), "blank"), vec![0; 1 << 20]).unwrap();
+    std::fs::write(spec(dir.path(), "empty"), b"").unwrap();
+    std::fs::create_dir(spec(dir.path(), "directory")).unwrap();
+    // A second way to a member is not a second member.
+    std::os::unix::fs::symlink(&members[0], spec(dir.path(), "link")).unwrap();
+    std::os::unix::fs::symlink("nowhere", spec(dir.path(), "dangling")).unwrap();
+    let by_name = format!("raid(name=data, search={place})");
+    open(&by_name, Access::read_write()).unwrap().write_at(b"found", 65533).unwrap();
+    let mut back = [0; 5];
+    let shown = platter(&["info", "--json", &by_name]).unwrap();
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(
+        (shown[0]["kernel"].as_array().unwrap().len(), &shown[0]["kernel"][1]["kind"]),
+        (2, &"file".into())
+    );
+    let disk = open(&format!("raid({})", members.join(", ")), Access::read()).unwrap();
+    disk.read_at(&mut back, 65533).unwrap();
+    assert_eq!((&back, disk.size()), (b"found", 14 << 20));
+    drop(disk);
+
+    std::fs::rename(&members[1], spec(dir.path(), "directory/away")).unwrap();
+    let said = refused(&by_name);
+    assert!(said.contains("these are missing: 1 (member ") && said.contains("were looked at in"), "{said}");
+    let said = refused(&format!("raid(name=gone, search={place})"));
+    assert!(said.contains("no member of an array called \"gone\" was found"), "{said}");
+    assert!(refused("raid()").contains("does not say which array is meant"));
+    assert!(refused("raid(name=data, search=/nowhere/at/all)").contains("/nowhere/at/all"));
+    assert!(refused(&format!("raid(name=data, search={place}, {})", members[0])).contains("no effect"));
+}
+
+/// A loop device over a file; gone when dropped.
+struct Loop(String);
+
+impl Loop {
+    /// `None` where this user or container may not have one.
+    fn over(path: &str) -> Option<Loop> {
+        let output = std::process::Command::new("losetup").args(["--find", "--show", path]).output().ok()?;
+        output.status.success().then(|| Loop(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn an_array_finds_its_members_among_the_block_devices() {
+    let dir = tempfile::tempdir().unwrap();
+    // Another run of this test may be under way on the same machine.
+    let name = format!("platter-test-{}", std::process::id());
+    let members = make(dir.path(), &["a0", "a1"], &named(&name));
+    let (Some(first), Some(second)) = (Loop::over(&members[0]), Loop::over(&members[1])) else {
+        eprintln!("skipped: no loop device can be had here");
+        return;
+    };
+    let disk = open(&format!("raid(name={name})"), Access::read()).unwrap();
+    assert_eq!(disk.size(), 14 << 20);
+    drop(disk);
+    open(&format!("raid(name={name})"), Access::read_write()).unwrap().write_at(b"found", 65533).unwrap();
+    let shown = platter(&["raid", "examine"]).unwrap();
+    for device in [&first.0, &second.0] {
+        assert!(shown.contains(&format!("{device}\n  member ")), "{device}: {shown}");
+    }
+    assert!(shown.contains("block devices: "), "{shown}");
+    let all: serde_json::Value =
+        serde_json::from_str(&platter(&["raid", "examine", "--json"]).unwrap()).unwrap();
+    let mine = all.as_array().unwrap().iter().filter(|found| found["name"] == name.as_str()).count();
+    assert_eq!(mine, 2);
+}
+
 /// Runs the command; what it printed, or why it failed with which status.
 fn platter(arguments: &[&str]) -> Result<String, (i32, String)> {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_platter"));
@@ -220,12 +322,68 @@ fn the_command_makes_shows_and_wipes_an_array() {
     assert_eq!(code, 3, "{said}");
     assert!(said.contains("platter array at byte"), "{said}");
     let (code, said) = platter(&["raid", "create", "--force", "--chunk", "3K", a, b]).unwrap_err();
-    assert!(code == 2 && said.contains("chunk=3072"), "{said}");
+    assert!(code == 2 && said.contains("chunk=3K"), "{said}");
     let (code, said) = platter(&["raid", "wipe", a, b]).unwrap_err();
     assert!(code == 2 && said.contains("--force"), "{said}");
 
     platter(&["raid", "wipe", "--force", a, b]).unwrap();
     assert!(platter(&["raid", "examine", a]).unwrap().contains("nothing of an array"));
+}
+
+#[test]
+fn an_array_without_a_name_is_given_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let [a, b] = ["a", "b"].map(|name| format!("file({}, create=4M)", spec(dir.path(), name)));
+    let made = platter(&["raid", "create", "--json", &a, &b]).unwrap();
+    let made: serde_json::Value = serde_json::from_str(&made).unwrap();
+    let name = format!("array-{}", &made["uuid"].as_str().unwrap()[..8]);
+    assert_eq!(made["name"], name.as_str());
+    let shown = platter(&["info", "--json", &format!("raid(name={name}, {a}, {b})")]).unwrap();
+    assert!(shown.contains("raid0"), "{shown}");
+    let (code, said) = platter(&["raid", "create", "--name", "", &a, &b]).unwrap_err();
+    assert!(code == 2 && said.contains("--name"), "{said}");
+    let (code, said) =
+        platter(&["raid", "create", "--force", "--name", &"x".repeat(65), &a, &b]).unwrap_err();
+    assert!(code == 2 && said.contains("64 are possible"), "{said}");
+}
+
+#[test]
+fn examine_tells_of_devices_that_cannot_be_opened_and_shows_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let members = make(dir.path(), &["m0", "m1"], &named("data"));
+    let missing = spec(dir.path(), "missing");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_platter"))
+        .args(["raid", "examine", "--json", &missing, &members[1]])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&shown[0]["kind"], &shown[1]["kind"]), (&"unopened".into(), &"platter".into()));
+    assert!(shown[0]["problem"].as_str().unwrap().contains("ENOENT"));
+
+    std::fs::write(spec(dir.path(), "blank"), vec![0; 1 << 20]).unwrap();
+    let place = spec(dir.path(), "");
+    let shown = platter(&["raid", "examine", "--search", &place]).unwrap();
+    assert!(shown.contains("member 0 of 2") && shown.contains("member 1 of 2"), "{shown}");
+    assert!(
+        shown.contains("3 devices and files in") && shown.contains("2 with something of an array"),
+        "{shown}"
+    );
+    let (code, said) = platter(&["raid", "examine", "--search", &missing]).unwrap_err();
+    assert!(code == 3 && said.contains(&missing), "{said}");
+}
+
+#[test]
+fn wipe_tells_wrong_usage_from_a_device_that_holds_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let blank = spec(dir.path(), "blank");
+    std::fs::write(&blank, vec![0; 1 << 20]).unwrap();
+    let (code, said) = platter(&["raid", "wipe", "--force", &blank]).unwrap_err();
+    assert!(code == 4 && said.contains("holds nothing of an array"), "{said}");
+    let (code, said) = platter(&["raid", "create", &blank]).unwrap_err();
+    assert!(code == 4 && said.contains("it takes at least"), "{said}");
+    let (code, said) = platter(&["info", &format!("raid({blank})")]).unwrap_err();
+    assert!(code == 3 && said.contains("is not a member of an array"), "{said}");
 }
 
 #[test]

@@ -136,6 +136,16 @@ fn the_report_is_a_page_with_a_figure_for_each_policy() {
     let html = fs::read_to_string(path).unwrap();
     assert_eq!(html.matches("<figure").count(), 2);
     assert!(html.contains("2.6.0") && html.contains("platter"));
+    // Every column of the text, the last of them in a table of its own: side by side they are wider than most screens.
+    let tables: Vec<&str> = html.split("<table>").skip(1).collect();
+    let columns: Vec<usize> = tables.iter().map(|table| table.matches("<th ").count()).collect();
+    let cells: Vec<usize> = tables.iter().map(|table| table.matches("<td").count()).collect();
+    assert_eq!((columns, cells), (vec![11, 2], vec![22, 4]));
+    let body = html.split("body{").nth(1).unwrap().split('}').next().unwrap();
+    assert!(
+        body.contains("width:fit-content;") && body.contains(";max-width:100%"),
+        "tables are cut: {body}"
+    );
     let nowhere = dir.path().join("no/such/dir.html");
     let output = run(&["--count", "1", "--report", nowhere.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
@@ -149,17 +159,30 @@ fn what_is_wrong_is_named() {
     fs::write(&trace, "0 0 0 4K\n0 0 4K many\n").unwrap();
     let trace = trace.to_str().unwrap();
     let missing = dir.path().join("missing.txt");
+    let [empty, comments, far] =
+        [("empty.txt", ""), ("comments.txt", "# nothing\n\n"), ("far.txt", "0 0 0 4K\n0 0 20480m 4K\n")].map(
+            |(name, text)| {
+                let path = dir.path().join(name);
+                fs::write(&path, text).unwrap();
+                path.to_str().unwrap().to_owned()
+            },
+        );
     let cases: &[(i32, &[&str], &[&str])] = &[
         (2, &["--trace", trace], &["reads.txt", "line 2", "length `many`"]),
+        (2, &["--trace", &empty], &["empty.txt", "no reads", "thread handle offset length"]),
+        (2, &["--trace", &comments], &["comments.txt", "no reads"]),
+        (2, &["--trace", &far], &["far.txt", "line 2", "offset `20480m`", "16G", "--size"]),
         (3, &["--trace", missing.to_str().unwrap()], &["missing.txt"]),
         (2, &["--trace", trace, "--count", "3"], &["--trace", "--count"]),
         (2, &["--policy", "2.6.8"], &["2.6.8", "2.6.7", "platter"]),
         (2, &["--policy", "context(colour=1)"], &["colour", "conservative"]),
         (2, &["--pattern", "zigzag"], &["zigzag", "interleaved"]),
-        (2, &["--max", "1G"], &["--max 1G", "0 to 256M"]),
+        (2, &["--max", "1024m"], &["--max 1024m", "0 to 256M"]),
+        (2, &["--span", "20480M"], &["--span 20480M", "1 to 16G"]),
+        (2, &["--stride", "16385M"], &["--stride 16385M", "1 to 16G"]),
         (2, &["--count", "0"], &["--count 0", "1 to"]),
         (2, &["--request", "1G", "--count", "1000"], &["pages", "fewer or smaller"]),
-        (2, &["--start", "17G"], &["--start", "16G"]),
+        (2, &["--start", "17408m"], &["--start 17408m", "16G"]),
         (2, &["--threads", "5000"], &["--threads 5000", "4096"]),
         (2, &["--latency", "0"], &["--latency 0"]),
         (2, &["--cache", "1K"], &["--cache 1K", "4K"]),

@@ -102,7 +102,7 @@ fn a_bad_range_lies_on_the_disk() {
     let world = World::new(1);
     let open = |text| registry::open_in(&world, &registry::parse(text).unwrap(), Access::read_write());
     for (text, expected) in [
-        ("sim(ideal, bad_at=1T)", "the disk ends at 1099511627776, before the bad range at 1099511627776"),
+        ("sim(ideal, bad_at=1T)", "the disk ends at 1T, before the bad range at 1T"),
         ("sim(ideal, bad_at=0, bad_size=0)", "expected a size from 1 to 4096P"),
     ] {
         let error = open(text).map(|_| ()).unwrap_err().to_string();

@@ -143,12 +143,13 @@ impl Cell {
         let wrong = |message: String| Err(ChunkedError::Option(message));
         let request = self.request;
         if !(SMALLEST..=LARGEST).contains(&request) || !request.is_multiple_of(SMALLEST) {
-            return wrong(format!("requests of {request} bytes: expected multiples of 512 from 512 to 1G"));
+            let request = units::bytes_short(request);
+            return wrong(format!("requests of {request}: expected multiples of 512 from 512 to 1G"));
         }
         if let Pattern::Chunks(chunk) = self.pattern
             && (chunk < request || !chunk.is_multiple_of(request))
         {
-            let (chunk, request) = (units::bytes(chunk), units::bytes(request));
+            let (chunk, request) = (units::bytes_short(chunk), units::bytes_short(request));
             return wrong(format!(
                 "chunks of {chunk} with requests of {request}: expected a multiple of that"
             ));
@@ -156,7 +157,8 @@ impl Cell {
         if let Some(stripe) = self.stripe()
             && !(stripe.is_power_of_two() && (SMALLEST..=LARGEST).contains(&stripe))
         {
-            return wrong(format!("stripes of {stripe} bytes: expected a power of two from 512 to 1G"));
+            let stripe = units::bytes_short(stripe);
+            return wrong(format!("stripes of {stripe}: expected a power of two from 512 to 1G"));
         }
         if self.disks == 0 {
             return wrong("no disks: expected at least one".to_owned());
@@ -168,7 +170,7 @@ impl Cell {
             Personality::Kernel24 => {
                 let (unit, ahead) = self.kernel_units();
                 if !request.is_multiple_of(unit) {
-                    let (request, unit) = (units::bytes(request), units::bytes(unit));
+                    let (request, unit) = (units::bytes_short(request), units::bytes_short(unit));
                     return wrong(format!(
                         "kernel-2.4 with requests of {request} and stripes of {unit}: expected requests that are \
                          whole stripes, or less than one"

@@ -25,7 +25,7 @@ pub(super) struct Window {
     pieces: VecDeque<Piece>,
 }
 
-/// Buffers for a window: pieces that nobody wants any more may be out beside those of the window.
+/// Buffers for a window: pieces of earlier windows may be in flight beside those of this one.
 pub(super) fn buffers(ahead: usize) -> usize {
     4 * (ahead + 1)
 }

@@ -168,7 +168,7 @@ impl Process {
     }
 }
 
-/// Bios with buffers of their own; those to write are filled, if anybody will look.
+/// Bios with buffers of their own; those to write are filled if the device keeps what is written.
 fn make_bios(
     device: &Device,
     write: bool,

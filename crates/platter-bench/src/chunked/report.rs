@@ -2,7 +2,7 @@
 
 use super::{Harness, Point};
 use crate::report::units::{bytes, fixed};
-use crate::report::{Column, Table};
+use crate::report::{Column, Table, Terminal};
 
 /// A finished run.
 #[derive(Clone, Debug)]
@@ -68,7 +68,8 @@ impl Report {
     }
 
     /// The report for a terminal.
-    pub fn to_text(&self, color: bool) -> String {
-        format!("{}\n{}\n", self.table().to_text(color), self.method())
+    pub fn to_text(&self, terminal: impl Into<Terminal>) -> String {
+        let terminal = terminal.into();
+        format!("{}\n{}", self.table().to_text(terminal), terminal.paragraph(&self.method(), 0))
     }
 }

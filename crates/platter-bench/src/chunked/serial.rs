@@ -3,7 +3,7 @@
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::Bio;
 use platter_block::driver::Geometry;
-use platter_block::fault::Error;
+use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::{Bell, Lane};
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::segment::{Region, RegionId};
@@ -51,6 +51,17 @@ struct SerialLane {
     done: Vec<Bio>,
 }
 
+impl SerialLane {
+    /// Fails bios that wait for the one before them, and are late or were called back.
+    fn fail_waiting(&mut self, kind: Kind, fails: impl Fn(&Bio) -> bool) {
+        while let Some(at) = self.waiting.iter().position(&fails) {
+            let Some(mut bio) = self.waiting.remove(at) else { return };
+            bio.fail(Fault::new(kind, Stage::Layer));
+            self.done.push(bio);
+        }
+    }
+}
+
 impl Lane for SerialLane {
     fn submit(&mut self, _now: Time, bio: Bio) {
         self.waiting.push_back(bio);
@@ -64,6 +75,7 @@ impl Lane for SerialLane {
                 self.busy = true;
                 self.below.submit(now, bio);
             }
+            self.fail_waiting(Kind::TimedOut, |bio| bio.deadline().is_some_and(|at| at <= now));
             self.below.run(now);
             if !self.below.has_done() {
                 return;
@@ -85,7 +97,7 @@ impl Lane for SerialLane {
     }
 
     fn next_wakeup(&self) -> Option<Time> {
-        self.below.next_wakeup()
+        self.waiting.iter().filter_map(Bio::deadline).chain(self.below.next_wakeup()).min()
     }
 
     fn unplug(&mut self, now: Time) {
@@ -117,6 +129,11 @@ impl Lane for SerialLane {
         self.below.in_flight()
     }
 
+    fn cancel(&mut self, now: Time, token: u64) {
+        self.fail_waiting(Kind::Cancelled, |bio| bio.token() == token);
+        self.below.cancel(now, token);
+    }
+
     fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.below.is_idle()
     }
@@ -127,5 +144,35 @@ impl Lane for SerialLane {
 
     fn unregister(&mut self, region: RegionId) {
         self.below.unregister(region);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platter_disk::device::Device;
+
+    /// What waits for the bio before it ends by its deadline or when it is called back.
+    #[test]
+    fn bios_that_wait_can_end() {
+        let serial = Serial(Arc::clone(Device::ram(1 << 20).unwrap().backend()));
+        let mut lane = serial.open_lane(LaneUse::Exclusive).unwrap();
+        for token in 0..4 {
+            let mut bio = Bio::write(0, vec![1u8; 512]).unwrap();
+            bio.set_token(token);
+            bio.set_deadline((token == 2).then_some(Time(1024)));
+            lane.submit(Time(0), bio);
+        }
+        lane.cancel(Time(0), 1);
+        let mut done = Vec::new();
+        lane.take_done(&mut done);
+        assert_eq!(lane.next_wakeup(), Some(Time(1024)));
+        while !lane.is_idle() {
+            lane.run(Time(2048));
+            lane.take_done(&mut done);
+        }
+        done.sort_by_key(Bio::token);
+        let kinds: Vec<_> = done.iter().map(|bio| bio.status().err().map(|fault| fault.kind)).collect();
+        assert_eq!(kinds, [None, Some(Kind::Cancelled), Some(Kind::TimedOut), None]);
     }
 }

@@ -32,9 +32,9 @@ pub(super) fn table_3(medium: &Medium, call: Call) -> Table {
         Column::number("CPU idle", "%"),
         Column::number("change", "%"),
         Column::number("2002: rate", "MB/s"),
-        Column::number("change", "%"),
-        Column::number("CPU idle", "%"),
-        Column::number("change", "%"),
+        Column::number("2002: change", "%"),
+        Column::number("2002: CPU idle", "%"),
+        Column::number("2002: change", "%"),
     ]);
     let (mut last_rate, mut last_idle) = (None, None);
     for cell in medium.cells_with(call) {

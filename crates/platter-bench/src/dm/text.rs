@@ -1,57 +1,40 @@
 //! A report for the terminal.
 
 use super::{Call, Report, tables};
+use crate::report::Terminal;
 use platter_disk::ladder::TABLE;
 
-/// Columns of running text.
-const WIDTH: usize = 110;
-
-/// The report as text; `color` makes headings bold.
-pub fn text(report: &Report, color: bool) -> String {
-    let bold = |text: &str| if color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
-    let mut out = bold("DM, up the ladder of the 2002 paper (docs/ladder.md)") + "\n";
+/// The report as text.
+pub fn text(report: &Report, terminal: impl Into<Terminal>) -> String {
+    let terminal = terminal.into();
+    let mut out = terminal.heading("DM, up the ladder of the 2002 paper (docs/ladder.md)") + "\n";
     for (name, fact) in &report.machine {
-        out += &format!("{name}: {fact}\n");
+        out += &terminal.fact(name, fact);
     }
-    out += &(wrap(&tables::method(report)) + "\n");
+    out += &terminal.paragraph(&tables::method(report), 0);
     if let Some(partial) = tables::partial(report) {
-        out += &(bold(&partial) + "\n");
+        out += &terminal.paragraph(&partial, 0);
     }
     for medium in report.media.iter().filter(|medium| !medium.cells.is_empty()) {
-        out += &format!("\n{}\n", bold(&wrap(&format!("On {}", tables::about(medium)))));
-        for call in Call::ALL.into_iter().filter(|&call| medium.cells_with(call).next().is_some()) {
-            out += &("\n".to_owned() + &tables::table_3(medium, call).to_text(color));
+        out += &format!("\n{}\n", terminal.heading(&format!("On {}", medium.about)));
+        for (name, fact) in &medium.facts {
+            out += &terminal.fact(name, fact);
         }
-        out += &format!("\n{}\n", bold("What each rung saved"));
         for call in Call::ALL.into_iter().filter(|&call| medium.cells_with(call).next().is_some()) {
-            out += &("\n".to_owned() + &tables::savings(medium, call).to_text(color));
+            out += &("\n".to_owned() + &tables::table_3(medium, call).to_text(terminal));
+        }
+        out += &format!("\n{}\n", terminal.heading("What each rung saved"));
+        for call in Call::ALL.into_iter().filter(|&call| medium.cells_with(call).next().is_some()) {
+            out += &("\n".to_owned() + &tables::savings(medium, call).to_text(terminal));
         }
     }
-    out += &format!("\n{}\n", bold("The rungs"));
+    out += &format!("\n{}\n", terminal.heading("The rungs"));
     for row in TABLE {
-        out += &format!("  {:9} {}\n", row.name, row.adds);
+        let text = terminal.indented(2).paragraph(&format!("{:9} {}", row.name, row.adds), 10);
+        text.lines().for_each(|line| out += &format!("  {line}\n"));
     }
-    out += &format!("\n{}\n", tables::memory().to_text(color));
-    out + &wrap(&tables::reading(report)) + "\n"
-}
-
-/// Breaks running text into lines.
-fn wrap(text: &str) -> String {
-    let mut out = String::new();
-    let mut column = 0;
-    for word in text.split(' ') {
-        let len = word.chars().count();
-        if column > 0 && column + 1 + len > WIDTH {
-            out.push('\n');
-            column = 0;
-        } else if column > 0 {
-            out.push(' ');
-            column += 1;
-        }
-        out += word;
-        column += len;
-    }
-    out
+    out += &format!("\n{}\n", tables::memory().to_text(terminal));
+    out + &terminal.paragraph(&tables::reading(report), 0)
 }
 
 #[cfg(test)]
@@ -71,7 +54,15 @@ mod tests {
         // 100 reads in 1 s and in 2 s: 6.25 and 3.1 MiB/s.
         assert_eq!(baseline[..7], ["Baseline", "5", "33", "50", "54", "64", "Baseline"]);
         assert_eq!(baseline[7..14], ["60,000", "17", "128", "1", "64", "0", "0.0"]);
-        assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+
+    #[test]
+    fn it_fits_a_terminal_of_80_columns() {
+        let terminal = Terminal { color: false, width: Some(80) };
+        let text = text(&example(), terminal);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        // The paper's columns have gone below, behind the rungs again.
+        assert!(text.contains("2002: rate") && text.matches("Baseline ").count() > 2, "{text}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a device has counted during a run.
 
 use super::report::OnDevice;
+use crate::about::about;
 use platter_block::counters::Snapshot;
 use platter_block::handle::HandleCounters;
 use platter_block::readahead::Counters;
@@ -23,6 +24,7 @@ impl<'a> Before<'a> {
         let before = self.cache.unwrap_or_default();
         OnDevice {
             facts: self.device.facts(),
+            parts: about(self.device),
             counters: self.device.counters().since(&self.counters),
             cache: self.device.cache_counters().map(|now| since(&now, &before)),
         }

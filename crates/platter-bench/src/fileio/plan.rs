@@ -1,7 +1,7 @@
 //! What is run: SysBench's options.
 
 use super::FileioError;
-use crate::report::units::bytes_short;
+use crate::report::units::{self, bytes_short};
 use platter_block::time::Span;
 
 /// What the requests are, under SysBench's names.
@@ -109,7 +109,7 @@ impl Count {
 /// Who makes the files durable when it is time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncedBy {
-    /// All threads: whoever is free takes the next file, as in SysBench 1.0.20.
+    /// All threads: each takes the next file when it is free, as in SysBench 1.0.20.
     Shared,
     /// The thread whose turn it was, one file after the other; the others go on.
     One,
@@ -259,9 +259,9 @@ impl Plan {
         let unit = self.block.saturating_mul(u64::from(self.files)).max(1);
         match bytes / unit * unit {
             0 => Err(FileioError::Option(format!(
-                "{} bytes are too small for {} files of at least one block of {}; give a larger device, or lower \
-                 --file-num or --file-block-size",
-                bytes,
+                "{} are too small for {} files of at least one block of {}; give a larger device, or lower --file-num \
+                 or --file-block-size",
+                units::bytes(bytes),
                 self.files,
                 bytes_short(self.block)
             ))),
@@ -281,18 +281,22 @@ impl Plan {
         within("file-num", self.files.into(), 1, MOST.into())?;
         within("threads", self.threads.into(), 1, MOST.into())?;
         within("file-async-backlog", self.backlog.into(), 1, 65_536)?;
-        within("file-block-size", self.block, 512, MOST_BYTES)?;
+        if !(512..=MOST_BYTES).contains(&self.block) {
+            let allowed = format!("512 to {}", bytes_short(MOST_BYTES));
+            return wrong("file-block-size", bytes_short(self.block), allowed);
+        }
         let files = u64::from(self.files);
         if self.total_size / files < self.block {
-            let least = self.block.saturating_mul(files);
-            let allowed = format!("at least {least}: {files} files of one block of {} bytes", self.block);
-            return wrong("file-total-size", self.total_size, allowed);
+            let least = bytes_short(self.block.saturating_mul(files));
+            let block = bytes_short(self.block);
+            let allowed = format!("at least {least}: {files} files of one block of {block}");
+            return wrong("file-total-size", bytes_short(self.total_size), allowed);
         }
         let unit = self.block.saturating_mul(files);
         if !self.total_size.is_multiple_of(unit) {
-            let allowed =
-                format!("a multiple of {unit}: {files} files of whole blocks of {} bytes", self.block);
-            return wrong("file-total-size", self.total_size, allowed);
+            let (unit, block) = (bytes_short(unit), bytes_short(self.block));
+            let allowed = format!("a multiple of {unit}: {files} files of whole blocks of {block}");
+            return wrong("file-total-size", bytes_short(self.total_size), allowed);
         }
         if !self.rw_ratio.is_finite() || self.rw_ratio < 0.0 {
             return wrong("file-rw-ratio", self.rw_ratio, "a number of at least 0".to_owned());
@@ -304,8 +308,8 @@ impl Plan {
         if slots > 1 << 20 || slots.saturating_mul(self.block) > 1 << 34 {
             let allowed = format!(
                 "such that --threads × --file-async-backlog is at most 1048576 and their buffers at most 16 GiB; \
-                 these are {slots} of {} bytes",
-                self.block
+                 these are {slots} of {}",
+                bytes_short(self.block)
             );
             return wrong("threads", self.threads, allowed);
         }

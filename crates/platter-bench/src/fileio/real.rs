@@ -109,7 +109,7 @@ fn watch(shared: &Shared<'_>, hooks: &mut Hooks<'_>, mut is_over: impl FnMut() -
 /// The life of a thread; what it did, and when that ended.
 fn work(shared: &Shared<'_>, number: u32, ready: &Sender<bool>) -> Result<(Tally, Time), FileioError> {
     let opened = (shared.open)(number);
-    // Whoever listens is there until all have hung up.
+    // The receiver outlives all senders.
     let _ = ready.send(opened.is_ok());
     let mut engine = opened?;
     let mut hand = Hand::new(shared.plan, number);

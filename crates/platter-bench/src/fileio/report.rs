@@ -2,6 +2,7 @@
 
 use super::plan::{Count, Plan};
 use super::tally::{KINDS, Tally};
+use crate::about::Part;
 use crate::io::Usage;
 use crate::report::units;
 use crate::stats::LatencyHistogram;
@@ -49,6 +50,8 @@ impl Latency {
 pub struct OnDevice {
     /// What is known of it: driver, elevator, settings.
     pub facts: Vec<(&'static str, String)>,
+    /// What a report for people says of it: what is not the default.
+    pub parts: Vec<Part>,
     /// What its queues counted during the run.
     pub counters: Snapshot,
     /// What its cache counted during the run, of all handles together; `None` without a cache.

@@ -7,6 +7,7 @@ use super::engine::Engine;
 use super::plan::{IoMode, Plan};
 use super::report::Report;
 use super::{FileioError, real, simulated};
+use crate::report::units::bytes_short;
 use platter_block::time::VirtualClock;
 use platter_disk::clock::Clock;
 use platter_disk::device::Device;
@@ -99,8 +100,8 @@ fn cut(device: &Device, plan: &Plan) -> Result<Cut, FileioError> {
     if plan.total_size > geometry.size {
         return refuse(format!(
             "--file-total-size {}: allowed is up to {}, the size of {}",
-            plan.total_size,
-            geometry.size,
+            bytes_short(plan.total_size),
+            bytes_short(geometry.size),
             device.name()
         ));
     }
@@ -108,7 +109,7 @@ fn cut(device: &Device, plan: &Plan) -> Result<Cut, FileioError> {
     if !plan.block.is_multiple_of(logical) {
         return refuse(format!(
             "--file-block-size {}: allowed are multiples of {logical}, the block of {}",
-            plan.block,
+            bytes_short(plan.block),
             device.name()
         ));
     }

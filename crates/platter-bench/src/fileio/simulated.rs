@@ -38,7 +38,7 @@ struct Crew<'a> {
     landed: u64,
 }
 
-/// Runs the plan on a device that lives by `clock`.
+/// Runs the plan on a device whose clock is `clock`.
 pub(super) fn run(
     plan: &Plan,
     cut: &Cut,

@@ -1,45 +1,49 @@
 //! The report for a terminal: SysBench's summary as tables.
 
 use super::{Latency, Report};
+use crate::about;
 use crate::report::units::{bytes, bytes_short, duration, fixed, thousands};
-use crate::report::{Column, Table};
+use crate::report::{Column, Table, Terminal};
 use platter_block::handle::HandleCounters;
 
 impl Report {
     /// The report for a terminal.
-    pub fn to_text(&self, color: bool) -> String {
-        let mut text = self.headline();
-        text += "\n\n";
-        text += &self.operations().to_text(color);
+    pub fn to_text(&self, terminal: impl Into<Terminal>) -> String {
+        let terminal = terminal.into();
+        let mut text = match &self.device {
+            Some(device) => about::lines(&device.parts, terminal),
+            None => format!("{}\n", self.on),
+        };
+        self.headline().iter().for_each(|line| text += &terminal.paragraph(line, 2));
         text += "\n";
-        text += &self.latencies().to_text(color);
+        text += &self.operations().to_text(terminal);
         text += "\n";
-        for (name, value) in self.facts() {
-            text += &format!("{name:16} {value}\n");
-        }
+        text += &self.latencies().to_text(terminal);
+        text += "\n";
+        self.facts().iter().for_each(|(name, value)| text += &terminal.fact(name, value));
         text
     }
 
-    fn headline(&self) -> String {
+    /// What ran, line by line.
+    fn headline(&self) -> Vec<String> {
         let plan = &self.plan;
         let size = bytes_short(plan.file_size());
-        let mut line = format!(
-            "{} on {}: {} files of {size}, blocks of {}, {} threads, {}",
+        let mut lines = vec![format!(
+            "{}: {} files of {size}, blocks of {}, {} threads, {}",
             plan.mode.name(),
-            self.on,
             plan.files,
             bytes_short(plan.block),
             plan.threads,
             plan.io_mode.name(),
-        );
+        )];
         if let Some(real) = self.simulated {
             let real = fixed(real.as_secs_f64(), 3);
-            line += &format!("\nsimulated: times are virtual; it took {real} s of real time");
+            lines.push(format!("simulated: times are virtual; it took {real} s of real time"));
         }
         if self.interrupted {
-            line += "\ninterrupted: the result is partial";
+            lines.push("interrupted: the result is partial".to_owned());
         }
-        line
+        lines
     }
 
     fn operations(&self) -> Table {
@@ -88,12 +92,6 @@ impl Report {
         if let Some(device) = &self.device {
             let counters = &device.counters;
             let size = self.mean_request_bytes().map_or("-".to_owned(), |size| bytes(size.round() as u64));
-            let known = ["driver", "direct", "elevator", "depth"];
-            let known = device.facts.iter().filter(|(name, _)| known.contains(name));
-            let known: Vec<String> = known.map(|(name, value)| format!("{name} {value}")).collect();
-            if !known.is_empty() {
-                facts.push(("way", known.join(", ")));
-            }
             facts.push((
                 "device",
                 format!(

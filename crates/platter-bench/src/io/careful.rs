@@ -38,19 +38,18 @@ impl Careful {
         Self { ios, read_back: None, postponed: None, arrivals, think, rests_until, checker, latency }
     }
 
-    /// Runs until `until` or until no I/O is left. What is in flight then stays there.
+    /// Runs until `until` or until no I/O is left, and returns with the time of the desk there. What is in flight then
+    /// stays there.
     pub(super) fn run(&mut self, worker: &mut Worker, until: Time) {
         while worker.desk.now < until && !worker.is_over() {
             let channel = &mut worker.channel;
             self.start_due(&mut worker.desk, &mut |bio| channel.submit(bio));
-            let in_flight = worker.channel.outstanding() > 0;
-            let next = self.next_start(&worker.desk).filter(|&at| at < until);
-            match next {
-                None if !in_flight => return,
-                None => worker.turn::<true>(),
-                Some(at) if in_flight => worker.turn_punctually(at),
-                Some(at) => {
-                    worker.pause(at);
+            // A start that is due ends the wait even if it lies beyond `until`: a device that stalls must not delay it.
+            match self.next_start(&worker.desk) {
+                Some(at) if worker.channel.outstanding() > 0 => worker.turn_punctually(at),
+                None if worker.channel.outstanding() > 0 => worker.turn::<true>(),
+                next => {
+                    worker.pause(next, until);
                     0
                 }
             };
@@ -58,15 +57,14 @@ impl Careful {
         }
     }
 
-    /// When an idle bio is to start; `None` when there is none, or nothing keeps it but its block.
+    /// When an idle bio is to start, which is after the time of the desk; `None` when no bio is idle, or when only a
+    /// completion can start it.
     pub(super) fn next_start(&self, desk: &Desk) -> Option<Time> {
         if desk.left == 0 || desk.idle.is_empty() {
             return None;
         }
-        match &self.arrivals {
-            Some(arrivals) => Some(Time(arrivals.peek())),
-            None => (self.rests_until > desk.now).then_some(self.rests_until),
-        }
+        let paced = self.arrivals.as_ref().map_or(Time::default(), |arrivals| Time(arrivals.peek()));
+        Some(paced.max(self.rests_until)).filter(|&at| at > desk.now)
     }
 
     /// Starts what is due, at the time of the desk.

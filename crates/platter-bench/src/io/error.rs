@@ -49,7 +49,7 @@ impl fmt::Display for IoError {
             Self::Buffers(error) => write!(f, "{error}; lower bs or iodepth"),
             Self::Thread { job, source } => write!(f, "no thread for job {job}: {source}; lower numjobs"),
             Self::Clocks => f.write_str(
-                "the devices do not live by one clock: run real devices and simulated ones apart, and simulated \
+                "the devices have different clocks: run real devices and simulated ones apart, and simulated \
                  ones in one world",
             ),
             Self::Stuck { ios } => write!(

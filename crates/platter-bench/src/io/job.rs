@@ -40,7 +40,7 @@ impl Announcer {
 
     fn tell(&mut self, stage: Stage) {
         self.told = Some(stage);
-        // Nobody listens only when the run is being given up.
+        // The receiver is gone only when the run is being given up.
         let _ = self.to.send(stage);
     }
 }

@@ -107,6 +107,8 @@ fn direction_json(direction: &DirectionReport) -> Value {
     object.insert("iops".into(), json!(direction.iops));
     object.insert("mib_per_s".into(), json!(direction.mib_per_s));
     put_latency(&mut object, direction.latency.as_ref());
+    let buckets = direction.buckets.iter();
+    object.insert("lat_buckets".into(), buckets.map(|b| json!([b.low, b.high, b.count])).collect());
     Value::Object(object)
 }
 
@@ -115,7 +117,10 @@ fn put_latency(object: &mut Map<String, Value>, latency: Option<&LatencySummary>
     object.insert("lat_min_ns".into(), of(|l| json!(l.min_ns)));
     object.insert("lat_mean_ns".into(), of(|l| json!(l.mean_ns)));
     object.insert("lat_p50_ns".into(), of(|l| json!(l.p50_ns)));
+    object.insert("lat_p90_ns".into(), of(|l| json!(l.p90_ns)));
+    object.insert("lat_p95_ns".into(), of(|l| json!(l.p95_ns)));
     object.insert("lat_p99_ns".into(), of(|l| json!(l.p99_ns)));
     object.insert("lat_p999_ns".into(), of(|l| json!(l.p999_ns)));
+    object.insert("lat_p9999_ns".into(), of(|l| json!(l.p9999_ns)));
     object.insert("lat_max_ns".into(), of(|l| json!(l.max_ns)));
 }

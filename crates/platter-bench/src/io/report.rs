@@ -10,8 +10,9 @@ use super::job::Outcome;
 use super::simulated::Simulated;
 use super::tally::{DIRECTIONS, Tally};
 use super::usage::Usage;
+use crate::about::{Part, about};
 use crate::report::units;
-use crate::stats::LatencyHistogram;
+use crate::stats::{Bucket, LatencyHistogram};
 use crate::workload::JobOptions;
 
 /// How latencies were stamped.
@@ -45,10 +46,16 @@ pub struct LatencySummary {
     pub mean_ns: f64,
     /// Half are not above it.
     pub p50_ns: u64,
+    /// 90 % are not above it.
+    pub p90_ns: u64,
+    /// 95 % are not above it.
+    pub p95_ns: u64,
     /// 99 % are not above it.
     pub p99_ns: u64,
     /// 99.9 % are not above it.
     pub p999_ns: u64,
+    /// 99.99 % are not above it.
+    pub p9999_ns: u64,
     /// The largest.
     pub max_ns: u64,
 }
@@ -61,8 +68,11 @@ impl LatencySummary {
             min_ns: latency.min()?,
             mean_ns: latency.mean()?,
             p50_ns: percentile(50.0)?,
+            p90_ns: percentile(90.0)?,
+            p95_ns: percentile(95.0)?,
             p99_ns: percentile(99.0)?,
             p999_ns: percentile(99.9)?,
+            p9999_ns: percentile(99.99)?,
             max_ns: latency.max()?,
         })
     }
@@ -81,6 +91,8 @@ pub struct DirectionReport {
     pub mib_per_s: f64,
     /// Latencies, unless none were recorded.
     pub latency: Option<LatencySummary>,
+    /// How many latencies fell into each bucket, the smallest first; empty buckets are left out.
+    pub buckets: Vec<Bucket>,
 }
 
 /// A device of the run.
@@ -90,6 +102,8 @@ pub struct DeviceReport {
     pub name: String,
     /// What is known of it: driver, elevator, settings.
     pub facts: Vec<(&'static str, String)>,
+    /// What a report for people says of it and of the devices below it: what is not the default.
+    pub parts: Vec<Part>,
 }
 
 /// What a run did. Times are those from the end of the ramp time to the last completion.
@@ -179,6 +193,7 @@ pub(super) fn build(job: &JobOptions, devices: &[Device], seed: u64, measured: M
         iops: per_s(tally.ios[d]),
         mib_per_s: units::mib_per_s(tally.ios[d].saturating_mul(job.bs), wall_ns),
         latency: LatencySummary::of(&tally.latency[d]),
+        buckets: tally.latency[d].buckets().collect(),
     });
     let mut latency = LatencyHistogram::new();
     tally.latency.iter().for_each(|l| latency.merge(l));
@@ -213,5 +228,5 @@ pub(super) fn build(job: &JobOptions, devices: &[Device], seed: u64, measured: M
 }
 
 fn describe(device: &Device) -> DeviceReport {
-    DeviceReport { name: device.name().to_string(), facts: device.facts() }
+    DeviceReport { name: device.name().to_string(), facts: device.facts(), parts: about(device) }
 }

@@ -1,28 +1,27 @@
 //! The report for people: a few lines of text, or a page.
 
-use core::fmt::Write;
-
 use super::{IoReport, LatencySummary, Stamps};
+use crate::about;
 use crate::report::units::{bytes_short, duration, fixed, thousands, throughput};
-use crate::report::{Column, HtmlReport, Table};
+use crate::report::{Column, HtmlReport, Table, Terminal};
+use crate::workload::{DEFAULT_SEED, JobOptions};
 
 impl IoReport {
-    /// The report as lines of text.
-    pub fn to_text(&self) -> String {
+    /// The report as lines of text, one fact a line.
+    pub fn to_text(&self, terminal: impl Into<Terminal>) -> String {
+        let terminal = terminal.into();
         let mut out = String::new();
         for device in &self.devices {
-            let facts: Vec<String> =
-                device.facts.iter().map(|(key, value)| format!("{key} {value}")).collect();
-            line(&mut out, format_args!("{}: {}", device.name, facts.join(", ")));
+            out += &about::lines(&device.parts, terminal);
         }
         let partial = if self.partial { " (PARTIAL: interrupted)" } else { "" };
-        line(&mut out, format_args!("{}{partial}", self.headline()));
+        out += &terminal.paragraph(&format!("{}{partial}", self.headline()), 2);
         if let Some(simulated) = self.simulated() {
-            line(&mut out, format_args!("{simulated}"));
+            out += &terminal.paragraph(&simulated, 2);
         }
-        out += &self.table().to_text(false);
-        for fact in self.facts() {
-            line(&mut out, format_args!("{}: {}", fact.0, fact.1));
+        out += &self.table().to_text(terminal);
+        for (name, fact) in self.facts() {
+            out += &terminal.fact(name, &fact);
         }
         out
     }
@@ -49,17 +48,33 @@ impl IoReport {
     }
 
     fn headline(&self) -> String {
-        let job = &self.job;
         format!(
-            "{} bs={} iodepth={} numjobs={} seed={}: {} I/Os in {} s",
-            job.rw,
-            bytes_short(job.bs),
-            job.iodepth,
-            job.numjobs,
-            self.seed,
+            "{}: {} I/Os in {} s",
+            self.job_line(),
             thousands(self.ios),
-            fixed(self.wall.as_secs_f64(), 3),
+            fixed(self.wall.as_secs_f64(), 3)
         )
+    }
+
+    /// What ran: direction, size and depth, and of the other options those that are not the default.
+    fn job_line(&self) -> String {
+        let (job, usual) = (&self.job, JobOptions::default());
+        let mut line = format!("{} bs={} iodepth={}", job.rw, bytes_short(job.bs), job.iodepth);
+        let mut add = |name: &str, differs: bool, value: String| {
+            if differs {
+                line += &format!(" {name}={value}");
+            }
+        };
+        add("numjobs", job.numjobs as usize != self.devices.len(), job.numjobs.to_string());
+        add("rwmixread", job.rw.is_mixed() && job.rwmixread != usual.rwmixread, job.rwmixread.to_string());
+        add("rate_iops", job.rate_iops.is_some(), job.rate_iops.unwrap_or(0).to_string());
+        add("thinktime", !job.thinktime.is_zero(), format!("{:?}", job.thinktime));
+        add("norandommap", job.norandommap, "1".to_owned());
+        add("verify", job.verify, "1".to_owned());
+        add("direct", !job.direct, "0".to_owned());
+        add("gtod_reduce", job.gtod_reduce, "1".to_owned());
+        add("seed", self.seed != DEFAULT_SEED, self.seed.to_string());
+        line
     }
 
     /// What virtual time means, where it is.
@@ -148,9 +163,4 @@ impl IoReport {
         facts.extend(self.first_mismatch.as_ref().map(|error| ("first bad block", error.clone())));
         facts
     }
-}
-
-fn line(out: &mut String, text: core::fmt::Arguments<'_>) {
-    // Writing to a string does not fail.
-    let _ = writeln!(out, "{text}");
 }

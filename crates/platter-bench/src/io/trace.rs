@@ -1,39 +1,88 @@
-//! Trace events as text, in the columns of `blkparse`.
+//! The queues' trace events, with blktrace's meanings, as text or in blktrace's binary format.
 //!
-//! Each line: device (major,minor), processor, sequence number, seconds and nanoseconds, process id, action,
-//! RWBS, and what the action needs: `sector + count [process]`, for completions `sector + count [error]`, for
-//! unplugs `[process] requests`, for splits `sector / new sector [process]`. Devices are numbered from 0,0 on in
-//! the order of the run, with a message that names each; the processor is the number of the queue.
+//! Each event is stamped when it happens, by the clock of its device: the host's, or the virtual one. (An [`Event`] carries
+//! the time of its batch, which the queue read once: an I/O that ends within the call that submitted it would have one time
+//! for all its events.) The stamp is taken with the output locked, so the events of all queues are in order of time.
+//!
+//! - [`Format::Text`] has the columns of `blkparse`.
+//! - [`Format::Blktrace`] is what `blktrace` and `blkparse -d` write: `btt -i FILE`, `blkparse -i - < FILE` and `iowatcher`
+//!   (if the name ends in `.dump`) read it.
+//!
+//! Devices are numbered 0,0 and up in the order of the run, and a message names each. The processor is the number of the queue.
+
+mod binary;
+mod text;
 
 use std::io::{self, Write};
-use std::process;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use platter_block::backend::Backend;
-use platter_block::bio::{Flags, Op};
 use platter_block::time::Time;
-use platter_block::trace::{Action, Event, Sink};
+use platter_block::trace::{Event, Sink};
 use platter_disk::clock;
 use platter_disk::device::Device;
 
-/// The name that stands in brackets.
+/// The name of the process in every event.
 const PROCESS: &str = "platter";
 /// Bytes of a sector.
 const SECTOR: u64 = 512;
 
-/// Where the lines go; shared by all queues.
+/// How events are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// A line for each, in the columns of `blkparse`.
+    #[default]
+    Text,
+    /// The records of `blktrace`, those of all devices and queues in one file.
+    Blktrace,
+}
+
+/// Where and when an event happened.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stamp {
+    device: u32,
+    queue: u32,
+    /// Number of the event among those of its queue, from 1 on.
+    sequence: u32,
+    /// Since the trace began, in ns.
+    ns: u64,
+}
+
+/// Where the events go; shared by all queues.
 struct Output {
     to: Box<dyn Write + Send>,
+    format: Format,
     error: Option<io::Error>,
 }
 
 impl Output {
-    fn line(&mut self, text: core::fmt::Arguments<'_>) {
+    fn write(&mut self, bytes: &[u8]) {
         if self.error.is_none()
-            && let Err(error) = self.to.write_fmt(text)
+            && let Err(error) = self.to.write_all(bytes)
         {
             self.error = Some(error);
+        }
+    }
+
+    fn begin(&mut self) {
+        if self.format == Format::Blktrace {
+            self.write(&binary::begin());
+        }
+    }
+
+    fn name(&mut self, device: u32, name: &str) {
+        let bytes = match self.format {
+            Format::Text => text::name(device, name).into_bytes(),
+            Format::Blktrace => binary::name(device, name),
+        };
+        self.write(&bytes);
+    }
+
+    fn event(&mut self, at: Stamp, event: &Event) {
+        match self.format {
+            Format::Text => self.write(text::event(at, event).as_bytes()),
+            Format::Blktrace => self.write(&binary::event(at, event)),
         }
     }
 }
@@ -47,10 +96,9 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Sends the events of all queues below `devices` to `to`: of lanes that are opened from now on. Lines of
-    /// different queues come in the order in which they happened only if sorted by time, as with blktrace.
-    pub fn start(devices: &[Device], to: Box<dyn Write + Send>) -> Self {
-        let output = Arc::new(Mutex::new(Output { to, error: None }));
+    /// Sends the events of all queues below `devices` to `to`: of lanes that are opened from now on.
+    pub fn start(devices: &[Device], format: Format, to: Box<dyn Write + Send>) -> Self {
+        let output = Arc::new(Mutex::new(Output { to, format, error: None }));
         let mut leaves = Vec::new();
         let mut stack: Vec<Arc<dyn Backend>> =
             devices.iter().rev().map(|d| Arc::clone(d.backend())).collect();
@@ -62,16 +110,16 @@ impl Tracer {
             stack.extend(below.into_iter().rev());
         }
         let origin = devices.first().map_or_else(clock::now, |device| device.clock().now());
-        for (minor, leaf) in leaves.iter().enumerate() {
-            let minor = minor as u32;
-            let name = leaf.name();
-            lock(&output).line(format_args!("{} m   N {name}\n", head(minor, 0, 0, 0)));
+        lock(&output).begin();
+        for (device, leaf) in leaves.iter().enumerate() {
+            let device = device as u32;
+            lock(&output).name(device, &leaf.name());
             let queues = AtomicU32::new(0);
-            let output = Arc::clone(&output);
+            let (output, simulated) = (Arc::clone(&output), leaf.clock().is_some());
             leaf.trace(Some(Arc::new(move || {
                 let queue = queues.fetch_add(1, Relaxed);
                 let output = Arc::clone(&output);
-                Box::new(TextSink { output, minor, queue, sequence: 0, origin }) as Box<dyn Sink>
+                Box::new(QueueSink { output, simulated, origin, device, queue, sequence: 0 }) as Box<dyn Sink>
             })));
         }
         Self { output, leaves }
@@ -80,7 +128,7 @@ impl Tracer {
     /// Stops tracing and writes out what is left.
     ///
     /// # Errors
-    /// The first write that failed; the lines after it are missing.
+    /// The first write that failed; the events after it are missing.
     pub fn finish(self) -> io::Result<()> {
         for leaf in &self.leaves {
             leaf.trace(None);
@@ -97,56 +145,24 @@ fn lock(output: &Shared) -> std::sync::MutexGuard<'_, Output> {
     output.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-struct TextSink {
+/// The events of one queue.
+struct QueueSink {
     output: Shared,
-    minor: u32,
+    /// Whether the time is virtual.
+    simulated: bool,
+    origin: Time,
+    device: u32,
     queue: u32,
     sequence: u32,
-    origin: Time,
 }
 
-impl Sink for TextSink {
+impl Sink for QueueSink {
     fn event(&mut self, event: &Event) {
         self.sequence = self.sequence.wrapping_add(1);
-        let head = head(self.minor, self.queue, self.sequence, event.time.since(self.origin).0);
-        let (letter, rwbs) = (event.action.letter(), rwbs(event));
-        let tail = tail(event);
-        lock(&self.output).line(format_args!("{head} {letter:>2} {rwbs:>3} {tail}\n"));
+        let mut output = lock(&self.output);
+        // In virtual time nothing passes within a batch: its time is that of the event.
+        let now = if self.simulated { event.time } else { clock::now() };
+        let ns = now.since(self.origin).0;
+        output.event(Stamp { device: self.device, queue: self.queue, sequence: self.sequence, ns }, event);
     }
-}
-
-/// The columns up to the process id: `%D %2c %8s %5T.%9t %5p`.
-fn head(minor: u32, queue: u32, sequence: u32, ns: u64) -> String {
-    let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
-    format!("  0,{minor:<3} {queue:>2} {sequence:>8} {seconds:>5}.{rest:09} {:>5}", process::id())
-}
-
-fn tail(event: &Event) -> String {
-    let (sector, count) = (event.pos / SECTOR, event.len / SECTOR);
-    match event.action {
-        Action::Plug => format!("[{PROCESS}]"),
-        Action::Unplug | Action::UnplugTimer => format!("[{PROCESS}] {}", event.extra),
-        Action::Complete => format!("{sector} + {count} [{}]", event.errno),
-        Action::Split => format!("{sector} / {} [{PROCESS}]", event.extra),
-        _ => format!("{sector} + {count} [{PROCESS}]"),
-    }
-}
-
-/// What an I/O is, in blkparse's letters: a flush before it (F), its direction (R, W, D, or N for none), forced
-/// unit access (F), readahead (A), sync (S).
-fn rwbs(event: &Event) -> String {
-    let mut text = String::with_capacity(5);
-    let flush = event.op == Op::Flush || event.flags.intersects(Flags::PREFLUSH | Flags::HARD_BARRIER);
-    if flush {
-        text.push('F');
-    }
-    text.push(match event.op {
-        Op::Discard => 'D',
-        Op::Write | Op::WriteZeroes | Op::Flush => 'W',
-        Op::Read if event.len == 0 => 'N',
-        Op::Read => 'R',
-    });
-    let letters = [(Flags::FUA, 'F'), (Flags::READAHEAD, 'A'), (Flags::SYNC, 'S')];
-    text.extend(letters.iter().filter(|(flag, _)| event.flags.contains(*flag)).map(|(_, letter)| *letter));
-    text
 }

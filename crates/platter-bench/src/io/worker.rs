@@ -131,14 +131,19 @@ impl Worker {
         completed
     }
 
-    /// Waits without anything in flight, until `until`. A sleep ends late, so the last part is spun.
-    pub(super) fn pause(&mut self, until: Time) {
+    /// Lets time pass with nothing in flight: to the `next` start, or to `until` if that is earlier. A sleep ends late, so
+    /// the last part before a start is spun; `until` alone is only a time to look around, and being late for it costs
+    /// nothing.
+    pub(super) fn pause(&mut self, next: Option<Time>, until: Time) {
+        let next = next.filter(|&at| at <= until);
         self.desk.now = clock::now();
-        let span = until.since(self.desk.now);
-        if span > SLEEP_SLACK {
-            std::thread::sleep(core::time::Duration::from_nanos(span.0 - SLEEP_SLACK.0));
-        } else {
-            core::hint::spin_loop();
+        let span = match next {
+            Some(start) => Span(start.since(self.desk.now).0.saturating_sub(SLEEP_SLACK.0)),
+            None => until.since(self.desk.now),
+        };
+        match span {
+            Span::ZERO => core::hint::spin_loop(),
+            span => std::thread::sleep(core::time::Duration::from_nanos(span.0)),
         }
         self.desk.now = clock::now();
     }

@@ -1,6 +1,7 @@
 //! What is read, and how.
 
 use super::ParallelReadError;
+use crate::report::units::{bytes, bytes_short};
 use platter_disk::device::Device;
 use platter_disk::ladder::Ladder;
 
@@ -110,7 +111,8 @@ impl Options {
         let refuse = |message: String| Err(ParallelReadError::Option(message));
         for (name, block) in [("normal-block", self.normal_block), ("block", self.block)] {
             if !(512..=MOST).contains(&block) || !block.is_multiple_of(512) {
-                return refuse(format!("--{name} {block}: allowed are multiples of 512 from 512 to {MOST}"));
+                let (block, most) = (bytes_short(block), bytes_short(MOST));
+                return refuse(format!("--{name} {block}: allowed are multiples of 512 from 512 to {most}"));
             }
         }
         if self.repeat == 0 {
@@ -129,16 +131,19 @@ impl Options {
         let wanted = self.size.unwrap_or(size);
         if wanted > size {
             let name = device.name();
+            let (wanted, size) = (bytes_short(wanted), bytes_short(size));
             return refuse(format!("--size {wanted}: allowed is up to {size}, the size of {name}"));
         }
         match wanted / block * block {
             0 => refuse(format!(
-                "{wanted} bytes of {}: {} reads blocks of {block} and needs one at least; lower --{}",
+                "{} of {}: {} reads blocks of {} and needs one at least; lower --{}",
+                bytes(wanted),
                 device.name(),
                 mode.name(),
+                bytes_short(block),
                 if mode == Mode::Normal { "normal-block" } else { "block" }
             )),
-            bytes => Ok(bytes),
+            whole => Ok(whole),
         }
     }
 }

@@ -130,7 +130,7 @@ impl Job {
     ) -> Result<(Instant, u64), ParallelReadError> {
         // Memory that the kernel has not given yet would cost the first read.
         self.buffer.fill(0xff);
-        // Whoever listens is there until all have said so.
+        // The receiver is there until every thread has sent.
         let _ = ready.send(());
         let mut pos = 0;
         if gate.wait() {

@@ -2,18 +2,18 @@
 
 use super::{Report, Round};
 use crate::report::units::{bytes, fixed, thousands};
-use crate::report::{Column, Table};
+use crate::report::{Column, Table, Terminal};
 
 impl Report {
     /// The report for a terminal.
-    pub fn to_text(&self, color: bool) -> String {
+    pub fn to_text(&self, terminal: impl Into<Terminal>) -> String {
+        let terminal = terminal.into();
         let part = if self.interrupted { " The run was interrupted: rounds are missing." } else { "" };
-        format!(
-            "{}\nEach device is read from its beginning by a thread of its own. Medians; least and most of {} \
-             rounds.{part}\n",
-            self.table().to_text(color),
+        let method = format!(
+            "Each device is read from its beginning by a thread of its own. Medians; least and most of {} rounds.{part}",
             self.results.iter().map(|runs| runs.rounds.len()).max().unwrap_or(0),
-        )
+        );
+        format!("{}\n{}", self.table().to_text(terminal), terminal.paragraph(&method, 0))
     }
 
     /// The modes as a table.

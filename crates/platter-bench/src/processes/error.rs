@@ -1,5 +1,6 @@
 //! Why processes could not run.
 
+use crate::report::units::bytes;
 use platter_block::fault;
 use platter_disk::pool::BadPool;
 use std::fmt;
@@ -40,7 +41,9 @@ impl fmt::Display for ProcessError {
             ProcessError::TooSmall { needed, size } => {
                 write!(
                     f,
-                    "the files of the processes need {needed} bytes, the device has {size}; give a larger one"
+                    "the files of the processes need {}, the device has {}; give a larger one",
+                    bytes(*needed),
+                    bytes(*size)
                 )
             }
         }

@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(place.file(5000).unwrap(), File { offset: 0, len: 8192 });
         assert_eq!(place.file(1 << 20).unwrap(), File { offset: 8192, len: 1 << 20 });
         let error = place.file(10 << 20).unwrap_err().to_string();
-        assert!(error.contains("the device has 10485760; give a larger one"), "{error}");
+        assert!(error.contains("the device has 10 MiB; give a larger one"), "{error}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{Io, Outcome};
 pub struct Cost {
     /// Name.
     pub name: &'static str,
-    /// Each wait: the time in which nobody asks the device for anything, or the device has not answered yet.
+    /// Each wait: the time in which the device is asked for nothing, or has not answered yet.
     pub wait: f64,
     /// Each I/O: command and completion.
     pub io: f64,
@@ -25,7 +25,7 @@ pub struct Cost {
 /// A disk of 7200 revolutions a minute, 160 MB/s: half a revolution is lost with each wait, 4 ms with each seek.
 pub const DISK: Cost = Cost { name: "disk", wait: 4000.0, io: 100.0, page: 25.0, seek: 4000.0 };
 
-/// A flash disk, 1 GB/s: a read that somebody waits for takes 80 us, 8 us of them for the command.
+/// A flash disk, 1 GB/s: a read that a thread waits for takes 80 us, 8 us of them for the command.
 pub const SSD: Cost = Cost { name: "ssd", wait: 72.0, io: 8.0, page: 4.0, seek: 0.0 };
 
 impl Cost {

@@ -16,7 +16,7 @@ mod workload;
 
 pub use cost::{Cost, DISK, SSD};
 pub use report::Report;
-pub use run::{Io, Machine, Outcome, run};
+pub use run::{Io, Machine, Outcome, run, run_unless};
 pub use trace::TraceError;
 pub use workload::{Pattern, Workload};
 

@@ -3,7 +3,7 @@
 use super::{Cost, DISK, Io, Outcome, SSD};
 use crate::report::svg::{Axis, LineChart, Style};
 use crate::report::units::{duration, percent, thousands};
-use crate::report::{Column, HtmlReport, Table};
+use crate::report::{Column, HtmlReport, Table, Terminal};
 use serde_json::{Value, json};
 
 /// What policies made of the same reads.
@@ -13,48 +13,26 @@ pub struct Report {
     pub reads: String,
     /// Each policy by name, with what was set.
     pub policies: Vec<(String, Outcome)>,
+    /// Whether it was interrupted: the last policies are missing.
+    pub interrupted: bool,
 }
 
 /// The first I/Os, that many of which the table shows.
 const SHOWN: usize = 8;
 
 impl Report {
-    /// The table as text; `color` makes the headings bold.
-    pub fn to_text(&self, color: bool) -> String {
-        format!("{}\n\n{}", self.reads, self.table().to_text(color))
+    /// The table as text.
+    pub fn to_text(&self, terminal: impl Into<Terminal>) -> String {
+        let terminal = terminal.into();
+        let partial = if self.interrupted { "PARTIAL: interrupted; policies are missing.\n" } else { "" };
+        format!("{}{partial}\n{}", terminal.paragraph(&self.reads, 2), self.table().to_text(terminal))
     }
 
+    /// Figures and first I/Os side by side.
     fn table(&self) -> Table {
-        let mut table = Table::new([
-            Column::text("policy"),
-            Column::number("I/Os", ""),
-            Column::number("waits", ""),
-            Column::number("read", "pages"),
-            Column::number("wasted", ""),
-            Column::number("off", "misses"),
-            Column::number("off", "hits"),
-            Column::number("shrunk", ""),
-            Column::number("asked", ""),
-            Column::number("disk", ""),
-            Column::number("ssd", ""),
-            Column::text("first I/Os: page+pages"),
-        ]);
+        let mut table = Table::new(figure_columns().into_iter().chain([Column::text(FIRST_IOS)]));
         for (name, outcome) in &self.policies {
-            let counters = &outcome.counters;
-            table.row([
-                name.clone(),
-                thousands(outcome.ios.len() as u64),
-                thousands(outcome.waits),
-                thousands(outcome.pages_read),
-                percent(100.0 * outcome.pages_wasted() as f64 / outcome.pages_read.max(1) as f64),
-                thousands(counters.closed_by_miss),
-                thousands(counters.closed_by_hit),
-                thousands(counters.shrunk),
-                thousands(counters.lookups),
-                cost(&DISK, outcome),
-                cost(&SSD, outcome),
-                first_ios(&outcome.ios),
-            ]);
+            table.row(figures(name, outcome).into_iter().chain([first_ios(&outcome.ios)]));
         }
         table
     }
@@ -63,6 +41,7 @@ impl Report {
     pub fn to_json(&self) -> Value {
         json!({
             "reads": self.reads,
+            "interrupted": self.interrupted,
             "policies": self.policies.iter().map(|(name, outcome)| policy(name, outcome)).collect::<Vec<_>>(),
         })
     }
@@ -70,7 +49,19 @@ impl Report {
     /// The table, and the I/Os of each policy over time, as a page that needs nothing else.
     pub fn to_html(&self) -> String {
         let mut page = HtmlReport::new("platter readahead");
-        page.paragraph(&self.reads).table(&self.table());
+        page.paragraph(&self.reads);
+        if self.interrupted {
+            page.paragraph("Partial: the run was interrupted; policies are missing.");
+        }
+        let mut table = Table::new(figure_columns());
+        for (name, outcome) in &self.policies {
+            table.row(figures(name, outcome));
+        }
+        let mut ios = Table::new(["policy", FIRST_IOS].map(Column::text));
+        for (name, outcome) in &self.policies {
+            ios.row([name.clone(), first_ios(&outcome.ios)]);
+        }
+        page.table(&table).heading("First I/Os").table(&ios);
         page.heading("Sizes of I/Os over time");
         let note = "Time is counted in rounds of turns: in each every thread takes a page.";
         for (name, outcome) in &self.policies {
@@ -86,6 +77,42 @@ impl Report {
         }
         page.finish()
     }
+}
+
+/// Title of the column of I/Os.
+const FIRST_IOS: &str = "first I/Os: page+pages";
+
+fn figure_columns() -> Vec<Column> {
+    vec![
+        Column::text("policy"),
+        Column::number("I/Os", ""),
+        Column::number("waits", ""),
+        Column::number("read", "pages"),
+        Column::number("wasted", ""),
+        Column::number("off", "misses"),
+        Column::number("off", "hits"),
+        Column::number("shrunk", ""),
+        Column::number("asked", ""),
+        Column::number("disk", ""),
+        Column::number("ssd", ""),
+    ]
+}
+
+fn figures(name: &str, outcome: &Outcome) -> Vec<String> {
+    let counters = &outcome.counters;
+    vec![
+        name.to_owned(),
+        thousands(outcome.ios.len() as u64),
+        thousands(outcome.waits),
+        thousands(outcome.pages_read),
+        percent(100.0 * outcome.pages_wasted() as f64 / outcome.pages_read.max(1) as f64),
+        thousands(counters.closed_by_miss),
+        thousands(counters.closed_by_hit),
+        thousands(counters.shrunk),
+        thousands(counters.lookups),
+        cost(&DISK, outcome),
+        cost(&SSD, outcome),
+    ]
 }
 
 fn cost(cost: &Cost, outcome: &Outcome) -> String {

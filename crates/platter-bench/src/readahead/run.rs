@@ -4,6 +4,7 @@ use super::Read;
 use super::cache::{Cache, Found};
 use platter_block::readahead::{Access, Call, Counters, Hint, Pages, Readahead, Row, Settings, Window};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What reads run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +104,29 @@ struct Handle {
 /// Takes `reads` through the policy of `row`. Reads of one thread come one after the other; threads take turns in the
 /// order of their numbers. Reads past the end of the device stop there.
 pub fn run(row: &Row, settings: &Settings, machine: &Machine, reads: &[Read]) -> Outcome {
+    play(row, settings, machine, reads, &AtomicBool::new(false)).0
+}
+
+/// [`run`], given up when `cancel` becomes true; then `None`.
+pub fn run_unless(
+    row: &Row,
+    settings: &Settings,
+    machine: &Machine,
+    reads: &[Read],
+    cancel: &AtomicBool,
+) -> Option<Outcome> {
+    let (outcome, complete) = play(row, settings, machine, reads, cancel);
+    complete.then_some(outcome)
+}
+
+/// What came of the reads, and whether it is all of them.
+fn play(
+    row: &Row,
+    settings: &Settings,
+    machine: &Machine,
+    reads: &[Read],
+    cancel: &AtomicBool,
+) -> (Outcome, bool) {
     let mut cache = Cache::new(&Machine { latency: machine.latency.max(1), ..machine.clone() });
     let mut threads: BTreeMap<u32, Thread> = BTreeMap::new();
     let mut handles: BTreeMap<u32, Handle> = BTreeMap::new();
@@ -118,7 +142,7 @@ pub fn run(row: &Row, settings: &Settings, machine: &Machine, reads: &[Read]) ->
     }
     let mut waits = 0;
     let mut threads: Vec<Thread> = threads.into_values().collect();
-    while !threads.is_empty() {
+    while !threads.is_empty() && !cancel.load(Ordering::Relaxed) {
         for thread in &mut threads {
             thread.turn(&mut cache, &mut handles, &mut waits);
         }
@@ -126,7 +150,8 @@ pub fn run(row: &Row, settings: &Settings, machine: &Machine, reads: &[Read]) ->
         cache.round += 1;
     }
     let counters = handles.values().map(|handle| handle.policy.counters()).fold(Counters::default(), add);
-    Outcome {
+    let complete = threads.is_empty();
+    let outcome = Outcome {
         counters,
         reads: reads.len() as u64,
         pages_read: cache.pages_read,
@@ -136,7 +161,8 @@ pub fn run(row: &Row, settings: &Settings, machine: &Machine, reads: &[Read]) ->
         rounds: cache.round,
         ios: cache.ios,
         windows: cache.windows,
-    }
+    };
+    (outcome, complete)
 }
 
 fn add(a: Counters, b: Counters) -> Counters {

@@ -1,6 +1,7 @@
 //! Traces of reads: `thread handle offset length`, one a line.
 
 use super::Read;
+use crate::report::units::bytes_short;
 use std::fmt;
 
 /// Most reads of a trace.
@@ -36,6 +37,18 @@ impl std::error::Error for TraceError {}
 /// # Errors
 /// The first line that is no read.
 pub fn parse(text: &str, size: impl Fn(&str) -> Result<u64, String>) -> Result<Vec<Read>, TraceError> {
+    parse_within(text, size, u64::MAX)
+}
+
+/// [`parse`] for a device of `end` bytes. A read that begins on it may go on past its end, where it stops.
+///
+/// # Errors
+/// The first line that is no read, or that begins past the end.
+pub fn parse_within(
+    text: &str,
+    size: impl Fn(&str) -> Result<u64, String>,
+    end: u64,
+) -> Result<Vec<Read>, TraceError> {
     let mut reads = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
@@ -43,10 +56,16 @@ pub fn parse(text: &str, size: impl Fn(&str) -> Result<u64, String>) -> Result<V
         if fields.is_empty() {
             continue;
         }
-        let read = parse_line(&fields, &size).map_err(|message| TraceError { line: index + 1, message })?;
+        let at = |message| TraceError { line: index + 1, message };
+        let read = parse_line(&fields, &size).map_err(at)?;
+        if read.pos >= end {
+            let end = bytes_short(end);
+            let message = format!("offset `{}` is past the end of the device, which has {end}", fields[2]);
+            return Err(at(format!("{message}; give a larger --size")));
+        }
         if reads.len() == MOST {
             let message = format!("a trace has at most {MOST} reads; cut it into several");
-            return Err(TraceError { line: index + 1, message });
+            return Err(at(message));
         }
         reads.push(read);
     }

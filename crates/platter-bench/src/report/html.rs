@@ -9,23 +9,28 @@ const NARROW: u32 = 328;
 const WIDE: u32 = 720;
 
 const STYLE: &str = "\
-:root{color-scheme:light dark;--bg:#fff;--fg:#1c1c1e;--dim:#5c5c62;--line:#dcdce0;--axis:#85858c;--head:#f3f3f5;LIGHT}
+:root{color-scheme:light dark;--bg:#fff;--fg:#1c1c1e;--dim:#5c5c62;--line:#dcdce0;--axis:#85858c;--head:#f3f3f5;--edge:#0005;LIGHT}
 @media(prefers-color-scheme:dark){:root{--bg:#161618;--fg:#ececee;--dim:#a5a5ad;--line:#37373c;--axis:#8a8a92;\
---head:#222226;DARK}}
+--head:#222226;--edge:#fff5;DARK}}
 *{box-sizing:border-box}
-body{margin:0 auto;padding:16px;max-width:752px;background:var(--bg);color:var(--fg);\
+body{margin:0 auto;padding:16px;width:fit-content;min-width:min(100%,752px);max-width:100%;background:var(--bg);color:var(--fg);\
 font:16px/1.5 system-ui,-apple-system,\"Segoe UI\",Roboto,\"DejaVu Sans\",sans-serif;overflow-wrap:anywhere}
 h1{font-size:1.6em;line-height:1.25;margin:.4em 0 .6em}
 h2{font-size:1.25em;line-height:1.3;margin:1.8em 0 .5em}
 h3{font-size:1em;margin:1.4em 0 .4em}
+h1,h2,h3,p,dl,pre,figure{max-width:720px}
 figure{margin:1.4em 0}
 figcaption{font-weight:600;margin-bottom:.5em}
-.wide{overflow-x:auto}
-table{border-collapse:collapse;font-size:.875em;margin:.8em 0;font-variant-numeric:tabular-nums;\
+.wide{margin:.8em 0;overflow-x:auto;background:linear-gradient(to right,var(--bg) 40%,transparent),\
+linear-gradient(to left,var(--bg) 40%,transparent) 100% 0,linear-gradient(to right,var(--edge),transparent),\
+linear-gradient(to left,var(--edge),transparent) 100% 0;background-size:40px 100%,40px 100%,14px 100%,14px 100%;\
+background-attachment:local,local,scroll,scroll;background-repeat:no-repeat}
+table{border-collapse:collapse;font-size:.875em;font-variant-numeric:tabular-nums;\
 overflow-wrap:normal}
 th,td{padding:.3em .7em;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
 th{background:var(--head);vertical-align:bottom;white-space:nowrap}
 .num{text-align:right;white-space:nowrap}
+.long{min-width:20em;max-width:48em}
 .unit{font-weight:400;color:var(--dim)}
 tr.rule td{border-top:2px solid var(--axis)}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.15em 1em;margin:.8em 0;font-size:.9375em}
@@ -37,7 +42,7 @@ sans-serif}
 svg.small{display:none}
 @media(max-width:560px){body{padding:16px}svg.small{display:block}svg.large{display:none}\
 dl{grid-template-columns:1fr}dd{margin-bottom:.4em}}
-@media print{body{max-width:none}}
+@media print{.wide{overflow:visible}table{font-size:.7em}.long{min-width:0}}
 .t,.v{fill:var(--fg);paint-order:stroke;stroke:var(--bg);stroke-width:3px}
 .p{fill-opacity:.5}
 .k{fill:var(--dim);font-size:11px}
@@ -52,7 +57,8 @@ dl{grid-template-columns:1fr}dd{margin-bottom:.4em}}
 
 /// An HTML page under construction. Everything that is handed in is escaped.
 ///
-/// The page follows the light or dark mode of the reader and is legible from 360 pixels of width on.
+/// The page follows the light or dark mode of the reader and is legible from 360 pixels of width on. Text is as wide as
+/// lines can be read; tables take the width of the screen.
 ///
 /// ```
 /// use platter_bench::report::{Column, HtmlReport, Table};
@@ -113,7 +119,8 @@ impl HtmlReport {
         self
     }
 
-    /// A table; too wide a one scrolls by itself.
+    /// A table. It takes the width that it needs; one that is wider than the screen scrolls by itself, and is never cut: a shadow shows
+    /// on which side there is more of it.
     pub fn table(&mut self, table: &Table) -> &mut Self {
         self.body += "<div class=\"wide\">\n";
         self.body += &table.to_html();

@@ -2,11 +2,14 @@
 
 #![forbid(unsafe_code)]
 
+mod grid;
 mod html;
 pub mod svg;
 mod table;
+mod terminal;
 mod text;
 pub mod units;
 
 pub use html::HtmlReport;
 pub use table::{Align, Column, Table};
+pub use terminal::Terminal;

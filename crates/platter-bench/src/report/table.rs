@@ -1,7 +1,12 @@
 //! Tables: one description, shown on a terminal or in a page.
 
-use super::text::{columns, escape, one_line};
+use super::Terminal;
+use super::grid::Grid;
+use super::text::{escape, one_line};
 use super::units::group;
+
+/// A cell of more characters is running text: a page keeps it from becoming a tower of single words.
+const LONG: usize = 30;
 
 /// On which side of its column a cell stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,68 +106,64 @@ impl Table {
         self.columns.iter().any(|c| !c.unit.is_empty())
     }
 
-    /// The table for a terminal, each line ended by a line feed. `color` makes the headings bold with ANSI
-    /// escapes; what stands in the cells can never contain any.
-    pub fn to_text(&self, color: bool) -> String {
-        let mut heading = vec![self.columns.iter().map(|c| one_line(&c.title)).collect::<Vec<_>>()];
-        if self.has_units() {
-            heading.push(self.columns.iter().map(|c| one_line(&c.unit)).collect());
-        }
-        let body: Vec<Option<Vec<String>>> = self.rows.iter().map(|row| self.text_cells(row)).collect();
-        let mut widths = vec![0; self.columns.len()];
-        for line in heading.iter().chain(body.iter().flatten()) {
-            for (width, cell) in widths.iter_mut().zip(line) {
-                *width = columns(cell).max(*width);
-            }
-        }
-        let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
-        let mut out = String::new();
-        for line in &heading {
-            let text = self.text_line(line, &widths);
-            if color {
-                out += &format!("\x1b[1m{text}\x1b[0m\n");
-            } else {
-                out += &(text + "\n");
-            }
-        }
-        for line in core::iter::once(&None).chain(&body) {
-            out += &self.text_line(line.as_ref().unwrap_or(&rule), &widths);
-            out.push('\n');
-        }
-        out
+    /// The table for a terminal, each line ended by a line feed. Headings are bold where colours are used; what stands in
+    /// the cells can never contain any escape.
+    ///
+    /// A table that is wider than the terminal loses nothing: columns of text are broken into lines down to 24 columns each,
+    /// and what then still does not fit goes on below, behind the first column again.
+    ///
+    /// ```
+    /// use platter_bench::report::{Column, Table, Terminal};
+    /// let mut table = Table::new([Column::text("rung"), Column::number("rate", "MiB/s"), Column::text("what it adds")]);
+    /// table.row(["SBIRV", "1234.5", "one call for many segments, which saves entries into the kernel"]);
+    /// let narrow = Terminal { color: false, width: Some(46) };
+    /// assert_eq!(
+    ///     table.to_text(narrow),
+    ///     "\
+    /// rung     rate  what it adds
+    ///         MiB/s
+    /// -----  ------  -------------------------------
+    /// SBIRV  1234.5  one call for many segments,
+    ///                which saves entries into the
+    ///                kernel
+    /// "
+    /// );
+    /// ```
+    pub fn to_text(&self, terminal: impl Into<Terminal>) -> String {
+        self.grid().to_text(terminal.into())
     }
 
-    /// The cells of a row as they are printed; `None` for a rule.
-    fn text_cells(&self, row: &Row) -> Option<Vec<String>> {
-        match row {
+    /// Whether each row is one line on this terminal.
+    pub fn fits(&self, terminal: impl Into<Terminal>) -> bool {
+        self.grid().fits(terminal.into())
+    }
+
+    fn grid(&self) -> Grid {
+        let cells = |row: &Row| match row {
             Row::Rule => None,
             Row::Cells(cells) => {
                 Some((0..self.columns.len()).map(|i| one_line(&self.cell(cells, i))).collect())
             }
+        };
+        let mut heading: Vec<Vec<String>> = vec![self.columns.iter().map(|c| one_line(&c.title)).collect()];
+        if self.has_units() {
+            heading.push(self.columns.iter().map(|c| one_line(&c.unit)).collect());
         }
-    }
-
-    fn text_line(&self, cells: &[String], widths: &[usize]) -> String {
-        let mut line = String::new();
-        for (i, (cell, column)) in cells.iter().zip(&self.columns).enumerate() {
-            let padding = " ".repeat(widths[i] - columns(cell));
-            let gap = if i == 0 { "" } else { "  " };
-            line += gap;
-            match column.align {
-                Align::Left => line += &(cell.clone() + &padding),
-                Align::Right => line += &(padding + cell),
-            }
-        }
-        line.truncate(line.trim_end_matches(' ').len());
-        line
+        let aligned = self.columns.iter().map(|column| column.align).collect();
+        let rows = self.rows.iter().map(cells).collect();
+        Grid { aligned, heading, rows }
     }
 
     /// The table as an HTML `table` element; everything from outside is escaped.
     pub fn to_html(&self) -> String {
-        let class = |column: &Column| if column.align == Align::Right { " class=\"num\"" } else { "" };
+        let class = |column: &Column, text: &str| match column.align {
+            Align::Right => " class=\"num\"",
+            Align::Left if text.chars().count() > LONG => " class=\"long\"",
+            Align::Left => "",
+        };
         let mut out = String::from("<table>\n<thead><tr>");
         for column in &self.columns {
-            out += &format!("<th scope=\"col\"{}>{}", class(column), escape(&column.title));
+            out += &format!("<th scope=\"col\"{}>{}", class(column, ""), escape(&column.title));
             if !column.unit.is_empty() {
                 out += &format!("<br><span class=\"unit\">{}</span>", escape(&column.unit));
             }
@@ -178,7 +179,8 @@ impl Table {
             out += if after_rule { "<tr class=\"rule\">" } else { "<tr>" };
             after_rule = false;
             for (i, column) in self.columns.iter().enumerate() {
-                out += &format!("<td{}>{}</td>", class(column), escape(&self.cell(cells, i)));
+                let text = self.cell(cells, i);
+                out += &format!("<td{}>{}</td>", class(column, &text), escape(&text));
             }
             out += "</tr>\n";
         }
@@ -188,6 +190,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use super::super::text::columns;
     use super::*;
     use proptest::prelude::*;
 

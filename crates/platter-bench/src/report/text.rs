@@ -61,6 +61,48 @@ pub(super) fn shorten(text: &str, width: usize) -> String {
     out
 }
 
+/// Breaks `text` into lines of at most `width` columns, between words where it can and within a word that is wider than a
+/// line. At least one line; never a line with spaces at its ends.
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let wide = columns(word);
+        if used > 0 && used + 1 + wide > width {
+            lines.push(String::new());
+            used = 0;
+        }
+        let Some(line) = lines.last_mut() else { continue };
+        if used > 0 {
+            line.push(' ');
+            used += 1;
+        }
+        if used + wide <= width {
+            line.push_str(word);
+            used += wide;
+            continue;
+        }
+        for c in word.chars() {
+            let of_c = c.width().unwrap_or(0);
+            if used > 0 && used + of_c > width {
+                lines.push(String::new());
+                used = 0;
+            }
+            if let Some(line) = lines.last_mut() {
+                line.push(c);
+                used += of_c;
+            }
+        }
+    }
+    lines
+}
+
+/// Columns of the widest word.
+pub(super) fn widest_word(text: &str) -> usize {
+    text.split(' ').map(columns).max().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +138,19 @@ mod tests {
             let expected: String = text.chars()
                 .map(|c| if is_unsafe(c) && c != '\n' && c != '\t' { REPLACEMENT } else { c }).collect();
             prop_assert_eq!(unescaped, expected);
+        }
+
+        #[test]
+        fn wrapped_text_fits_and_keeps_everything(text in "[a-z磁盘é ]{0,60}", width in 2usize..20) {
+            let lines = wrap(&text, width);
+            prop_assert!(lines.iter().all(|line| columns(line) <= width), "{lines:?}");
+            prop_assert!(lines.iter().all(|line| line.trim() == line));
+            let plain = |text: &str| text.replace(' ', "");
+            prop_assert_eq!(plain(&lines.concat()), plain(&text));
+            if widest_word(&text) <= width {
+                let words: Vec<&str> = text.split_whitespace().collect();
+                prop_assert_eq!(lines.join(" "), words.join(" "));
+            }
         }
 
         #[test]

@@ -37,7 +37,7 @@ pub(super) fn open(plan: DiskPlan, elevator: &str) -> Result<Device, ReproError>
     open_with(plan, elevator, |_| ())
 }
 
-/// [`open`] for a file system of 2004: nobody has the disk's own cache written out.
+/// [`open`] for a file system of 2004, which does not flush the disk's own cache.
 pub(super) fn open_unflushed(plan: DiskPlan, elevator: &str) -> Result<Device, ReproError> {
     open_with(plan, elevator, |geometry| geometry.features.write_cache = false)
 }

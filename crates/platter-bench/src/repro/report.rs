@@ -2,7 +2,7 @@
 
 use super::claim::{Claim, number};
 use crate::report::svg::LineChart;
-use crate::report::{Column, HtmlReport, Table};
+use crate::report::{Column, HtmlReport, Table, Terminal};
 use serde_json::{Value, json};
 
 /// What an experiment found.
@@ -24,19 +24,19 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report as text; `color` makes headings bold.
-    pub fn to_text(&self, color: bool) -> String {
-        let bold = |text: &str| if color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
-        let mut out = format!("{}: {}\n", bold(self.name), self.summary);
+    /// The report as text.
+    pub fn to_text(&self, terminal: impl Into<Terminal>) -> String {
+        let terminal = terminal.into();
+        let mut out = format!("{}\n{}", terminal.heading(self.name), terminal.paragraph(self.summary, 0));
         for paragraph in &self.method {
-            out += &format!("{paragraph}\n");
+            out += &terminal.paragraph(paragraph, 0);
         }
         for (title, table) in &self.tables {
-            out += &format!("\n{}\n{}", bold(title), table.to_text(color));
+            out += &format!("\n{}\n{}", terminal.heading(title), table.to_text(terminal));
         }
-        out += &format!("\n{}\n{}", bold("Claims"), self.claims_table().to_text(color));
+        out += &format!("\n{}\n{}", terminal.heading("Claims"), self.claims_table().to_text(terminal));
         for claim in self.claims.iter().filter(|claim| claim.holds() != Some(true)) {
-            out += &format!("{}: {}\n", claim.id, claim.reason.as_deref().unwrap_or("-"));
+            out += &terminal.fact(claim.id, claim.reason.as_deref().unwrap_or("-"));
         }
         out + &format!("\n{}\n", self.verdict())
     }

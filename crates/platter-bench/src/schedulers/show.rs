@@ -2,16 +2,17 @@
 
 use super::{Cell, MIXES, ProcessRow, Report};
 use crate::report::units::{duration, fixed};
-use crate::report::{Column, HtmlReport, Table};
+use crate::report::{Column, HtmlReport, Table, Terminal};
 
 impl Report {
-    /// The table as text, by mix; `color` makes headings bold.
-    pub fn to_text(&self, color: bool) -> String {
-        let bold = |text: &str| if color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
-        let mut out = format!("{}\n", self.headline());
+    /// The table as text, by mix.
+    pub fn to_text(&self, terminal: impl Into<Terminal>) -> String {
+        let terminal = terminal.into();
+        let mut out = terminal.paragraph(&self.headline(), 2);
         for (name, summary) in self.mixes() {
-            out += &format!("\n{}: {summary}\n", bold(name));
-            out += &self.table(name).to_text(color);
+            out += &format!("\n{}\n", terminal.heading(name));
+            out += &terminal.paragraph(summary, 0);
+            out += &self.table(name).to_text(terminal);
         }
         out
     }

@@ -1,26 +1,31 @@
-//! The common bio: one aligned segment of data within all limits, on a queue without an elevator. What such
-//! a bio has to be compared against stands together here, so that the comparison is short.
+//! The common bio: one segment of data within all limits, on a queue without an elevator. What such a bio has to be
+//! compared against stands together here, so that the comparison is short.
 
 use crate::bio::{Bio, Flags, Op};
 use crate::driver::Geometry;
+use crate::fault::{Fault, Kind, Stage};
 
 pub(super) struct Common {
-    /// No elevator and no trace.
+    /// No elevator, no trace and no timeout.
     pub(super) possible: bool,
     /// The limits do not depend on position or memory.
     uniform: bool,
     read_only: bool,
     block_mask: u64,
-    memory_mask: u64,
     max_len: u64,
     size: u64,
+    /// The largest size that the device has had.
+    largest: u64,
     /// End of the last request on the dispatch list: a bio that starts there may merge. Only a hint.
     pub(super) tail: u64,
 }
 
 /// Bios with any of these take the long way.
-const SPECIAL: Flags =
-    Flags::FUA.union(Flags::PREFLUSH).union(Flags::SOFT_BARRIER).union(Flags::HARD_BARRIER);
+const SPECIAL: Flags = Flags::FUA
+    .union(Flags::PREFLUSH)
+    .union(Flags::SOFT_BARRIER)
+    .union(Flags::HARD_BARRIER)
+    .union(Flags::ATOMIC);
 
 impl Common {
     pub(super) fn new(geometry: &Geometry) -> Common {
@@ -30,10 +35,24 @@ impl Common {
             uniform: limits.segment_boundary == 0 && limits.chunk == 0 && limits.max_segments > 0,
             read_only: geometry.features.read_only,
             block_mask: u64::from(limits.logical_block - 1),
-            memory_mask: u64::from(limits.memory_align - 1),
             max_len: u64::from(limits.max_transfer.min(limits.max_segment_size)),
             size: geometry.size,
+            largest: geometry.size,
             tail: u64::MAX,
+        }
+    }
+
+    /// The device has another size.
+    pub(super) fn resize(&mut self, size: u64, largest: u64) {
+        (self.size, self.largest) = (size, largest);
+    }
+
+    /// The fault of a bio that is past the end: where the device once was larger, that part of it is gone.
+    pub(super) fn past_the_end(&self, bio: &Bio, fault: Fault) -> Fault {
+        let was_inside = bio.pos().checked_add(bio.len()).is_some_and(|end| end <= self.largest);
+        match fault.kind {
+            Kind::OutOfRange if was_inside => Fault::new(Kind::Gone, Stage::Queue),
+            _ => fault,
         }
     }
 
@@ -41,18 +60,18 @@ impl Common {
     #[inline]
     pub(super) fn covers(&self, bio: &Bio) -> bool {
         let (pos, len) = (bio.pos(), bio.len());
-        let Some(segment) = bio.single_segment() else { return false };
         let misplaced = (pos | len) & self.block_mask;
-        let misaligned = (segment.addr() as u64 | len) & self.memory_mask;
         let op_fits = bio.op() == Op::Read || (bio.op() == Op::Write && !self.read_only);
         self.possible
             && self.uniform
-            && misplaced | misaligned == 0
+            && misplaced == 0
+            && bio.segment_count() == 1
             && len.wrapping_sub(1) < self.max_len
             && len <= self.size
             && pos <= self.size - len
             && pos != self.tail
             && op_fits
             && !bio.flags().intersects(SPECIAL)
+            && bio.deadline().is_none()
     }
 }

@@ -2,19 +2,18 @@
 
 use super::Queue;
 use crate::bio::{Bio, Flags, Op};
+use crate::driver::Features;
 use crate::elevator::MayQueue;
 use crate::fault::{Fault, Kind, Stage};
 use crate::request::{self, State};
 use crate::time::Time;
 use crate::trace::Action;
 
-/// Bios with any of these stand alone.
-const UNMERGEABLE: Flags = Flags::NOMERGE
-    .union(Flags::ALONE)
-    .union(Flags::FUA)
-    .union(Flags::PREFLUSH)
-    .union(Flags::SOFT_BARRIER)
-    .union(Flags::HARD_BARRIER);
+/// Bios with any of these stand alone. Where there is no volatile cache, FUA and PREFLUSH ask for nothing.
+pub(super) fn unmergeable(features: &Features) -> Flags {
+    let always = Flags::NOMERGE | Flags::ALONE | Flags::ATOMIC | Flags::SOFT_BARRIER | Flags::HARD_BARRIER;
+    if features.write_cache { always | Flags::FUA | Flags::PREFLUSH } else { always }
+}
 
 enum Place {
     Back(u32),
@@ -109,7 +108,7 @@ impl Queue {
         self.unplug_for_waiter(now);
         let list = if self.elevator.is_some() { bio.op().dir() as usize } else { 0 };
         self.waiting[list].push_back(bio);
-        self.attention = true;
+        self.note_attention();
     }
 
     fn enqueue_elevator(&mut self, now: Time, bio: Bio) {
@@ -159,7 +158,7 @@ impl Queue {
         self.plug_if_empty(now);
         self.queued += 1;
         let (id, info) = (self.table.id(index), self.table.at(index).info());
-        if self.settings.merges && !self.table.at(index).flags.intersects(UNMERGEABLE) {
+        if self.settings.merges && !self.table.at(index).flags.intersects(self.unmergeable) {
             self.ends.insert(index, info.end());
             self.starts.insert(index, info.pos);
             self.last_merge = Some(index);
@@ -180,9 +179,10 @@ impl Queue {
         let request = self.table.at(index);
         let limits = &self.geometry.limits;
         if request.op != bio.op()
-            || (request.flags | bio.flags()).intersects(UNMERGEABLE)
+            || (request.flags | bio.flags()).intersects(self.unmergeable)
             || self.table.ioprio(index) != bio.ioprio()
             || !matches!(bio.op(), Op::Read | Op::Write | Op::Discard)
+            || !request.takes_bios(1)
         {
             return false;
         }
@@ -200,7 +200,7 @@ impl Queue {
     /// Order of looking as in 2.6.19: the last request merged to, the hash of ends, then the front.
     #[inline]
     fn find_merge(&self, bio: &Bio) -> Option<Place> {
-        if !self.settings.merges || bio.flags().intersects(UNMERGEABLE) {
+        if !self.settings.merges || bio.flags().intersects(self.unmergeable) {
             return None;
         }
         let fits = |index: u32| self.may_merge(index, bio) && self.elevator_allows(index, bio);
@@ -272,6 +272,7 @@ impl Queue {
             && f.op == b.op
             && self.table.ioprio(front) == self.table.ioprio(back)
             && f.info().context == b.info().context
+            && f.takes_bios(b.bios)
             && f.len + b.len <= limits.max_bytes_at(f.op, f.pos)
             && limits.takes_segments(u32::from(f.segments) + u32::from(b.segments), f.len + b.len)
     }

@@ -5,6 +5,7 @@ use crate::rig::{Io, Rig, elevators};
 use platter_block::bio::{Flags, Op};
 use platter_block::driver::Features;
 use platter_block::fault::Kind;
+use platter_block::lane::Lane;
 use platter_block::queue::Settings;
 use platter_block::time::Span;
 
@@ -186,4 +187,58 @@ fn a_flush_waits_5_s_at_most_for_the_data_of_others() {
     rig.run();
     assert_eq!(rig.result(flush), Ok(()));
     rig.drain();
+}
+
+/// A submitter may use the same bio again: what the device can do without is no reason to change its flags.
+#[test]
+fn a_bio_comes_back_with_the_flags_that_it_was_submitted_with() {
+    const ALL: [Flags; 8] = [
+        Flags::FUA,
+        Flags::PREFLUSH,
+        Flags::FUA.union(Flags::PREFLUSH),
+        Flags::SOFT_BARRIER.union(Flags::FUA),
+        Flags::SOFT_BARRIER,
+        Flags::HARD_BARRIER.union(Flags::FUA).union(Flags::PREFLUSH),
+        Flags::READAHEAD.union(Flags::SYNC),
+        Flags::NOMERGE.union(Flags::FUA),
+    ];
+    for elevator in elevators() {
+        for features in [THROUGH, BACK, BACK_FUA] {
+            for flags in ALL {
+                for op in [Op::Read, Op::Write, Op::Discard, Op::WriteZeroes] {
+                    let mut rig = Rig::manual(elevator, Settings::default(), features);
+                    let mut bio = rig.bio(&Io::new(op, 4096, 8192).with(flags));
+                    for _ in 0..2 {
+                        rig.lane.submit(rig.now, bio);
+                        let mut done = Vec::new();
+                        while done.is_empty() {
+                            rig.lane.queue.unplug_for_waiter(rig.now);
+                            rig.lane.run(rig.now);
+                            assert!(rig.disk().held.iter().all(|held| !held.fua || held.op == Op::Write));
+                            rig.disk().finish_all();
+                            rig.lane.take_done(&mut done);
+                        }
+                        bio = done.remove(0);
+                        assert_eq!(bio.status(), Ok(()), "{elevator} {op} {flags:?} {features:?}");
+                        assert_eq!(bio.flags(), flags, "{elevator} {op} {features:?}");
+                        bio.rewind(4096, 8192);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Where FUA takes nothing, it does not keep neighbours apart either.
+#[test]
+fn durable_writes_to_a_disk_without_a_cache_merge() {
+    for elevator in elevators() {
+        let mut rig = Rig::manual(elevator, Settings { plug: None, ..Settings::default() }, THROUGH);
+        for i in 0..8 {
+            let flags = [Flags::NONE, Flags::FUA, Flags::PREFLUSH][i % 3];
+            rig.submit(Io::write(i as u64 * 512, 512).with(flags));
+        }
+        rig.drain();
+        assert_eq!(rig.disk().starts(), [(Op::Write, 0, 4096, false)], "{elevator}");
+    }
 }

@@ -4,11 +4,14 @@ use crate::disk::{FakeDisk, Mode};
 use crate::flush::THROUGH;
 use crate::odd::{Fault, Odd};
 use crate::rig::{Io, Rig, elevators, make_elevator};
-use platter_block::bio::{Flags, Op};
-use platter_block::driver::Features;
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+use platter_block::lane::{Lane, QueueLane};
 use platter_block::limits::Limits;
-use platter_block::queue::Settings;
-use platter_block::time::Span;
+use platter_block::queue::{Queue, Settings};
+use platter_block::request::MAX_BIOS;
+use platter_block::time::{Span, Time};
+use std::sync::Arc;
 
 fn rig(elevator: &str) -> Rig {
     Rig::manual(elevator, Settings { plug: None, ..Settings::default() }, THROUGH)
@@ -196,4 +199,54 @@ fn a_segment_of_more_pieces_than_a_request_may_have_is_cut_inside() {
     rig.drain();
     assert_eq!(rig.result(token), Ok(()));
     assert_eq!(rig.counts().dispatches, 3, "12 KiB, 12 KiB, 8 KiB");
+}
+
+/// Completes everything at the next reap and keeps the length of each request.
+#[derive(Default)]
+struct Lengths {
+    lens: Vec<u64>,
+    done: Vec<Completion>,
+}
+
+impl Driver for Lengths {
+    fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
+        self.lens.push(request.len);
+        self.done.push(Completion { tag: request.tag, result: 0 });
+        true
+    }
+
+    fn submit(&mut self, _now: Time) {}
+
+    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
+        done.append(&mut self.done);
+    }
+}
+
+/// Discards have no segments, so no limit of memory ends their merging. The count of bios in a request has 16 bits.
+#[test]
+fn the_number_of_bios_in_a_request_is_capped() {
+    const BIOS: u64 = 70_000;
+    for elevator in ["none", "noop", "deadline"] {
+        // In halves that touch in the middle, so that requests are joined to their neighbours as well.
+        for order in [|i| i, |i| (i * 2) % BIOS + i * 2 / BIOS] {
+            let limits = Limits::unlimited(512);
+            let geometry = Geometry { size: 1 << 30, limits, features: THROUGH };
+            let settings = Settings { plug: None, nr_requests: BIOS as u32, ..Settings::default() };
+            let queue = Queue::new(geometry, settings, make_elevator(elevator), Arc::default());
+            let mut lane = QueueLane::new(queue, Lengths::default());
+            for i in 0..BIOS {
+                lane.submit(Time(1), Bio::new(Op::Discard, order(i) * 512, 512));
+            }
+            let mut done = Vec::new();
+            for _ in 0..BIOS {
+                lane.run(Time(1));
+            }
+            lane.take_done(&mut done);
+            assert_eq!(done.len() as u64, BIOS, "{elevator}");
+            let longest = lane.driver().lens.iter().max().copied().unwrap_or_default();
+            assert!(longest <= u64::from(MAX_BIOS) * 512, "{elevator}: a request of {longest} bytes");
+            let may_join = elevator != "none" || order(1) == 1;
+            assert!(lane.driver().lens.len() < BIOS as usize / 2 || !may_join, "{elevator} merges");
+        }
+    }
 }

@@ -1,30 +1,45 @@
 //! Linux native AIO: asynchronous for direct I/O on every kernel that has it (4.18 for all that is used
 //! here), with the completion ring read in user space.
+//!
+//! Requests belong to the process, not to the thread that submitted them: they complete whatever that thread does. So it is
+//! what shared lanes use for direct I/O, also beside io_uring.
 
-use platter_block::bio::Op;
-use platter_block::driver::{Completion, Driver, Started};
+use platter_block::bio::{IoPrio, Op};
+use platter_block::driver::{Completion, Driver, Outstanding, Started};
 use platter_block::time::{Span, Time};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
+mod seen;
 #[allow(unsafe_code)]
 mod syscalls;
+#[cfg(test)]
+mod tests;
 
 use super::bell::Bell;
 use super::iovec::Iovecs;
+use super::pause::Pause;
 use super::side::Side;
 use super::slots::Slots;
-use super::target::Target;
+use super::target::{Target, Way, rw_flags};
+use super::threads::Workers;
+use super::uring::HEAD_START;
+use seen::Seen;
 use syscalls::{Batch, Context, Event, FLAG_IOPRIO, FLAG_RESFD, Iocb, opcode};
 
-/// A channel over native AIO. Reads, writes and flushes are asynchronous; discard and write-zeroes, which
-/// AIO does not have, go to two threads of the channel's own.
+/// Whether this process may use native AIO.
+pub(super) fn probe() -> io::Result<()> {
+    Context::open(2).map(Context::close)
+}
+
+/// A channel over native AIO. Reads, writes and flushes are asynchronous. To the disk's threads go discard and write-zeroes,
+/// which AIO does not have, transfers in the page that holds an odd end of a file, and writes for which the file system has
+/// to allocate space, as far as it says so.
 pub struct Aio {
-    // Dropped in this order: the threads finish, then the kernel does, and then nobody looks at the rest.
     side: Side,
-    context: Context,
+    context: Arc<Context>,
     target: Arc<Target>,
     slots: Slots,
     batch: Batch,
@@ -32,13 +47,18 @@ pub struct Aio {
     /// Completions that wait for the next reap: refused requests, and events that `wait` took.
     ready: Vec<Completion>,
     events: Vec<Event>,
-    bell: Bell,
+    seen: Arc<Seen>,
+    /// Until then, because the kernel had no resources for what is staged.
+    pause: Pause,
+    bell: OnceLock<Bell>,
     /// Somebody has the wait handle: requests signal it.
     watched: AtomicBool,
     /// Requests in flight that do not.
     unwatched: usize,
     /// Slot of the request that listens to the threads; past those of the queue's requests.
     listener: u32,
+    /// Writes are asked not to block.
+    nowait: bool,
 }
 
 impl Aio {
@@ -46,58 +66,76 @@ impl Aio {
     ///
     /// # Errors
     /// What `io_setup` said: `EAGAIN` when `fs.aio-max-nr` is used up, `ENOSYS` when the kernel has no AIO.
-    pub(super) fn new(target: Arc<Target>, depth: u32) -> io::Result<Aio> {
+    pub(super) fn new(target: Arc<Target>, depth: u32, workers: Arc<Workers>) -> io::Result<Aio> {
         let depth = depth.max(1);
+        let context = Context::open(depth + 1)?;
+        let side = Side::new(Arc::clone(&target), depth, workers);
+        let nowait = target.has_holes();
         Ok(Aio {
-            side: Side::new(Arc::clone(&target), depth),
-            context: Context::new(depth + 1)?,
+            // What would block is an event first and done by a thread afterwards.
+            seen: Arc::new(Seen::new(Arc::clone(&context), side.outstanding(), !nowait)),
+            side,
+            context,
             target,
             slots: Slots::new(depth),
             batch: Batch::new(depth + 1),
             iovecs: (0..depth).map(|_| Iovecs::default()).collect(),
             ready: Vec::with_capacity(depth as usize),
             events: Vec::with_capacity(depth as usize + 1),
-            bell: Bell::new()?,
+            pause: Pause::default(),
+            bell: OnceLock::new(),
             watched: AtomicBool::new(false),
             unwatched: 0,
             listener: depth,
+            nowait,
         })
+    }
+
+    /// Makes sure that threads can sleep for the channel.
+    ///
+    /// # Errors
+    /// No descriptor can be had.
+    pub(super) fn prepare_watch(&self) -> io::Result<()> {
+        if self.bell.get().is_none() {
+            let _ = self.bell.set(Bell::new()?);
+        }
+        Ok(())
     }
 
     fn stage(&mut self, slot: u32, mut iocb: Iocb) {
         iocb.data = u64::from(slot);
-        if self.watched.load(Ordering::Relaxed) {
-            iocb.flags |= FLAG_RESFD;
-            iocb.resfd = self.bell.raw() as u32;
-        } else {
-            self.unwatched += 1;
+        match self.bell.get() {
+            Some(bell) if self.watched.load(Ordering::Relaxed) => {
+                iocb.flags |= FLAG_RESFD;
+                iocb.resfd = bell.raw() as u32;
+            }
+            _ => self.unwatched += 1,
         }
+        self.seen.tally.take();
         self.batch.stage(slot, iocb);
     }
 
-    fn request(&mut self, slot: u32, request: &Started<'_>) -> Iocb {
-        let mut iocb = Iocb {
-            fd: self.target.file_for(request).as_raw_fd() as u32,
-            offset: request.pos,
-            ..Iocb::default()
-        };
+    fn request(&mut self, slot: u32, request: &Started<'_>, len: u64) -> Iocb {
         if request.op == Op::Flush {
-            return Iocb { opcode: opcode::FDSYNC, offset: 0, ..iocb };
+            let fd = self.target.flushed().as_raw_fd() as u32;
+            return Iocb { opcode: opcode::FDSYNC, fd, ..Iocb::default() };
         }
+        let fd = self.target.disk.fd.as_raw_fd() as u32;
+        let mut iocb = Iocb { fd, offset: request.pos, rw_flags: rw_flags(request), ..Iocb::default() };
         let read = request.op == Op::Read;
         if let Some(segment) = request.single_segment() {
             iocb.opcode = if read { opcode::PREAD } else { opcode::PWRITE };
             iocb.buf = segment.addr().expose_provenance() as u64;
-            iocb.nbytes = u64::from(segment.len());
+            iocb.nbytes = u64::from(segment.len()).min(len);
         } else {
             let iovecs = &mut self.iovecs[slot as usize];
-            iovecs.fill(request);
+            iovecs.fill(request, len);
             iocb.opcode = if read { opcode::PREADV } else { opcode::PWRITEV };
             iocb.buf = iovecs.as_slice().as_ptr().expose_provenance() as u64;
             iocb.nbytes = iovecs.as_slice().len() as u64;
         }
-        if request.fua {
-            iocb.rw_flags = libc::RWF_DSYNC;
+        if self.nowait && !read && !request.atomic {
+            iocb.rw_flags |= libc::RWF_NOWAIT;
         }
         if request.ioprio.raw() != 0 {
             iocb.flags |= FLAG_IOPRIO;
@@ -106,13 +144,19 @@ impl Aio {
         iocb
     }
 
+    #[cold]
     fn queue_beside(&mut self, now: Time, request: &Started<'_>) -> bool {
         self.side.queue(now, request).unwrap_or_else(|error| {
-            let errno = error.raw_os_error().unwrap_or(libc::EIO);
-            self.ready.push(Completion { tag: request.tag, result: -i64::from(errno) });
-            self.announce();
+            self.finish_now(request.tag, -i64::from(error.raw_os_error().unwrap_or(libc::EIO)));
             true
         })
+    }
+
+    /// Completes a request at the next reap.
+    #[cold]
+    fn finish_now(&mut self, tag: u32, result: i64) {
+        self.ready.push(Completion { tag, result });
+        self.announce();
     }
 
     fn listen(&mut self) {
@@ -123,18 +167,28 @@ impl Aio {
         }
     }
 
-    fn ring_doorbell(&mut self) {
+    fn ring_doorbell(&mut self, now: Time) {
         self.listen();
+        self.hand_over(now);
+    }
+
+    fn hand_over(&mut self, now: Time) {
         while self.batch.waiting() > 0 {
             match submit(&self.context, &mut self.batch) {
-                Ok(0) => return,
-                Ok(count) => self.batch.submitted(count),
+                Ok(0) | Err(libc::EAGAIN | libc::ENOMEM) => {
+                    self.pause.begin(now);
+                    // Those that sleep must learn of the pause.
+                    return self.announce();
+                }
+                Ok(count) => {
+                    self.pause.end();
+                    self.batch.submitted(count);
+                }
                 Err(libc::EINTR) => {}
-                // Room comes with the next completion, if one is under way.
-                Err(libc::EAGAIN) if self.slots.taken() > self.batch.waiting() => return,
+                // Of the first request.
                 Err(errno) => {
                     if let Some(slot) = self.batch.refuse() {
-                        self.finish(slot, -i64::from(errno));
+                        self.finish(now, slot, -i64::from(errno));
                         self.announce();
                     }
                 }
@@ -142,32 +196,83 @@ impl Aio {
         }
     }
 
-    /// Makes the wait handle readable: there is something in `ready`.
+    /// Makes the wait handle readable: there is something to look at.
     fn announce(&self) {
-        if self.watched.load(Ordering::Relaxed) {
-            self.bell.sound();
+        if let Some(bell) = self.bell.get()
+            && self.watched.load(Ordering::Relaxed)
+        {
+            bell.sound();
         }
     }
 
-    /// Notes that a request is done.
-    fn finish(&mut self, slot: u32, result: i64) {
-        if self.batch.flags(slot) & FLAG_RESFD == 0 {
-            self.unwatched -= 1;
-        }
+    /// Notes that the kernel is done with a request.
+    fn finish(&mut self, now: Time, slot: u32, result: i64) {
+        let Some(&iocb) = self.batch.iocb(slot) else { return };
+        self.unwatched -= usize::from(iocb.flags & FLAG_RESFD == 0);
         if slot == self.listener {
+            self.seen.tally.give();
             return self.side.heard();
         }
         if let Some(tag) = self.slots.put(slot) {
-            self.ready.push(Completion { tag, result });
+            let blocks = iocb.rw_flags & libc::RWF_NOWAIT != 0 && self.would_block(result);
+            if !(blocks && self.move_beside(now, slot, tag, &iocb)) {
+                self.ready.push(Completion { tag, result });
+            }
+            if result == 0 {
+                self.target.came_short(now);
+            }
         }
+        self.seen.tally.give();
+    }
+
+    /// Whether this result of a write that must not block says that it would have.
+    fn would_block(&mut self, result: i64) -> bool {
+        let unknown = result == -i64::from(libc::EOPNOTSUPP);
+        // The file system cannot be asked.
+        self.nowait &= !unknown;
+        unknown || result == -i64::from(libc::EAGAIN)
+    }
+
+    /// Gives a write that would have blocked to the threads. `false`: they have no room.
+    #[cold]
+    fn move_beside(&mut self, now: Time, slot: u32, tag: u32, iocb: &Iocb) -> bool {
+        let Ok(threads) = self.side.threads() else { return false };
+        let iovecs = &mut self.iovecs[slot as usize];
+        if iocb.opcode == opcode::PWRITE {
+            let memory = std::ptr::with_exposed_provenance_mut(iocb.buf as usize);
+            iovecs.set_single(memory, iocb.nbytes as usize);
+        }
+        let moved = threads.take_over(tag, |call| {
+            std::mem::swap(&mut call.iovecs, iovecs);
+            let ioprio = IoPrio::from_raw(iocb.reqprio);
+            call.take_over(Op::Write, iocb.offset, iocb.rw_flags & !libc::RWF_NOWAIT, ioprio);
+        });
+        threads.submit(now);
+        moved
     }
 
     /// Moves what the kernel has completed to `ready`.
-    fn collect(&mut self) {
+    fn collect(&mut self, now: Time) {
         let mut events = std::mem::take(&mut self.events);
         self.context.reap(|event| events.push(event));
-        events.drain(..).for_each(|event| self.finish(event.data as u32, event.result));
+        self.finish_all(now, events);
+    }
+
+    fn finish_all(&mut self, now: Time, mut events: Vec<Event>) {
+        events.drain(..).for_each(|event| self.finish(now, event.data as u32, event.result));
         self.events = events;
+    }
+
+    /// Requests that the kernel has, the one that listens included.
+    fn in_kernel(&self) -> usize {
+        self.slots.taken() + usize::from(self.side.is_listening()) - self.batch.waiting()
+    }
+
+    /// Blocks until the kernel has completed something or the time is over.
+    fn sleep(&mut self, now: Time, timeout: Option<Span>) {
+        let mut events = std::mem::take(&mut self.events);
+        self.context.get_events(1, timeout, |event| events.push(event));
+        self.finish_all(now, events);
     }
 }
 
@@ -180,52 +285,116 @@ fn submit(context: &Context, batch: &mut Batch) -> Result<usize, i32> {
 
 impl Driver for Aio {
     fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
-        if matches!(request.op, Op::Discard | Op::WriteZeroes) {
+        let way = self.target.way(now, request);
+        let len = match way {
+            Way::Direct(len) => len,
+            Way::Buffered(_) => return self.queue_beside(now, request),
+            Way::Done(result) => {
+                self.finish_now(request.tag, result);
+                return true;
+            }
+        };
+        // The threads gather what the kernel takes from one piece of memory only.
+        let gathered = request.atomic && request.single_segment().is_none();
+        if gathered || matches!(request.op, Op::Discard | Op::WriteZeroes) {
             return self.queue_beside(now, request);
         }
+        // The threads must have room for each request that may have to move there.
+        if self.side.in_flight() > 0 && self.slots.taken() + self.side.in_flight() >= self.iovecs.len() {
+            return false;
+        }
         let Some(slot) = self.slots.take(request.tag) else { return false };
-        let iocb = self.request(slot, request);
+        let iocb = self.request(slot, request, len);
         self.stage(slot, iocb);
+        if self.batch.waiting() >= HEAD_START as usize && self.pause.is_over(now) {
+            self.hand_over(now);
+        }
         true
     }
 
     fn submit(&mut self, now: Time) {
         self.side.submit(now);
-        self.ring_doorbell();
+        self.ring_doorbell(now);
     }
 
     fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
-        self.collect();
-        if self.watched.load(Ordering::Relaxed) && self.unwatched == 0 {
-            self.bell.clear();
-            self.collect();
+        self.collect(now);
+        if self.unwatched == 0
+            && let Some(bell) = self.bell.get()
+            && self.watched.load(Ordering::Relaxed)
+        {
+            bell.clear();
+            self.collect(now);
         }
         if self.side.in_flight() > 0 {
             self.side.reap(now, done);
         }
-        if self.batch.waiting() > 0 || self.side.in_flight() > 0 {
-            self.ring_doorbell();
+        let waits = self.batch.waiting() > 0 && self.pause.is_over(now);
+        if waits || self.side.in_flight() > 0 {
+            self.ring_doorbell(now);
         }
         done.append(&mut self.ready);
     }
 
+    fn next_event(&self) -> Option<Time> {
+        let own = if self.batch.waiting() > 0 { self.pause.until() } else { None };
+        Time::earliest(own, self.side.next_event())
+    }
+
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
-        self.submit(now);
+        self.side.submit(now);
+        self.listen();
+        if self.pause.is_over(now) {
+            self.hand_over(now);
+        }
         let in_flight = self.slots.taken() + self.side.in_flight();
         if in_flight == 0 || !self.ready.is_empty() || self.context.has_events() {
             return;
         }
-        let mut events = std::mem::take(&mut self.events);
-        self.context.get_events(1, timeout, |event| events.push(event));
-        events.drain(..).for_each(|event| self.finish(event.data as u32, event.result));
-        self.events = events;
+        let limit = Time::earliest(self.pause.until(), self.side.next_event()).map(|at| at.since(now));
+        let limit = timeout.into_iter().chain(limit).min();
+        match (self.in_kernel(), limit) {
+            (0, Some(span)) => std::thread::sleep(std::time::Duration::from_nanos(span.as_nanos())),
+            _ => self.sleep(now, limit),
+        }
     }
 
     fn wait_handle(&self) -> Option<i32> {
+        self.prepare_watch().ok()?;
+        let bell = self.bell.get()?;
         if !self.watched.swap(true, Ordering::Relaxed) {
             // Requests that are in flight do not signal: until they are done the handle stays readable.
-            self.bell.sound();
+            bell.sound();
         }
-        Some(self.bell.raw())
+        Some(bell.raw())
+    }
+
+    /// Only what waits for a thread. `io_cancel(2)` is of no use: disks and file systems do not take part in it.
+    fn cancel(&mut self, now: Time, tag: u32) -> bool {
+        self.side.cancel(now, tag)
+    }
+
+    fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {
+        let seen: Arc<Seen> = Arc::clone(&self.seen);
+        Some(seen)
+    }
+}
+
+impl Drop for Aio {
+    /// Waits until the kernel is done with all requests.
+    fn drop(&mut self) {
+        // What was never submitted the kernel has not seen.
+        while let Some(slot) = self.batch.refuse() {
+            if slot == self.listener {
+                self.side.heard();
+            }
+            self.slots.put(slot);
+            self.seen.tally.give();
+        }
+        self.side.end_listening();
+        while self.slots.taken() > 0 || self.side.is_listening() {
+            self.sleep(crate::clock::now(), None);
+        }
+        Context::close(Arc::clone(&self.context));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::sys::SysError;
 use platter_block::backend::LaneUse;
+use platter_block::defect::{self, Defect};
 use platter_block::driver::Driver;
 use std::fmt;
 use std::io;
@@ -13,7 +14,7 @@ use super::bell::Bell;
 use super::file::FileOptions;
 use super::target::Target;
 use super::threads::{Threads, Workers, can_avoid_blocking};
-use super::uring::{Uring, UringOptions};
+use super::uring::{Abilities, Uring, UringOptions};
 
 /// Largest depth of a channel: what a ring has entries for, with some to spare.
 pub(super) const MAX_DEPTH: u32 = 16384;
@@ -86,28 +87,73 @@ pub struct Chosen {
     pub kind: FileDriver,
     /// Why none that comes before it was taken, in one line.
     pub why_fell_back: Option<String>,
+    /// What drives lanes that several threads submit to (the one that futures share, and the one of an elevator, of flushes
+    /// and of barriers). `uring` ties requests to the thread that submitted them: they wait while it is blocked in the
+    /// kernel, and some fail when it exits. So these lanes are on `aio`, or on `threads` where that cannot be had or the
+    /// page cache is used; on `uring` only with `sqpoll`, where a thread of the kernel submits.
+    pub shared: FileDriver,
+    /// Why shared lanes are on `threads`, in one line.
+    pub why_shared_threads: Option<String>,
 }
 
 /// Chooses a driver by opening a channel of each that may be used until one opens.
-pub(super) fn choose(target: &Arc<Target>, options: &FileOptions) -> Result<Chosen, SysError> {
+pub(super) fn choose(
+    target: &Arc<Target>,
+    options: &FileOptions,
+    pool: &Arc<Workers>,
+) -> Result<Chosen, SysError> {
     let without = std::env::var(WITHOUT).unwrap_or_default();
-    decide(options.driver, target.disk.direct, &without, |kind| match kind {
+    let cached = target.is_cached();
+    let chosen = decide(options.driver, !cached, &without, |kind| match kind {
         FileDriver::Uring if options.driver == Choice::Auto && !can_avoid_blocking(target) => {
             Err("the device cannot be asked not to block, so each I/O would go through a kernel thread"
                 .into())
         }
-        FileDriver::Uring => probe_uring().and_then(|()| {
-            let trial =
-                Uring::new(Arc::clone(target), options.depth, uring_options(options, LaneUse::Shared));
+        FileDriver::Uring => uring_abilities().and_then(|_| {
+            let (target, pool) = (Arc::clone(target), Arc::clone(pool));
+            let trial = Uring::new(target, options.depth, uring_options(options, LaneUse::Synchronous), pool);
             trial.map(drop).map_err(|e| explain_uring(&e))
         }),
-        FileDriver::Aio => Aio::new(Arc::clone(target), options.depth).map(drop).map_err(|e| explain_aio(&e)),
+        FileDriver::Aio => {
+            let trial = Aio::new(Arc::clone(target), options.depth, Arc::clone(pool));
+            trial.map(drop).map_err(|e| explain_aio(&e))
+        }
         FileDriver::Threads => Ok(()),
-    })
-    .map_err(|why| {
+    });
+    let (kind, why_fell_back) = chosen.map_err(|why| {
         let help = "use driver=auto, which takes the best one that works here";
         SysError::new("drive", &target.disk.path, why, help)
-    })
+    })?;
+    let (shared, why_shared_threads) =
+        share(kind, options.sqpoll, cached, || match named(&without, FileDriver::Aio) {
+            true => Err(format!("{WITHOUT} names aio")),
+            false => super::aio::probe().map_err(|e| explain_aio(&e)),
+        });
+    Ok(Chosen { kind, why_fell_back, shared, why_shared_threads })
+}
+
+/// What drives shared lanes, and if it is threads beside another driver, why.
+fn share(
+    kind: FileDriver,
+    sqpoll: bool,
+    cached: bool,
+    aio: impl FnOnce() -> Result<(), String>,
+) -> (FileDriver, Option<String>) {
+    match kind {
+        FileDriver::Threads => (FileDriver::Threads, None),
+        FileDriver::Uring if sqpoll => (FileDriver::Uring, None),
+        _ if cached => (FileDriver::Threads, Some("submitting I/O through the page cache blocks".to_owned())),
+        FileDriver::Aio => (FileDriver::Aio, None),
+        FileDriver::Uring => match aio() {
+            Ok(()) => (FileDriver::Aio, None),
+            Err(why) => (FileDriver::Threads, Some(why)),
+        },
+    }
+}
+
+/// Whether a list of drivers not to use names one.
+fn named(without: &str, kind: FileDriver) -> bool {
+    without.split(',').any(|name| name.trim() == kind.name())
 }
 
 fn decide(
@@ -115,8 +161,8 @@ fn decide(
     direct: bool,
     without: &str,
     works: impl Fn(FileDriver) -> Result<(), String>,
-) -> Result<Chosen, String> {
-    let works = |kind: FileDriver| match without.split(',').any(|name| name.trim() == kind.name()) {
+) -> Result<(FileDriver, Option<String>), String> {
+    let works = |kind: FileDriver| match named(without, kind) {
         true => Err(format!("{WITHOUT} names it")),
         false => works(kind),
     };
@@ -134,7 +180,7 @@ fn decide(
         match works(kind) {
             Ok(()) => {
                 let why_fell_back = (!reasons.is_empty()).then(|| reasons.join("; "));
-                return Ok(Chosen { kind, why_fell_back });
+                return Ok((kind, why_fell_back));
             }
             Err(why) => reasons.push(format!("no {kind}: {why}")),
         }
@@ -144,29 +190,39 @@ fn decide(
 
 /// Opens a channel of a driver.
 pub(super) fn open(
-    kind: FileDriver,
+    chosen: &Chosen,
     target: &Arc<Target>,
     options: &FileOptions,
     lane_use: LaneUse,
-    pool: impl FnOnce() -> Arc<Workers>,
+    pool: &Arc<Workers>,
 ) -> Result<Box<dyn Driver>, SysError> {
-    let (target, depth) = (Arc::clone(target), options.depth);
     let path = target.disk.path.clone();
     let fail = |why: String| SysError::new("open another channel to", path, why, "close some, or use fewer");
+    let shared = lane_use == LaneUse::Shared && !defect::is_on(Defect::SharedLaneOnRing);
+    let kind = if shared { chosen.shared } else { chosen.kind };
+    let (disk, depth, workers) = (Arc::clone(target), options.depth, Arc::clone(pool));
     match kind {
-        FileDriver::Uring => match Uring::new(target, depth, uring_options(options, lane_use)) {
+        FileDriver::Uring => match Uring::new(disk, depth, uring_options(options, lane_use), workers) {
             Ok(channel) => Ok(Box::new(channel)),
             Err(e) => Err(fail(explain_uring(&e))),
         },
-        FileDriver::Aio => match Aio::new(target, depth) {
-            Ok(channel) => Ok(Box::new(channel)),
-            Err(e) => Err(fail(explain_aio(&e))),
-        },
-        FileDriver::Threads => match Bell::new() {
-            Ok(bell) => Ok(Box::new(Threads::new(target, depth, pool(), Arc::new(bell)))),
-            Err(e) => Err(fail(e.to_string())),
-        },
+        FileDriver::Aio => {
+            let channel = Aio::new(disk, depth, workers);
+            let watched = |aio: Aio| if shared { aio.prepare_watch().map(|()| aio) } else { Ok(aio) };
+            match channel.and_then(watched) {
+                Ok(channel) => Ok(Box::new(channel)),
+                // All of the system's events are taken at the moment, or there is no descriptor.
+                Err(_) if chosen.kind != FileDriver::Aio => threads(target, depth, pool).map_err(fail),
+                Err(e) => Err(fail(explain_aio(&e))),
+            }
+        }
+        FileDriver::Threads => threads(target, depth, pool).map_err(fail),
     }
+}
+
+fn threads(target: &Arc<Target>, depth: u32, pool: &Arc<Workers>) -> Result<Box<dyn Driver>, String> {
+    let bell = Bell::new().map_err(|error| error.to_string())?;
+    Ok(Box::new(Threads::new(Arc::clone(target), depth, Arc::clone(pool), Arc::new(bell))))
 }
 
 fn uring_options(options: &FileOptions, lane_use: LaneUse) -> UringOptions {
@@ -174,9 +230,9 @@ fn uring_options(options: &FileOptions, lane_use: LaneUse) -> UringOptions {
     UringOptions { exclusive, sqpoll: options.sqpoll, iopoll: options.iopoll }
 }
 
-/// Whether this process may use io_uring at all, found out once.
-fn probe_uring() -> Result<(), String> {
-    static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
+/// Whether this process may use io_uring at all and what the kernel's can do, found out once.
+pub(super) fn uring_abilities() -> Result<Abilities, String> {
+    static FOUND: OnceLock<Result<Abilities, String>> = OnceLock::new();
     FOUND.get_or_init(|| super::uring::probe().map_err(|e| explain_uring(&e))).clone()
 }
 
@@ -227,26 +283,25 @@ mod tests {
     #[test]
     fn auto_takes_the_first_that_works_and_says_why() {
         let first = decide(Choice::Auto, true, "", |_| Ok(())).unwrap();
-        assert_eq!(first, Chosen { kind: FileDriver::Uring, why_fell_back: None });
+        assert_eq!(first, (FileDriver::Uring, None));
         let second = decide(Choice::Auto, true, "", only(FileDriver::Aio)).unwrap();
-        assert_eq!(second.kind, FileDriver::Aio);
-        assert_eq!(second.why_fell_back.as_deref(), Some("no uring: broken"));
+        assert_eq!((second.0, second.1.as_deref()), (FileDriver::Aio, Some("no uring: broken")));
         let third = decide(Choice::Auto, true, "", only(FileDriver::Threads)).unwrap();
-        assert_eq!(third.why_fell_back.as_deref(), Some("no uring: broken; no aio: broken"));
+        assert_eq!(third.1.as_deref(), Some("no uring: broken; no aio: broken"));
     }
 
     #[test]
     fn auto_does_not_take_aio_for_buffered_io() {
         let chosen = decide(Choice::Auto, false, "uring", |_| Ok(())).unwrap();
-        assert_eq!(chosen.kind, FileDriver::Threads);
+        assert_eq!(chosen.0, FileDriver::Threads);
         let asked = decide(Choice::Only(FileDriver::Aio), false, "", |_| Ok(())).unwrap();
-        assert_eq!(asked, Chosen { kind: FileDriver::Aio, why_fell_back: None });
+        assert_eq!(asked, (FileDriver::Aio, None));
     }
 
     #[test]
     fn drivers_named_in_the_environment_are_not_used() {
         let chosen = decide(Choice::Auto, true, "uring, aio", |_| Ok(())).unwrap();
-        assert_eq!(chosen.kind, FileDriver::Threads);
+        assert_eq!(chosen.0, FileDriver::Threads);
         assert!(decide(Choice::Auto, true, "uring,aio,threads", |_| Ok(())).is_err());
     }
 
@@ -257,6 +312,20 @@ mod tests {
         assert_eq!("aio".parse(), Ok(Choice::Only(FileDriver::Aio)));
         assert_eq!("auto".parse(), Ok(Choice::Auto));
         assert!("ring".parse::<Choice>().unwrap_err().contains("uring, aio or threads"));
+    }
+
+    #[test]
+    fn shared_lanes_are_not_on_rings_that_a_thread_of_the_program_submits_to() {
+        use FileDriver::{Aio, Threads, Uring};
+        let of = |kind, sqpoll, cached, aio: Result<(), String>| share(kind, sqpoll, cached, || aio).0;
+        assert_eq!(of(Uring, false, false, Ok(())), Aio);
+        assert_eq!(of(Uring, false, false, Err("used up".into())), Threads);
+        assert_eq!(of(Uring, false, true, Ok(())), Threads);
+        assert_eq!(of(Uring, true, true, Ok(())), Uring);
+        assert_eq!((of(Aio, false, false, Ok(())), of(Aio, false, true, Ok(()))), (Aio, Threads));
+        let (_, why) = share(Uring, false, false, || Err("used up".into()));
+        assert_eq!(why.as_deref(), Some("used up"));
+        assert_eq!(share(Threads, false, true, || Ok(())), (Threads, None));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! A file or block device as a disk: its geometry, and channels over the driver that was chosen for it.
 
 use crate::sys::{Kind, OpenedDisk, Probe, SysError, WriteCache};
-use platter_block::backend::LaneUse;
+use platter_block::backend::{Fact, LaneUse};
 use platter_block::driver::{Driver, Features, Geometry};
 use platter_block::limits::Limits;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use super::choose::{self, Choice, Chosen};
+use super::choose::{self, Choice, Chosen, FileDriver};
 use super::target::Target;
 use super::threads::Workers;
 
@@ -42,7 +42,7 @@ pub struct FileDisk {
     options: FileOptions,
     chosen: Chosen,
     geometry: Geometry,
-    pool: OnceLock<Arc<Workers>>,
+    pool: Arc<Workers>,
 }
 
 impl FileDisk {
@@ -56,22 +56,20 @@ impl FileDisk {
             let help = format!("give a depth from 1 to {}", choose::MAX_DEPTH);
             return Err(SysError::new("drive", &disk.path, message, help));
         }
+        crate::clock::check();
         let geometry = geometry(&disk);
-        let target = Arc::new(Target::new(disk));
-        let chosen = choose::choose(&target, &options)?;
-        Ok(FileDisk { target, options, chosen, geometry, pool: OnceLock::new() })
+        let target = Arc::new(Target::new(disk)?);
+        let pool = Arc::new(Workers::new(options.threads as usize));
+        let chosen = choose::choose(&target, &options, &pool)?;
+        Ok(FileDisk { target, options, chosen, geometry, pool })
     }
 
-    /// A channel, for one thread or for any.
+    /// A channel for lanes that are used in that way.
     ///
     /// # Errors
     /// What the system ran out of.
     pub fn channel(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, SysError> {
-        let pool = || {
-            let pool = self.pool.get_or_init(|| Arc::new(Workers::new(self.options.threads as usize)));
-            Arc::clone(pool)
-        };
-        choose::open(self.chosen.kind, &self.target, &self.options, lane_use, pool)
+        choose::open(&self.chosen, &self.target, &self.options, lane_use, &self.pool)
     }
 
     /// Which driver was chosen, and why not a better one.
@@ -87,6 +85,58 @@ impl FileDisk {
     /// What is driven.
     pub fn disk(&self) -> &OpenedDisk {
         &self.target.disk
+    }
+
+    /// The size of the file or device now, in bytes. A file that is found to be shorter than its disk is remembered: nothing
+    /// is done beyond its end from then on, and no flush succeeds, until [`set_size`](FileDisk::set_size).
+    ///
+    /// # Errors
+    /// The system cannot tell, as when a device is gone.
+    pub fn current_size(&self) -> Result<u64, SysError> {
+        let size = self.target.disk.current_size()?;
+        self.target.found(size);
+        Ok(size)
+    }
+
+    /// The size that the file was found to have, if that was less than its disk has.
+    pub fn shrunk_to(&self) -> Option<u64> {
+        self.target.size().shrunk_to()
+    }
+
+    /// The disk has this size from now on. [`geometry`](FileDisk::geometry) stays that of the time of opening.
+    ///
+    /// # Errors
+    /// Direct I/O cannot reach the new end, and no other descriptor can be had for it.
+    pub fn set_size(&self, size: u64) -> Result<(), SysError> {
+        self.target.resize(size)
+    }
+
+    /// How often the size of the file was looked at.
+    pub fn looks_at_size(&self) -> u64 {
+        self.target.size().looks()
+    }
+
+    /// What an operator may want to know of the driver at the moment.
+    pub fn facts(&self) -> Vec<Fact> {
+        let mut facts = Vec::new();
+        if self.chosen.kind == FileDriver::Uring
+            && let Ok(abilities) = choose::uring_abilities()
+        {
+            facts.push(("io_uring", abilities.to_string()));
+        }
+        if self.chosen.shared != self.chosen.kind {
+            let why = self.chosen.why_shared_threads.as_ref().map_or(String::new(), |why| format!(": {why}"));
+            facts.push(("shared lanes", format!("{}{why}", self.chosen.shared)));
+        }
+        facts.extend(self.target.unregistered().map(|text| ("memory not registered", text)));
+        facts.extend(self.shrunk_to().map(|size| {
+            let was = self.target.size().device();
+            (
+                "file shrank",
+                format!("from {was} to {size} bytes; flushes fail until the device has its new size"),
+            )
+        }));
+        facts
     }
 
     /// How it is driven.
@@ -135,6 +185,7 @@ fn limits(direct: bool, probe: &Probe) -> Limits {
         discard_granularity,
         max_discard,
         write_zeroes: true,
-        atomic_write: small(probe.limits.atomic_write_unit_max),
+        // The kernel takes atomic writes by direct I/O only.
+        atomic_write: if direct { small(probe.limits.atomic_write_unit_max) } else { 0 },
     }
 }

@@ -17,19 +17,50 @@ pub(super) struct Iovecs(Vec<libc::iovec>);
 unsafe impl Send for Iovecs {}
 
 impl Iovecs {
-    /// Takes the segments of a request. Gives back the region that all of them belong to, if they do.
+    /// Takes the first `len` bytes of the segments of a request. Gives back the region that all of them belong to, if they
+    /// do.
     #[inline]
-    pub(super) fn fill(&mut self, request: &Started<'_>) -> RegionId {
+    pub(super) fn fill(&mut self, request: &Started<'_>, len: u64) -> RegionId {
         self.0.clear();
-        let mut region = None;
+        let (mut region, mut left) = (None, len);
         request.for_each_segment(|segment| {
-            if self.0.len() < IOV_MAX {
+            let segment = segment.slice(0, u32::try_from(left).unwrap_or(u32::MAX));
+            left -= u64::from(segment.len());
+            if self.0.len() < IOV_MAX && !segment.is_empty() {
                 self.0.push(iovec(segment));
                 let common = *region.get_or_insert(segment.region());
                 region = Some(if common == segment.region() { common } else { RegionId::NONE });
             }
         });
         region.unwrap_or(RegionId::NONE)
+    }
+
+    /// Takes one piece of memory.
+    pub(super) fn set_single(&mut self, memory: *mut u8, len: usize) {
+        self.0.clear();
+        self.0.push(libc::iovec { iov_base: memory.cast(), iov_len: len });
+    }
+
+    /// Bytes in all entries.
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.iter().map(|entry| entry.iov_len as u64).sum()
+    }
+
+    /// Copies the first `len` bytes.
+    ///
+    /// # Safety
+    /// The request is in flight with the caller, and `memory` has `len` bytes that are no part of it.
+    pub(super) unsafe fn copy_to(&self, memory: *mut u8, len: usize) {
+        let mut done = 0;
+        for entry in &self.0 {
+            let piece = entry.iov_len.min(len - done);
+            // SAFETY: the maker of the segment promised memory that is valid for reads while the request is in flight; the
+            // rest by this function's contract.
+            unsafe {
+                std::ptr::copy_nonoverlapping(entry.iov_base.cast::<u8>(), memory.wrapping_add(done), piece);
+            }
+            done += piece;
+        }
     }
 
     /// The entries.

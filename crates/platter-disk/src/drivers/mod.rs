@@ -9,10 +9,15 @@ mod iovec;
 #[allow(unsafe_code)]
 pub mod memory;
 pub mod null;
+mod pause;
 mod side;
+mod size;
 mod slots;
 pub mod table;
+mod tally;
 mod target;
+#[cfg(test)]
+mod testing;
 pub mod threads;
 pub mod uring;
 

@@ -2,27 +2,26 @@
 
 use super::bell::Bell;
 use super::target::Target;
-use super::threads::{Threads, Workers};
-use platter_block::driver::{Completion, Driver, Started};
+use super::threads::{Counts, Threads, Workers};
+use platter_block::driver::{Completion, Driver, Outstanding, Started};
 use platter_block::time::{Span, Time};
 use std::io;
 use std::sync::Arc;
 
-/// Threads for such requests of one channel: these are rare and slow.
-const THREADS: usize = 2;
-
-/// A small pool of threads beside an asynchronous channel, started with the first request for it. The
+/// The disk's threads as seen from an asynchronous channel. Its part of them is set up with the first request for it. The
 /// channel listens to its bell by a poll request of its own kind, so that one wait covers both.
 pub(super) struct Side {
     target: Arc<Target>,
     depth: u32,
+    workers: Arc<Workers>,
     running: Option<(Threads, Arc<Bell>)>,
+    counts: Arc<Counts>,
     listening: bool,
 }
 
 impl Side {
-    pub(super) fn new(target: Arc<Target>, depth: u32) -> Side {
-        Side { target, depth, running: None, listening: false }
+    pub(super) fn new(target: Arc<Target>, depth: u32, workers: Arc<Workers>) -> Side {
+        Side { target, depth, workers, running: None, counts: Arc::default(), listening: false }
     }
 
     /// Takes a request; `false` when there is no room.
@@ -30,19 +29,26 @@ impl Side {
     /// # Errors
     /// When the descriptor for the bell cannot be had.
     pub(super) fn queue(&mut self, now: Time, request: &Started<'_>) -> io::Result<bool> {
-        let (threads, _) = match &mut self.running {
-            Some(running) => running,
-            None => {
-                let bell = Arc::new(Bell::new()?);
-                let workers = Arc::new(Workers::new(THREADS));
-                let threads = Threads::new(Arc::clone(&self.target), self.depth, workers, Arc::clone(&bell));
-                self.running.insert((threads, bell))
-            }
-        };
-        Ok(threads.queue(now, request))
+        Ok(self.threads()?.queue(now, request))
+    }
+
+    /// The threads, once they are needed.
+    pub(super) fn threads(&mut self) -> io::Result<&mut Threads> {
+        if self.running.is_none() {
+            let bell = Arc::new(Bell::new()?);
+            let (target, workers) = (Arc::clone(&self.target), Arc::clone(&self.workers));
+            let counts = Arc::clone(&self.counts);
+            let threads = Threads::counted(target, self.depth, workers, Arc::clone(&bell), counts);
+            self.running = Some((threads, bell));
+        }
+        match &mut self.running {
+            Some((threads, _)) => Ok(threads),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     /// Hands what was queued to the threads.
+    #[inline]
     pub(super) fn submit(&mut self, now: Time) {
         if let Some((threads, _)) = &mut self.running {
             threads.submit(now);
@@ -51,6 +57,7 @@ impl Side {
 
     /// The descriptor that a poll request should be made for now, if any. Each call that gives one counts
     /// as made, until [`Side::heard`].
+    #[inline]
     pub(super) fn listen(&mut self) -> Option<i32> {
         let (threads, bell) = self.running.as_ref()?;
         if self.listening || threads.in_flight() == 0 {
@@ -62,6 +69,20 @@ impl Side {
             bell.ring();
         }
         Some(bell.raw())
+    }
+
+    /// Whether a poll request counts as made.
+    pub(super) fn is_listening(&self) -> bool {
+        self.listening
+    }
+
+    /// Makes the poll request complete, whatever the threads do.
+    pub(super) fn end_listening(&self) {
+        if let Some((_, bell)) = &self.running
+            && self.listening
+        {
+            bell.sound();
+        }
     }
 
     /// The poll request has completed, or could not be made.
@@ -84,7 +105,24 @@ impl Side {
     }
 
     /// Requests that have not been reaped.
+    #[inline]
     pub(super) fn in_flight(&self) -> usize {
         self.running.as_ref().map_or(0, |(threads, _)| threads.in_flight())
+    }
+
+    /// When the threads must be offered their work again.
+    pub(super) fn next_event(&self) -> Option<Time> {
+        self.running.as_ref().and_then(|(threads, _)| threads.next_event())
+    }
+
+    /// Takes a request back that no thread has begun.
+    pub(super) fn cancel(&mut self, now: Time, tag: u32) -> bool {
+        self.running.as_mut().is_some_and(|(threads, _)| threads.cancel(now, tag))
+    }
+
+    /// What tells other threads how many requests are beside.
+    pub(super) fn outstanding(&self) -> Arc<dyn Outstanding> {
+        let counts: Arc<Counts> = Arc::clone(&self.counts);
+        counts
     }
 }

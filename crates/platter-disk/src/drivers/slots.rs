@@ -37,6 +37,13 @@ impl Slots {
         Some(tag)
     }
 
+    /// The place of the request with this tag. Looks at all places.
+    #[cold]
+    pub(super) fn find(&self, tag: u32) -> Option<u32> {
+        let at = self.tags.iter().position(|taken| *taken == tag && tag != Slots::FREE)?;
+        Some(at as u32)
+    }
+
     /// Places that are taken.
     #[inline]
     pub(super) fn taken(&self) -> usize {
@@ -63,6 +70,7 @@ mod tests {
         let (a, b) = (slots.take(70).unwrap(), slots.take(7).unwrap());
         assert_ne!(a, b);
         assert_eq!((slots.take(1), slots.taken()), (None, 2));
+        assert_eq!((slots.find(70), slots.find(7), slots.find(1)), (Some(a), Some(b), None));
         assert_eq!((slots.put(a), slots.put(a), slots.put(9)), (Some(70), None, None));
         let mut left = vec![];
         slots.drain(|tag| left.push(tag));

@@ -2,21 +2,40 @@
 
 use crossbeam_queue::ArrayQueue;
 use platter_block::bio::IoPrio;
-use platter_block::driver::{Completion, Driver, Started};
+use platter_block::driver::{Completion, Driver, Outstanding, Started};
 use platter_block::time::{Span, Time};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[allow(unsafe_code)]
 pub(super) mod calls;
+#[cfg(test)]
+mod tests;
 mod workers;
 
 use super::bell::Bell;
+use super::pause::Pause;
 use super::slots::Slots;
-use super::target::Target;
+use super::tally::Tally;
+use super::target::{Target, Way};
 use calls::Call;
 pub(super) use calls::can_avoid_blocking;
 pub(super) use workers::Workers;
+
+/// The requests of a channel as other threads may count them.
+pub(super) struct Counts(Tally);
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts(Tally::new())
+    }
+}
+
+impl Outstanding for Counts {
+    fn outstanding(&self) -> u32 {
+        self.0.left(|| 0)
+    }
+}
 
 /// What the driver shares with the threads.
 pub(super) struct Channel {
@@ -26,6 +45,7 @@ pub(super) struct Channel {
     calls: Box<[Mutex<Call>]>,
     /// Slots that are done, and their results. Has room for all.
     done: ArrayQueue<(u32, i64)>,
+    counts: Arc<Counts>,
     bell: Arc<Bell>,
 }
 
@@ -48,6 +68,7 @@ impl Channel {
     fn complete(&self, slot: u32, result: i64) {
         let pushed = self.done.push((slot, result));
         debug_assert!(pushed.is_ok(), "more completions than slots");
+        self.counts.0.give();
         self.bell.ring();
     }
 }
@@ -59,6 +80,8 @@ pub struct Threads {
     slots: Slots,
     /// Slots that were filled and not yet handed to the pool.
     staged: Vec<u32>,
+    /// Until the system is asked once more for a thread: it had none to give, and the pool has none.
+    pause: Pause,
     /// Somebody has the wait handle, so the bell must be armed whenever there is nothing to reap.
     watched: AtomicBool,
 }
@@ -66,11 +89,37 @@ pub struct Threads {
 impl Threads {
     /// A channel to `target` that takes `depth` requests at a time.
     pub(super) fn new(target: Arc<Target>, depth: u32, workers: Arc<Workers>, bell: Arc<Bell>) -> Threads {
+        Threads::counted(target, depth, workers, bell, Arc::default())
+    }
+
+    /// The same with counters that are known already.
+    pub(super) fn counted(
+        target: Arc<Target>,
+        depth: u32,
+        workers: Arc<Workers>,
+        bell: Arc<Bell>,
+        counts: Arc<Counts>,
+    ) -> Threads {
         let depth = depth.max(1);
         let calls = (0..depth).map(|_| Mutex::new(Call::new())).collect();
-        let channel = Arc::new(Channel { target, calls, done: ArrayQueue::new(depth as usize), bell });
-        let staged = Vec::with_capacity(depth as usize);
-        Threads { channel, workers, slots: Slots::new(depth), staged, watched: AtomicBool::new(false) }
+        let done = ArrayQueue::new(depth as usize);
+        Threads {
+            channel: Arc::new(Channel { target, calls, done, counts, bell }),
+            workers,
+            slots: Slots::new(depth),
+            staged: Vec::with_capacity(depth as usize),
+            pause: Pause::default(),
+            watched: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes a request that was begun elsewhere and would have blocked there; `false` when there is no room.
+    pub(super) fn take_over(&mut self, tag: u32, fill: impl FnOnce(&mut Call)) -> bool {
+        let Some(slot) = self.slots.take(tag) else { return false };
+        self.channel.counts.0.take();
+        fill(&mut self.channel.call(slot));
+        self.staged.push(slot);
+        true
     }
 
     fn take(&mut self, done: &mut Vec<Completion>) {
@@ -81,13 +130,28 @@ impl Threads {
         }
     }
 
-    fn ring_doorbell(&mut self) {
+    fn ring_doorbell(&mut self, now: Time) {
         if !self.staged.is_empty() {
-            self.workers.push(&self.channel, self.staged.drain(..));
+            let served = self.workers.push(&self.channel, self.staged.drain(..));
+            self.note_served(now, served);
+        } else if self.pause.until().is_some() && self.pause.is_over(now) {
+            let served = self.workers.start();
+            self.note_served(now, served);
         }
     }
 
+    /// Whether the pool has a thread; if not, it is asked again after a pause.
+    fn note_served(&mut self, now: Time, served: bool) {
+        if served {
+            return self.pause.end();
+        }
+        self.pause.begin(now);
+        // Those that sleep must learn of the pause.
+        self.channel.bell.ring();
+    }
+
     /// Requests that have not been reaped.
+    #[inline]
     pub(super) fn in_flight(&self) -> usize {
         self.slots.taken()
     }
@@ -99,40 +163,55 @@ impl Threads {
 }
 
 impl Driver for Threads {
-    fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
+    fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
         let Some(slot) = self.slots.take(request.tag) else { return false };
+        self.channel.counts.0.take();
+        let (buffered, len) = match self.channel.target.way(now, request) {
+            Way::Direct(len) => (false, len),
+            Way::Buffered(len) => (true, len),
+            Way::Done(result) => {
+                self.channel.complete(slot, result);
+                return true;
+            }
+        };
         let mut call = self.channel.call(slot);
-        call.op = request.op;
-        call.fua = request.fua;
-        call.ioprio = request.ioprio;
-        call.pos = request.pos;
-        call.len = request.len;
-        call.iovecs.fill(request);
+        call.fill(request, buffered, len);
+        let found = calls::from_cache(&self.channel.target, &call);
         drop(call);
-        self.staged.push(slot);
+        match found {
+            Some(result) => self.channel.complete(slot, result),
+            None => self.staged.push(slot),
+        }
         true
     }
 
-    fn submit(&mut self, _now: Time) {
-        self.ring_doorbell();
+    fn submit(&mut self, now: Time) {
+        self.ring_doorbell(now);
     }
 
-    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
+    fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
         self.take(done);
+        if self.pause.until().is_some() {
+            self.ring_doorbell(now);
+        }
         if self.watched.load(Ordering::Relaxed) {
             self.channel.bell.arm();
             self.take(done);
         }
     }
 
-    fn wait(&mut self, _now: Time, timeout: Option<Span>) {
-        self.ring_doorbell();
+    fn next_event(&self) -> Option<Time> {
+        self.pause.until()
+    }
+
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        self.ring_doorbell(now);
         if self.in_flight() == 0 {
             return;
         }
         self.channel.bell.arm();
         if !self.has_done() {
-            self.channel.bell.wait(timeout);
+            self.channel.bell.wait(self.pause.limit(now, timeout));
         }
     }
 
@@ -145,6 +224,27 @@ impl Driver for Threads {
         }
         Some(self.channel.bell.raw())
     }
+
+    /// Takes back what no thread has begun. A system call that blocks cannot be interrupted safely.
+    fn cancel(&mut self, _now: Time, tag: u32) -> bool {
+        let Some(slot) = self.slots.find(tag) else { return false };
+        let waits = match self.staged.iter().position(|staged| *staged == slot) {
+            Some(at) => {
+                self.staged.remove(at);
+                true
+            }
+            None => self.workers.take_back(&self.channel, slot),
+        };
+        if waits {
+            self.channel.complete(slot, -i64::from(libc::ECANCELED));
+        }
+        waits
+    }
+
+    fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {
+        let counts: Arc<Counts> = Arc::clone(&self.channel.counts);
+        Some(counts)
+    }
 }
 
 impl Drop for Threads {
@@ -152,10 +252,11 @@ impl Drop for Threads {
         // What was never submitted nobody has seen; the rest holds memory until it is done.
         for slot in self.staged.drain(..) {
             self.slots.put(slot);
+            self.channel.counts.0.give();
         }
         let mut done = Vec::new();
         while self.in_flight() > 0 {
-            self.wait(Time(0), None);
+            self.wait(crate::clock::now(), None);
             self.take(&mut done);
         }
     }

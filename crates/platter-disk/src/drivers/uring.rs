@@ -5,25 +5,36 @@ use io_uring::opcode;
 use io_uring::squeue::Entry;
 use io_uring::types::Fd;
 use platter_block::bio::Op;
-use platter_block::driver::{Completion, Driver, Started};
+use platter_block::driver::{Completion, Driver, Outstanding, Started};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 mod entries;
+mod kernel;
 mod regions;
 #[allow(unsafe_code)]
 mod ring;
+#[allow(unsafe_code)]
+mod seen;
+mod setup;
+#[cfg(test)]
+mod tests;
 
-use super::bell::Bell;
+use super::bell::{Bell, wait_readable};
 use super::iovec::Iovecs;
+use super::pause::Pause;
 use super::side::Side;
 use super::slots::Slots;
-use super::target::Target;
+use super::target::{Target, Way};
+use super::threads::Workers;
+use kernel::Kernel;
 use regions::Regions;
 use ring::Ring;
+use seen::Seen;
+pub use setup::Abilities;
 
 /// How a ring is set up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,29 +52,41 @@ pub struct UringOptions {
 
 /// User data of the request that listens to the threads beside the ring.
 const LISTENER: u64 = u64::MAX;
-/// User data of a request that only says that something is in `ready`.
+/// User data of requests whose completion is nothing by itself: one that only says that something is in `ready`, and
+/// cancellations.
 const NOTE: u64 = u64::MAX - 1;
 
 /// Requests that are handed over although more of their batch may follow. The device then works on them while
 /// the rest is prepared, which takes microseconds each: on a virtual disk that completes 32 at a time it is worth
 /// 10 % of the throughput at that depth. A call per 8 requests costs 20 ns each.
-const HEAD_START: u32 = 8;
+pub(super) const HEAD_START: u32 = 8;
 
-/// Whether this process can set up a ring with all that is needed of it.
-pub(super) fn probe() -> io::Result<()> {
-    ring::probe()
+/// Longest sleep of a dead channel that waits for more than one thing.
+const NAP: Span = Span::from_millis(10);
+
+/// Whether this process can set up a ring with all that is needed of it, and what the kernel can do beyond that.
+pub(super) fn probe() -> io::Result<Abilities> {
+    setup::probe(&Kernel::default())
 }
 
-/// A channel over io_uring. What a ring cannot do without blocking its caller goes to two threads of the
-/// channel's own: discards of a block device, and with `iopoll` all but reads and writes.
+/// A channel over io_uring. What a ring cannot do without blocking its caller goes to the disk's threads: discards of a
+/// block device, transfers in the page that holds an odd end of a file, and with `iopoll` all but reads and writes.
+///
+/// The kernel ties what a ring does to the thread that submitted it: completions are posted when that thread next runs, and
+/// what the kernel does in threads of its own is cancelled when it exits. So a ring is for lanes whose submitter waits.
 pub struct Uring {
     side: Side,
-    /// `None` after an error that no ring survives.
+    /// `None` when it was closed after an error that no ring survives.
     ring: Option<Ring>,
-    /// What that error was, and a descriptor that is always readable.
-    dead: Option<(i32, OwnedFd)>,
+    dead: Option<Dead>,
     target: Arc<Target>,
     slots: Slots,
+    /// By slot: how many entries had been put on the ring when its own was, that one included.
+    places: Box<[u32]>,
+    /// Entries put on the ring so far; wraps.
+    pushed: u32,
+    /// The same for other threads, if one asked.
+    seen: OnceLock<Option<Arc<Seen>>>,
     regions: Regions,
     /// By slot.
     lists: Box<[Iovecs]>,
@@ -72,12 +95,22 @@ pub struct Uring {
     iopoll: bool,
     /// Requests put on the ring since the kernel was last given some.
     held: u32,
-    /// A submission that the kernel put off.
+    /// The ring has something that is to be submitted.
     owed: bool,
+    /// Until then, because the kernel had no resources for it.
+    pause: Pause,
     /// What a watcher waits for where the ring's own descriptor does not tell.
     bell: OnceLock<Bell>,
     /// The ring signals the bell.
     bell_hung: bool,
+}
+
+/// A ring that cannot be entered any more.
+struct Dead {
+    errno: i32,
+    since: Time,
+    /// Hangs up when the kernel is done with a ring whose completions cannot be seen.
+    gone: Option<OwnedFd>,
 }
 
 impl Uring {
@@ -86,102 +119,165 @@ impl Uring {
     /// # Errors
     /// What the kernel said: `ENOSYS` when it has no io_uring, `EPERM` when that is forbidden, `ENOMEM` when the
     /// limit on locked memory is used up, `EINVAL` for a depth above 16384 or an option that it does not know.
-    pub(super) fn new(target: Arc<Target>, depth: u32, options: UringOptions) -> io::Result<Uring> {
+    pub(super) fn new(
+        target: Arc<Target>,
+        depth: u32,
+        options: UringOptions,
+        workers: Arc<Workers>,
+    ) -> io::Result<Uring> {
+        Uring::on(Kernel::default(), target, depth, options, workers)
+    }
+
+    fn on(
+        kernel: Kernel,
+        target: Arc<Target>,
+        depth: u32,
+        options: UringOptions,
+        workers: Arc<Workers>,
+    ) -> io::Result<Uring> {
         let depth = depth.max(1);
-        let mut files = vec![target.disk.fd.as_raw_fd()];
-        files.extend(target.disk.buffered.as_ref().map(AsRawFd::as_raw_fd));
         // Room for the listener and a note.
-        let ring = Ring::new(depth + 2, &files, &options)?;
+        let ring = Ring::new(depth + 2, &entries::files(&target), &options, kernel)?;
         Ok(Uring {
-            side: Side::new(Arc::clone(&target), depth),
+            side: Side::new(Arc::clone(&target), depth, workers),
             regions: Regions::new(ring.vectored_fixed),
             ring: Some(ring),
             dead: None,
             target,
             slots: Slots::new(depth),
+            places: vec![0; depth as usize].into_boxed_slice(),
+            pushed: 0,
+            seen: OnceLock::new(),
             lists: (0..depth).map(|_| Iovecs::default()).collect(),
             ready: Vec::with_capacity(depth as usize),
             iopoll: options.iopoll,
             held: 0,
             owed: false,
+            pause: Pause::default(),
             bell: OnceLock::new(),
             bell_hung: false,
         })
     }
 
-    /// Whether the ring cannot take a request.
+    /// Whether the ring cannot take a request that goes that way.
     #[inline]
-    fn belongs_beside(&self, op: Op) -> bool {
-        match op {
-            Op::Read | Op::Write => false,
+    fn belongs_beside(&self, request: &Started<'_>, way: Way) -> bool {
+        match request.op {
+            Op::Read => matches!(way, Way::Buffered(_)),
+            // The threads gather what the kernel takes from one piece of memory only.
+            Op::Write => {
+                matches!(way, Way::Buffered(_)) || (request.atomic && request.single_segment().is_none())
+            }
             Op::Discard => self.iopoll || self.target.is_block,
             Op::Flush | Op::WriteZeroes => self.iopoll,
         }
     }
 
+    #[cold]
     fn queue_beside(&mut self, now: Time, request: &Started<'_>) -> bool {
         self.side.queue(now, request).unwrap_or_else(|error| {
             let errno = error.raw_os_error().unwrap_or(libc::EIO);
-            self.ready.push(Completion { tag: request.tag, result: -i64::from(errno) });
-            // Whoever watches the ring must hear of it.
-            let note = opcode::Nop::new().build().user_data(NOTE);
-            self.owed |= self.ring.as_mut().is_some_and(|ring| push(ring, &note));
+            self.finish(request.tag, -i64::from(errno));
             true
         })
     }
 
-    /// Without a ring everything fails, at the next reap.
+    /// Completes a request at the next reap. A thread that watches the ring must hear of it.
     #[cold]
-    fn queue_dead(&mut self, tag: u32) -> bool {
-        let errno = self.dead.as_ref().map_or(libc::EIO, |(errno, _)| *errno);
-        self.ready.push(Completion { tag, result: -i64::from(errno) });
-        true
+    fn finish(&mut self, tag: u32, result: i64) {
+        self.ready.push(Completion { tag, result });
+        let note = opcode::Nop::new().build().user_data(NOTE);
+        self.owed |= self.push(&note);
     }
 
-    /// Gives the ring up after an error that passes no more: waits until the kernel is done with what it
-    /// has, and fails all of it.
-    #[cold]
-    fn die(&mut self, error: &io::Error) {
-        let errno = error.raw_os_error().unwrap_or(libc::EIO);
-        if let Some(ring) = self.ring.take() {
-            self.dead = Some((errno, ring.close(self.slots.taken() > 0)));
+    /// Puts an entry on the ring; `false` when it is full, or there is none.
+    #[allow(unsafe_code)]
+    #[inline]
+    fn push(&mut self, entry: &Entry) -> bool {
+        let Some(ring) = &mut self.ring else { return false };
+        let seen = self.seen.get().and_then(Option::as_ref);
+        if let Some(seen) = seen {
+            seen.set_pushed(self.pushed.wrapping_add(1));
         }
+        // SAFETY: the memory that a request names is valid until it has completed, by the contract of segments,
+        // and its array belongs to its slot, which is not filled again before. Dropping the driver waits until the
+        // kernel is done with all requests before it gives up the arrays.
+        let pushed = unsafe { ring.push(entry) };
+        if pushed {
+            self.pushed = self.pushed.wrapping_add(1);
+        } else if let Some(seen) = seen {
+            seen.set_pushed(self.pushed);
+        }
+        pushed
+    }
+
+    /// Gives the ring up after an error that does not pass. What the kernel has not taken fails; what it has is waited for.
+    #[cold]
+    fn die(&mut self, now: Time, error: &io::Error) {
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        let left = self.ring.as_mut().map_or(0, Ring::unsubmitted) as u32;
         let ready = &mut self.ready;
-        self.slots.drain(|tag| ready.push(Completion { tag, result: -i64::from(errno) }));
+        for slot in 0..self.places.len() as u32 {
+            let age = self.pushed.wrapping_sub(self.places[slot as usize]);
+            if age < left
+                && let Some(tag) = self.slots.put(slot)
+            {
+                ready.push(Completion { tag, result: -i64::from(errno) });
+            }
+        }
+        // Deferred completions are seen by nobody if not by the thread that may enter the ring. The kernel works them off
+        // when the ring is closed. Others arrive on the ring all the same.
+        let deferred = self.ring.as_ref().is_some_and(|ring| ring.deferred);
+        let gone = if deferred { self.ring.take().and_then(Ring::close) } else { None };
+        self.owed = false;
+        self.dead = Some(Dead { errno, since: now, gone });
+        // Readable from now on.
+        if let Some(bell) = self.bell.get() {
+            bell.sound();
+        }
     }
 
     /// Hands over the first part of a batch.
-    fn give_head_start(&mut self) {
+    fn give_head_start(&mut self, now: Time) {
         self.held = 0;
+        self.hand_over(now, false);
+    }
+
+    #[inline]
+    fn ring_doorbell(&mut self, now: Time) {
+        self.held = 0;
+        self.listen();
+        self.hand_over(now, true);
+    }
+
+    #[inline]
+    fn hand_over(&mut self, now: Time, post: bool) {
+        if self.dead.is_some() {
+            return;
+        }
         let Some(ring) = &mut self.ring else { return };
-        match ring.submit_ahead() {
-            Ok(all) => self.owed |= !all,
-            Err(error) => self.die(&error),
+        match ring.submit(post) {
+            Ok(all) => self.note_submitted(now, all),
+            Err(error) => self.die(now, &error),
         }
     }
 
-    fn ring_doorbell(&mut self) {
-        self.held = 0;
-        self.listen();
-        let Some(ring) = &mut self.ring else { return };
-        if ring.unsubmitted() == 0 {
-            // All of it had a head start.
-            self.owed = false;
-            return;
-        }
-        match ring.submit() {
-            Ok(all) => self.owed = !all,
-            Err(error) => self.die(&error),
-        }
+    #[inline]
+    fn note_submitted(&mut self, now: Time, all: bool) {
+        self.owed = !all;
+        if all { self.pause.end() } else { self.pause.begin(now) }
     }
 
     /// Makes the ring complete something when the threads beside it do; `true` if that needs a doorbell.
+    #[inline]
     fn listen(&mut self) -> bool {
-        let Some(ring) = &mut self.ring else { return false };
         // A polling ring takes no such request; see `wait`.
-        let Some(fd) = (if self.iopoll { None } else { self.side.listen() }) else { return false };
+        if self.iopoll || self.ring.is_none() {
+            return false;
+        }
+        let Some(fd) = self.side.listen() else { return false };
         let entry = opcode::PollAdd::new(Fd(fd), libc::POLLIN as u32).build().user_data(LISTENER);
-        let pushed = push(ring, &entry);
+        let pushed = self.push(&entry);
         if !pushed {
             self.side.heard();
         }
@@ -190,9 +286,9 @@ impl Uring {
 
     /// Takes completions from the ring; how many.
     #[inline]
-    fn collect(&mut self, done: &mut Vec<Completion>) -> usize {
+    fn collect(&mut self, now: Time, done: &mut Vec<Completion>) -> usize {
         let Some(ring) = &mut self.ring else { return 0 };
-        let mut seen = 0;
+        let (mut seen, mut short) = (0, false);
         ring.completions(|data, result| {
             seen += 1;
             match data {
@@ -200,11 +296,15 @@ impl Uring {
                 NOTE => {}
                 slot => {
                     if let Some(tag) = self.slots.put(slot as u32) {
+                        short |= result == 0;
                         done.push(Completion { tag, result: i64::from(result) });
                     }
                 }
             }
         });
+        if short {
+            self.target.came_short(now);
+        }
         seen
     }
 
@@ -229,38 +329,104 @@ impl Uring {
             self.bell_hung = ring.signal(bell.raw());
         }
         // A bell that the ring does not know stays readable: better to look too often than never.
-        if self.bell_hung {
+        if self.bell_hung && self.dead.is_none() {
             bell.clear();
+        }
+    }
+
+    /// Posts completions that only an entry into the kernel brings, and takes them.
+    fn post(&mut self, now: Time, done: &mut Vec<Completion>) {
+        if self.dead.is_some() {
+            return;
+        }
+        match self.ring.as_mut().map_or(Ok(false), Ring::post) {
+            Ok(false) => {}
+            Ok(true) => {
+                self.collect(now, done);
+            }
+            Err(error) => self.die(now, &error),
+        }
+    }
+
+    /// Without resources for what is on the ring: waits for what the kernel has, or for the pause to be over.
+    #[cold]
+    fn wait_out(&mut self, now: Time, timeout: Option<Span>) {
+        let limit = self.pause.limit(now, timeout);
+        let Some(ring) = &mut self.ring else { return };
+        if self.slots.taken() > ring.unsubmitted() {
+            if let Err(error) = ring.wait_only(limit) {
+                self.die(now, &error);
+            }
+        } else if let Some(span) = limit {
+            std::thread::sleep(std::time::Duration::from_nanos(span.as_nanos()));
+        }
+    }
+
+    #[cold]
+    fn wait_dead(&mut self, now: Time, timeout: Option<Span>) {
+        if !self.ready.is_empty() {
+            return;
+        }
+        let fd = match (&self.dead, &self.ring) {
+            (Some(Dead { gone: Some(gone), .. }), _) => gone.as_fd(),
+            (_, Some(ring)) => ring.as_fd(),
+            _ => return self.side.wait(now, timeout),
+        };
+        match (self.slots.taken(), self.side.in_flight()) {
+            (0, _) => self.side.wait(now, timeout),
+            (_, 0) => wait_readable(fd, timeout),
+            _ => wait_readable(fd, timeout.into_iter().chain([NAP]).min()),
+        }
+    }
+
+    /// What a dead channel still has: all of it is done when the kernel has let go of the ring.
+    #[cold]
+    fn reap_dead(&mut self) {
+        let Some(Dead { errno, gone: Some(gone), .. }) = &self.dead else { return };
+        if self.slots.taken() > 0 && is_readable(gone) {
+            let (ready, errno) = (&mut self.ready, *errno);
+            self.slots.drain(|tag| ready.push(Completion { tag, result: -i64::from(errno) }));
         }
     }
 }
 
-#[allow(unsafe_code)]
-#[inline]
-fn push(ring: &mut Ring, entry: &Entry) -> bool {
-    // SAFETY: the memory that a request names is valid until it has completed, by the contract of segments,
-    // and its array belongs to its slot, which is not filled again before. Dropping the driver waits for the
-    // ring to be gone before it gives up the arrays.
-    unsafe { ring.push(entry) }
+/// Whether a descriptor is readable or hung up.
+fn is_readable(fd: &OwnedFd) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds = [PollFd::new(fd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
 impl Driver for Uring {
     #[inline]
     fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
-        if self.belongs_beside(request.op) {
+        if let Some(dead) = &self.dead {
+            self.ready.push(Completion { tag: request.tag, result: -i64::from(dead.errno) });
+            return true;
+        }
+        let way = self.target.way(now, request);
+        let len = match way {
+            Way::Done(result) => {
+                self.finish(request.tag, result);
+                return true;
+            }
+            Way::Direct(len) | Way::Buffered(len) => len,
+        };
+        if self.belongs_beside(request, way) {
             return self.queue_beside(now, request);
         }
-        let Some(ring) = &mut self.ring else { return self.queue_dead(request.tag) };
         let Some(slot) = self.slots.take(request.tag) else { return false };
         let list = &mut self.lists[slot as usize];
-        let entry = entries::entry(request, &self.target, &mut self.regions, list).user_data(u64::from(slot));
-        if !push(ring, &entry) {
+        let entry =
+            entries::entry(request, len, &self.target, &mut self.regions, list).user_data(u64::from(slot));
+        if !self.push(&entry) {
             self.slots.put(slot);
             return false;
         }
+        self.places[slot as usize] = self.pushed;
         self.held += 1;
         if self.held >= HEAD_START {
-            self.give_head_start();
+            self.give_head_start(now);
         }
         true
     }
@@ -268,7 +434,7 @@ impl Driver for Uring {
     #[inline]
     fn submit(&mut self, now: Time) {
         self.side.submit(now);
-        self.ring_doorbell();
+        self.ring_doorbell(now);
     }
 
     #[inline]
@@ -276,35 +442,43 @@ impl Driver for Uring {
         if self.bell.get().is_some() {
             self.clear_bell();
         }
-        let seen = self.collect(done);
+        let seen = self.collect(now, done);
         // With a bell also when something was seen: the bell is silent as long as the kernel has deferred work
         // that nobody has asked for, whatever is added to it.
         if (seen == 0 || self.bell_hung) && self.slots.taken() + self.side.in_flight() > 0 {
-            match self.ring.as_mut().map_or(Ok(false), Ring::post) {
-                Ok(false) => {}
-                Ok(true) => {
-                    self.collect(done);
-                }
-                Err(error) => self.die(&error),
-            }
+            self.post(now, done);
         }
         if self.side.in_flight() > 0 {
             self.side.reap(now, done);
             self.owed |= self.listen();
         }
-        if self.owed {
-            self.ring_doorbell();
+        if self.owed && self.pause.is_over(now) {
+            self.ring_doorbell(now);
+        }
+        if self.dead.is_some() {
+            self.reap_dead();
         }
         done.append(&mut self.ready);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        let own = match &self.dead {
+            Some(dead) => (!self.ready.is_empty() || self.slots.taken() > 0).then_some(dead.since),
+            None if self.owed => self.pause.until(),
+            None => None,
+        };
+        Time::earliest(own, self.side.next_event())
     }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
         self.held = 0;
         self.side.submit(now);
         self.listen();
-        let Some(ring) = &mut self.ring else { return };
+        if self.dead.is_some() {
+            return self.wait_dead(now, timeout);
+        }
         if !self.ready.is_empty() {
-            return self.ring_doorbell();
+            return self.ring_doorbell(now);
         }
         let beside = self.side.in_flight() > 0;
         if self.slots.taken() == 0 && (!beside || self.iopoll) {
@@ -312,21 +486,44 @@ impl Driver for Uring {
         }
         // A polling ring does not hear the threads, so it only looks.
         let timeout = if beside && self.iopoll { Some(Span::ZERO) } else { timeout };
+        if self.owed && !self.pause.is_over(now) {
+            return self.wait_out(now, timeout);
+        }
+        let Some(ring) = &mut self.ring else { return };
         if ring.has_completions() && ring.unsubmitted() == 0 {
             return;
         }
-        if let Err(error) = ring.wait(timeout) {
-            self.die(&error);
+        match ring.wait(timeout) {
+            Ok(all) => self.note_submitted(now, all),
+            Err(error) => self.die(now, &error),
         }
     }
 
     fn wait_handle(&self) -> Option<i32> {
-        match (&self.ring, &self.dead) {
-            (Some(ring), _) if ring.deferred => Some(self.hang_bell().unwrap_or(ring.raw())),
-            (Some(ring), _) => Some(ring.raw()),
-            (None, Some((_, gone))) => Some(gone.as_raw_fd()),
-            (None, None) => None,
+        match &self.ring {
+            Some(ring) if !ring.deferred && self.dead.is_none() => Some(ring.raw()),
+            Some(ring) => Some(self.hang_bell().unwrap_or(ring.raw())),
+            None => self.hang_bell(),
         }
+    }
+
+    fn is_dead(&self) -> bool {
+        self.dead.is_some()
+    }
+
+    /// Reaches what waits for a thread of the kernel. What the disk itself has cannot be called back.
+    fn cancel(&mut self, now: Time, tag: u32) -> bool {
+        let Some(slot) = self.slots.find(tag) else { return self.side.cancel(now, tag) };
+        let entry = opcode::AsyncCancel::new(u64::from(slot)).build().user_data(NOTE);
+        let pushed = self.dead.is_none() && self.push(&entry);
+        self.owed |= pushed;
+        pushed
+    }
+
+    fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {
+        let make = || Some(Arc::new(Seen::new(self.ring.as_ref()?, self.pushed, self.side.outstanding())?));
+        let seen: Arc<Seen> = self.seen.get_or_init(make).clone()?;
+        Some(seen)
     }
 
     fn register(&mut self, region: &Region) -> bool {
@@ -335,11 +532,11 @@ impl Driver for Uring {
             return true;
         }
         let place = self.regions.free_place();
-        let registered = ring.register(place, region);
-        if registered {
-            self.regions.insert(place, region.id);
+        match ring.register(place, region) {
+            Ok(()) => self.regions.insert(place, region.id),
+            Err(error) => self.target.not_registered(&error),
         }
-        registered
+        self.regions.contains(region.id)
     }
 
     fn unregister(&mut self, region: RegionId) {
@@ -350,9 +547,15 @@ impl Driver for Uring {
 }
 
 impl Drop for Uring {
+    /// Waits until the kernel is done with all requests. Their completions are waited for, not the end of the ring: a child
+    /// process that was forked meanwhile keeps that for as long as it lives. Only where the completions are deferred to
+    /// another thread, there is nothing else to wait for.
     fn drop(&mut self) {
-        if let Some(ring) = self.ring.take() {
-            ring.close(self.slots.taken() > 0);
+        let mut done = Vec::new();
+        while self.slots.taken() > 0 {
+            let now = crate::clock::now();
+            self.wait(now, None);
+            self.reap(now, &mut done);
         }
     }
 }

@@ -1,14 +1,13 @@
-//! Memory that the device cannot take: copied through an aligned buffer, and counted.
+//! Memory that the device cannot take: copied through aligned memory, and counted.
 
 #![allow(unsafe_code)]
 
-use crate::aligned::Aligned;
+use crate::aligned::{Aligned, Buffers};
+use crate::bounce::ALIGN;
 use platter_block::bio::{Bio, Op};
-use platter_block::buf::{IoBuf, add_memory};
-use platter_block::driver::Geometry;
+use platter_block::buf::IoBuf;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::limits::Limits;
-use platter_block::segment::RegionId;
 
 /// What a bounced bio owns: the bio it stands for, and the memory that the device sees.
 struct Bounce {
@@ -16,7 +15,6 @@ struct Bounce {
     memory: Aligned,
 }
 
-/// Boxed by the bio's owner; the memory does not move.
 // SAFETY: `Aligned` keeps its allocation in place while the handle moves; it is exclusively owned.
 unsafe impl IoBuf for Bounce {
     fn byte_len(&self) -> usize {
@@ -24,70 +22,53 @@ unsafe impl IoBuf for Bounce {
     }
 
     fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+        let len = self.byte_len();
         // SAFETY: the memory goes into the bio's owner next to the segments.
-        unsafe { add_memory(bio, self.memory.as_ptr(), self.byte_len(), RegionId::NONE) }
+        unsafe { self.memory.add_to(bio, len) }
     }
 }
 
-/// Whether a bio's memory lacks the device's alignment although its place on the device has it.
-#[inline]
-pub(super) fn is_misaligned(geometry: &Geometry, bio: &Bio) -> bool {
-    let align = (geometry.limits.memory_align - 1) as usize;
-    let bits = match bio.single_segment() {
-        Some(segment) => segment.addr() as usize | segment.len() as usize,
-        None if bio.op().has_data() => {
-            bio.segments().fold(0, |bits, s| bits | s.addr() as usize | s.len() as usize)
-        }
-        None => 0,
-    };
-    bits & align != 0 && !geometry.limits.is_tail(bio.pos(), bio.len(), geometry.size)
-}
-
-/// Bytes of buffers that a lane keeps for the next time, and how many bios.
-const KEEP_BYTES: usize = 1 << 20;
+/// Bios that a lane keeps for the next time.
 const KEEP_BIOS: usize = 128;
 
 /// What one lane bounces through, kept from one bio to the next.
 #[derive(Default)]
 pub(super) struct Bouncer {
     bios: Vec<Bio>,
-    buffers: Vec<Aligned>,
-    /// Bytes of `buffers`.
-    kept: usize,
-    /// Bios on their way that stand for misaligned ones.
+    buffers: Buffers,
+    /// Bios on their way that stand for misaligned ones. One that timed out is counted until the lane is idle.
     pub(super) out: usize,
 }
 
 impl Bouncer {
-    /// A bio over aligned memory that stands for `original`. Gives the original back, failed, when there is
-    /// no memory.
+    /// Makes a bio over aligned memory that stands for one whose memory is not. An error gives the bio back, failed.
     pub(super) fn wrap(&mut self, limits: &Limits, mut original: Bio) -> Result<Bio, Bio> {
-        let len = usize::try_from(original.len()).unwrap_or(usize::MAX);
-        if original.segment_bytes() < original.len() {
-            original.fail(Fault::new(Kind::BadSegments, Stage::Queue));
-            return Err(original);
-        }
-        let Some(memory) = self.take(len, (limits.memory_align as usize).max(4096)) else {
+        let len = original.len() as usize;
+        let Some(memory) = self.buffers.take(original.op(), len, (limits.memory_align as usize).max(ALIGN))
+        else {
             original.fail(Fault::new(Kind::NoMemory, Stage::Queue));
             return Err(original);
         };
         if original.op() == Op::Write {
-            memory.exchange(&original, 0);
+            memory.exchange(&original, 0, len);
         }
-        let (op, pos, flags) = (original.op(), original.pos(), original.flags());
+        let (op, pos, flags, deadline) =
+            (original.op(), original.pos(), original.flags(), original.deadline());
         let (token, context, ioprio) = (original.token(), original.context(), original.ioprio());
-        let maker = original.maker();
+        let (maker, handle) = (original.maker(), original.handle());
         let mut bio = self.bios.pop().unwrap_or_else(Bio::flush);
-        // SAFETY: the aligned buffer is ours to write.
+        // SAFETY: the aligned memory is ours to write.
         if unsafe { bio.reset_with(op, pos, Bounce { original, memory }) }.is_err() {
-            // A buffer is one segment, or a few where it has gigabytes.
-            unreachable!("a bounce buffer fits a bio");
+            // The memory is one segment, or a few where it has gigabytes.
+            unreachable!("bounce memory fits a bio");
         }
         bio.add_flags(flags);
         bio.set_token(token);
         bio.set_context(context);
         bio.set_ioprio(ioprio);
         bio.set_maker(maker);
+        bio.set_handle(handle);
+        bio.set_deadline(deadline);
         self.out += 1;
         Ok(bio)
     }
@@ -102,37 +83,17 @@ impl Bouncer {
         match status {
             Ok(()) => {
                 if original.op() == Op::Read {
-                    memory.exchange(&original, 0);
+                    memory.exchange(&original, 0, bytes as usize);
                 }
                 original.advance(bytes);
             }
             Err(fault) => original.fail(fault),
         }
-        self.keep(memory);
+        self.buffers.keep(memory);
         let stand_in = std::mem::replace(bio, original);
         if self.bios.len() < KEEP_BIOS {
             self.bios.push(stand_in);
         }
         Some(bytes)
-    }
-
-    /// The smallest kept buffer that is large enough, or a new one.
-    fn take(&mut self, len: usize, align: usize) -> Option<Aligned> {
-        let fits = self.buffers.iter().enumerate().filter(|(_, buffer)| buffer.len() >= len);
-        match fits.min_by_key(|(_, buffer)| buffer.len()).map(|(at, _)| at) {
-            Some(at) => {
-                let buffer = self.buffers.swap_remove(at);
-                self.kept -= buffer.len();
-                Some(buffer)
-            }
-            None => Aligned::new(len, align),
-        }
-    }
-
-    fn keep(&mut self, buffer: Aligned) {
-        if self.kept + buffer.len() <= KEEP_BYTES {
-            self.kept += buffer.len();
-            self.buffers.push(buffer);
-        }
     }
 }

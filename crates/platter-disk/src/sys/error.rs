@@ -59,12 +59,30 @@ impl SysError {
         self
     }
 
+    /// For a file that was to be created or opened: the error names the first directory of its path that does not
+    /// exist, where that is what is wrong.
+    #[must_use]
+    pub fn naming_missing_directory(self) -> Self {
+        let Some(missing) = missing_directory(&self.path).filter(|_| self.errno == Some(libc::ENOENT)) else {
+            return self;
+        };
+        let message = format!("the directory {} does not exist", missing.display());
+        let help = format!("make it (mkdir -p {}), or check the path", missing.display());
+        self.with_message(message).with_help(help)
+    }
+
     /// The same error with another piece of advice.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = help.into();
         self
     }
+}
+
+/// The outermost directory that a path leads through and that does not exist.
+fn missing_directory(path: &Path) -> Option<&Path> {
+    let parents = path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
+    parents.take_while(|parent| !parent.exists()).last()
 }
 
 impl fmt::Display for SysError {
@@ -101,6 +119,24 @@ mod tests {
         assert!(text.starts_with("cannot open /dev/sdz: "), "{text}");
         assert!(text.contains("(ENOENT)"), "{text}");
         assert!(text.contains("; "), "{text}");
+    }
+
+    #[test]
+    fn a_missing_directory_is_blamed_for_the_file_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, deep) = (dir.path().join("file"), dir.path().join("a/b/file"));
+        let said =
+            |path: &Path, errno| SysError::from_errno("create", path, errno).naming_missing_directory();
+        let missing = dir.path().join("a");
+        assert_eq!(
+            said(&deep, libc::ENOENT).message,
+            format!("the directory {} does not exist", missing.display())
+        );
+        assert!(said(&deep, libc::ENOENT).help.contains("mkdir -p"));
+        let plain = SysError::from_errno("create", &file, libc::ENOENT);
+        assert_eq!(said(&file, libc::ENOENT), plain, "its directory is there");
+        assert_eq!(said(&deep, libc::EIO).message, "I/O error");
+        assert_eq!(said(Path::new("x"), libc::ENOENT).message, plain.message);
     }
 
     #[test]

@@ -25,9 +25,9 @@ pub(super) fn users(node: &Node) -> Vec<String> {
     }
 }
 
-/// Whether nobody is known to use or to have locked `node`.
+/// Whether nothing that still runs is known to use or to have locked `node`.
 pub(super) fn is_unclaimed(node: &Node) -> bool {
-    users(node).is_empty() && lock::holders(&node.stat).is_empty()
+    users(node).is_empty() && lock::is_unlocked(&node.stat)
 }
 
 /// The block device that a path names.

@@ -18,17 +18,23 @@ use super::{DeviceNumber, Kind, SysError};
 /// udev locks a block device for a moment while it looks at it after each change; wait that long.
 const PATIENCE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(20);
+/// The kernel takes an io_uring apart some 50 to 100 ms after its process has ended, and with it gives up what
+/// was open there; wait so long for a lock whose holders have ended. Longer, a child may have inherited it.
+const AFTERLIFE: Duration = Duration::from_secs(2);
 
-/// Waits for a user of a block device who will be gone in a moment.
+/// A bounded wait for a user of a disk that is about to end.
 pub(super) struct Patience {
     deadline: Instant,
 }
 
 impl Patience {
-    /// Starts to wait; with a regular file there is nobody to wait for.
+    /// Waits as long as udev may look at a device of this kind; it does not look at regular files.
     pub(super) fn with(kind: Kind) -> Self {
-        let patience = if kind == Kind::Block { PATIENCE } else { Duration::ZERO };
-        Patience { deadline: Instant::now() + patience }
+        Patience::of(if kind == Kind::Block { PATIENCE } else { Duration::ZERO })
+    }
+
+    fn of(time: Duration) -> Self {
+        Patience { deadline: Instant::now() + time }
     }
 
     /// Waits a little; `false` once it has taken too long.
@@ -99,7 +105,8 @@ pub(super) fn take(
         true => FlockOperation::NonBlockingLockExclusive,
         false => FlockOperation::NonBlockingLockShared,
     };
-    let patience = Patience::with(kind);
+    let (patience, afterlife) = (Patience::with(kind), Patience::of(AFTERLIFE));
+    let mut looked_again = false;
     loop {
         match rustix::fs::flock(&fd, operation) {
             Ok(()) => {
@@ -108,7 +115,12 @@ pub(super) fn take(
             }
             Err(Errno::INTR) => {}
             Err(Errno::WOULDBLOCK) if patience.wait() => {}
-            Err(Errno::WOULDBLOCK) => return Err(conflict(path, stat, exclusive)),
+            Err(Errno::WOULDBLOCK) => match Holders::of(stat) {
+                Holders::Ended if afterlife.wait() => {}
+                // Given back since, unless its holder cannot be seen from here.
+                Holders::Unknown if !std::mem::replace(&mut looked_again, true) => {}
+                _ => return Err(conflict(path, stat, exclusive)),
+            },
             Err(e) => return Err(SysError::from_errno("lock", path, e.raw_os_error())),
         }
     }
@@ -126,11 +138,58 @@ fn conflict(path: &Path, stat: &Stat, exclusive: bool) -> SysError {
     SysError::from_errno("lock", path, libc::EWOULDBLOCK).with_message(message).with_help(help)
 }
 
-/// Who holds locks on an inode, as phrases such as `process 12 (fio)`.
+/// The processes that hold locks on an inode, as phrases such as `process 12 (fio)`.
 pub(super) fn holders(stat: &Stat) -> Vec<String> {
+    pids(stat).into_iter().map(describe).collect()
+}
+
+/// Whether no process that is still running is known to hold a lock on an inode.
+pub(super) fn is_unlocked(stat: &Stat) -> bool {
+    pids(stat).into_iter().all(has_ended)
+}
+
+/// What is known of those who hold a lock.
+enum Holders {
+    /// `/proc/locks` names none: the lock is free by now, or its holder is in another container.
+    Unknown,
+    /// All of them have ended.
+    Ended,
+    /// One of them runs.
+    Running,
+}
+
+impl Holders {
+    fn of(stat: &Stat) -> Holders {
+        match pids(stat) {
+            pids if pids.is_empty() => Holders::Unknown,
+            pids if pids.iter().all(|pid| has_ended(*pid)) => Holders::Ended,
+            _ => Holders::Running,
+        }
+    }
+}
+
+fn pids(stat: &Stat) -> Vec<u32> {
     let text = fs::read_to_string("/proc/locks").unwrap_or_default();
-    let pids = parse_holders(&text, DeviceNumber::from_dev(stat.st_dev), stat.st_ino);
-    pids.into_iter().map(describe).collect()
+    parse_holders(&text, DeviceNumber::from_dev(stat.st_dev), stat.st_ino)
+}
+
+/// Whether a process is no more, or on its way out.
+fn has_ended(pid: u32) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => is_exiting(&stat),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+/// Whether the text of `/proc/PID/stat`, `12 (fio) S 1 12 12 0 -1 4194560 …`, is of a process that exits: by its
+/// state, the third field, or by the bit `PF_EXITING` of its flags, the ninth.
+fn is_exiting(stat: &str) -> bool {
+    const PF_EXITING: u32 = 4;
+    // The name may contain anything, also parentheses and spaces.
+    let Some((_, rest)) = stat.rsplit_once(')') else { return false };
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let flags = fields.get(6).and_then(|flags| flags.parse::<u32>().ok()).unwrap_or(0);
+    matches!(fields.first(), Some(&("Z" | "X"))) || flags & PF_EXITING != 0
 }
 
 fn describe(pid: u32) -> String {
@@ -138,8 +197,9 @@ fn describe(pid: u32) -> String {
         return "this process".to_owned();
     }
     match fs::read_to_string(format!("/proc/{pid}/comm")) {
+        Ok(_) if has_ended(pid) => format!("process {pid}, which has ended"),
         Ok(name) => format!("process {pid} ({})", name.trim()),
-        Err(_) => format!("process {pid}"),
+        Err(_) => format!("process {pid}, which has ended"),
     }
 }
 
@@ -172,6 +232,20 @@ mod tests {
         let dev = DeviceNumber { major: 254, minor: 16 };
         assert_eq!(parse_holders(text, dev, 1234), [708]);
         assert_eq!(parse_holders(text, dev, 12345), [711]);
+    }
+
+    #[test]
+    fn a_process_that_exits_is_told_from_one_that_runs() {
+        for (stat, exits) in [
+            ("12 (fio) S 1 12 12 0 -1 4194560 100", false),
+            ("12 (fio) Z 1 12 12 0 -1 4194560 100", true),
+            ("12 (a) Z (b) R 1 12 12 0 -1 4194560 100", false),
+            ("12 (fio) R 1 12 12 0 -1 4194564 100", true),
+            ("12", false),
+        ] {
+            assert_eq!(is_exiting(stat), exits, "{stat}");
+        }
+        assert!(!has_ended(std::process::id()) && has_ended(u32::MAX));
     }
 
     #[test]

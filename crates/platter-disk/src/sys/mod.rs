@@ -32,7 +32,7 @@ pub use pattern::Pattern;
 pub use probe::{AlignSource, Filesystem, Probe};
 pub use queue::{DeviceLimits, KernelQueue, WriteCache};
 pub use signature::SignaturePolicy;
-pub use sysfs::DeviceNumber;
+pub use sysfs::{BlockDevice, DeviceNumber, block_devices};
 pub use tempdisk::{Progress, TempFiles, TempSpec};
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ fn dangling(error: SysError) -> SysError {
             let message = format!("it is a symbolic link to {}, which does not exist", target.display());
             error.with_message(message).with_help("name the target itself, or create it")
         }
-        Err(_) => error,
+        Err(_) => error.naming_missing_directory(),
     }
 }
 

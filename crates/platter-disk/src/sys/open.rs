@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::lock::{self, LockGuard, Patience};
 use super::node::Node;
-use super::opened::{FdReader, OpenedDisk};
+use super::opened::{FdReader, OpenedDisk, without_readahead};
 use super::signature::{self, SignaturePolicy, refuse_if_signature};
 use super::{Kind, Probe, SysError, direct, explain, inuse, space};
 
@@ -126,7 +126,7 @@ impl OpenOptions {
             Ok(_) => Node::find("open", path).map(|node| (node, true)),
             // Somebody else was faster, or a symbolic link leads nowhere.
             Err(Errno::EXIST) => Node::find("open", path).map(|node| (node, false)).map_err(|_| missing),
-            Err(e) => Err(SysError::from_errno("create", path, e.raw_os_error())),
+            Err(e) => Err(SysError::from_errno("create", path, e.raw_os_error()).naming_missing_directory()),
         }
     }
 
@@ -151,6 +151,9 @@ impl OpenOptions {
         self.size_if_empty(path, node, &fd)?;
         let mut probe = Probe::of(&fd, path)?;
         self.check_size(path, &probe)?;
+        if let (Kind::Block, Some(kernel)) = (probe.kind, &probe.kernel) {
+            kernel.refuse_zones(path)?;
+        }
         if self.write && probe.read_only == Some(true) {
             return Err(explain::open(path, node, Errno::ROFS, self.write));
         }
@@ -172,7 +175,10 @@ impl OpenOptions {
         let direct = self.direct != Direct::Off && why_not_direct.is_none();
         let unaligned = !probe.size_bytes.is_multiple_of(probe.dio_offset_align.into());
         let buffered = match direct && node.kind == Kind::Regular && unaligned {
-            true => Some(node.open(self.access()).map_err(|e| explain::open(path, node, e, self.write))?),
+            true => {
+                let fd = node.open(self.access()).map_err(|e| explain::open(path, node, e, self.write))?;
+                Some(without_readahead(fd, probe.size_bytes))
+            }
             false => None,
         };
         let path = path.to_path_buf();

@@ -1,14 +1,18 @@
 //! A disk that has been opened.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use platter_block::backend::Identity;
+use rustix::fs::{Advice, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::signature::ReadAt;
 use super::{Kind, LockGuard, Probe, SysError, probe};
+
+/// The largest piece of a file that the page cache holds as one (fact: Linux makes folios of at most 2 MiB on x86-64).
+const LARGEST_FOLIO: u64 = 2 << 20;
 
 /// An open regular file or block device.
 ///
@@ -50,6 +54,27 @@ impl OpenedDisk {
         })
     }
 
+    /// Another descriptor of it with the same access, through the page cache and without readahead.
+    ///
+    /// # Errors
+    /// What `open(2)` said; `ENOENT` where `/proc` is not mounted.
+    pub fn open_buffered(&self) -> Result<OwnedFd, SysError> {
+        let fail =
+            |e: Errno| SysError::from_errno("open another descriptor of", &self.path, e.raw_os_error());
+        let access = rustix::fs::fcntl_getfl(&self.fd).map_err(fail)? & OFlags::RWMODE;
+        let link = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
+        let fd = rustix::fs::open(link, access | OFlags::CLOEXEC, Mode::empty()).map_err(fail)?;
+        Ok(without_readahead(fd, self.probe.size_bytes))
+    }
+
+    /// The unit in which the page cache holds its contents: a page, or a larger block of the file system.
+    pub fn cache_unit(&self) -> u64 {
+        let page = rustix::param::page_size() as u64;
+        let block = rustix::fs::fstatfs(&self.fd).map_or(0, |fs| u64::try_from(fs.f_bsize).unwrap_or(0));
+        let is_unit = block.is_power_of_two() && block <= LARGEST_FOLIO;
+        if is_unit { page.max(block) } else { page }
+    }
+
     /// Its size now, in bytes.
     ///
     /// # Errors
@@ -76,6 +101,17 @@ impl OpenedDisk {
         let help = "close it, find out what resized it, and open it again";
         Err(SysError::new("go on with", &self.path, message, help))
     }
+}
+
+/// Switches readahead off for a buffered descriptor of a file of `size` bytes, and drops what is clean near the end from
+/// the cache. Readahead makes large folios; one that holds the end of the file would reach into pages that direct I/O
+/// works on.
+pub(super) fn without_readahead(fd: OwnedFd, size: u64) -> OwnedFd {
+    let near_end = size.saturating_sub(LARGEST_FOLIO);
+    // Advice, which a file system is free to refuse.
+    let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Random);
+    let _ = rustix::fs::fadvise(&fd, near_end - near_end % LARGEST_FOLIO, None, Advice::DontNeed);
+    fd
 }
 
 /// Buffered reads of a descriptor.

@@ -134,9 +134,7 @@ fn probe(fd: BorrowedFd<'_>, path: &Path, sysfs: &Sysfs) -> Result<Probe, SysErr
     };
     let queue = device.and_then(|dev| KernelQueue::of(sysfs, dev));
     let (mut limits, kernel) = queue.map_or((DeviceLimits::default(), None), |(l, k)| (l, Some(k)));
-    if let Some(statx) = &statx {
-        override_atomic(&mut limits, kind, statx);
-    }
+    only_atomic_of(&mut limits, statx.as_ref());
 
     let (size_bytes, blocks) = match kind {
         Kind::Block => (end_of(fd).map_err(fail)?, ioctl_blocks(fd).map_err(fail)?),
@@ -241,15 +239,12 @@ impl Align {
     }
 }
 
-/// A file can have atomic writes only if its file system says so, whatever the device can do.
-fn override_atomic(limits: &mut DeviceLimits, kind: Kind, statx: &Statx) {
-    if has(statx, WRITE_ATOMIC) {
-        limits.atomic_write_unit_min = Some(statx.stx_atomic_write_unit_min.into());
-        limits.atomic_write_unit_max = Some(statx.stx_atomic_write_unit_max.into());
-    } else if kind == Kind::Regular {
-        limits.atomic_write_unit_min = None;
-        limits.atomic_write_unit_max = None;
-    }
+/// Atomic writes are what the open file itself says of them (Linux 6.11). What sysfs says is the disk's: a file system or
+/// a stacked device between may not have them, and an older kernel does not take the flag.
+fn only_atomic_of(limits: &mut DeviceLimits, statx: Option<&Statx>) {
+    let reported = statx.filter(|s| has(s, WRITE_ATOMIC) && s.stx_atomic_write_unit_max > 0);
+    limits.atomic_write_unit_min = reported.map(|s| s.stx_atomic_write_unit_min.into());
+    limits.atomic_write_unit_max = reported.map(|s| s.stx_atomic_write_unit_max.into());
 }
 
 fn find_mount(statx: Option<&Statx>, dev: DeviceNumber) -> Option<Mount> {
@@ -334,17 +329,21 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_no_atomic_writes_unless_its_file_system_says_so() {
+    fn nothing_has_atomic_writes_unless_the_open_file_says_so() {
         let device = DeviceLimits { atomic_write_unit_max: Some(65536), ..DeviceLimits::default() };
+        let of = |statx: Option<&Statx>| {
+            let mut limits = device.clone();
+            only_atomic_of(&mut limits, statx);
+            limits.atomic_write_unit_max
+        };
         let mut s = statx_of_a_file();
         s.stx_mask &= !WRITE_ATOMIC.bits();
-        let mut limits = device.clone();
-        override_atomic(&mut limits, Kind::Regular, &s);
-        assert_eq!(limits.atomic_write_unit_max, None);
+        assert_eq!((of(Some(&s)), of(None)), (None, None));
         s.stx_mask |= WRITE_ATOMIC.bits();
         s.stx_atomic_write_unit_max = 16384;
-        override_atomic(&mut limits, Kind::Regular, &s);
-        assert_eq!(limits.atomic_write_unit_max, Some(16384));
+        assert_eq!(of(Some(&s)), Some(16384));
+        s.stx_atomic_write_unit_max = 0;
+        assert_eq!(of(Some(&s)), None);
     }
 
     #[test]

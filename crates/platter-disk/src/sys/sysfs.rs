@@ -32,6 +32,39 @@ impl fmt::Display for DeviceNumber {
     }
 }
 
+/// A block device that the kernel knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockDevice {
+    /// Where its node usually is: `/dev/sda1`. It may be missing, as in a container.
+    pub path: PathBuf,
+    /// Its number.
+    pub number: DeviceNumber,
+    /// Its size in bytes; 0 for one without a medium.
+    pub size: u64,
+    /// The names of the devices that are built on it, such as `dm-0` and `md127`.
+    pub holders: Vec<String>,
+}
+
+/// All block devices that sysfs lists, whole disks and partitions, in the order of their names; none where
+/// there is no sysfs.
+pub fn block_devices() -> Vec<BlockDevice> {
+    list(&Sysfs::default())
+}
+
+fn list(sysfs: &Sysfs) -> Vec<BlockDevice> {
+    let of = |number: DeviceNumber| {
+        let dir = sysfs.device(number)?;
+        // The kernel writes the slash of a name such as `cciss/c0d0` as an exclamation mark.
+        let path = Path::new("/dev").join(dir.name().replace('!', "/"));
+        // The attribute counts sectors of 512 bytes, whatever the device's block is.
+        let size = dir.number_attr("size").unwrap_or(0).saturating_mul(512);
+        Some(BlockDevice { path, number, size, holders: dir.holders() })
+    };
+    let mut all: Vec<BlockDevice> = sysfs.devices().into_iter().filter_map(of).collect();
+    all.sort_by(|a, b| a.path.cmp(&b.path));
+    all
+}
+
 /// A sysfs tree; tests make their own.
 #[derive(Debug, Clone)]
 pub(super) struct Sysfs {
@@ -176,6 +209,27 @@ mod tests {
         let parts: Vec<_> = disk.partitions().iter().map(|p| (p.name(), p.number().unwrap().minor)).collect();
         assert_eq!(parts, [("sda1".to_owned(), 1), ("sda2".to_owned(), 2)]);
         assert_eq!(sys.devices().len(), 2);
+    }
+
+    #[test]
+    fn block_devices_are_listed_with_size_and_holders() {
+        let root = fixture::sysfs(
+            &[
+                ("devices/sda/dev", "8:0\n"),
+                ("devices/sda/size", "2048\n"),
+                ("devices/sda/sda1/partition", "1\n"),
+                ("devices/sda/sda1/size", "1024\n"),
+                ("devices/sda/sda1/holders/md0/x", ""),
+                ("devices/cciss!c0d0/size", "0\n"),
+            ],
+            &[("8:1", "devices/sda/sda1"), ("8:0", "devices/sda"), ("104:0", "devices/cciss!c0d0")],
+        );
+        let found = list(&Sysfs::at(root.path()));
+        let told: Vec<_> = found
+            .iter()
+            .map(|device| (device.path.to_str().unwrap(), device.size, device.holders.len()))
+            .collect();
+        assert_eq!(told, [("/dev/cciss/c0d0", 0, 0), ("/dev/sda", 1 << 20, 0), ("/dev/sda1", 1 << 19, 1)]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use platter_block::queue::Settings;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_disk::drivers::memory::{Memory, MemoryChannel};
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::leaf::{Leaf, LeafParts, LeafSettings, Measure};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -39,6 +39,8 @@ struct State {
     /// No further channel can be opened.
     is_full: bool,
     held: Vec<Held>,
+    /// Bytes; `None`: it is gone.
+    size: Option<u64>,
     rule: Option<Rule>,
     seen: Vec<Seen>,
     in_flight: usize,
@@ -64,6 +66,8 @@ pub(crate) struct Options {
     pub(crate) timeout: Option<Span>,
     pub(crate) limits: Limits,
     pub(crate) bounce: bool,
+    pub(crate) lanes: Option<u32>,
+    pub(crate) size: u64,
 }
 
 impl Default for Options {
@@ -75,6 +79,8 @@ impl Default for Options {
             timeout: None,
             limits: Limits::unlimited(512),
             bounce: true,
+            lanes: None,
+            size: SIZE,
         }
     }
 }
@@ -82,23 +88,39 @@ impl Default for Options {
 impl Fake {
     /// A disk and a device on it.
     pub(crate) fn open(options: Options) -> (Arc<Fake>, Device) {
-        let memory = Memory::new(SIZE).unwrap();
+        // It may grow.
+        let memory = Memory::new(2 * options.size).unwrap();
+        let size_at_first = options.size;
         let fake = Arc::new(Fake { memory, state: Mutex::default() });
         let disk = Arc::clone(&fake);
         let queue = Settings { depth: options.depth, timeout: options.timeout, ..Settings::default() };
         let parts = LeafParts {
             name: Arc::from("fake"),
-            geometry: Geometry { size: SIZE, limits: options.limits, features: options.features },
-            settings: LeafSettings { queue, bounce: options.bounce, ..LeafSettings::default() },
+            geometry: Geometry { size: options.size, limits: options.limits, features: options.features },
+            settings: LeafSettings {
+                queue,
+                bounce: options.bounce,
+                lanes: options.lanes,
+                ..LeafSettings::default()
+            },
             elevator: by_name(options.elevator).map(|row| (row.make)()),
             make_driver: Box::new(move |_| match disk.state().is_full {
                 true => Err(no_channel()),
-                false => Ok(Box::new(FakeChannel::new(&disk, options.depth))),
+                false => Ok(Box::new(FakeChannel::new(&disk, &options))),
             }),
             facts: Vec::new(),
             clock: None,
         };
-        (fake, Device::new(Arc::new(Leaf::new(parts).unwrap())))
+        let leaf = Leaf::new(parts).unwrap();
+        let measured = Arc::clone(&fake);
+        leaf.measure_with(Box::new(Measured(measured)));
+        fake.state().size = Some(size_at_first);
+        (fake, Device::new(Arc::new(leaf)))
+    }
+
+    /// The disk has another size from now on, or is gone.
+    pub(crate) fn set_size(&self, size: Option<u64>) {
+        self.state().size = size;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -166,6 +188,14 @@ impl Fake {
     }
 }
 
+struct Measured(Arc<Fake>);
+
+impl Measure for Measured {
+    fn measure(&self) -> std::io::Result<Option<u64>> {
+        Ok(self.0.state().size)
+    }
+}
+
 fn no_channel() -> Error {
     let fault = Fault::new(Kind::Gone, Stage::Driver);
     Error { fault, op: Op::Read, device: Arc::from("fake"), offset: 0, len: 0, detail: "full".into() }
@@ -190,21 +220,48 @@ struct FakeChannel {
     memory: MemoryChannel,
     channel: Arc<Channel>,
     depth: usize,
+    limits: Limits,
+    size: u64,
     staged: Vec<(Op, u64, Completion)>,
     out: usize,
 }
 
 impl FakeChannel {
-    fn new(fake: &Arc<Fake>, depth: u32) -> FakeChannel {
+    fn new(fake: &Arc<Fake>, options: &Options) -> FakeChannel {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
         FakeChannel {
             fake: Arc::clone(fake),
             memory: fake.memory.channel(1),
             channel: Arc::new(Channel { done: Mutex::default(), bell }),
-            depth: depth as usize,
+            depth: options.depth as usize,
+            limits: options.limits,
+            size: options.size,
             staged: Vec::new(),
             out: 0,
         }
+    }
+}
+
+impl FakeChannel {
+    /// What a disk may rely on: the memory of a request has the alignment that it asks for. That of the odd piece at
+    /// its end is the driver's affair.
+    fn check(&self, request: &Started<'_>) {
+        let limits = &self.limits;
+        let tail = limits.is_tail(request.pos, request.len, self.size);
+        let mut done = 0;
+        request.for_each_segment(|segment| {
+            done += u64::from(segment.len());
+            let last = tail && done == request.len;
+            let odd = segment.len() & (limits.length_align - 1) != 0 && !last;
+            let address = segment.addr() as usize & (limits.memory_align - 1) as usize;
+            assert!(
+                !odd && address == 0,
+                "{} of {} at {}: {segment:?}",
+                request.op,
+                request.len,
+                request.pos
+            );
+        });
     }
 }
 
@@ -213,6 +270,7 @@ impl Driver for FakeChannel {
         if self.out == self.depth {
             return false;
         }
+        self.check(request);
         let mut state = self.fake.state();
         let (op, pos) = (request.op, request.pos);
         state.seen.push(Seen::Start(op, pos));

@@ -6,10 +6,12 @@ mod kinds;
 mod memory;
 mod rig;
 
+mod alignment;
 mod bad_input;
 mod concurrency;
 mod data;
 mod errors;
+mod events;
 mod files;
 mod order;
 mod timeouts;

@@ -9,6 +9,7 @@ use platter_block::bio::Flags;
 use platter_block::fault::Kind;
 use platter_block::time::Span;
 use platter_disk::device::Device;
+use platter_disk::sync_io::IoOptions;
 use std::sync::Arc;
 
 /// A disk that answers nothing until it is told to.
@@ -44,19 +45,88 @@ fn what_takes_too_long_fails_and_keeps_its_buffer() {
     }
 }
 
-/// Memory that a caller lent is not given up: a synchronous call waits for as long as it takes.
+/// A synchronous call ends at the timeout of its device. The disk keeps memory of the library's own, and what it does
+/// with that later reaches no caller.
 #[test]
-fn a_synchronous_call_outlasts_the_timeout() {
+fn a_synchronous_call_ends_at_the_timeout_of_its_device() {
     for elevator in elevators() {
         let (fake, device) = stuck(elevator);
         let other = device.clone();
-        let call = spawn(move || other.read_at(&mut [0; 512], 0).is_ok());
-        until("the call is with the disk", || fake.held() == 1);
-        let (result, buffer) = block_on(device.write(4096, vec![1; 512]));
-        assert_eq!(result.unwrap_err().fault.kind, Kind::TimedOut, "{elevator}");
-        assert!(buffer.is_none() && !call.is_done(), "{elevator}");
+        let call = spawn(move || {
+            let mut buffer = [7; 512];
+            let read = other.read_at(&mut buffer, 0).unwrap_err().fault.kind;
+            let write = other.write_at(&[1; 512], 4096).unwrap_err().fault.kind;
+            let flush = other.flush().unwrap_err().fault.kind;
+            (read, write, flush, buffer)
+        });
+        let (read, write, flush, buffer) = call.result(elevator);
+        assert_eq!((read, write), (Kind::TimedOut, Kind::TimedOut), "{elevator}");
+        assert!(matches!(flush, Kind::TimedOut | Kind::InDoubt), "{elevator}: {flush:?}");
         fake.release();
-        assert!(call.result(elevator), "{elevator}");
+        assert_eq!(buffer, [7; 512], "{elevator}");
+        let counters = device.counters();
+        assert_eq!(counters.bytes_bounced, 1024, "{elevator}: the copies are counted");
+        device.acknowledge_flush_failure();
+        let mut back = [0; 512];
+        until("the device works again", || device.read_at(&mut back, 4096).is_ok());
+        assert_eq!(back, [1; 512], "{elevator}");
+    }
+}
+
+/// Without a timeout a call lends its memory and waits for as long as it takes; one beside it has a timeout of its own.
+#[test]
+fn a_call_may_have_a_timeout_of_its_own() {
+    for elevator in elevators() {
+        let (fake, device) = Fake::open(Options { elevator, ..Options::default() });
+        fake.hold();
+        let lender = device.clone();
+        let patient = spawn(move || lender.read_at(&mut [0; 512], 0).is_ok());
+        until("the call is with the disk", || fake.held() == 1);
+        let other = device.clone();
+        let impatient = spawn(move || {
+            let options = IoOptions::timeout(Span::from_millis(20));
+            let mut buffer = [7; 512];
+            let read = other.read_at_with(&mut buffer, 4096, options).unwrap_err();
+            let write = other.write_at_with(&[1; 512], 8192, options).unwrap_err();
+            let flush = other.flush_with(options).unwrap_err();
+            assert_eq!(buffer, [7; 512]);
+            [read, write, flush].map(|error| error.fault.kind)
+        });
+        let kinds = impatient.result(elevator);
+        assert_eq!(kinds[..2], [Kind::TimedOut; 2], "{elevator}");
+        assert!(matches!(kinds[2], Kind::TimedOut | Kind::InDoubt), "{elevator}: {kinds:?}");
+        assert!(!patient.is_done(), "{elevator}");
+        fake.release();
+        assert!(patient.result(elevator), "{elevator}");
+        assert_eq!(device.counters().bytes_bounced, 1024, "{elevator}");
+        let mut back = [0; 512];
+        device.read_at(&mut back, 8192).unwrap();
+        assert_eq!(back, [1; 512], "{elevator}");
+        device.flush().unwrap();
+    }
+}
+
+/// Each lane that waits for the disk counts. When all that there may be do, a call fails at once; when the disk has
+/// returned what it has, they are had again.
+#[test]
+fn calls_that_time_out_use_up_no_lanes_for_good() {
+    let (fake, device) = Fake::open(Options { lanes: Some(2), ..Options::default() });
+    fake.hold();
+    let other = device.clone();
+    let calls = spawn(move || {
+        let options = IoOptions::timeout(Span::from_millis(5));
+        let call = |pos| other.read_at_with(&mut [0; 512], pos, options).unwrap_err();
+        let kinds = [0, 4096, 8192].map(|pos| call(pos).fault.kind);
+        (kinds, call(0).to_string(), other.read_at(&mut [0; 512], 0).unwrap_err().fault.kind)
+    });
+    let (kinds, text, without) = calls.result("calls");
+    assert_eq!(kinds, [Kind::TimedOut, Kind::TimedOut, Kind::Stuck]);
+    assert!(text.contains("all 2 lanes that it may have wait for requests that timed out"), "{text}");
+    assert_eq!(without, Kind::Stuck, "without a timeout it would wait for ever");
+    fake.release();
+    let mut buffer = [0; 512];
+    for _ in 0..10 {
+        device.read_at(&mut buffer, 0).unwrap();
     }
 }
 

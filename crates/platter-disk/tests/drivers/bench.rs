@@ -211,6 +211,11 @@ impl Bench {
         }
     }
 
+    /// Lets time pass.
+    pub(crate) fn pass(&mut self, span: Span) {
+        self.now += span;
+    }
+
     /// Does one bio.
     pub(crate) fn one(&mut self, bio: Bio) -> Bio {
         self.submit(bio);
@@ -236,9 +241,9 @@ pub(crate) fn flags(mut bio: Bio, flags: Flags) -> Bio {
     bio
 }
 
-/// Runs a test on a fresh disk of every driver, in both uses of a lane.
+/// Runs a test on a fresh disk of every driver, in all uses of a lane.
 pub(crate) fn on_all(depth: u32, test: impl Fn(&str, &Disk, LaneUse)) {
-    for lane_use in [LaneUse::Exclusive, LaneUse::Shared] {
+    for lane_use in [LaneUse::Exclusive, LaneUse::Shared, LaneUse::Synchronous] {
         for (name, disk) in disks(depth) {
             test(&format!("{name} {lane_use:?}"), &disk, lane_use);
         }

@@ -4,13 +4,20 @@
 mod sync;
 mod wake;
 
+#[path = "../../src/leaf/doubts.rs"]
+mod doubts;
 #[path = "../../src/leaf/gate.rs"]
 mod gate;
+#[path = "../../src/lane_pool.rs"]
+mod lane_pool;
 #[path = "../../src/leaf/mailbox.rs"]
 mod mailbox;
 #[path = "../../src/leaf/runner.rs"]
 mod runner;
+#[path = "../../src/drivers/tally.rs"]
+mod tally;
 #[path = "../../src/leaf/tokens.rs"]
 mod tokens;
 
 mod models;
+mod pool;

@@ -6,8 +6,9 @@ use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::elevator::{self, Elevator};
 use platter_block::fault::Fault;
 use platter_block::limits::Limits;
+use platter_block::queue::Settings;
 use platter_block::segment::Segment;
-use platter_block::time::Time;
+use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,8 +17,12 @@ use std::time::{Duration, Instant};
 
 #[derive(Default)]
 struct State {
-    held: Vec<(u32, Op, u64, Vec<Segment>)>,
+    /// By channel and tag.
+    held: Vec<(u64, u32, Op, u64, Vec<Segment>)>,
+    channels: u64,
     open: bool,
+    /// It lets go when it is waited for.
+    yields: bool,
 }
 
 /// The disk of all channels of one device.
@@ -39,27 +44,45 @@ impl Disk {
         self.state().open = true;
     }
 
+    /// From the next time on that it is waited for, requests complete.
+    pub(crate) fn let_go_when_waited_for(&self) {
+        self.state().yields = true;
+    }
+
     /// A device over this disk, with an elevator by name, or none.
     pub(crate) fn device(&self, elevator: &str) -> Device {
-        self.make(elevator::by_name(elevator).map(|row| (row.make)()))
+        self.make(elevator::by_name(elevator).map(|row| (row.make)()), None)
+    }
+
+    /// The same, failing I/Os that take longer than `timeout`.
+    pub(crate) fn impatient_device(&self, elevator: &str, timeout: Span) -> Device {
+        self.make(elevator::by_name(elevator).map(|row| (row.make)()), Some(timeout))
     }
 
     /// A device with an elevator of the test's own.
     pub(crate) fn device_with(&self, elevator: Box<dyn Elevator>) -> Device {
-        self.make(Some(elevator))
+        self.make(Some(elevator), None)
     }
 
-    fn make(&self, elevator: Option<Box<dyn Elevator>>) -> Device {
+    fn make(&self, elevator: Option<Box<dyn Elevator>>, timeout: Option<Span>) -> Device {
         let disk = self.clone();
-        let limits = Limits { memory_align: 1, ..Limits::unlimited(512) };
+        let limits = Limits { max_transfer: 64 << 10, ..Limits::unlimited(512) };
         let features = Features { write_cache: true, ..Features::default() };
         let parts = LeafParts {
             name: Arc::from("held"),
             geometry: Geometry { size: 1 << 30, limits, features },
-            settings: LeafSettings::default(),
+            settings: LeafSettings {
+                queue: Settings { timeout, ..Settings::default() },
+                ..LeafSettings::default()
+            },
             elevator,
             make_driver: Box::new(move |_| {
-                Ok(Box::new(Channel { disk: disk.clone(), mine: Vec::new() }) as _)
+                let number = {
+                    let mut state = disk.state();
+                    state.channels += 1;
+                    state.channels
+                };
+                Ok(Box::new(Channel { disk: disk.clone(), number }) as _)
             }),
             facts: Vec::new(),
             clock: None,
@@ -70,7 +93,7 @@ impl Disk {
 
 struct Channel {
     disk: Disk,
-    mine: Vec<u32>,
+    number: u64,
 }
 
 impl Channel {
@@ -86,13 +109,11 @@ impl Channel {
 
     fn finish(&mut self, done: &mut Vec<Completion>) {
         let mut state = self.disk.state();
-        let mine = &mut self.mine;
-        state.held.retain(|(tag, op, len, segments)| {
-            if !mine.contains(tag) {
+        state.held.retain(|(channel, tag, op, len, segments)| {
+            if *channel != self.number {
                 return true;
             }
             Channel::perform(segments, *op);
-            mine.retain(|t| t != tag);
             done.push(Completion { tag: *tag, result: *len as i64 });
             false
         });
@@ -103,8 +124,7 @@ impl Driver for Channel {
     fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
         let mut segments = Vec::new();
         request.for_each_segment(|segment| segments.push(segment));
-        self.mine.push(request.tag);
-        self.disk.state().held.push((request.tag, request.op, request.len, segments));
+        self.disk.state().held.push((self.number, request.tag, request.op, request.len, segments));
         true
     }
 
@@ -115,11 +135,20 @@ impl Driver for Channel {
             self.finish(done);
         }
     }
+
+    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {
+        let mut state = self.disk.state();
+        state.open |= state.yields;
+    }
 }
 
 impl Drop for Channel {
-    /// As the contract asks: waits for the device. This one is done with everything at this moment.
+    /// As the contract asks: waits for the device.
     fn drop(&mut self) {
+        let waits = |state: &State| !state.open && state.held.iter().any(|held| held.0 == self.number);
+        while waits(&self.disk.state()) {
+            std::thread::yield_now();
+        }
         self.finish(&mut Vec::new());
     }
 }

@@ -2,6 +2,9 @@
 
 mod dropping;
 mod held;
+mod lanes;
+mod leaving;
+mod locks;
 mod process;
 mod wakers;
 

@@ -202,7 +202,7 @@ fn flash(values: &mut Values, params: &SsdParams) {
     values.span(group, "program", params.program);
     values.span(group, "erase", params.erase);
     values.add(group, "channel", params.channel_rate / 1_000_000, "MB/s");
-    values.add(group, "state at first", if params.start == Start::Fresh { "fresh" } else { "steady" }, "");
+    values.add(group, "state at first", state(params.start), "");
     values.add("link", "rate", params.link.rate / 1_000_000, "MB/s");
     values.switch("link", "both ways at once", params.link.full_duplex);
     values.add("link", "queues", params.link.queues, "");
@@ -216,6 +216,14 @@ fn flash(values: &mut Values, params: &SsdParams) {
     values.add("buffer", "size", params.buffer.bytes, "bytes");
     values.switch("buffer", "write-back", params.buffer.write_back);
     values.switch("buffer", "protected against power cuts", params.buffer.protected);
+}
+
+/// What was done to a flash disk before, in words.
+pub(super) fn state(start: Start) -> &'static str {
+    match start {
+        Start::Erased => "erased: reads of what was never written touch no flash",
+        Start::Steady => "steady: full, and written at random for long",
+    }
 }
 
 fn cloud(values: &mut Values, params: &CloudParams) {

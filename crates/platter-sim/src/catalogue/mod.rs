@@ -5,6 +5,7 @@
 
 mod cheetah9lp;
 mod describe;
+mod facts;
 mod hp_c2247a;
 mod ibm18es;
 mod outlines;
@@ -15,6 +16,7 @@ mod source;
 mod tests;
 
 pub use describe::{Value, describe, describe_mechanical};
+pub use facts::interface;
 pub use source::{Source, source_of};
 
 use crate::cloud::{CloudDisk, CloudParams};
@@ -62,7 +64,7 @@ pub struct Choices {
     pub queue: Option<Policy>,
     /// Whether writes complete in the buffer.
     pub write_cache: Option<bool>,
-    /// What was done to a flash disk before.
+    /// What was done to a flash disk before: those of the catalogue are used ([`Start::Steady`]).
     pub start: Option<Start>,
     /// Decides what is random.
     pub seed: u64,

@@ -14,7 +14,7 @@ const CONTROLLER: Source =
 /// A consumer SSD on SATA.
 pub(super) const SATA_SSD: Row = Row {
     name: "sata_ssd",
-    summary: "a flash disk on SATA: 240 GB, 32 commands, half duplex, write cache without protection",
+    summary: "a flash disk on SATA: 240 GB, 32 commands, half duplex, write cache without protection; full and used",
     kind: Kind::Flash(sata_ssd),
     queue: Policy::None,
     sources: &[
@@ -42,7 +42,7 @@ fn sata_ssd() -> SsdParams {
         control: Control { command: Span::from_micros(8), latency: Span::from_micros(20) },
         buffer: Buffer { bytes: 32 << 20, write_back: true, protected: false },
         background: Some(Span::from_millis(100)),
-        start: Start::Fresh,
+        start: Start::Steady,
         seed: 0,
     }
 }
@@ -50,7 +50,7 @@ fn sata_ssd() -> SsdParams {
 /// A server's SSD on PCIe.
 pub(super) const NVME_SSD: Row = Row {
     name: "nvme_ssd",
-    summary: "a flash disk on PCIe 3.0 x4: 960 GB, 8 queues of 128, write cache protected against power cuts",
+    summary: "a flash disk on PCIe 3.0 x4: 960 GB, 8 queues of 128, write cache protected against power cuts; full and used",
     kind: Kind::Flash(nvme_ssd),
     queue: Policy::None,
     sources: &[
@@ -81,7 +81,7 @@ fn nvme_ssd() -> SsdParams {
         control: Control { command: Span(1_500), latency: Span::from_micros(8) },
         buffer: Buffer { bytes: 128 << 20, write_back: true, protected: true },
         background: Some(Span::from_millis(100)),
-        start: Start::Fresh,
+        start: Start::Steady,
         seed: 0,
     }
 }

@@ -119,7 +119,8 @@ fn choices_change_what_they_name() {
         let mut model = make("sata_ssd", Choices { start, ..Choices::default() });
         Host::new(&mut *model).one(command(Op::Read, 1 << 30, 4096))
     };
-    assert!(old(Some(Start::Steady)) > old(None), "an erased disk has nothing to read");
+    assert!(old(None) > old(Some(Start::Erased)), "an erased disk has nothing to read");
+    assert_eq!(old(None), old(Some(Start::Steady)), "disks are used unless told otherwise");
 }
 
 #[test]
@@ -134,8 +135,7 @@ fn flash_and_cloud_disks_have_the_rates_of_their_class() {
         ("nvme_ssd", 32, 128 << 10, Op::Read, 22_000..26_000),
         ("cloud", 128, 4096, Op::Read, 11_500..13_000),
     ] {
-        let start = Some(Start::Steady);
-        let mut model = make(name, Choices { start, ..Choices::default() });
+        let mut model = make(name, Choices::default());
         let size = model.geometry().size;
         let mut host = Host::new(&mut *model);
         let mut rng = Rng::new(4);
@@ -143,4 +143,22 @@ fn flash_and_cloud_disks_have_the_rates_of_their_class() {
         let per_s = 40_000 * 1_000_000_000 / time.0;
         assert!(range.contains(&per_s), "{name} {depth} {len}: {per_s}");
     }
+}
+
+/// What a figure depends on and the name of the disk does not say.
+#[test]
+fn results_say_how_flash_begins_and_where_an_interface_is_the_limit() {
+    let facts = |name: &str, choices: &Choices| by_name(name).unwrap().facts(choices);
+    let start = |start| facts("nvme_ssd", &Choices { start, ..Choices::default() })[0].1.clone();
+    assert!(start(None).starts_with("steady") && start(Some(Start::Erased)).starts_with("erased"));
+    let limited: Vec<&str> = TABLE
+        .iter()
+        .map(|row| row.name)
+        .filter(|name| facts(name, &Choices::default()).iter().any(|(fact, _)| *fact == "interface"))
+        .collect();
+    assert_eq!(limited, ["hp_c2247a", "cheetah9lp", "ibm18es"]);
+    let cheetah = facts("cheetah9lp", &Choices::default());
+    assert!(cheetah[0].1.starts_with("at most 4.88 MB/s (4.65 MiB/s)"), "{cheetah:?}");
+    assert!(cheetah[0].1.contains("the bus on which it was validated"), "{cheetah:?}");
+    assert_eq!(facts("cheetah9lp", &Choices { on_bus: true, ..Choices::default() }), []);
 }

@@ -41,7 +41,7 @@ impl Ssd {
         }
     }
 
-    /// Nobody asks for anything: what is in memory is written, and garbage is collected ahead of need.
+    /// The disk is idle: what is in memory is written, and garbage is collected ahead of need.
     pub(super) fn rest(&mut self, now: Time) {
         self.idle = true;
         self.seal(now);

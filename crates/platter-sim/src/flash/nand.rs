@@ -36,7 +36,7 @@ impl Job {
 
 #[derive(Debug, Default)]
 struct Die {
-    /// Somebody waits for these.
+    /// A command of the host waits for these.
     reads: VecDeque<Job>,
     work: VecDeque<Job>,
     now: Option<Job>,

@@ -86,7 +86,7 @@ pub struct Buffer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// Nothing: all is erased.
-    Fresh,
+    Erased,
     /// All of it was written, then written at random until blocks hold what they will hold from then on.
     Steady,
 }

@@ -27,7 +27,7 @@ pub(super) enum Event {
     Sensed(u32),
     /// A die is done.
     Done(u32),
-    /// Nobody has asked for anything for a while; the number says since when.
+    /// No command has come for a while; the number says since when.
     Idle(u64),
 }
 
@@ -77,7 +77,7 @@ impl Ssd {
     pub fn new(params: SsdParams) -> Result<Ssd, SsdError> {
         let shape = params.shape()?;
         let initial = match params.start {
-            Start::Fresh => Initial::fresh(shape),
+            Start::Erased => Initial::erased(shape),
             Start::Steady => Initial::steady(shape, params.seed),
         };
         Ok(Ssd {

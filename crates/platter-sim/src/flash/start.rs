@@ -26,7 +26,7 @@ const FRACTION: u32 = 32;
 
 impl Initial {
     /// All is erased.
-    pub(super) fn fresh(shape: Shape) -> Initial {
+    pub(super) fn erased(shape: Shape) -> Initial {
         Initial { shape, blocks: 0, before: vec![0], factor: 1, inverse: 1, shift: 0 }
     }
 
@@ -161,7 +161,7 @@ mod tests {
             }
             assert_eq!(found, 9001);
         }
-        assert_eq!(Initial::fresh(shape()).place(5), None);
+        assert_eq!(Initial::erased(shape()).place(5), None);
     }
 
     #[test]

@@ -28,7 +28,7 @@ fn small() -> SsdParams {
         control: Control { command: Span::from_micros(5), latency: Span::from_micros(15) },
         buffer: Buffer { bytes: 2 * MIB, write_back: true, protected: false },
         background: None,
-        start: Start::Fresh,
+        start: Start::Erased,
         seed: 1,
     }
 }
@@ -154,7 +154,7 @@ fn amplification(over_provisioning: u32, start: Start) -> u64 {
     });
     let meter = ssd.meter();
     let mut host = Host::new(&mut ssd);
-    if start == Start::Fresh {
+    if start == Start::Erased {
         fill(&mut host);
         host.run(16, 200_000, random(Op::Write, 4096, 5));
     }
@@ -179,7 +179,7 @@ fn expected_amplification(flash: f64, data: f64) -> f64 {
 fn garbage_collection_amplifies_as_greedy_collection_does() {
     assert!((expected_amplification(1.3, 1.0) - 2.36).abs() < 0.01);
     for (over_provisioning, blocks) in [(300, 84.0), (600, 103.0)] {
-        let found = amplification(over_provisioning, Start::Fresh) as f64 / 1000.0;
+        let found = amplification(over_provisioning, Start::Erased) as f64 / 1000.0;
         // Each die has so many blocks for the data of 64; up to 3 of them are erased or being filled.
         let (least, most) =
             (expected_amplification(blocks, 64.0), expected_amplification(blocks - 3.0, 64.0));
@@ -188,9 +188,9 @@ fn garbage_collection_amplifies_as_greedy_collection_does() {
 }
 
 #[test]
-fn a_steady_start_is_what_a_fresh_disk_becomes() {
-    let (fresh, steady) = (amplification(300, Start::Fresh), amplification(300, Start::Steady));
-    assert!(fresh.abs_diff(steady) * 100 < fresh * 8, "{fresh} and {steady}");
+fn a_steady_start_is_what_an_erased_disk_becomes() {
+    let (erased, steady) = (amplification(300, Start::Erased), amplification(300, Start::Steady));
+    assert!(erased.abs_diff(steady) * 100 < erased * 8, "{erased} and {steady}");
 }
 
 #[test]

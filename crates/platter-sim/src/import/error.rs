@@ -14,6 +14,8 @@ pub struct ImportError {
     pub expected: String,
     /// What is there.
     pub found: String,
+    /// The file, or one that it names, is missing or cannot be read: nothing is wrong with what it says.
+    pub unreadable: bool,
 }
 
 impl ImportError {
@@ -23,7 +25,18 @@ impl ImportError {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> ImportError {
-        ImportError { file: file.to_path_buf(), line, expected: expected.into(), found: found.into() }
+        ImportError {
+            file: file.to_path_buf(),
+            line,
+            expected: expected.into(),
+            found: found.into(),
+            unreadable: false,
+        }
+    }
+
+    /// A file that cannot be read, at the place that names it.
+    pub(crate) fn unreadable(file: &Path, line: u32, found: impl Into<String>) -> ImportError {
+        ImportError { unreadable: true, ..ImportError::new(file, line, "a file that can be read", found) }
     }
 }
 

@@ -67,8 +67,8 @@ pub(super) fn load(path: &Path, named_at: Option<(&Path, u32)>) -> Result<String
     let bytes = std::fs::read(path).map_err(|error| {
         let found = format!("{}: {error}", path.display());
         match named_at {
-            Some((file, line)) => ImportError::new(file, line, "a file that can be read", found),
-            None => ImportError::new(path, 0, "a file that can be read", error.to_string()),
+            Some((file, line)) => ImportError::unreadable(file, line, found),
+            None => ImportError::unreadable(path, 0, error.to_string()),
         }
     })?;
     // Old files hold other encodings, in comments.

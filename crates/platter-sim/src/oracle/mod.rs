@@ -358,6 +358,12 @@ impl Oracle {
         self.sectors.get(&sector).map_or(Ok(()), |versions| versions.may_land(sector, content, cached))
     }
 
+    /// The device was opened again: no queue knows any more of what is [in doubt](Outcome::InDoubt), so later I/O does not wait
+    /// for it.
+    pub fn forget_doubts(&mut self) {
+        self.sectors.values_mut().for_each(Sector::forget_doubts);
+    }
+
     /// Nothing is under way any more, not even what was [abandoned](Outcome::Abandoned).
     pub fn quiesce(&mut self) {
         self.now += 1;

@@ -179,6 +179,14 @@ impl Sector {
         Ok(())
     }
 
+    pub(super) fn forget_doubts(&mut self) {
+        for version in
+            self.versions.iter_mut().filter(|v| v.outcome == Some(Outcome::InDoubt) && v.end == NEVER)
+        {
+            (version.outcome, version.doubted) = (Some(Outcome::Abandoned), NEVER);
+        }
+    }
+
     pub(super) fn quiesce(&mut self, now: u64) {
         self.versions.iter_mut().filter(|v| v.outcome.is_some() && v.end == NEVER).for_each(|v| v.end = now);
     }

@@ -9,6 +9,7 @@ use super::pages::PageTable;
 use super::{Settings, Write};
 use crate::LayerError;
 use crate::gate::Gate;
+use crate::sync::{Mutex, MutexGuard, lock};
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Bio, Context, IoPrio};
 use platter_block::driver::{Features, Geometry};
@@ -20,8 +21,8 @@ use platter_block::params::ParamError;
 use platter_block::readahead::{self, Hint, PAGE, Window};
 use platter_block::resident::Resident;
 use platter_block::time::Time;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a device that does not say likes to be asked for at once: on most, more than this hardly makes transfers cheaper.
 const UNKNOWN_OPTIMUM: u64 = 1 << 20;
@@ -52,7 +53,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn engine(&self) -> MutexGuard<'_, Engine> {
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.engine)
     }
 
     /// Whether anybody who comes by should run the engine.
@@ -82,7 +83,7 @@ impl Shared {
             self.told.store(NEVER, Ordering::SeqCst);
         } else if at < told {
             self.told.store(at, Ordering::SeqCst);
-            let keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
+            let keepers = lock(&self.keepers);
             keepers.iter().for_each(|keeper| keeper.ring());
         } else if told <= now.0 {
             // Then somebody looked, and knows what time is next.
@@ -307,7 +308,7 @@ impl Backend for Cache {
 
     fn keep(&self, keeper: Arc<dyn Bell>) {
         self.0.below.keep(Arc::clone(&keeper));
-        let mut keepers = self.0.keepers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keepers = lock(&self.0.keepers);
         if self.0.told.load(Ordering::SeqCst) != NEVER {
             // Whoever was told may be gone.
             keeper.ring();

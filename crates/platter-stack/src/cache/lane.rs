@@ -45,7 +45,7 @@ impl CacheLane {
             own,
             cell,
             number,
-            shareable: lane_use == LaneUse::Shared,
+            shareable: lane_use != LaneUse::Exclusive,
             simulated: shared.simulated,
             door,
             plug: Vec::new(),
@@ -110,13 +110,12 @@ impl CacheLane {
         Ok(())
     }
 
-    fn finish(&mut self, bio: Bio) {
-        let barrier = bio.flags().intersects(crate::gate::BARRIER);
-        self.done.push(bio);
-        match barrier {
-            true => self.door.complete_barrier(),
+    fn finish(&mut self, mut bio: Bio) {
+        match bio.flags().intersects(crate::gate::BARRIER) {
+            true => self.door.complete_barrier(&mut bio),
             false => self.door.complete(1),
         }
+        self.done.push(bio);
     }
 
     /// Whether the engine has something to do for this lane, or for all.

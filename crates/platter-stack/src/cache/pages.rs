@@ -210,7 +210,7 @@ impl PageTable {
                 return Probe::Busy;
             }
             match store.take_use(frame) {
-                0 => Probe::Free,
+                0 => Probe::Free(store.page(frame)),
                 uses => Probe::Used(uses),
             }
         })?;

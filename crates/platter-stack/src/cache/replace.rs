@@ -43,8 +43,8 @@ const SETTLED_AT_ONCE: u32 = 4;
 /// What a cache says of a frame that could go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// Its count of uses is 0.
-    Free,
+    /// Its count of uses is 0, and it holds this page.
+    Free(u64),
     /// Its count of uses, 1 to [`MOST_USES`], which is now one less.
     Used(u8),
     /// It cannot go now; its count is as it was.
@@ -74,10 +74,9 @@ impl Replacement {
     /// # Panics
     /// If there is no such frame, as do all that take one.
     pub fn insert(&mut self, frame: u32, page: u64) {
-        let hash = ghost::hash(page);
-        let standing = if self.ghosts.take(hash) { Standing::Main } else { Standing::Fresh };
+        let standing = if self.ghosts.take(page) { Standing::Main } else { Standing::Fresh };
         self.queues.remove(frame);
-        self.queues.add(frame, hash, standing);
+        self.queues.add(frame, standing);
         // Where nothing is evicted, as in a cache that is not full yet, pages are fresh for a while only, too.
         if self.queues.len_of(List::Fresh) > 2 * self.window()
             && let Some(oldest) = self.queues.oldest(List::Fresh)
@@ -100,16 +99,18 @@ impl Replacement {
         for look in looks..LOOKS {
             let Some(frame) = self.candidate(look == looks, &mut parked) else { break };
             let uses = match probe(frame) {
-                Probe::Free => 0,
+                Probe::Free(page) => {
+                    self.go(frame, page);
+                    return Some(frame);
+                }
                 Probe::Used(uses) => uses,
                 Probe::Busy => {
                     self.queues.park(frame);
                     continue;
                 }
             };
-            if self.goes(frame, uses) {
-                return Some(frame);
-            }
+            let cold = self.queues.standing(frame) == Some(Standing::Cold);
+            self.queues.renew(frame, if cold { Standing::Small } else { Standing::Main });
             if fallback.is_none_or(|(least, _)| uses < least) {
                 fallback = Some((uses, frame));
             }
@@ -171,7 +172,7 @@ impl Replacement {
                 looks += 1;
                 match probe(frame) {
                     Probe::Used(2..) => {}
-                    Probe::Used(_) | Probe::Free => break,
+                    Probe::Used(_) | Probe::Free(_) => break,
                     Probe::Busy => {
                         busy = true;
                         break;
@@ -204,18 +205,11 @@ impl Replacement {
         self.queues.oldest(List::Parked)
     }
 
-    /// Whether `frame`, which was used so often, goes; if not it has a new place.
-    fn goes(&mut self, frame: u32, uses: u8) -> bool {
-        let standing = self.queues.standing(frame);
-        if uses > 0 {
-            let next = if standing == Some(Standing::Cold) { Standing::Small } else { Standing::Main };
-            self.queues.renew(frame, next);
-            return false;
-        }
-        if let Some(Standing::Fresh | Standing::Small) = standing {
-            self.ghosts.add(self.queues.hash(frame));
+    /// A frame that was not used goes. If it was new, its page is known as one for a while.
+    fn go(&mut self, frame: u32, page: u64) {
+        if let Some(Standing::Fresh | Standing::Small) = self.queues.standing(frame) {
+            self.ghosts.add(page);
         }
         self.queues.remove(frame);
-        true
     }
 }

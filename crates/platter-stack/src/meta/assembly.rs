@@ -27,7 +27,8 @@ pub enum Select {
 }
 
 impl Select {
-    fn matches(&self, record: &Record) -> bool {
+    /// Whether a record is one of the array that is meant.
+    pub fn matches(&self, record: &Record) -> bool {
         match self {
             Select::Any => true,
             Select::Uuid(uuid) => record.array == *uuid,
@@ -56,8 +57,15 @@ pub enum Problem {
     Ambiguous(Vec<(String, Uuid)>),
     /// Two devices are the same member.
     Duplicate(String, String, u32),
-    /// Members that no device is, of so many.
-    Missing(Vec<u32>, u32),
+    /// Members of an array that no device is.
+    Missing {
+        /// The array's name and number.
+        array: (String, Uuid),
+        /// How many members it has.
+        members: u32,
+        /// The places of the missing ones, with their numbers where the others know them.
+        missing: Vec<(u32, Option<Uuid>)>,
+    },
     /// It was not there when the array was last changed: its sequence number, and the newest.
     Stale(String, u64, u64),
     /// It says something else about the array than the others: what.
@@ -85,9 +93,9 @@ impl fmt::Display for Problem {
             Problem::Duplicate(first, second, index) => {
                 write!(f, "{first} and {second} are both member {index}: one is a copy of the other")
             }
-            Problem::Missing(which, of) => {
-                let which: Vec<String> = which.iter().map(u32::to_string).collect();
-                write!(f, "of {of} members these are missing: {}", which.join(", "))
+            Problem::Missing { array: (name, uuid), members, missing } => {
+                write!(f, "the array \"{name}\" ({uuid}) has {members} members, and these are missing: ")?;
+                f.write_str(&missing_members(missing))
             }
             Problem::Stale(device, has, newest) => write!(
                 f,
@@ -108,6 +116,37 @@ impl fmt::Display for Problem {
             }
         }
     }
+}
+
+/// Most runs of numbers that a message lists.
+const LISTED: usize = 16;
+
+/// A few members by place and number; many, or members whose numbers are not known, by place only.
+fn missing_members(missing: &[(u32, Option<Uuid>)]) -> String {
+    let one = |&(place, member): &(u32, Option<Uuid>)| Some(format!("{place} (member {})", member?));
+    let few = (missing.len() <= LISTED).then(|| missing.iter().map(one).collect::<Option<Vec<_>>>());
+    match few.flatten() {
+        Some(named) => named.join(", "),
+        None => runs(&missing.iter().map(|&(place, _)| place).collect::<Vec<_>>()),
+    }
+}
+
+/// Ascending numbers as text: runs of them by their ends, and only the first of very many.
+fn runs(numbers: &[u32]) -> String {
+    let (mut text, mut listed, mut told) = (Vec::new(), 0, 0);
+    for run in numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
+        if listed == LISTED {
+            text.push(format!("and {} more", numbers.len() - told));
+            break;
+        }
+        text.push(match run {
+            [first, .., last] if run.len() > 2 => format!("{first} to {last}"),
+            few => few.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+        });
+        listed += 1;
+        told += run.len();
+    }
+    text.join(", ")
 }
 
 /// Finds the array that `select` means among `candidates`, in any order.
@@ -247,9 +286,12 @@ fn check_places(members: &[(usize, Record)], name_of: &dyn Fn(usize) -> String, 
     }
     let Some((_, first)) = members.first() else { return };
     let is_there = |index: &u32| members.binary_search_by_key(index, |(_, record)| record.index).is_ok();
-    let missing: Vec<u32> = (0..first.members).filter(|index| !is_there(index)).collect();
+    let number = |index: u32| first.listed.get(index as usize).copied();
+    let missing: Vec<(u32, Option<Uuid>)> =
+        (0..first.members).filter(|index| !is_there(index)).map(|index| (index, number(index))).collect();
     if !missing.is_empty() {
-        problems.push(Problem::Missing(missing, first.members));
+        let array = (first.name.clone(), first.array);
+        problems.push(Problem::Missing { array, members: first.members, missing });
     }
 }
 

@@ -15,8 +15,21 @@ const SECTOR: u64 = 512;
 const MAX_MEMBERS: u32 = 1920;
 /// Feature: which of two rules unequal members are striped by is written down.
 const FEATURE_RAID0_LAYOUT: u32 = 4096;
-/// Features that say nothing about where data is: a bitmap, bad blocks (checked apart), the layout's rule.
-const HARMLESS: u32 = 1 | 8 | FEATURE_RAID0_LAYOUT;
+/// Features that do not change where data is or whether it can be read: a bitmap, the rule of the layout.
+const HARMLESS: u32 = 1 | FEATURE_RAID0_LAYOUT;
+/// The other features of Linux 6.1, with what an array that has them needs.
+const FEATURES: [(u32, &str); 10] = [
+    (2, "recovery of a member"),
+    (4, "a reshape in progress"),
+    (8, "a list of bad blocks"),
+    (16, "replacement of a member"),
+    (32, "a reshape backwards"),
+    (64, "a new data offset"),
+    (128, "recovery by a bitmap"),
+    (256, "a cluster's locks"),
+    (512, "a journal"),
+    (1024 | 2048, "a log of partial parity"),
+];
 
 /// Where a superblock lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +132,24 @@ pub struct Superblock {
     pub unknown_features: u32,
 }
 
+impl Superblock {
+    /// Names what [`unknown_features`](Superblock::unknown_features) are for; empty if there are none.
+    pub fn needs(&self) -> String {
+        let mut left = self.unknown_features;
+        let mut names = Vec::new();
+        for (bits, name) in FEATURES {
+            if left & bits != 0 {
+                names.push(name.to_owned());
+                left &= !bits;
+            }
+        }
+        if left != 0 {
+            names.push(format!("features {left:#x}"));
+        }
+        names.join(", ")
+    }
+}
+
 /// Why there is no superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoSuperblock {
@@ -191,6 +222,9 @@ pub fn parse(place: Place, bytes: &[u8]) -> Result<Superblock, NoSuperblock> {
         u32::from(bytes[at]) | u32::from(bytes[at + 1]) << 8
     });
     let members = u32_at(bytes, 0x5c);
+    if members > MAX_MEMBERS {
+        return damaged(format!("it has {members} members, and at most {MAX_MEMBERS} are possible"));
+    }
     let name = bytes[0x20..0x40].split(|&byte| byte == 0).next().unwrap_or_default();
     Ok(Superblock {
         place,

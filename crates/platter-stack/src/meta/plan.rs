@@ -1,6 +1,7 @@
 //! Changes of an array as steps in an order that survives a cut between any two.
 
-use super::record::{Layout, Phase, RECORD_BYTES, Record, SLOTS, Slots, Uuid};
+use super::record::{Layout, MAX_LISTED, Phase, RECORD_BYTES, Record, SLOTS, Slots, Uuid};
+use crate::raid0::MAX_MEMBERS;
 
 /// Where data begins on a member of a new array: room for the records, and a multiple of every usual block,
 /// page and stripe.
@@ -52,7 +53,15 @@ impl NewArray {
         if self.name.chars().any(char::is_control) {
             return Err(format!("the name {:?} has control characters", self.name));
         }
-        let members = u32::try_from(self.members.len()).map_err(|_| "too many members".to_owned())?;
+        let count = self.members.len();
+        let members = u32::try_from(count).ok().filter(|_| count <= MAX_MEMBERS);
+        let Some(members) = members else {
+            return Err(format!("{count} members are too many; an array has at most {MAX_MEMBERS}"));
+        };
+        let listed: Vec<Uuid> = match members <= MAX_LISTED {
+            true => self.members.iter().map(|(member, _)| *member).collect(),
+            false => Vec::new(),
+        };
         let unit = self.chunk.max(4096);
         let records = self.members.iter().zip(0..members).map(|(&(member, size), index)| {
             let data_size = size.saturating_sub(DATA_OFFSET) / unit * unit;
@@ -64,6 +73,7 @@ impl NewArray {
                 array: self.array,
                 name: self.name.clone(),
                 member,
+                listed: listed.clone(),
                 index,
                 members,
                 layout: self.layout,

@@ -1,5 +1,6 @@
 //! What is written on a member.
 
+use crate::raid0::MAX_MEMBERS;
 use std::fmt;
 
 /// Bytes of a record.
@@ -11,8 +12,18 @@ pub const SLOTS: [u64; 2] = [4096, 65536];
 const MAGIC: [u8; 16] = *b"platter array\0\0\0";
 const VERSION: u32 = 1;
 
+/// Where data may begin at the earliest: behind the records.
+const RECORDS_END: u64 = SLOTS[1] + RECORD_BYTES as u64;
+
+/// Far more than any array reaches, and far enough from the end for sums.
+const MAX_SEQUENCE: u64 = 1 << 62;
+
 /// Bytes of a name.
 const NAME_BYTES: usize = 64;
+
+/// Most members whose numbers a record lists. A record of 4 KiB has room for a few more; an array with more
+/// members than this has no list.
+pub const MAX_LISTED: u32 = 240;
 
 /// A number that is unique without anybody keeping a list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,6 +103,9 @@ pub struct Record {
     pub name: String,
     /// Which member: a number of its own beside its place.
     pub member: Uuid,
+    /// The numbers of all members in their order, so that one that is missing can be named. Empty in an array of
+    /// more than [`MAX_LISTED`] members, and in records that were written before there was a list.
+    pub listed: Vec<Uuid>,
     /// Place in the array, from 0.
     pub index: u32,
     /// Members of the array.
@@ -172,7 +186,10 @@ impl Record {
         for large in [self.chunk, self.data_offset, self.data_size, self.device_size] {
             bytes.extend(large.to_le_bytes());
         }
-        bytes.extend(self.name.bytes().take(NAME_BYTES));
+        let mut name: Vec<u8> = self.name.bytes().take(NAME_BYTES).collect();
+        name.resize(NAME_BYTES, 0);
+        bytes.extend(name);
+        bytes.extend(self.listed.iter().take(MAX_LISTED as usize).flat_map(|member| member.0));
         bytes.resize(CHECKSUM, 0);
         let checksum = crc32c::crc32c(&bytes);
         bytes.extend(checksum.to_le_bytes());
@@ -222,13 +239,35 @@ impl Record {
         let name: [u8; NAME_BYTES] = fields.take();
         let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
         let name = String::from_utf8_lossy(name).into_owned();
+        if members as usize > MAX_MEMBERS {
+            return Err(damaged("number of members", members));
+        }
         if index >= members {
             return Err(damaged("place in the array", index));
+        }
+        let listed_here = if members <= MAX_LISTED { members } else { 0 };
+        let mut listed: Vec<Uuid> = (0..listed_here).map(|_| Uuid(fields.take())).collect();
+        // Records from before there was a list have zeroes here.
+        if listed.iter().all(|number| number.0 == [0; 16]) {
+            listed.clear();
+        }
+        if listed.get(index as usize).is_some_and(|own| *own != member) {
+            return Err(Damage::Damaged(format!("its list of members does not have it at place {index}")));
+        }
+        if sequence > MAX_SEQUENCE {
+            return Err(Damage::Damaged(format!("its sequence number is {sequence}")));
+        }
+        // All that uses a record may then add up these numbers.
+        let end = data_offset.checked_add(data_size).filter(|&end| end <= i64::MAX as u64);
+        if data_offset < RECORDS_END || data_size == 0 || end.is_none() {
+            let wrong = format!("its data is {data_size} bytes from {data_offset} on");
+            return Err(Damage::Damaged(wrong));
         }
         Ok(Record {
             array,
             name,
             member,
+            listed,
             index,
             members,
             layout,

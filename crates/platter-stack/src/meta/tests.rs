@@ -1,6 +1,7 @@
 //! Records, assembly, and every place at which a change can be cut short.
 
 use super::*;
+use crate::raid0::MAX_MEMBERS;
 
 /// Devices as bytes: only the slots are kept.
 #[derive(Clone)]
@@ -40,6 +41,10 @@ impl Disks {
 
 fn uuid(number: u8) -> Uuid {
     Uuid([number; 16])
+}
+
+fn missing_of(number: u8, members: u32, missing: Vec<(u32, Option<Uuid>)>) -> Problem {
+    Problem::Missing { array: (format!("array{number}"), uuid(number)), members, missing }
 }
 
 fn array(number: u8, count: u8) -> NewArray {
@@ -111,6 +116,52 @@ fn records_come_back_and_damage_is_told() {
     assert_eq!(Record::decode(&[0; 100]), Err(Damage::Nothing));
 }
 
+/// Numbers that no array has, under a checksum that is right: what reads the record must not take them at their word.
+#[test]
+fn numbers_that_no_array_can_have_are_damage() {
+    let [good] = &array(1, 1).records().unwrap()[..] else { panic!("one member") };
+    let most = MAX_MEMBERS as u32;
+    let crafted = [
+        ("members", Record { members: most + 1, ..good.clone() }),
+        ("members", Record { members: u32::MAX, index: u32::MAX - 1, ..good.clone() }),
+        ("data", Record { data_offset: u64::MAX - 100, ..good.clone() }),
+        ("data", Record { data_size: u64::MAX, ..good.clone() }),
+        ("data", Record { data_offset: 0, ..good.clone() }),
+        ("data", Record { data_size: 0, ..good.clone() }),
+        ("sequence", Record { sequence: u64::MAX, ..good.clone() }),
+        ("sequence", Record { sequence: 1 << 63, ..good.clone() }),
+    ];
+    for (what, record) in crafted {
+        let Err(Damage::Damaged(said)) = Record::decode(&record.encode()) else { panic!("{record:?}") };
+        assert!(said.contains(what), "{said}");
+    }
+    let largest = Record { members: most, listed: Vec::new(), ..good.clone() };
+    assert_eq!(Record::decode(&largest.encode()), Ok(largest));
+}
+
+/// Of the largest array one member is there: the message about the others stays short.
+#[test]
+fn many_missing_members_make_a_short_message() {
+    let [good] = &array(1, 1).records().unwrap()[..] else { panic!("one member") };
+    let bytes = Record { members: MAX_MEMBERS as u32, index: 7, ..good.clone() }.encode();
+    let slots = Slots::decode([&bytes, &bytes]);
+    let candidate = Candidate { name: "d".into(), size: SIZE, slots };
+    let problems = assemble(&Select::Any, &[candidate]).unwrap_err();
+    let text: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    assert!(text.iter().any(|text| text.contains("0 to 6, 8 to 65535")), "{text:?}");
+    assert!(text.iter().all(|text| text.len() < 1000), "{text:?}");
+    let missing = (0..60_000).step_by(3).map(|place| (place, None)).collect();
+    let scattered = Problem::Missing { array: ("a".into(), uuid(1)), members: 60_000, missing }.to_string();
+    assert!(scattered.len() < 1000 && scattered.contains("and 19984 more"), "{scattered}");
+}
+
+#[test]
+fn an_array_of_too_many_members_is_not_made() {
+    let members = vec![(uuid(9), SIZE); MAX_MEMBERS + 1];
+    let error = NewArray { members, ..array(1, 1) }.records().unwrap_err();
+    assert!(error.contains("65537") && error.contains("65536"), "{error}");
+}
+
 #[test]
 fn a_uuid_is_written_and_read_in_both_ways() {
     let text = "00112233-4455-6677-8899-aabbccddeeff";
@@ -139,7 +190,7 @@ fn making_an_array_leaves_none_or_the_whole_of_it() {
                         Problem::NoRecord(_)
                             | Problem::Damaged(..)
                             | Problem::Unfinished(_)
-                            | Problem::Missing(..)
+                            | Problem::Missing { .. }
                     )
                 };
                 assert!(problems.iter().all(only), "{problems:?}");
@@ -186,7 +237,10 @@ fn wiping_leaves_the_array_or_remains_that_can_be_wiped() {
             let gone = |p: &Problem| {
                 matches!(
                     p,
-                    Problem::Retired(_) | Problem::NoRecord(_) | Problem::Missing(..) | Problem::Damaged(..)
+                    Problem::Retired(_)
+                        | Problem::NoRecord(_)
+                        | Problem::Missing { .. }
+                        | Problem::Damaged(..)
                 )
             };
             assert!(problems.iter().all(gone), "{problems:?}");
@@ -222,7 +276,7 @@ fn what_does_not_belong_is_refused_with_the_reason() {
 
     let mut missing = whole.clone();
     missing.0.remove(1);
-    assert_eq!(against(&missing, &Select::Any), [Problem::Missing(vec![1], 3)]);
+    assert_eq!(against(&missing, &Select::Any), [missing_of(1, 3, vec![(1, Some(uuid(111)))])]);
 
     let mut twice = whole.clone();
     twice.0.push(whole.0[2].clone());
@@ -244,7 +298,7 @@ fn what_does_not_belong_is_refused_with_the_reason() {
     let mut damaged = whole.clone();
     damaged.0[0].iter_mut().for_each(|slot| slot[200] ^= 0xff);
     let said = against(&damaged, &Select::Any);
-    assert!(matches!(said[..], [Problem::Damaged(..), Problem::Missing(..)]), "{said:?}");
+    assert!(matches!(said[..], [Problem::Damaged(..), Problem::Missing { .. }]), "{said:?}");
 
     let mut one_slot = whole.clone();
     one_slot.0[0][0][200] ^= 0xff;
@@ -270,6 +324,27 @@ fn a_member_that_has_shrunk_is_named() {
 }
 
 #[test]
+fn records_without_a_list_of_members_are_read_and_a_wrong_list_is_damage() {
+    let record = array(1, 3).records().unwrap().remove(1);
+    assert_eq!(record.listed, [uuid(110), uuid(111), uuid(112)]);
+    let old = Record { listed: Vec::new(), ..record.clone() };
+    assert_eq!(Record::decode(&old.encode()), Ok(old.clone()));
+    let wrong = Record { listed: vec![uuid(110), uuid(112), uuid(111)], ..record };
+    assert!(
+        matches!(Record::decode(&wrong.encode()), Err(Damage::Damaged(what)) if what.contains("place 1"))
+    );
+
+    let many = NewArray { members: vec![(uuid(1), SIZE); MAX_LISTED as usize + 1], ..array(1, 1) };
+    let many = many.records().unwrap().remove(0);
+    assert!(many.listed.is_empty());
+    assert_eq!(Record::decode(&many.encode()), Ok(many));
+    let most = NewArray { members: vec![(uuid(1), SIZE); MAX_LISTED as usize], ..array(1, 1) };
+    let most = most.records().unwrap().remove(0);
+    assert_eq!(most.listed.len(), MAX_LISTED as usize);
+    assert_eq!(Record::decode(&most.encode()), Ok(most));
+}
+
+#[test]
 fn members_without_room_and_names_without_end_are_refused() {
     let mut small = array(1, 2);
     small.members[1].1 = 1 << 20;
@@ -290,7 +365,7 @@ fn no_two_problems_read_the_same() {
         Problem::Foreign("d".into(), "a".into(), uuid(1)),
         Problem::Ambiguous(vec![("a".into(), uuid(1)), ("b".into(), uuid(2))]),
         Problem::Duplicate("d".into(), "e".into(), 1),
-        Problem::Missing(vec![1, 2], 3),
+        missing_of(1, 3, vec![(1, Some(uuid(111))), (2, None)]),
         Problem::Stale("d".into(), 1, 4),
         Problem::Disagrees("d".into(), "chunk"),
         Problem::Shrunk("d".into(), 1, 2),

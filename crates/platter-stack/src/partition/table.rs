@@ -1,8 +1,8 @@
 //! Finding a partition by its number: in a GUID partition table (UEFI specification, section 5.3) or in a master
 //! boot record with its chain of extended ones.
 
-/// Reads whole logical blocks: the first and how many.
-pub(super) type ReadBlocks<'a> = &'a mut dyn FnMut(u64, u64) -> Result<Vec<u8>, String>;
+/// Reads whole logical blocks: what they hold (for errors), the first, and how many.
+pub(super) type ReadBlocks<'a> = &'a mut dyn FnMut(&str, u64, u64) -> Result<Vec<u8>, String>;
 
 /// Most entries that a table may have, and links that a chain of extended records may.
 const MAX_ENTRIES: u64 = 4096;
@@ -20,7 +20,7 @@ pub(super) fn find(
     if blocks < 3 {
         return Err(format!("the disk has {blocks} blocks, too few for a partition table"));
     }
-    let first = read(0, 2)?;
+    let first = read("the first two blocks (boot record, head of the partition table)", 0, 2)?;
     let (mbr, header) = first.split_at(block as usize);
     let is_mbr = mbr.get(510..512) == Some(&[0x55, 0xaa]);
     let protective = is_mbr && (0..4).any(|at| Slot::of(mbr, at).kind == 0xee);
@@ -112,7 +112,7 @@ fn entries(
 ) -> Result<(Vec<u8>, u64), String> {
     let header = Header::check(header, at, block, blocks)?;
     let len = header.count * header.size;
-    let mut table = read(header.entries, len.div_ceil(block))?;
+    let mut table = read("the entries of the partition table", header.entries, len.div_ceil(block))?;
     table.truncate(len as usize);
     let crc = crc32(&table);
     if crc != header.crc {
@@ -131,7 +131,7 @@ fn gpt(
     let (table, size) = match entries(primary, 1, (block, blocks), read) {
         Ok(found) => found,
         Err(wrong) => {
-            let backup = read(blocks - 1, 1)?;
+            let backup = read("the header of the backup partition table", blocks - 1, 1)?;
             entries(&backup, blocks - 1, (block, blocks), read).map_err(|also| {
                 format!(
                     "both GUID partition tables are damaged. The primary one in block 1: {wrong}. The backup in \
@@ -199,8 +199,8 @@ fn mbr_partition(number: u64, mbr: &[u8], read: ReadBlocks<'_>) -> Result<(u64, 
 fn logical(first: u64, known: &mut Vec<(u64, Slot)>, read: ReadBlocks<'_>) -> Result<(), String> {
     let mut at = first;
     for number in 5..5 + MAX_LINKS as u64 {
-        let record =
-            read(at, 1).map_err(|wrong| format!("the extended boot record in block {at}: {wrong}"))?;
+        let record = read("an extended boot record", at, 1)
+            .map_err(|wrong| format!("the extended boot record in block {at}: {wrong}"))?;
         if record.get(510..512) != Some(&[0x55, 0xaa]) {
             return Err(format!(
                 "the extended boot record in block {at} is damaged: it does not end in 55 aa"

@@ -162,8 +162,8 @@ fn array_limits(member: &Limits, chunk: u64, width: u64) -> Limits {
         chunk: if width == 1 { member.chunk } else { 0 },
         optimal_io: u32::try_from(chunk * width).unwrap_or(u32::MAX),
         max_discard: member.max_discard.saturating_mul(width),
-        // What crosses the border of a chunk is written by several disks.
-        atomic_write: if width == 1 { member.atomic_write } else { 0 },
+        // What lies in one chunk goes to one disk as it is, aligned there as it is here: a chunk is a power of two.
+        atomic_write: member.atomic_write.min(u32::try_from(chunk).unwrap_or(u32::MAX)),
         ..*member
     }
 }

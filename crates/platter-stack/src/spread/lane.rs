@@ -109,12 +109,25 @@ impl<M: Map> SpreadLane<M> {
         self.plug = plug;
     }
 
-    /// Starts what the gate lets through.
+    /// Starts what the gate lets through, and gives back what failed waiting for it.
     #[cold]
     fn pass_door(&mut self, now: Time) {
         while let Some(bio) = self.door.next() {
             self.again = true;
             self.start(now, bio);
+        }
+        self.door.expire(now);
+        self.door.take_failed(&mut self.done);
+    }
+
+    /// Fails bios that wait for fewer parts to be out, and are late or were called back.
+    #[cold]
+    fn fail_waiting(&mut self, kind: Kind, fails: impl Fn(&Bio) -> bool) {
+        while let Some(at) = self.waiting.iter().position(&fails) {
+            let Some(mut bio) = self.waiting.remove(at) else { return };
+            bio.fail(Fault::new(kind, Stage::Layer));
+            let barrier = bio.flags().intersects(BARRIER) && !self.alone;
+            self.over(bio, barrier);
         }
     }
 
@@ -168,10 +181,14 @@ impl<M: Map> SpreadLane<M> {
             let barrier = bio.flags().intersects(BARRIER) && !self.alone;
             return self.over(bio, barrier);
         }
+        let flags = bio.flags();
+        if flags.contains(Flags::ATOMIC) && !self.is_on_one_member(&bio) {
+            bio.fail(Fault::new(Kind::Unsupported, Stage::Layer));
+            return self.over(bio, flags.intersects(BARRIER) && !self.alone);
+        }
         if self.parts.out >= MAX_PARTS {
             return self.waiting.push_back(bio);
         }
-        let flags = bio.flags();
         let barrier = flags.intersects(BARRIER);
         let flushes = is_flush || flags.intersects(Flags::HARD_BARRIER | Flags::PREFLUSH);
         let at = self.parts.insert(bio, barrier, flushes && !is_flush);
@@ -183,6 +200,12 @@ impl<M: Map> SpreadLane<M> {
             }
             false => self.send_data(now, at),
         }
+    }
+
+    /// Whether a transfer can be passed on as one bio: nothing makes several of it.
+    fn is_on_one_member(&self, bio: &Bio) -> bool {
+        let place = self.map.find(bio.pos());
+        bio.len() <= place.len && self.parts.takes(place.member, bio)
     }
 
     fn send_data(&mut self, now: Time, at: u32) {
@@ -215,12 +238,12 @@ impl<M: Map> SpreadLane<M> {
     }
 
     /// A bio goes back to its submitter.
-    fn over(&mut self, bio: Bio, barrier: bool) {
-        self.done.push(bio);
+    fn over(&mut self, mut bio: Bio, barrier: bool) {
         match barrier {
-            true => self.door.complete_barrier(),
+            true => self.door.complete_barrier(&mut bio),
             false => self.door.complete(1),
         }
+        self.done.push(bio);
     }
 
     /// Aims a bio that a member has done back at the device.
@@ -336,6 +359,9 @@ impl<M: Map> Lane for SpreadLane<M> {
         if self.door.out() == 0 {
             self.find_work();
         }
+        if !self.waiting.is_empty() {
+            self.fail_waiting(Kind::TimedOut, |bio| bio.deadline().is_some_and(|at| at <= now));
+        }
         loop {
             self.again = false;
             self.run_members(now);
@@ -361,7 +387,14 @@ impl<M: Map> Lane for SpreadLane<M> {
 
     fn next_wakeup(&self) -> Option<Time> {
         let wakeup = |&at: &u32| self.members[at as usize].lane.next_wakeup();
-        self.active.iter().filter_map(wakeup).min()
+        let members = self.active.iter().filter_map(wakeup);
+        // Another lane may have opened the gate; whoever makes a simulation's time pass must not pass that by.
+        let now = self.door.is_ready().then_some(Time(0));
+        members
+            .chain(now)
+            .chain(self.waiting.iter().filter_map(Bio::deadline))
+            .chain(self.door.next_wakeup())
+            .min()
     }
 
     fn unplug(&mut self, now: Time) {
@@ -405,6 +438,19 @@ impl<M: Map> Lane for SpreadLane<M> {
 
     fn in_flight(&self) -> u32 {
         self.active.iter().map(|&at| self.members[at as usize].lane.in_flight()).sum()
+    }
+
+    fn cancel(&mut self, now: Time, token: u64) {
+        self.flush_plug(now);
+        self.door.cancel(token);
+        self.door.take_failed(&mut self.done);
+        self.fail_waiting(Kind::Cancelled, |bio| bio.token() == token);
+        for at in 0..self.active.len() {
+            let lane = &mut self.members[self.active[at] as usize].lane;
+            // What was passed on as it is, and the parts of what was not.
+            lane.cancel(now, token);
+            self.parts.tokens_of(token).for_each(|part| lane.cancel(now, part));
+        }
     }
 
     fn is_idle(&self) -> bool {

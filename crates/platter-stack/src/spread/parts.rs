@@ -159,12 +159,31 @@ impl Parts {
     /// The parts that were made last, named as those of bio `at`, for sending.
     pub(super) fn take_staged(&mut self, at: u32) -> Vec<(u32, Bio)> {
         let mut staged = std::mem::take(&mut self.staged);
+        let token = self.token(at);
         for (_, part) in &mut staged {
-            part.set_token(u64::from(at));
+            part.set_token(token);
             part.set_maker(self.maker);
         }
         self.out += staged.len();
         staged
+    }
+
+    /// The token of the parts of bio `at`: one that no bio is likely to have that is passed on to a member as it is, so
+    /// that cancelling the ones does not hit the other.
+    fn token(&self, at: u32) -> u64 {
+        1 << 63 | u64::from(self.maker) << 32 | u64::from(at)
+    }
+
+    /// The tokens of the parts of bios with a token, for cancelling them.
+    pub(super) fn tokens_of(&self, token: u64) -> impl Iterator<Item = u64> + '_ {
+        let has = move |slot: &Slot| slot.whole.bio().is_some_and(|bio| bio.token() == token);
+        let slots = self.slots.iter().enumerate().filter(move |(_, slot)| has(slot));
+        slots.map(|(at, _)| self.token(at as u32))
+    }
+
+    /// Whether a member takes all segments of a transfer in one part.
+    pub(super) fn takes(&self, member: usize, bio: &Bio) -> bool {
+        bio.segment_count() <= self.max_segments[member]
     }
 
     /// Gives the list back when all are sent.

@@ -47,7 +47,8 @@ const CHUNK_NS: u64 = 625_000;
 
 /// Three disks that each do one thing at a time, 100 MiB a second.
 fn serial(world: &Arc<World>) -> Device {
-    let disks: Vec<Device> = (0..3).map(|_| over("limit", &[("bw", 100 << 20)], &quick(world))).collect();
+    let named = [("bw", 100 << 20), ("depth", 1)];
+    let disks: Vec<Device> = (0..3).map(|_| over("limit", &named, &quick(world))).collect();
     Device::new(raid0::new(backends(&disks), CHUNK, Sizes::Zones).unwrap())
 }
 
@@ -104,10 +105,11 @@ fn idle_time_is_not_saved_unless_as_burst() {
     }
 }
 
-/// Latency overlaps where more than one may be under way, the pipe does not.
+/// Latency overlaps, the pipe does not; with a depth of one nothing does. The default is any depth.
 #[test]
 fn latency_and_bandwidth_add_up() {
-    for (depth, expected) in [(1, [150_000, 300_000, 450_000]), (3, [150_000, 200_000, 250_000])] {
+    let parallel = [150_000, 200_000, 250_000];
+    for (depth, expected) in [(1, [150_000, 300_000, 450_000]), (3, parallel), (0, parallel)] {
         let world = World::new(1);
         // 512 bytes in 50 us.
         let named = [("bw", 10_240_000), ("latency", 100), ("depth", depth)];
@@ -115,6 +117,72 @@ fn latency_and_bandwidth_add_up() {
         let mut channel = device.channel(4).unwrap();
         assert_eq!(ends(&mut channel, (0..3).map(|at| write(at * 4096, 512))), expected, "depth={depth}");
     }
+}
+
+/// A hundred I/Os of 1 ms latency, submitted at once, take 1 ms: as on dm-delay, and unlike on a disk without a queue.
+#[test]
+fn latency_is_added_in_parallel_by_default() {
+    let world = World::new(1);
+    let device = over("limit", &[("latency", 1000)], &quick(&world));
+    let ends = ends(&mut device.channel(100).unwrap(), (0..100).map(|at| write(at * 4096, 512)));
+    assert_eq!(ends, vec![1_000_000; 100]);
+}
+
+/// A lane of `limit` over memory, run by hand: each completion is seen `late` after its time. How long `count` I/Os
+/// took that were submitted one after the other, each `think` after the one before was seen, in ns.
+fn one_by_one(named: &[(&str, i64)], count: u64, late: &mut dyn FnMut() -> u64, think: u64) -> u64 {
+    let device = over("limit", named, &Device::ram(1 << 20).unwrap());
+    let mut lane = device.backend().open_lane(platter_block::backend::LaneUse::Exclusive).unwrap();
+    let (begin, mut done) = (Time(1_000_000_000), Vec::new());
+    let mut now = begin;
+    for at in 0..count {
+        lane.submit(now, write(at % 100 * 4096, 4096));
+        lane.run(now);
+        lane.take_done(&mut done);
+        while done.is_empty() {
+            // Memory is done when it is run once more.
+            if let Some(at) = lane.next_wakeup() {
+                now = at.max(now) + Span(late());
+            }
+            lane.run(now);
+            lane.take_done(&mut done);
+        }
+        done.clear();
+        now += Span(think);
+    }
+    now.since(begin).0
+}
+
+/// Timers wake a thread late. The pipe makes up for that, so that the rate is kept at depth 1, too.
+#[test]
+fn a_limit_keeps_its_rate_when_it_is_run_late() {
+    for (named, each) in [
+        (&[("iops", 10_000)][..], 100_000u64),
+        (&[("bw", 40_960_000)], 100_000),
+        (&[("bw", 40_960_000), ("latency", 300)], 400_000),
+        (&[("bw", 40_960_000), ("latency", 300), ("depth", 1)], 400_000),
+        (&[("iops", 100_000)], 10_000),
+    ] {
+        let mut draw = 1u64;
+        let mut late = || {
+            draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (draw >> 33) % 120_000
+        };
+        let took = one_by_one(named, 10_000, &mut late, 0);
+        let rate = took as f64 / (10_000 * each) as f64;
+        assert!((0.99..1.01).contains(&rate), "{named:?}: {rate}");
+    }
+}
+
+/// What the program itself is late is not made up for, nor is more than a bound of what timers are.
+#[test]
+fn a_limit_makes_up_for_timers_only_and_not_for_any_length() {
+    let took = one_by_one(&[("iops", 10_000)], 1000, &mut || 0, 50_000);
+    assert_eq!(took, 1000 * 150_000);
+    // Once a second late: all but 10 ms of it is lost.
+    let mut lates = std::iter::once(1_000_000_000).chain(std::iter::repeat(0));
+    let took = one_by_one(&[("iops", 10_000)], 1000, &mut || lates.next().unwrap(), 0);
+    assert_eq!(took, 1000 * 100_000 + 990_000_000);
 }
 
 /// The limit is the device's, whoever asks: two channels share it.

@@ -5,7 +5,9 @@ use crate::gate::{Door, Gate};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use platter_block::bio::{Bio, Flags};
+use platter_block::fault::Kind;
 use platter_block::lane;
+use platter_block::time::Time;
 use std::sync::Arc;
 
 const PLAIN: Flags = Flags::NONE;
@@ -38,6 +40,9 @@ impl lane::Bell for Bell {
     }
 }
 
+/// A barrier that fails: its deadline has passed whenever its lane looks.
+const FAILS: Flags = Flags::HARD_BARRIER.union(Flags::NOMERGE);
+
 /// What has begun and ended so far, in turn: whether it is a barrier.
 type Log = Arc<std::sync::Mutex<Vec<(bool, bool)>>>;
 
@@ -47,45 +52,77 @@ struct Lane {
     door: Door,
     bell: Arc<Bell>,
     log: Log,
+    failed: Vec<Bio>,
 }
 
 impl Lane {
     fn new(gate: &Arc<Gate>, log: &Log) -> Lane {
         let bell = Bell::new();
         let ring: Arc<dyn lane::Bell> = Arc::<Bell>::clone(&bell);
-        Lane { door: Door::new(gate, Some(ring)), bell, log: Arc::clone(log) }
+        Lane { door: Door::new(gate, Some(ring)), bell, log: Arc::clone(log), failed: Vec::new() }
     }
 
     fn note(&self, barrier: bool, begins: bool) {
         self.log.lock().unwrap().push((barrier, begins));
     }
 
-    fn run(mut self, passes: bool, bios: &[Flags]) {
+    /// Sees bios through; which of them failed, by their places in the list.
+    fn run(mut self, passes: bool, bios: &[Flags]) -> Vec<(u64, Kind)> {
         if passes && self.door.pass(bios.len()) {
             bios.iter().for_each(|_| self.note(false, true));
             thread::yield_now();
             bios.iter().for_each(|_| self.note(false, false));
-            return self.door.complete(bios.len());
+            self.door.complete(bios.len());
+            return Vec::new();
         }
-        for flags in bios {
+        for (token, flags) in bios.iter().enumerate() {
             let mut bio = Bio::flush();
             bio.add_flags(*flags);
+            bio.set_token(token as u64);
+            bio.set_deadline((*flags == FAILS).then_some(Time(1)));
             self.door.place(bio);
         }
         while self.door.is_holding() {
-            let Some(bio) = self.door.next() else {
-                self.bell.sleep();
+            let Some(mut bio) = self.door.next() else {
+                let before = self.failed.len();
+                self.door.expire(Time(2048));
+                self.door.take_failed(&mut self.failed);
+                if self.failed.len() == before {
+                    self.bell.sleep();
+                }
                 continue;
             };
             let barrier = bio.flags().intersects(BARRIER);
             self.note(barrier, true);
             self.note(barrier, false);
             match barrier {
-                true => self.door.complete_barrier(),
+                true => self.door.complete_barrier(&mut bio),
                 false => self.door.complete(1),
             }
         }
+        self.failed.iter().map(|bio| (bio.token(), bio.status().unwrap_err().kind)).collect()
     }
+}
+
+/// For each lane: which of its bios failed, and how.
+type Failures = Vec<Vec<(u64, Kind)>>;
+
+/// All of some lanes' bios end: which of each lane's failed. What has begun and ended, in turn.
+fn live(lanes: &'static [(bool, &'static [Flags])]) -> (Failures, Vec<(bool, bool)>) {
+    let (gate, log) = (Arc::new(Gate::default()), Log::default());
+    let mut opened = lanes.iter().map(|&(passes, bios)| (Lane::new(&gate, &log), passes, bios));
+    let (own, passes, bios) = opened.next().unwrap();
+    let others: Vec<_> = opened.collect();
+    let others: Vec<_> = others
+        .into_iter()
+        .map(|(lane, passes, bios)| thread::spawn(move || lane.run(passes, bios)))
+        .collect();
+    let mut failed = vec![own.run(passes, bios)];
+    failed.extend(others.into_iter().map(|other| other.join().unwrap()));
+    let log = log.lock().unwrap().clone();
+    let count = lanes.iter().map(|(_, bios)| bios.len()).sum::<usize>();
+    assert_eq!(log.len() / 2 + failed.iter().flatten().count(), count, "each ends once");
+    (failed, log)
 }
 
 /// Checks all interleavings with up to three changes of thread (with three lanes: two) that no thread asked for.
@@ -93,19 +130,8 @@ fn check(lanes: &'static [(bool, &'static [Flags])]) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(5 - lanes.len());
     builder.check(move || {
-        let (gate, log) = (Arc::new(Gate::default()), Log::default());
-        let mut opened = lanes.iter().map(|&(passes, bios)| (Lane::new(&gate, &log), passes, bios));
-        let (own, passes, bios) = opened.next().unwrap();
-        let others: Vec<_> = opened.collect();
-        let others: Vec<_> = others
-            .into_iter()
-            .map(|(lane, passes, bios)| thread::spawn(move || lane.run(passes, bios)))
-            .collect();
-        own.run(passes, bios);
-        others.into_iter().for_each(|other| other.join().unwrap());
-        let log = log.lock().unwrap();
-        let wanted: usize = lanes.iter().map(|(_, bios)| bios.len()).sum();
-        assert_eq!(log.len(), 2 * wanted);
+        let (failed, log) = live(lanes);
+        assert!(failed.iter().all(Vec::is_empty));
         let mut under_way = 0;
         for (at, &(barrier, begins)) in log.iter().enumerate() {
             if barrier && begins {
@@ -145,4 +171,31 @@ fn two_barriers_and_a_lane_between_them() {
 #[test]
 fn nothing_passes_a_barrier() {
     check(&[(false, &[PLAIN, BARRIER]), (false, &[PLAIN, PLAIN])]);
+}
+
+/// A barrier fails while another lane has something out, or has a place behind it. What the other one holds behind it
+/// fails with it, or came before it or after; nobody waits for ever, and the gate is open in the end.
+#[test]
+fn a_barrier_that_fails_takes_what_is_behind_it_along() {
+    const CASES: [&[(bool, &[Flags])]; 3] = [
+        &[(false, &[FAILS, PLAIN]), (true, &[PLAIN])],
+        &[(false, &[FAILS]), (false, &[PLAIN, PLAIN])],
+        &[(false, &[FAILS, BARRIER]), (false, &[BARRIER])],
+    ];
+    for lanes in CASES {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(move || {
+            let (failed, _) = live(lanes);
+            let [own, other] = &failed[..] else { unreachable!("two lanes") };
+            match own[..] {
+                // It was its turn before anybody looked at the time.
+                [] => {}
+                [(0, Kind::TimedOut)] => assert_eq!(lanes[0].1.len(), 1),
+                [(0, Kind::TimedOut), (1, Kind::Cancelled)] => {}
+                _ => panic!("{own:?}"),
+            }
+            assert!(other.iter().all(|&(_, kind)| kind == Kind::Cancelled), "{other:?}");
+        });
+    }
 }

@@ -1,8 +1,10 @@
 //! Who goes when, one call after the other: the models of one thread.
 
-use crate::gate::{Door, Gate};
+use crate::gate::{BARRIER_TIMEOUT, Door, Gate};
 use platter_block::bio::{Bio, Flags};
+use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::Bell;
+use platter_block::time::Time;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,6 +14,14 @@ fn write(token: u64, flags: Flags) -> Bio {
     bio.add_flags(flags);
     bio
 }
+
+fn failed(door: &mut Door) -> Vec<(u64, Kind)> {
+    let mut bios = Vec::new();
+    door.take_failed(&mut bios);
+    bios.iter().map(|bio| (bio.token(), bio.status().unwrap_err().kind)).collect()
+}
+
+const TIMEOUT: Time = Time(BARRIER_TIMEOUT.0);
 
 fn tokens(door: &mut Door) -> Vec<u64> {
     std::iter::from_fn(|| door.next()).map(|bio| bio.token()).collect()
@@ -31,11 +41,11 @@ fn a_barrier_waits_for_all_lanes_and_holds_all_back() {
         two.place(write(5, Flags::NONE));
         assert!(tokens(&mut one).is_empty() && tokens(&mut two).is_empty());
         one.complete(2);
-        assert!(tokens(&mut one).is_empty());
+        assert!(tokens(&mut one).is_empty() && !one.is_ready() && !two.is_ready());
         two.complete(1);
-        assert!(tokens(&mut two).is_empty());
+        assert!(tokens(&mut two).is_empty() && one.is_ready() && !two.is_ready());
         assert_eq!(tokens(&mut one), [1]);
-        one.complete_barrier();
+        one.complete_barrier(&mut Bio::flush());
         // The next barrier is that of the other lane, behind both that were before it.
         assert_eq!((tokens(&mut one), tokens(&mut two)), (vec![2], vec![3]));
         two.complete(1);
@@ -43,7 +53,7 @@ fn a_barrier_waits_for_all_lanes_and_holds_all_back() {
         one.complete(1);
         assert_eq!(tokens(&mut two), [4]);
         assert!(!one.pass(1));
-        two.complete_barrier();
+        two.complete_barrier(&mut Bio::flush());
         assert_eq!(tokens(&mut two), [5]);
         assert!(one.pass(1));
     });
@@ -64,7 +74,7 @@ fn a_lane_that_goes_leaves_no_gate_closed() {
         three.complete(1);
         assert_eq!(tokens(&mut two), [2]);
         assert!(!three.pass(1));
-        two.complete_barrier();
+        two.complete_barrier(&mut Bio::flush());
         assert!(three.pass(1));
     });
 }
@@ -79,7 +89,7 @@ fn barriers_of_one_lane_take_turns() {
         }
         for token in 0..3 {
             assert_eq!(tokens(&mut door), [token]);
-            door.complete_barrier();
+            door.complete_barrier(&mut Bio::flush());
         }
         assert!(!door.is_holding() && door.pass(1));
     });
@@ -96,9 +106,9 @@ fn a_lane_that_waits_for_a_barrier_is_not_waited_for() {
         three.place(write(2, Flags::HARD_BARRIER));
         two.place(write(3, Flags::NONE));
         assert_eq!(tokens(&mut one), [1]);
-        one.complete_barrier();
+        one.complete_barrier(&mut Bio::flush());
         assert_eq!(tokens(&mut three), [2]);
-        three.complete_barrier();
+        three.complete_barrier(&mut Bio::flush());
         assert_eq!((tokens(&mut two), two.out()), (vec![3], 1));
     });
 }
@@ -118,5 +128,145 @@ fn every_lane_is_rung() {
         let (one, _two, _deaf) = (open(), open(), Door::new(&gate, None));
         one.ring();
         assert_eq!(bell.0.load(Ordering::Relaxed), 2);
+    });
+}
+
+/// A lane that is not run has something out: the barrier of another one fails in the end, and names it. What was held
+/// behind the barrier fails, on whatever lane; what comes later goes.
+#[test]
+fn a_barrier_fails_that_waits_for_a_lane_that_is_not_run() {
+    loom::model(|| {
+        let gate = Arc::new(Gate::default());
+        let [mut idle, mut own, mut other] = [(); 3].map(|()| Door::new(&gate, None));
+        assert!(idle.pass(1));
+        own.place(write(1, Flags::HARD_BARRIER));
+        own.place(write(2, Flags::NONE));
+        other.place(write(3, Flags::NONE));
+        other.place(write(4, Flags::SOFT_BARRIER));
+        for (now, fails) in [(Time(5), false), (Time(TIMEOUT.0 - 1), false), (Time(TIMEOUT.0 + 5), true)] {
+            assert!(tokens(&mut own).is_empty() && tokens(&mut other).is_empty());
+            own.expire(now);
+            assert_eq!(own.next_wakeup(), (!fails).then_some(Time(TIMEOUT.0 + 5)));
+            let expected = [(1, Kind::TimedOut), (2, Kind::Cancelled)];
+            assert_eq!(failed(&mut own), if fails { &expected[..] } else { &[] });
+        }
+        let blame = gate.blame().unwrap();
+        assert!(blame.contains("waited for 30 s") && blame.contains("lane 1, opened by thread"), "{blame}");
+        // Also before that lane has looked, something new may go.
+        assert!(own.pass(1));
+        own.complete(1);
+        assert!(tokens(&mut other).is_empty());
+        assert_eq!(failed(&mut other), [(3, Kind::Cancelled), (4, Kind::Cancelled)]);
+        assert!(other.pass(1) && !other.is_holding());
+        other.complete(1);
+        // The next barrier waits for the same lane, until that is done.
+        own.place(write(5, Flags::HARD_BARRIER));
+        assert!(tokens(&mut own).is_empty());
+        idle.complete(1);
+        assert_eq!(tokens(&mut own), [5]);
+        let mut bio = write(5, Flags::HARD_BARRIER);
+        own.complete_barrier(&mut bio);
+        assert_eq!(bio.status(), Ok(()));
+        assert!(idle.pass(1));
+    });
+}
+
+/// The lane that sent the barrier is not run itself: what others hold behind it fails in the end, and then the barrier.
+#[test]
+fn a_barrier_of_a_lane_that_is_not_run_stops_nobody_for_ever() {
+    for started in [false, true] {
+        loom::model(move || {
+            let gate = Arc::new(Gate::default());
+            let [mut idle, mut other] = [(); 2].map(|()| Door::new(&gate, None));
+            idle.place(write(1, Flags::HARD_BARRIER));
+            assert_eq!(tokens(&mut idle).len(), 1);
+            if !started {
+                idle.complete_barrier(&mut write(1, Flags::HARD_BARRIER));
+                idle.place(write(1, Flags::HARD_BARRIER));
+            }
+            other.place(write(2, Flags::NONE));
+            other.expire(Time(7));
+            other.expire(Time(TIMEOUT.0 + 7));
+            assert_eq!(failed(&mut other), [(2, Kind::Cancelled)]);
+            assert!(other.pass(1));
+            if started {
+                let mut bio = write(1, Flags::HARD_BARRIER);
+                idle.complete_barrier(&mut bio);
+                assert_eq!(bio.status().unwrap_err().kind, Kind::TimedOut, "others did not wait for it");
+            } else {
+                assert!(tokens(&mut idle).is_empty());
+                assert_eq!(failed(&mut idle), [(1, Kind::TimedOut)]);
+            }
+            assert!(!idle.is_holding() && idle.pass(1));
+        });
+    }
+}
+
+/// A barrier that the device could not carry out in time fails with all that was held behind it; one that failed
+/// otherwise lets them go.
+#[test]
+fn what_is_behind_a_barrier_that_timed_out_is_not_done() {
+    for kind in [Kind::TimedOut, Kind::InDoubt, Kind::Stuck, Kind::Io] {
+        loom::model(move || {
+            let gate = Arc::new(Gate::default());
+            let [mut own, mut other] = [(); 2].map(|()| Door::new(&gate, None));
+            own.place(write(1, Flags::HARD_BARRIER));
+            own.place(write(2, Flags::NONE));
+            other.place(write(3, Flags::NONE));
+            assert_eq!(tokens(&mut own), [1]);
+            let mut bio = write(1, Flags::HARD_BARRIER);
+            bio.fail(Fault::new(kind, Stage::Queue));
+            own.complete_barrier(&mut bio);
+            assert_eq!(bio.status().unwrap_err().kind, kind);
+            if kind == Kind::Io {
+                assert_eq!((tokens(&mut own), tokens(&mut other)), (vec![2], vec![3]));
+                return;
+            }
+            assert!(tokens(&mut own).is_empty() && tokens(&mut other).is_empty());
+            assert_eq!(failed(&mut own), [(2, Kind::Cancelled)]);
+            assert_eq!(failed(&mut other), [(3, Kind::Cancelled)]);
+            assert!(own.pass(1) && other.pass(1));
+        });
+    }
+}
+
+/// Deadlines of what is held, and calling it back.
+#[test]
+fn held_bios_end_by_their_deadlines_and_when_they_are_called_back() {
+    loom::model(|| {
+        let gate = Arc::new(Gate::default());
+        let [mut busy, mut door] = [(); 2].map(|()| Door::new(&gate, None));
+        assert!(busy.pass(1));
+        let until = |token, flags, at| {
+            let mut bio = write(token, flags);
+            bio.set_deadline(Some(Time(at)));
+            bio
+        };
+        busy.place(write(1, Flags::HARD_BARRIER));
+        door.place(until(2, Flags::NONE, 2048));
+        door.place(write(3, Flags::NONE));
+        door.place(until(4, Flags::SOFT_BARRIER, 4096));
+        door.place(write(5, Flags::NONE));
+        door.place(write(6, Flags::HARD_BARRIER));
+        door.expire(Time(1024));
+        assert_eq!((door.next_wakeup(), failed(&mut door)), (Some(Time(2048)), vec![]));
+        door.expire(Time(2048));
+        assert_eq!((door.next_wakeup(), failed(&mut door)), (Some(Time(4096)), vec![(2, Kind::TimedOut)]));
+        door.cancel(3);
+        assert_eq!(failed(&mut door), [(3, Kind::Cancelled)]);
+        // With the barrier goes what is behind it, but not what is before.
+        door.expire(Time(5000));
+        let expected = [(4, Kind::TimedOut), (5, Kind::Cancelled), (6, Kind::Cancelled)];
+        assert_eq!((failed(&mut door), door.is_holding()), (expected.to_vec(), false));
+        door.place(write(7, Flags::HARD_BARRIER));
+        door.place(write(8, Flags::NONE));
+        door.cancel(7);
+        busy.complete(1);
+        assert_eq!(tokens(&mut busy), [1]);
+        assert!(tokens(&mut door).is_empty());
+        busy.complete_barrier(&mut write(1, Flags::HARD_BARRIER));
+        // A barrier that was called back keeps nothing waiting.
+        assert_eq!((tokens(&mut door), failed(&mut door)), (vec![8], vec![(7, Kind::Cancelled)]));
+        assert!(busy.pass(1));
     });
 }

@@ -2,6 +2,7 @@
 
 use super::{CliError, Common, signals};
 use clap::ColorChoice;
+use platter_bench::report::Terminal;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Context {
     /// Print results as JSON.
     pub(crate) json: bool,
-    /// Use colour on stdout.
-    pub(crate) color: bool,
+    /// What stdout is.
+    pub(crate) terminal: Terminal,
     /// Show progress on stderr.
     pub(crate) progress: bool,
     /// Set by the first SIGINT or SIGTERM; the second one ends the process.
@@ -21,7 +22,7 @@ impl Context {
     pub(super) fn new(common: &Common) -> Context {
         Context {
             json: common.json,
-            color: use_color(common.color),
+            terminal: Terminal { color: use_color(common.color), width: width() },
             progress: !common.quiet,
             interrupted: signals::install(),
         }
@@ -50,14 +51,26 @@ impl Context {
 
     /// Tells the user something beside the result, on stderr.
     pub(crate) fn note(&self, text: &str) {
-        // Without a stderr there is nobody to tell.
+        // Without a stderr the note is lost, which is no reason to fail.
         let _ = writeln!(std::io::stderr(), "platter: note: {text}");
     }
 
     /// A heading for stdout, bold where colour is used.
     pub(crate) fn heading(&self, text: &str) -> String {
-        if self.color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
+        self.terminal.heading(text)
     }
+}
+
+/// Columns that results may take: COLUMNS if it is set, else those of the terminal on stdout. `None` for a file or a pipe:
+/// what reads them wants each row on one line.
+fn width() -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok());
+    let terminal = || {
+        let stdout = std::io::stdout();
+        let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten()?;
+        Some(usize::from(size.ws_col))
+    };
+    columns.or_else(terminal).filter(|&columns: &usize| columns > 0)
 }
 
 fn use_color(choice: ColorChoice) -> bool {

@@ -12,10 +12,12 @@ pub(crate) enum Exit {
     Done,
     /// The run failed: an I/O error, a comparison that did not match.
     Failed,
-    /// Wrong usage, or a wrong device spec.
+    /// Wrong usage: the command line, a device spec or a parameter file is wrong in itself.
     Usage,
-    /// A device cannot be opened.
+    /// A device cannot be opened, or is not what its spec says: it is missing, in use, or lacks a member.
     CannotOpen,
+    /// The devices are there, but what was asked for cannot be done with them; nothing was written.
+    Refused,
     /// SIGINT.
     Interrupted,
     /// SIGTERM.
@@ -30,6 +32,7 @@ impl Exit {
             Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::CannotOpen => 3,
+            Exit::Refused => 4,
             Exit::Interrupted => 130,
             Exit::Terminated => 143,
         }
@@ -48,9 +51,14 @@ impl CliError {
         CliError { exit, message: message.into() }
     }
 
-    /// The user asked for something that makes no sense.
+    /// The command line is wrong in itself, whatever devices there are.
     pub(crate) fn usage(message: impl Into<String>) -> CliError {
         CliError::new(Exit::Usage, message)
+    }
+
+    /// The devices do not allow what was asked for; nothing was written.
+    pub(crate) fn refused(message: impl Into<String>) -> CliError {
+        CliError::new(Exit::Refused, message)
     }
 
     /// The run failed.
@@ -58,7 +66,7 @@ impl CliError {
         CliError::new(Exit::Failed, message)
     }
 
-    /// Writing to stdout failed. When nobody reads any more (`platter … | head`) that is no news.
+    /// Writing to stdout failed. A reader that has closed its end (`platter … | head`) wants no message.
     pub(super) fn output(error: io::Error) -> CliError {
         match error.kind() {
             io::ErrorKind::BrokenPipe => CliError::failed(""),
@@ -71,17 +79,14 @@ impl CliError {
     }
 
     /// What to tell the user, if anything.
-    pub(super) fn message(&self) -> Option<&str> {
+    pub(crate) fn message(&self) -> Option<&str> {
         (!self.message.is_empty()).then_some(self.message.as_str())
     }
 }
 
 impl From<OpenError> for CliError {
     fn from(error: OpenError) -> CliError {
-        let exit = match &error {
-            OpenError::Spec(_) => Exit::Usage,
-            _ => Exit::CannotOpen,
-        };
+        let exit = if error.is_usage() { Exit::Usage } else { Exit::CannotOpen };
         CliError::new(exit, error.to_string())
     }
 }

@@ -1,6 +1,6 @@
 //! The options with which a verb is told its devices.
 
-use super::CliError;
+use super::{CliError, spec_arg};
 use clap::Args;
 use platter::registry::{self, Access};
 use platter_disk::device::Device;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 /// What a writer may overwrite.
 #[derive(Args, Debug, Clone, Copy, Default)]
 pub(crate) struct Force {
-    /// Write even to what holds a file system, a partition table, a part of an array
+    /// Write to devices that hold a file system, a partition table or a part of an array
     #[arg(long)]
     pub(crate) force: bool,
-    /// Open what is mounted or in use by others too
+    /// Open devices that are mounted, or locked by other programs
     #[arg(long)]
     pub(crate) allow_in_use: bool,
 }
@@ -29,7 +29,7 @@ impl Force {
 #[derive(Args, Debug, Clone)]
 pub(crate) struct On {
     /// The devices, as specs: /dev/sdb, ram(1G), 'file(disk.img, depth=64)'
-    #[arg(long = "on", value_name = "SPEC", num_args = 1..)]
+    #[arg(long = "on", value_name = "SPEC", num_args = 1.., value_parser = spec_arg())]
     pub(crate) specs: Vec<String>,
     #[command(flatten)]
     pub(crate) force: Force,

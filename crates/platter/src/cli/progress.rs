@@ -38,8 +38,8 @@ impl Progress {
         let Some(shown) = &mut self.shown else { return };
         shown.next = Instant::now() + shown.every;
         shown.drawn = true;
-        let text = if shown.terminal { format!("\r{line}\x1b[K") } else { format!("{line}\n") };
-        // Progress that nobody can see is no reason to fail.
+        let text = if shown.terminal { format!("\r{}\x1b[K", cut(line)) } else { format!("{line}\n") };
+        // Progress that cannot be shown is no reason to fail.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 
@@ -52,6 +52,13 @@ impl Progress {
             let _ = std::io::stderr().write_all(b"\r\x1b[K");
         }
     }
+}
+
+/// As much of a line as the terminal shows in one: the cursor does not come back to the beginning of a longer one.
+fn cut(line: &str) -> String {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
+    let columns = size.map_or(0, |size| usize::from(size.ws_col));
+    if columns == 0 { line.to_owned() } else { line.chars().take(columns - 1).collect() }
 }
 
 impl Drop for Progress {

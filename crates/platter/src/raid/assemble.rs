@@ -5,7 +5,7 @@ use platter_block::backend::Backend;
 use platter_disk::device::Device;
 use platter_stack::LayerError;
 use platter_stack::meta::md::{Level, Superblock, Zones};
-use platter_stack::meta::{self, Candidate, Layout, Select, Slots};
+use platter_stack::meta::{self, Candidate, Layout, Problem, Select, Slots};
 use platter_stack::partition::Partition;
 use std::sync::Arc;
 
@@ -20,7 +20,10 @@ pub fn assemble(select: &Select, candidates: &[Device], write: bool) -> Result<D
         let (name, size) = (device.name().to_string(), device.size());
         described.push(Candidate { name, size, slots: read_slots(device)? });
     }
-    let array = meta::assemble(select, &described).map_err(RaidError::Members)?;
+    let array = match meta::assemble(select, &described) {
+        Ok(array) => array,
+        Err(problems) => return Err(name_md(problems, candidates)),
+    };
     let members: Vec<&Device> = array.members.iter().map(|(at, _)| &candidates[*at]).collect();
     if write {
         let slots: Vec<Slots> = array.members.iter().map(|(at, _)| described[*at].slots.clone()).collect();
@@ -41,6 +44,25 @@ pub fn assemble(select: &Select, candidates: &[Device], write: bool) -> Result<D
         Layout::Raid0 => layer("raid0", &[("chunk", first.chunk)], parts),
         Layout::Concat => layer("concat", &[], parts),
     }
+}
+
+/// What speaks against an array, with the devices that are members of an array of md named as such.
+fn name_md(problems: Vec<Problem>, candidates: &[Device]) -> RaidError {
+    let is_md = |name: &str| {
+        let device = candidates.iter().find(|device| *device.name() == *name);
+        device.is_some_and(|device| matches!(examine(device), Ok(Held::Md(_) | Held::DamagedMd(..))))
+    };
+    let of_md = problems.iter().filter_map(|problem| match problem {
+        Problem::NoRecord(name) if is_md(name) => Some(name.clone()),
+        _ => None,
+    });
+    let of_md: Vec<String> = of_md.collect();
+    if of_md.is_empty() {
+        return RaidError::Members(problems);
+    }
+    let verb = if of_md.len() == 1 { "is a member" } else { "are members" };
+    let names = of_md.join(", ");
+    RaidError::Refused(format!("{names} {verb} of an array of Linux' md: open it with md({names}), to read"))
 }
 
 fn part(device: &Device, offset: u64, size: u64) -> Result<Arc<dyn Backend>, LayerError> {
@@ -107,8 +129,10 @@ fn superblock_of(device: &Device) -> Result<Superblock, RaidError> {
         return refuse(format!("{name} is a member of a {level}; raid0 and linear can be opened"));
     }
     if superblock.unknown_features != 0 {
-        let features = superblock.unknown_features;
-        return refuse(format!("{name} uses features of md that are not known here ({features:#x})"));
+        let needs = superblock.needs();
+        return refuse(format!(
+            "{name}: its array needs what is not supported here: {needs}; use the kernel's md"
+        ));
     }
     if superblock.index.is_none() {
         return refuse(format!("{name} is a spare or failed member"));
@@ -150,7 +174,14 @@ fn check_md(members: &[(Superblock, &Device)]) -> Result<(), RaidError> {
         let is_there = |index: &u32| members.iter().any(|(superblock, _)| superblock.index == Some(*index));
         let missing: Vec<String> =
             (0..first.members).filter(|index| !is_there(index)).map(|index| index.to_string()).collect();
-        return refuse(format!("of {} members these are missing: {}", first.members, missing.join(", ")));
+        // A superblock of md knows the number of its own member only.
+        return refuse(format!(
+            "the array \"{}\" ({}) has {} members, and these are missing: {}",
+            first.name,
+            first.array,
+            first.members,
+            missing.join(", ")
+        ));
     }
     let sizes_differ = members.iter().any(|(superblock, _)| superblock.data_size != first.data_size);
     if first.level == Level::Raid0 && sizes_differ && first.zones == Zones::Unsaid {

@@ -1,6 +1,7 @@
 //! Making arrays and removing them.
 
 use super::{RaidError, carry_out, read_slots};
+use crate::spec::format_size;
 use platter_disk::device::Device;
 use platter_stack::meta::{Layout, NewArray, Slots, Uuid, create_plan, wipe_plan};
 
@@ -10,7 +11,7 @@ const MAX_CHUNK: u64 = 1 << 30;
 /// An array to be made.
 #[derive(Clone, Debug)]
 pub struct Array {
-    /// Its name, at most 64 bytes.
+    /// Its name, at most 64 bytes; empty for [`default_name`].
     pub name: String,
     /// How data lies on its members.
     pub layout: Layout,
@@ -35,10 +36,22 @@ fn new_uuid() -> Result<Uuid, RaidError> {
     Ok(Uuid(bytes))
 }
 
+/// The name of an array that was given none: `array-` and the first eight digits of its number.
+pub fn default_name(array: Uuid) -> String {
+    format!("array-{}", &array.to_string()[..8])
+}
+
 fn check(devices: &[Device], array: &Array) -> Result<(), RaidError> {
     let refuse = |why: String| Err(RaidError::Refused(why));
     if devices.is_empty() {
-        return refuse("an array needs a device".to_owned());
+        return Err(RaidError::Argument("an array needs a device".to_owned()));
+    }
+    if array.name.len() > 64 {
+        let (name, bytes) = (&array.name, array.name.len());
+        return Err(RaidError::Argument(format!("the name \"{name}\" has {bytes} bytes; 64 are possible")));
+    }
+    if array.name.chars().any(char::is_control) {
+        return Err(RaidError::Argument(format!("the name {:?} has control characters", array.name)));
     }
     if let Some(device) = devices.iter().find(|device| device.geometry().features.read_only) {
         return refuse(format!("{} is open to read only", device.name()));
@@ -47,16 +60,22 @@ fn check(devices: &[Device], array: &Array) -> Result<(), RaidError> {
     let block = blocks.max().unwrap_or(512);
     let chunk = array.chunk;
     if array.layout == Layout::Raid0 && (!chunk.is_power_of_two() || !(block..=MAX_CHUNK).contains(&chunk)) {
-        return refuse(format!(
-            "chunk={chunk} is out of range: powers of two from {block} (the largest logical block of the \
-             members) to {MAX_CHUNK} bytes"
-        ));
+        let said = format!(
+            "chunk={} is out of range: powers of two from {block} (the largest logical block of the members) \
+             to {}",
+            format_size(chunk),
+            format_size(MAX_CHUNK)
+        );
+        // A chunk of a sector or more is wrong only for these devices.
+        let possible = chunk.is_power_of_two() && (512..=MAX_CHUNK).contains(&chunk);
+        return if possible { refuse(said) } else { Err(RaidError::Argument(said)) };
     }
     Ok(())
 }
 
 /// Makes an array of devices, in this order. Nothing is written before everything is checked; a crash
-/// leaves no array (or the one that was there) or the whole of the new one. Returns its number.
+/// leaves no array (or the one that was there) or the whole of the new one. Returns its number. An array without
+/// a name is called by [`default_name`].
 ///
 /// What the devices hold is overwritten as far as it is used: whether that may be is decided when they are
 /// opened.
@@ -69,8 +88,8 @@ pub fn create(devices: &[Device], array: &Array) -> Result<Uuid, RaidError> {
     let member = |device: &Device| Ok((new_uuid()?, device.size()));
     let members: Result<Vec<(Uuid, u64)>, RaidError> = devices.iter().map(member).collect();
     let chunk = if array.layout == Layout::Raid0 { array.chunk } else { 0 };
-    let new =
-        NewArray { array: uuid, name: array.name.clone(), layout: array.layout, chunk, members: members? };
+    let name = if array.name.is_empty() { default_name(uuid) } else { array.name.clone() };
+    let new = NewArray { array: uuid, name, layout: array.layout, chunk, members: members? };
     let slots: Result<Vec<Slots>, RaidError> = devices.iter().map(read_slots).collect();
     let steps = create_plan(&new, &slots?).map_err(RaidError::Refused)?;
     carry_out(devices, &steps)?;

@@ -9,7 +9,9 @@ use std::fmt;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RaidError {
-    /// What was asked for makes no sense.
+    /// What was asked for is impossible whatever the devices are: a chunk of 3 KiB, a name of 100 bytes.
+    Argument(String),
+    /// The devices do not allow what was asked for.
     Refused(String),
     /// These devices are no array, or not all of it.
     Members(Vec<Problem>),
@@ -22,7 +24,7 @@ pub enum RaidError {
 impl fmt::Display for RaidError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RaidError::Refused(why) => f.write_str(why),
+            RaidError::Argument(why) | RaidError::Refused(why) => f.write_str(why),
             RaidError::Members(problems) => {
                 let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
                 f.write_str(&all.join("; "))

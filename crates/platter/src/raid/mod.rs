@@ -1,7 +1,8 @@
-//! Arrays that know themselves: making, finding, opening and removing them.
+//! Arrays whose members carry a description of the array: making, finding, opening and removing them.
 //!
 //! The rules are those of [`platter_stack::meta`]; here they meet devices. An array is opened by the spec
-//! `raid(name=NAME, DEVICE, …)` with its members in any order, and Linux' own by `md(DEVICE, …)`.
+//! `raid(name=NAME, DEVICE, …)` with its members in any order, or by `raid(name=NAME)`, which looks for them on
+//! all block devices of the machine ([`search`]). Arrays of Linux' md are read by `md(DEVICE, …)`.
 //!
 //! ```
 //! use platter::raid::{self, Array};
@@ -24,11 +25,14 @@ mod assemble;
 mod create;
 mod error;
 mod examine;
+mod find;
 
 pub use assemble::{assemble, assemble_md};
-pub use create::{Array, create, wipe};
+pub use create::{Array, create, default_name, wipe};
 pub use error::RaidError;
 pub use examine::{Held, examine, read_slots};
+pub(crate) use find::members;
+pub use find::{Found, search};
 
 use crate::registry::{self, Access, OpenError};
 use platter_disk::device::Device;

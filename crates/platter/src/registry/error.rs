@@ -1,6 +1,6 @@
 //! Why a device could not be opened.
 
-use crate::spec::SpecError;
+use crate::spec::{SpecError, SpecErrorKind};
 use platter_block::fault;
 use platter_disk::sys::SysError;
 use std::fmt;
@@ -9,12 +9,20 @@ use std::fmt;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The spec is wrong in itself; nothing was opened.
+    /// The spec is wrong in itself, or what it names does not fit it
+    /// ([`SpecErrorKind::Unfit`](crate::spec::SpecErrorKind::Unfit)).
     Spec(SpecError),
     /// A file or block device cannot be opened.
     Sys(SysError),
     /// Another device cannot be made.
     Device(fault::Error),
+}
+
+impl OpenError {
+    /// Whether the spec is wrong in itself, whatever devices there are.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, OpenError::Spec(error) if error.kind() != SpecErrorKind::Unfit)
+    }
 }
 
 impl fmt::Display for OpenError {

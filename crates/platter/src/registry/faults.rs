@@ -1,6 +1,6 @@
 //! The parameters of simulated disks that say what goes wrong with them.
 
-use crate::spec::{Args, Param, ParamKind, SpecError};
+use crate::spec::{Args, Param, ParamKind, SpecError, format_size};
 use platter_block::time::{Span, Time};
 use platter_sim::fault::{BadSectors, Death, FaultPlan, When};
 use std::time::Duration;
@@ -61,8 +61,10 @@ pub(super) fn read(args: &mut Args<'_>, size: u64) -> Result<Option<FaultPlan>, 
     }
     if let Some(at) = args.optional("bad_at", Args::size)? {
         if at >= size {
+            let typed = args.typed("bad_at").map_or_else(|| at.to_string(), str::to_owned);
+            let end = format_size(size);
             return Err(
-                args.reject("bad_at", format!("the disk ends at {size}, before the bad range at {at}"))
+                args.reject("bad_at", format!("the disk ends at {end}, before the bad range at {typed}"))
             );
         }
         let end = at.saturating_add(args.size("bad_size")?);

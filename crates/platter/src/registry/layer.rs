@@ -48,15 +48,44 @@ pub(super) fn open(
     args.check_all_read()?;
     let size = values.iter().find(|(name, _)| layer.name == "cache" && *name == "size");
     if let Some(&(_, size)) = size {
-        let wrong = |why| OpenError::Spec(args.spec().reject(format!("cache: {why}")));
-        memory::check(size.unsigned_abs()).map_err(wrong)?;
+        memory::check(size.unsigned_abs()).map_err(|why| {
+            let why = as_typed(args, &[("size", size)], &why).map_or(why, |(_, said)| said);
+            args.unfit("size", format!("cache: {why}"))
+        })?;
     }
     let members: Result<Vec<Device>, OpenError> =
         members.iter().map(|member| open_part(member, opening)).collect();
     let backends = members?.iter().map(|member| Arc::clone(member.backend())).collect();
-    let backend = layer.make_with(&values, &policy, backends).map_err(|error| match error {
-        LayerError::Device(error) => OpenError::Device(error),
-        wrong => OpenError::Spec(args.spec().reject(wrong.to_string())),
-    })?;
+    let backend =
+        layer.make_with(&values, &policy, backends).map_err(|error| explain(args, &values, error))?;
     Ok(Device::new(backend))
+}
+
+/// The error of a layer that could not be made, at the argument that it is about.
+fn explain(args: &Args<'_>, values: &[(&str, i64)], error: LayerError) -> OpenError {
+    let (message, alone) = match error {
+        LayerError::Device(error) => return OpenError::Device(error),
+        LayerError::Param(error) => (error.0, true),
+        other => (other.to_string(), false),
+    };
+    let spec = args.spec();
+    OpenError::Spec(match (as_typed(args, values, &message), alone) {
+        (Some((name, message)), true) => args.reject(name, message),
+        (Some((name, message)), false) => args.unfit(name, message),
+        (None, true) => spec.reject(message),
+        (None, false) => spec.unfit(message),
+    })
+}
+
+/// A message that a layer gave, with the value that it is about as the user typed it, and the name of that
+/// argument. A layer is given numbers: it says `offset=2097152` where the user wrote `2M`.
+fn as_typed<'v>(args: &Args<'_>, values: &[(&'v str, i64)], message: &str) -> Option<(&'v str, String)> {
+    values.iter().find_map(|&(name, value)| {
+        let number = format!("{name}={value}");
+        let (before, after) = message.split_once(&number)?;
+        if after.starts_with(|next: char| next.is_ascii_digit()) {
+            return None;
+        }
+        Some((name, format!("{before}{name}={}{after}", args.typed(name)?)))
+    })
 }

@@ -26,7 +26,7 @@ const SIZE: &[Param] = &[Param {
 
 /// The parameters of files and block devices.
 const FILE: &[Param] = &[
-    Param { name: "path", kind: ParamKind::Text, default: "", help: "path of the file or block device" },
+    Param { name: "path", kind: ParamKind::Path, default: "", help: "path of the file or block device" },
     Param {
         name: "driver",
         kind: ParamKind::Choice(&["auto", "uring", "aio", "threads"]),
@@ -62,19 +62,19 @@ const FILE: &[Param] = &[
         name: "share",
         kind: ParamKind::Choice(&["auto", "on", "off"]),
         default: "auto",
-        help: "who else may open it: auto (readers share it, a writer is alone), on (anybody), off (nobody)",
+        help: "who may open it at the same time: auto (readers together, a writer alone), on (any program), off (none)",
     },
     Param {
         name: "force",
         kind: ParamKind::Bool,
         default: "off",
-        help: "write even to what holds a file system, a partition table, a part of an array",
+        help: "write to it even if it holds a file system, a partition table or a part of an array",
     },
     Param {
         name: "allow_in_use",
         kind: ParamKind::Bool,
         default: "off",
-        help: "open it even if it is mounted, claimed or locked by others",
+        help: "open it even if it is mounted, claimed or locked by another program",
     },
 ];
 
@@ -131,21 +131,22 @@ fn ram(args: &mut Args<'_>, _opening: &Opening) -> Result<Device, OpenError> {
 pub(super) fn size(args: &mut Args<'_>) -> Result<u64, SpecError> {
     let size = args.size("size")?;
     if !size.is_multiple_of(SECTOR) {
-        return Err(args.reject("size", format!("the size {size} is not a multiple of {SECTOR}")));
+        let typed = args.typed("size").map_or_else(|| size.to_string(), str::to_owned);
+        return Err(args.reject("size", format!("the size {typed} is not a multiple of {SECTOR} bytes")));
     }
     Ok(size)
 }
 
 /// Opens `file(path)`.
 fn file(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
-    let path = args.text("path")?;
+    let path = args.path("path")?;
     let (leaf, elevator) = queue::read(args)?;
     let file = driver(args)?;
     let open = how(args, opening.access)?;
     // What has no effect is an error before anything is opened or created.
     args.check_all_read()?;
     let options = DiskOptions { open, file, leaf, elevator };
-    Device::open(Path::new(&path), options).map_err(|error| suggest(&path, error).into())
+    Device::open(&path, options).map_err(|error| suggest(&path, error).into())
 }
 
 fn driver(args: &mut Args<'_>) -> Result<FileOptions, SpecError> {
@@ -192,7 +193,8 @@ fn how(args: &mut Args<'_>, access: Access) -> Result<OpenOptions, SpecError> {
 }
 
 /// Adds what may have been meant by a path that is not there.
-fn suggest(path: &str, error: SysError) -> SysError {
+fn suggest(path: &Path, error: SysError) -> SysError {
+    let Some(path) = path.to_str() else { return error };
     let kind = error.errno.map(|errno| io::Error::from_raw_os_error(errno).kind());
     if kind != Some(io::ErrorKind::NotFound) || path.contains('/') {
         return error;

@@ -28,8 +28,11 @@ pub use table::{Row, Shape, find, names, table};
 
 use crate::spec::{self, Spec, SpecError};
 use platter_disk::device::Device;
-use platter_disk::sys::Direct;
+use platter_disk::sys::{Direct, SysError};
 use platter_sim::World;
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 /// What a device is opened for, and what may be done to it.
@@ -72,12 +75,37 @@ pub(crate) struct Opening {
 /// theirs.
 static WORLD: LazyLock<Arc<World>> = LazyLock::new(|| World::new(0));
 
-/// Parses a spec with the names of all devices of the [`table`].
+/// Parses a spec with the names of all devices of the [`table`]. `@PATH` stands for the text of a file, in which
+/// paths count from the working directory as on a command line.
 ///
 /// # Errors
-/// What is wrong with its syntax or its outermost name.
+/// What is wrong with its syntax or its outermost name; a file that cannot be read
+/// ([`Unfit`](spec::SpecErrorKind::Unfit)).
 pub fn parse(text: &str) -> Result<Spec, SpecError> {
-    spec::parse(text, &names())
+    match text.strip_prefix('@') {
+        Some(path) => parse_file(path),
+        None => spec::parse(text, &names()),
+    }
+}
+
+fn parse_file(path: &str) -> Result<Spec, SpecError> {
+    let given = spec::parse(&spec::quote(&format!("@{path}")), &["file"])?;
+    if path.is_empty() {
+        let error = given.reject("`@` stands for a file with the spec in it, but no file is named");
+        return Err(error.with_help("write @PATH, such as @stack.spec; a file of the name @ is written ./@"));
+    }
+    let mut bytes = Vec::new();
+    let most = spec::MAX_LEN as u64 + 1;
+    if let Err(error) = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
+        let told = SysError::from_io("read the spec in", path, &error);
+        let help = format!("a file or device of the name @{path} itself is written ./@{path}");
+        return Err(given.unfit(told.to_string()).with_help(help));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        given.reject(format!("the spec in {path} is not UTF-8: byte {at} is wrong"))
+    })?;
+    spec::parse_from(&text, &names(), Some(path))
 }
 
 /// Opens the device that `text` names.
@@ -114,15 +142,16 @@ fn open_part(spec: &Spec, opening: &Opening) -> Result<Device, OpenError> {
     Ok(device)
 }
 
-/// The paths of all files and block devices that `spec` names, in the order of the text.
+/// The paths of all files and block devices that `spec` names, in the order of the text. Members of an array that
+/// a search finds are not named.
 ///
 /// # Errors
 /// As for [`open`], where the spec is wrong in itself.
-pub fn paths(spec: &Spec) -> Result<Vec<String>, SpecError> {
+pub fn paths(spec: &Spec) -> Result<Vec<PathBuf>, SpecError> {
     let Some(row) = find(spec.name()) else { return Ok(Vec::new()) };
     let mut args = spec::Args::new(spec, &row.signature())?;
     if row.params().any(|param| param.name == "path") {
-        return Ok(vec![args.text("path")?]);
+        return Ok(vec![args.path("path")?]);
     }
     let mut all = Vec::new();
     for member in args.devices() {

@@ -62,13 +62,25 @@ pub(super) const PARAMS: &[Param] = &[
         name: "timeout",
         kind: ParamKind::Time { min: Duration::from_millis(1), max: HOUR },
         default: "",
-        help: "fail I/Os that take longer; without it they may take any time",
+        help: "time of each I/O from its submission; without it they may take any time",
+    },
+    Param {
+        name: "barrier_timeout",
+        kind: ParamKind::Time { min: Duration::from_millis(1), max: HOUR },
+        default: "30s",
+        help: "longest that a barrier waits for I/O of channels that are not polled; then it fails",
     },
     Param {
         name: "lock",
         kind: ParamKind::Text,
         default: "queue",
         help: "what shares a lock: queue (nothing), all (every device), or the name of an adapter",
+    },
+    Param {
+        name: "lanes",
+        kind: ParamKind::Int { min: 1, max: MAX_DEPTH },
+        default: "",
+        help: "most synchronous calls at once, each with a channel to the disk; not given: as nr_requests",
     },
     Param {
         name: "bounce",
@@ -96,6 +108,7 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<(LeafSettings, Option<Box<dyn 
         merges: args.flag("merges")?,
         plug,
         timeout: args.optional("timeout", Args::time)?.map(span),
+        barrier_timeout: span(args.time("barrier_timeout")?),
     };
     let lock = match args.text("lock")?.as_str() {
         "queue" => LockScope::Queue,
@@ -108,6 +121,7 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<(LeafSettings, Option<Box<dyn 
         caller_plug: args.flag("caller_plug")?,
         lock,
         bounce: args.flag("bounce")?,
+        lanes: args.optional("lanes", Args::int)?.map(small),
         lock_stamps: false,
     };
     Ok((settings, elevator))

@@ -3,9 +3,11 @@
 use super::table::{Build, Row, Shape};
 use super::{OpenError, Opening, open_part};
 use crate::raid::{self, RaidError};
-use crate::spec::{Args, Param, ParamKind};
+use crate::spec::{Args, Param, ParamKind, Spec, quote_path};
 use platter_disk::device::Device;
 use platter_stack::meta::Select;
+use std::borrow::Cow;
+use std::path::Path;
 
 /// Most members of an array.
 const MAX_MEMBERS: usize = 4096;
@@ -13,24 +15,31 @@ const MAX_MEMBERS: usize = 4096;
 const PARAMS: &[Param] = &[
     Param { name: "name", kind: ParamKind::Text, default: "", help: "open the array with this name" },
     Param { name: "uuid", kind: ParamKind::Text, default: "", help: "open the array with this number" },
+    Param {
+        name: "search",
+        kind: ParamKind::Path,
+        default: "",
+        help: "without members: the directory whose devices and files to look at, instead of all block devices",
+    },
 ];
 
-/// The rows of arrays that know themselves.
+/// The rows of arrays whose members describe them.
 pub(super) fn rows() -> [Row; 2] {
     [
         Row {
             name: "raid",
-            summary: "an array that was made with `platter raid create`, from its members in any order",
+            summary: "an array that was made with `platter raid create`, from its members in any order or, \
+                      without members, from those that a search finds",
             shape: Shape::Layer,
             example: "raid(name=data, a.img, b.img)".to_owned(),
             unnamed: &[],
             tables: &[PARAMS],
-            devices: 1..=MAX_MEMBERS,
+            devices: 0..=MAX_MEMBERS,
             build: Build::Leaf(open),
         },
         Row {
             name: "md",
-            summary: "a raid0 or linear array of Linux' md, without the kernel's driver",
+            summary: "a raid0 or linear array of Linux' md, to read only, without the kernel's driver",
             shape: Shape::Layer,
             example: "md(/dev/sdb, /dev/sdc)".to_owned(),
             unnamed: &[],
@@ -44,7 +53,7 @@ pub(super) fn rows() -> [Row; 2] {
 fn refused(args: &Args<'_>, error: RaidError) -> OpenError {
     match error {
         RaidError::Device(error) => OpenError::Device(error),
-        wrong => OpenError::Spec(args.spec().reject(wrong.to_string())),
+        wrong => OpenError::Spec(args.spec().unfit(wrong.to_string())),
     }
 }
 
@@ -60,19 +69,63 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
         }
         (None, None) => Select::Any,
     };
-    let members = args.devices();
+    let mut members = args.devices();
+    let mut told = None;
+    if members.is_empty() {
+        let directory = args.optional("search", Args::path)?;
+        args.check_all_read()?;
+        let (found, how) = find(args, &select, directory.as_deref())?;
+        members = found.into_iter().map(Cow::Owned).collect();
+        told = Some(how);
+    }
     args.check_all_read()?;
     // That its members are members is what is wanted; everything else is checked before the first write.
     let opening =
         Opening { access: super::Access { force: true, ..opening.access }, world: opening.world.clone() };
     let members: Result<Vec<Device>, OpenError> =
         members.iter().map(|member| open_part(member, &opening)).collect();
-    raid::assemble(&select, &members?, opening.access.write).map_err(|error| refused(args, error))
+    let device = raid::assemble(&select, &members?, opening.access.write);
+    device.map_err(|error| match (refused(args, error), told) {
+        (OpenError::Spec(error), Some(told)) => OpenError::Spec(error.with_help(told)),
+        (error, _) => error,
+    })
+}
+
+/// The members of the array that is meant, as specs, from a search, and what the search looked at.
+fn find(
+    args: &Args<'_>,
+    select: &Select,
+    directory: Option<&Path>,
+) -> Result<(Vec<Spec>, String), OpenError> {
+    let which = match select {
+        Select::Any => {
+            let help = "write raid(name=NAME) or raid(uuid=UUID) to have its members searched for, or \
+                        raid(DEVICE, …); `platter raid examine` shows which arrays there are";
+            let error = args.spec().reject("raid() does not say which array is meant");
+            return Err(error.with_help(help).into());
+        }
+        Select::Name(name) => format!("called \"{name}\""),
+        Select::Uuid(uuid) => format!("with the number {uuid}"),
+    };
+    let (paths, told) = raid::members(select, directory)?;
+    if paths.is_empty() {
+        let error = args.spec().unfit(format!("no member of an array {which} was found"));
+        let help = "name the members if they are files elsewhere, or give search=DIRECTORY";
+        return Err(error.with_help(told).with_help(help).into());
+    }
+    let specs: Result<Vec<Spec>, _> =
+        paths.iter().map(|path| super::parse(&format!("file({})", quote_path(path)))).collect();
+    Ok((specs?, told))
 }
 
 fn open_md(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     let members = args.devices();
     args.check_all_read()?;
+    if opening.access.write {
+        let error = args.spec().reject("md(…) cannot be written to: arrays of Linux' md are read only here");
+        let help = "to write, have the kernel assemble it (mdadm --assemble) and use its /dev/md device";
+        return Err(error.with_help(help).into());
+    }
     let members: Result<Vec<Device>, OpenError> =
         members.iter().map(|member| open_part(member, opening)).collect();
     raid::assemble_md(&members?).map_err(|error| refused(args, error))

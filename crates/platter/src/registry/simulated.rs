@@ -4,6 +4,7 @@ use super::table::{Build, Row, Shape};
 use super::{OpenError, Opening, faults, queue};
 use crate::spec::{Args, Param, ParamKind, SpecError};
 use platter_bench::sim;
+use platter_block::backend::Fact;
 use platter_disk::device::Device;
 use platter_sim::bus::{self, BusParams, Fabric};
 use platter_sim::catalogue::{self, Choices, Kind};
@@ -42,9 +43,9 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "start",
-        kind: ParamKind::Choice(&["fresh", "steady"]),
+        kind: ParamKind::Choice(&["steady", "erased"]),
         default: "",
-        help: "flash: erased, or full and written at random for long; not given: as the disk has it",
+        help: "flash: steady, which is full and written at random for long, or erased; not given: steady",
     },
     Param {
         name: "seed",
@@ -89,7 +90,7 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
         on_bus: !path.is_empty(),
         ..Choices::default()
     };
-    let model = model(args, &name, given)?;
+    let (model, facts) = model(args, &name, given)?;
     let keeps = args.flag("data")? && (args.is_given("data") || !opening.access.forget);
     let medium = keeps.then(Medium::new);
     let faults = faults::read(args, model.geometry().size)?;
@@ -98,11 +99,16 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     let model = attach(args, opening.world.buses(), &path, model)?;
     let options = Options { medium, faults, supply: None };
     let disk = SimDisk::with(&opening.world, model, options);
-    Ok(sim::device(&disk, &format!("sim({name})"), settings, elevator)?)
+    let name = format!("sim({name})");
+    let geometry = disk.geometry();
+    Ok(sim::open(sim::Parts { disk: &disk, name: &name, geometry, settings, elevator, facts })?)
 }
 
+/// A model, and what results have to say of it.
+type Made = (Box<dyn Model>, Vec<Fact>);
+
 /// Makes the disk: one of the catalogue, or what a file says.
-fn model(args: &mut Args<'_>, name: &str, given: Choices) -> Result<Box<dyn Model>, SpecError> {
+fn model(args: &mut Args<'_>, name: &str, given: Choices) -> Result<Made, SpecError> {
     let wrong = |args: &Args<'_>, error: &dyn std::fmt::Display| args.reject("disk", error.to_string());
     if let Some(row) = catalogue::by_name(name) {
         let choices = match row.kind {
@@ -111,7 +117,8 @@ fn model(args: &mut Args<'_>, name: &str, given: Choices) -> Result<Box<dyn Mode
             Kind::Ideal(_) => Choices { write_cache: write_cache(args)?, ..given },
             Kind::Cloud(_) => given,
         };
-        return row.make(choices).map_err(|error| wrong(args, &error));
+        let model = row.make(choices).map_err(|error| wrong(args, &error))?;
+        return Ok((model, row.facts(&choices)));
     }
     if !name.contains(['/', '.']) {
         let known: Vec<&str> = catalogue::TABLE.iter().map(|row| row.name).collect();
@@ -126,9 +133,15 @@ fn model(args: &mut Args<'_>, name: &str, given: Choices) -> Result<Box<dyn Mode
         Some(system) => import::load_with(Path::new(name), Some(Path::new(&system))),
         None => import::load(Path::new(name)),
     };
-    let params = params.map_err(|error| wrong(args, &error))?;
+    let params = params.map_err(|error| match error.unreadable {
+        true => args.unfit("disk", error.to_string()),
+        false => wrong(args, &error),
+    })?;
     let choices = arm_choices(args, given)?;
-    catalogue::mechanical(params, Policy::None, choices).map_err(|error| wrong(args, &error))
+    let slow = catalogue::interface(&params, "the bus of the parameter files");
+    let facts = slow.into_iter().filter(|_| !choices.on_bus).collect();
+    let model = catalogue::mechanical(params, Policy::None, choices).map_err(|error| wrong(args, &error))?;
+    Ok((model, facts))
 }
 
 fn arm_choices(args: &mut Args<'_>, given: Choices) -> Result<Choices, SpecError> {
@@ -148,7 +161,7 @@ fn write_cache(args: &mut Args<'_>) -> Result<Option<bool>, SpecError> {
 
 fn start(args: &mut Args<'_>) -> Result<Option<Start>, SpecError> {
     let start = args.optional("start", Args::one_of)?;
-    Ok(start.map(|start| if start == "steady" { Start::Steady } else { Start::Fresh }))
+    Ok(start.map(|start| if start == "erased" { Start::Erased } else { Start::Steady }))
 }
 
 /// The buses from the disk to the host, each with its number: `ultra160:0`.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::ast::{Arg, ArgValue, Span, Spec};
@@ -137,6 +138,11 @@ impl<'s> Args<'s> {
         self.read(name, "a word", |value| if let Value::Text(text) = value { Some(text) } else { None })
     }
 
+    /// The path given for `name`, or its default. Errors as for [`Args::size`].
+    pub fn path(&mut self, name: &str) -> Result<PathBuf, SpecError> {
+        self.read(name, "a path", |value| if let Value::Path(path) = value { Some(path) } else { None })
+    }
+
     /// The name with arguments given for `name`, or its default, to be read by `Args` of its own. Errors as for
     /// [`Args::size`].
     pub fn nested(&mut self, name: &str) -> Result<Spec, SpecError> {
@@ -184,9 +190,25 @@ impl<'s> Args<'s> {
     /// An error about the value of `name`, for what its kind cannot say: that it must be a multiple of another.
     /// It points at the value, or at the device if the default is meant.
     pub fn reject(&self, name: &str, message: impl Into<String>) -> SpecError {
+        self.about(SpecErrorKind::Rejected, name, message)
+    }
+
+    /// As [`reject`](Args::reject), of the kind [`Unfit`](SpecErrorKind::Unfit): the value is possible, but not
+    /// for the devices or files that are there.
+    pub fn unfit(&self, name: &str, message: impl Into<String>) -> SpecError {
+        self.about(SpecErrorKind::Unfit, name, message)
+    }
+
+    /// The text of the value given for `name`, as the user wrote it.
+    pub fn typed(&self, name: &str) -> Option<&'s str> {
+        let bound = self.bound.iter().find(|bound| bound.param.name == name)?;
+        self.spec.source().get(bound.value_span.clone())
+    }
+
+    fn about(&self, kind: SpecErrorKind, name: &str, message: impl Into<String>) -> SpecError {
         let bound = self.bound.iter().find(|bound| bound.param.name == name);
         let at = bound.map_or_else(|| self.spec.name_span.clone(), |bound| bound.value_span.clone());
-        let error = self.spec.error(SpecErrorKind::Rejected, at, message);
+        let error = self.spec.error(kind, at, message);
         match self.signature.find(name) {
             Some(param) => error.with_help(param.to_string()),
             None => error,

@@ -1,8 +1,11 @@
 //! The syntax tree of a spec, and how it is written back as text.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::{SpecError, SpecErrorKind, list, shown};
@@ -16,6 +19,8 @@ pub type Span = Range<usize>;
 pub(super) struct Source {
     pub(super) text: String,
     pub(super) devices: Vec<String>,
+    /// The file that the text is from.
+    pub(super) file: Option<String>,
 }
 
 impl Source {
@@ -58,10 +63,15 @@ impl Spec {
         &self.source.text
     }
 
-    /// An error about this whole spec, for what only its user can find out: a file that cannot be opened,
-    /// members of different sizes.
+    /// An error about this whole spec that no device or file could make right: two arguments that exclude each
+    /// other.
     pub fn reject(&self, message: impl Into<String>) -> SpecError {
         self.error(SpecErrorKind::Rejected, self.span(), message)
+    }
+
+    /// An error of the kind [`Unfit`](SpecErrorKind::Unfit) about this whole spec: what it names does not fit it.
+    pub fn unfit(&self, message: impl Into<String>) -> SpecError {
+        self.error(SpecErrorKind::Unfit, self.span(), message)
     }
 
     pub(super) fn error(&self, kind: SpecErrorKind, at: Span, message: impl Into<String>) -> SpecError {
@@ -211,14 +221,46 @@ impl fmt::Display for ArgValue {
 #[derive(Clone, Debug)]
 pub struct Word {
     pub(super) text: String,
+    /// What the word stands for where that is not UTF-8.
+    pub(super) bytes: Option<Vec<u8>>,
     pub(super) quoted: bool,
     pub(super) span: Span,
 }
 
 impl Word {
-    /// The text, with quotes removed and escapes resolved.
+    /// A word that is UTF-8.
+    pub(super) fn new(text: String, quoted: bool, span: Span) -> Word {
+        Word { text, bytes: None, quoted, span }
+    }
+
+    /// A quoted word of any bytes.
+    pub(super) fn of_bytes(bytes: Vec<u8>, span: Span) -> Word {
+        match String::from_utf8(bytes) {
+            Ok(text) => Word::new(text, true, span),
+            Err(error) => {
+                let bytes = error.into_bytes();
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                Word { text, bytes: Some(bytes), quoted: true, span }
+            }
+        }
+    }
+
+    /// The text, with quotes removed and escapes resolved. Bytes that are not UTF-8 are replaced by U+FFFD.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Whether the word stands for UTF-8; one with `\xHH` in it need not.
+    pub fn is_utf8(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    /// The word as a path, which may be of any bytes.
+    pub fn to_path(&self) -> PathBuf {
+        match &self.bytes {
+            Some(bytes) => PathBuf::from(OsStr::from_bytes(bytes)),
+            None => PathBuf::from(&self.text),
+        }
     }
 
     /// Whether it was written in quotes; a quoted word is never a device's name.
@@ -234,7 +276,7 @@ impl Word {
 
 impl PartialEq for Word {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text && self.quoted == other.quoted
+        (&self.text, &self.bytes, self.quoted) == (&other.text, &other.bytes, other.quoted)
     }
 }
 
@@ -242,7 +284,11 @@ impl Eq for Word {}
 
 impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.quoted { f.write_str(&quoted(&self.text)) } else { f.write_str(&self.text) }
+        match &self.bytes {
+            Some(bytes) => f.write_str(&quoted(bytes)),
+            None if self.quoted => f.write_str(&quoted(self.text.as_bytes())),
+            None => f.write_str(&self.text),
+        }
     }
 }
 
@@ -256,21 +302,32 @@ pub(super) fn is_bare(c: char) -> bool {
 /// A word that happens to be a device's name is left bare; `file(…)` around it makes it a path.
 pub fn quote(text: &str) -> Cow<'_, str> {
     let bare = !text.is_empty() && !text.starts_with('#') && text.chars().all(is_bare);
-    if bare { Cow::Borrowed(text) } else { Cow::Owned(quoted(text)) }
+    if bare { Cow::Borrowed(text) } else { Cow::Owned(quoted(text.as_bytes())) }
 }
 
-fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
+/// A path as one word of the language, also one that is not UTF-8; see [`quote`].
+pub fn quote_path(path: &Path) -> Cow<'_, str> {
+    match path.to_str() {
+        Some(text) => quote(text),
+        None => Cow::Owned(quoted(path.as_os_str().as_bytes())),
+    }
+}
+
+fn quoted(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len() + 2);
     out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c.is_control() => out.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
-            c => out.push(c),
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '"' | '\\' => out.extend(['\\', c]),
+                '\n' => out.push_str("\\n"),
+                '\r' => out.push_str("\\r"),
+                '\t' => out.push_str("\\t"),
+                c if c.is_control() => out.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
+                c => out.push(c),
+            }
         }
+        chunk.invalid().iter().for_each(|byte| out.push_str(&format!("\\x{byte:02x}")));
     }
     out.push('"');
     out

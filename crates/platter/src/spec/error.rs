@@ -34,8 +34,11 @@ pub enum SpecErrorKind {
     OutOfRange,
     /// An argument that has no effect together with the others.
     Unused,
-    /// Refused by whoever uses the spec; see [`Spec::reject`](super::Spec::reject).
+    /// Refused by the device that reads the spec; see [`Spec::reject`](super::Spec::reject).
     Rejected,
+    /// The spec is well formed, but what it names does not fit it: a member of an array is missing, a disk is
+    /// too small, a file cannot be read. The same spec may be accepted on another day or machine.
+    Unfit,
     /// A device reads a parameter that its table does not have: a mistake in the program, not in the spec.
     Table,
 }
@@ -107,6 +110,9 @@ impl fmt::Display for SpecError {
         f.write_str(&picture(&self.source.text, &self.span))?;
         for line in self.help.iter().flat_map(|help| help.lines()) {
             write!(f, "\nhelp: {line}")?;
+        }
+        if let Some(file) = &self.source.file {
+            write!(f, "\nhelp: the spec is that in {file}")?;
         }
         Ok(())
     }

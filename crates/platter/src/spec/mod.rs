@@ -1,4 +1,5 @@
-//! The device spec language: one line of text (or a small file) that names a stack of devices.
+//! The device spec language: one line of text that names a stack of devices. Where the command and
+//! [`registry::open`](crate::registry::open) take a spec, `@PATH` stands for the text of a file.
 //!
 //! ```text
 //! /dev/sdb
@@ -17,7 +18,7 @@
 //! name   = letter { letter | digit | "_" | "-" }          (ASCII)
 //! word   = one or more characters other than white space, control characters and  ( ) , = " \
 //! string = '"' { character | escape } '"'                  (no line breaks or control characters)
-//! escape = \" | \\ | \n | \r | \t | \u{hex}
+//! escape = \" | \\ | \n | \r | \t | \u{hex} | \xHH
 //! ```
 //!
 //! White space, line breaks, and comments (a `#` that starts a word, up to the end of its line) may stand
@@ -29,7 +30,10 @@
 //! Where a device is expected (the whole spec, or a member of a stack) a bare word that equals a known
 //! device name is that device without arguments; any other word, and every quoted string, is a path:
 //! `x` is short for `file(x)`. So a file called `null` is written `"null"` or `./null`. Where a value is
-//! expected (`sim(cheetah9lp)`, `depth=64`) a word is that value. Paths that are not UTF-8 cannot be written.
+//! expected (`sim(cheetah9lp)`, `depth=64`) a word is that value.
+//!
+//! A spec is UTF-8. The bytes of a path that is not are written `\xHH` in quotes: `"caf\xe9.img"`; [`quote_path`]
+//! does so.
 //!
 //! # Reading a spec
 //!
@@ -54,10 +58,10 @@ mod value;
 mod tests;
 
 pub use args::{Args, Signature};
-pub use ast::{Arg, ArgValue, Span, Spec, Word, quote};
+pub use ast::{Arg, ArgValue, Span, Spec, Word, quote, quote_path};
 pub use error::{SpecError, SpecErrorKind};
 pub use params::{Param, ParamKind, Words, check_table};
-pub use parse::{MAX_DEPTH, MAX_LEN, parse};
+pub use parse::{MAX_DEPTH, MAX_LEN, parse, parse_from};
 pub use suggest::closest;
 pub use value::{
     ValueError, ValueErrorKind, format_size, format_time, parse_bool, parse_choice, parse_int, parse_number,

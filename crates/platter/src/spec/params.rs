@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,8 +105,10 @@ pub enum ParamKind {
     Bool,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// Any word: a path, the name of a model.
+    /// Any word that is UTF-8: the name of a model.
     Text,
+    /// Any word, as the path of a file or device.
+    Path,
     /// One of these words, which may have arguments of its own: `elevator=cfq(quantum=8)`.
     Nested(Words),
     /// A device.
@@ -140,6 +143,7 @@ pub(super) enum Value {
     Bool(bool),
     Choice(&'static str),
     Text(String),
+    Path(PathBuf),
     Nested(Spec),
     /// Not resolved yet: that may fail with an error that has a place of its own.
     Device(ArgValue),
@@ -157,6 +161,7 @@ impl ParamKind {
             ParamKind::Bool => Value::Bool(parse_bool(plain()?)?),
             ParamKind::Choice(choices) => Value::Choice(choose(plain()?, choices)?),
             ParamKind::Text => Value::Text(plain()?.to_owned()),
+            ParamKind::Path => Value::Path(path(value, self)?),
             ParamKind::Nested(Words(names)) => nested(value, names(), source)?,
             ParamKind::Device => Value::Device(value.clone()),
         };
@@ -176,12 +181,25 @@ impl ParamKind {
     /// The text of a value that must not have arguments.
     fn plain<'v>(&self, value: &'v ArgValue) -> Result<&'v str, ValueError> {
         match value {
-            ArgValue::Word(word) => Ok(word.text()),
-            ArgValue::Spec(spec) => {
-                let found = format!("{}(…)", spec.name());
-                Err(ValueError::malformed(&self.to_string(), &found, "write a value without arguments"))
+            ArgValue::Word(word) if word.is_utf8() => Ok(word.text()),
+            ArgValue::Word(word) => {
+                let help = "only a path may have bytes that are not UTF-8 (\\xHH)";
+                Err(ValueError::malformed(&self.to_string(), word.text(), help))
             }
+            ArgValue::Spec(spec) => Err(with_arguments(self, spec)),
         }
+    }
+}
+
+fn with_arguments(kind: &ParamKind, spec: &Spec) -> ValueError {
+    let found = format!("{}(…)", spec.name());
+    ValueError::malformed(&kind.to_string(), &found, "write a value without arguments")
+}
+
+fn path(value: &ArgValue, kind: &ParamKind) -> Result<PathBuf, ValueError> {
+    match value {
+        ArgValue::Word(word) => Ok(word.to_path()),
+        ArgValue::Spec(spec) => Err(with_arguments(kind, spec)),
     }
 }
 
@@ -245,6 +263,7 @@ impl fmt::Display for ParamKind {
             ParamKind::Number { unit, min, max } => write!(f, "a number of {unit} from {min} to {max}"),
             ParamKind::Choice(choices) => write!(f, "one of {}", list(choices.iter().copied())),
             ParamKind::Text => f.write_str("a word"),
+            ParamKind::Path => f.write_str("a path"),
             ParamKind::Nested(Words(names)) => {
                 write!(f, "one of {}, with its arguments", list(names().iter().copied()))
             }
@@ -260,7 +279,7 @@ impl fmt::Display for ParamKind {
 /// A line that says which row is wrong: a name that cannot be written or that two rows have, an empty range or
 /// list, a default that its own kind refuses, no help.
 pub fn check_table(tables: &[&[Param]]) -> Result<(), String> {
-    let source = Arc::new(Source { text: String::new(), devices: Vec::new() });
+    let source = Arc::new(Source { text: String::new(), devices: Vec::new(), file: None });
     let mut names = BTreeSet::new();
     for param in tables.iter().copied().flatten() {
         let wrong = |what: &str| Err(format!("parameter `{}`: {what}", param.name));
@@ -279,7 +298,7 @@ pub fn check_table(tables: &[&[Param]]) -> Result<(), String> {
             ParamKind::Number { min, max, .. } => min <= max,
             ParamKind::Choice(names) => !names.is_empty(),
             ParamKind::Nested(Words(names)) => !names().is_empty(),
-            ParamKind::Bool | ParamKind::Text | ParamKind::Device => true,
+            ParamKind::Bool | ParamKind::Text | ParamKind::Path | ParamKind::Device => true,
         };
         if !possible {
             return wrong("no value is allowed");
@@ -295,5 +314,5 @@ pub fn check_table(tables: &[&[Param]]) -> Result<(), String> {
 
 /// The default as if it had been written.
 pub(super) fn default_value(param: &Param) -> ArgValue {
-    ArgValue::Word(Word { text: param.default.to_owned(), quoted: false, span: 0..0 })
+    ArgValue::Word(Word::new(param.default.to_owned(), false, 0..0))
 }

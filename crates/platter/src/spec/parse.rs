@@ -21,13 +21,23 @@ pub const MAX_DEPTH: usize = 64;
 /// [`Syntax`](SpecErrorKind::Syntax), [`TooLong`](SpecErrorKind::TooLong), [`TooDeep`](SpecErrorKind::TooDeep)
 /// and [`UnknownDevice`](SpecErrorKind::UnknownDevice).
 pub fn parse(text: &str, devices: &[&str]) -> Result<Spec, SpecError> {
+    parse_from(text, devices, None)
+}
+
+/// As [`parse`], for the text of a file: errors name it.
+///
+/// # Errors
+///
+/// As for [`parse`].
+pub fn parse_from(text: &str, devices: &[&str], file: Option<&str>) -> Result<Spec, SpecError> {
     let devices = devices.iter().map(|&name| name.to_owned()).collect();
+    let file = file.map(str::to_owned);
     if text.len() > MAX_LEN {
-        let source = Arc::new(Source { text: String::new(), devices });
+        let source = Arc::new(Source { text: String::new(), devices, file });
         let message = format!("the spec is {} bytes long; at most {MAX_LEN} are allowed", text.len());
         return Err(SpecError::new(&source, SpecErrorKind::TooLong, 0..0, message));
     }
-    let source = Arc::new(Source { text: text.to_owned(), devices });
+    let source = Arc::new(Source { text: text.to_owned(), devices, file });
     let mut parser = Parser { source: &source, text, pos: 0, depth: 0 };
     let value = parser.whole()?;
     value.as_device(&source).map(|spec| spec.into_owned())
@@ -159,17 +169,17 @@ impl<'t> Parser<'t> {
         let len = rest.find(|c| !is_bare(c)).unwrap_or(rest.len());
         let start = self.pos;
         self.pos += len;
-        Word { text: rest[..len].to_owned(), quoted: false, span: start..self.pos }
+        Word::new(rest[..len].to_owned(), false, start..self.pos)
     }
 
     fn string(&mut self) -> Result<Word, SpecError> {
         let open = self.here();
         self.advance();
-        let mut text = String::new();
+        let mut text = Vec::new();
         loop {
             match self.peek() {
                 Some('"') => break self.advance(),
-                Some('\\') => text.push(self.escape()?),
+                Some('\\') => self.escape(&mut text)?,
                 None | Some('\n') => {
                     let help = "add a `\"` where the text ends; a line break inside is written \\n";
                     return Err(self.syntax(open, "this quote is not closed on its line").with_help(help));
@@ -180,31 +190,50 @@ impl<'t> Parser<'t> {
                     return Err(self.syntax(self.here(), message).with_help(help));
                 }
                 Some(c) => {
-                    text.push(c);
+                    push(&mut text, c);
                     self.advance();
                 }
             }
         }
-        Ok(Word { text, quoted: true, span: open.start..self.pos })
+        Ok(Word::of_bytes(text, open.start..self.pos))
     }
 
-    /// One escape, from its backslash.
-    fn escape(&mut self) -> Result<char, SpecError> {
+    /// Appends what one escape stands for, from its backslash.
+    fn escape(&mut self, text: &mut Vec<u8>) -> Result<(), SpecError> {
         let start = self.pos;
         self.advance();
-        let c = match self.peek() {
-            Some(c @ ('"' | '\\')) => Some(c),
-            Some('n') => Some('\n'),
-            Some('r') => Some('\r'),
-            Some('t') => Some('\t'),
-            Some('u') => self.code_point(),
+        let known = match self.peek() {
+            Some('x') => self.byte().map(Escaped::Byte),
+            Some(c @ ('"' | '\\')) => Some(Escaped::Char(c)),
+            Some('n') => Some(Escaped::Char('\n')),
+            Some('r') => Some(Escaped::Char('\r')),
+            Some('t') => Some(Escaped::Char('\t')),
+            Some('u') => self.code_point().map(Escaped::Char),
             _ => None,
         };
         self.advance();
-        c.ok_or_else(|| {
-            let help = r#"the escapes are \" \\ \n \r \t and \u{…} with 1 to 6 hexadecimal digits"#;
-            self.syntax(start..self.pos, "unknown escape").with_help(help)
-        })
+        match known {
+            Some(Escaped::Byte(byte)) => text.push(byte),
+            Some(Escaped::Char(c)) => push(text, c),
+            None => return Err(self.unknown_escape(start)),
+        }
+        Ok(())
+    }
+
+    /// The error of an escape that begins at `start` and has been read.
+    fn unknown_escape(&self, start: usize) -> SpecError {
+        let help = "the escapes are \\\" \\\\ \\n \\r \\t, \\u{…} with 1 to 6 hexadecimal digits for a character, and \\xHH \
+                    with 2 for a byte";
+        self.syntax(start..self.pos, "unknown escape").with_help(help)
+    }
+
+    /// `xHH`, read up to but not including its last digit.
+    fn byte(&mut self) -> Option<u8> {
+        let digits = self.text[self.pos..].strip_prefix('x')?.get(..2)?;
+        let hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
+        let byte = u8::from_str_radix(digits, 16).ok().filter(|_| hex)?;
+        self.pos += "xH".len();
+        Some(byte)
     }
 
     /// `u{hex}`, read up to but not including the closing brace.
@@ -267,6 +296,16 @@ impl<'t> Parser<'t> {
     fn syntax(&self, at: Span, message: impl Into<String>) -> SpecError {
         SpecError::new(self.source, SpecErrorKind::Syntax, at, message)
     }
+}
+
+/// What an escape stands for.
+enum Escaped {
+    Char(char),
+    Byte(u8),
+}
+
+fn push(text: &mut Vec<u8>, c: char) {
+    text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
 /// Whether `text` can name a device or an argument.

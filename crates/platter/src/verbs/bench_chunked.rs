@@ -94,7 +94,7 @@ fn after_help() -> String {
     for row in PERSONALITIES {
         help += &format!("  {:13} {}\n", row.name, row.summary);
     }
-    help + "\nSimulated disks run in virtual time; data=off saves copying what nobody looks at.\n\n\
+    help + "\nSimulated disks run in virtual time; data=off saves copying contents that are not read.\n\n\
             Examples:\n  platter bench chunked --on /dev/sdb /dev/sdc --quick\n  \
             platter bench chunked --on 'sim(ideal, data=off)' 'sim(ideal, data=off)' --quick --json\n  \
             platter bench chunked --on a.img b.img --personality jbod csraid-async --request 64K 1M --depth 8\n  \
@@ -145,7 +145,7 @@ impl Chunked {
         }
         match context.json {
             true => context.print_json(&report.to_json())?,
-            false => context.print(&report.to_text(context.color))?,
+            false => context.print(&report.to_text(context.terminal))?,
         }
         match report.interrupted {
             true => Err(context.interruption("interrupted: points are missing")),
@@ -161,7 +161,7 @@ impl Chunked {
             )));
         }
         let or = |given: &[u64], base: Vec<u64>| if given.is_empty() { base } else { given.to_vec() };
-        // Whoever asks for sizes of requests and not for stripes wants no more points than these.
+        // Sizes of requests without stripes mean: these points and no others.
         let stripes =
             match self.request.is_empty() || !self.stripe_request.is_empty() || !self.stripes.is_empty() {
                 true => or(&self.stripes, base.stripes),

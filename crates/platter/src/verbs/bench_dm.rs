@@ -146,7 +146,7 @@ impl Dm {
         }
         match context.json {
             true => context.print_json(&dm::json(report)),
-            false => context.print(&dm::text(report, context.color)),
+            false => context.print(&dm::text(report, context.terminal)),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::cli::{CliError, Context};
 use clap::{Args, ValueEnum};
 use platter::registry;
 use platter::spec;
-use platter_bench::report::{Column, Table};
+use platter_bench::report::{Column, Table, Terminal};
 use platter_bench::workload::Rw;
 use platter_block::readahead;
 use platter_disk::drivers::table::{self as drivers, Medium};
@@ -17,8 +17,8 @@ Examples:
   platter list devices
   platter list elevators --json
 
-JSON: a list of objects with `name`, `summary` and `params`, a list of {name, kind, default, help};
-default is null where there is none. Devices and layers also have `example`, drivers `medium`,
+JSON: a list of objects with `name`, `summary` and `params`, a list of {name, kind, default, help}; \
+default is null where there is none. Devices and layers also have `example`, drivers `medium`, \
 `since` and `durability`, readahead policies `source`, devices `shape` (leaf or layer).")]
 pub(crate) struct List {
     /// What to list
@@ -159,6 +159,15 @@ fn of_driver(param: &'static platter_block::params::Param) -> Parameter {
     Parameter { name, kind: kind.to_string(), default: default.to_owned(), help }
 }
 
+impl Parameter {
+    /// All of it, where a table would be too wide.
+    fn paragraph(&self, terminal: Terminal) -> String {
+        let default =
+            if self.default.is_empty() { String::new() } else { format!(", default {}", self.default) };
+        terminal.paragraph(&format!("{}: {} ({}{default})", self.name, self.help, self.kind), 4)
+    }
+}
+
 impl Entry {
     fn to_json(&self) -> Value {
         let param = |param: &Parameter| {
@@ -188,20 +197,27 @@ impl Entry {
 
 fn to_text(entries: &[Entry], context: &Context) -> String {
     let mut text = String::new();
+    let below = context.terminal.indented(2);
     for (i, entry) in entries.iter().enumerate() {
         // Entries without parameters make one paragraph.
         if i > 0 && !(entry.params.is_empty() && entries[i - 1].params.is_empty()) {
             text.push('\n');
         }
-        text += &format!("{}: {}\n", context.heading(entry.name), entry.summary);
+        let head = context.terminal.fact(entry.name, &entry.summary);
+        text += &head.replacen(entry.name, &context.heading(entry.name), 1);
         for (key, value) in entry.more.iter().filter(|(_, value)| !value.is_empty()) {
-            text += &format!("  {key}: {value}\n");
+            text += &indented(&below.fact(key, value));
         }
-        if !entry.params.is_empty() {
-            for line in entry.table().to_text(context.color).lines() {
-                text += &format!("  {line}\n");
-            }
+        let table = entry.table();
+        if !entry.params.is_empty() && table.fits(below) {
+            text += &indented(&table.to_text(below));
+        } else {
+            entry.params.iter().for_each(|param| text += &indented(&param.paragraph(below)));
         }
     }
     text
+}
+
+fn indented(lines: &str) -> String {
+    lines.lines().map(|line| format!("  {line}\n")).collect()
 }

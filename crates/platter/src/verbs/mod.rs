@@ -32,7 +32,7 @@ pub(crate) enum Verb {
     Info(info::Info),
     /// Show what can be named: elevators, readahead policies, drivers, layers, devices, workloads
     List(list::List),
-    /// Make, show and remove arrays that know themselves
+    /// Make, examine and wipe arrays whose members describe them
     #[command(subcommand)]
     Raid(raid::Raid),
     /// Show which I/Os readahead policies make of the same reads

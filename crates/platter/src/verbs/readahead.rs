@@ -1,10 +1,10 @@
 //! `platter readahead`: which I/Os readahead policies make of the same reads.
 
-use crate::cli::{CliError, Context, Exit};
+use crate::cli::{CliError, Context, Exit, Size};
 use clap::{Args, ValueEnum};
 use platter::registry;
 use platter::spec::{format_size, parse_size};
-use platter_bench::readahead::{Machine, Pattern, Read, Report, Workload, run, trace};
+use platter_bench::readahead::{Machine, Pattern, Read, Report, Workload, run_unless, trace};
 use platter_block::readahead::{Hint, PAGE, Row, Settings, TABLE};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -33,23 +33,23 @@ pub(crate) struct Readahead {
     #[arg(long, value_name = "PATTERN", default_value = "sequential", value_parser = parse_pattern)]
     pattern: Pattern,
     /// Bytes of each read
-    #[arg(long, value_name = "SIZE", default_value = "16K", value_parser = parse_size)]
-    request: u64,
+    #[arg(long, value_name = "SIZE", default_value = "16K")]
+    request: Size,
     /// Reads
     #[arg(long, value_name = "N", default_value_t = 1000)]
     count: u64,
     /// Where the reads begin
-    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = parse_size)]
-    start: u64,
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    start: Size,
     /// What they lie in [default: from the start to the end of the device]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    span: Option<u64>,
+    #[arg(long, value_name = "SIZE")]
+    span: Option<Size>,
     /// Sequences of each thread, of the pattern interleaved
     #[arg(long, value_name = "N", default_value_t = 4)]
     streams: u64,
     /// From one read to the next, of the pattern strided
-    #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = parse_size)]
-    stride: u64,
+    #[arg(long, value_name = "SIZE", default_value = "64K")]
+    stride: Size,
     /// Reads of a sequence, of the pattern runs
     #[arg(long, value_name = "N", default_value_t = 8)]
     run: u64,
@@ -63,17 +63,17 @@ pub(crate) struct Readahead {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Largest window
-    #[arg(long, value_name = "SIZE", default_value = "128K", value_parser = parse_size)]
-    max: u64,
+    #[arg(long, value_name = "SIZE", default_value = "128K")]
+    max: Size,
     /// What the device likes to be asked for at once [default: the largest window]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    optimal: Option<u64>,
+    #[arg(long, value_name = "SIZE")]
+    optimal: Option<Size>,
     /// Size of the device
-    #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = parse_size)]
-    size: u64,
+    #[arg(long, value_name = "SIZE", default_value = "16G")]
+    size: Size,
     /// Size of the page cache [default: everything fits]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    cache: Option<u64>,
+    #[arg(long, value_name = "SIZE")]
+    cache: Option<Size>,
     /// Rounds of turns that an I/O takes
     #[arg(long, value_name = "N", default_value_t = 1)]
     latency: u64,
@@ -152,21 +152,28 @@ impl Readahead {
             let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
             open.map_err(|error| cannot_write(path, &error))?;
         }
-        let mut report = Report { reads: what, policies: Vec::new() };
+        let mut report = Report { reads: what, policies: Vec::new(), interrupted: false };
         for policy in self.policies() {
-            if context.is_interrupted() {
-                return Err(context.interruption("interrupted: nothing is shown"));
-            }
             let Some(row) = row(policy.row) else { continue };
             let settings = Settings { max, optimal, ..policy.settings };
-            report.policies.push((policy.name, run(row, &settings, &machine, &reads)));
+            match run_unless(row, &settings, &machine, &reads, context.interrupted) {
+                Some(outcome) => report.policies.push((policy.name, outcome)),
+                None => {
+                    report.interrupted = true;
+                    break;
+                }
+            }
         }
         if let Some(path) = &self.report {
             std::fs::write(path, report.to_html()).map_err(|error| cannot_write(path, &error))?;
         }
         match context.json {
-            true => context.print_json(&report.to_json()),
-            false => context.print(&report.to_text(context.color)),
+            true => context.print_json(&report.to_json())?,
+            false => context.print(&report.to_text(context.terminal))?,
+        }
+        match report.interrupted {
+            true => Err(context.interruption("interrupted: policies are missing")),
+            false => Ok(()),
         }
     }
 
@@ -181,70 +188,60 @@ impl Readahead {
 
     /// The largest window and the device's optimum, in pages.
     fn windows(&self) -> Result<(u32, u32), CliError> {
-        let pages = |option: &str, bytes: u64| match u32::try_from(bytes / PAGE) {
-            Ok(pages) if bytes <= MOST_MAX => Ok(pages),
-            _ => Err(out_of_range(option, format_size(bytes), "0 to 256M")),
+        let pages = |option: &str, typed: &Size| match u32::try_from(typed.bytes / PAGE) {
+            Ok(pages) if typed.bytes <= MOST_MAX => Ok(pages),
+            _ => Err(out_of_range(option, &typed.to_string(), "0 to 256M")),
         };
-        let max = pages("--max", self.max)?;
-        Ok((max, self.optimal.map_or(Ok(max), |bytes| pages("--optimal", bytes))?))
+        let max = pages("--max", &self.max)?;
+        Ok((max, self.optimal.as_ref().map_or(Ok(max), |optimal| pages("--optimal", optimal))?))
     }
 
     fn machine(&self) -> Result<Machine, CliError> {
-        if self.size < PAGE || self.size > MOST_SIZE {
-            return Err(out_of_range("--size", format_size(self.size), "4K to 64P"));
+        let size = &self.size;
+        if size.bytes < PAGE || size.bytes > MOST_SIZE {
+            return Err(out_of_range("--size", &size.to_string(), "4K to 64P"));
         }
-        let pages = self.cache.map(|bytes| usize::try_from(bytes / PAGE).unwrap_or(usize::MAX));
-        if let (Some(0), Some(bytes)) = (pages, self.cache) {
-            return Err(out_of_range("--cache", format_size(bytes), "4K or more"));
+        if let Some(cache) = self.cache.as_ref().filter(|cache| cache.bytes < PAGE) {
+            return Err(out_of_range("--cache", &cache.to_string(), "4K or more"));
         }
+        let pages = |cache: &Size| usize::try_from(cache.bytes / PAGE).unwrap_or(usize::MAX);
         if self.latency == 0 || self.latency > 1_000_000 {
-            return Err(out_of_range("--latency", self.latency.to_string(), "1 to 1000000"));
+            return Err(out_of_range("--latency", &self.latency.to_string(), "1 to 1000000"));
         }
         if self.requests == 0 || self.requests > 1 << 20 {
-            return Err(out_of_range("--requests", self.requests.to_string(), "1 to 1048576"));
+            return Err(out_of_range("--requests", &self.requests.to_string(), "1 to 1048576"));
         }
         let hint = match self.advise {
             Advice::Normal => Hint::Normal,
             Advice::Sequential => Hint::Sequential,
             Advice::Random => Hint::Random,
         };
-        let (latency, requests) = (self.latency, self.requests);
-        Ok(Machine { pages: self.size / PAGE, cache: pages, cached: Vec::new(), latency, requests, hint })
+        Ok(Machine {
+            pages: size.bytes / PAGE,
+            cache: self.cache.as_ref().map(pages),
+            cached: Vec::new(),
+            latency: self.latency,
+            requests: self.requests,
+            hint,
+        })
     }
 
     /// The reads, and what they are.
     fn reads(&self) -> Result<(String, Vec<Read>), CliError> {
         if let Some(path) = &self.trace {
-            let reads = read_trace(path)?;
+            let reads = read_trace(path, self.size.bytes)?;
             return Ok((format!("{} reads of {}", reads.len(), path.display()), reads));
         }
-        let most = |option, value: u64, most: u64| match value {
-            _ if value == 0 || value > most => {
-                Err(out_of_range(option, value.to_string(), &format!("1 to {most}")))
-            }
-            _ => Ok(()),
-        };
-        most("--count", self.count, trace::MOST as u64)?;
-        most("--request", self.request, self.size.min(1 << 32))?;
-        most("--threads", self.threads.into(), trace::MOST_NUMBERS.into())?;
-        most("--handles", self.handles.into(), trace::MOST_NUMBERS.into())?;
-        most("--streams", self.streams, 1 << 20)?;
-        most("--stride", self.stride, self.size)?;
-        most("--run", self.run, 1 << 20)?;
-        if self.start >= self.size {
-            let size = format_size(self.size);
-            return Err(CliError::usage(format!("--start must lie on the device, which has {size}")));
-        }
-        let span = self.span.unwrap_or(self.size - self.start);
-        most("--span", span, self.size - self.start)?;
+        self.check_pattern()?;
+        let (start, size) = (self.start.bytes, self.size.bytes);
         let workload = Workload {
             pattern: self.pattern,
-            request: self.request,
+            request: self.request.bytes,
             count: self.count,
-            start: self.start,
-            span,
+            start,
+            span: self.span.as_ref().map_or(size - start, |span| span.bytes),
             streams: self.streams,
-            stride: self.stride,
+            stride: self.stride.bytes,
             run: self.run,
             threads: self.threads,
             handles: self.handles,
@@ -253,13 +250,42 @@ impl Readahead {
         let what = format!(
             "{} reads of {}, {}, threads: {}, handles: {}, windows up to {}",
             self.count,
-            format_size(self.request),
+            format_size(self.request.bytes),
             self.pattern.name(),
             self.threads,
             self.handles,
-            format_size(self.max)
+            format_size(self.max.bytes)
         );
         Ok((what, workload.reads()))
+    }
+
+    /// Whether the reads that are to be made up lie on the device and are not too many.
+    fn check_pattern(&self) -> Result<(), CliError> {
+        let number = |option, value: u64, most: u64| match value {
+            _ if value == 0 || value > most => {
+                Err(out_of_range(option, &value.to_string(), &format!("1 to {most}")))
+            }
+            _ => Ok(()),
+        };
+        let bytes = |option, typed: &Size, most: u64| match typed.bytes {
+            value if value == 0 || value > most => {
+                Err(out_of_range(option, &typed.to_string(), &format!("1 to {}", format_size(most))))
+            }
+            _ => Ok(()),
+        };
+        let (start, size) = (self.start.bytes, self.size.bytes);
+        number("--count", self.count, trace::MOST as u64)?;
+        bytes("--request", &self.request, size.min(1 << 32))?;
+        number("--threads", self.threads.into(), trace::MOST_NUMBERS.into())?;
+        number("--handles", self.handles.into(), trace::MOST_NUMBERS.into())?;
+        number("--streams", self.streams, 1 << 20)?;
+        bytes("--stride", &self.stride, size)?;
+        number("--run", self.run, 1 << 20)?;
+        if start >= size {
+            let allowed = format!("0 to below {}, the size of the device (--size)", self.size);
+            return Err(out_of_range("--start", &self.start.to_string(), &allowed));
+        }
+        self.span.as_ref().map_or(Ok(()), |span| bytes("--span", span, size - start))
     }
 }
 
@@ -267,11 +293,12 @@ fn row(name: &str) -> Option<&'static Row> {
     platter_block::readahead::by_name(name)
 }
 
-fn out_of_range(option: &str, value: String, allowed: &str) -> CliError {
+fn out_of_range(option: &str, value: &str, allowed: &str) -> CliError {
     CliError::usage(format!("{option} {value} is out of range: {allowed}"))
 }
 
-fn read_trace(path: &Path) -> Result<Vec<Read>, CliError> {
+/// The reads of a trace, all of which begin on a device of `end` bytes.
+fn read_trace(path: &Path, end: u64) -> Result<Vec<Read>, CliError> {
     let cannot = |error: &dyn std::fmt::Display| {
         CliError::new(Exit::CannotOpen, format!("cannot read the trace {}: {error}", path.display()))
     };
@@ -281,8 +308,15 @@ fn read_trace(path: &Path) -> Result<Vec<Read>, CliError> {
     if text.len() as u64 > MOST_TRACE {
         return Err(cannot(&"it is larger than 1 GiB; cut it into several"));
     }
+    let wrong = |error: &dyn std::fmt::Display| CliError::usage(format!("{}: {error}", path.display()));
     let size = |text: &str| parse_size(text).map_err(|error| error.to_string());
-    trace::parse(&text, size).map_err(|error| CliError::usage(format!("{}: {error}", path.display())))
+    let reads = trace::parse_within(&text, size, end).map_err(|error| wrong(&error))?;
+    if reads.is_empty() {
+        return Err(wrong(
+            &"the trace has no reads; a line is `thread handle offset length`, such as `0 0 400K 20K`",
+        ));
+    }
+    Ok(reads)
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> CliError {

@@ -66,7 +66,7 @@ impl Repro {
         }
         match context.json {
             true => context.print_json(&report.to_json()),
-            false => context.print(&report.to_text(context.color)),
+            false => context.print(&report.to_text(context.terminal)),
         }
     }
 

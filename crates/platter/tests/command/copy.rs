@@ -10,7 +10,7 @@ use std::process::Stdio;
 use tempfile::tempdir;
 
 /// Bytes that no two offsets share for long.
-fn noise(len: usize) -> Vec<u8> {
+pub(crate) fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
         state ^= state << 13;
@@ -171,7 +171,7 @@ fn a_signal_stops_it_and_says_how_far_it_got() {
         let mut rest = String::new();
         said.read_to_string(&mut rest).unwrap();
         assert_eq!(output.status.code(), Some(status), "{rest}");
-        assert!(rest.contains("interrupted: ") && rest.contains("bytes were copied"), "{rest}");
+        assert!(rest.contains("interrupted: ") && rest.contains("bytes are copied"), "{rest}");
         let result: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!((&result["complete"], &result["verified"]), (&false.into(), &Value::Null));
     }
@@ -189,7 +189,7 @@ fn a_full_file_system_is_an_error_with_place_and_number() {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    for word in [text(&b), "write of", "errno 27", "bytes were copied"] {
+    for word in [text(&b), "write of", "errno 27", "bytes are copied"] {
         assert!(said.contains(word), "{word}: {said}");
     }
 }

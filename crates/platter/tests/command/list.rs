@@ -24,6 +24,40 @@ fn every_list_has_its_rows() {
     }
 }
 
+/// What a terminal of 80 columns shows has every word of what a file gets, and no line that is wider.
+#[test]
+fn what_is_printed_fits_the_terminal_and_nothing_is_lost() {
+    let lists = ["elevators", "drivers", "readahead", "layers", "devices", "workloads"];
+    let mut verbs: Vec<Vec<&str>> = lists.iter().map(|what| vec!["list", what]).collect();
+    verbs.extend([vec!["sim", "list"], vec!["sim", "list", "--buses"], vec!["readahead", "--count", "20"]]);
+    verbs.extend(["nvme_ssd", "cheetah9lp"].map(|disk| vec!["sim", "show", disk]));
+    verbs.push(vec!["bench", "io", "--on", "sim(cheetah9lp)", "--number_ios", "5", "--seed", "7"]);
+    let steady = |text: &str| -> Vec<String> {
+        // Times of the host differ from run to run, and rules are as long as their columns.
+        let lines = text.lines().filter(|line| !line.contains("CPU") && !line.contains("real time"));
+        // Parameters are a table where it fits, and paragraphs where it does not.
+        let lines = lines.filter(|line| !line.starts_with("  parameter "));
+        let words = lines.flat_map(str::split_whitespace).map(|word| word.trim_matches([':', ',', '(', ')']));
+        words.filter(|word| word.chars().any(char::is_alphabetic)).map(str::to_owned).collect()
+    };
+    for verb in verbs {
+        let full = ok(&verb);
+        let narrow = platter().args(&verb).env("COLUMNS", "80").output().unwrap();
+        let narrow = String::from_utf8(narrow.stdout).unwrap();
+        for line in narrow.lines() {
+            assert!(line.chars().count() <= 80, "{verb:?}: {line}");
+        }
+        let shown = steady(&narrow);
+        for word in steady(&full) {
+            assert!(shown.contains(&word), "{verb:?}: {word} in {narrow}");
+        }
+        for wrong in ["0", "wide"] {
+            let output = platter().args(&verb).env("COLUMNS", wrong).output().unwrap();
+            assert_eq!(steady(&String::from_utf8(output.stdout).unwrap()), steady(&full));
+        }
+    }
+}
+
 #[test]
 fn parameters_have_defaults_and_units() {
     let list = json(&["list", "elevators"]);

@@ -1,10 +1,15 @@
 //! Runs the command as a user does.
 
 mod copy;
+mod copy_ends_early;
 mod copy_refused;
+mod copy_rescue;
 mod docs;
+mod exit_status;
 mod info;
+mod killed;
 mod list;
 mod run;
 mod sim;
 mod soak;
+mod specs;

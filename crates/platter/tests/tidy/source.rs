@@ -16,11 +16,11 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-bench/src/soak/memory.rs", "buffers of its own, to see when they are freed"),
     ("crates/platter-bench/src/soak/real/script.rs", "data of writes that land late"),
     ("crates/platter-block/src/buf.rs", "segments over memory that a bio owns"),
+    ("crates/platter-block/src/deferred.rs", "functions of another crate, kept in a static"),
     ("crates/platter-block/src/owner.rs", "any owner of memory in a few words, without an allocation"),
     ("crates/platter-block/src/resident.rs", "the promise of a device that shows its memory"),
     ("crates/platter-block/src/segment.rs", "addresses that cross threads"),
-    ("crates/platter-disk/src/aligned.rs", "aligned allocation"),
-    ("crates/platter-disk/src/bounce.rs", "copies between segments and aligned memory"),
+    ("crates/platter-disk/src/aligned.rs", "aligned allocation, copies between it and segments"),
     ("crates/platter-disk/src/clock.rs", "the time-stamp counter"),
     ("crates/platter-disk/src/drivers/aio.rs", "control blocks for the kernel"),
     ("crates/platter-disk/src/drivers/aio/syscalls.rs", "system calls without a safe wrapper"),
@@ -29,9 +29,10 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-disk/src/drivers/threads/calls.rs", "system calls over segments"),
     ("crates/platter-disk/src/drivers/uring.rs", "submission queue entries over segments"),
     ("crates/platter-disk/src/drivers/uring/ring.rs", "registration of files and buffers"),
+    ("crates/platter-disk/src/drivers/uring/seen.rs", "the tail of a ring, mapped"),
     ("crates/platter-disk/src/handle/page.rs", "the bytes of a pinned page"),
     ("crates/platter-disk/src/ladder/units.rs", "bios over borrowed memory, copies from low memory"),
-    ("crates/platter-disk/src/leaf/bounced.rs", "copies between segments and aligned memory"),
+    ("crates/platter-disk/src/leaf/bounced.rs", "bios over aligned memory"),
     ("crates/platter-disk/src/pool.rs", "memory that many buffers share"),
     ("crates/platter-disk/src/sync_io.rs", "segments over borrowed memory"),
     ("crates/platter-sim/src/channel.rs", "contents to and from the memory of requests"),
@@ -81,7 +82,9 @@ pub(crate) fn problems(files: &[File]) -> Vec<String> {
 fn long_file(file: &File, problems: &mut Vec<String>) {
     let lines = file.text.lines().count();
     let first = file.text.lines().next().unwrap_or_default();
-    let generated = file.path == "Cargo.lock" || file.path.starts_with("LICENSE");
+    // The page of tables is written by a test of this program.
+    let generated =
+        ["Cargo.lock", "docs/tables.md"].contains(&file.path.as_str()) || file.path.starts_with("LICENSE");
     if lines > MAX_LINES && !generated && !first.contains("Long:") {
         problems
             .push(format!("{}: {lines} lines; split it, or say \"Long: why\" on its first line", file.path));

@@ -38,6 +38,10 @@ pub(crate) fn files() -> Vec<File> {
     while let Some(dir) = dirs.pop() {
         for entry in fs::read_dir(&dir).expect("a directory of the project can be read") {
             let path = entry.expect("an entry of the project can be read").path();
+            if path.is_symlink() {
+                // It leads to a file of the project, which is looked at in its own place.
+                continue;
+            }
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if path.is_dir() {
                 if name != "target" && name != ".git" {

@@ -57,7 +57,7 @@ impl Context {
     }
 
     /// # Safety
-    /// The memory that the request names is valid until it has completed, and nobody else uses it.
+    /// The memory that the request names is valid, and used by nothing else, until it has completed.
     unsafe fn submit(&self, mut iocb: Iocb) -> io::Result<()> {
         let list = [&raw mut iocb];
         // SAFETY: the list has one pointer, to a request that the kernel copies before the call returns; the

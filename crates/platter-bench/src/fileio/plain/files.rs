@@ -90,7 +90,7 @@ fn fill(mut file: File, size: u64, noise: &[u8]) -> std::io::Result<()> {
 impl Drop for TestFiles {
     fn drop(&mut self) {
         if !self.keep {
-            // Nobody can be told here, and the files are where they were said to be.
+            // A drop cannot report an error; what stays behind are files under the documented names.
             self.made.iter().for_each(|path| drop(fs::remove_file(path)));
         }
     }

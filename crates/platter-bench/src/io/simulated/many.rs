@@ -96,7 +96,7 @@ impl<'a> Many<'a> {
             Ok(())
         });
         self.outstanding += (job.out - before) as usize;
-        let timer = job.careful.next_start(&job.desk).filter(|&at| at > self.now);
+        let timer = job.careful.next_start(&job.desk);
         self.agenda.set((self.ports.len() + index) as u32, timer);
         if job.out == 0 && !job.over && (job.desk.left == 0 || job.desk.idle.is_empty()) {
             job.over = true;

@@ -79,7 +79,7 @@ pub(super) struct Run {
     pub(super) simulated: Simulated,
 }
 
-/// Runs the jobs on devices that live by `clock`.
+/// Runs the jobs on devices whose clock is `clock`.
 pub(super) fn run(plan: &Plan<'_>, clock: &VirtualClock, hooks: Hooks<'_>) -> Result<Run, IoError> {
     let start = clock.now();
     if plan.job.numjobs == 1

@@ -94,7 +94,7 @@ proptest! {
     }
 }
 
-/// A cache too small for its streams: nobody reads the same pages again and again.
+/// A cache too small for its streams: no policy reads the same pages again and again.
 #[test]
 fn lost_pages_do_not_make_streams_read_more_and_more() {
     let workload = Workload {

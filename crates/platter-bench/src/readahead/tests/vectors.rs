@@ -67,7 +67,7 @@ fn random_reads_of_one_thread() {
     for policy in ["none", "2.6.11", "ondemand", "context", "platter"] {
         assert_eq!(sizes(&simulate(policy, &reads)), [4; 8], "{policy}");
     }
-    // 1 page and 5 after it, before anybody waits.
+    // 1 page and 5 after it, before the thread waits.
     assert_eq!(sizes(&simulate("linux-2.4", &reads)), [6; 8]);
 }
 

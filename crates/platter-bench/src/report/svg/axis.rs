@@ -144,12 +144,17 @@ impl Axis {
             last += 1;
         }
         last = last.max(first + 1);
-        let every = match f64::from(last - first) {
+        let mut every = match f64::from(last - first) {
             all if all <= target => 1,
             all if all < 6.0 => 1,
             all => 3 * ((all / 3.0 / target).ceil() as i32).max(1),
         };
-        let ticks = (first..=last).filter(|n| n.rem_euclid(every) == 0).map(|n| self.log_tick(value(n)));
+        let ticks = |every: i32| (first..=last).filter(move |n| n.rem_euclid(every) == 0);
+        // Where the range begins decides how many fall into it; one alone shows no scale.
+        while every > 3 && ticks(every).count() < 2 {
+            every -= 3;
+        }
+        let ticks = ticks(every).map(|n| self.log_tick(value(n)));
         Fitted { scale: self.scale, low: value(first), high: value(last), ticks: ticks.collect() }
     }
 
@@ -263,6 +268,7 @@ mod tests {
         assert_eq!(labels(&ns, &[80.0, 900.0], 6.0), ["50 ns", "100 ns", "200 ns", "500 ns", "1 us"]);
         assert_eq!(labels(&ns, &[80.0, 2e6], 6.0), ["100 ns", "1 us", "10 us", "100 us", "1 ms"]);
         assert_eq!(labels(&ns, &[1.0, 1e12], 4.0), ["1 ns", "1 us", "1 ms", "1 s", "1000 s"]);
+        assert_eq!(labels(&ns, &[2.0, 2000.0], 2.0), ["10 ns", "100 ns", "1 us"]);
         let bs = Axis::new("").scale(Scale::Log2).format(Format::Bytes);
         assert_eq!(labels(&bs, &[512.0, 4096.0], 6.0), ["512", "1K", "2K", "4K"]);
         assert_eq!(labels(&bs, &[4096.0, 1048576.0], 4.0), ["4K", "16K", "64K", "256K", "1M"]);

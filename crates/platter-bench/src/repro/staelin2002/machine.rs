@@ -15,7 +15,7 @@ pub(super) const DISKS: usize = 3;
 const DISK: &str = "man3367mp";
 const BUSES: [(&str, &str); 2] = [("ultra160:0", "ultra160"), ("pci32_33:0", "pci32_33")];
 
-/// The disks in a world: what they hold is nobody's affair.
+/// The disks in a world. They keep no contents, which the experiment does not read.
 pub(super) fn disks(world: &Arc<World>) -> Result<Vec<Device>, Box<dyn Error + Send + Sync>> {
     let row = catalogue::by_name(DISK).ok_or_else(|| format!("there is no simulated disk `{DISK}`"))?;
     let mut path = Vec::new();

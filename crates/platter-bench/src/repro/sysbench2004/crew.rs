@@ -302,7 +302,7 @@ impl Crew<'_> {
             self.disk.poll_at(self.now, &mut done);
             if done.is_empty() {
                 self.done = done;
-                // Time is about to pass: somebody waits.
+                // Time is about to pass: a process waits.
                 self.cache.unplug();
                 self.disk.unplug();
                 let next = Time::earliest(self.cache.next_wakeup(), self.disk.next_wakeup());

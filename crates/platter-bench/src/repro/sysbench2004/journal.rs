@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(journal.step(), Some(Step::Data(data)));
         // Nothing goes to the journal before the data is there.
         assert_eq!(journal.step(), None);
-        // Who comes now waits for the next.
+        // A process that commits now waits for the next.
         assert!(!journal.force(8));
         journal.landed();
         let log = |block, blocks| Step::Log(Extent { pos: block * BLOCK, len: blocks * BLOCK });

@@ -34,7 +34,7 @@ pub(super) fn method(requests: u64) -> Vec<String> {
          front of what they name; an indirect block is read once, when it is needed first. Reads and writes change an \
          inode once a second. fsync writes the file's pages and, if its inode has changed, commits: the data written \
          meanwhile in the order of the writes, a descriptor with the blocks of inodes, a commit block, each waited for; \
-         who comes during a commit shares the next. Inodes are not written in place.",
+         processes that commit meanwhile share the next. Inodes are not written in place.",
         "Write-back by share and age (2.6: 10 and 40 %, 30 s; 2.4: 30 and 60 %) never begins between two rounds of fsync; \
          all rows have the numbers of 2.6. The queue is plugged as in 2.6 for all rows and has 128 requests for each \
          direction. The threads are one process for CFQ, and tasks of their own for anticipatory.",

@@ -168,6 +168,7 @@ fn settings(rng: &mut Rng, on: Features) -> LeafSettings {
         merges: rng.below(8) > 0,
         plug: (rng.below(2) == 0).then(PlugSettings::default),
         timeout: on.has(Feature::Timeouts).then_some(TIMEOUT),
+        ..Settings::default()
     };
     LeafSettings { queue, caller_plug: rng.below(5) > 0, ..LeafSettings::default() }
 }

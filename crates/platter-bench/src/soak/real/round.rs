@@ -164,7 +164,8 @@ pub(super) fn round(options: &RealOptions, driver: FileDriver, rng: &mut Rng) ->
         let disk = open(&place.path, place.temporary, driver, rng)?;
         if !place.temporary {
             // Only now: what must not be overwritten has been refused.
-            zero(&place.path).map_err(|error| Failure::Setup(format!("{}: {error}", place.path.display())))?;
+            zero(&place.path)
+                .map_err(|error| Failure::Setup(format!("{}: {error}", place.path.display())))?;
         }
         let block = disk.geometry().limits.logical_block;
         let late = LateFile::open(&place.path, disk.disk().direct).ok();

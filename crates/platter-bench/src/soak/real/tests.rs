@@ -109,13 +109,13 @@ impl Rig {
 fn what_is_delayed_comes_in_its_time_and_what_is_stuck_when_it_is_released() {
     let mut rig = Rig::new(1, &[Feature::Spikes]);
     rig.until_held();
-    rig.now = rig.now + Span::from_millis(5);
+    rig.now += Span::from_millis(5);
     assert_eq!(rig.look(), 1);
     assert_eq!(rig.script.done().delayed, 1);
 
     let mut rig = Rig::new(2, &[Feature::Stuck]);
     rig.until_held();
-    rig.now = rig.now + Span::from_millis(100);
+    rig.now += Span::from_millis(100);
     assert_eq!(rig.look(), 0);
     let asked = rig.lane.driver().outstanding();
     assert!(asked.is_none_or(|asked| asked.outstanding() > 0));
@@ -123,7 +123,7 @@ fn what_is_delayed_comes_in_its_time_and_what_is_stuck_when_it_is_released() {
     assert_eq!((rig.look(), rig.script.done().stuck), (1, 1));
     // Or by itself, after a while.
     rig.until_held();
-    rig.now = rig.now + Span::from_secs(1);
+    rig.now += Span::from_secs(1);
     assert_eq!(rig.look(), 1);
     rig.script.end();
     let requests = rig.script.done().requests;

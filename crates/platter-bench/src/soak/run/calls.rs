@@ -44,7 +44,8 @@ impl Run<'_> {
         self.live.insert(token, live.clone());
         self.place(token);
         self.watch_call(format!("a synchronous {} of {} sectors at {}", live.op, live.count, live.sector));
-        let options = IoOptions { flags: live.flags, ioprio: io.ioprio, context: io.context };
+        let options =
+            IoOptions { flags: live.flags, ioprio: io.ioprio, context: io.context, ..IoOptions::default() };
         let result = match live.op {
             Op::Read => read(&device, &mut memory.slices_mut(), pos),
             Op::Write if memory.slices().len() == 1 => {

@@ -1,10 +1,17 @@
 //! What disks still have inside, compared with what the program was told.
 
+use super::judge::Doubt;
 use super::submit::Live;
 use super::{Finding, Run};
 use crate::soak::stamp::{self, SECTOR};
 use platter_block::bio::{Flags, Op};
 use platter_sim::Inside;
+
+/// Whether what flushed promises anything of a change: a flush of a range only of that range.
+fn promises(live: &Live, doubt: &Doubt) -> bool {
+    let whole = live.op != Op::Flush || live.count == 0 || live.has(Flags::PREFLUSH | Flags::HARD_BARRIER);
+    whole || (live.sector < doubt.sector + doubt.count && doubt.sector < live.sector + live.count)
+}
 
 impl Run<'_> {
     /// An I/O ended well: nothing that is still on its way to a disk may contradict it.
@@ -38,7 +45,8 @@ impl Run<'_> {
             let Some((id, sector)) = token else { continue };
             let lands = self.oracle.may_land(sector, id, cached);
             lands.map_err(|wrong| Finding::violation(&wrong, format!("after {live:?}: {wrong}")))?;
-            let doubt = self.judged.doubts.get(&id).filter(|doubt| flushes && doubt.event < live.event);
+            let told = |doubt: &&Doubt| flushes && doubt.event < live.event && promises(live, doubt);
+            let doubt = self.judged.doubts.get(&id).filter(told);
             if let Some(doubt) = doubt {
                 let what =
                     format!("{live:?} ended well, and {doubt:?} of I/O {id} can still reach disk {disk}");
@@ -56,6 +64,10 @@ impl Run<'_> {
         }
         let Some(open) = &self.open else { return Vec::new() };
         let end = inside.sector + inside.sectors;
+        // It may as well be one that is under way.
+        if self.judged.dropped || self.live.values().any(|live| live.op == inside.op) {
+            return Vec::new();
+        }
         let here = |sector: u64| {
             open.map
                 .get(sector as usize)

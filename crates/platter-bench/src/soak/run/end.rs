@@ -77,9 +77,7 @@ impl Run<'_> {
             }
         }
         self.poll()?;
-        if !self.judged.dropped {
-            self.judged.doubts.clear();
-        }
+        self.judged.mended();
         self.oracle.quiesce();
         self.device()?.acknowledge_flush_failure();
         self.judged.acknowledge();

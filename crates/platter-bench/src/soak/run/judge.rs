@@ -23,6 +23,11 @@ pub(super) struct Judged {
     sticky: Option<u64>,
     /// A barrier failed, and what it held back may fail with it: the last time.
     barrier_failed: Option<Time>,
+    /// Something timed out since the disks were empty last.
+    timed_out: bool,
+    /// I/Os that were held back by a barrier and failed with it, with the barriers that it may be: the program sees it fail
+    /// later.
+    owed: Vec<(u64, Vec<u64>)>,
     /// Something was dropped while it was under way.
     pub(super) dropped: bool,
     /// A flush timed out, so that nothing is known of it.
@@ -48,10 +53,21 @@ impl Judged {
     pub(super) fn cut(&mut self) {
         self.doubts.clear();
         (self.sticky, self.cut) = (None, true);
+        self.owed.clear();
     }
 
     pub(super) fn reopened(&mut self) {
         self.sticky = None;
+        self.owed.clear();
+        self.doubts.clear();
+    }
+
+    /// Nothing is on its way to a disk any more.
+    pub(super) fn mended(&mut self) {
+        (self.barrier_failed, self.timed_out) = (None, false);
+        if !self.dropped {
+            self.doubts.clear();
+        }
     }
 }
 
@@ -97,6 +113,7 @@ impl Run<'_> {
     /// Notes what a failure leads to.
     pub(super) fn fails(&mut self, token: u64, live: &Live, fault: Fault, outcome: Outcome) {
         let event = self.event();
+        self.judged.timed_out |= fault.kind == Kind::TimedOut;
         if outcome == Outcome::InDoubt && live.op.changes() {
             let Live { op, sector, count, .. } = *live;
             self.judged.doubts.insert(token, Doubt { event, op, sector, count });
@@ -104,7 +121,7 @@ impl Run<'_> {
         if outcome == Outcome::InDoubt && (live.op == Op::Flush || live.has(Flags::FUA | Flags::PREFLUSH)) {
             self.judged.flush_lost = true;
         }
-        if live.has(Flags::HARD_BARRIER | Flags::SOFT_BARRIER) && outcome != Outcome::CutOff {
+        if live.is_barrier() && outcome != Outcome::CutOff {
             self.judged.barrier_failed = Some(self.now());
         }
         let by_disk = fault.kind == Kind::Io && fault.stage == Stage::Disk;
@@ -134,21 +151,32 @@ impl Run<'_> {
     }
 
     /// Whether an I/O may fail so, and what that means for what it did. `memory`: its memory came back.
-    pub(super) fn judge(&mut self, live: &Live, fault: Fault, memory: bool) -> Result<Outcome, Finding> {
+    pub(super) fn judge(
+        &mut self,
+        token: u64,
+        live: &Live,
+        fault: Fault,
+        memory: bool,
+    ) -> Result<Outcome, Finding> {
         let injected = self.injected();
         if fault.kind == Kind::Gone && !self.supply.is_on() {
             return Ok(Outcome::CutOff);
         }
         let excused = match fault.kind {
             Kind::Gone => injected.deaths > 0,
-            Kind::TimedOut => self.may_time_out(live),
+            // A layer gives a barrier up because of a channel that is not polled.
+            Kind::TimedOut => {
+                self.may_time_out(live) || (fault.stage == Stage::Layer && self.may_lane_have_stalled(live))
+            }
             Kind::InDoubt | Kind::Stuck => self.may_be_in_doubt(),
-            Kind::Cancelled => live.cancelled || self.judged.barrier_failed >= Some(live.submitted),
+            Kind::Cancelled => live.cancelled || self.may_barrier_have_failed(token, live),
+            Kind::LaneStalled => self.may_lane_have_stalled(live),
             Kind::WouldBlock => live.has(Flags::READAHEAD),
             Kind::FlushFailed => self.may_flush_have_failed(live, &injected),
             Kind::Unsupported => self.may_be_unsupported(live),
             Kind::Misaligned => live.has(Flags::ATOMIC) || matches!(live.op, Op::Discard | Op::WriteZeroes),
-            Kind::BadSegments => live.shredded,
+            // What is atomic is one request, whatever its memory is like.
+            Kind::BadSegments => live.shredded || live.has(Flags::ATOMIC),
             Kind::Io => self.may_be_io(live, &injected),
             _ => false,
         };
@@ -156,7 +184,10 @@ impl Run<'_> {
             let (op, count, sector, flags) = (live.op, live.count, live.sector, live.flags);
             let what =
                 format!("a {op} of {count} sectors at {sector} with {flags:?} failed for no reason: {fault}");
-            return Err(Finding::new("reason", format!("{what} ({:?}, {:?})", fault.kind, fault.stage)));
+            return Err(Finding::new(
+                class(fault.kind),
+                format!("{what} ({:?}, {:?})", fault.kind, fault.stage),
+            ));
         }
         Ok(self.outcome(live, fault, memory))
     }
@@ -168,7 +199,10 @@ impl Run<'_> {
         let plain = live.single && !live.has(steps) && !self.stack().has("cache");
         let never = if plain || live.op == Op::Flush { Outcome::Untouched } else { Outcome::Failed };
         match fault.kind {
-            Kind::TimedOut if memory && live.op == Op::Write && live.by != By::Call => never,
+            // Its memory came back; but layers may have kept what was done already.
+            Kind::TimedOut if memory && live.op == Op::Write && live.by != By::Call => {
+                if fault.stage == Stage::Queue { never } else { Outcome::Failed }
+            }
             Kind::TimedOut => Outcome::InDoubt,
             Kind::InDoubt | Kind::Stuck => never,
             Kind::Cancelled if fault.stage != Stage::Disk => never,
@@ -177,6 +211,51 @@ impl Run<'_> {
             _ if least_timeout(self).is_some() || live.deadline.is_some() => Outcome::InDoubt,
             _ => Outcome::Failed,
         }
+    }
+
+    /// Whether an I/O was held back by a barrier that failed, or by one that is about to.
+    fn may_barrier_have_failed(&mut self, token: u64, live: &Live) -> bool {
+        if self.judged.barrier_failed >= Some(live.submitted) {
+            return true;
+        }
+        let barrier = |other: &Live| other.placed && other.is_barrier() && other.event < live.event;
+        let before: Vec<u64> =
+            self.live.iter().filter(|(_, other)| barrier(other)).map(|(&token, _)| token).collect();
+        let some = !before.is_empty();
+        self.judged.owed.push((token, before));
+        some
+    }
+
+    /// A barrier ended, well or not: what failed because of one must have had one that failed.
+    pub(super) fn settle_owed(&mut self, barrier: u64, well: bool) -> Result<(), Finding> {
+        if !well {
+            self.forgive_owed(barrier);
+            return Ok(());
+        }
+        for (token, before) in &mut self.judged.owed {
+            before.retain(|&other| other != barrier);
+            if before.is_empty() {
+                let what = format!("{token} was cancelled, and no barrier before it failed");
+                return Err(Finding::new(class(Kind::Cancelled), what));
+            }
+        }
+        Ok(())
+    }
+
+    /// A barrier is lost to the program: it may fail at any time.
+    pub(super) fn lose_barrier(&mut self, barrier: u64) {
+        self.forgive_owed(barrier);
+        self.judged.barrier_failed = Some(Time(u64::MAX));
+    }
+
+    fn forgive_owed(&mut self, barrier: u64) {
+        self.judged.owed.retain(|(_, before)| !before.contains(&barrier));
+    }
+
+    /// Whether a barrier may have been given up because of a channel that is not polled.
+    fn may_lane_have_stalled(&self, live: &Live) -> bool {
+        let least = self.plan.disks.iter().map(|disk| disk.settings.queue.barrier_timeout).min();
+        live.is_barrier() && least.is_some_and(|least| self.now().since(live.submitted) >= least)
     }
 
     fn may_time_out(&self, live: &Live) -> bool {
@@ -191,7 +270,15 @@ impl Run<'_> {
 
     fn may_be_in_doubt(&self) -> bool {
         let timeouts = least_timeout(self).is_some();
-        !self.judged.doubts.is_empty() || self.judged.dropped || (timeouts && self.stack().has("cache"))
+        let judged = &self.judged;
+        let known = !judged.doubts.is_empty() || judged.timed_out || judged.dropped;
+        // What the program has not been told yet.
+        let given = least_timeout(self);
+        let late = |live: &Live| {
+            let own = live.deadline.is_some_and(|at| at <= self.now());
+            own || given.is_some_and(|given| live.submitted + given <= self.now())
+        };
+        known || self.live.values().any(late) || (timeouts && self.stack().has("cache"))
     }
 
     fn may_flush_have_failed(&self, live: &Live, injected: &Injected) -> bool {
@@ -231,6 +318,22 @@ impl Run<'_> {
         };
         *seen += 1;
         *seen <= most + by_layer
+    }
+}
+
+/// The class of findings of failures of a kind.
+fn class(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Cancelled => "reason-cancelled",
+        Kind::LaneStalled => "reason-stalled",
+        Kind::TimedOut => "reason-timed-out",
+        Kind::InDoubt => "reason-in-doubt",
+        Kind::Stuck => "reason-stuck",
+        Kind::FlushFailed => "reason-flush",
+        Kind::Io => "reason-io",
+        Kind::Gone => "reason-gone",
+        Kind::Unsupported => "reason-unsupported",
+        _ => "reason",
     }
 }
 

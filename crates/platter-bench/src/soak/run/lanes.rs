@@ -175,12 +175,15 @@ impl Run<'_> {
         }
         self.cover.completed(live.op, live.flags, status.is_ok());
         self.meet(&live);
+        if live.is_barrier() {
+            self.settle_owed(token, status.is_ok())?;
+        }
         if live.unsound.is_some() {
             return self.refused(token, &live, status);
         }
         match status {
             Err(fault) => {
-                let outcome = self.judge(&live, fault, memory.is_some())?;
+                let outcome = self.judge(token, &live, fault, memory.is_some())?;
                 self.fails(token, &live, fault, outcome);
             }
             Ok(()) if live.op == Op::Read => self.compare(token, &live, &memory.unwrap_or_default())?,

@@ -188,9 +188,15 @@ impl<'a> Run<'a> {
         let leaf = |(at, plan): (usize, &super::plan::DiskPlan)| {
             let disk = &self.disks[at];
             let elevator = self.elevator(plan.elevator.as_ref());
-            let leaf =
-                sim::leaf(disk, &format!("disk{at}"), disk.geometry(), plan.settings.clone(), elevator);
-            let leaf = leaf.map_err(|error| format!("disk {at} cannot be opened: {error}"))?;
+            let parts = sim::Parts {
+                disk,
+                name: &format!("disk{at}"),
+                geometry: disk.geometry(),
+                settings: plan.settings.clone(),
+                elevator,
+                facts: Vec::new(),
+            };
+            let leaf = sim::leaf(parts).map_err(|error| format!("disk {at} cannot be opened: {error}"))?;
             Ok(Arc::new(leaf) as Arc<dyn Backend>)
         };
         let leaves: Vec<_> = self

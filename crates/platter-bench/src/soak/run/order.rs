@@ -107,7 +107,8 @@ impl Run<'_> {
         }
         let on = self.plan.features;
         let elevator = self.plan.disks[0].elevator.is_some() && !on.has(Feature::Switch);
-        let others = [Feature::Futures, Feature::Calls, Feature::DropLanes, Feature::Durable];
+        let others =
+            [Feature::Futures, Feature::Calls, Feature::DropLanes, Feature::Durable, Feature::Switch];
         let alone = self.plan.channels == 1 && !others.iter().any(|&feature| on.has(feature));
         plain(self.stack()) && (elevator || alone)
     }

@@ -51,6 +51,7 @@ impl Run<'_> {
         self.close()?;
         self.cover.reopened += 1;
         self.judged.reopened();
+        self.oracle.forget_doubts();
         self.open()
     }
 

@@ -58,6 +58,10 @@ impl Live {
     pub(super) fn has(&self, flags: Flags) -> bool {
         self.flags.intersects(flags)
     }
+
+    pub(super) fn is_barrier(&self) -> bool {
+        self.has(Flags::HARD_BARRIER | Flags::SOFT_BARRIER)
+    }
 }
 
 /// Where an I/O of the plan is on the device: its first sector, and how many.
@@ -323,6 +327,9 @@ impl Run<'_> {
         if let Some(live) = self.live.remove(&token)
             && live.placed
         {
+            if live.is_barrier() {
+                self.lose_barrier(token);
+            }
             // A barrier of a lane that is gone keeps nothing back any more.
             self.oracle.unorder(token);
             self.oracle.complete(token, Outcome::Abandoned);

@@ -1,6 +1,7 @@
 //! Time: to the next thing that happens, and until everything has completed.
 
 use super::lanes::STEP;
+use super::submit::Live;
 use super::{Finding, LONGEST, Run};
 use platter_block::time::{Span, Time};
 
@@ -21,12 +22,15 @@ impl Run<'_> {
         self.place_futures();
         let open = self.open.as_ref()?;
         let polled = self.polled();
+        let futures = open.device.run_background();
         let lanes = polled.into_iter().filter_map(|at| open.lanes[at].channel.next_wakeup()).min();
-        Time::earliest(lanes, open.device.run_background())
+        Time::earliest(lanes, futures)
     }
 
     /// Lets time pass to the next thing that happens.
     pub(super) fn pass(&mut self) -> Result<(), Finding> {
+        // What one lane runs may complete what is of another.
+        while self.poll()? > 0 {}
         if let Some(at) = self.next() {
             self.check_alarm(Some(at))?;
             self.world.clock().advance_to(at);
@@ -36,7 +40,9 @@ impl Run<'_> {
 
     /// An I/O with a deadline must be looked at then.
     fn check_alarm(&self, next: Option<Time>) -> Result<(), Finding> {
-        let seen = self.live.iter().filter(|(_, live)| live.placed && self.is_seen(live));
+        // Of one whose deadline has passed it is seen when its lane is polled whether it was kept.
+        let due = |live: &Live| live.deadline.is_some_and(|at| at > self.now());
+        let seen = self.live.iter().filter(|(_, live)| live.placed && due(live) && self.is_seen(live));
         let first =
             seen.filter_map(|(token, live)| Some((live.deadline?, token, live))).min_by_key(|&(at, ..)| at);
         match first {
@@ -56,7 +62,7 @@ impl Run<'_> {
         let began = self.now();
         let (mut turns, mut last) = (0, began);
         loop {
-            if self.poll()? > 0 {
+            while self.poll()? > 0 {
                 (turns, last) = (0, self.now());
             }
             let left = self.live.values().filter(|live| self.is_seen(live)).count();

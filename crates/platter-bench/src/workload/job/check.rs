@@ -7,6 +7,7 @@ use core::time::Duration;
 use platter_block::bio::Class;
 
 use super::{DeviceFacts, JobError, JobOptions, class};
+use crate::report::units::{bytes, bytes_short as short};
 use crate::workload::{MAX_RATE_IOPS, Region};
 
 /// The largest I/O.
@@ -47,42 +48,53 @@ impl JobOptions {
         self.check_bs(facts)?;
         let DeviceFacts { size: device, logical_block: block, .. } = *facts;
         if !self.offset.is_multiple_of(block) {
-            let allowed = format!("a multiple of the logical block of the device ({block} bytes)");
-            return Err(JobError::new("offset", self.offset, allowed));
+            let allowed = format!("a multiple of the logical block of the device ({})", short(block));
+            return Err(JobError::new("offset", short(self.offset), allowed));
         }
-        let Some(rest) = device.checked_sub(self.offset).filter(|&rest| rest >= self.bs) else {
-            let allowed = match device.checked_sub(self.bs) {
-                Some(last) => format!("0 to {last}, so that one block of bs={} fits before the end", self.bs),
-                None => format!("the device holds {device} bytes, less than one block of bs={}", self.bs),
-            };
-            return Err(JobError::new("offset", self.offset, allowed));
+        let Some(last) = device.checked_sub(self.bs) else {
+            let allowed = format!(
+                "the device holds {}, less than one block; give a smaller bs or a larger device",
+                bytes(device)
+            );
+            return Err(JobError::new("bs", short(self.bs), allowed));
         };
+        if self.offset > last {
+            let (last, bs) = (short(last), short(self.bs));
+            let allowed = format!("0 to {last}, so that one block of bs={bs} fits before the end");
+            return Err(JobError::new("offset", short(self.offset), allowed));
+        }
+        let rest = device - self.offset;
         let size = self.size.unwrap_or(rest);
         if !(self.bs..=rest).contains(&size) {
             let allowed = format!(
-                "{} (one block) to {rest} (what the device holds from offset={} on)",
-                self.bs, self.offset
+                "{} (one block) to {} (what the device holds from offset={} on)",
+                short(self.bs),
+                short(rest),
+                short(self.offset)
             );
-            return Err(JobError::new("size", size, allowed));
+            return Err(JobError::new("size", short(size), allowed));
         }
         Region::new(self.offset, size, self.bs)
-            .ok_or_else(|| JobError::new("size", size, "offset + size must be below 2^64"))
+            .ok_or_else(|| JobError::new("size", short(size), "offset + size must be below 2^64"))
     }
 
     fn check_bs(&self, facts: &DeviceFacts) -> Result<(), JobError> {
         let block = facts.logical_block;
         if block == 0 {
-            return Err(JobError::new("bs", self.bs, "the device reports logical blocks of 0 bytes"));
+            return Err(JobError::new("bs", short(self.bs), "the device reports logical blocks of 0 bytes"));
         }
         if !(block..=MAX_BS).contains(&self.bs) {
-            let allowed = format!("{block} (the logical block of the device) to {MAX_BS} bytes");
-            return Err(JobError::new("bs", self.bs, allowed));
+            let allowed = format!("{} (the logical block of the device) to {}", short(block), short(MAX_BS));
+            return Err(JobError::new("bs", short(self.bs), allowed));
         }
         if !self.bs.is_multiple_of(block) {
             let near = self.bs.next_multiple_of(block);
-            let allowed =
-                format!("a multiple of the logical block of the device ({block} bytes); try {near}");
-            return Err(JobError::new("bs", self.bs, allowed));
+            let allowed = format!(
+                "a multiple of the logical block of the device ({}); try {}",
+                short(block),
+                short(near)
+            );
+            return Err(JobError::new("bs", short(self.bs), allowed));
         }
         Ok(())
     }
@@ -96,8 +108,9 @@ impl JobOptions {
         // Trims carry no data.
         if !self.rw.trims() && buffers > MAX_BUFFERS {
             let allowed = format!(
-                "bs × iodepth × numjobs would take {buffers} bytes of buffers, at most {MAX_BUFFERS} are allowed; \
-                 lower one of them"
+                "bs × iodepth × numjobs would take {} of buffers, at most {} are allowed; lower one of them",
+                bytes(u64::try_from(buffers).unwrap_or(u64::MAX)),
+                bytes(MAX_BUFFERS as u64)
             );
             return Err(JobError::new("iodepth", self.iodepth, allowed));
         }
@@ -156,7 +169,7 @@ impl JobOptions {
                 return Err(JobError::new("verify_interval", interval, allowed));
             }
             if unit == 0 || !unit.is_multiple_of(512) || !self.bs.is_multiple_of(unit) {
-                let allowed = format!("a multiple of 512 that divides bs={}", self.bs);
+                let allowed = format!("a multiple of 512 that divides bs={}", short(self.bs));
                 return Err(JobError::new("verify_interval", interval, allowed));
             }
         }

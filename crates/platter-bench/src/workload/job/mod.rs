@@ -34,7 +34,7 @@ pub enum RateProcess {
 /// let job = JobOptions { bs: 1000, ..job };
 /// assert_eq!(
 ///     job.check(&disk).unwrap_err().to_string(),
-///     "bs=1000 is not allowed: a multiple of the logical block of the device (512 bytes); try 1024"
+///     "bs=1000 is not allowed: a multiple of the logical block of the device (512); try 1K"
 /// );
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,7 +137,7 @@ pub struct DeviceFacts {
 }
 
 impl JobOptions {
-    /// The seed of this run. `chance` is a number that nobody can foresee; it is used only when the run is not
+    /// The seed of this run. `chance` is an unpredictable number; it is used only when the run is not
     /// to repeat.
     pub fn effective_seed(&self, chance: u64) -> u64 {
         self.seed.unwrap_or(if self.randrepeat { DEFAULT_SEED } else { chance })

@@ -28,10 +28,7 @@ fn block_sizes() {
     }
     let (option, message) = refused(JobOptions { bs: 6000, ..job() });
     assert_eq!(option, "bs");
-    assert_eq!(
-        message,
-        "bs=6000 is not allowed: a multiple of the logical block of the device (4096 bytes); try 8192"
-    );
+    assert_eq!(message, "bs=6000 is not allowed: a multiple of the logical block of the device (4K); try 8K");
     let broken = DeviceFacts { logical_block: 0, ..DISK };
     assert_eq!(job().check(&broken).unwrap_err().option, "bs");
 }
@@ -46,14 +43,13 @@ fn offset_and_size_stay_on_the_device() {
     assert_eq!(refused(at(0, Some(4095))).0, "size");
     assert_eq!(
         refused(at(4096, Some(1 << 30))).1,
-        "size=1073741824 is not allowed: 4096 (one block) to 1073737728 (what the device holds from offset=4096 \
-         on)"
+        "size=1G is not allowed: 4K (one block) to 1048572K (what the device holds from offset=4K on)"
     );
     assert_eq!(refused(at(4096, Some(u64::MAX))).0, "size");
     assert_eq!(at((1 << 30) - 4096, None).check(&DISK), Ok(()));
     let tiny = DeviceFacts { size: 1000, ..DISK };
     let message = job().check(&tiny).unwrap_err().to_string();
-    assert!(message.contains("the device holds 1000 bytes"), "{message}");
+    assert!(message.contains("the device holds 1000 B"), "{message}");
 }
 
 #[test]

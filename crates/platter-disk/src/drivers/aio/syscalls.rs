@@ -4,6 +4,7 @@
 use platter_block::time::Span;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Operations (`linux/aio_abi.h`).
 pub(super) mod opcode {
@@ -68,20 +69,62 @@ struct Ring {
 
 const RING_MAGIC: u32 = 0xa10a_10a1;
 
-/// An AIO context.
+/// An AIO context. Whoever has it may look at its ring; only the driver reads from it and submits.
 pub(super) struct Context {
     id: libc::c_ulong,
+    /// Requests at a time.
+    depth: u32,
     /// The ring can be read here.
     mapped: bool,
+    #[cfg(test)]
+    pub(super) script: Mutex<std::collections::VecDeque<i32>>,
+}
+
+/// Contexts that are not in use. To destroy one takes the kernel tens of milliseconds, and to make one needs events of the
+/// system's `fs.aio-max-nr`, so a few are kept.
+static IDLE: Mutex<Vec<Arc<Context>>> = Mutex::new(Vec::new());
+/// How many are kept.
+const KEPT: usize = 16;
+
+/// The idle contexts. Nothing that can panic runs while they are locked.
+fn idle() -> MutexGuard<'static, Vec<Arc<Context>>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Context {
     /// A context for `depth` requests at a time.
-    pub(super) fn new(depth: u32) -> io::Result<Context> {
+    pub(super) fn open(depth: u32) -> io::Result<Arc<Context>> {
+        let mut kept = idle();
+        match kept.iter().position(|context| context.depth == depth) {
+            Some(at) => Ok(kept.swap_remove(at)),
+            None => {
+                drop(kept);
+                Context::new(depth).map(Arc::new)
+            }
+        }
+    }
+
+    /// Keeps a context for the next channel. It has no request in flight and no event unread.
+    pub(super) fn close(context: Arc<Context>) {
+        let mut kept = idle();
+        if kept.len() < KEPT {
+            return kept.push(context);
+        }
+        drop(kept);
+    }
+
+    /// A context for `depth` requests at a time.
+    fn new(depth: u32) -> io::Result<Context> {
         let mut id: libc::c_ulong = 0;
         // SAFETY: the kernel writes the id to `id`, which lives until the call returns.
         check(unsafe { libc::syscall(libc::SYS_io_setup, libc::c_long::from(depth), &raw mut id) })?;
-        let mut context = Context { id, mapped: false };
+        let mut context = Context {
+            id,
+            depth,
+            mapped: false,
+            #[cfg(test)]
+            script: Default::default(),
+        };
         let ring = context.ring();
         context.mapped = ring.magic == RING_MAGIC
             && ring.incompat_features == 0
@@ -102,6 +145,10 @@ impl Context {
     /// The `iovec` arrays that the requests name are valid until the call returns, the memory that they name
     /// until they have completed.
     pub(super) unsafe fn submit(&self, batch: &mut Batch) -> io::Result<usize> {
+        #[cfg(test)]
+        if let Some(errno) = self.script.lock().unwrap().pop_front() {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
         let requests = batch.pointers();
         let (count, list) = (requests.len() as libc::c_long, requests.as_ptr());
         // SAFETY: the pointers are those of the batch's own requests; the rest by this function's contract.
@@ -112,6 +159,19 @@ impl Context {
     pub(super) fn has_events(&self) -> bool {
         let ring = self.ring();
         self.mapped && ring.head.load(Ordering::Relaxed) != ring.tail.load(Ordering::Acquire)
+    }
+
+    /// How many completions the ring holds that were not read yet. Any thread may ask while the driver reads and the kernel
+    /// writes: the answer is then one of some moment since the call began, or less. 0 where the ring cannot be read.
+    pub(super) fn unread(&self) -> u32 {
+        if !self.mapped {
+            return 0;
+        }
+        let ring = self.ring();
+        // The head first: what is read meanwhile is then counted here and not by the reader yet.
+        let head = ring.head.load(Ordering::Acquire);
+        let tail = ring.tail.load(Ordering::Acquire);
+        (tail % ring.nr + ring.nr - head % ring.nr) % ring.nr
     }
 
     /// Visits what has completed, without a system call where the ring can be read here.
@@ -212,9 +272,9 @@ impl Batch {
         self.staged.push(slot);
     }
 
-    /// The flags that a slot was staged with.
-    pub(super) fn flags(&self, slot: u32) -> u32 {
-        self.iocbs.get(slot as usize).map_or(0, |iocb| iocb.flags)
+    /// What a slot was staged with.
+    pub(super) fn iocb(&self, slot: u32) -> Option<&Iocb> {
+        self.iocbs.get(slot as usize)
     }
 
     /// How many wait to be submitted.
@@ -239,7 +299,7 @@ impl Batch {
         }
     }
 
-    /// Takes the first that waits out.
+    /// Takes out the first that waits.
     pub(super) fn refuse(&mut self) -> Option<u32> {
         let slot = *self.staged.get(self.next)?;
         self.submitted(1);

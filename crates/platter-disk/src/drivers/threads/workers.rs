@@ -4,6 +4,9 @@ use super::Channel;
 use super::calls::set_ioprio;
 use platter_block::bio::IoPrio;
 use std::collections::VecDeque;
+use std::io;
+#[cfg(test)]
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -44,45 +47,68 @@ impl Shared {
 pub(in super::super) struct Workers {
     shared: Arc<Shared>,
     most: usize,
+    /// So many times the system has no thread to give.
+    #[cfg(test)]
+    pub(super) refusals: AtomicU32,
 }
 
 impl Workers {
     /// A pool of at most `most` threads (at least one); none is started yet.
     pub(in super::super) fn new(most: usize) -> Workers {
-        Workers { shared: Arc::default(), most: most.max(1) }
+        Workers {
+            shared: Arc::default(),
+            most: most.max(1),
+            #[cfg(test)]
+            refusals: AtomicU32::new(0),
+        }
     }
 
-    /// Hands the requests to the threads.
-    pub(super) fn push(&self, channel: &Arc<Channel>, slots: impl Iterator<Item = u32>) {
+    /// Hands the requests to the threads. `false`: there is no thread and the system has none to give at the moment; the
+    /// requests wait, and [`start`](Workers::start) must be called again.
+    pub(super) fn push(&self, channel: &Arc<Channel>, slots: impl Iterator<Item = u32>) -> bool {
         let mut state = self.shared.lock();
         state.jobs.extend(slots.map(|slot| Job { channel: Arc::clone(channel), slot }));
+        self.serve(state)
+    }
+
+    /// Starts threads for requests that wait, if they have none; the result is that of [`push`](Workers::push).
+    pub(super) fn start(&self) -> bool {
+        self.serve(self.shared.lock())
+    }
+
+    /// Takes back a request that no thread has begun.
+    pub(super) fn take_back(&self, channel: &Arc<Channel>, slot: u32) -> bool {
+        let mut state = self.shared.lock();
+        let is_it = |job: &Job| job.slot == slot && Arc::ptr_eq(&job.channel, channel);
+        let job = state.jobs.iter().position(is_it).and_then(|at| state.jobs.remove(at));
+        drop(state);
+        job.is_some()
+    }
+
+    /// Starts and wakes threads for the requests that wait.
+    fn serve(&self, mut state: MutexGuard<'_, State>) -> bool {
         let wanted = state.jobs.len();
         while state.idle + state.starting < wanted && state.workers.len() < self.most {
-            let shared = Arc::clone(&self.shared);
-            let builder = std::thread::Builder::new().name("platter-io".into()).stack_size(STACK_BYTES);
-            match builder.spawn(move || work(&shared)) {
-                Ok(worker) => {
-                    state.workers.push(worker);
-                    state.starting += 1;
-                }
-                Err(error) if state.workers.is_empty() => {
-                    let errno = error.raw_os_error().unwrap_or(libc::EAGAIN);
-                    return give_up(state, errno);
-                }
-                Err(_) => break,
-            }
+            let Ok(worker) = self.spawn() else { break };
+            state.workers.push(worker);
+            state.starting += 1;
         }
-        let wake = wanted.min(state.idle);
+        let (wake, served) = (wanted.min(state.idle), wanted == 0 || !state.workers.is_empty());
         drop(state);
         (0..wake).for_each(|_| self.shared.wake.notify_one());
+        served
     }
-}
 
-/// Without any thread the requests fail with what kept the first one from starting.
-fn give_up(mut state: MutexGuard<'_, State>, errno: i32) {
-    let jobs = std::mem::take(&mut state.jobs);
-    drop(state);
-    jobs.into_iter().for_each(|job| job.channel.complete(job.slot, -i64::from(errno)));
+    fn spawn(&self) -> io::Result<JoinHandle<()>> {
+        #[cfg(test)]
+        if self.refusals.load(Ordering::Relaxed) > 0 {
+            self.refusals.fetch_sub(1, Ordering::Relaxed);
+            return Err(io::Error::from_raw_os_error(libc::EAGAIN));
+        }
+        let shared = Arc::clone(&self.shared);
+        let builder = std::thread::Builder::new().name("platter-io".into()).stack_size(STACK_BYTES);
+        builder.spawn(move || work(&shared))
+    }
 }
 
 fn work(shared: &Shared) {

@@ -1,44 +1,53 @@
 //! Requests as entries of the submission ring.
 
 use super::super::iovec::Iovecs;
-use super::super::target::{Target, zero_mode};
+use super::super::target::{Target, rw_flags, zero_mode};
 use super::regions::Regions;
 use io_uring::opcode;
 use io_uring::squeue::Entry;
 use io_uring::types::{Fixed, FsyncFlags};
 use platter_block::bio::Op;
 use platter_block::driver::Started;
+use std::os::fd::AsRawFd;
 
 /// Places of the registered files.
-const DIRECT: Fixed = Fixed(0);
-const BUFFERED: Fixed = Fixed(1);
+const DISK: Fixed = Fixed(0);
+const FLUSHED: Fixed = Fixed(1);
 
-/// The entry for a request: one segment as it is, from its registered buffer if it lies in one; several as
-/// an array.
+/// The files that a ring must register, in this order.
+pub(super) fn files(target: &Target) -> [i32; 2] {
+    [target.disk.fd.as_raw_fd(), target.flushed().as_raw_fd()]
+}
+
+/// The entry for the first `len` bytes of a request: one segment as it is, from its registered buffer if it lies in one;
+/// several as an array.
 #[inline]
 pub(super) fn entry(
     request: &Started<'_>,
+    len: u64,
     target: &Target,
     regions: &mut Regions,
     list: &mut Iovecs,
 ) -> Entry {
     match request.op {
         Op::Read | Op::Write => {
-            let buffered = target.needs_buffered(request.pos, request.len);
             let transfer = Transfer {
-                file: if buffered { BUFFERED } else { DIRECT },
                 write: request.op == Op::Write,
                 pos: request.pos,
                 ioprio: request.ioprio.raw(),
-                flags: if request.fua { libc::RWF_DSYNC } else { 0 },
+                flags: rw_flags(request),
             };
             match request.single_segment() {
-                Some(segment) => match regions.find(&segment) {
-                    Some(place) => transfer.fixed(segment.addr(), segment.len(), place),
-                    None => transfer.plain(segment.addr(), segment.len()),
-                },
+                Some(segment) => {
+                    let len = u64::from(segment.len()).min(len) as u32;
+                    // The kernel takes no atomic writes from registered memory.
+                    match if request.atomic { None } else { regions.find(&segment) } {
+                        Some(place) => transfer.fixed(segment.addr(), len, place),
+                        None => transfer.plain(segment.addr(), len),
+                    }
+                }
                 None => {
-                    let region = list.fill(request);
+                    let region = list.fill(request, len);
                     match regions.find_for_vector(region) {
                         Some(place) => transfer.vector_fixed(list, place),
                         None => transfer.vector(list),
@@ -46,9 +55,9 @@ pub(super) fn entry(
                 }
             }
         }
-        Op::Flush => opcode::Fsync::new(DIRECT).flags(FsyncFlags::DATASYNC).build(),
+        Op::Flush => opcode::Fsync::new(FLUSHED).flags(FsyncFlags::DATASYNC).build(),
         // A block device's discards do not come here.
-        Op::Discard | Op::WriteZeroes => opcode::Fallocate::new(DIRECT, request.len)
+        Op::Discard | Op::WriteZeroes => opcode::Fallocate::new(DISK, request.len)
             .offset(request.pos)
             .mode(zero_mode(target.is_block))
             .build(),
@@ -56,7 +65,6 @@ pub(super) fn entry(
 }
 
 struct Transfer {
-    file: Fixed,
     write: bool,
     pos: u64,
     ioprio: u16,
@@ -67,10 +75,10 @@ struct Transfer {
 macro_rules! build {
     ($self:ident, $read:ident, $write:ident, ($($argument:expr),*)) => {
         if $self.write {
-            let op = opcode::$write::new($self.file, $($argument),*);
+            let op = opcode::$write::new(DISK, $($argument),*);
             op.offset($self.pos).ioprio($self.ioprio).rw_flags($self.flags).build()
         } else {
-            let op = opcode::$read::new($self.file, $($argument),*);
+            let op = opcode::$read::new(DISK, $($argument),*);
             op.offset($self.pos).ioprio($self.ioprio).rw_flags($self.flags).build()
         }
     };

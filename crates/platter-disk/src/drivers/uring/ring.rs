@@ -1,31 +1,31 @@
-//! The ring itself: set-up, submission, completion, registration.
+//! The ring itself: submission, completion, registration.
 
+use io_uring::IoUring;
 use io_uring::squeue::Entry;
 use io_uring::types::{SubmitArgs, Timespec};
-use io_uring::{IoUring, opcode};
 use platter_block::segment::Region;
 use platter_block::time::Span;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use super::super::bell::wait_readable;
 use super::UringOptions;
+use super::kernel::Kernel;
+use super::setup;
 
-/// Places for registered regions in each ring.
-const BUFFERS: u32 = 64;
 /// Largest registered buffer (fact: the kernel takes 1 GiB).
 const LARGEST_BUFFER: u32 = 1 << 30;
 /// `IORING_ENTER_GETEVENTS`.
 const GETEVENTS: u32 = 1;
-/// Milliseconds until the kernel's submission thread goes to sleep.
-const SQPOLL_IDLE_MS: u32 = 50;
+/// `IORING_ENTER_EXT_ARG`.
+const EXT_ARG: u32 = 1 << 3;
 
 /// A ring with its registered files.
 pub(super) struct Ring {
     ring: IoUring,
-    /// Reading end of a pipe whose only writing end is among the ring's registered files. It hangs up when
-    /// the kernel has let go of the ring, which it does when the last request is done.
-    gone: OwnedFd,
+    kernel: Kernel,
+    /// Of a ring with deferred completions: reading end of a pipe whose only writing end is among the ring's registered
+    /// files. It hangs up when the kernel has let go of the ring, which it does when the last request is done.
+    gone: Option<OwnedFd>,
     /// Not yet enabled: that ties the ring to the thread which does it.
     disabled: bool,
     /// Completions are posted only when the owner enters the kernel for them.
@@ -33,29 +33,41 @@ pub(super) struct Ring {
     polled: bool,
     sqpoll: bool,
     /// Regions can be registered.
-    buffers: bool,
-    /// Vectored transfers can use them (Linux 6.15).
+    pub(super) buffers: bool,
+    /// Vectored transfers can use them.
     pub(super) vectored_fixed: bool,
 }
 
 impl Ring {
     /// A ring for `entries` requests at a time on `files`, registered in this order from 0 on.
-    pub(super) fn new(entries: u32, files: &[RawFd], options: &UringOptions) -> io::Result<Ring> {
-        let (ring, deferred) = build(entries, options)?;
-        let (gone, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    pub(super) fn new(
+        entries: u32,
+        files: &[RawFd],
+        options: &UringOptions,
+        kernel: Kernel,
+    ) -> io::Result<Ring> {
+        let (ring, setup) = setup::build(&kernel, entries, options)?;
         let submitter = ring.submitter();
         let mut all = files.to_vec();
-        all.push(held.as_raw_fd());
-        submitter.register_files(&all)?;
-        drop(held);
-        let buffers = submitter.register_buffers_sparse(BUFFERS).is_ok();
-        let mut probe = io_uring::Probe::new();
-        let known = submitter.register_probe(&mut probe).is_ok();
+        let gone = match setup.deferred {
+            true => {
+                let (gone, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+                all.push(held.as_raw_fd());
+                submitter.register_files(&all)?;
+                Some(gone)
+            }
+            false => {
+                submitter.register_files(&all)?;
+                None
+            }
+        };
+        let buffers = submitter.register_buffers_sparse(setup::BUFFERS).is_ok();
         Ok(Ring {
-            vectored_fixed: known && probe.is_supported(opcode::ReadvFixed::CODE),
+            vectored_fixed: buffers && setup::takes_vectors(&ring),
+            kernel,
             gone,
-            disabled: deferred,
-            deferred,
+            disabled: setup.deferred,
+            deferred: setup.deferred,
             polled: options.iopoll,
             sqpoll: options.sqpoll,
             buffers,
@@ -74,32 +86,30 @@ impl Ring {
     }
 
     /// Entries that the kernel has not taken yet.
+    #[inline]
     pub(super) fn unsubmitted(&mut self) -> usize {
         self.ring.submission().len()
     }
 
-    /// Hands over what was put on the ring, in one system call. `Ok(false)`: the kernel wants to be asked
-    /// again later.
-    pub(super) fn submit(&mut self) -> io::Result<bool> {
+    /// Hands over what was put on the ring; with `post` the same call posts completions where they are deferred.
+    /// `Ok(false)`: the kernel has no resources for some of it, which stays on the ring.
+    #[inline]
+    pub(super) fn submit(&mut self, post: bool) -> io::Result<bool> {
         self.enable()?;
-        if self.sqpoll {
-            return Ok(later(self.ring.submit())?.is_some());
+        let flags = if post && (self.deferred || self.polled) { GETEVENTS } else { 0 };
+        loop {
+            let entries = self.unsubmitted();
+            if entries == 0 {
+                // Also where all of the batch had a head start.
+                return Ok(true);
+            }
+            match self.enter(entries, 0, flags, None)? {
+                Some(taken) if taken == entries => return Ok(true),
+                // Without SUBMIT_ALL a bad entry ends the batch: it has its completion, and the rest is next.
+                Some(taken) if taken > 0 => {}
+                _ => return Ok(false),
+            }
         }
-        let entries = self.ring.submission().len();
-        // With deferred completions the same call posts those that are there.
-        let flags = if self.deferred || self.polled { GETEVENTS } else { 0 };
-        Ok(self.enter(entries as u32, flags)? == Some(entries))
-    }
-
-    /// Hands over what was put on the ring, and posts nothing: more follows. The result is that of
-    /// [`submit`](Ring::submit).
-    pub(super) fn submit_ahead(&mut self) -> io::Result<bool> {
-        self.enable()?;
-        if self.sqpoll {
-            return Ok(later(self.ring.submit())?.is_some());
-        }
-        let entries = self.ring.submission().len();
-        Ok(self.enter(entries as u32, 0)? == Some(entries))
     }
 
     /// Posts completions that only an entry into the kernel brings; `false` when there are none.
@@ -110,22 +120,30 @@ impl Ring {
         if !wanted {
             return Ok(false);
         }
-        self.enter(0, GETEVENTS)?;
+        self.enable()?;
+        self.enter(0, 0, GETEVENTS, None)?;
         Ok(true)
     }
 
-    /// Submits, and waits until a completion is there or `timeout` is over.
-    pub(super) fn wait(&mut self, timeout: Option<Span>) -> io::Result<()> {
+    /// Submits, and waits until a completion is there or `timeout` is over. The result is that of
+    /// [`submit`](Ring::submit); without resources it does not wait.
+    pub(super) fn wait(&mut self, timeout: Option<Span>) -> io::Result<bool> {
         self.enable()?;
-        let waited = match timeout {
-            None => self.ring.submit_and_wait(1),
-            Some(span) => {
-                let (secs, nanos) = (span.as_nanos() / 1_000_000_000, span.as_nanos() % 1_000_000_000);
-                let time = Timespec::new().sec(secs.min(i64::MAX as u64)).nsec(nanos as u32);
-                self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time))
+        loop {
+            let entries = self.unsubmitted();
+            let taken = self.enter(entries, 1, GETEVENTS, timeout)?;
+            // The kernel's own submission thread takes entries when it comes to them.
+            let left = if self.sqpoll { 0 } else { self.unsubmitted() };
+            if left == 0 || taken.is_none_or(|taken| taken == 0) {
+                return Ok(left == 0);
             }
-        };
-        later(waited).map(|_| ())
+        }
+    }
+
+    /// Waits like [`wait`](Ring::wait) and submits nothing.
+    pub(super) fn wait_only(&mut self, timeout: Option<Span>) -> io::Result<()> {
+        self.enable()?;
+        self.enter(0, 1, GETEVENTS, timeout).map(drop)
     }
 
     /// Visits the completions that are posted: user data and result.
@@ -142,18 +160,24 @@ impl Ring {
     }
 
     /// Registers a region at `place`, which must be free.
-    pub(super) fn register(&mut self, place: u32, region: &Region) -> bool {
+    ///
+    /// # Errors
+    /// What the kernel said: `ENOMEM` when the limit on locked memory is used up.
+    pub(super) fn register(&mut self, place: u32, region: &Region) -> io::Result<()> {
         let memory = region.memory;
-        if !self.buffers || place >= BUFFERS || memory.is_empty() || memory.len() > LARGEST_BUFFER {
-            return false;
+        if !self.buffers || memory.is_empty() {
+            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+        }
+        if place >= setup::BUFFERS || memory.len() > LARGEST_BUFFER {
+            return Err(io::Error::from_raw_os_error(libc::E2BIG));
         }
         let iovec = libc::iovec { iov_base: memory.addr().cast(), iov_len: memory.len() as usize };
         // SAFETY: the region's memory lives until it has been withdrawn; the kernel holds its pages besides.
-        unsafe { self.ring.submitter().register_buffers_update(place, &[iovec], None).is_ok() }
+        unsafe { self.ring.submitter().register_buffers_update(place, &[iovec], None) }
     }
 
-    /// Makes `place` free again. A ring that its owner's thread has left keeps the pages until it is gone,
-    /// which does no harm: nothing names them any more.
+    /// Makes `place` free again. Of a ring with deferred completions only its own thread can do that; another one leaves
+    /// the pages with the ring until that is gone, which does no harm: nothing names them any more.
     pub(super) fn unregister(&mut self, place: u32) {
         let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         // SAFETY: names no memory.
@@ -170,19 +194,20 @@ impl Ring {
         self.ring.as_raw_fd()
     }
 
-    /// Closes the ring, and if it has requests `in_flight` blocks until the kernel is done with them. Works
-    /// from any thread; what the requests came to is lost. Gives back a descriptor that is readable from
-    /// then on.
-    pub(super) fn close(self, in_flight: bool) -> OwnedFd {
+    /// The ring as the kernel described it.
+    pub(super) fn described(&self) -> &IoUring {
+        &self.ring
+    }
+
+    /// Closes the ring. What the requests came to that it still has is lost; the kernel is done with them when the
+    /// descriptor that this gives back, if any, hangs up.
+    pub(super) fn close(self) -> Option<OwnedFd> {
         let Ring { ring, gone, .. } = self;
         drop(ring);
-        // Nobody writes to the pipe, so it is readable only once it has hung up. Signals end a wait early.
-        while in_flight && !hung_up(&gone) {
-            wait_readable(gone.as_fd(), None);
-        }
         gone
     }
 
+    #[inline]
     fn enable(&mut self) -> io::Result<()> {
         if self.disabled {
             self.ring.submitter().register_enable_rings()?;
@@ -191,72 +216,63 @@ impl Ring {
         Ok(())
     }
 
-    fn enter(&mut self, entries: u32, flags: u32) -> io::Result<Option<usize>> {
-        // SAFETY: submits what was put on the ring by `push`, under its contract, and names no memory.
-        later(unsafe { self.ring.submitter().enter::<libc::sigset_t>(entries, 0, flags, None) })
+    /// Enters the kernel. `None`: it has no resources at the moment, the time is over or a signal came.
+    #[inline]
+    fn enter(
+        &self,
+        submit: usize,
+        complete: u32,
+        flags: u32,
+        timeout: Option<Span>,
+    ) -> io::Result<Option<usize>> {
+        let submitter = self.ring.submitter();
+        later(self.kernel.enter(|| {
+            if self.sqpoll {
+                // Whether the kernel's thread sleeps is the library's to find out.
+                return match (complete, timeout) {
+                    (0, _) => submitter.submit(),
+                    (_, None) => submitter.submit_and_wait(1),
+                    (_, Some(span)) => {
+                        submitter.submit_with_args(1, &SubmitArgs::new().timespec(&timespec(span)))
+                    }
+                };
+            }
+            match timeout {
+                // SAFETY: submits what was put on the ring by `push`, under its contract, and names no memory.
+                None => unsafe { submitter.enter::<libc::sigset_t>(submit as u32, complete, flags, None) },
+                Some(span) => {
+                    let time = timespec(span);
+                    let arguments = SubmitArgs::new().timespec(&time);
+                    let flags = flags | EXT_ARG;
+                    // SAFETY: as above; the time lives until the call returns.
+                    unsafe { submitter.enter(submit as u32, complete, flags, Some(&arguments)) }
+                }
+            }
+        }))
     }
+}
+
+impl AsFd for Ring {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is open as long as the ring is there.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+    }
+}
+
+fn timespec(span: Span) -> Timespec {
+    let (secs, nanos) = (span.as_nanos() / 1_000_000_000, span.as_nanos() % 1_000_000_000);
+    Timespec::new().sec(secs.min(i64::MAX as u64)).nsec(nanos as u32)
 }
 
 /// `None` for errors that pass: interrupted, time over, no memory for requests at the moment, completions to
 /// be seen first.
+#[inline]
 fn later(result: io::Result<usize>) -> io::Result<Option<usize>> {
     match result {
         Ok(count) => Ok(Some(count)),
-        Err(e)
-            if matches!(e.raw_os_error(), Some(libc::EINTR | libc::ETIME | libc::EAGAIN | libc::EBUSY)) =>
-        {
-            Ok(None)
-        }
-        Err(e) => Err(e),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::EINTR | libc::ETIME | libc::EAGAIN | libc::EBUSY | libc::ENOMEM) => Ok(None),
+            _ => Err(error),
+        },
     }
-}
-
-/// Whether a ring can be set up, and waits on it can be bounded (Linux 5.11).
-pub(super) fn probe() -> io::Result<()> {
-    let ring = IoUring::new(2)?;
-    if ring.params().is_feature_ext_arg() {
-        return Ok(());
-    }
-    Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel is older than 5.11"))
-}
-
-fn hung_up(gone: &OwnedFd) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let mut fds = [PollFd::new(gone, PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
-}
-
-/// Sets a ring up with the best that the kernel knows. The second value says whether completions are deferred
-/// to the owner's entries, and the ring starts disabled.
-fn build(entries: u32, options: &UringOptions) -> io::Result<(IoUring, bool)> {
-    let base = || {
-        let mut builder = IoUring::builder();
-        builder.setup_submit_all();
-        if options.iopoll {
-            builder.setup_iopoll();
-        }
-        if options.sqpoll {
-            builder.setup_sqpoll(SQPOLL_IDLE_MS);
-        }
-        builder
-    };
-    let old = |e: &io::Error| e.raw_os_error() == Some(libc::EINVAL);
-    if options.exclusive && !options.sqpoll {
-        // Linux 6.1. The flag saves entries when there is nothing to post.
-        let mut builder = base();
-        builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_r_disabled();
-        match builder.build(entries) {
-            Err(e) if old(&e) => {}
-            other => return other.map(|ring| (ring, true)),
-        }
-        // Linux 5.19.
-        let mut builder = base();
-        builder.setup_coop_taskrun().setup_taskrun_flag();
-        match builder.build(entries) {
-            Err(e) if old(&e) => {}
-            other => return other.map(|ring| (ring, false)),
-        }
-    }
-    base().build(entries).map(|ring| (ring, false))
 }

@@ -1,7 +1,5 @@
 //! Fingerprints of pages that went lately.
 
-/// Bits of the hash of a page.
-const HASH_BITS: u32 = 28;
 /// Entries among which a fingerprint has its place.
 const WAYS: usize = 8;
 /// Low bits of an entry: when it was made, in steps.
@@ -12,19 +10,19 @@ const TAG: u32 = (1 << (32 - TIME_BITS)) - 1;
 /// Steps in which as many pages go as are remembered.
 const STEPS: u64 = 64;
 
-/// A hash of a page's number, of [`HASH_BITS`] bits: the finalizer of SplitMix64 (Steele, Lea, Flood:
-/// "Fast splittable pseudorandom number generators", OOPSLA 2014).
-pub(super) fn hash(page: u64) -> u32 {
+/// A hash of a page's number: the finalizer of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
+/// generators", OOPSLA 2014). The upper half chooses the bucket, the lower half is the tag: they must not share bits.
+fn hash(page: u64) -> u64 {
     let mut x = page.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((x ^ (x >> 31)) >> (64 - HASH_BITS)) as u32
+    x ^ (x >> 31)
 }
 
 /// A table of fingerprints, 4 bytes for each frame. An entry holds part of a page's hash and the time at which the
 /// page went, counted in pages that went. It is valid as long as fewer have gone since than are to be remembered,
-/// and may be lost sooner when too many fall into one bucket. Two pages are taken for one with a
-/// probability of entries / 2^28: 0.3 % with a million frames.
+/// and may be lost sooner when too many fall into one bucket. A page is taken for another one with a probability of
+/// at most [`WAYS`] / 2^20, 8 in a million, whatever the size of the table (up to 2^35 entries).
 pub(super) struct Ghosts {
     entries: Box<[u32]>,
     /// Pages that went.
@@ -46,21 +44,22 @@ impl Ghosts {
     }
 
     /// Remembers a page that goes; in a full bucket the oldest entry makes room.
-    pub(super) fn add(&mut self, hash: u32) {
+    pub(super) fn add(&mut self, page: u64) {
         self.gone += 1;
         let now = self.now();
-        let entry = ((hash & TAG) << TIME_BITS) | now;
-        let bucket = self.bucket(hash);
+        let (bucket, tag) = self.bucket(page);
+        let entry = (tag << TIME_BITS) | now;
         if let Some(oldest) = bucket.iter_mut().max_by_key(|entry| age(**entry, now)) {
             *oldest = entry;
         }
     }
 
     /// Whether a page is remembered; it is not from here on.
-    pub(super) fn take(&mut self, hash: u32) -> bool {
+    pub(super) fn take(&mut self, page: u64) -> bool {
         let (now, window) = (self.now(), self.window);
-        let known = |entry: &&mut u32| **entry >> TIME_BITS == hash & TAG && age(**entry, now) < window;
-        let Some(entry) = self.bucket(hash).iter_mut().find(known) else { return false };
+        let (bucket, tag) = self.bucket(page);
+        let known = |entry: &&mut u32| **entry >> TIME_BITS == tag && age(**entry, now) < window;
+        let Some(entry) = bucket.iter_mut().find(known) else { return false };
         *entry = now.wrapping_sub(window) & TIME;
         true
     }
@@ -69,10 +68,16 @@ impl Ghosts {
         (self.gone / self.step) as u32 & TIME
     }
 
-    fn bucket(&mut self, hash: u32) -> &mut [u32] {
-        let buckets = (self.entries.len() / WAYS) as u64;
-        let first = ((u64::from(hash) * buckets) >> HASH_BITS) as usize * WAYS;
-        &mut self.entries[first..first + WAYS]
+    /// The bucket of a page among so many, and the tag that it has there.
+    pub(super) fn place(page: u64, buckets: u64) -> (u64, u32) {
+        let hash = hash(page);
+        (((hash >> 32) * buckets) >> 32, hash as u32 & TAG)
+    }
+
+    fn bucket(&mut self, page: u64) -> (&mut [u32], u32) {
+        let (bucket, tag) = Ghosts::place(page, (self.entries.len() / WAYS) as u64);
+        let first = bucket as usize * WAYS;
+        (&mut self.entries[first..first + WAYS], tag)
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) enum List {
 struct Place {
     newer: u32,
     older: u32,
-    /// From the low end: 3 bits standing (0: in no list), 1 bit parked, 28 bits hash of the page.
+    /// From the low end: 3 bits standing (0: in no list), 1 bit parked.
     mark: u32,
 }
 
@@ -39,7 +39,6 @@ const _: () = assert!(size_of::<Place>() == 12);
 
 const STANDING: u32 = 7;
 const PARKED: u32 = 8;
-const HASH_SHIFT: u32 = 4;
 
 /// Both ends of a list.
 #[derive(Clone, Copy)]
@@ -85,11 +84,6 @@ impl Queues {
         }
     }
 
-    /// The hash that came with the frame's page.
-    pub(super) fn hash(&self, frame: u32) -> u32 {
-        self.places[frame as usize].mark >> HASH_SHIFT
-    }
-
     /// The list the frame is in.
     pub(super) fn list(&self, frame: u32) -> Option<List> {
         let standing = self.standing(frame)?;
@@ -98,8 +92,8 @@ impl Queues {
     }
 
     /// Adds a frame that is in no list as the newest.
-    pub(super) fn add(&mut self, frame: u32, hash: u32, standing: Standing) {
-        self.places[frame as usize].mark = (hash << HASH_SHIFT) | standing as u32;
+    pub(super) fn add(&mut self, frame: u32, standing: Standing) {
+        self.places[frame as usize].mark = standing as u32;
         self.link_newest(frame, own_list(standing));
     }
 
@@ -113,7 +107,7 @@ impl Queues {
     /// Makes a frame the newest of those of a standing.
     pub(super) fn renew(&mut self, frame: u32, standing: Standing) {
         if self.unlink(frame) {
-            self.add(frame, self.hash(frame), standing);
+            self.add(frame, standing);
         }
     }
 

@@ -9,14 +9,24 @@ use super::queues::List;
 use super::{LOOKS, Probe, Replacement};
 use rivals::{Cache, Ours};
 
-/// Evicts from frames that have a count each, or none if they are busy; and how many were looked at.
+/// Evicts from frames that have a count each, or none if they are busy; and how many were looked at. No page comes
+/// back.
 fn evict(order: &mut Replacement, uses: &mut [Option<u8>]) -> (Option<u32>, u32) {
+    evict_page(order, uses, &|frame| 1 << 40 | u64::from(frame))
+}
+
+/// The same with the page of each frame.
+fn evict_page(
+    order: &mut Replacement,
+    uses: &mut [Option<u8>],
+    page_of: &dyn Fn(u32) -> u64,
+) -> (Option<u32>, u32) {
     let mut looks = 0;
     let frame = order.evict(&mut |frame| {
         looks += 1;
         match &mut uses[frame as usize] {
             None => Probe::Busy,
-            Some(0) => Probe::Free,
+            Some(0) => Probe::Free(page_of(frame)),
             Some(uses) => {
                 *uses -= 1;
                 Probe::Used(*uses + 1)
@@ -161,5 +171,5 @@ fn what_is_not_needed_goes_first_unless_it_is_used() {
 fn an_order_of_no_frames_has_none_to_take() {
     let mut order = Replacement::new(0);
     assert!(order.is_empty());
-    assert_eq!(order.evict(&mut |_| Probe::Free), None);
+    assert_eq!(order.evict(&mut |_| Probe::Free(0)), None);
 }

@@ -45,7 +45,7 @@ fn raid0() -> Signature {
 
 fn file() -> Signature {
     const FILE: &[Param] = &[
-        Param { name: "path", kind: ParamKind::Text, default: "", help: "the file" },
+        Param { name: "path", kind: ParamKind::Path, default: "", help: "the file" },
         Param {
             name: "driver",
             kind: ParamKind::Choice(&["uring", "aio", "threads"]),

@@ -5,8 +5,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::spec::{
     ArgValue, Args, format_size, format_time, parse_bool, parse_choice, parse_int, parse_size, parse_time,
-    quote,
+    quote, quote_path,
 };
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// White space and comments that may stand between any two tokens.
 fn gap() -> impl Strategy<Value = &'static str> {
@@ -19,6 +22,7 @@ fn value() -> impl Strategy<Value = String> {
         3 => "[a-z0-9./_:@é-]{1,8}",
         1 => prop::sample::select(DEVICES.to_vec()).prop_map(str::to_owned),
         2 => any::<String>().prop_map(|text| quote(&text).into_owned()),
+        1 => any::<Vec<u8>>().prop_map(|bytes| quote_path(Path::new(OsStr::from_bytes(&bytes))).into_owned()),
         1 => prop::sample::select(DEVICES.to_vec()).prop_map(|text| format!("\"{text}\"")),
     ];
     leaf.prop_recursive(6, 48, 5, |value| call("[a-zA-Z][a-z0-9_-]{0,6}", value))
@@ -48,7 +52,7 @@ fn whole() -> impl Strategy<Value = String> {
 fn nearly() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => r#"[(),=#" \n]"#,
-        2 => prop::sample::select(vec!["\\u{", "}", "\\\\", "\\\"", "\\n", "\u{7}", "é", "1K", "size", "depth="])
+        2 => prop::sample::select(vec!["\\u{", "\\x", "e9", "}", "\\\\", "\\\"", "\\n", "\u{7}", "é", "1K", "size", "depth="])
             .prop_map(str::to_owned),
         2 => prop::sample::select(DEVICES.to_vec()).prop_map(str::to_owned),
         1 => any::<char>().prop_map(String::from),

@@ -2,12 +2,13 @@
 
 use super::*;
 use crate::spec::{Args, check_table};
+use std::path::Path;
 
 #[test]
 fn values_are_read_by_name_by_place_or_by_default() -> Result<(), SpecError> {
     let spec = spec("file(/dev/sdb, elevator=cfq(quantum=8), depth=128, direct=no, timeout=1.5s)");
     let mut args = Args::new(&spec, &file())?;
-    assert_eq!(args.text("path")?, "/dev/sdb");
+    assert_eq!(args.path("path")?, Path::new("/dev/sdb"));
     assert_eq!(args.one_of("driver")?, "uring");
     assert_eq!(args.int("depth")?, 128);
     assert!(!args.flag("direct")?);

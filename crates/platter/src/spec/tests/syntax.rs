@@ -2,6 +2,10 @@
 
 use super::*;
 use crate::spec::{ArgValue, MAX_DEPTH, MAX_LEN, quote};
+use crate::spec::{Args, quote_path};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 fn canonical(text: &str) -> String {
     spec(text).to_string()
@@ -68,6 +72,33 @@ fn quotes_hold_anything() {
         .collect();
     assert_eq!(texts, ["a, (b) = \"c\" \\ \n\r\t \u{1b}é#", ""]);
     assert_eq!(spec.to_string(), r#"file("a, (b) = \"c\" \\ \n\r\t \u{1b}é#", "")"#);
+}
+
+#[test]
+fn a_path_may_have_bytes_that_are_not_utf_8() {
+    let path = |text: &str| match spec(text).args()[0].value() {
+        ArgValue::Word(word) => (word.to_path(), word.is_utf8()),
+        ArgValue::Spec(spec) => panic!("{spec}"),
+    };
+    let odd = Path::new(OsStr::from_bytes(b"caf\xe9 \xff.img"));
+    assert_eq!(path(r#""caf\xe9 \xff.img""#), (odd.to_path_buf(), false));
+    assert_eq!(quote_path(odd), r#""caf\xe9 \xff.img""#);
+    assert_eq!(spec(r#""caf\xe9.img""#).to_string(), r#"file("caf\xe9.img")"#);
+    // Bytes that make UTF-8 are characters.
+    assert_eq!(path(r#""caf\xc3\xa9""#), (Path::new("café").to_path_buf(), true));
+    assert_eq!(quote_path(Path::new("a b")), r#""a b""#);
+    for wrong in [r#""\x""#, r#""\x4""#, r#""\xg0""#, r#""\x+1""#, r#""\xé""#] {
+        assert!(refused(wrong).help().is_some_and(|help| help.contains(r"\xHH")), "{wrong}");
+    }
+    assert_ne!(spec(r#""\xff""#), spec(r#""\xfe""#));
+}
+
+#[test]
+fn only_a_path_may_have_bytes_that_are_not_utf_8() {
+    let spec = spec(r#"file(a, depth="\xff")"#);
+    let error = Args::new(&spec, &file()).unwrap_err();
+    assert_eq!(error.kind(), SpecErrorKind::BadValue);
+    assert!(error.help().is_some_and(|help| help.contains("only a path")), "{error}");
 }
 
 #[test]

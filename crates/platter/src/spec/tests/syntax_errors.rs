@@ -48,7 +48,7 @@ help: add a `"` where the text ends; a line break inside is written \n
 unknown escape
     file("a\u{7
            ^^
-help: the escapes are \" \\ \n \r \t and \u{…} with 1 to 6 hexadecimal digits
+help: the escapes are \" \\ \n \r \t, \u{…} with 1 to 6 hexadecimal digits for a character, and \xHH with 2 for a byte
 "#,
     );
 }
@@ -204,7 +204,7 @@ fn odd_characters() {
 unknown escape
     file("a\q")
            ^^
-help: the escapes are \" \\ \n \r \t and \u{…} with 1 to 6 hexadecimal digits
+help: the escapes are \" \\ \n \r \t, \u{…} with 1 to 6 hexadecimal digits for a character, and \xHH with 2 for a byte
 "#,
     );
     check(
@@ -214,7 +214,7 @@ help: the escapes are \" \\ \n \r \t and \u{…} with 1 to 6 hexadecimal digits
 unknown escape
     file("\u{110000}")
           ^^
-help: the escapes are \" \\ \n \r \t and \u{…} with 1 to 6 hexadecimal digits
+help: the escapes are \" \\ \n \r \t, \u{…} with 1 to 6 hexadecimal digits for a character, and \xHH with 2 for a byte
 "#,
     );
     check(

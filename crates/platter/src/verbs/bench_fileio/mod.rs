@@ -61,7 +61,7 @@ impl Fileio {
             (Some(dir), _) => self.watched(context, |hooks| fileio::run_in(dir, self.keep, &plan, hooks))?,
             (None, [_]) => {
                 let world = World::new(plan.seed);
-                // What nobody reads back need not be kept.
+                // What is not read back need not be kept.
                 let write = plan.mode.writes();
                 let direct = plan.extra_flags.direct.then_some(Direct::Require);
                 let access = Access { write, forget: true, direct, ..Access::default() };
@@ -78,7 +78,7 @@ impl Fileio {
         };
         match context.json {
             true => context.print_json(&report.to_json())?,
-            false => context.print(&report.to_text(context.color))?,
+            false => context.print(&report.to_text(context.terminal))?,
         }
         match report.interrupted {
             true => Err(context.interruption("interrupted: the result is partial")),

@@ -1,6 +1,6 @@
 //! The options of the test as the command line has them, under SysBench's names.
 
-use crate::verbs::bench_io::values::seconds;
+use crate::cli::Time;
 use clap::Args;
 use platter::spec::parse_size;
 use platter_bench::fileio::{
@@ -117,6 +117,11 @@ fn named<T: Copy>(text: &str, all: &[T], name: fn(T) -> &'static str) -> Result<
         let names: Vec<_> = all.iter().map(|value| name(*value)).collect();
         format!("allowed are {}", names.join(", "))
     })
+}
+
+/// A time: `10` is ten seconds.
+fn seconds(text: &str) -> Result<Duration, String> {
+    Time::parse(text, "s").map(|time| time.value)
 }
 
 fn mode(text: &str) -> Result<Mode, String> {

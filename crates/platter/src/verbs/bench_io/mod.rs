@@ -1,20 +1,21 @@
 //! `platter bench io`: the general workload.
 
 mod options;
-pub(super) mod values;
+mod values;
 
+use crate::cli::progress::Progress;
 use crate::cli::{CliError, Context, On};
 use clap::{Args, ValueEnum};
 use platter::registry::Access;
-use platter_bench::io::trace::Tracer;
-use platter_bench::io::{self, Hooks, IoError, IoReport, Progress};
+use platter_bench::io::trace::{Format, Tracer};
+use platter_bench::io::{self, Hooks, IoError, IoReport};
 use platter_bench::report::units::{fixed, thousands};
 use platter_bench::workload::JobOptions;
 use platter_disk::device::Device;
 use platter_sim::World;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `platter bench io`.
@@ -39,15 +40,24 @@ pub(crate) struct Io {
     on: On,
     #[command(flatten)]
     options: options::Options,
-    /// Write the queues' trace events to this file, in blkparse's columns
+    /// Write the queues' trace events to this file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// How: text in blkparse's columns, or blktrace's binary format for btt, blkparse and iowatcher
+    #[arg(long = "trace_format", value_name = "FORMAT", default_value = "text", requires = "trace")]
+    trace_format: TraceFormat,
     /// Write the report to this file too, as a page of HTML
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// When to show a line a second on stderr; auto: when that is a terminal
+    /// Progress on stderr: auto as with every verb, always a line a second whatever stderr is, or never
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     eta: Eta,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum TraceFormat {
+    Text,
+    Blktrace,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,14 +76,14 @@ impl Io {
         }
         let job = self.options.job(self.on.specs.len())?;
         let write = job.rw.writes() || job.rw.trims();
-        // What nobody reads back need not be kept: a simulated run may write more than there is memory.
+        // What is not read back need not be kept: a simulated run may write more than there is memory.
         let access =
             Access { write, forget: !job.verify, direct: self.options.direct(), ..Access::default() };
         let seed = job.effective_seed(RandomState::new().hash_one(std::process::id()));
         let devices = self.on.open_in(&World::new(seed), access)?;
         // A file that cannot be written is better found out before the run.
         let mut page = self.report.as_deref().map(create).transpose()?;
-        let tracer = self.trace.as_deref().map(|path| trace(path, &devices)).transpose()?;
+        let tracer = self.trace.as_deref().map(|path| self.start_trace(path, &devices)).transpose()?;
         let report = self.measure(context, &job, &devices, seed)?;
         if let Some(tracer) = tracer {
             tracer.finish().map_err(|error| cannot_write(self.trace.as_deref(), &error))?;
@@ -84,9 +94,17 @@ impl Io {
         }
         match context.json {
             true => context.print_json(&report.to_json())?,
-            false => context.print(&report.to_text())?,
+            false => context.print(&report.to_text(context.terminal))?,
         }
         verdict(context, &report)
+    }
+
+    fn start_trace(&self, path: &Path, devices: &[Device]) -> Result<Tracer, CliError> {
+        let format = match self.trace_format {
+            TraceFormat::Text => Format::Text,
+            TraceFormat::Blktrace => Format::Blktrace,
+        };
+        Ok(Tracer::start(devices, format, Box::new(BufWriter::new(create(path)?))))
     }
 
     fn measure(
@@ -96,29 +114,36 @@ impl Io {
         devices: &[Device],
         seed: u64,
     ) -> Result<IoReport, CliError> {
-        let wanted = self.eta == Eta::Always || (self.eta == Eta::Auto && std::io::stderr().is_terminal());
-        let mut progress = |progress: &Progress| show(progress);
+        let mut line = Progress::new(context.progress && self.eta == Eta::Auto);
+        let mut show = |state: &io::Progress| match self.eta {
+            Eta::Always => {
+                // Progress that cannot be shown is no reason to fail.
+                let _ = writeln!(std::io::stderr(), "{}", describe(state));
+            }
+            Eta::Auto if line.is_due() => line.show(&describe(state)),
+            Eta::Auto | Eta::Never => {}
+        };
         let hooks = Hooks {
-            progress: (wanted && context.progress).then_some(&mut progress as &mut dyn FnMut(&Progress)),
+            progress: context.progress.then_some(&mut show as &mut dyn FnMut(&io::Progress)),
             cancel: context.interrupted,
         };
         io::run(job, devices, seed, hooks).map_err(|error| match error {
-            IoError::Job(error) => CliError::usage(error.to_string()),
+            IoError::Job(error) => self.options.wrong(error),
             IoError::Clocks => CliError::usage(error.to_string()),
             error => CliError::failed(error.to_string()),
         })
     }
 }
 
-fn show(progress: &Progress) {
+/// How far a run has come, in a line.
+fn describe(progress: &io::Progress) -> String {
     let ramp = if progress.ramping { " (ramp)" } else { "" };
     let (iops, rate) =
         (thousands(progress.iops.round() as u64), thousands(progress.mib_per_s.round() as u64));
     let seconds = progress.elapsed.as_secs_f64().round();
     let simulated = progress.simulated.map(|time| format!(" ({} s virtual)", fixed(time.as_secs_f64(), 3)));
     let simulated = simulated.unwrap_or_default();
-    // Progress that nobody can see is no reason to fail.
-    let _ = writeln!(std::io::stderr(), "{seconds:4} s{simulated}: {iops:>12} IOPS {rate:>9} MiB/s{ramp}");
+    format!("{seconds:4} s{simulated}: {iops:>12} IOPS {rate:>9} MiB/s{ramp}")
 }
 
 /// Whether what was asked for was done.
@@ -139,10 +164,6 @@ fn verdict(context: &Context, report: &IoReport) -> Result<(), CliError> {
 
 fn create(path: &Path) -> Result<File, CliError> {
     File::create(path).map_err(|error| cannot_write(Some(path), &error))
-}
-
-fn trace(path: &Path, devices: &[Device]) -> Result<Tracer, CliError> {
-    Ok(Tracer::start(devices, Box::new(BufWriter::new(create(path)?))))
 }
 
 fn cannot_write(path: Option<&Path>, error: &std::io::Error) -> CliError {

@@ -1,11 +1,10 @@
 //! The options of a job as the command line has them, under fio's names.
 
-use super::values::{micros, priority, process, rw, seconds, size, switch};
-use crate::cli::CliError;
+use super::values::{micros, priority, process, rw, seconds, switch};
+use crate::cli::{CliError, Size, Time};
 use clap::Args;
-use platter_bench::workload::{JobOptions, RateProcess, Rw};
+use platter_bench::workload::{JobError, JobOptions, RateProcess, Rw};
 use platter_disk::sys::Direct;
-use std::time::Duration;
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Workload", rename_all = "snake_case", allow_negative_numbers = true)]
@@ -13,12 +12,12 @@ pub(super) struct Options {
     /// read, write, randread, randwrite, rw, randrw, trim or randtrim
     #[arg(long, alias = "readwrite", value_name = "RW", default_value = "read", value_parser = rw)]
     rw: Rw,
-    /// Percentage of reads in a mix
-    #[arg(long, value_name = "PERCENT", default_value_t = 50)]
-    rwmixread: u32,
+    /// Percentage of reads in a mix, of rw and randrw [default: 50]
+    #[arg(long, value_name = "PERCENT")]
+    rwmixread: Option<u32>,
     /// Bytes per I/O
-    #[arg(long, alias = "blocksize", value_name = "SIZE", default_value = "4k", value_parser = size)]
-    bs: u64,
+    #[arg(long, alias = "blocksize", value_name = "SIZE", default_value = "4k")]
+    bs: Size,
     /// I/Os that each job keeps in flight
     #[arg(long, value_name = "N", default_value_t = 1)]
     iodepth: u32,
@@ -27,21 +26,21 @@ pub(super) struct Options {
     #[arg(long, value_name = "N")]
     numjobs: Option<u32>,
     /// First byte that is touched
-    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size)]
-    offset: u64,
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    offset: Size,
     /// Bytes that are touched from there on, and that each job transfers [default: up to the device's end]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    size: Option<u64>,
+    #[arg(long, value_name = "SIZE")]
+    size: Option<Size>,
     /// End after this long: 2 (seconds), 2s, 500ms
     #[arg(long, value_name = "TIME", value_parser = seconds)]
-    runtime: Option<Duration>,
+    runtime: Option<Time>,
     /// Go on until --runtime is over, however often --size has been transferred
     #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1",
           default_value = "0", hide_default_value = true, value_parser = switch, action = clap::ArgAction::Set)]
     time_based: bool,
     /// Run this long before measuring
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = seconds)]
-    ramp_time: Duration,
+    ramp_time: Time,
     /// End each job after this many I/Os
     #[arg(long, value_name = "N")]
     number_ios: Option<u64>,
@@ -53,14 +52,14 @@ pub(super) struct Options {
     rate_process: RateProcess,
     /// Pause each job this long after a completion: 100 (microseconds), 100us, 1ms
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = micros)]
-    thinktime: Duration,
+    thinktime: Time,
     /// Write recognisable blocks and read them back; of a read job: check what a job of that seed wrote
     #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1",
           default_value = "0", hide_default_value = true, value_parser = switch, action = clap::ArgAction::Set)]
     verify: bool,
     /// Bytes from one verification header to the next [default: --bs]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    verify_interval: Option<u64>,
+    #[arg(long, value_name = "SIZE")]
+    verify_interval: Option<Size>,
     /// Seed of offsets and contents [default: 1]
     #[arg(long, alias = "randseed", value_name = "N")]
     seed: Option<u64>,
@@ -105,21 +104,29 @@ impl Options {
             Some((class, level)) => (Some(class), level),
             None => (self.prioclass, self.prio),
         };
-        let interval = self.verify_interval.map(u32::try_from).transpose();
-        let verify_interval = interval
-            .map_err(|_| CliError::usage("verify_interval is not allowed above 4G: it must divide bs"))?;
+        let interval =
+            self.verify_interval.as_ref().map(|interval| u32::try_from(interval.bytes)).transpose();
+        let verify_interval = interval.map_err(|_| {
+            self.refused("verify_interval", "below 4G: it must divide bs, which is at most 1G")
+        })?;
+        if self.rwmixread.is_some() && !self.rw.is_mixed() {
+            let allowed =
+                format!("it has no effect with rw={}; leave it out, or use rw=rw or rw=randrw", self.rw);
+            return Err(self.refused("rwmixread", &allowed));
+        }
+        let usual = JobOptions::default();
         let devices = u32::try_from(devices).unwrap_or(u32::MAX);
         Ok(JobOptions {
             rw: self.rw,
-            rwmixread: self.rwmixread,
-            bs: self.bs,
+            rwmixread: self.rwmixread.unwrap_or(usual.rwmixread),
+            bs: self.bs.bytes,
             iodepth: self.iodepth,
             numjobs: self.numjobs.unwrap_or(devices),
-            offset: self.offset,
-            size: self.size,
-            runtime: self.runtime,
+            offset: self.offset.bytes,
+            size: self.size.as_ref().map(|size| size.bytes),
+            runtime: self.runtime.as_ref().map(|time| time.value),
             time_based: self.time_based,
-            ramp_time: self.ramp_time,
+            ramp_time: self.ramp_time.value,
             number_ios: self.number_ios,
             rate_iops: self.rate_iops,
             rate_process: self.rate_process,
@@ -133,7 +140,28 @@ impl Options {
             contexts: self.context.clone(),
             gtod_reduce: self.gtod_reduce,
             direct: self.direct.unwrap_or(true),
-            thinktime: self.thinktime,
+            thinktime: self.thinktime.value,
         })
+    }
+
+    fn refused(&self, option: &'static str, allowed: &str) -> CliError {
+        self.wrong(JobError { option, value: String::new(), allowed: allowed.to_owned() })
+    }
+
+    /// The error for an option that is refused, with the value as it was typed.
+    pub(super) fn wrong(&self, mut error: JobError) -> CliError {
+        let typed = match error.option {
+            "bs" => Some(self.bs.to_string()),
+            "offset" => Some(self.offset.to_string()),
+            "size" => self.size.as_ref().map(Size::to_string),
+            "verify_interval" => self.verify_interval.as_ref().map(Size::to_string),
+            "runtime" => self.runtime.as_ref().map(Time::to_string),
+            "ramp_time" => Some(self.ramp_time.to_string()),
+            "thinktime" => Some(self.thinktime.to_string()),
+            "rwmixread" => self.rwmixread.map(|percent| percent.to_string()),
+            _ => None,
+        };
+        error.value = typed.unwrap_or(error.value);
+        CliError::usage(error.to_string())
     }
 }

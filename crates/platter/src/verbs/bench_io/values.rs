@@ -1,28 +1,16 @@
 //! Values of options, as fio writes them.
 
-use platter::spec;
+use crate::cli::Time;
 use platter_bench::workload::{RateProcess, Rw};
-use std::time::Duration;
-
-/// A size: `4096`, `4k`, `1m`.
-pub(super) fn size(text: &str) -> Result<u64, String> {
-    spec::parse_size(text).map_err(|error| error.to_string())
-}
 
 /// A time: `2` is two seconds; `2s`, `500ms`.
-pub(in crate::verbs) fn seconds(text: &str) -> Result<Duration, String> {
-    time(text, "s")
+pub(super) fn seconds(text: &str) -> Result<Time, String> {
+    Time::parse(text, "s")
 }
 
 /// A time: `100` is a hundred microseconds; `100us`, `1ms`.
-pub(super) fn micros(text: &str) -> Result<Duration, String> {
-    time(text, "us")
-}
-
-fn time(text: &str, unit: &str) -> Result<Duration, String> {
-    let bare = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    let given = if bare { format!("{text}{unit}") } else { text.to_owned() };
-    spec::parse_time(&given).map_err(|error| error.to_string())
+pub(super) fn micros(text: &str) -> Result<Time, String> {
+    Time::parse(text, "us")
 }
 
 /// What the I/Os do.
@@ -67,16 +55,16 @@ pub(super) fn priority(text: &str) -> Result<(u32, Option<u32>), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn bare_times_have_the_unit_that_fio_gives_them() {
-        assert_eq!(seconds("2"), Ok(Duration::from_secs(2)));
-        assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
-        assert_eq!(seconds("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(
-            (micros("100"), micros("2s")),
-            (Ok(Duration::from_micros(100)), Ok(Duration::from_secs(2)))
-        );
+        let seconds_of = |text| seconds(text).unwrap().value;
+        let micros_of = |text| micros(text).unwrap().value;
+        assert_eq!(seconds_of("2"), Duration::from_secs(2));
+        assert_eq!(seconds_of("1.5"), Duration::from_millis(1500));
+        assert_eq!(seconds_of("500ms"), Duration::from_millis(500));
+        assert_eq!((micros_of("100"), micros_of("2s")), (Duration::from_micros(100), Duration::from_secs(2)));
         for bad in ["", "s", "-1", "1h", "two"] {
             assert!(seconds(bad).is_err(), "{bad}");
         }
@@ -98,6 +86,5 @@ mod tests {
         assert!(switch("yes").is_err() && process("uniform").is_err());
         assert_eq!(process("poisson"), Ok(RateProcess::Poisson));
         assert!(rw("rndread").unwrap_err().contains("randread"));
-        assert_eq!(size("4k"), Ok(4096));
     }
 }

@@ -93,7 +93,7 @@ impl ParallelRead {
         let report = report.map_err(|error| stop(context, error))?;
         match context.json {
             true => context.print_json(&report.to_json())?,
-            false => context.print(&report.to_text(context.color))?,
+            false => context.print(&report.to_text(context.terminal))?,
         }
         match report.interrupted {
             true => Err(context.interruption("interrupted: rounds are missing")),

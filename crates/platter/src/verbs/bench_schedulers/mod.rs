@@ -149,7 +149,7 @@ impl Schedulers {
         }
         match context.json {
             true => context.print_json(&report.to_json()),
-            false => context.print(&report.to_text(context.color)),
+            false => context.print(&report.to_text(context.terminal)),
         }
     }
 }

@@ -19,6 +19,11 @@ impl<T> Blocks<T> {
         Blocks { slots: (0..count).map(|_| None).collect(), free: (0..count).rev().collect() }
     }
 
+    /// How many are in flight.
+    pub(super) fn count(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.free.len() == self.slots.len()
     }
@@ -44,10 +49,5 @@ impl<T> Blocks<T> {
         let block = self.slots.get_mut(index)?.take()?;
         self.free.push(index);
         Some(block)
-    }
-
-    /// The lowest offset in flight.
-    pub(super) fn lowest(&self) -> Option<u64> {
-        self.slots.iter().flatten().map(|block| block.pos).min()
     }
 }

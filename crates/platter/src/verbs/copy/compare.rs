@@ -2,10 +2,11 @@
 
 use super::blocks::{Block, Blocks};
 use super::ends::{End, Ends};
+use super::map::{Map, Status};
 use super::meter::Meter;
 use super::pieces::{Piece, Pieces};
 use super::plan::Plan;
-use crate::cli::{CliError, Context};
+use super::stop::{Stopped, Stopper};
 use platter_bench::report::units::thousands;
 use platter_block::bio::{Bio, Op};
 use platter_block::fault::Error;
@@ -23,22 +24,36 @@ struct Pair {
 /// A comparison on its way.
 pub(super) struct Compare<'a> {
     plan: &'a Plan,
-    ends: Ends,
+    ends: &'a mut Ends,
     pieces: Pieces,
+    /// What is less than a block at the end of the source is compared too.
+    tail: bool,
     blocks: Blocks<Pair>,
     compared: u64,
     failed: Option<String>,
 }
 
 impl<'a> Compare<'a> {
-    pub(super) fn new(plan: &'a Plan, ends: Ends, bs: u64) -> Compare<'a> {
-        let pieces = Pieces::new(plan.whole(), bs, plan.unit, None);
-        Compare { plan, pieces, blocks: Blocks::new(ends.depth / 2), ends, compared: 0, failed: None }
+    /// A comparison of all that the map has as copied, in whole blocks.
+    pub(super) fn new(plan: &'a Plan, ends: &'a mut Ends, map: &Map, bs: u64) -> Compare<'a> {
+        let unit = plan.unit;
+        let inside = |(start, end): (u64, u64)| (start.next_multiple_of(unit), end / unit * unit);
+        let ranges = map.ranges(Status::Done).into_iter().map(inside).filter(|(start, end)| start < end);
+        let tail = map.ranges(Status::Done).last().is_some_and(|range| range.1 == plan.size);
+        let pieces = Pieces::new(ranges.collect(), bs, unit, None);
+        Compare { plan, pieces, tail, blocks: Blocks::new(ends.depth / 2), ends, compared: 0, failed: None }
     }
 
-    pub(super) fn run(mut self, context: &Context, meter: &mut Meter) -> Result<(), CliError> {
+    /// Compares until all is done, something differs or fails, or the user wants to stop: the bytes that are the
+    /// same, and why it ended before its end.
+    pub(super) fn run(mut self, stop: &mut Stopper<'_>, meter: &mut Meter) -> (u64, Result<(), Stopped>) {
+        let outcome = self.blocks(stop, meter).and_then(|()| if self.tail { self.tail() } else { Ok(()) });
+        (self.compared, outcome)
+    }
+
+    fn blocks(&mut self, stop: &mut Stopper<'_>, meter: &mut Meter) -> Result<(), Stopped> {
         loop {
-            while self.failed.is_none() && !context.is_interrupted() && !self.blocks.is_full() {
+            while self.failed.is_none() && !stop.asked() && !self.blocks.is_full() {
                 let Some(Piece::Data { pos, len } | Piece::Hole { pos, len }) = self.pieces.next() else {
                     break;
                 };
@@ -46,6 +61,13 @@ impl<'a> Compare<'a> {
             }
             if self.blocks.is_empty() {
                 break;
+            }
+            let left = || format!("{} comparisons that are in flight", self.blocks.count());
+            if stop.asked() {
+                meter.clear();
+                if stop.is_over(left) {
+                    return Err(Stopped::Abandoned(left()));
+                }
             }
             let mut done = self.ends.source.completed();
             let mut any = !done.is_empty();
@@ -62,30 +84,40 @@ impl<'a> Compare<'a> {
             if !any {
                 self.ends.wait();
             }
-            meter.update(self.compared);
+            meter.update(|| (self.compared, 0, self.plan.size));
         }
-        if let Some(message) = self.failed.take() {
-            return Err(CliError::failed(message));
+        match self.failed.take() {
+            Some(message) => Err(Stopped::Failed(message)),
+            None if stop.asked() => Err(Stopped::Interrupted),
+            None => Ok(()),
         }
-        match context.is_interrupted() {
-            true => Err(context.interruption(format!(
-                "interrupted: all was copied and flushed, and {} of {} bytes were compared and are the same",
-                thousands(self.compared),
-                thousands(self.plan.size)
-            ))),
-            false => Ok(()),
+    }
+
+    /// Compares what is less than a block at the end of the source.
+    fn tail(&mut self) -> Result<(), Stopped> {
+        let plan = self.plan;
+        let Some((pos, mut a)) = plan.tail() else { return Ok(()) };
+        let mut b = a.clone();
+        plan.source.read_at(&mut a, pos).map_err(|error| Stopped::source(&error))?;
+        plan.destination.read_at(&mut b, pos).map_err(|error| Stopped::source(&error))?;
+        match first_difference(&a, &b) {
+            None => {
+                self.compared += a.len() as u64;
+                Ok(())
+            }
+            Some(at) => Err(Stopped::Failed(differ(plan, pos + at))),
         }
     }
 
     /// Reads a block from both devices.
     fn start(&mut self, pos: u64, len: u64) {
         let Some(number) = self.blocks.add(pos, len, Pair::default()) else { return };
-        if let Err(error) = read(&mut self.ends, number, pos, len, |ends| &mut ends.source) {
+        if let Err(error) = read(self.ends, number, pos, len, |ends| &mut ends.source) {
             self.blocks.remove(number);
             self.failed.get_or_insert(error.to_string());
             return;
         }
-        if let Err(error) = read(&mut self.ends, number, pos, len, |ends| &mut ends.destination) {
+        if let Err(error) = read(self.ends, number, pos, len, |ends| &mut ends.destination) {
             // The read that was not sent counts as back.
             if let Some(block) = self.blocks.get_mut(number) {
                 block.state.back += 1;
@@ -101,7 +133,7 @@ impl<'a> Compare<'a> {
         end: impl Fn(&Ends) -> &End,
         place: impl Fn(&mut Pair) -> &mut Option<PoolBuf>,
     ) {
-        if let Err(error) = end(&self.ends).check(&bio) {
+        if let Err(error) = end(self.ends).check(&bio) {
             self.failed.get_or_insert(error.to_string());
         }
         let Some(block) = self.blocks.get_mut(bio.token()) else { return };
@@ -139,18 +171,6 @@ fn read(
     let mut bio = Bio::read(pos, buffer).map_err(|fault| end.error(fault, Op::Read, pos, len))?;
     bio.set_token(number);
     end.submit(bio)
-}
-
-/// Compares what is less than a block at the end of the source.
-pub(super) fn tail(plan: &Plan) -> Result<(), CliError> {
-    let Some((pos, mut a)) = plan.tail() else { return Ok(()) };
-    let mut b = a.clone();
-    plan.source.read_at(&mut a, pos)?;
-    plan.destination.read_at(&mut b, pos)?;
-    match first_difference(&a, &b) {
-        None => Ok(()),
-        Some(at) => Err(CliError::failed(differ(plan, pos + at))),
-    }
 }
 
 fn first_difference(a: &[u8], b: &[u8]) -> Option<u64> {

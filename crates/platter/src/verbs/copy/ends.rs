@@ -1,6 +1,7 @@
 //! The two devices of a copy, each with a channel, and the buffers that go between them.
 
 use super::plan::Plan;
+use super::stop::{Stopped, Stopper};
 use crate::cli::CliError;
 use platter_block::bio::{Bio, Op};
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -62,13 +63,19 @@ impl End {
 
     /// The error of a read for which there is no buffer.
     pub(super) fn no_buffer(&self, pos: u64, len: u64) -> Error {
-        self.error(Fault::new(Kind::NoMemory, Stage::Handle), Op::Read, pos, len)
+        // There are as many as reads and writes at once: those of I/Os that timed out stay with the driver.
+        let detail = "all buffers are with I/Os that timed out and that the device has not returned";
+        let error = self.error(Fault::new(Kind::NoMemory, Stage::Handle), Op::Read, pos, len);
+        Error { detail: detail.to_owned(), ..error }
     }
 
     fn wait(&mut self, time: Span) {
         self.channel.wait(&mut self.done, Some(time));
     }
 }
+
+/// The number of the bio that flushes the destination.
+pub(super) const FLUSH: u64 = u64::MAX;
 
 /// Both devices and the buffers.
 pub(super) struct Ends {
@@ -95,7 +102,8 @@ impl Ends {
         let registered = [pool.register(plan.source.backend()), pool.register(plan.destination.backend())];
         Ok(Ends {
             source: End::new(&plan.source, depth)?,
-            destination: End::new(&plan.destination, depth)?,
+            // One more for the flush.
+            destination: End::new(&plan.destination, depth.saturating_add(1))?,
             pool,
             depth: depth as usize,
             turn: false,
@@ -108,6 +116,37 @@ impl Ends {
         let mut buffer = self.pool.take()?;
         buffer.truncate(len as usize);
         Some(buffer)
+    }
+
+    /// Has the destination flushed; the bio that comes back has the number [`FLUSH`].
+    pub(super) fn start_flush(&mut self) -> Result<(), Error> {
+        let mut bio = Bio::flush();
+        bio.set_token(FLUSH);
+        self.destination.submit(bio)
+    }
+
+    /// Makes everything durable that the destination has completed, while nothing else is in flight.
+    /// `waits` is called now and then, with whether the user asked to stop.
+    pub(super) fn flush(
+        &mut self,
+        stop: &mut Stopper<'_>,
+        mut waits: impl FnMut(bool),
+    ) -> Result<(), Stopped> {
+        self.start_flush().map_err(|error| Stopped::destination(&error))?;
+        loop {
+            let done = self.destination.completed();
+            if let Some(bio) = done.iter().find(|bio| bio.token() == FLUSH) {
+                let outcome = self.destination.check(bio);
+                self.destination.recycle(done);
+                return outcome.map_err(|error| Stopped::destination(&error));
+            }
+            let left = || "the flush of the destination".to_owned();
+            waits(stop.asked());
+            if stop.asked() && stop.is_over(left) {
+                return Err(Stopped::Abandoned(left()));
+            }
+            self.wait();
+        }
     }
 
     /// Waits until something may have completed. With I/O in flight on both devices they are waited for in

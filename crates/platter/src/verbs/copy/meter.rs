@@ -8,32 +8,44 @@ use std::time::Instant;
 /// Progress in bytes.
 pub(super) struct Meter {
     verb: &'static str,
-    total: u64,
     start: Instant,
+    /// What was done before, in bytes; set by the first update.
+    before: Option<u64>,
     progress: Progress,
 }
 
 impl Meter {
-    pub(super) fn new(verb: &'static str, total: u64, progress: Progress) -> Meter {
-        Meter { verb, total, start: Instant::now(), progress }
+    pub(super) fn new(verb: &'static str, progress: Progress) -> Meter {
+        Meter { verb, start: Instant::now(), before: None, progress }
     }
 
-    /// Shows that `done` bytes are done, when that is due.
-    pub(super) fn update(&mut self, done: u64) {
+    /// Removes the line of progress from a terminal, before something else is written.
+    pub(super) fn clear(&mut self) {
+        self.progress.clear();
+    }
+
+    /// Shows how far the run is, when that is due. `progress` counts bytes: done, not readable, all.
+    pub(super) fn update(&mut self, progress: impl Fn() -> (u64, u64, u64)) {
+        let before = *self.before.get_or_insert_with(|| progress().0);
         if self.progress.is_due() {
+            let (done, bad, total) = progress();
             let ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            self.progress.show(&line(self.verb, done, self.total, ns));
+            self.progress.show(&line(self.verb, (before, done, bad, total), ns));
         }
     }
 }
 
-fn line(verb: &str, done: u64, total: u64, ns: u64) -> String {
+fn line(verb: &str, (before, done, bad, total): (u64, u64, u64, u64), ns: u64) -> String {
     let percent = fixed(done as f64 / total.max(1) as f64 * 100.0, 1);
     let mut line = format!("{verb} {} of {} ({percent} %)", bytes(done), bytes(total));
-    line += &format!(", {}", throughput(mib_per_s(done, ns)));
-    if done > 0 {
-        let left = (total - done.min(total)) as f64 / done as f64 * ns as f64;
+    let fresh = done.saturating_sub(before);
+    line += &format!(", {}", throughput(mib_per_s(fresh, ns)));
+    if fresh > 0 {
+        let left = (total - done.min(total)) as f64 / fresh as f64 * ns as f64;
         line += &format!(", {} left", duration(left as u64));
+    }
+    if bad > 0 {
+        line += &format!(", {} not readable so far", bytes(bad));
     }
     line
 }
@@ -60,9 +72,15 @@ mod tests {
 
     #[test]
     fn a_line_says_how_far_how_fast_and_how_long() {
-        let text = line("copied", 1 << 30, 4 << 30, 2_000_000_000);
+        let text = line("copied", (0, 1 << 30, 0, 4 << 30), 2_000_000_000);
         assert_eq!(text, "copied 1 GiB of 4 GiB (25.0 %), 512 MiB/s, 6.00 s left");
-        assert_eq!(line("copied", 0, 0, 0), "copied 0 B of 0 B (0.0 %), 0.0 MiB/s");
+        assert_eq!(line("copied", (0, 0, 0, 0), 0), "copied 0 B of 0 B (0.0 %), 0.0 MiB/s");
+    }
+
+    #[test]
+    fn what_an_earlier_run_copied_is_not_the_speed_of_this_one() {
+        let text = line("copied", (1 << 30, 2 << 30, 4096, 4 << 30), 2_000_000_000);
+        assert_eq!(text, "copied 2 GiB of 4 GiB (50.0 %), 512 MiB/s, 4.00 s left, 4 KiB not readable so far");
     }
 
     #[test]

@@ -14,9 +14,11 @@ pub(super) enum Piece {
     Hole { pos: u64, len: u64 },
 }
 
-/// The pieces of a source in order.
+/// The pieces of some ranges of a source, in order.
 pub(super) struct Pieces {
-    pos: u64,
+    /// Starts and ends of what has not been handed out, in order.
+    ranges: VecDeque<(u64, u64)>,
+    /// Where the last range ends.
     end: u64,
     block: u64,
     unit: u64,
@@ -28,14 +30,11 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// The pieces of the first `end` bytes, which are a multiple of `unit` as `block` is.
-    pub(super) fn new(end: u64, block: u64, unit: u64, file: Option<File>) -> Pieces {
-        Pieces { pos: 0, end, block, unit, file, hole: (0, 0), again: VecDeque::new() }
-    }
-
-    /// The lowest offset that has not been handed out.
-    pub(super) fn position(&self) -> u64 {
-        self.again.iter().map(|(pos, _)| *pos).min().unwrap_or(self.end).min(self.pos)
+    /// The pieces of `ranges`, given by start and end, which are multiples of `unit` as `block` is.
+    pub(super) fn new(ranges: Vec<(u64, u64)>, block: u64, unit: u64, file: Option<File>) -> Pieces {
+        let end = ranges.last().map_or(0, |range| range.1);
+        let hole = (0, 0);
+        Pieces { ranges: ranges.into(), end, block, unit, file, hole, again: VecDeque::new() }
     }
 
     /// Has a hole handed out once more, as data.
@@ -43,9 +42,19 @@ impl Pieces {
         self.again.push_back((pos, pos + len));
     }
 
-    /// Moves on to the hole that ends behind `pos`.
-    fn find_hole(&mut self) {
-        let mut from = self.pos;
+    /// Leaves the next `bytes` out, in whole blocks.
+    pub(super) fn leave_out(&mut self, bytes: u64) {
+        let Some((pos, _)) = self.ranges.front() else { return };
+        let to = pos.saturating_add(bytes) / self.block * self.block;
+        self.ranges.retain_mut(|(start, end)| {
+            *start = (*start).max(to);
+            start < end
+        });
+    }
+
+    /// Finds the first hole that ends behind `pos`.
+    fn find_hole(&mut self, pos: u64) {
+        let mut from = pos;
         self.hole = (self.end, self.end);
         let Some(file) = &self.file else { return };
         while from < self.end {
@@ -85,18 +94,21 @@ impl Iterator for Pieces {
             }
             return Some(piece);
         }
-        if self.pos >= self.end {
-            return None;
+        while self.ranges.front().is_some_and(|(pos, end)| pos >= end) {
+            self.ranges.pop_front();
         }
-        if self.pos >= self.hole.1 {
-            self.find_hole();
+        let (pos, end) = *self.ranges.front()?;
+        if pos >= self.hole.1 {
+            self.find_hole(pos);
         }
-        let piece = match self.pos < self.hole.0 {
-            true => self.first_block(self.pos, self.hole.0),
-            false => Piece::Hole { pos: self.pos, len: self.hole.1 - self.pos },
+        let piece = match pos < self.hole.0 {
+            true => self.first_block(pos, end.min(self.hole.0)),
+            false => Piece::Hole { pos, len: end.min(self.hole.1) - pos },
         };
         let (Piece::Data { len, .. } | Piece::Hole { len, .. }) = piece;
-        self.pos += len;
+        if let Some(front) = self.ranges.front_mut() {
+            front.0 += len;
+        }
         Some(piece)
     }
 }
@@ -112,24 +124,44 @@ mod tests {
 
     #[test]
     fn without_holes_the_blocks_follow_each_other() {
-        let pieces: Vec<Piece> = Pieces::new(10 << 10, 4096, 512, None).collect();
+        let pieces: Vec<Piece> = Pieces::new(vec![(0, 10 << 10)], 4096, 512, None).collect();
         assert_eq!(pieces, [data(0, 4096), data(4096, 4096), data(8192, 2048)]);
-        assert_eq!(Pieces::new(0, 4096, 512, None).next(), None);
+        assert_eq!(Pieces::new(vec![], 4096, 512, None).next(), None);
+        assert_eq!(Pieces::new(vec![(0, 0)], 4096, 512, None).next(), None);
+    }
+
+    #[test]
+    fn ranges_are_cut_at_blocks_of_the_whole() {
+        let ranges = vec![(512, 5120), (8192, 9216)];
+        let pieces: Vec<Piece> = Pieces::new(ranges, 4096, 512, None).collect();
+        assert_eq!(pieces, [data(512, 3584), data(4096, 1024), data(8192, 1024)]);
+    }
+
+    #[test]
+    fn a_part_can_be_left_out() {
+        let mut pieces = Pieces::new(vec![(0, 16384), (20480, 28672)], 4096, 512, None);
+        assert_eq!(pieces.next(), Some(data(0, 4096)));
+        pieces.leave_out(5000);
+        assert_eq!(pieces.next(), Some(data(8192, 4096)));
+        pieces.leave_out(12000);
+        assert_eq!(pieces.next(), Some(data(20480, 4096)));
+        pieces.leave_out(1 << 20);
+        assert_eq!(pieces.next(), None);
+        pieces.leave_out(1);
     }
 
     #[test]
     fn a_hole_can_be_asked_for_as_data() {
-        let mut pieces = Pieces::new(16 << 10, 4096, 512, None);
+        let mut pieces = Pieces::new(vec![(0, 16 << 10)], 4096, 512, None);
         pieces.next();
         pieces.as_data(1024, 6144);
-        assert_eq!(pieces.position(), 1024);
         assert_eq!(pieces.next(), Some(data(1024, 3072)));
         assert_eq!(pieces.next(), Some(data(4096, 3072)));
-        assert_eq!((pieces.next(), pieces.position()), (Some(data(4096, 4096)), 8192));
+        assert_eq!(pieces.next(), Some(data(4096, 4096)));
     }
 
     #[test]
-    fn pieces_cover_a_sparse_file_once_and_data_is_never_a_hole() {
+    fn holes_and_data_cover_the_file_and_no_data_is_in_a_hole() {
         let mut file = tempfile::tempfile().unwrap();
         let size = 1 << 20;
         file.set_len(size).unwrap();
@@ -137,8 +169,9 @@ mod tests {
             file.seek(io_start(at)).unwrap();
             file.write_all(&[1; 5000]).unwrap();
         }
+        let ranges = vec![(0, 65536), (65536, 500_000 / 8192 * 8192), (500_000 / 8192 * 8192, size)];
         let mut at = 0;
-        for piece in Pieces::new(size, 64 << 10, 8192, Some(file)) {
+        for piece in Pieces::new(ranges, 64 << 10, 8192, Some(file)) {
             let (Piece::Data { pos, len } | Piece::Hole { pos, len }) = piece;
             assert_eq!(pos, at);
             assert!(len > 0 && len.is_multiple_of(8192));

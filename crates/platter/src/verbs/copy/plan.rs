@@ -1,23 +1,31 @@
 //! What is copied where: opens both devices and checks that it can be done, before anything is written.
 
+use super::map::{Map, Status};
+use super::mapfile::{Loaded, MapFile};
+use super::transfer::{Saver, Work};
 use super::{Copy, Sparse};
 use crate::cli::{CliError, Context};
 use platter::registry::{self, Access, OpenError};
-use platter::spec::{Spec, format_size};
+use platter::spec::{Spec, format_size, quote_path};
 use platter_bench::report::units::thousands;
 use platter_disk::device::Device;
 use platter_disk::sys::{Kind, Probe};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Two open devices and how to copy one to the other.
 pub(super) struct Plan {
     pub(super) source: Device,
     pub(super) destination: Device,
-    /// Bytes to copy: all of the source.
+    /// The size of the source.
     pub(super) size: u64,
+    /// Where to begin: what is before it was copied earlier.
+    pub(super) start: u64,
+    /// The map of a rescue, and what it says at the start.
+    pub(super) map: Option<MapFile>,
+    known: Map,
     /// Offsets and lengths of reads and writes are multiples of it.
     pub(super) unit: u64,
     /// The source as a file whose holes can be asked for, where they matter.
@@ -42,12 +50,32 @@ impl Plan {
         }
         let reading = Access { allow_in_use: copy.force.allow_in_use, ..Access::read() };
         let source = registry::open_spec(&from, reading)?;
-        let absent = to_path.as_deref().filter(is_absent);
-        let create = absent.map(|_| source.size());
-        let writing = copy.force.access(Access { create, ..Access::read_write() });
+        let size = source.size();
+        if copy.start.bytes > size {
+            let (start, name) = (&copy.start, source.name());
+            return Err(CliError::refused(format!(
+                "--start {start} is beyond the end of {name}: {size} bytes"
+            )));
+        }
+        let map = copy.rescue.as_ref().map(|path| MapFile::new(path, &copy.source, &copy.destination));
+        let loaded = map.as_ref().map(|map| map.load(size)).transpose();
+        let loaded = loaded.map_err(|error| CliError::refused(error.to_string()))?.flatten();
+        let absent = to_path.as_deref().filter(|path| is_absent(path));
+        let create = absent.map(|_| size);
+        let mut writing = copy.force.access(Access { create, ..Access::read_write() });
+        if let Some(loaded) = &loaded {
+            check_resumed(copy, loaded, absent)?;
+            // What the destination holds is what an earlier run copied to it.
+            writing.force |= loaded.destination.as_deref() == Some(copy.destination.as_str());
+        }
         let destination = registry::open_spec(&to, writing)?;
+        let mut known = loaded.map_or_else(|| Map::new(size), |loaded| loaded.map);
+        known.mark(0, copy.start.bytes, Status::Done);
         let plan = Plan {
-            size: source.size(),
+            size,
+            start: copy.start.bytes,
+            map,
+            known,
             unit: u64::from(block(&source).max(block(&destination))),
             holes: holes(copy.sparse, from_path.as_deref()),
             created: absent.is_some(),
@@ -70,7 +98,7 @@ impl Plan {
         let (size, room) = (self.size, self.destination.size());
         let named = |device: &Device| device.name();
         if room < size {
-            return Err(CliError::usage(format!(
+            return Err(CliError::refused(format!(
                 "{} is too small: it has {} bytes, {} has {}; nothing was written",
                 named(&self.destination),
                 thousands(room),
@@ -82,14 +110,23 @@ impl Plan {
             let beyond = thousands(room - size);
             context.note(&format!("{} is larger by {beyond} bytes, which stay", named(&self.destination)));
         }
-        if !copy.bs.is_multiple_of(self.unit) {
-            let unit = format_size(self.unit);
-            return Err(CliError::usage(format!(
-                "--bs {} is not a multiple of the logical block of the two devices, {unit}",
-                copy.bs
-            )));
+        for (option, value) in [("--bs", &copy.bs), ("--start", &copy.start)] {
+            if !value.bytes.is_multiple_of(self.unit) {
+                let unit = format_size(self.unit);
+                return Err(CliError::refused(format!(
+                    "{option} {value} is not a multiple of the logical block of the two devices, {unit}"
+                )));
+            }
         }
-        Ok(())
+        // A map that cannot be written is better known before hours of copying.
+        let saved = self.map.as_ref().map(|map| map.save(&self.known)).transpose();
+        saved.map(|_| ()).map_err(|error| CliError::refused(error.to_string()))
+    }
+
+    /// What is known at the start of the run.
+    pub(super) fn begin(&self) -> Work {
+        let saver = self.map.clone().map(Saver::new);
+        Work::new(self.known.clone(), saver)
     }
 
     /// Bytes that are copied in whole blocks.
@@ -109,15 +146,31 @@ fn block(device: &Device) -> u32 {
 }
 
 /// The path of a spec that is a file and nothing else.
-fn file_path(spec: &Spec) -> Result<Option<String>, CliError> {
+fn file_path(spec: &Spec) -> Result<Option<PathBuf>, CliError> {
     match spec.name() {
         "file" => Ok(registry::paths(spec).map_err(OpenError::from)?.pop()),
         _ => Ok(None),
     }
 }
 
-fn refuse_same(from: Option<&str>, to: Option<&str>) -> Result<(), CliError> {
-    let probe = |path: Option<&str>| path.and_then(|path| Probe::of_path(path).ok());
+/// Refuses to go on with a copy whose destination is not there any more.
+fn check_resumed(copy: &Copy, loaded: &Loaded, absent: Option<&Path>) -> Result<(), CliError> {
+    let copied = loaded.map.bytes(Status::Done);
+    if copied == 0 || absent.is_none() {
+        return Ok(());
+    }
+    let map = copy.rescue.clone().unwrap_or_default();
+    Err(CliError::refused(format!(
+        "the map {} has {} bytes as copied, but {} is missing or empty; name the destination of the earlier run, or \
+         remove the map to begin again",
+        quote_path(&map),
+        thousands(copied),
+        copy.destination
+    )))
+}
+
+fn refuse_same(from: Option<&Path>, to: Option<&Path>) -> Result<(), CliError> {
+    let probe = |path: Option<&Path>| path.and_then(|path| Probe::of_path(path).ok());
     let (Some(a), Some(b)) = (probe(from), probe(to)) else { return Ok(()) };
     let same = match (a.kind, b.kind) {
         (Kind::Regular, Kind::Regular) => a.inode == b.inode,
@@ -125,10 +178,10 @@ fn refuse_same(from: Option<&str>, to: Option<&str>) -> Result<(), CliError> {
         _ => false,
     };
     match same {
-        true => Err(CliError::usage(format!(
+        true => Err(CliError::refused(format!(
             "{} and {} are the same: give two different devices",
-            from.unwrap_or_default(),
-            to.unwrap_or_default()
+            from.unwrap_or(Path::new("")).display(),
+            to.unwrap_or(Path::new("")).display()
         ))),
         false => Ok(()),
     }
@@ -142,7 +195,7 @@ fn refuse_null(spec: &Spec) -> Result<(), CliError> {
 }
 
 /// Whether a file is to be created: nothing is there, or an empty file.
-fn is_absent(path: &&str) -> bool {
+fn is_absent(path: &Path) -> bool {
     match fs::metadata(path) {
         Ok(found) => found.is_file() && found.len() == 0,
         Err(error) => error.kind() == io::ErrorKind::NotFound,
@@ -150,11 +203,11 @@ fn is_absent(path: &&str) -> bool {
 }
 
 /// Whether a file that was created a moment ago still has nothing in it.
-fn has_no_blocks(path: &str) -> bool {
+fn has_no_blocks(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.blocks() == 0)
 }
 
-fn holes(sparse: Sparse, path: Option<&str>) -> Option<File> {
-    let path = path.filter(|_| sparse != Sparse::Never).map(Path::new)?;
+fn holes(sparse: Sparse, path: Option<&Path>) -> Option<File> {
+    let path = path.filter(|_| sparse != Sparse::Never)?;
     path.is_file().then(|| File::open(path).ok()).flatten()
 }

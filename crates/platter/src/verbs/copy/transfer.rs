@@ -1,17 +1,25 @@
 //! The copy itself: blocks are read, then written from the same buffers, with many of them on the way.
 
 use super::blocks::{Block, Blocks};
-use super::ends::Ends;
+use super::ends::{Ends, FLUSH};
+use super::map::{Map, Status};
+use super::mapfile::MapFile;
 use super::meter::Meter;
 use super::pieces::{Piece, Pieces};
 use super::plan::Plan;
-use crate::cli::{CliError, Context};
-use platter_bench::report::units::thousands;
+use super::stop::{Stopped, Stopper};
 use platter_block::bio::{Bio, Op};
 use platter_block::fault::{Error, Kind};
 use platter_disk::pool::PoolBuf;
+use std::time::{Duration, Instant};
 
-/// What became of the bytes of the source.
+/// How often the map of a rescue is saved.
+const SAVE: Duration = Duration::from_secs(30);
+
+/// Most bytes that are left out at once behind a read that failed.
+const MOST_SKIPPED: u64 = 256 << 20;
+
+/// How the bytes were copied that this run dealt with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     /// Written.
@@ -29,74 +37,168 @@ impl Totals {
     }
 }
 
-/// A copy on its way.
+/// How far the copy has got.
+pub(super) struct Work {
+    pub(super) map: Map,
+    pub(super) totals: Totals,
+    /// Everything that the map has as done has been flushed.
+    pub(super) flushed: bool,
+    /// A flush failed: what was written may be lost.
+    pub(super) flush_failed: bool,
+    pub(super) saver: Option<Saver>,
+}
+
+impl Work {
+    /// What is known at the start of a run; all that `map` has as done is durable.
+    pub(super) fn new(map: Map, saver: Option<Saver>) -> Work {
+        Work { map, totals: Totals::default(), flushed: true, flush_failed: false, saver }
+    }
+
+    /// Takes note of bytes that are at the destination, but may not be durable.
+    pub(super) fn done(&mut self, pos: u64, len: u64) {
+        self.map.mark(pos, len, Status::Done);
+        self.flushed = false;
+    }
+
+    /// Bytes that are copied, bytes that could not be read so far, and all bytes.
+    fn progress(&self) -> (u64, u64, u64) {
+        let bad =
+            [Status::Failed, Status::Small, Status::Bad].iter().map(|status| self.map.bytes(*status)).sum();
+        (self.map.bytes(Status::Done), bad, self.map.size())
+    }
+
+    /// Has the destination flushed, where something was written, and then the map saved.
+    pub(super) fn flush(
+        &mut self,
+        ends: &mut Ends,
+        stop: &mut Stopper<'_>,
+        meter: &mut Meter,
+    ) -> Result<(), Stopped> {
+        if !self.flushed {
+            let outcome = ends.flush(stop, |stopping| match stopping {
+                true => meter.clear(),
+                false => meter.update(|| self.progress()),
+            });
+            self.flush_failed |= matches!(outcome, Err(Stopped::Destination(_)));
+            outcome?;
+            self.flushed = true;
+        }
+        match &self.saver {
+            Some(saver) => saver.file.save(&self.map).map_err(|error| Stopped::Failed(error.to_string())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Saves the map now and then. It says of nothing that it is copied before a flush has made that durable.
+pub(super) struct Saver {
+    pub(super) file: MapFile,
+    due: Instant,
+    /// The map to save when the flush that is under way has succeeded.
+    pending: Option<Map>,
+}
+
+impl Saver {
+    pub(super) fn new(file: MapFile) -> Saver {
+        Saver { file, due: Instant::now() + SAVE, pending: None }
+    }
+}
+
+/// What a rescue does with what cannot be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bad {
+    /// What a piece becomes.
+    pub(super) status: Status,
+    /// Whether to leave more and more out behind pieces that fail, to have first what is easy to read.
+    pub(super) skips: bool,
+}
+
+/// One pass over a part of the source.
 pub(super) struct Transfer<'a> {
     plan: &'a Plan,
-    ends: Ends,
+    ends: &'a mut Ends,
+    work: &'a mut Work,
     pieces: Pieces,
+    block: u64,
     /// A piece that waits for a place.
     held: Option<Piece>,
     blocks: Blocks<()>,
     /// Whether the destination can make ranges zero.
     write_zeroes: bool,
-    totals: &'a mut Totals,
-    failed: Option<Error>,
+    /// What becomes of what cannot be read; without it the copy ends there.
+    bad: Option<Bad>,
+    /// Bytes that were left out behind the last read that failed.
+    left_out: u64,
+    failed: Option<Stopped>,
 }
 
 impl<'a> Transfer<'a> {
-    pub(super) fn new(plan: &'a Plan, ends: Ends, bs: u64, totals: &'a mut Totals) -> Transfer<'a> {
+    /// Copies `ranges` in pieces of `block` bytes.
+    pub(super) fn new(
+        plan: &'a Plan,
+        ends: &'a mut Ends,
+        work: &'a mut Work,
+        ranges: Vec<(u64, u64)>,
+        block: u64,
+        bad: Option<Bad>,
+    ) -> Transfer<'a> {
         let holes = plan.holes.as_ref().and_then(|file| file.try_clone().ok());
         Transfer {
             plan,
-            pieces: Pieces::new(plan.whole(), bs, plan.unit, holes),
+            pieces: Pieces::new(ranges, block, plan.unit, holes),
+            block,
             held: None,
             blocks: Blocks::new(ends.depth),
             write_zeroes: plan.destination.geometry().limits.write_zeroes,
             ends,
-            totals,
+            work,
+            bad,
+            left_out: 0,
             failed: None,
         }
     }
 
     /// Copies until all is done, something fails or the user wants to stop; then waits for what is in flight.
-    pub(super) fn run(mut self, context: &Context, meter: &mut Meter) -> Result<(), CliError> {
+    pub(super) fn run(mut self, stop: &mut Stopper<'_>, meter: &mut Meter) -> Result<(), Stopped> {
         loop {
-            let stop = self.failed.is_some() || context.is_interrupted();
-            if !stop {
+            if self.failed.is_none() && !stop.asked() {
                 self.fill();
+                self.save_if_due();
             }
-            if self.blocks.is_empty() {
+            if self.blocks.is_empty() && !self.is_saving() {
                 break;
             }
+            if stop.asked() {
+                meter.clear();
+                if stop.is_over(|| self.left()) {
+                    return Err(Stopped::Abandoned(self.left()));
+                }
+            }
             let reads = self.ends.source.completed();
-            let any_read = self.write(reads);
+            let any_read = self.write(reads, stop.asked());
             let writes = self.ends.destination.completed();
             if !any_read && writes.is_empty() {
                 self.ends.wait();
             }
             self.written(writes);
-            meter.update(self.totals.sum());
+            meter.update(|| self.work.progress());
         }
-        if let Some(error) = self.failed.take() {
-            return Err(CliError::failed(format!("{error}\n{}", self.reached())));
-        }
-        match context.is_interrupted() {
-            true => Err(context.interruption(format!("interrupted: {}", self.reached()))),
-            false => Ok(()),
+        match self.failed.take() {
+            Some(stopped) => Err(stopped),
+            None if stop.asked() => Err(Stopped::Interrupted),
+            None => Ok(()),
         }
     }
+}
 
-    /// How far an incomplete copy got.
-    fn reached(&self) -> String {
-        let held = self.held.map(|(Piece::Data { pos, .. } | Piece::Hole { pos, .. })| pos);
-        let first = self.blocks.lowest().into_iter().chain(held).fold(self.pieces.position(), u64::min);
-        format!(
-            "{} of {} bytes were copied, the first {} without a gap; {} is incomplete and was not flushed",
-            thousands(self.totals.sum()),
-            thousands(self.plan.size),
-            thousands(first),
-            self.plan.destination.name()
-        )
+impl Transfer<'_> {
+    /// What the devices still have.
+    fn left(&self) -> String {
+        match (self.blocks.count(), self.is_saving()) {
+            (0, _) => "the flush of the destination".to_owned(),
+            (1, _) => "1 read or write that is in flight".to_owned(),
+            (n, _) => format!("{n} reads and writes that are in flight"),
+        }
     }
 
     /// Starts as many pieces as there is room for.
@@ -105,6 +207,11 @@ impl<'a> Transfer<'a> {
             let Some(piece) = self.held.take().or_else(|| self.pieces.next()) else { return };
             if !self.start(piece) {
                 self.held = Some(piece);
+                if self.blocks.is_empty() {
+                    // Reads that timed out keep their buffers: all of them are gone, and none will come back soon.
+                    let (Piece::Data { pos, len } | Piece::Hole { pos, len }) = piece;
+                    self.fail(Err(Stopped::source(&self.ends.source.no_buffer(pos, len))));
+                }
                 return;
             }
         }
@@ -113,21 +220,28 @@ impl<'a> Transfer<'a> {
     /// Starts a piece; `false` when there is no buffer for it.
     fn start(&mut self, piece: Piece) -> bool {
         match piece {
-            Piece::Hole { len, .. } if self.plan.reads_as_zeroes => self.totals.skipped += len,
+            Piece::Hole { pos, len } if self.plan.reads_as_zeroes => self.skipped(pos, len),
             Piece::Hole { pos, len } if self.write_zeroes => {
                 let bio = Bio::new(Op::WriteZeroes, pos, len);
-                self.send(pos, len, bio, |ends, bio| ends.destination.submit(bio));
+                let sent = self.send(pos, len, bio, |ends, bio| ends.destination.submit(bio));
+                self.fail(sent.map_err(|error| Stopped::destination(&error)));
             }
             Piece::Hole { pos, len } => self.pieces.as_data(pos, len),
             Piece::Data { pos, len } => {
                 let Some(buffer) = self.ends.take(len) else { return false };
-                match Bio::read(pos, buffer) {
+                let sent = match Bio::read(pos, buffer) {
                     Ok(bio) => self.send(pos, len, bio, |ends, bio| ends.source.submit(bio)),
-                    Err(fault) => self.fail(Err(self.ends.source.error(fault, Op::Read, pos, len))),
-                }
+                    Err(fault) => Err(self.ends.source.error(fault, Op::Read, pos, len)),
+                };
+                self.fail(sent.map_err(|error| Stopped::source(&error)));
             }
         }
         true
+    }
+
+    fn skipped(&mut self, pos: u64, len: u64) {
+        self.work.totals.skipped += len;
+        self.work.done(pos, len);
     }
 
     fn send(
@@ -136,46 +250,56 @@ impl<'a> Transfer<'a> {
         len: u64,
         mut bio: Bio,
         submit: impl FnOnce(&mut Ends, Bio) -> Result<(), Error>,
-    ) {
-        if let Some(number) = self.blocks.add(pos, len, ()) {
-            bio.set_token(number);
-            if let Err(error) = submit(&mut self.ends, bio) {
-                self.blocks.remove(number);
-                self.fail(Err(error));
-            }
-        }
+    ) -> Result<(), Error> {
+        let Some(number) = self.blocks.add(pos, len, ()) else { return Ok(()) };
+        bio.set_token(number);
+        submit(self.ends, bio).inspect_err(|_| {
+            self.blocks.remove(number);
+        })
     }
 
     /// Records the first failure.
-    fn fail(&mut self, outcome: Result<(), Error>) {
-        if let Err(error) = outcome
+    fn fail(&mut self, outcome: Result<(), Stopped>) {
+        if let Err(stopped) = outcome
             && self.failed.is_none()
         {
-            self.failed = Some(error);
+            self.failed = Some(stopped);
         }
     }
 
-    /// Writes what has been read. Returns whether there was anything.
-    fn write(&mut self, mut reads: Vec<Bio>) -> bool {
+    /// Writes what has been read, unless the copy is about to end. Returns whether there was anything.
+    fn write(&mut self, mut reads: Vec<Bio>, stopping: bool) -> bool {
         let any = !reads.is_empty();
         for bio in reads.drain(..) {
-            let outcome = self.ends.source.check(&bio);
             let number = bio.token();
-            if outcome.is_err() || self.failed.is_some() {
+            if let Err(error) = self.ends.source.check(&bio) {
+                self.unread(number, &error);
+            } else if stopping || self.failed.is_some() {
                 self.blocks.remove(number);
-                self.fail(outcome);
-                continue;
-            }
-            if let Err(error) = self.pass_on(bio, number) {
+            } else if let Err(error) = self.pass_on(bio, number) {
                 self.blocks.remove(number);
-                self.fail(Err(error));
+                self.fail(Err(Stopped::destination(&error)));
             }
         }
         self.ends.source.recycle(reads);
         any
     }
 
+    /// A block that could not be read: a rescue takes note of it and goes on, unless the disk is gone.
+    fn unread(&mut self, number: u64, error: &Error) {
+        let Some(Block { pos, len, .. }) = self.blocks.remove(number) else { return };
+        let Some(bad) = self.bad.filter(|_| is_bad_place(error.fault.kind)) else {
+            return self.fail(Err(Stopped::source(error)));
+        };
+        self.work.map.mark_failed(pos, len, bad.status);
+        if bad.skips {
+            self.left_out = (self.left_out * 2).clamp(self.block, MOST_SKIPPED);
+            self.pieces.leave_out(self.left_out);
+        }
+    }
+
     fn pass_on(&mut self, mut bio: Bio, number: u64) -> Result<(), Error> {
+        self.left_out = 0;
         let Some(&mut Block { pos, len, .. }) = self.blocks.get_mut(number) else {
             return Ok(());
         };
@@ -183,7 +307,7 @@ impl<'a> Transfer<'a> {
         let zero = (self.plan.reads_as_zeroes || self.plan.zero_blocks) && is_zero(&buffer);
         if zero && self.plan.reads_as_zeroes {
             self.blocks.remove(number);
-            self.totals.skipped += len;
+            self.skipped(pos, len);
             return Ok(());
         }
         if zero && self.write_zeroes {
@@ -199,19 +323,65 @@ impl<'a> Transfer<'a> {
     /// Takes note of what has been written.
     fn written(&mut self, mut writes: Vec<Bio>) {
         for bio in writes.drain(..) {
+            let outcome = self.ends.destination.check(&bio);
+            if bio.token() == FLUSH {
+                self.save(outcome);
+                continue;
+            }
             let Some(block) = self.blocks.remove(bio.token()) else { continue };
-            match (self.ends.destination.check(&bio), bio.op()) {
-                (Ok(()), Op::WriteZeroes) => self.totals.zeroed += block.len,
-                (Ok(()), _) => self.totals.written += block.len,
+            match (outcome, bio.op()) {
+                (Ok(()), op) => {
+                    let zeroes = op == Op::WriteZeroes;
+                    let totals = &mut self.work.totals;
+                    *(if zeroes { &mut totals.zeroed } else { &mut totals.written }) += block.len;
+                    self.work.done(block.pos, block.len);
+                }
                 (Err(error), Op::WriteZeroes) if error.fault.kind == Kind::Unsupported => {
                     self.write_zeroes = false;
                     self.pieces.as_data(block.pos, block.len);
                 }
-                (Err(error), _) => self.fail(Err(error)),
+                (Err(error), _) => self.fail(Err(Stopped::destination(&error))),
             }
         }
         self.ends.destination.recycle(writes);
     }
+
+    fn is_saving(&self) -> bool {
+        self.work.saver.as_ref().is_some_and(|saver| saver.pending.is_some())
+    }
+
+    /// Begins to save the map when that is due, with the flush that it needs.
+    fn save_if_due(&mut self) {
+        let Some(saver) = &mut self.work.saver else { return };
+        if saver.pending.is_some() || Instant::now() < saver.due {
+            return;
+        }
+        saver.due = Instant::now() + SAVE;
+        saver.pending = Some(self.work.map.clone());
+        if let Err(error) = self.ends.start_flush() {
+            saver.pending = None;
+            self.fail(Err(Stopped::destination(&error)));
+        }
+    }
+
+    /// Saves the map as it was when the flush was sent.
+    fn save(&mut self, flushed: Result<(), Error>) {
+        let Some(saver) = &mut self.work.saver else { return };
+        let Some(map) = saver.pending.take() else { return };
+        let outcome = match flushed {
+            Ok(()) => saver.file.save(&map).map_err(|error| Stopped::Failed(error.to_string())),
+            Err(error) => {
+                self.work.flush_failed = true;
+                Err(Stopped::destination(&error))
+            }
+        };
+        self.fail(outcome);
+    }
+}
+
+/// Whether a failed read says something of its place only, and others may succeed.
+fn is_bad_place(kind: Kind) -> bool {
+    matches!(kind, Kind::Io | Kind::Corrupt | Kind::Short | Kind::TimedOut)
 }
 
 fn is_zero(bytes: &[u8]) -> bool {

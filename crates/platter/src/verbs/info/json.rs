@@ -6,6 +6,7 @@ use platter_block::limits::Limits;
 use platter_disk::elevators;
 use platter_disk::sys::{DeviceLimits, KernelQueue, Kind, Probe, WriteCache};
 use serde_json::{Map, Value, json};
+use std::path::Path;
 
 /// Everything about one spec.
 pub(super) fn of(found: &Found) -> Value {
@@ -72,7 +73,8 @@ fn limits(limits: &Limits) -> Value {
     })
 }
 
-fn kernel(path: &str, probe: &Result<Probe, Unopened>) -> Value {
+fn kernel(path: &Path, probe: &Result<Probe, Unopened>) -> Value {
+    let path = path.to_string_lossy();
     let probe = match probe {
         Ok(probe) => probe,
         Err(Unopened { why, queue: known }) => {

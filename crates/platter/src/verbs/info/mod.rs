@@ -1,33 +1,39 @@
 //! `platter info`: what a device is, how it is driven, and what the kernel does to it.
 
-use crate::cli::{CliError, Context, Force};
+use crate::cli::{CliError, Context, Force, spec_arg};
 use clap::Args;
 use platter::registry::{self, Access, OpenError};
 use platter::spec::Spec;
 use platter_block::backend::{Backend, Fact};
 use platter_disk::sys::{KernelQueue, Probe};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 mod json;
 mod text;
+mod tree;
 
 /// Arguments of `platter info`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Devices are opened to read only. Of one that cannot be opened, what the system tells of it is shown all the
-same, and the exit status is 3.
+Prints one line for each device, with the devices that a layer stands on below it. --long prints all that is known, \
+also what the kernel does to I/O on each file and block device. Devices are opened to read only. For a device that \
+cannot be opened the facts that the system has are printed all the same, and the exit status is 3.
 
 Examples:
   platter info /dev/sdb
-  platter info 'file(disk.img, elevator=deadline)' 'ram(1G)'
+  platter info --long 'file(disk.img, elevator=deadline)' 'ram(1G)'
   platter info --json /dev/sdb
 
 JSON: a list with an object for each SPEC; docs/command.md has its keys.")]
 pub(crate) struct Info {
     /// The devices
-    #[arg(required = true, value_name = "SPEC")]
+    #[arg(required = true, value_name = "SPEC", value_parser = spec_arg())]
     specs: Vec<String>,
-    /// Open what others have for themselves too
+    /// Show all that is known of each device
+    #[arg(long)]
+    long: bool,
+    /// Open devices that other programs have locked
     #[arg(long)]
     allow_in_use: bool,
 }
@@ -37,7 +43,7 @@ struct Found {
     spec: String,
     device: Result<Arc<dyn Backend>, OpenError>,
     /// The files and block devices that it names, and what the system knows of each.
-    paths: Vec<(String, Result<Probe, Unopened>)>,
+    paths: Vec<(PathBuf, Result<Probe, Unopened>)>,
 }
 
 /// What there is to show of a path that cannot be opened.
@@ -54,9 +60,10 @@ impl Info {
         for (text, spec) in self.specs.iter().zip(&specs) {
             all.push(self.find(text, spec)?);
         }
-        match context.json {
-            true => context.print_json(&all.iter().map(json::of).collect())?,
-            false => {
+        match (context.json, self.long) {
+            (true, _) => context.print_json(&all.iter().map(json::of).collect())?,
+            (false, false) => context.print(&tree::of(&all, context))?,
+            (false, true) => {
                 let texts: Vec<String> = all.iter().map(|found| text::of(found, context)).collect();
                 context.print(&texts.join("\n"))?;
             }
@@ -69,11 +76,15 @@ impl Info {
     fn find(&self, text: &str, spec: &Spec) -> Result<Found, CliError> {
         let force = Force { force: false, allow_in_use: self.allow_in_use };
         let device = match registry::open_spec(spec, force.access(Access::read())) {
-            Err(error @ OpenError::Spec(_)) => return Err(error.into()),
+            Err(error) if error.is_usage() => return Err(error.into()),
             device => device.map(|device| Arc::clone(device.backend())),
         };
-        let paths = registry::paths(spec).map_err(OpenError::from)?;
-        let probe = |path: String| {
+        let mut paths = registry::paths(spec).map_err(OpenError::from)?;
+        if let (Ok(device), true) = (&device, paths.is_empty()) {
+            // Members that a search has found are not named in the spec.
+            add_disks(device.as_ref(), &mut paths);
+        }
+        let probe = |path: PathBuf| {
             let probe = Probe::of_path(&path).map_err(|error| Unopened {
                 why: error.to_string(),
                 queue: KernelQueue::of_path(&path).ok().flatten(),
@@ -82,6 +93,16 @@ impl Info {
         };
         Ok(Found { spec: text.to_owned(), device, paths: paths.into_iter().map(probe).collect() })
     }
+}
+
+/// Adds the files and block devices that a device stands on, which are called by their paths.
+fn add_disks(device: &dyn Backend, paths: &mut Vec<PathBuf>) {
+    let below = device.below();
+    // Only files and block devices have this fact.
+    if device.facts().iter().any(|(key, _)| *key == "direct") && below.is_empty() {
+        paths.push(PathBuf::from(&*device.name()));
+    }
+    below.iter().for_each(|below| add_disks(below.as_ref(), paths));
 }
 
 /// What is known about a device that is not just passed on from the devices below it.

@@ -1,7 +1,8 @@
 //! `platter raid create`.
 
 use super::failed;
-use crate::cli::{CliError, Context, Force};
+use crate::cli::{CliError, Context, Force, spec_arg};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use platter::raid::{self, Array};
 use platter::registry::Access;
@@ -12,19 +13,20 @@ use serde_json::json;
 /// Arguments of `platter raid create`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Nothing is written before everything is checked. A device that holds a file system, a partition table or a part
+Everything is checked before the first write. A device that holds a file system, a partition table or a part \
 of another array is refused without --force. A crash leaves no array or the whole of it.
 
 Examples:
-  platter raid create --name data --chunk 128K /dev/sdb /dev/sdc /dev/sdd
-  platter info 'raid(name=data, /dev/sdd, /dev/sdb, /dev/sdc)'
-  platter copy disk.img 'raid(name=data, /dev/sdb, /dev/sdc, /dev/sdd)'
+  platter raid create --name data --chunk 128K 'file(a.img, create=1G)' 'file(b.img, create=1G)'
+  platter info 'raid(name=data, b.img, a.img)'
+  platter info 'raid(name=data)'
+  platter copy disk.img 'raid(name=data, a.img, b.img)'
 
 JSON: one object with uuid, name, layout, chunk_bytes, members (in their order).")]
 pub(crate) struct Create {
-    /// Name of the array, at most 64 bytes
-    #[arg(long, value_name = "NAME", default_value = "")]
-    name: String,
+    /// Name of the array, at most 64 bytes [default: array- and the start of its UUID]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    name: Option<String>,
     /// How data lies on the members
     #[arg(long, value_name = "LAYOUT", value_enum, default_value_t = Layouts::Raid0)]
     layout: Layouts,
@@ -32,7 +34,7 @@ pub(crate) struct Create {
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = chunk)]
     chunk: u64,
     /// The members, in their order
-    #[arg(required = true, value_name = "SPEC")]
+    #[arg(required = true, value_name = "SPEC", value_parser = spec_arg())]
     members: Vec<String>,
     #[command(flatten)]
     force: Force,
@@ -56,20 +58,22 @@ impl Create {
             Layouts::Raid0 => Layout::Raid0,
             Layouts::Concat => Layout::Concat,
         };
-        let array = Array { name: self.name.clone(), layout, chunk: self.chunk };
+        let name = self.name.clone().unwrap_or_default();
+        let array = Array { name, layout, chunk: self.chunk };
         let devices = raid::open_members(&self.members, self.force.access(Access::read_write()))?;
         let uuid = raid::create(&devices, &array).map_err(failed)?;
+        let name = self.name.clone().unwrap_or_else(|| raid::default_name(uuid));
         let chunk = (layout == Layout::Raid0).then_some(self.chunk);
         if context.json {
             return context.print_json(&json!({
                 "uuid": uuid.to_string(),
-                "name": self.name,
+                "name": name,
                 "layout": layout.name(),
                 "chunk_bytes": chunk,
                 "members": self.members,
             }));
         }
         let (members, layout) = (self.members.len(), layout.name());
-        context.print(&format!("{layout} \"{}\" of {members} members, uuid {uuid}\n", self.name))
+        context.print(&format!("{layout} \"{name}\" of {members} members, uuid {uuid}\n"))
     }
 }

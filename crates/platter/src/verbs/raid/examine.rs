@@ -1,48 +1,105 @@
 //! `platter raid examine`.
 
-use super::failed;
-use crate::cli::{CliError, Context};
+use crate::cli::{CliError, Context, Exit, spec_arg};
 use clap::Args;
 use platter::raid::{self, Held};
-use platter::registry::Access;
+use platter::registry::{self, Access};
 use platter_stack::meta::md::Superblock;
 use platter_stack::meta::{Phase, Record, Slots};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use std::path::PathBuf;
 
 /// Arguments of `platter raid examine`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Devices are opened to read only.
+Without devices all block devices of this machine are examined, with --search the block devices and files in a \
+directory. Devices are opened to read only. A device that cannot be opened is reported, and the others are shown all \
+the same; the exit status is then 3. A search has the exit status 3 only if no device could be opened.
 
 Examples:
+  platter raid examine
   platter raid examine /dev/sdb /dev/sdc
   platter raid examine --json a.img
 
-JSON: a list with an object for each SPEC: device, kind (platter, md, damaged or none), and of an array: uuid, name,
-layout, chunk_bytes, members, index, member_uuid, data_offset_bytes, data_bytes; of Platter's also sequence,
-records (readable ones, of two) and state (prepared, committed, retired); of md's also version and events; of what is damaged: problem.")]
+JSON: a list with an object for each device: device, kind (platter, md, damaged, none or unopened), and of an array: \
+uuid, name, layout, chunk_bytes, members, index, member_uuid, data_offset_bytes, data_bytes; of Platter's arrays also \
+sequence, records (readable ones, of two) and state (prepared, committed, retired); of md's also version and events; \
+of what is damaged or cannot be opened: problem.")]
 pub(crate) struct Examine {
-    /// The devices
-    #[arg(required = true, value_name = "SPEC")]
+    /// The devices; all block devices if none is given
+    #[arg(value_name = "SPEC", value_parser = spec_arg())]
     devices: Vec<String>,
-    /// Open what others have for themselves too
+    /// Examine the block devices and files in this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "devices")]
+    search: Option<PathBuf>,
+    /// Open devices that other programs have locked; a search always does
     #[arg(long)]
     allow_in_use: bool,
 }
 
+/// A device and what it holds, or why that cannot be told.
+type Examined = (String, Result<Held, String>);
+
 impl Examine {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
+        let is_search = self.devices.is_empty();
+        let all = if is_search { self.search()? } else { self.named()? };
+        match context.json {
+            true => context.print_json(&all.iter().map(|(name, held)| to_json(name, held)).collect())?,
+            false => self.print(context, &all, is_search)?,
+        }
+        let mut problems: Vec<&String> = all.iter().filter_map(|(_, held)| held.as_ref().err()).collect();
+        // Of a search it is no failure that something cannot be opened: there may be an empty drive.
+        let failed = !is_search || problems.len() == all.len();
+        let error = if failed { problems.pop() } else { None };
+        problems.iter().for_each(|problem| context.note(problem));
+        error.map_or(Ok(()), |error| Err(CliError::new(Exit::CannotOpen, error.clone())))
+    }
+
+    /// What the devices hold that are given. A wrong spec is an error at once.
+    fn named(&self) -> Result<Vec<Examined>, CliError> {
         let access = Access { allow_in_use: self.allow_in_use, ..Access::read() };
-        let devices = raid::open_members(&self.devices, access)?;
-        let mut all = Vec::with_capacity(devices.len());
-        for (spec, device) in self.devices.iter().zip(&devices) {
-            all.push((spec, raid::examine(device).map_err(failed)?));
+        let look = |spec: &String| {
+            let held = match registry::open(spec, access) {
+                Ok(device) => raid::examine(&device).map_err(|error| error.to_string()),
+                Err(error) if error.is_usage() => return Err(CliError::from(error)),
+                Err(error) => Err(error.to_string()),
+            };
+            Ok((spec.clone(), held))
+        };
+        self.devices.iter().map(look).collect()
+    }
+
+    /// What a search finds.
+    fn search(&self) -> Result<Vec<Examined>, CliError> {
+        let found = raid::search(self.search.as_deref())?;
+        Ok(found.into_iter().map(|found| (found.path.to_string_lossy().into_owned(), found.held)).collect())
+    }
+
+    /// Prints what there is for people: after a search only the members of arrays, and how much else was seen.
+    fn print(&self, context: &Context, all: &[Examined], is_search: bool) -> Result<(), CliError> {
+        let mut texts = Vec::new();
+        let mut nothing = 0;
+        for (name, held) in all {
+            match held {
+                Ok(Held::Nothing) if is_search => nothing += 1,
+                Ok(held) => texts.push(to_text(name, held)),
+                // Told on stderr.
+                Err(_) => {}
+            }
         }
-        if context.json {
-            return context.print_json(&all.iter().map(|(spec, held)| to_json(spec, held)).collect());
+        if is_search {
+            let place = match &self.search {
+                Some(directory) => format!("devices and files in {}", directory.display()),
+                None => "block devices".to_owned(),
+            };
+            let members = texts.len();
+            texts.push(format!(
+                "{} {place}: {members} with something of an array, {nothing} without\n",
+                all.len()
+            ));
         }
-        let texts: Vec<String> = all.iter().map(|(spec, held)| to_text(spec, held)).collect();
         context.print(&texts.join("\n"))
     }
 }
@@ -59,7 +116,14 @@ fn damage(slots: &Slots) -> String {
     slots.damage().unwrap_or_default().to_owned()
 }
 
-fn to_json(spec: &str, held: &Held) -> Value {
+fn to_json(spec: &str, held: &Result<Held, String>) -> Value {
+    match held {
+        Err(problem) => json!({ "device": spec, "kind": "unopened", "problem": problem }),
+        Ok(held) => held_to_json(spec, held),
+    }
+}
+
+fn held_to_json(spec: &str, held: &Held) -> Value {
     match held {
         Held::Nothing => json!({ "device": spec, "kind": "none" }),
         Held::DamagedMd(place, what) => {

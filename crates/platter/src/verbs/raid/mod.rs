@@ -1,6 +1,6 @@
-//! `platter raid`: arrays that know themselves.
+//! `platter raid`: arrays whose members carry a description of the array.
 
-use crate::cli::{CliError, Context, Exit};
+use crate::cli::{CliError, Context};
 use clap::Subcommand;
 use platter::raid::RaidError;
 
@@ -13,9 +13,9 @@ mod wipe;
 pub(crate) enum Raid {
     /// Make an array of devices
     Create(create::Create),
-    /// Show what devices hold of arrays, Platter's and Linux' md's
+    /// Show which arrays devices are members of, Platter's and those of Linux' md
     Examine(examine::Examine),
-    /// Remove what devices hold of Platter's arrays
+    /// Remove the records of Platter's arrays from devices
     Wipe(wipe::Wipe),
 }
 
@@ -29,10 +29,11 @@ impl Raid {
     }
 }
 
-/// The exit status that an error of an array means.
+/// An error of an array with the exit status that it means.
 fn failed(error: RaidError) -> CliError {
     match error {
         RaidError::Device(error) => error.into(),
-        wrong => CliError::new(Exit::Usage, wrong.to_string()),
+        RaidError::Argument(what) => CliError::usage(what),
+        other => CliError::refused(other.to_string()),
     }
 }

@@ -1,7 +1,7 @@
 //! `platter raid wipe`.
 
 use super::failed;
-use crate::cli::{CliError, Context};
+use crate::cli::{CliError, Context, spec_arg};
 use clap::Args;
 use platter::raid;
 use platter::registry::Access;
@@ -10,19 +10,19 @@ use serde_json::json;
 /// Arguments of `platter raid wipe`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Only the two records of each device are overwritten, never data; with them the array is gone. A device without
-such a record is refused, and then nothing is written. A crash leaves the array, or remains that `raid examine`
+Only the two records of each device are overwritten, never data; without them there is no array. A device without \
+such a record is refused, and then nothing is written. A crash leaves the array, or remains that `raid examine` \
 shows as retired and that can be wiped again.
 
 Example:
-  platter raid wipe --force /dev/sdb /dev/sdc /dev/sdd
+  platter raid wipe --force a.img b.img
 
 JSON: one object with wiped, the list of devices.")]
 pub(crate) struct Wipe {
     /// The devices
-    #[arg(required = true, value_name = "SPEC")]
+    #[arg(required = true, value_name = "SPEC", value_parser = spec_arg())]
     members: Vec<String>,
-    /// Yes, give up the array
+    /// Confirm that the array is to be given up
     #[arg(long)]
     force: bool,
 }

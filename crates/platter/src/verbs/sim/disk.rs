@@ -1,6 +1,6 @@
 //! A disk that is named by the catalogue or by the path of its parameter file.
 
-use crate::cli::CliError;
+use crate::cli::{CliError, Exit};
 use platter::spec::{closest, quote};
 use platter_sim::catalogue::{self, Row};
 use platter_sim::disk::DiskParams;
@@ -40,7 +40,11 @@ pub(super) fn find(name: &str, system: Option<&Path>) -> Result<Named, CliError>
                 Some(system) => import::load_with(path, Some(system)),
                 None => import::load(path),
             };
-            Ok(Named::File(Box::new(params.map_err(|error| CliError::usage(error.to_string()))?)))
+            let params = params.map_err(|error| match error.unreadable {
+                true => CliError::new(Exit::CannotOpen, error.to_string()),
+                false => CliError::usage(error.to_string()),
+            });
+            Ok(Named::File(Box::new(params?)))
         }
     }
 }

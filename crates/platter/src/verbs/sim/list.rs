@@ -31,7 +31,10 @@ impl List {
             };
             return context.print_json(&rows);
         }
-        let line = |name: &str, summary: &str| format!("{}: {summary}\n", context.heading(name));
+        let line = |name: &str, summary: &str| {
+            let text = context.terminal.fact(name, summary);
+            text.replacen(name, &context.heading(name), 1)
+        };
         context.print(&match self.buses {
             true => bus::TABLE.iter().map(|row| line(row.name, row.summary)).collect::<String>(),
             false => TABLE.iter().map(|row| line(row.name, row.summary)).collect(),

@@ -32,9 +32,9 @@ impl Ours {
             self.pages.push(0);
             return self.pages.len() as u32 - 1;
         }
-        let uses = &mut self.uses;
+        let (uses, pages) = (&mut self.uses, &self.pages);
         let mut probe = |frame: u32| match &mut uses[frame as usize] {
-            0 => Probe::Free,
+            0 => Probe::Free(pages[frame as usize]),
             uses => {
                 *uses -= 1;
                 Probe::Used(*uses + 1)

@@ -28,6 +28,8 @@ pub(super) struct Derived {
     /// Mean over all pairs of cylinders.
     pub(super) average_seek_ms: f64,
     pub(super) full_seek_ms: f64,
+    /// What the disk's own interface delivers, in MB/s; `None` where it takes no time.
+    pub(super) interface: Option<f64>,
     pub(super) zones: Vec<ZoneRates>,
     /// Milliseconds by distance in cylinders.
     pub(super) seek_ms: Vec<f64>,
@@ -52,6 +54,8 @@ impl Derived {
             rotation_ms,
             average_seek_ms: weighted.sum::<f64>() / (n * n),
             full_seek_ms: seek_ms.last().copied().unwrap_or(0.0),
+            // A sector in picoseconds.
+            interface: (params.bus.read_sector > 0).then(|| 512e6 / params.bus.read_sector as f64),
             zones: params.layout.zones.iter().map(rates).collect(),
             seek_ms,
             raw: None,
@@ -85,6 +89,7 @@ impl Derived {
             "rotation_ms": self.rotation_ms,
             "average_seek_ms": self.average_seek_ms,
             "full_seek_ms": self.full_seek_ms,
+            "interface_mb_per_s": self.interface,
             "zones": self.zones.iter().map(zone).collect::<Vec<_>>(),
         })
     }

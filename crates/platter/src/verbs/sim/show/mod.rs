@@ -7,7 +7,7 @@ use clap::Args;
 use derived::Derived;
 use platter_bench::report::units::{bytes, thousands};
 use platter_bench::report::{Column, Table};
-use platter_sim::catalogue::{Kind, Value, describe_mechanical};
+use platter_sim::catalogue::{self, Choices, Kind, Value, describe_mechanical};
 use platter_sim::disk::Policy;
 use serde_json::json;
 use std::path::PathBuf;
@@ -45,6 +45,8 @@ struct Shown {
     kind: &'static str,
     size: u64,
     queue: Policy,
+    /// What a run on it would say of it too.
+    limits: Vec<(&'static str, String)>,
     values: Vec<(Value, String)>,
     derived: Derived,
 }
@@ -76,6 +78,7 @@ impl Show {
                     kind: list::kind(row.kind),
                     size: list::size(row).unwrap_or(0),
                     queue: row.queue,
+                    limits: row.facts(&Choices::default()),
                     values: row.values().into_iter().map(|(value, from)| (value, source(from))).collect(),
                     derived,
                 })
@@ -83,12 +86,14 @@ impl Show {
             Named::File(params) => {
                 let derived = Derived::mechanical(&params).map_err(CliError::usage)?;
                 let values = describe_mechanical(&params);
+                let slow = catalogue::interface(&params, "the bus of the parameter files");
                 Ok(Shown {
                     name: params.name.clone(),
                     summary: "read from a parameter file".to_owned(),
                     kind: "mechanical",
                     size: derived.sectors * 512,
                     queue: Policy::None,
+                    limits: slow.into_iter().collect(),
                     values: values.into_iter().map(|value| (value, self.disk.clone())).collect(),
                     derived,
                 })
@@ -129,6 +134,7 @@ impl Shown {
             facts.push(("queue in the drive", queue_name(self.queue).to_owned()));
         }
         facts.extend(self.derived.facts());
+        facts.extend(self.limits.clone());
         facts
     }
 
@@ -153,18 +159,24 @@ impl Shown {
     fn text(&self, context: &Context) -> String {
         let mut text = format!("{}\n", context.heading(&self.name));
         for (name, fact) in self.facts() {
-            text += &format!("  {name}: {fact}\n");
+            text += &behind(2, &context.terminal.indented(2).fact(name, &fact));
         }
         for (name, source, table) in self.groups() {
-            text += &format!("\n{} ({source})\n", context.heading(name));
-            text += &table.to_text(context.color);
+            text += &format!("\n{}\n", context.heading(name));
+            text += &context.terminal.paragraph(&format!("Source: {source}."), 0);
+            text += &table.to_text(context.terminal);
         }
         if !self.derived.zones.is_empty() {
             text += &format!("\n{}\n", context.heading("zones"));
-            text += &self.derived.zone_table().to_text(context.color);
+            text += &self.derived.zone_table().to_text(context.terminal);
         }
         text
     }
+}
+
+/// Lines behind an indent.
+fn behind(indent: usize, lines: &str) -> String {
+    lines.lines().map(|line| format!("{:indent$}{line}\n", "")).collect()
 }
 
 fn queue_name(queue: Policy) -> &'static str {

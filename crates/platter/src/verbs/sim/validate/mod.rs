@@ -4,7 +4,7 @@ use super::disk::{self, Named};
 use crate::cli::{CliError, Context};
 use clap::Args;
 use platter_bench::report::units::{change, fixed, percent};
-use platter_bench::report::{Column, Table};
+use platter_bench::report::{Column, Table, Terminal};
 use platter_sim::catalogue::Kind;
 use platter_sim::validate::{self, Compared, Validation};
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ impl Validate {
         }
         match context.json {
             true => context.print_json(&self.json(&result)),
-            false => context.print(&text(&result, context.color)),
+            false => context.print(&text(&result, context.terminal)),
         }
     }
 
@@ -121,11 +121,11 @@ fn facts(result: &Validation) -> [(&'static str, String); 2] {
     ]
 }
 
-fn text(result: &Validation, color: bool) -> String {
-    let mut text = table(result).to_text(color);
+fn text(result: &Validation, terminal: Terminal) -> String {
+    let mut text = table(result).to_text(terminal);
     text.push('\n');
     for (name, fact) in facts(result) {
-        text += &format!("{name}: {fact}\n");
+        text += &terminal.fact(name, &fact);
     }
     text
 }

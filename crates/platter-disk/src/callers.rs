@@ -1,0 +1,175 @@
+//! The lanes of a device's synchronous callers.
+//!
+//! A call takes a lane from the pool and gives it back at its end. A lane with a request that a call gave up is set aside
+//! until the disk returns that request, and then closed (`aside.rs`).
+
+use crate::aside::Aside;
+use crate::clock::Clock;
+use crate::device::Inner;
+use crate::lane_pool::{LanePool, NoLane};
+use crate::sync::{Mutex, lock};
+use crate::sync_io::SyncLane;
+use platter_block::backend::{Backend, LaneUse};
+use platter_block::fault::Error;
+use platter_block::lane::Lane;
+use platter_block::time::{Span, Time};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// How long a lane stays idle at least before it is closed; looked at when a call ends.
+const IDLE: Span = Span::from_secs(1);
+
+/// Lanes where a device does not say: as many as a queue has requests when nothing is set.
+const MOST: u32 = 128;
+
+/// The lanes of synchronous callers.
+pub(crate) struct Callers {
+    pool: LanePool<SyncLane>,
+    most: u32,
+    /// When the pool is trimmed next, by the device's clock.
+    trim_at: AtomicU64,
+    /// Lanes that wait for the disk.
+    aside: Arc<Aside>,
+}
+
+/// The callers of all devices of the process: what they leave idle is closed when something cannot be opened.
+static ALL: Mutex<Vec<Weak<Callers>>> = Mutex::new(Vec::new());
+
+/// Closes all idle lanes of the process. Whether there were any: then what was refused may be had now.
+pub(crate) fn relieve() -> bool {
+    let all: Vec<Arc<Callers>> = {
+        let mut all = lock(&ALL);
+        all.retain(|callers| callers.strong_count() > 0);
+        all.iter().filter_map(Weak::upgrade).collect()
+    };
+    // Dropped here, with no lock held.
+    let closed: Vec<Vec<SyncLane>> = all.iter().map(|callers| callers.pool.empty()).collect();
+    closed.iter().any(|lanes| !lanes.is_empty())
+}
+
+/// Opens a lane; if the system refuses, once more without the idle lanes of the process.
+pub(crate) fn open_lane(backend: &dyn Backend, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
+    match backend.open_lane(lane_use) {
+        Err(_) if relieve() => backend.open_lane(lane_use),
+        result => result,
+    }
+}
+
+impl Clock {
+    /// How long it is until a point in time. `None`: there is none, or no thread can sleep until then because a simulation
+    /// says what time it is.
+    pub(crate) fn left(&self, until: Option<Time>) -> Option<Duration> {
+        let until = until.filter(|_| self.simulated().is_none());
+        until.map(|until| Duration::from_nanos(until.since(self.now()).0))
+    }
+}
+
+impl Callers {
+    pub(crate) fn new(backend: &dyn Backend) -> Arc<Callers> {
+        let most = backend.max_lanes().unwrap_or(MOST).max(1);
+        let callers = Arc::new(Callers {
+            pool: LanePool::new(most as usize),
+            most,
+            trim_at: AtomicU64::new(0),
+            aside: Arc::default(),
+        });
+        let mut all = lock(&ALL);
+        if all.len() == all.capacity() {
+            all.retain(|callers| callers.strong_count() > 0);
+        }
+        all.push(Arc::downgrade(&callers));
+        callers
+    }
+
+    /// Lanes that there may be at once.
+    pub(crate) fn most(&self) -> u32 {
+        self.most
+    }
+
+    /// A lane for a call that ends by `until`.
+    #[inline]
+    pub(crate) fn take(&self, inner: &Inner, until: Option<Time>) -> Result<Turn<'_>, NoLane<Error>> {
+        // A call that ends at a deadline does not wait for its request.
+        let lane_use = if inner.timeout.is_some() { LaneUse::Shared } else { LaneUse::Synchronous };
+        let open = || {
+            let lane = open_lane(inner.backend.as_ref(), lane_use)?;
+            Ok(SyncLane::new(lane, inner.clock.clone(), Arc::clone(&self.aside)))
+        };
+        let result = match self.pool.take(open, || inner.clock.left(until)) {
+            // Perhaps the disk has returned what they wait for.
+            Err(NoLane::AllAside) if self.tend() => self.pool.take(open, || inner.clock.left(until)),
+            result => result,
+        };
+        result.map(|lane| Turn { callers: self, lane: Some(lane) })
+    }
+
+    /// Closes the lanes that have nothing more to wait for. Whether there were any.
+    fn tend(&self) -> bool {
+        let ended = self.aside.end();
+        self.pool.ended(ended);
+        ended > 0
+    }
+
+    /// Has a lane run until the disk has returned what it still has of it.
+    #[cold]
+    fn set_aside(&self, lane: SyncLane) {
+        let (lane, clock) = lane.into_lane();
+        self.pool.set_aside();
+        self.aside.add(lane, clock);
+    }
+
+    #[cold]
+    fn trim(&self, now: Time) {
+        self.trim_at.store((now + IDLE).0, Ordering::Relaxed);
+        // Dropped here, with no lock held.
+        drop(self.pool.trim());
+        self.tend();
+    }
+
+    /// The device goes: what its lanes still have is waited for.
+    pub(crate) fn close(&self) {
+        drop(self.pool.empty());
+        self.aside.close();
+    }
+}
+
+/// A lane that is lent for a call.
+pub(crate) struct Turn<'a> {
+    callers: &'a Callers,
+    lane: Option<SyncLane>,
+}
+
+impl Turn<'_> {
+    #[inline]
+    pub(crate) fn lane(&mut self) -> &mut SyncLane {
+        self.lane.as_mut().unwrap_or_else(|| unreachable!("a turn has its lane until it ends"))
+    }
+
+    /// The call is over.
+    #[inline]
+    pub(crate) fn end(mut self) {
+        let Some(lane) = self.lane.take() else { return };
+        if lane.is_unsettled {
+            return self.callers.set_aside(lane);
+        }
+        let now = lane.now;
+        self.callers.pool.put(lane);
+        if now.0 >= self.callers.trim_at.load(Ordering::Relaxed) {
+            self.callers.trim(now);
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    /// A panic passes through the call: the lane is not used again.
+    fn drop(&mut self) {
+        if let Some(lane) = self.lane.take() {
+            drop(lane);
+            self.callers.pool.closed();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! The lanes of synchronous callers: lent for a call, bounded, and closed when they are not needed any more.
+//!
+//! A lane costs a driver channel (a ring, descriptors), so there are never more than a limit. A caller that finds none idle
+//! opens one; at the limit, or when the system refuses another one, it waits until a call of another thread ends.
+
+use crate::sync::{Condvar, Mutex, lock};
+use std::time::Duration;
+
+/// Idle lanes that are never closed for being idle.
+const KEEP: usize = 4;
+/// After a refusal of the system every so many further callers try again to open a lane instead of waiting.
+const RETRY: u32 = 64;
+
+/// Lanes of type `L`; generic so that a model checker can run it with something simple.
+pub(crate) struct LanePool<L> {
+    state: Mutex<State<L>>,
+    /// A lane came back, or was closed.
+    changed: Condvar,
+    most: usize,
+}
+
+struct State<L> {
+    /// Lanes that nobody uses, the last used last.
+    idle: Vec<L>,
+    /// Lanes that exist: idle, lent, or set aside.
+    open: usize,
+    /// Lanes that were set aside because the disk still has a request that was given up.
+    aside: usize,
+    waiting: usize,
+    /// Callers that waited since the system refused a lane; `None`: it did not.
+    refused: Option<u32>,
+    /// The least idle lanes there were since the last [`LanePool::trim`].
+    least_idle: usize,
+}
+
+/// Why there is no lane.
+pub(crate) enum NoLane<E> {
+    /// None exists and none can be opened.
+    Failed(E),
+    /// All that may exist are set aside.
+    AllAside,
+    /// None came back in time.
+    Late,
+}
+
+impl<L> LanePool<L> {
+    /// A pool of at most `most` lanes, at least one.
+    pub(crate) fn new(most: usize) -> LanePool<L> {
+        let state = State { idle: Vec::new(), open: 0, aside: 0, waiting: 0, refused: None, least_idle: 0 };
+        LanePool { state: Mutex::new(state), changed: Condvar::new(), most: most.max(1) }
+    }
+
+    /// Takes an idle lane, opens one, or waits for one: at most as long as `left` says, which is asked before each wait.
+    pub(crate) fn take<E>(
+        &self,
+        open: impl Fn() -> Result<L, E>,
+        left: impl Fn() -> Option<Duration>,
+    ) -> Result<L, NoLane<E>> {
+        let mut state = lock(&self.state);
+        loop {
+            if let Some(lane) = state.idle.pop() {
+                state.least_idle = state.least_idle.min(state.idle.len());
+                return Ok(lane);
+            }
+            if state.may_open(self.most) {
+                state.open += 1;
+                drop(state);
+                let opened = open();
+                state = lock(&self.state);
+                let error = match opened {
+                    Ok(lane) => {
+                        state.refused = None;
+                        return Ok(lane);
+                    }
+                    Err(error) => error,
+                };
+                state.open -= 1;
+                state.refused = Some(0);
+                if state.open == state.aside {
+                    // There is nothing to wait for; others that wait find out for themselves.
+                    state.refused = None;
+                    self.changed.notify_all();
+                    return Err(NoLane::Failed(error));
+                }
+                continue;
+            }
+            if state.open == state.aside {
+                return Err(NoLane::AllAside);
+            }
+            let left = left();
+            if left == Some(Duration::ZERO) {
+                return Err(NoLane::Late);
+            }
+            state.waiting += 1;
+            state = match left {
+                None => self.changed.wait(state),
+                Some(left) => self.changed.wait_for(state, left),
+            };
+            state.waiting -= 1;
+        }
+    }
+
+    /// Gives a lane back.
+    pub(crate) fn put(&self, lane: L) {
+        let mut state = lock(&self.state);
+        state.idle.push(lane);
+        if state.waiting > 0 {
+            drop(state);
+            self.changed.notify_one();
+        }
+    }
+
+    /// A lane that was taken is gone.
+    pub(crate) fn closed(&self) {
+        lock(&self.state).open -= 1;
+        self.changed.notify_all();
+    }
+
+    /// A lane that was taken is set aside: it exists and is not to be had.
+    pub(crate) fn set_aside(&self) {
+        lock(&self.state).aside += 1;
+        self.changed.notify_all();
+    }
+
+    /// `count` lanes that were set aside are gone.
+    pub(crate) fn ended(&self, count: usize) {
+        let mut state = lock(&self.state);
+        state.aside -= count;
+        state.open -= count;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Takes out the lanes that were idle all the time since the last call, all but a few. The caller drops them, with no
+    /// lock held.
+    pub(crate) fn trim(&self) -> Vec<L> {
+        let mut state = lock(&self.state);
+        // Those at the bottom were not used.
+        let unused = state.least_idle.saturating_sub(KEEP);
+        let gone = state.idle.drain(..unused).collect();
+        state.open -= unused;
+        state.least_idle = state.idle.len();
+        gone
+    }
+
+    /// Takes out all idle lanes: the system has no room for something else.
+    pub(crate) fn empty(&self) -> Vec<L> {
+        let mut state = lock(&self.state);
+        state.least_idle = 0;
+        state.open -= state.idle.len();
+        std::mem::take(&mut state.idle)
+    }
+
+    /// Lanes that exist.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.state).open
+    }
+}
+
+impl<L> State<L> {
+    fn may_open(&mut self, most: usize) -> bool {
+        if self.open >= most {
+            return false;
+        }
+        match &mut self.refused {
+            None => true,
+            // Every lane is gone: there is nothing to wait for.
+            Some(_) if self.open == self.aside => true,
+            Some(waited) => {
+                *waited += 1;
+                waited.is_multiple_of(RETRY)
+            }
+        }
+    }
+}

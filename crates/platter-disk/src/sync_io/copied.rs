@@ -1,0 +1,131 @@
+//! Synchronous I/O through memory of the library's own.
+//!
+//! A call lends its memory only as long as it lasts. So what cannot go to the device from where it is, and every call
+//! that must end at a deadline whatever the device does, goes through memory that the bio owns. The copies are counted.
+//!
+//! An offset or length inside a block: a read reads the blocks around the range; a write reads the blocks at its ends
+//! first, and writes them back. Meanwhile no other such write touches these blocks, so that two neighbours in one block
+//! do not undo each other.
+
+use super::lane::{SyncLane, TIMED_OUT};
+use crate::aligned::{Aligned, Window};
+use crate::bounce::{ALIGN, Bouncer, PIECE};
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::fault::{Fault, Kind, Stage, Status};
+use platter_block::time::Time;
+
+/// One transfer by pieces.
+pub(super) struct Copied<'a> {
+    pub(super) bouncer: &'a Bouncer,
+    pub(super) lane: &'a mut SyncLane,
+    /// The size of the device.
+    pub(super) size: u64,
+    pub(super) until: Option<Time>,
+}
+
+/// The whole blocks around a part of a transfer.
+#[derive(Clone, Copy)]
+struct Span {
+    start: u64,
+    end: u64,
+}
+
+impl Copied<'_> {
+    fn block(&self) -> u64 {
+        u64::from(self.bouncer.limits.logical_block)
+    }
+
+    /// The blocks around the next piece of what is left of `bio`, and how many of its bytes are in them.
+    fn next(&self, bio: &Bio) -> (Span, u64) {
+        let block = self.block();
+        let start = bio.pos() - bio.pos() % block;
+        let most = if bio.flags().contains(Flags::ATOMIC) { u64::MAX } else { PIECE.max(block) };
+        let stop = bio.end().min(start.saturating_add(most));
+        let end = stop.checked_next_multiple_of(block).unwrap_or(u64::MAX).min(self.size);
+        (Span { start, end }, stop - bio.pos())
+    }
+
+    fn memory(&mut self, op: Op, len: u64) -> Result<Aligned, Fault> {
+        let align = (self.bouncer.limits.memory_align as usize).max(ALIGN);
+        let memory = usize::try_from(len).ok().and_then(|len| self.lane.buffers.take(op, len, align));
+        memory.ok_or(Fault::new(Kind::NoMemory, Stage::Handle))
+    }
+
+    /// Does a bio that is never submitted itself: its place and segments say what is to be transferred.
+    pub(super) fn run(&mut self, bio: &mut Bio) -> Status {
+        self.bouncer.count(bio.len());
+        match bio.op() {
+            Op::Read => self.read(bio),
+            _ => self.write(bio),
+        }
+    }
+
+    fn read(&mut self, bio: &mut Bio) -> Status {
+        while !bio.is_empty() {
+            let (span, bytes) = self.next(bio);
+            let memory = self.fetch(bio, span)?;
+            memory.exchange(bio, (bio.pos() - span.start) as usize, bytes as usize);
+            self.lane.buffers.keep(memory);
+            bio.advance(bytes);
+        }
+        Ok(())
+    }
+
+    /// Reads whole blocks.
+    fn fetch(&mut self, like: &Bio, span: Span) -> Result<Aligned, Fault> {
+        let len = span.end - span.start;
+        let window = Window { memory: self.memory(Op::Read, len)?, len: len as usize };
+        self.lane.run_window(like, Op::Read, span.start, window, self.until).map(|window| window.memory)
+    }
+
+    fn write(&mut self, bio: &mut Bio) -> Status {
+        let (block, end) = (self.block(), bio.end());
+        let (head, last) = (bio.pos() - bio.pos() % block, end - end % block);
+        let is_partial_head = bio.pos() != head;
+        let is_partial_tail = end != last && end != self.size;
+        if !is_partial_head && !is_partial_tail {
+            return self.write_pieces(bio, None, None);
+        }
+        if bio.flags().contains(Flags::ATOMIC) {
+            // Whole blocks would be written that the caller did not ask for.
+            return Err(Fault::new(Kind::Misaligned, Stage::Handle));
+        }
+        let blocks = (if is_partial_head { head } else { last }, if is_partial_tail { last } else { head });
+        let bouncer = self.bouncer;
+        let _edges = bouncer.edges.lock(blocks, || self.lane.left(self.until)).ok_or(TIMED_OUT)?;
+        // Before anything is written: a block that cannot be read fails the call as a whole.
+        let mut edge = |is_partial: bool, start: u64| {
+            let span = Span { start, end: start.saturating_add(block).min(self.size) };
+            is_partial.then(|| self.fetch(bio, span)).transpose()
+        };
+        let head_block = edge(is_partial_head || last == head, head)?;
+        let tail_block = edge(is_partial_tail && last != head, last)?;
+        let status = self.write_pieces(bio, head_block.as_ref(), tail_block.as_ref());
+        head_block.into_iter().chain(tail_block).for_each(|memory| self.lane.buffers.keep(memory));
+        status
+    }
+
+    /// Writes all of `bio`, with the blocks that it begins and ends in around it.
+    fn write_pieces(&mut self, bio: &mut Bio, head: Option<&Aligned>, tail: Option<&Aligned>) -> Status {
+        let block = self.block();
+        let (mut head, end) = (head, bio.end());
+        while !bio.is_empty() {
+            let (span, bytes) = self.next(bio);
+            let len = (span.end - span.start) as usize;
+            let mut memory = self.memory(Op::Write, span.end - span.start)?;
+            if let Some(head) = head.take() {
+                memory.copy_from(0, head, len.min(block as usize));
+            }
+            if let Some(tail) = tail.filter(|_| bio.pos() + bytes == end) {
+                let last = end - end % block;
+                memory.copy_from((last - span.start) as usize, tail, (span.end - last) as usize);
+            }
+            memory.exchange(bio, (bio.pos() - span.start) as usize, bytes as usize);
+            let window = Window { memory, len };
+            let window = self.lane.run_window(bio, Op::Write, span.start, window, self.until)?;
+            self.lane.buffers.keep(window.memory);
+            bio.advance(bytes);
+        }
+        Ok(())
+    }
+}

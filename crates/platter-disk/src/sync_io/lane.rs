@@ -1,0 +1,181 @@
+//! The lane of a synchronous call, and the bios that calls use.
+
+use crate::aligned::{Buffers, Window};
+use crate::aside::Aside;
+use crate::callers::relieve;
+use crate::clock::Clock;
+use crate::leaf::NO_CHANNEL;
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::fault::{Fault, Kind, Stage, Status};
+use platter_block::lane::Lane;
+use platter_block::time::Time;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The fault of a call that was not done in its time.
+pub(super) const TIMED_OUT: Fault = Fault::new(Kind::TimedOut, Stage::Handle);
+
+/// A lane and the bios that its calls use: one, and one more where a call needs several transfers.
+pub(crate) struct SyncLane {
+    lane: Box<dyn Lane>,
+    clock: Clock,
+    pub(super) bios: Vec<Bio>,
+    done: Vec<Bio>,
+    /// The place and length of the last bio that failed, as it came back.
+    pub(super) failed: (u64, u64),
+    pub(super) buffers: Buffers,
+    /// The token of the last bio: each has one of its own.
+    last: u64,
+    /// The last reading of the clock.
+    pub(crate) now: Time,
+    /// The disk still has a request of a call that has ended.
+    pub(crate) is_unsettled: bool,
+    /// Lanes of the device that may need to be run while this one waits.
+    aside: Arc<Aside>,
+}
+
+/// The device has memory that a caller lent for the time of a call. The call cannot be left before the device
+/// is done, not even by a panic (of a trace sink or an elevator, say): then the process ends.
+struct Lent;
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        eprintln!("platter: a panic while the device uses borrowed memory; aborting");
+        std::process::abort();
+    }
+}
+
+impl SyncLane {
+    pub(crate) fn new(lane: Box<dyn Lane>, clock: Clock, aside: Arc<Aside>) -> SyncLane {
+        SyncLane {
+            lane,
+            clock,
+            bios: Vec::with_capacity(2),
+            done: Vec::with_capacity(1),
+            failed: (0, 0),
+            buffers: Buffers::default(),
+            last: 0,
+            now: Time::default(),
+            is_unsettled: false,
+            aside,
+        }
+    }
+
+    /// The lane and its clock, for another owner.
+    pub(crate) fn into_lane(self) -> (Box<dyn Lane>, Clock) {
+        (self.lane, self.clock)
+    }
+
+    /// How long it is until a deadline.
+    pub(super) fn left(&self, until: Option<Time>) -> Option<Duration> {
+        self.clock.left(until)
+    }
+
+    pub(super) fn take_bio(&mut self) -> Bio {
+        self.bios.pop().unwrap_or_else(Bio::flush)
+    }
+
+    /// Submits a bio and waits for it. One that borrows its memory is waited for as long as it takes; any other only until
+    /// `until`, and [`Kind::TimedOut`] is the result then.
+    pub(super) fn run(&mut self, bio: Bio, until: Option<Time>) -> Status {
+        match self.wait_for(bio, until) {
+            Some(bio) if bio.status() == Err(NO_CHANNEL) && relieve() => self.run_again(bio, until),
+            Some(bio) => self.settle(bio),
+            None => Err(TIMED_OUT),
+        }
+    }
+
+    /// The device's shared queue had no channel, and now there may be room for one: the bio was not tried.
+    #[cold]
+    fn run_again(&mut self, mut bio: Bio, until: Option<Time>) -> Status {
+        bio.rewind(bio.pos(), bio.len());
+        self.wait_for(bio, until).map_or(Err(TIMED_OUT), |bio| self.settle(bio))
+    }
+
+    /// Does `op` at `pos` with memory of the library's own, on behalf of `like`. The memory is lost where the result is
+    /// [`Kind::TimedOut`] and the disk still has it.
+    pub(super) fn run_window(
+        &mut self,
+        like: &Bio,
+        op: Op,
+        pos: u64,
+        window: Window,
+        until: Option<Time>,
+    ) -> Result<Window, Fault> {
+        let mut bio = self.take_bio();
+        match op {
+            Op::Read => bio.reset_read(pos, window)?,
+            _ => bio.reset_write(pos, window)?,
+        }
+        let flags = if op == like.op() { like.flags().without(Flags::BORROWED) } else { Flags::NONE };
+        bio.add_flags(flags | Flags::SYNC);
+        bio.set_ioprio(like.ioprio());
+        bio.set_context(like.context());
+        bio.set_handle(like.handle());
+        bio.set_deadline(until);
+        let mut bio = self.wait_for(bio, until).ok_or(TIMED_OUT)?;
+        let window = bio.take_buffer::<Window>();
+        match (self.settle(bio), window) {
+            (Ok(()), Some(window)) => Ok(window),
+            (Err(fault), window) => {
+                window.into_iter().for_each(|window| self.buffers.keep(window.memory));
+                Err(fault)
+            }
+            (Ok(()), None) => Err(TIMED_OUT),
+        }
+    }
+
+    /// Submits a bio and waits until it comes back: this one, whatever else a lane may hand out. Of a bio that owns its
+    /// memory another may come back in its place, with its token; and when `until` has passed, and cancelling it did not
+    /// help, none does: the bio stays in the lane.
+    fn wait_for(&mut self, mut bio: Bio, until: Option<Time>) -> Option<Bio> {
+        let lent = bio.flags().contains(Flags::BORROWED).then(|| Lent);
+        let identity = bio.identity();
+        self.last += 1;
+        let token = self.last;
+        bio.set_token(token);
+        self.lane.submit(self.clock.now(), bio);
+        let mut is_cancelled = false;
+        let back = loop {
+            let now = self.clock.now();
+            let wake = Time::earliest(until, self.aside.help());
+            self.lane.wait(now, wake.map(|at| at.since(now)));
+            self.now = self.clock.now();
+            self.lane.run(self.now);
+            self.lane.take_done(&mut self.done);
+            let own = self.done.iter().position(|bio| match lent {
+                Some(_) => bio.identity() == identity,
+                None => bio.token() == token,
+            });
+            if let Some(own) = own {
+                let bio = self.done.swap_remove(own);
+                self.done.clear();
+                break Some(bio);
+            }
+            if lent.is_none() && until.is_some_and(|until| self.now >= until) {
+                if is_cancelled {
+                    self.is_unsettled = true;
+                    break None;
+                }
+                is_cancelled = true;
+                self.lane.cancel(self.now, token);
+            }
+        };
+        std::mem::forget(lent);
+        // The caller did not cancel it: it was not done in time.
+        back.filter(|bio| {
+            !is_cancelled || bio.status().err().is_none_or(|fault| fault.kind != Kind::Cancelled)
+        })
+    }
+
+    /// Keeps a bio that came back, and gives its status.
+    fn settle(&mut self, bio: Bio) -> Status {
+        let status = bio.status();
+        if let Err(fault) = status {
+            self.failed = (bio.pos(), bio.len());
+            self.is_unsettled |= fault.kind == Kind::TimedOut && !self.lane.is_idle();
+        }
+        self.bios.push(bio);
+        status
+    }
+}

@@ -1,0 +1,107 @@
+//! The models of the lanes of synchronous callers. A caller that waits for ever is reported as a deadlock.
+
+use crate::lane_pool::{LanePool, NoLane};
+use crate::sync::{Mutex, lock};
+use loom::cell::UnsafeCell;
+use loom::thread;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+fn forever() -> Option<Duration> {
+    None
+}
+
+/// What a lane is here: the checker reports two that use one at a time.
+type Lane = Rc<UnsafeCell<u32>>;
+
+fn lane() -> Result<Lane, ()> {
+    Ok(Rc::new(UnsafeCell::new(0)))
+}
+
+fn call(pool: &LanePool<Lane>, open: impl Fn() -> Result<Lane, ()>) -> bool {
+    let Ok(lane) = pool.take(open, forever) else { return false };
+    // SAFETY: that nobody else has it is what the checker proves.
+    lane.with_mut(|count| unsafe { *count += 1 });
+    pool.put(lane);
+    true
+}
+
+#[test]
+fn a_lane_has_one_user_and_each_caller_gets_one() {
+    check(|| {
+        let pool = Rc::new(LanePool::new(1));
+        let threads = [0, 1].map(|_| {
+            let pool = Rc::clone(&pool);
+            thread::spawn(move || assert!(call(&pool, lane)))
+        });
+        assert!(call(&pool, lane));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!((pool.count(), pool.trim().len(), pool.empty().len()), (1, 0, 1));
+    });
+}
+
+/// The system gives one lane and no more: each caller gets that one, sooner or later, or learns that there is none.
+#[test]
+fn a_refused_caller_waits_for_the_lane_of_another() {
+    check(|| {
+        let pool = Rc::new(LanePool::new(3));
+        let given = Arc::new(Mutex::new(false));
+        let threads = [0, 1].map(|_| {
+            let (pool, given) = (Rc::clone(&pool), Arc::clone(&given));
+            thread::spawn(move || {
+                let open = || if std::mem::replace(&mut *lock(&given), true) { Err(()) } else { lane() };
+                call(&pool, open)
+            })
+        });
+        let served = threads.map(|thread| thread.join().unwrap());
+        // One that was refused before the other had its lane has nothing to wait for.
+        assert!(served.contains(&true));
+        assert_eq!(pool.empty().len(), 1);
+    });
+}
+
+/// The only lane goes while another caller waits for it: that one opens a lane of its own.
+#[test]
+fn a_lane_that_is_closed_lets_another_be_opened() {
+    check(|| {
+        let pool = Rc::new(LanePool::new(1));
+        let first = pool.take(lane, forever).ok().unwrap();
+        let waiter = {
+            let pool = Rc::clone(&pool);
+            thread::spawn(move || assert!(call(&pool, lane)))
+        };
+        drop(first);
+        pool.closed();
+        waiter.join().unwrap();
+        assert_eq!(pool.empty().len(), 1);
+    });
+}
+
+/// The only lane is set aside, and ends: a caller is told the one or served after the other, and never waits in vain.
+#[test]
+fn a_lane_that_is_set_aside_leaves_nobody_waiting() {
+    check(|| {
+        let pool = Rc::new(LanePool::new(1));
+        let first = pool.take(lane, forever).ok().unwrap();
+        let caller = {
+            let pool = Rc::clone(&pool);
+            thread::spawn(move || match pool.take(lane, forever) {
+                Ok(lane) => pool.put(lane),
+                Err(NoLane::AllAside) => {}
+                Err(_) => panic!("it can be opened"),
+            })
+        };
+        pool.set_aside();
+        pool.ended(1);
+        drop(first);
+        caller.join().unwrap();
+        assert!(call(&pool, lane));
+    });
+}

@@ -1,0 +1,203 @@
+//! How many lanes synchronous callers have, what they cost, and what happens when the system has no more.
+
+use platter_block::bio::Op;
+use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::limits::Limits;
+use platter_block::time::{Span, Time, VirtualClock};
+use platter_disk::device::Device;
+use platter_disk::drivers::memory::{Memory, MemoryChannel};
+use platter_disk::drivers::{Choice, FileDriver};
+use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::open::DiskOptions;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
+
+/// Channels that are open, and how many may be.
+struct Room {
+    open: AtomicUsize,
+    most_open: AtomicUsize,
+    most: usize,
+    /// So many requests at [`TOGETHER`] are in channels at the same time before any of them is done.
+    together: Barrier,
+}
+
+const TOGETHER: u64 = (1 << 20) - 4096;
+const CROWD: usize = 20;
+
+impl Room {
+    fn new(most: usize) -> Arc<Room> {
+        let together = Barrier::new(CROWD);
+        Arc::new(Room { open: AtomicUsize::new(0), most_open: AtomicUsize::new(0), most, together })
+    }
+
+    fn open(&self) -> usize {
+        self.open.load(SeqCst)
+    }
+}
+
+struct Channel {
+    memory: MemoryChannel,
+    room: Arc<Room>,
+}
+
+impl Driver for Channel {
+    fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
+        if request.pos == TOGETHER {
+            self.room.together.wait();
+        }
+        self.memory.queue(now, request)
+    }
+    fn submit(&mut self, now: Time) {
+        self.memory.submit(now);
+    }
+    fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
+        self.memory.reap(now, done);
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.room.open.fetch_sub(1, SeqCst);
+    }
+}
+
+/// A disk in memory whose channels take room.
+fn disk(room: &Arc<Room>, lanes: Option<u32>, clock: Option<&Arc<VirtualClock>>) -> Device {
+    let (memory, room) = (Memory::new(1 << 20).expect("memory"), Arc::clone(room));
+    let parts = LeafParts {
+        name: Arc::from("roomy"),
+        geometry: Geometry { size: 1 << 20, limits: Limits::unlimited(512), features: Features::default() },
+        settings: LeafSettings { lanes, ..LeafSettings::default() },
+        elevator: None,
+        make_driver: Box::new(move |_| {
+            let open = room.open.fetch_add(1, SeqCst) + 1;
+            if open > room.most {
+                room.open.fetch_sub(1, SeqCst);
+                let fault = Fault::new(Kind::Gone, Stage::Driver);
+                let (device, detail) = (Arc::from("roomy"), "no more channels".to_string());
+                return Err(Error { fault, op: Op::Read, device, offset: 0, len: 0, detail });
+            }
+            room.most_open.fetch_max(open, SeqCst);
+            Ok(Box::new(Channel { memory: memory.channel(128), room: Arc::clone(&room) }) as Box<dyn Driver>)
+        }),
+        facts: Vec::new(),
+        clock: clock.cloned(),
+    };
+    Device::new(Arc::new(Leaf::new(parts).expect("a leaf")))
+}
+
+/// So many threads call at the same time.
+fn crowd(device: &Device, threads: usize, calls: u64) {
+    let start = Barrier::new(threads);
+    std::thread::scope(|scope| {
+        for thread in 0..threads as u64 {
+            let (device, start) = (device.clone(), &start);
+            scope.spawn(move || {
+                start.wait();
+                for call in 0..calls {
+                    let pos = (thread * 7 + call) % 255 * 4096;
+                    device.read_at(&mut [0; 4096], pos).expect("a read");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn there_are_no_more_lanes_than_the_setting_allows() {
+    let room = Room::new(1000);
+    let device = disk(&room, Some(3), None);
+    crowd(&device, 24, 200);
+    assert!((1..=3).contains(&room.most_open.load(SeqCst)), "{}", room.most_open.load(SeqCst));
+    assert_eq!(device.counters().bios_failed, 0);
+}
+
+#[test]
+fn callers_wait_for_a_lane_when_no_further_one_can_be_had() {
+    let room = Room::new(2);
+    let device = disk(&room, None, None);
+    crowd(&device, 24, 200);
+    assert!(room.most_open.load(SeqCst) <= 2);
+    drop(device);
+    assert_eq!(room.open(), 0);
+}
+
+/// Lanes that are idle are given up for whatever cannot be opened: here a channel of another device.
+#[test]
+fn idle_lanes_make_room() {
+    let room = Room::new(8);
+    let (first, second) = (disk(&room, None, None), disk(&room, None, None));
+    crowd(&first, 24, 200);
+    let mut channels = Vec::new();
+    while channels.len() < 8 {
+        channels.push(second.channel(1).expect("the lanes of the first are closed for it"));
+    }
+    assert_eq!(room.open(), 8);
+    let error = first.read_at(&mut [0; 512], 0).expect_err("there is no room and no lane");
+    assert!(error.to_string().contains("no more channels"), "{error}");
+    channels.pop();
+    first.read_at(&mut [0; 512], 0).expect("there is room again");
+}
+
+/// After a crowd has left, its lanes are closed by and by.
+#[test]
+fn lanes_that_are_not_used_are_closed() {
+    let (room, clock) = (Room::new(1000), Arc::new(VirtualClock::new()));
+    let device = disk(&room, None, Some(&clock));
+    std::thread::scope(|scope| {
+        for _ in 0..CROWD {
+            scope.spawn(|| device.read_at(&mut [0; 512], TOGETHER).expect("a read"));
+        }
+    });
+    assert_eq!(room.open(), CROWD);
+    for _ in 0..8 {
+        clock.advance_to(clock.now() + Span::from_secs(2));
+        device.read_at(&mut [0; 512], 0).expect("a read");
+    }
+    assert!(room.open() <= 5, "{} channels are open", room.open());
+}
+
+/// Set in the child process of the test below: the driver to use.
+const CHILD: &str = "PLATTER_TEST_FEW_DESCRIPTORS";
+
+fn open(driver: FileDriver) -> Option<(tempfile::NamedTempFile, Device)> {
+    let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a file");
+    file.as_file().set_len(1 << 20).expect("a size");
+    let mut options = DiskOptions::read_write();
+    options.file.driver = Choice::Only(driver);
+    match Device::open(file.path(), options) {
+        Ok(device) => Some((file, device)),
+        Err(error) => {
+            eprintln!("skipped {driver}: {error}");
+            None
+        }
+    }
+}
+
+/// What the child does: a hundred threads, and descriptors for less than half of them.
+fn with_few_descriptors(driver: FileDriver) {
+    let Some((_file, device)) = open(driver) else { return };
+    let few = Rlimit { current: Some(64), maximum: Some(64) };
+    setrlimit(Resource::Nofile, few).expect("a limit may be lowered");
+    crowd(&device, 100, 100);
+    device.flush().expect("a flush");
+    assert_eq!(device.counters().bios_failed, 0);
+}
+
+#[test]
+fn a_hundred_threads_read_with_few_descriptors() {
+    if let Ok(name) = std::env::var(CHILD) {
+        let driver = FileDriver::ALL.into_iter().find(|driver| driver.name() == name);
+        return with_few_descriptors(driver.expect("the parent names one"));
+    }
+    for driver in FileDriver::ALL {
+        let mut child = Command::new(std::env::current_exe().expect("a test is a program"));
+        child.args(["--exact", "lanes::a_hundred_threads_read_with_few_descriptors", "--nocapture"]);
+        let output = child.env(CHILD, driver.name()).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{driver}: {said}");
+    }
+}

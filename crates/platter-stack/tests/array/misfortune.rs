@@ -1,0 +1,227 @@
+//! Deadlines, cancelling, atomic writes and barriers that fail, through every layer that has bios wait in it.
+
+use crate::rig::CHUNK;
+use crate::script::{Hand, Script, Seen};
+use platter_block::backend::Backend;
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::time::Time;
+use platter_stack::by_name;
+use platter_stack::raid0::{self, Sizes};
+use std::sync::Arc;
+
+const MIB: u64 = 1 << 20;
+const TIMEOUT: u64 = 30_000_000_000;
+
+fn layer(name: &str, named: &[(&str, i64)], below: Vec<Arc<dyn Backend>>) -> Arc<dyn Backend> {
+    by_name(name).unwrap().make(named, below).unwrap()
+}
+
+fn until(at: u64) -> impl Fn(&mut Bio) {
+    move |bio| bio.set_deadline(Some(Time(at)))
+}
+
+fn barrier(bio: &mut Bio) {
+    bio.add_flags(Flags::HARD_BARRIER);
+}
+
+/// The layers with a gate, each over devices that do what a test says.
+fn gated() -> Vec<(&'static str, Vec<Script>, Arc<dyn Backend>)> {
+    let disks = || vec![Script::new("a", 8 * MIB), Script::new("b", 8 * MIB)];
+    let members = |disks: &[Script]| disks.iter().map(Script::backend).collect::<Vec<_>>();
+    let mut all = Vec::new();
+    let two = disks();
+    let array = raid0::new(members(&two), CHUNK, Sizes::Zones).unwrap();
+    all.push(("raid0", two, array));
+    let two = disks();
+    let array = layer("concat", &[], members(&two));
+    all.push(("concat", two, array));
+    for (name, named) in [("delay", &[][..]), ("limit", &[]), ("verify", &[])] {
+        let one = vec![Script::new("a", 16 * MIB)];
+        let filter = layer(name, named, members(&one));
+        all.push((name, one, filter));
+    }
+    all
+}
+
+/// What waits behind another lane's barrier ends by its deadline, with its memory.
+#[test]
+fn a_bio_behind_a_barrier_ends_by_its_deadline() {
+    for (name, disks, device) in gated() {
+        let (mut one, mut two) = (Hand::on(&device), Hand::on(&device));
+        disks.iter().for_each(|disk| disk.hold(true));
+        one.write(0, 1, (0, 512), barrier);
+        two.write(0, 2, (0, 512), until(4096));
+        two.write(0, 3, (8192, 512), |_| {});
+        assert_eq!(two.lane.next_wakeup(), Some(Time(4096)), "{name}");
+        assert_eq!((two.kinds(4095), two.kinds(4096)), (vec![], vec![(2, Some(Kind::TimedOut))]), "{name}");
+        disks.iter().for_each(|disk| disk.hold(false));
+        assert_eq!(one.kinds(5000), [(1, None)], "{name}");
+        assert_eq!(two.kinds(5000), [(3, None)], "{name}");
+    }
+}
+
+/// The parts of a bio have its deadline, and so has what is passed on as it is.
+#[test]
+fn deadlines_go_down() {
+    for (name, disks, device) in gated() {
+        let mut hand = Hand::on(&device);
+        let sizes = [512, CHUNK as usize * 3];
+        for (token, len) in sizes.into_iter().enumerate() {
+            hand.write(0, token as u64, (0, len), until(1 << 30));
+        }
+        let mut flush = Bio::flush();
+        until(1 << 30)(&mut flush);
+        flush.set_token(9);
+        hand.lane.submit(Time(0), flush);
+        assert_eq!(hand.kinds(0).len(), 3, "{name}");
+        let seen: Vec<Seen> = disks.iter().flat_map(Script::seen).collect();
+        assert!(
+            seen.len() >= 3 && seen.iter().all(|seen| seen.deadline == Some(Time(1 << 30))),
+            "{name}: {seen:?}"
+        );
+    }
+}
+
+/// A completion that a layer holds back for longer than the bio's deadline is a timeout, at the deadline.
+#[test]
+fn a_delay_ends_at_the_deadline() {
+    let disk = Script::new("a", MIB);
+    for (name, named) in [("delay", [("write", 1000)]), ("limit", [("latency", 1000)])] {
+        let mut hand = Hand::on(&layer(name, &named, vec![disk.backend()]));
+        hand.write(0, 1, (0, 512), until(4096));
+        hand.write(0, 2, (512, 512), until(1 << 30));
+        assert_eq!(hand.lane.next_wakeup(), Some(Time(4096)));
+        assert_eq!(hand.kinds(4095), []);
+        assert_eq!(hand.kinds(4096), [(1, Some(Kind::TimedOut))], "{name}");
+        assert_eq!(hand.kinds(1_000_000), [(2, None)], "{name}");
+    }
+}
+
+/// What a limit has not admitted yet ends by its deadline, too.
+#[test]
+fn a_bio_that_a_limit_has_not_admitted_ends_by_its_deadline() {
+    let disk = Script::new("a", MIB);
+    let mut hand = Hand::on(&layer("limit", &[("latency", 1000), ("depth", 1)], vec![disk.backend()]));
+    hand.write(0, 1, (0, 512), |_| {});
+    hand.write(0, 2, (512, 512), until(4096));
+    hand.write(0, 3, (1024, 512), |_| {});
+    assert_eq!(
+        (hand.lane.next_wakeup(), hand.kinds(4096)),
+        (Some(Time(4096)), vec![(2, Some(Kind::TimedOut))])
+    );
+    assert_eq!(hand.kinds(1_000_000), [(1, None)]);
+    assert_eq!(hand.kinds(2_000_000), [(3, None)]);
+}
+
+/// A lane that is not run has a bio out: another one's barrier fails after its time, names that lane, and takes what is
+/// behind it along; then all goes on.
+#[test]
+fn a_lane_that_is_not_run_stops_others_for_a_bounded_time() {
+    for (name, disks, device) in gated() {
+        let (mut idle, mut one, mut two) = (Hand::on(&device), Hand::on(&device), Hand::on(&device));
+        disks.iter().for_each(|disk| disk.hold(true));
+        idle.write(0, 1, (0, 512), |_| {});
+        disks.iter().for_each(|disk| disk.hold(false));
+        one.write(1000, 2, (512, 512), barrier);
+        one.write(1000, 3, (1024, 512), |_| {});
+        two.write(2000, 4, (1536, 512), |_| {});
+        assert_eq!(one.lane.next_wakeup(), Some(Time(1000 + TIMEOUT)), "{name}");
+        assert_eq!((one.kinds(TIMEOUT), two.kinds(TIMEOUT)), (vec![], vec![]));
+        let failed = [(2, Some(Kind::TimedOut)), (3, Some(Kind::Cancelled))];
+        assert_eq!(one.kinds(TIMEOUT + 1000), failed, "{name}");
+        assert_eq!(two.kinds(TIMEOUT + 1000), [(4, Some(Kind::Cancelled))], "{name}");
+        let blame = device.facts().into_iter().find(|(key, _)| *key == "barrier").unwrap().1;
+        assert!(blame.contains("waited for 30 s") && blame.contains("lane 1"), "{name}: {blame}");
+        two.write(TIMEOUT + 2000, 5, (0, 512), |_| {});
+        assert_eq!(two.kinds(TIMEOUT + 2000), [(5, None)], "{name}");
+        assert_eq!(idle.kinds(TIMEOUT + 2000), [(1, None)], "{name}");
+        one.write(TIMEOUT + 3000, 6, (0, 512), barrier);
+        assert_eq!(one.kinds(TIMEOUT + 3000), [(6, None)], "{name}");
+    }
+}
+
+/// A barrier that times out below does the same: nothing that was held behind it is carried out.
+#[test]
+fn what_a_barrier_that_timed_out_held_is_called_off() {
+    for (name, disks, device) in gated() {
+        let mut hand = Hand::on(&device);
+        disks.iter().for_each(|disk| disk.fail(Some(Fault::new(Kind::InDoubt, Stage::Queue))));
+        let mut all: Vec<Bio> = (1..4).map(|at| Bio::write(at * 512, vec![at as u8; 512]).unwrap()).collect();
+        all.iter_mut().zip(1..).for_each(|(bio, token)| bio.set_token(token));
+        barrier(&mut all[0]);
+        all.into_iter().for_each(|bio| hand.lane.submit(Time(0), bio));
+        let ended = hand.kinds(0);
+        let expected = [(1, Some(Kind::InDoubt)), (2, Some(Kind::Cancelled)), (3, Some(Kind::Cancelled))];
+        assert_eq!(ended, expected, "{name}");
+        let writes = |seen: &Seen| seen.op == Op::Write;
+        assert!(disks.iter().flat_map(Script::seen).filter(writes).count() <= 1, "{name}");
+    }
+}
+
+#[test]
+fn cancelling_reaches_a_bio_wherever_it_waits() {
+    for (name, disks, device) in gated() {
+        let (mut one, mut two) = (Hand::on(&device), Hand::on(&device));
+        disks.iter().for_each(|disk| disk.hold(true));
+        // With the device: one bio as it is, one in parts.
+        one.write(0, 1, (0, 512), |_| {});
+        one.write(0, 2, (0, CHUNK as usize * 3), |_| {});
+        one.write(0, 3, (0, 512), |_| {});
+        one.lane.cancel(Time(0), 1);
+        assert_eq!(one.kinds(0), [(1, Some(Kind::Cancelled))], "{name}");
+        one.lane.cancel(Time(0), 2);
+        assert_eq!(one.kinds(0), [(2, Some(Kind::Cancelled))], "{name}");
+        // Behind a barrier, and not even that far.
+        two.write(0, 4, (0, 512), barrier);
+        two.write(0, 5, (0, 512), |_| {});
+        two.lane.submit(Time(0), Bio::write(0, vec![1u8; 512]).unwrap());
+        two.lane.cancel(Time(0), 5);
+        two.lane.cancel(Time(0), 0);
+        let called = [(0, Some(Kind::Cancelled)), (5, Some(Kind::Cancelled))];
+        assert_eq!(two.kinds(0), called, "{name}");
+        disks.iter().for_each(|disk| disk.hold(false));
+        assert_eq!(one.kinds(0), [(3, None)], "{name}");
+        assert_eq!(two.kinds(0), [(4, None)], "{name}");
+        // What is not there is not cancelled.
+        one.lane.cancel(Time(0), 77);
+        assert!(one.lane.is_idle() && two.lane.is_idle(), "{name}");
+    }
+}
+
+/// An atomic write goes down whole, or not at all.
+#[test]
+fn atomic_writes_are_not_done_in_parts() {
+    let atomic = |bio: &mut Bio| bio.add_flags(Flags::ATOMIC);
+    for (name, disks, device) in gated() {
+        let most = device.geometry().limits.atomic_write;
+        assert_eq!(most, 16384, "{name}");
+        let mut hand = Hand::on(&device);
+        hand.write(0, 1, (16384, 16384), atomic);
+        assert_eq!(hand.kinds(0), [(1, None)], "{name}");
+        let seen: Vec<Seen> = disks.iter().flat_map(Script::seen).collect();
+        let [Seen { op: Op::Write, len: 16384, flags, .. }] = seen[..] else { panic!("{name}: {seen:?}") };
+        assert!(flags.contains(Flags::ATOMIC), "{name}");
+        if disks.len() > 1 {
+            let border = if name == "raid0" { CHUNK } else { 8 * MIB };
+            hand.write(0, 2, (border - 4096, 8192), atomic);
+            assert_eq!(hand.kinds(0), [(2, Some(Kind::Unsupported))], "{name}");
+            assert!(disks.iter().all(|disk| disk.seen().is_empty()), "{name}");
+        }
+    }
+}
+
+/// The largest atomic write is that of the member, as far as what is aligned on the device is so on the member.
+#[test]
+fn atomic_writes_are_as_large_as_alignment_allows() {
+    let disk = || Script::new("a", 8 * MIB).backend();
+    let part =
+        |offset: i64| layer("partition", &[("offset", offset)], vec![disk()]).geometry().limits.atomic_write;
+    assert_eq!([0, 65536, 8192, 4096 * 3, 512].map(part), [16384, 16384, 8192, 4096, 512]);
+    let striped = |chunk| raid0::new(vec![disk(), disk()], chunk, Sizes::Zones).unwrap().geometry().limits;
+    assert_eq!([4096, 16384, CHUNK].map(|chunk| striped(chunk).atomic_write), [4096, 16384, 16384]);
+    let small = Script::new("b", 12288).backend();
+    let chain = layer("concat", &[], vec![small, disk()]);
+    assert_eq!(chain.geometry().limits.atomic_write, 4096);
+    assert_eq!((chain.limits_at(0).0.atomic_write, chain.limits_at(12288).0.atomic_write), (16384, 4096));
+}

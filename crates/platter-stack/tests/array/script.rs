@@ -1,0 +1,229 @@
+//! A device that does what a test says, and tells what it was given.
+
+use platter_block::backend::{Backend, LaneUse};
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::driver::{Features, Geometry};
+use platter_block::fault::{Error, Fault, Status};
+use platter_block::lane::Lane;
+use platter_block::limits::{LimitSource, Limits};
+use platter_block::segment::{Region, RegionId};
+use platter_block::time::{Span, Time};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// A bio as it came down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) op: Op,
+    pub(crate) pos: u64,
+    pub(crate) len: u64,
+    pub(crate) flags: Flags,
+    pub(crate) deadline: Option<Time>,
+}
+
+#[derive(Default)]
+struct State {
+    seen: Vec<Seen>,
+    held: Vec<Bio>,
+    /// Bios are kept until the test has them done.
+    holds: bool,
+    status: Option<Fault>,
+}
+
+/// The device: bios end at the next run, or when the test says so.
+#[derive(Clone)]
+pub(crate) struct Script {
+    name: &'static str,
+    geometry: Geometry,
+    state: Arc<Mutex<State>>,
+}
+
+impl Script {
+    pub(crate) fn new(name: &'static str, size: u64) -> Script {
+        let limits = Limits { atomic_write: 16384, ..Limits::unlimited(512) };
+        let features = Features { write_cache: true, fua: true, read_only: false };
+        Script { name, geometry: Geometry { size, limits, features }, state: Arc::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub(crate) fn backend(&self) -> Arc<dyn Backend> {
+        Arc::new(self.clone())
+    }
+
+    /// Bios stay with the device from now on, or end at the next run.
+    pub(crate) fn hold(&self, holds: bool) {
+        self.state().holds = holds;
+    }
+
+    /// What comes back from now on has failed so.
+    pub(crate) fn fail(&self, fault: Option<Fault>) {
+        self.state().status = fault;
+    }
+
+    /// What it was given since the last time.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        std::mem::take(&mut self.state().seen)
+    }
+}
+
+impl LimitSource for Script {
+    fn limits_at(&self, _pos: u64) -> (Limits, u64) {
+        (self.geometry.limits, u64::MAX)
+    }
+}
+
+impl Backend for Script {
+    fn name(&self) -> Arc<str> {
+        Arc::from(self.name)
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn open_lane(&self, _lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
+        Ok(Box::new(ScriptLane { script: self.clone(), own: Vec::new(), done: Vec::new() }))
+    }
+}
+
+struct ScriptLane {
+    script: Script,
+    /// Bios of this lane, by their identities: others are other lanes'.
+    own: Vec<usize>,
+    done: Vec<Bio>,
+}
+
+impl ScriptLane {
+    fn end(&mut self, mut bio: Bio, status: Status) {
+        match status {
+            Ok(()) => bio.advance(bio.len()),
+            Err(fault) => bio.fail(fault),
+        }
+        self.own.retain(|&own| own != bio.identity());
+        self.done.push(bio);
+    }
+
+    fn take(&mut self, fits: impl Fn(&Bio) -> bool) -> Vec<Bio> {
+        let mut state = self.script.state();
+        let own = &self.own;
+        state.held.extract_if(.., |bio| own.contains(&bio.identity()) && fits(bio)).collect()
+    }
+}
+
+impl Lane for ScriptLane {
+    fn submit(&mut self, _now: Time, bio: Bio) {
+        self.own.push(bio.identity());
+        let (op, pos, len, flags) = (bio.op(), bio.pos(), bio.len(), bio.flags());
+        let mut state = self.script.state();
+        state.seen.push(Seen { op, pos, len, flags, deadline: bio.deadline() });
+        state.held.push(bio);
+    }
+
+    fn run(&mut self, now: Time) {
+        let timed_out = Fault::new(platter_block::fault::Kind::TimedOut, platter_block::fault::Stage::Queue);
+        for bio in self.take(|bio| bio.deadline().is_some_and(|at| at <= now)) {
+            self.end(bio, Err(timed_out));
+        }
+        if self.script.state().holds {
+            return;
+        }
+        let status = self.script.state().status.map_or(Ok(()), Err);
+        for bio in self.take(|_| true) {
+            self.end(bio, status);
+        }
+    }
+
+    fn take_done(&mut self, out: &mut Vec<Bio>) {
+        out.append(&mut self.done);
+    }
+
+    fn has_done(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        let state = self.script.state();
+        state.held.iter().filter(|bio| self.own.contains(&bio.identity())).filter_map(Bio::deadline).min()
+    }
+
+    fn unplug(&mut self, _now: Time) {}
+
+    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {}
+
+    fn wait_handles(&self, _out: &mut Vec<i32>) -> bool {
+        false
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.own.len() as u32
+    }
+
+    fn cancel(&mut self, _now: Time, token: u64) {
+        let cancelled = Fault::new(platter_block::fault::Kind::Cancelled, platter_block::fault::Stage::Queue);
+        for bio in self.take(|bio| bio.token() == token) {
+            self.end(bio, Err(cancelled));
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.own.is_empty()
+    }
+
+    fn register(&mut self, _region: &Region) {}
+
+    fn unregister(&mut self, _region: RegionId) {}
+}
+
+/// A lane of a device that is run by hand.
+pub(crate) struct Hand {
+    pub(crate) lane: Box<dyn Lane>,
+    done: Vec<Bio>,
+}
+
+impl Hand {
+    pub(crate) fn on(device: &Arc<dyn Backend>) -> Hand {
+        Hand { lane: device.open_lane(LaneUse::Exclusive).unwrap(), done: Vec::new() }
+    }
+
+    /// Submits a write of one letter and runs the lane.
+    pub(crate) fn write(
+        &mut self,
+        now: u64,
+        token: u64,
+        (pos, len): (u64, usize),
+        with: impl FnOnce(&mut Bio),
+    ) {
+        let mut bio = Bio::write(pos, vec![token as u8; len]).unwrap();
+        bio.set_token(token);
+        with(&mut bio);
+        self.lane.submit(Time(now), bio);
+        self.lane.run(Time(now));
+    }
+
+    /// Runs it: what has ended, and how; each with its memory.
+    pub(crate) fn ended(&mut self, now: u64) -> Vec<(u64, Status)> {
+        self.lane.run(Time(now));
+        self.lane.take_done(&mut self.done);
+        let mut ended: Vec<(u64, Status)> = self
+            .done
+            .drain(..)
+            .map(|mut bio| {
+                let memory: Option<Vec<u8>> = bio.take_buffer();
+                assert!(bio.op() == Op::Flush || memory.is_some(), "{} came without its memory", bio.token());
+                (bio.token(), bio.status())
+            })
+            .collect();
+        ended.sort_by_key(|&(token, _)| token);
+        ended
+    }
+
+    /// The kinds of faults of what has ended.
+    pub(crate) fn kinds(&mut self, now: u64) -> Vec<(u64, Option<platter_block::fault::Kind>)> {
+        self.ended(now)
+            .into_iter()
+            .map(|(token, status)| (token, status.err().map(|fault| fault.kind)))
+            .collect()
+    }
+}

@@ -1,0 +1,89 @@
+//! Synchronous calls with a timeout end by it, whatever layer is between them and a disk that does not answer. The time
+//! is virtual, so "by it" is exact.
+
+use platter_block::backend::Backend;
+use platter_block::driver::Driver;
+use platter_block::elevator;
+use platter_block::fault::Kind;
+use platter_block::time::{Span, Time};
+use platter_disk::device::Device;
+use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::sync_io::IoOptions;
+use platter_sim::ideal::Ideal;
+use platter_sim::medium::Medium;
+use platter_sim::{SimDisk, World};
+use platter_stack::{Row, TABLE};
+use std::sync::Arc;
+
+/// A disk that takes ten seconds for everything.
+fn disk(world: &Arc<World>, elevator: &str) -> Arc<dyn Backend> {
+    let model = Ideal { size: 16 << 20, latency: Span::from_secs(10), depth: 32, write_cache: true };
+    let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
+    let parts = LeafParts {
+        name: Arc::from("sim"),
+        geometry: disk.geometry(),
+        settings: LeafSettings::default(),
+        elevator: elevator::by_name(elevator).map(|row| (row.make)()),
+        make_driver: Box::new(move |_| Ok(Box::new(disk.channel()) as Box<dyn Driver>)),
+        facts: Vec::new(),
+        clock: Some(Arc::clone(world.clock())),
+    };
+    Arc::new(Leaf::new(parts).expect("a leaf"))
+}
+
+fn over(row: &Row, world: &Arc<World>, elevator: &str) -> Device {
+    let members = (0..(*row.members.start()).max(1)).map(|_| disk(world, elevator)).collect();
+    let named: &[(&str, i64)] = match row.name {
+        "error" => &[("chance", 0)],
+        _ => &[],
+    };
+    Device::new(row.make(named, members).expect("it can be made"))
+}
+
+#[test]
+fn calls_end_at_their_timeout() {
+    let timeout = Span::from_millis(50);
+    for row in TABLE {
+        for elevator in ["none", "deadline"] {
+            let what = format!("{} over {elevator}", row.name);
+            let world = World::new(1);
+            let device = over(row, &world, elevator);
+            let (clock, options) = (world.clock(), IoOptions::timeout(timeout));
+            for round in 1..=3u64 {
+                let begun = clock.now();
+                let mut buffer = vec![7; 8192];
+                let error = device.read_at_with(&mut buffer, round * 65536, options).expect_err("no answer");
+                assert_eq!(error.fault.kind, Kind::TimedOut, "{what}: {error}");
+                assert_eq!(clock.now().since(begun), timeout, "{what}");
+                assert!(buffer.iter().all(|byte| *byte == 7), "{what}");
+            }
+            // When the disk has answered, all is as before.
+            clock.advance_to(clock.now() + Span::from_secs(100));
+            let begun = clock.now();
+            device.read_at(&mut [0; 512], 0).expect("an answer");
+            assert!(clock.now().since(begun) <= Span::from_secs(60), "{what}");
+        }
+    }
+}
+
+/// A write that timed out may still be carried out; a later one is not overtaken by it.
+#[test]
+fn the_data_of_a_later_call_stays() {
+    for row in TABLE {
+        if row.name == "cache" {
+            // A write to a cache is done when it is in memory.
+            continue;
+        }
+        let world = World::new(1);
+        let device = over(row, &world, "none");
+        let options = IoOptions::timeout(Span::from_millis(50));
+        let error = device.write_at_with(&[1; 512], 0, options).expect_err("no answer");
+        assert_eq!(error.fault.kind, Kind::TimedOut, "{}", row.name);
+        world.clock().advance_to(world.clock().now() + Span::from_secs(100));
+        device.write_at(&[2; 512], 0).expect("an answer");
+        world.clock().advance_to(Time(1_000_000_000_000));
+        let mut back = [0; 512];
+        device.read_at(&mut back, 0).expect("an answer");
+        assert_eq!(back, [2; 512], "{}", row.name);
+    }
+}

@@ -1,0 +1,151 @@
+//! Destructors of buffers may call the device, whatever layer dropped them: no lock of a layer, or of a disk below, is
+//! held then.
+
+#![allow(unsafe_code)]
+
+use platter_block::backend::Backend;
+use platter_block::bio::Bio;
+use platter_block::buf::IoBuf;
+use platter_block::driver::Driver;
+use platter_block::elevator;
+use platter_block::fault::Fault;
+use platter_block::queue::Settings;
+use platter_block::time::Span;
+use platter_disk::device::Device;
+use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_sim::ideal::Ideal;
+use platter_sim::medium::Medium;
+use platter_sim::{SimDisk, World};
+use platter_stack::{Row, TABLE};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+/// What is not done then waits for ever.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A buffer that calls its device when it is dropped.
+struct Visitor {
+    bytes: Vec<u8>,
+    device: Device,
+    done: Sender<()>,
+}
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        drop(self.device.facts());
+        assert_eq!(self.device.counters().bios_failed, 0);
+        drop(self.device.handle());
+        drop(self.device.channel(1).expect("a channel"));
+        self.device.read_at(&mut [0; 512], 0).expect("a read");
+        self.done.send(()).expect("the test waits");
+    }
+}
+
+// SAFETY: the bytes are the vector's, which keeps this promise itself.
+unsafe impl IoBuf for Visitor {
+    fn byte_len(&self) -> usize {
+        self.bytes.byte_len()
+    }
+    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+        self.bytes.add_segments(bio)
+    }
+}
+
+/// A disk whose first command takes long and is given up after a while, unless `timeout` is `None`.
+fn disk(world: &Arc<World>, elevator: &str, timeout: Option<Span>) -> Arc<dyn Backend> {
+    let model = Ideal { size: 16 << 20, latency: Span::from_millis(5), depth: 32, write_cache: true };
+    let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
+    let parts = LeafParts {
+        name: Arc::from("sim"),
+        geometry: disk.geometry(),
+        settings: LeafSettings {
+            queue: Settings { timeout, ..Settings::default() },
+            ..LeafSettings::default()
+        },
+        elevator: elevator::by_name(elevator).map(|row| (row.make)()),
+        make_driver: Box::new(move |_| Ok(Box::new(disk.channel()) as Box<dyn Driver>)),
+        facts: Vec::new(),
+        clock: Some(Arc::clone(world.clock())),
+    };
+    Arc::new(Leaf::new(parts).expect("a leaf"))
+}
+
+fn over(row: &Row, world: &Arc<World>, elevator: &str, timeout: Option<Span>) -> Device {
+    let members = (0..(*row.members.start()).max(1)).map(|_| disk(world, elevator, timeout)).collect();
+    let named: &[(&str, i64)] = match row.name {
+        "error" => &[("chance", 0)],
+        _ => &[],
+    };
+    Device::new(row.make(named, members).expect("it can be made"))
+}
+
+/// Runs something that may hang on a thread of its own.
+fn within_patience(what: &str, run: impl FnOnce() + Send + 'static) {
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        run();
+        tell.send(()).expect("the test waits");
+    });
+    told.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{what}: {error}"));
+}
+
+/// A channel goes while its bio is with the disk.
+#[test]
+fn buffers_of_dropped_channels() {
+    for row in TABLE {
+        for elevator in ["none", "deadline"] {
+            let what = format!("{} over {elevator}", row.name);
+            within_patience(&what, move || {
+                let world = World::new(1);
+                let device = over(row, &world, elevator, None);
+                let (done, told) = channel();
+                let buffer = Visitor { bytes: vec![1; 256 << 10], device: device.clone(), done };
+                let mut lost = device.channel(4).expect("a channel");
+                lost.submit(Bio::write(0, buffer).expect("fits")).expect("room");
+                lost.flush();
+                drop(lost);
+                // In the shared queue of an elevator it goes on until somebody runs that.
+                world.clock().advance_to(world.clock().now() + Span::from_secs(1));
+                let mut reads = 0;
+                while told.try_recv().is_err() {
+                    device.read_at(&mut [0; 512], 4096 * reads).expect("a read");
+                    reads += 1;
+                }
+            });
+        }
+    }
+}
+
+/// A bio fails at its timeout, and its memory comes back from the disk later, while another bio is done.
+#[test]
+fn buffers_that_come_back_after_their_timeout() {
+    for row in TABLE {
+        for elevator in ["none", "deadline"] {
+            let what = format!("{} over {elevator}", row.name);
+            within_patience(&what, move || {
+                let world = World::new(1);
+                let device = over(row, &world, elevator, Some(Span::from_millis(6)));
+                let (done, told) = channel();
+                // More than the disk does at a time: what comes late times out.
+                let buffer = Visitor { bytes: vec![1; 8 << 20], device: device.clone(), done };
+                let mut polled = device.channel(4).expect("a channel");
+                polled.submit(Bio::write(0, buffer).expect("fits")).expect("room");
+                let mut bios = Vec::new();
+                while polled.outstanding() > 0 {
+                    polled.wait(&mut bios, None);
+                }
+                bios.clear();
+                let mut reads = 0;
+                while told.try_recv().is_err() {
+                    world.clock().advance_to(world.clock().now() + Span::from_secs(1));
+                    polled.submit(Bio::read(4096 * reads, vec![0u8; 512]).expect("fits")).expect("room");
+                    while polled.outstanding() > 0 {
+                        polled.wait(&mut bios, None);
+                    }
+                    reads += 1;
+                }
+            });
+        }
+    }
+}

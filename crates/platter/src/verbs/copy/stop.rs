@@ -1,0 +1,66 @@
+//! Why a run ends before its end, and how long one that is asked to stop waits for the devices.
+
+use crate::cli::{CliError, Context};
+use platter_block::fault::Error;
+use std::time::{Duration, Instant};
+
+/// How long a run that was asked to stop waits for the I/O that the devices still have.
+pub(super) const GRACE: Duration = Duration::from_secs(5);
+
+/// Why a run ended before its end.
+#[derive(Debug)]
+pub(super) enum Stopped {
+    /// The source, or something beside the two devices.
+    Failed(String),
+    /// The destination: what was written to it since the last flush may be lost.
+    Destination(String),
+    /// The user asked for it, and the devices have nothing left.
+    Interrupted,
+    /// The user asked for it, and the devices still have I/O after the time of grace: how much.
+    Abandoned(String),
+}
+
+impl Stopped {
+    pub(super) fn source(error: &Error) -> Stopped {
+        Stopped::Failed(error.to_string())
+    }
+
+    pub(super) fn destination(error: &Error) -> Stopped {
+        Stopped::Destination(error.to_string())
+    }
+}
+
+/// Whether the user asked to stop, and since when the run waits for the devices.
+pub(super) struct Stopper<'c> {
+    context: &'c Context,
+    until: Option<Instant>,
+}
+
+impl<'c> Stopper<'c> {
+    pub(super) fn new(context: &'c Context) -> Stopper<'c> {
+        Stopper { context, until: None }
+    }
+
+    /// Whether the user asked to stop.
+    pub(super) fn asked(&self) -> bool {
+        self.context.is_interrupted()
+    }
+
+    /// Whether the time of grace is over; `left` says what is waited for. The first call tells the user.
+    pub(super) fn is_over(&mut self, left: impl FnOnce() -> String) -> bool {
+        if let Some(until) = self.until {
+            return Instant::now() >= until;
+        }
+        self.until = Some(Instant::now() + GRACE);
+        let (most, left) = (GRACE.as_secs(), left());
+        self.context.note(&format!(
+            "interrupted: waiting at most {most} s for {left}; a second signal ends the program at once"
+        ));
+        false
+    }
+
+    /// The error of a run that was interrupted.
+    pub(super) fn interruption(&self, message: String) -> CliError {
+        self.context.interruption(message)
+    }
+}

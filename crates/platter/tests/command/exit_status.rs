@@ -1,0 +1,94 @@
+//! The exit statuses that docs/command.md lists: wrong usage is told from a device that is not there, and both from
+//! devices that do not allow what was asked for.
+
+use crate::run::{fails, ok, text};
+use std::fs;
+use std::path::Path;
+use tempfile::tempdir;
+
+/// The rows of the page's table: the statuses.
+fn documented() -> Vec<i32> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/command.md");
+    let page = fs::read_to_string(page).unwrap();
+    let section = page.split("## Exit status\n").nth(1).unwrap().split("\n## ").next().unwrap().to_owned();
+    let first = |line: &str| line.strip_prefix("| ")?.split(' ').next()?.parse().ok();
+    section.lines().filter_map(first).collect()
+}
+
+#[test]
+fn the_page_has_every_status() {
+    assert_eq!(documented(), [0, 1, 2, 3, 4, 130, 143]);
+    let help = ok(&["--help"]);
+    for status in documented() {
+        assert!(
+            help.contains(&format!("  {status} ")) || help.contains(&format!("; {status} by")),
+            "{status}: {help}"
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_on_every_machine_is_usage() {
+    for args in [
+        &["copy", "ram(1M)"] as &[_],
+        &["copy", "ram(1M)", "ram(1M)", "--bs", "4100"],
+        &["copy", "ram(1M)", "null(1M)", "--verify"],
+        &["info", "null(1T, depth=0)"],
+        &["info", "null(1T, dpeth=1)"],
+        &["info", "raid()"],
+        &["info", "raid0(chunk=3K, ram(1M), ram(1M))"],
+        &["info", "cache(background=30, dirty=20, ram(1M))"],
+        &["info", "partition(number=1, offset=1M, ram(8M))"],
+        &["info", "sim(nothing)"],
+        &["copy", "ram(1M)", "md(ram(1M))"],
+        &["raid", "create", "--chunk", "3K", "ram(8M)"],
+        &["raid", "wipe", "ram(8M)"],
+        &["sim", "show", "nothing"],
+    ] {
+        fails(2, args);
+    }
+}
+
+#[test]
+fn what_is_not_there_or_not_what_its_spec_says_cannot_be_opened() {
+    let dir = tempdir().unwrap();
+    let (missing, small) = (dir.path().join("missing"), dir.path().join("small"));
+    fs::write(&small, vec![0; 4096]).unwrap();
+    let on = |spec: &str, path: &Path| spec.replace('@', text(path));
+    for spec in [
+        on("@", &missing),
+        on("raid0(@, ram(1M))", &missing),
+        on("raid0(chunk=64K, @, ram(1M))", &small),
+        on("partition(offset=1M, @)", &small),
+        on("partition(number=3, @)", &small),
+        on("raid(@)", &small),
+        on("raid(name=data, search=@)", dir.path()),
+        on("md(@)", &small),
+        on("sim(@.diskspecs)", &missing),
+        "cache(size=8T, ram(1M))".to_owned(),
+        "@/nowhere/at/all".to_owned(),
+    ] {
+        fails(3, &["info", &spec]);
+        fails(3, &["copy", &spec, "ram(1M)"]);
+    }
+    fails(3, &["sim", "show", &on("@.diskspecs", &missing)]);
+    fails(3, &["raid", "examine", text(&missing)]);
+}
+
+#[test]
+fn devices_that_do_not_allow_what_was_asked_for_refuse_it() {
+    let dir = tempdir().unwrap();
+    let small = dir.path().join("small");
+    fs::write(&small, vec![0; 4096]).unwrap();
+    for args in [
+        &["copy", "ram(1M)", text(&small)] as &[_],
+        &["copy", text(&small), text(&small)],
+        &["copy", text(&small), "ram(1M)", "--start", "8K"],
+        &["raid", "create", text(&small)],
+        &["raid", "wipe", "--force", text(&small)],
+    ] {
+        fails(4, args);
+    }
+    assert_eq!(fs::read(&small).unwrap(), vec![0; 4096]);
+    fails(1, &["copy", "error(op=read, ram(1M))", "ram(1M)"]);
+}

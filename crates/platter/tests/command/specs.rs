@@ -1,0 +1,70 @@
+//! Device specs as the command takes them: from files, and with paths of any bytes.
+
+use crate::run::{fails_saying, json, ok, platter, stderr, text};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use tempfile::tempdir;
+
+#[test]
+fn a_spec_is_read_from_a_file() {
+    let dir = tempdir().unwrap();
+    let (disk, stack, wrong) =
+        (dir.path().join("disk"), dir.path().join("stack.spec"), dir.path().join("wrong.spec"));
+    fs::write(&disk, vec![7; 1 << 20]).unwrap();
+    fs::write(&stack, format!("# the second half\npartition(\n  offset=512K,\n  {}\n)\n", text(&disk)))
+        .unwrap();
+    let named = format!("@{}", text(&stack));
+    let info = json(&["info", &named]);
+    assert_eq!((&info[0]["size"], &info[0]["spec"]), (&(512 << 10).into(), &named.as_str().into()));
+    ok(&["copy", "--verify", &named, text(&dir.path().join("half"))]);
+
+    // A wrong spec is shown with its place in the file, and is wrong usage; a file that is not there is not.
+    fs::write(&wrong, "partition(\n  ofset=512K,\n  ram(1M)\n)\n").unwrap();
+    let wrong_named = format!("@{}", text(&wrong));
+    let words = ["   2 |   ofset=512K,", "did you mean `offset`", &format!("that in {}", text(&wrong))];
+    fails_saying(2, &["info", &wrong_named], &words);
+    fails_saying(3, &["info", "@/nowhere/at/all.spec"], &["/nowhere/at/all.spec", "ENOENT", "./@"]);
+    fails_saying(2, &["info", "@"], &["no file is named", "@stack.spec"]);
+    fs::write(&wrong, b"ram(\xff)").unwrap();
+    fails_saying(2, &["info", &wrong_named], &["not UTF-8", "byte 4"]);
+    fs::write(&wrong, vec![b' '; (1 << 20) + 1]).unwrap();
+    fails_saying(2, &["info", &wrong_named], &["at most 1048576"]);
+
+    // A file of such a name can be named all the same.
+    fs::write(dir.path().join("@odd"), vec![0; 4096]).unwrap();
+    let output = platter().current_dir(&dir).args(["info", "--json", "./@odd"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let output = platter().current_dir(&dir).args(["info", "--json", "file(@odd)"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn a_path_that_is_not_utf_8_can_be_named() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join(OsStr::from_bytes(b"caf\xe9 1.img"));
+    fs::write(&path, vec![7; 1 << 20]).unwrap();
+    let spec = format!(r#"file("{}/caf\xe9 1.img", driver=threads)"#, text(dir.path()));
+    assert_eq!(json(&["info", &spec])[0]["driver"]["name"], "threads");
+    let copied = dir.path().join(OsStr::from_bytes(b"\xff"));
+    let output = platter().arg("copy").arg(&path).arg(&copied).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(fs::read(&copied).unwrap(), vec![7; 1 << 20]);
+    let output = platter()
+        .arg("bench")
+        .arg("io")
+        .arg("--on")
+        .arg(&copied)
+        .args(["--number_ios", "10"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+
+    let mut mixed = OsString::from("file(");
+    mixed.push(&path);
+    mixed.push(OsString::from_vec(b", depth=4)".to_vec()));
+    let output = platter().arg("info").arg(&mixed).output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(r"\xHH") && said.contains(r#"file("caf\xe9.img", depth=64)"#), "{said}");
+}
