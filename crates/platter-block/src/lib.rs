@@ -38,6 +38,7 @@ pub mod request;
 pub mod resident;
 #[allow(unsafe_code)]
 pub mod segment;
+pub mod statistics;
 pub mod time;
 pub mod trace;
 pub mod whole;

@@ -19,6 +19,7 @@ use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::queue::{Queue, Settings};
 use platter_block::segment::{Region, RegionId};
+use platter_block::statistics::Statistics;
 use platter_block::time::{Span, Time, VirtualClock};
 use platter_block::trace::Sink;
 use std::sync::{Arc, OnceLock, Weak};
@@ -292,6 +293,13 @@ impl Backend for Leaf {
     fn counters(&self) -> Snapshot {
         let mut sum = self.0.lanes.counters();
         sum.add(&self.0.control_counters);
+        sum
+    }
+
+    fn statistics(&self) -> Statistics {
+        let mut sum = self.0.lanes.statistics();
+        sum.add(&self.0.control_counters);
+        (sum.gauges.quarantined, sum.gauges.in_doubt) = self.0.doubts.count();
         sum
     }
 

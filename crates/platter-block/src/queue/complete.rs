@@ -238,11 +238,23 @@ impl Queue {
     #[cold]
     pub(super) fn note_attention(&mut self) {
         self.attention = self.needs_attention();
+        self.note_held();
+    }
+
+    /// Publishes how many requests and bios wait, for [`Statistics`](crate::statistics::Statistics).
+    #[inline]
+    pub(crate) fn note_gauges(&self) {
+        self.counters.queued.set((self.table.used() - self.in_flight as usize) as u64);
+        if self.attention {
+            self.note_held();
+        }
+    }
+
+    #[cold]
+    fn note_held(&self) {
         let waiting: usize = self.waiting.iter().map(VecDeque::len).sum();
-        let held = waiting + self.order.held_back().count() + self.doubts.held().count() + self.paused.len();
+        let held = waiting + self.order.held_back().count() + self.doubts.held().len() + self.paused.len();
         self.counters.held.set(held as u64);
-        self.counters.quarantined.set(u64::from(self.quarantined));
-        self.counters.in_doubt.set(self.doubts.own_ranges() as u64);
     }
 
     #[cold]
@@ -311,10 +323,7 @@ impl Queue {
     /// The bio goes back to its submitter.
     #[inline]
     fn deliver(&mut self, bio: Bio) {
-        self.counters.bios_completed.add(1);
-        if bio.status().is_err() {
-            self.counters.bios_failed.add(1);
-        }
+        self.counters.completed(&bio);
         self.done.push(bio);
     }
 

@@ -140,8 +140,9 @@ impl Shared {
                 None
             }
         };
+        let looks = self.look_at_doubts(now, control);
         self.tell_doubts(now, control);
-        self.look_at_lanes(now, control, barriers);
+        self.look_at_lanes(now, control, barriers, looks);
         let Some(lane) = control.lane_mut() else { return };
         if lane.queue.geometry().size != self.extent.size() {
             self.extent.tell(&mut lane.queue);
@@ -175,6 +176,20 @@ impl Shared {
         }
     }
 
+    /// Looks whether the driver of the shared queue has returned what was given up, and whether the device has completed
+    /// what lanes gave up that are not run. Called before bios are taken in, so that none fails for a doubt that is over.
+    /// Whether some is left.
+    #[inline]
+    fn look_at_doubts(&self, now: Time, control: &mut Control) -> bool {
+        if !self.gate.look().is_doubtful() {
+            return false;
+        }
+        if let Some(lane) = control.lane_mut() {
+            lane.run(now);
+        }
+        self.doubts.forget_complete(&self.gate, |owner| self.lanes.outstanding(owner))
+    }
+
     /// Tells the shared queue what other queues have given up; whether that has changed.
     fn tell_doubts(&self, now: Time, control: &mut Control) -> bool {
         let version = self.doubts.version();
@@ -191,9 +206,11 @@ impl Shared {
     }
 
     /// Tells a barrier whether lanes have anything in their own queues.
-    fn look_at_lanes(&self, now: Time, control: &mut Control, barriers: bool) {
+    fn look_at_lanes(&self, now: Time, control: &mut Control, barriers: bool, doubts: bool) {
+        // In a simulation the disks' own events are enough.
+        let look_at = self.clock.simulated().is_none().then_some(now + LOOK_AGAIN);
+        control.look_at = look_at.filter(|_| doubts);
         if !barriers && !control.queue().barrier_pending() {
-            control.look_at = None;
             return;
         }
         let hold = self.lanes.hold();
@@ -204,9 +221,9 @@ impl Shared {
             Hold::Device | Hold::Owner => false,
         };
         control.queue().set_outside_busy(now, !goes_ahead);
-        // In a simulation the disks' own events are enough.
-        let looks = !goes_ahead && hold < Hold::Owner && self.clock.simulated().is_none();
-        control.look_at = looks.then(|| now + LOOK_AGAIN);
+        if !goes_ahead && hold < Hold::Owner {
+            control.look_at = look_at;
+        }
     }
 
     /// A barrier was given up: says because of which lanes.
@@ -249,6 +266,7 @@ impl Shared {
     fn refuse(&self, control: &mut Control, runs: Option<&mut Runs<'_>>) {
         for mut bio in control.inbox.drain(..) {
             bio.fail(NO_CHANNEL);
+            self.control_counters.refused(&bio);
             control.done.push(bio);
         }
         self.deliver(control, runs);

@@ -74,12 +74,34 @@ impl Doubts {
         });
     }
 
+    /// Forgets what the device has completed although the driver has not returned it. `outstanding` says of a queue how
+    /// many requests the device has of it, where that can be seen. Whether there is anything left.
+    pub(crate) fn forget_complete(&self, gate: &Gate, outstanding: impl Fn(Owner) -> Option<u32>) -> bool {
+        let state = lock(&self.state);
+        let ranges = state.ranges.iter().map(|range| (range.owner, range.tag));
+        let mut all: Vec<(Owner, u32)> = ranges.chain(state.quarantined.iter().copied()).collect();
+        drop(state);
+        let given_up = all.len();
+        // What is given up from now on is not in the list, so that what follows cannot be about it.
+        all.retain(|&(owner, _)| outstanding(owner) == Some(0));
+        for &(owner, tag) in &all {
+            self.remove(gate, owner, tag);
+        }
+        all.len() < given_up
+    }
+
     /// The driver of a queue has returned everything.
     pub(crate) fn remove_owner(&self, gate: &Gate, owner: Owner) {
         self.change(gate, |state| {
             state.ranges.retain(|range| range.owner != owner);
             state.quarantined.retain(|request| request.0 != owner);
         });
+    }
+
+    /// How many requests are in quarantine, and how many ranges in doubt.
+    pub(crate) fn count(&self) -> (u64, u64) {
+        let state = lock(&self.state);
+        (state.quarantined.len() as u64, state.ranges.len() as u64)
     }
 
     /// How often anything has changed.

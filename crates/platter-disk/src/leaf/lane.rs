@@ -14,12 +14,14 @@ use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
 use platter_block::driver::Driver;
-use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::fault::{Error, Fault, Kind};
 use platter_block::lane::{Bell, Lane, QueueLane};
 use platter_block::queue::{Rest, append};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
+
+mod cancel;
 
 /// Bios with any of these may have to go through the shared queue.
 const ORDERED: Flags =
@@ -27,12 +29,6 @@ const ORDERED: Flags =
 
 /// Bios that keep others from passing them.
 const BARRIER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);
-
-/// A bio that was cancelled before it had a place in a queue.
-fn cancelled_bio(mut bio: Bio) -> Bio {
-    bio.fail(Fault::new(Kind::Cancelled, Stage::Queue));
-    bio
-}
 
 pub(super) struct LeafLane {
     pub(super) shared: Arc<Shared>,
@@ -76,13 +72,14 @@ impl LeafLane {
             true => None,
             false => Some(shared.open_driver(lane_use)?),
         };
-        let (cell, route) = shared.lanes.add(Arc::new(Counters::default()), lane_use);
+        let owner = shared.doubts.new_owner();
+        let (cell, route) = shared.lanes.add(Arc::new(Counters::default()), owner, lane_use);
         let mut lane = LeafLane {
             shared: Arc::clone(shared),
             cell,
             route,
             lane_use,
-            owner: shared.doubts.new_owner(),
+            owner,
             plug: Vec::with_capacity(shared.settings.queue.nr_requests as usize),
             local: None,
             expected: View::NEVER,
@@ -232,11 +229,14 @@ impl LeafLane {
                 Err(refused) => bio = refused,
             }
         }
+        self.refuse(bio, fault);
+    }
+
+    /// Fails a bio that no queue has.
+    #[cold]
+    fn refuse(&mut self, mut bio: Bio, fault: Fault) {
         bio.fail(fault);
-        let counters = &self.cell.counters;
-        for counter in [&counters.bios, &counters.bios_completed, &counters.bios_failed] {
-            counter.add(1);
-        }
+        self.cell.counters.refused(&bio);
         self.done.push(bio);
     }
 
@@ -263,9 +263,8 @@ impl LeafLane {
                 true
             }
             Err(error) => {
-                for mut bio in self.plug.drain(..) {
-                    bio.fail(error.fault);
-                    self.done.push(bio);
+                for bio in std::mem::take(&mut self.plug) {
+                    self.refuse(bio, error.fault);
                 }
                 false
             }
@@ -340,43 +339,6 @@ impl LeafLane {
             }
         }
         self.plug = plug;
-    }
-
-    /// Cancels bios that have no place in a queue yet.
-    fn cancel_plugged(&mut self, token: u64) {
-        for bio in std::mem::take(&mut self.plug) {
-            if bio.token() == token {
-                self.done.push(cancelled_bio(bio));
-            } else {
-                self.plug.push(bio);
-            }
-        }
-    }
-
-    /// Cancels bios in the shared queue or on their way to it.
-    #[cold]
-    fn cancel_away(&mut self, now: Time, token: u64) {
-        let (route, shared) = (self.route, Arc::clone(&self.shared));
-        let which = |bio: &Bio| bio.token() == token && bio.route() & !CLOSED_GATE == route;
-        let mut cancelled = Vec::new();
-        shared.with_control(|control| {
-            let mut inbox = lock(&shared.inbox);
-            for bio in std::mem::take(&mut *inbox) {
-                if which(&bio) { cancelled.push(bio) } else { inbox.push(bio) }
-            }
-            drop(inbox);
-            if let Some(lane) = control.lane_mut() {
-                lane.cancel_where(now, &which);
-            }
-        });
-        self.away -= cancelled.len();
-        for bio in cancelled {
-            if bio.route() & CLOSED_GATE != 0 {
-                shared.gate.open();
-            }
-            self.done.push(cancelled_bio(bio));
-        }
-        self.help(now);
     }
 
     /// Blocks until the lane's own queue has something to do.
