@@ -470,9 +470,11 @@ impl Device {
     }
 
     /// In a simulation that one thread does [by hand](VirtualClock::by_hand): runs what all futures of the device
-    /// share, those that were dropped included, and the device's own work, as the service thread does elsewhere. Returns
-    /// when to do so again although nothing completes; `None`: nothing is out.
+    /// share, those that were dropped included, the device's own work, and what synchronous calls gave up, as the service
+    /// thread does elsewhere. Returns when to do so again although nothing completes; `None`: nothing is out but what was
+    /// given up.
     pub fn run_background(&self) -> Option<Time> {
+        self.inner.callers.help();
         self.inner.background.opened()?.run_by_hand()
     }
 

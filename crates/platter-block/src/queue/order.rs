@@ -171,7 +171,9 @@ impl Queue {
             || (cache && durable)
             // It may turn out that the device cannot do it, and then it is many writes.
             || bio.op() == Op::WriteZeroes
-            || !self.doubts.holds_none();
+            // What overlaps a range in doubt waits for that, and others would pass it.
+            || !self.doubts.holds_none()
+            || self.doubts.overlap(bio.pos(), bio.end());
         let closes =
             flags.contains(Flags::HARD_BARRIER) || (flags.contains(Flags::SOFT_BARRIER) && soft_steps);
         let ordered = closes || bio.op() == Op::Flush || flags.contains(Flags::PREFLUSH);

@@ -7,12 +7,6 @@ use crate::soak::stamp::{self, SECTOR};
 use platter_block::bio::{Flags, Op};
 use platter_sim::Inside;
 
-/// Whether what flushed promises anything of a change: a flush of a range only of that range.
-fn promises(live: &Live, doubt: &Doubt) -> bool {
-    let whole = live.op != Op::Flush || live.count == 0 || live.has(Flags::PREFLUSH | Flags::HARD_BARRIER);
-    whole || (live.sector < doubt.sector + doubt.count && doubt.sector < live.sector + live.count)
-}
-
 impl Run<'_> {
     /// An I/O ended well: nothing that is still on its way to a disk may contradict it.
     pub(super) fn look_for_doubt(&mut self, live: &Live) -> Result<(), Finding> {
@@ -22,6 +16,7 @@ impl Run<'_> {
         if !(live.op.changes() || flushes) || slow.stuck + slow.spikes == 0 || before.total() > slow.total() {
             return Ok(());
         }
+        self.void_barriers();
         let cached = self.stack().writes_back();
         for disk in 0..self.disks.len() {
             for inside in self.disks[disk].inside() {
@@ -45,7 +40,7 @@ impl Run<'_> {
             let Some((id, sector)) = token else { continue };
             let lands = self.oracle.may_land(sector, id, cached);
             lands.map_err(|wrong| Finding::violation(&wrong, format!("after {live:?}: {wrong}")))?;
-            let told = |doubt: &&Doubt| flushes && doubt.event < live.event && promises(live, doubt);
+            let told = |doubt: &&Doubt| flushes && doubt.event < live.event;
             let doubt = self.judged.doubts.get(&id).filter(told);
             if let Some(doubt) = doubt {
                 let what =

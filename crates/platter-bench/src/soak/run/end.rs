@@ -5,6 +5,7 @@ use super::{Finding, Run};
 use crate::soak::memory::Layout;
 use crate::soak::plan::{FAILURES, Io};
 use platter_block::bio::{Bio, Context, Flags, IoPrio, Op};
+use platter_block::statistics::Gauges;
 use platter_block::time::{Span, Time};
 use platter_sim::SimDisk;
 use platter_sim::power::Survivors;
@@ -60,7 +61,8 @@ impl Run<'_> {
         let limit = self.now() + QUIET;
         loop {
             self.poll()?;
-            if self.disks.iter().all(|disk| disk.inside().is_empty()) {
+            let gauges = self.device()?.statistics().gauges;
+            if gauges == Gauges::default() && self.disks.iter().all(|disk| disk.inside().is_empty()) {
                 break;
             }
             let event = self.world.next_event().filter(|&at| at > self.now());
@@ -72,7 +74,7 @@ impl Run<'_> {
                 let inside: Vec<_> = self.disks.iter().map(SimDisk::inside).collect();
                 return Err(Finding::new(
                     "inside",
-                    format!("the disks never end what they have: {inside:?}"),
+                    format!("the disks never end what they have: {inside:?}; {gauges:?}"),
                 ));
             }
         }

@@ -6,7 +6,7 @@ use crate::soak::plan::{FAILURES, Node, Unsound};
 use platter_block::bio::{Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::{Span, Time};
-use platter_sim::fault::Injected;
+use platter_sim::fault::{Injected, TRANSIENT};
 use platter_sim::oracle::Outcome;
 use std::collections::BTreeMap;
 
@@ -25,6 +25,10 @@ pub(super) struct Judged {
     barrier_failed: Option<Time>,
     /// Something timed out since the disks were empty last.
     timed_out: bool,
+    /// Something timed out since the device was opened.
+    pub(super) doubted: bool,
+    /// When the last barrier got its place, in events of the program.
+    pub(super) last_barrier: u64,
     /// I/Os that were held back by a barrier and failed with it, with the barriers that it may be: the program sees it fail
     /// later.
     owed: Vec<(u64, Vec<u64>)>,
@@ -114,15 +118,13 @@ impl Run<'_> {
     pub(super) fn fails(&mut self, token: u64, live: &Live, fault: Fault, outcome: Outcome) {
         let event = self.event();
         self.judged.timed_out |= fault.kind == Kind::TimedOut;
+        self.judged.doubted |= fault.kind == Kind::TimedOut;
         if outcome == Outcome::InDoubt && live.op.changes() {
             let Live { op, sector, count, .. } = *live;
             self.judged.doubts.insert(token, Doubt { event, op, sector, count });
         }
         if outcome == Outcome::InDoubt && (live.op == Op::Flush || live.has(Flags::FUA | Flags::PREFLUSH)) {
             self.judged.flush_lost = true;
-        }
-        if live.is_barrier() && outcome != Outcome::CutOff {
-            self.judged.barrier_failed = Some(self.now());
         }
         let by_disk = fault.kind == Kind::Io && fault.stage == Stage::Disk;
         let keeps = !self.stack().has("cache") && !self.stack().has("error");
@@ -162,7 +164,9 @@ impl Run<'_> {
         if fault.kind == Kind::Gone && !self.supply.is_on() {
             return Ok(Outcome::CutOff);
         }
+        let passing = TRANSIENT.contains(&i32::from(fault.errno));
         let excused = match fault.kind {
+            _ if passing && fault.stage == Stage::Disk && self.may_not_be_tried_again(live) => true,
             Kind::Gone => injected.deaths > 0,
             // A layer gives a barrier up because of a channel that is not polled.
             Kind::TimedOut => {
@@ -197,11 +201,13 @@ impl Run<'_> {
         // One block in one request, whose data is all there is to it.
         let steps = Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER;
         let plain = live.single && !live.has(steps) && !self.stack().has("cache");
+        // A layer that makes parts of an I/O gives its memory back also when the disk has done them.
+        let whole = !self.stack().spreads();
         let never = if plain || live.op == Op::Flush { Outcome::Untouched } else { Outcome::Failed };
         match fault.kind {
             // Its memory came back; but layers may have kept what was done already.
             Kind::TimedOut if memory && live.op == Op::Write && live.by != By::Call => {
-                if fault.stage == Stage::Queue { never } else { Outcome::Failed }
+                if fault.stage == Stage::Queue && whole { never } else { Outcome::Failed }
             }
             Kind::TimedOut => Outcome::InDoubt,
             Kind::InDoubt | Kind::Stuck => never,
@@ -211,6 +217,12 @@ impl Run<'_> {
             _ if least_timeout(self).is_some() || live.deadline.is_some() => Outcome::InDoubt,
             _ => Outcome::Failed,
         }
+    }
+
+    /// Whether an I/O is not tried again, whatever the disk says: it was cancelled, or a barrier of another channel went ahead
+    /// of its completion.
+    fn may_not_be_tried_again(&self, live: &Live) -> bool {
+        live.cancelled || self.judged.last_barrier > live.event
     }
 
     /// Whether an I/O was held back by a barrier that failed, or by one that is about to.
@@ -230,6 +242,7 @@ impl Run<'_> {
     pub(super) fn settle_owed(&mut self, barrier: u64, well: bool) -> Result<(), Finding> {
         if !well {
             self.forgive_owed(barrier);
+            self.judged.barrier_failed = self.judged.barrier_failed.max(Some(self.now()));
             return Ok(());
         }
         for (token, before) in &mut self.judged.owed {
@@ -240,6 +253,25 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Barriers that must have failed by now order nothing, though the program has not been told.
+    pub(super) fn void_barriers(&mut self) {
+        let now = self.now();
+        let queues = || self.plan.disks.iter().map(|disk| &disk.settings.queue);
+        let least = queues()
+            .map(|queue| queue.timeout.unwrap_or(queue.barrier_timeout).min(queue.barrier_timeout))
+            .min();
+        let late = |live: &Live| {
+            let own = live.deadline.is_some_and(|at| at <= now);
+            // Or it was held back by another one that failed.
+            let held = self.judged.barrier_failed >= Some(live.submitted);
+            own || held || least.is_some_and(|least| live.submitted + least <= now)
+        };
+        let void = |live: &Live| live.placed && live.is_barrier() && late(live);
+        let tokens: Vec<u64> =
+            self.live.iter().filter(|(_, live)| void(live)).map(|(&token, _)| token).collect();
+        tokens.into_iter().for_each(|token| self.oracle.unorder(token));
     }
 
     /// A barrier is lost to the program: it may fail at any time.
@@ -268,7 +300,7 @@ impl Run<'_> {
         now.since(live.submitted) >= timeout || self.stack().has("cache")
     }
 
-    fn may_be_in_doubt(&self) -> bool {
+    pub(super) fn may_be_in_doubt(&self) -> bool {
         let timeouts = least_timeout(self).is_some();
         let judged = &self.judged;
         let known = !judged.doubts.is_empty() || judged.timed_out || judged.dropped;

@@ -204,6 +204,7 @@ impl Run<'_> {
             return Err(Finding::new("short", what));
         }
         self.cover.sectors_checked += live.count;
+        self.void_barriers();
         let right = self.oracle.complete_read(token, &found);
         right.map_err(|wrong| Finding::violation(&wrong, format!("read {token}: {wrong}")))
     }

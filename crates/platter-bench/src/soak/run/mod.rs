@@ -293,7 +293,10 @@ impl<'a> Run<'a> {
         let Some(open) = &mut self.open else { return Ok(()) };
         match act {
             Act::Neglect { channel, steps } => {
-                if let Some(at) = open.lane(*channel) {
+                // What a channel has out counts against a `limit` until it is polled.
+                if !self.plan.stack.has("limit")
+                    && let Some(at) = open.lane(*channel)
+                {
                     open.lanes[at].neglected = step + steps;
                     self.cover.neglected += 1;
                 }

@@ -249,6 +249,9 @@ impl Run<'_> {
         let Some(live) = self.live.get_mut(&token) else { return };
         live.placed = true;
         live.event = event;
+        if live.is_barrier() {
+            self.judged.last_barrier = event;
+        }
         if self.story {
             eprintln!("{:>14} us submit {token} {live:?}", live.submitted.0 / 1000);
         }
