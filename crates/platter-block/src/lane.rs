@@ -170,6 +170,7 @@ impl<D: Driver> QueueLane<D> {
             }
             taken += 1;
         }
+        self.queue.note_queued();
         taken
     }
 
@@ -210,7 +211,6 @@ impl<D: Driver> Lane for QueueLane<D> {
         if self.queue.has_work() && self.fill_driver(now) > 0 {
             self.driver.submit(now);
         }
-        self.queue.note_gauges();
     }
 
     #[inline]
@@ -233,7 +233,6 @@ impl<D: Driver> Lane for QueueLane<D> {
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
         self.fill_driver(now);
-        self.queue.note_gauges();
         if self.queue.in_flight() > 0 && !self.queue.has_done() {
             // A timer may just have been set.
             let timer = self.next_wakeup().map(|at| at.since(now));

@@ -122,9 +122,8 @@ impl Shared {
         }
     }
 
-    /// A simulated disk goes on with the changes that it has, in virtual time. What is left of the lane is run together with
-    /// the shared queue, which all lanes use while a range is in doubt. Reads are forgotten at once: in virtual time nothing
-    /// would run them.
+    /// A simulated disk goes on with the changes that it has, in virtual time: what is left of the lane is run by the users
+    /// of the shared queue, which all lanes are while a range is in doubt. A read that is left ends with the lane.
     fn leave_over(&self, mut lane: AnyLane, owner: Owner) {
         if lane.in_flight() == 0 {
             return;
@@ -135,20 +134,24 @@ impl Shared {
         if lane.queue.is_in_doubt() {
             lock(&self.leftovers).push((lane, owner));
         } else {
-            self.doubts.remove_owner(&self.gate, owner);
+            self.forget(lane, owner);
         }
+    }
+
+    /// Nothing of a lane that is gone can change the disk any more.
+    fn forget(&self, lane: AnyLane, owner: Owner) {
+        drop(lane);
+        self.doubts.remove_owner(&self.gate, owner);
+        self.lanes.ring_all();
     }
 
     /// Runs what is left of lanes in a simulation.
     pub(super) fn run_leftovers(&self, now: Time) {
         let mut leftovers = lock(&self.leftovers);
-        leftovers.retain_mut(|(lane, owner)| {
-            lane.run(now);
-            let stays = lane.queue.is_in_doubt();
-            if !stays {
-                self.doubts.remove_owner(&self.gate, *owner);
-            }
-            stays
-        });
+        leftovers.iter_mut().for_each(|(lane, _)| lane.run(now));
+        let over: Vec<(AnyLane, Owner)> =
+            leftovers.extract_if(.., |(lane, _)| !lane.queue.is_in_doubt()).collect();
+        drop(leftovers);
+        over.into_iter().for_each(|(lane, owner)| self.forget(lane, owner));
     }
 }

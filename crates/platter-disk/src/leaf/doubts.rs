@@ -6,6 +6,7 @@
 
 use super::gate::Gate;
 use crate::sync::{AtomicU32, Mutex, Ordering, lock};
+use platter_block::defect::{self, Defect};
 
 /// A queue of the device. Unlike a lane's place, its number is not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +51,16 @@ impl Doubts {
         Owner(self.owners.fetch_add(1, Ordering::SeqCst))
     }
 
+    /// Whether requests that were given up hold all of the depth.
+    fn is_stuck(&self, state: &State) -> bool {
+        state.quarantined.len() >= self.depth as usize && !defect::is_on(Defect::StuckDepthIgnored)
+    }
+
     /// Changes the state, and the gate with it.
     fn change(&self, gate: &Gate, change: impl FnOnce(&mut State)) {
         let mut state = lock(&self.state);
         change(&mut state);
-        gate.set_doubt(!state.ranges.is_empty(), state.quarantined.len() >= self.depth as usize);
+        gate.set_doubt(!state.ranges.is_empty(), self.is_stuck(&state));
         self.version.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -115,7 +121,7 @@ impl Doubts {
         let state = lock(&self.state);
         let others = state.ranges.iter().filter(|range| range.owner != owner);
         let ranges: Vec<(u64, u64)> = others.map(|range| (range.pos, range.end)).collect();
-        let stuck = state.quarantined.len() >= self.depth as usize;
+        let stuck = self.is_stuck(&state);
         drop(state);
         tell(&ranges, stuck)
     }

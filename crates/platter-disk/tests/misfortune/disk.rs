@@ -22,6 +22,7 @@ pub(crate) const SIZE: u64 = 1 << 20;
 pub(crate) const SECOND: Span = Span(1024 * 1024 * 1024);
 
 struct Held {
+    number: u64,
     wire: Arc<Wire>,
     tag: u32,
     op: Op,
@@ -47,10 +48,17 @@ impl Outstanding for Wire {
     }
 }
 
+#[derive(Default)]
 struct State {
     contents: Vec<u8>,
     held: Vec<Held>,
     opened: usize,
+    /// Ranges of held requests that were given up.
+    in_doubt: Vec<(u64, u64, u64)>,
+    /// Requests that started although they overlap such a range.
+    violations: Vec<String>,
+    /// Number of the next request.
+    next: u64,
 }
 
 /// How a disk and its device are made.
@@ -90,7 +98,7 @@ impl Disk {
     pub(crate) fn open(options: Options) -> (Arc<Disk>, Device) {
         let contents = vec![0; SIZE as usize];
         let disk = Arc::new(Disk {
-            state: Mutex::new(State { contents, held: Vec::new(), opened: 0 }),
+            state: Mutex::new(State { contents, ..State::default() }),
             changed: Condvar::new(),
             clock: Arc::new(VirtualClock::new()),
             visible: options.visible,
@@ -143,6 +151,30 @@ impl Disk {
         }
     }
 
+    /// A change of this range was given up: what the disk has of it may be done at any time.
+    pub(crate) fn note_doubt(&self, pos: u64, end: u64) {
+        let mut state = self.state();
+        let changes = state.held.iter().filter(|held| held.op.changes());
+        let ranges = changes.map(|held| (held.number, pos.max(held.pos), end.min(held.pos + held.len)));
+        let doubts: Vec<_> = ranges.filter(|(_, from, to)| from < to).collect();
+        state.in_doubt.extend(doubts);
+    }
+
+    /// Whether a change that was given up is under way.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        !self.state().in_doubt.is_empty()
+    }
+
+    /// Requests that started although they should not have.
+    pub(crate) fn violations(&self) -> Vec<String> {
+        self.state().violations.clone()
+    }
+
+    /// The time of the disk and its device.
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
     /// Channels that were opened so far.
     pub(crate) fn opened(&self) -> usize {
         self.state().opened
@@ -187,7 +219,18 @@ impl Disk {
 }
 
 impl State {
+    fn look_for_doubt(&mut self, request: &Started<'_>) {
+        let (pos, end) = (request.pos, request.pos + request.len);
+        let doubt =
+            self.in_doubt.iter().find(|&&(_, from, to)| request.op != Op::Flush && pos < to && from < end);
+        if let Some((_, from, to)) = doubt {
+            let what = format!("{} {pos}..{end} started while {from}..{to} is in doubt", request.op);
+            self.violations.push(what);
+        }
+    }
+
     fn end(&mut self, held: &Held, result: Option<i64>) {
+        self.in_doubt.retain(|range| range.0 != held.number);
         let range = held.pos as usize..(held.pos + held.len) as usize;
         if result.is_none_or(|result| result >= 0) {
             match held.op {
@@ -231,8 +274,19 @@ impl Driver for Port {
         });
         self.wire.outstanding.fetch_add(1, Ordering::SeqCst);
         let (wire, tag) = (Arc::clone(&self.wire), request.tag);
-        let held = Held { wire, tag, op: request.op, pos: request.pos, len: request.len, data, segments };
         let mut state = self.disk.state();
+        state.look_for_doubt(request);
+        state.next += 1;
+        let held = Held {
+            number: state.next,
+            wire,
+            tag,
+            op: request.op,
+            pos: request.pos,
+            len: request.len,
+            data,
+            segments,
+        };
         if self.wire.dead.load(Ordering::SeqCst) {
             state.end(&held, Some(-5));
         } else {
@@ -270,6 +324,9 @@ impl Drop for Port {
         {
             state = self.disk.changed.wait(state).unwrap();
         }
+        // In virtual time it goes on without the memory, which is freed next.
+        let own = state.held.iter_mut().filter(|held| Arc::ptr_eq(&held.wire, &self.wire));
+        own.for_each(|held| held.segments.clear());
     }
 }
 

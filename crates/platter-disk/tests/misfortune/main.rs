@@ -5,4 +5,5 @@ mod disk;
 
 mod dead;
 mod doubt;
+mod property;
 mod statistics;

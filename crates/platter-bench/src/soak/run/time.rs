@@ -30,8 +30,13 @@ impl Run<'_> {
     /// Lets time pass to the next thing that happens.
     pub(super) fn pass(&mut self) -> Result<(), Finding> {
         // What one lane runs may complete what is of another.
-        while self.poll()? > 0 {}
-        if let Some(at) = self.next() {
+        let next = loop {
+            let next = self.next();
+            if self.poll()? == 0 {
+                break next;
+            }
+        };
+        if let Some(at) = next {
             self.check_alarm(Some(at))?;
             self.world.clock().advance_to(at);
         }
@@ -71,6 +76,10 @@ impl Run<'_> {
             }
             turns += 1;
             let next = self.next();
+            // To ask is to run some.
+            if self.poll()? > 0 {
+                continue;
+            }
             self.check_alarm(next)?;
             let stands = match next {
                 Some(at) => {
