@@ -13,6 +13,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter/src/cli/signals.rs", "the handler of SIGINT and SIGTERM"),
     ("crates/platter-bench/src/fileio/plain/aio.rs", "system calls without a safe wrapper"),
     ("crates/platter-bench/src/io/usage.rs", "getrusage"),
+    ("crates/platter-bench/src/soak/memory.rs", "buffers of its own, to see when they are freed"),
+    ("crates/platter-bench/src/soak/real/script.rs", "data of writes that land late"),
     ("crates/platter-block/src/buf.rs", "segments over memory that a bio owns"),
     ("crates/platter-block/src/deferred.rs", "functions of another crate, kept in a static"),
     ("crates/platter-block/src/owner.rs", "any owner of memory in a few words, without an allocation"),
