@@ -170,7 +170,6 @@ impl<D: Driver> QueueLane<D> {
             }
             taken += 1;
         }
-        self.queue.note_queued();
         taken
     }
 

@@ -242,12 +242,6 @@ impl Queue {
         self.note_held();
     }
 
-    /// Publishes how many requests have not started.
-    #[inline]
-    pub(crate) fn note_queued(&self) {
-        self.counters.queued.set((self.table.used() - self.in_flight as usize) as u64);
-    }
-
     /// Publishes how many bios have no request.
     #[cold]
     pub(super) fn note_held(&self) {
