@@ -31,6 +31,7 @@ pub mod limits;
 #[allow(unsafe_code)]
 pub mod owner;
 pub mod params;
+pub mod planted;
 pub mod queue;
 pub mod readahead;
 pub mod request;

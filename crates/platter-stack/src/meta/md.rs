@@ -4,6 +4,7 @@
 //! sizes in sectors of 512 bytes.
 
 use super::record::Uuid;
+use platter_block::planted::{self, Planted};
 use std::fmt;
 
 /// Bytes that hold a superblock with its table of members.
@@ -217,7 +218,8 @@ pub fn parse(place: Place, bytes: &[u8]) -> Result<Superblock, NoSuperblock> {
         _ => Zones::Unsaid,
     };
     let number = u32_at(bytes, 0xa0);
-    let role = (number < max_members).then(|| {
+    let inside = number < max_members || (planted::is_on(Planted::MdRole) && number == max_members);
+    let role = inside.then(|| {
         let at = 0x100 + 2 * number as usize;
         u32::from(bytes[at]) | u32::from(bytes[at + 1]) << 8
     });

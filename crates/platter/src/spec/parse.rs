@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::ast::{Arg, ArgValue, Source, Span, Spec, Word, is_bare};
 use super::error::{SpecError, SpecErrorKind, shown};
+use platter_block::planted::{self, Planted};
 
 /// The longest spec, in bytes.
 pub const MAX_LEN: usize = 1 << 20;
@@ -229,7 +230,8 @@ impl<'t> Parser<'t> {
 
     /// `xHH`, read up to but not including its last digit.
     fn byte(&mut self) -> Option<u8> {
-        let digits = self.text[self.pos..].strip_prefix('x')?.get(..2)?;
+        let rest = self.text[self.pos..].strip_prefix('x')?;
+        let digits = if planted::is_on(Planted::SpecByte) { &rest[..2] } else { rest.get(..2)? };
         let hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
         let byte = u8::from_str_radix(digits, 16).ok().filter(|_| hex)?;
         self.pos += "xH".len();
