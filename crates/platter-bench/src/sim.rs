@@ -5,7 +5,7 @@ use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::fault::Error;
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::leaf::{Leaf, LeafParts, LeafSettings, Measure};
 use platter_sim::SimDisk;
 use std::sync::Arc;
 
@@ -71,7 +71,19 @@ pub fn open(parts: Parts<'_>) -> Result<Device, Error> {
         facts: [("driver", "simulated".to_string())].into_iter().chain(facts).collect(),
         clock: Some(Arc::clone(disk.world().clock())),
     };
-    Ok(Device::new(Arc::new(Leaf::new(parts)?)))
+    let leaf = Leaf::new(parts)?;
+    let measured = disk.clone();
+    leaf.measure_with(Box::new(Measured(measured)));
+    Ok(Device::new(Arc::new(leaf)))
+}
+
+/// How large a simulated disk is.
+struct Measured(SimDisk);
+
+impl Measure for Measured {
+    fn measure(&self) -> std::io::Result<Option<u64>> {
+        Ok(self.0.current_size())
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::counters::Snapshot;
 use crate::driver::Geometry;
 use crate::elevator::Elevator;
 use crate::event::Watcher;
-use crate::fault::Error;
+use crate::fault::{Error, Fault};
 use crate::handle::{HandleCounters, HandleId};
 use crate::lane::{Bell, Lane};
 use crate::limits::LimitSource;
@@ -146,6 +146,11 @@ pub trait Backend: LimitSource {
     /// Withdraws a region from future lanes and from present ones at their next batch.
     fn unregister(&self, region: RegionId) {
         self.below().iter().for_each(|below| below.unregister(region));
+    }
+
+    /// What a failure of the device that just happened was about, where the fault does not say it.
+    fn explain(&self, fault: Fault) -> Option<String> {
+        self.below().iter().find_map(|below| below.explain(fault))
     }
 
     /// Sends trace events of lanes opened from now on, and of the shared queue, to sinks made by `make` (one

@@ -83,6 +83,8 @@ struct Body {
     status: Status,
     deadline: Deadline,
     flags: Flags,
+    /// How often it was started again after an error that says nothing about the disk.
+    attempts: u8,
     ioprio: IoPrio,
     context: Context,
     /// Parent of a split, as the queue that split it numbers them.
@@ -114,6 +116,7 @@ impl Bio {
             status: Ok(()),
             deadline: Deadline::NONE,
             flags: Flags::NONE,
+            attempts: 0,
             ioprio: IoPrio::NONE,
             context: Context::default(),
             parent: u32::MAX,
@@ -165,6 +168,7 @@ impl Bio {
         b.pos = pos;
         b.len = len;
         b.done = 0;
+        b.attempts = 0;
         (b.list.first, b.list.skip) = (0, 0);
         b.status = Ok(());
     }
@@ -408,7 +412,7 @@ impl Bio {
         to.owner.clear();
         (to.pos, to.len, to.done) = (from.pos, from.len, 0);
         (to.list.first, to.list.skip) = (from.list.first, from.list.skip);
-        to.deadline = from.deadline;
+        (to.deadline, to.attempts, to.route) = (from.deadline, 0, from.route);
         (to.op, to.flags, to.ioprio, to.context) = (from.op, from.flags, from.ioprio, from.context);
         (to.status, to.token, to.parent) = (Ok(()), from.token, u32::MAX);
         (to.maker, to.handle) = (0, from.handle);
@@ -426,6 +430,28 @@ impl Bio {
         let face = self.stand_in();
         self.add_flags(Flags::ORPHAN);
         face
+    }
+
+    /// Takes the bio out of where it is and leaves one there that stands for its range only.
+    pub(crate) fn leave_placeholder(&mut self) -> Bio {
+        let mut placeholder = self.stand_in();
+        placeholder.add_flags(Flags::ORPHAN);
+        placeholder.set_parent(u32::MAX);
+        core::mem::replace(self, placeholder)
+    }
+
+    /// Makes the bio a write of zeroes, with flags, priority, deadline and so on as they are.
+    pub(crate) fn write_zeroes(&mut self, pos: u64, len: u64) {
+        let b = &mut *self.0;
+        b.op = Op::Write;
+        b.list.clear();
+        self.rewind(pos, 0);
+        while self.len() < len {
+            let piece = (len - self.len()).min(u64::from(Segment::ZEROES));
+            if self.extend(Segment::zeroes(piece as u32)).is_err() {
+                return;
+            }
+        }
     }
 
     /// A bio that stands for this one towards its submitter: all of it but segments, owner and status.
@@ -460,6 +486,18 @@ impl Bio {
     #[inline]
     pub fn set_route(&mut self, route: u32) {
         self.0.route = route;
+    }
+
+    /// Counts one more attempt; gives the number of those before.
+    pub(crate) fn count_attempt(&mut self) -> u8 {
+        let before = self.0.attempts;
+        self.0.attempts = before.saturating_add(1);
+        before
+    }
+
+    /// The bio has got further: attempts are counted anew.
+    pub(crate) fn forget_attempts(&mut self) {
+        self.0.attempts = 0;
     }
 
     /// Family of the queue that this bio belongs to.

@@ -175,6 +175,17 @@ unsafe impl IoBuf for &'static [u8] {
     }
 }
 
+/// No memory: for operations without data.
+// SAFETY: it adds no segments.
+unsafe impl IoBuf for () {
+    fn byte_len(&self) -> usize {
+        0
+    }
+    fn add_segments(&mut self, _bio: &mut Bio) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
 /// Several buffers as one vectored transfer.
 // SAFETY: each element keeps its own promise, and the elements' memory does not move with the vector.
 unsafe impl<B: IoBuf> IoBuf for Vec<B> {

@@ -16,6 +16,12 @@ impl Cell {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
+    /// Sets the count. Only one thread at a time may write.
+    #[inline]
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Relaxed);
+    }
+
     /// The count.
     #[inline]
     pub fn get(&self) -> u64 {
@@ -36,6 +42,12 @@ macro_rules! counters {
             pub depth: [Cell; DEPTH_BUCKETS],
             /// Time from start to completion of each bio, by operation, in ns.
             pub latency: [Histogram; 5],
+            /// Bios that are held now: behind a barrier, for a free request, for a pause, for a range in doubt.
+            pub held: Cell,
+            /// Requests with the driver now that were given up.
+            pub quarantined: Cell,
+            /// Ranges that such requests may still change.
+            pub in_doubt: Cell,
         }
 
         /// The counts of one or several queues at one moment.
@@ -106,6 +118,12 @@ counters! {
     completions,
     /// Requests put back to be started again (R).
     requeues,
+    /// Requests that the driver had no room for.
+    refusals,
+    /// Requests made to start a bio again.
+    restarts,
+    /// Requests taken apart before they started: a bio of theirs was withdrawn, or is held for a range in doubt.
+    dismantled,
     /// Bytes read from the device.
     bytes_read,
     /// Bytes written to the device.
@@ -118,6 +136,8 @@ counters! {
     flushes_coalesced,
     /// Barriers passed.
     barriers,
+    /// Barriers given up because another lane did not report its requests.
+    barriers_stalled,
     /// Times the device was plugged (P).
     plugs,
     /// Unplugs by count, sync bio or waiter (U).
@@ -126,6 +146,8 @@ counters! {
     unplugs_timer,
     /// I/Os that timed out.
     timeouts,
+    /// Bytes of write-zeroes that were done by writing, for devices that cannot do it.
+    zeroes_written,
     /// Times the queue's lock was taken.
     lock_acquisitions,
     /// Times the lock was held by somebody else.

@@ -35,6 +35,8 @@ macro_rules! defects {
 }
 
 defects! {
+    /// A barrier waits for requests that have timed out, and everything behind it with it.
+    BarrierWaitsForQuarantine "barrier-waits-for-quarantine" "a barrier waits for requests that have timed out"
     /// A cache writes a page again, and reports it durable, while a write of it that timed out may still reach the disk.
     CacheFlushIgnoresDoubt "cache-flush-ignores-doubt" "a cache reports a page durable while an older write of it may still reach the disk"
     /// The frames of a cache's I/Os that timed out are never used again, even when the disk has given them back.
@@ -45,8 +47,14 @@ defects! {
     CacheReadersLosePages "cache-readers-lose-pages" "a cache evicts a page before the reader that asked for it gets it"
     /// A cache writes nothing back while 1,024 I/Os of any kind are under way.
     CacheWriteBackCountsAllIo "cache-write-back-counts-all-io" "a cache writes nothing back while 1,024 I/Os of any kind are under way"
+    /// Memory that misaligned reads are copied through keeps what an earlier I/O left in it.
+    CopiesShowOthers "copies-show-others" "a bounced read of a disk that touches no memory shows another I/O's bytes"
+    /// A bio's deadline is only looked at once the driver has it.
+    DeadlineFromStart "deadline-from-start" "a bio that waits in a queue does not time out"
     /// Buffers of the program are dropped while a lock is held, so that a destructor that calls the device waits for ever.
     DestructorsUnderLocks "destructors-under-locks" "buffers are dropped under locks; destructors that call the device hang"
+    /// What a request that timed out may still change is written, read and flushed as if nothing were to come.
+    DoubtIgnored "doubt-ignored" "nothing waits for a write that has timed out and may still reach the disk"
     /// A queue of a disk without a volatile cache takes FUA and PREFLUSH off the submitter's bio, which is then written
     /// without them to the next disk.
     FuaStripped "fua-stripped" "a bio that is used again has lost FUA and PREFLUSH"
@@ -56,11 +64,17 @@ defects! {
     MergedCountWraps "merged-count-wraps" "a request of more than 65,535 bios loses count and never completes them"
     /// Of the page that holds the odd end of a file only the last piece goes through the page cache, the rest around it.
     OddEndAlone "odd-end-alone" "the end of a file of odd size goes through the page cache, the rest of its page around it"
+    /// A disk that shrank and grew again is used to its end although nobody has accepted the loss.
+    RegrownAsNew "regrown-as-new" "what was cut off a disk that grew again reads as zeroes without an error"
     /// Lanes that several threads submit to are on rings, which tie requests to the thread that submitted them: what it
     /// leaves behind when it exits is cancelled.
     SharedLaneOnRing "shared-lane-on-ring" "requests of a thread that exits are cancelled, and those of one that blocks wait for it"
     /// A write past the end of a file that was truncated makes it longer again, and nothing notices.
     ShrunkFileExtended "shrunk-file-extended" "a write past the end of a truncated file extends it with a hole that reads as zeroes"
+    /// Requests that have timed out and fill the depth keep the rest waiting without an end.
+    StuckDepthIgnored "stuck-depth-ignored" "requests that have timed out and fill the depth stop the device silently"
+    /// An interruption or a shortage of memory in the system fails the bio, and every later flush.
+    TransientFails "transient-fails" "an interrupted request fails its bio and every later flush"
 }
 
 #[cfg(feature = "defects")]

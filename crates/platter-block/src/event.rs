@@ -1,7 +1,9 @@
 //! What can happen to a device while it is open: it changes its size, or goes away.
 
+use crate::deferred::{Deferred, later};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
 
 /// Something that happened to a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,8 +17,10 @@ pub enum DeviceEvent {
         /// Size now, in bytes.
         to: u64,
     },
-    /// The device is gone: all further I/O fails with [`Kind::Gone`](crate::fault::Kind::Gone).
+    /// The device is gone: I/O fails with [`Kind::Gone`](crate::fault::Kind::Gone).
     Removed,
+    /// The device, which was gone, is there again.
+    Returned,
     /// Something happened to a device below a layer, and the layer itself stays as it was: a member of an array
     /// changed its size.
     Below {
@@ -31,6 +35,63 @@ pub enum DeviceEvent {
 pub trait Watcher: Send + Sync {
     /// Called once per event, by the thread that noticed it, which may be in the middle of an I/O of any lane of the
     /// device. It holds no lock of Platter's, so the watcher may use the device. It should return soon: the I/O of
-    /// that thread waits for it.
+    /// that thread waits for it. Events that several threads noticed at the same time may come in any order.
     fn event(&self, event: &DeviceEvent);
+}
+
+/// The watchers of a device, for those that implement [`Backend::watch`](crate::backend::Backend::watch). It goes behind a
+/// lock of theirs.
+#[derive(Default)]
+pub struct Watchers(Vec<Weak<dyn Watcher>>);
+
+impl Watchers {
+    /// None yet.
+    pub const fn new() -> Watchers {
+        Watchers(Vec::new())
+    }
+
+    /// Adds one.
+    pub fn add(&mut self, watcher: Weak<dyn Watcher>) {
+        self.0.retain(|known| known.strong_count() > 0);
+        self.0.push(watcher);
+    }
+
+    /// Tells all of them, once this thread has released its locks.
+    pub fn tell(&mut self, event: DeviceEvent) {
+        self.0.retain(|known| known.strong_count() > 0);
+        let all = self.0.clone();
+        if !all.is_empty() {
+            let tell = move || all.iter().filter_map(Weak::upgrade).for_each(|watcher| watcher.event(&event));
+            later(Deferred::Call(Box::new(tell)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    struct Notes(Mutex<Vec<DeviceEvent>>);
+
+    impl Watcher for Notes {
+        fn event(&self, event: &DeviceEvent) {
+            self.0.lock().unwrap().push(event.clone());
+        }
+    }
+
+    #[test]
+    fn watchers_are_told_as_long_as_they_live() {
+        let mut watchers = Watchers::new();
+        let (first, second) = (Arc::new(Notes::default()), Arc::new(Notes::default()));
+        watchers.add(Arc::downgrade(&first) as Weak<dyn Watcher>);
+        watchers.add(Arc::downgrade(&second) as Weak<dyn Watcher>);
+        watchers.tell(DeviceEvent::Resized { from: 1, to: 2 });
+        drop(second);
+        watchers.tell(DeviceEvent::Removed);
+        let expected = [DeviceEvent::Resized { from: 1, to: 2 }, DeviceEvent::Removed];
+        assert_eq!(*first.0.lock().unwrap(), expected);
+        assert_eq!(watchers.0.len(), 1);
+    }
 }

@@ -49,6 +49,8 @@ pub enum Kind {
     InDoubt,
     /// Requests that timed out hold all of the device's depth; nothing was submitted to it.
     Stuck,
+    /// A barrier was given up because another lane of the device did not report its requests for too long.
+    LaneStalled,
 }
 
 /// Who noticed a failure.
@@ -133,7 +135,7 @@ impl Fault {
             Kind::Unsupported => EOPNOTSUPP,
             Kind::NoSpace => ENOSPC,
             Kind::Gone => ENODEV,
-            Kind::TimedOut => ETIMEDOUT,
+            Kind::TimedOut | Kind::LaneStalled => ETIMEDOUT,
             Kind::Cancelled => ECANCELED,
             Kind::WouldBlock => EAGAIN,
             Kind::NoMemory => ENOMEM,
@@ -166,6 +168,7 @@ impl fmt::Display for Kind {
             Kind::Corrupt => "what was read is not what was written",
             Kind::InDoubt => "an earlier write to the same range timed out and may still reach the device",
             Kind::Stuck => "the device holds only requests that have timed out",
+            Kind::LaneStalled => "a barrier waited too long for requests of a channel that is not polled",
         })
     }
 }

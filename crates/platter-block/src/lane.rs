@@ -90,13 +90,34 @@ pub struct QueueLane<D: Driver = Box<dyn Driver>> {
     pub queue: Queue,
     completions: Vec<Completion>,
     broken: u64,
+    reopen: Option<Reopen<D>>,
 }
+
+/// Opens another driver in the place of one that is dead; `None`: none can be had now.
+pub type Reopen<D> = Box<dyn FnMut() -> Option<D> + Send>;
 
 impl<D: Driver> QueueLane<D> {
     /// Puts a queue on a driver.
     pub fn new(queue: Queue, driver: D) -> QueueLane<D> {
         let completions = Vec::with_capacity(queue.settings().depth as usize);
-        QueueLane { queue, driver, completions, broken: 0 }
+        QueueLane { queue, driver, completions, broken: 0, reopen: None }
+    }
+
+    /// Has a driver that is [dead](Driver::is_dead) replaced.
+    pub fn set_reopen(&mut self, reopen: Reopen<D>) {
+        self.reopen = Some(reopen);
+    }
+
+    /// Replaces the driver if it is dead and has returned everything; whether it was.
+    #[cold]
+    fn replace_dead(&mut self) -> bool {
+        if self.queue.in_flight() > 0 || !self.driver.is_dead() {
+            return false;
+        }
+        let driver = self.reopen.as_mut().and_then(|reopen| reopen());
+        let replaced = driver.is_some();
+        driver.into_iter().for_each(|driver| self.driver = driver);
+        replaced
     }
 
     /// The driver.
@@ -119,6 +140,22 @@ impl<D: Driver> QueueLane<D> {
         self.broken
     }
 
+    /// Aborts the bios that match, see [`Lane::cancel`].
+    pub fn cancel_where(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool) {
+        let driver = &mut self.driver;
+        self.queue.cancel(now, which, &mut |tag| {
+            driver.cancel(now, tag);
+        });
+    }
+
+    /// Nothing waits any more for requests that have just timed out: the device may as well give them up.
+    #[cold]
+    fn ask_to_cancel(&mut self, now: Time) {
+        while let Some(tag) = self.queue.next_given_up() {
+            self.driver.cancel(now, tag);
+        }
+    }
+
     /// Gives the driver what may start, without ringing the doorbell. Returns how many requests it took.
     #[inline]
     fn fill_driver(&mut self, now: Time) -> u32 {
@@ -126,6 +163,9 @@ impl<D: Driver> QueueLane<D> {
         while let Some(index) = self.queue.next(now) {
             if !self.driver.queue(now, &self.queue.started(index)) {
                 self.queue.refused(now, index);
+                if self.replace_dead() {
+                    continue;
+                }
                 break;
             }
             taken += 1;
@@ -140,10 +180,15 @@ impl<D: Driver> QueueLane<D> {
         }
         self.driver.reap(now, &mut self.completions);
         let any = !self.completions.is_empty();
+        let mut failed = false;
         for completion in self.completions.drain(..) {
+            failed |= completion.result < 0;
             if self.queue.complete(now, completion).is_err() {
                 self.broken += 1;
             }
+        }
+        if failed {
+            self.replace_dead();
         }
         any
     }
@@ -157,7 +202,9 @@ impl<D: Driver> Lane for QueueLane<D> {
 
     #[inline]
     fn run(&mut self, now: Time) {
-        self.queue.tick(now);
+        if self.queue.tick(now) {
+            self.ask_to_cancel(now);
+        }
         // Completions come first: they free places for what waits, and the batch goes out in one doorbell.
         self.collect(now);
         if self.queue.has_work() && self.fill_driver(now) > 0 {
@@ -207,6 +254,10 @@ impl<D: Driver> Lane for QueueLane<D> {
     #[inline]
     fn in_flight(&self) -> u32 {
         self.queue.in_flight()
+    }
+
+    fn cancel(&mut self, now: Time, token: u64) {
+        self.cancel_where(now, &|bio| bio.token() == token);
     }
 
     fn is_idle(&self) -> bool {

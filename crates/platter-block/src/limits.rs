@@ -34,7 +34,8 @@ pub struct Limits {
     pub max_discard: u64,
     /// Whether write-zeroes is supported.
     pub write_zeroes: bool,
-    /// Largest write that is all there or not at all after a power cut (0: only a sector).
+    /// Largest write that is all there or not at all after a power cut (power of two; 0: only a logical block, and
+    /// writes with [`Flags::ATOMIC`](crate::bio::Flags::ATOMIC) fail).
     pub atomic_write: u32,
 }
 
@@ -63,6 +64,9 @@ impl Limits {
     /// (the larger block size). Fact: the kernel's `blk_stack_limits` combines the same way.
     pub fn stack(&self, below: &Limits) -> Limits {
         let nonzero_min = |a: u64, b: u64| if a == 0 || b == 0 { a.max(b) } else { a.min(b) };
+        let chunk = nonzero_min(self.chunk, below.chunk);
+        // An atomic write lies at a multiple of its length, so it crosses no border of chunks that are such multiples too.
+        let uncut = if chunk == 0 { u32::MAX } else { 1 << chunk.trailing_zeros().min(31) };
         Limits {
             logical_block: self.logical_block.max(below.logical_block),
             physical_block: self.physical_block.max(below.physical_block),
@@ -72,7 +76,7 @@ impl Limits {
             max_segments: self.max_segments.min(below.max_segments),
             max_segment_size: self.max_segment_size.min(below.max_segment_size),
             segment_boundary: nonzero_min(self.segment_boundary, below.segment_boundary),
-            chunk: nonzero_min(self.chunk, below.chunk),
+            chunk,
             optimal_io: self.optimal_io.max(below.optimal_io),
             discard_granularity: if self.discard_granularity == 0 || below.discard_granularity == 0 {
                 0
@@ -81,7 +85,7 @@ impl Limits {
             },
             max_discard: self.max_discard.min(below.max_discard),
             write_zeroes: self.write_zeroes && below.write_zeroes,
-            atomic_write: self.atomic_write.min(below.atomic_write),
+            atomic_write: self.atomic_write.min(below.atomic_write).min(uncut),
         }
     }
 
@@ -241,6 +245,15 @@ mod tests {
         let s = a.stack(&b);
         assert_eq!((s.logical_block, s.memory_align, s.max_transfer, s.chunk), (4096, 512, 1 << 20, 65536));
         assert_eq!(s, b.stack(&a));
+    }
+
+    #[test]
+    fn atomic_writes_cross_no_border_of_a_chunk() {
+        let atomic = Limits { atomic_write: 16384, ..Limits::unlimited(512) };
+        for (chunk, largest) in [(0, 16384), (65536, 16384), (24576, 8192), (4096, 4096), (1 << 40, 16384)] {
+            let chunked = Limits { chunk, atomic_write: u32::MAX, ..atomic };
+            assert_eq!(atomic.stack(&chunked).atomic_write, largest, "{chunk}");
+        }
     }
 
     #[test]

@@ -2,10 +2,12 @@
 //!
 //! A queue is told what was submitted and completed and what time it is; it answers with the next request to
 //! start and when it wants to be woken. It never blocks: what has to wait (for a free request, behind a
-//! barrier) waits in a list inside the queue.
+//! barrier, for a range that is in doubt) waits in a list inside the queue. Every bio with a deadline leaves the queue
+//! by it, wherever it is.
 
 use crate::bio::{Bio, Flags, Op};
 use crate::counters::Counters;
+use crate::defect::{self, Defect};
 use crate::driver::{Completion, Geometry, Started};
 use crate::elevator::Elevator;
 use crate::fault::{Fault, Kind, Stage};
@@ -20,6 +22,7 @@ use alloc::vec::Vec;
 
 mod common;
 mod complete;
+mod doubt;
 mod enqueue;
 mod family;
 mod hash;
@@ -28,8 +31,13 @@ mod plug;
 mod pool;
 mod split;
 mod switch;
+mod timers;
+mod withdraw;
+mod zeroes;
 
 use common::Common;
+use doubt::Doubts;
+pub use doubt::Watch;
 use family::Families;
 use hash::MergeHash;
 use order::Order;
@@ -37,6 +45,8 @@ use plug::DevicePlug;
 pub use plug::PlugSettings;
 use pool::RequestPool;
 pub use pool::{CONGESTION_BATCH, PoolStats};
+use timers::Paused;
+pub use timers::{FIRST_PAUSE, RETRIES};
 
 /// Requests kept back so that a flush or a retry can always be made (fact: the kernel's request mempool
 /// reserve is 4).
@@ -53,8 +63,10 @@ pub struct Settings {
     pub merges: bool,
     /// Plugging of the device; only used with an elevator.
     pub plug: Option<PlugSettings>,
-    /// Fail I/Os that take longer than this.
+    /// The time that a bio without a deadline of its own has, from submission; `None`: any time.
     pub timeout: Option<Span>,
+    /// Longest that a hard barrier waits for requests of other queues of the device.
+    pub barrier_timeout: Span,
 }
 
 impl Default for Settings {
@@ -65,8 +77,20 @@ impl Default for Settings {
             merges: true,
             plug: Some(PlugSettings::default()),
             timeout: None,
+            barrier_timeout: Span::from_secs(30),
         }
     }
+}
+
+/// What is in a queue, requests aside that were given up as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing.
+    Settled,
+    /// Only requests that the driver has.
+    Started,
+    /// Also bios or requests that have not started.
+    Waits,
 }
 
 /// One request queue. See the [module](self).
@@ -88,6 +112,19 @@ pub struct Queue {
     waiting: [VecDeque<Bio>; 2],
     /// Bios of failed or partly done requests, to be started again one by one.
     retries: VecDeque<Bio>,
+    /// Bios that failed for a reason that may pass; they are started again after a pause.
+    paused: Vec<Paused>,
+    doubts: Doubts,
+    /// Requests with the driver of which all bios were given up.
+    quarantined: u32,
+    /// Nothing can start: such requests hold all of the depth.
+    stuck: bool,
+    /// Of these, those that the driver has not been asked to cancel.
+    given_up: Vec<u32>,
+    /// Requests from which bios were withdrawn before they started.
+    withdrawn: u32,
+    /// Write-zeroes is done by writing zeroes.
+    writes_zeroes: bool,
     pool: RequestPool,
     plug: DevicePlug,
     order: Order,
@@ -97,11 +134,14 @@ pub struct Queue {
     done: Vec<Bio>,
     spare: Vec<Bio>,
     frozen: bool,
-    /// Something waits, is to be retried, or a barrier is pending: the slow paths must look.
+    /// Something is not as it mostly is (see [`Queue::needs_attention`]): the slow paths must look.
     attention: bool,
     /// What the common bio is compared against.
     common: Common,
-    next_timeout: Option<Time>,
+    /// No timer is due before this. There may be none that is due then.
+    alarm: Time,
+    /// No deadline passes before this. The bio that had this one may be gone.
+    next_deadline: Option<Time>,
     elevator_fault: Option<String>,
     counters: Arc<Counters>,
     sink: Option<Box<dyn Sink>>,
@@ -148,6 +188,13 @@ impl Queue {
             ready: VecDeque::with_capacity(capacity),
             waiting: [VecDeque::new(), VecDeque::new()],
             retries: VecDeque::new(),
+            paused: Vec::new(),
+            doubts: Doubts::default(),
+            quarantined: 0,
+            stuck: false,
+            given_up: Vec::new(),
+            withdrawn: 0,
+            writes_zeroes: !geometry.limits.write_zeroes,
             pool: RequestPool::new(settings.nr_requests),
             plug: DevicePlug::new(settings.plug),
             order: Order::default(),
@@ -159,7 +206,8 @@ impl Queue {
             frozen: false,
             attention: false,
             common: Common::new(&geometry),
-            next_timeout: None,
+            alarm: timers::NEVER,
+            next_deadline: None,
             elevator_fault: None,
             counters,
             sink: None,
@@ -183,7 +231,13 @@ impl Queue {
             elevator.reserve(self.table.capacity());
         }
         self.elevator = elevator;
-        self.common.possible = self.elevator.is_none() && self.sink.is_none();
+        self.look_for_common();
+    }
+
+    /// Whether there may be bios that need no closer look.
+    fn look_for_common(&mut self) {
+        self.common.possible =
+            self.elevator.is_none() && self.sink.is_none() && self.settings.timeout.is_none();
     }
 
     /// Takes a bio in. It completes later through [`Queue::take_done`], or at once when it cannot be done.
@@ -224,7 +278,7 @@ impl Queue {
         if self.sink.is_some() {
             self.trace_bio(now, Action::Queue, &bio);
         }
-        if let Err(fault) = self.check(&bio) {
+        if let Err(fault) = self.check(&bio).and_then(|()| self.admit_in_time(now, &mut bio)) {
             bio.fail(fault);
             return self.finish(now, bio);
         }
@@ -250,16 +304,18 @@ impl Queue {
             return Ok(());
         }
         let limits = &self.geometry.limits;
-        limits.check_range(bio.pos(), bio.len(), self.geometry.size)?;
+        limits
+            .check_range(bio.pos(), bio.len(), self.geometry.size)
+            .map_err(|fault| self.common.past_the_end(bio, fault))?;
         let fault = |kind| Err(Fault::new(kind, Stage::Queue));
         if op.changes() && self.geometry.features.read_only {
             return fault(Kind::ReadOnly);
         }
+        if bio.flags().contains(Flags::ATOMIC) {
+            self.check_atomic(bio)?;
+        }
         if !op.has_data() {
-            let supported = match op {
-                Op::Discard => limits.discard_granularity != 0,
-                _ => limits.write_zeroes,
-            };
+            let supported = op != Op::Discard || limits.discard_granularity != 0;
             return if supported { Ok(()) } else { fault(Kind::Unsupported) };
         }
         Ok(())
@@ -273,24 +329,42 @@ impl Queue {
             return None;
         }
         if self.attention {
-            self.requeue_retries(now);
+            return self.next_with_care(now);
         }
         let index = match self.ready.pop_front() {
             Some(index) => index,
             None => self.next_from_elevator(now)?,
         };
+        Some(self.start(now, index))
+    }
+
+    #[inline]
+    fn start(&mut self, now: Time, index: u32) -> u32 {
         self.in_flight += 1;
         let request = self.table.at_mut(index);
         request.state = State::Started;
         request.started = now;
         self.counters.dispatched(self.in_flight);
-        if self.settings.timeout.is_some() {
-            self.arm_timeout(now);
-        }
         if self.sink.is_some() {
             self.trace_request(now, Action::Issue, index, 0);
         }
-        Some(index)
+        index
+    }
+
+    /// [`Queue::next`] while something waits, is in doubt or was withdrawn.
+    #[cold]
+    fn next_with_care(&mut self, now: Time) -> Option<u32> {
+        loop {
+            self.requeue_retries(now);
+            let index = match self.ready.pop_front() {
+                Some(index) => index,
+                None => self.next_from_elevator(now)?,
+            };
+            if self.may_start(index) {
+                return Some(self.start(now, index));
+            }
+            self.take_apart(now, index);
+        }
     }
 
     /// The request as the driver gets it.
@@ -316,6 +390,7 @@ impl Queue {
         self.table.at_mut(index).state = State::Ready;
         self.ready.push_front(index);
         self.counters.requeues.add(1);
+        self.counters.refusals.add(1);
         if self.sink.is_some() {
             self.trace_request(now, Action::Requeue, index, 0);
         }
@@ -353,10 +428,30 @@ impl Queue {
         !self.done.is_empty()
     }
 
-    /// Whether no request is in the queue.
+    /// Whether nothing is in the queue that could still start or complete to a submitter. Requests that were given up
+    /// as a whole and that the driver still has do not count.
     #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.table.used() == 0 && self.retries.is_empty()
+    pub fn is_settled(&self) -> bool {
+        if self.attention { self.is_drained() } else { self.table.used() == 0 }
+    }
+
+    /// How much of what is in the queue the driver has.
+    #[inline]
+    pub fn rest(&self) -> Rest {
+        let used = self.table.used();
+        match self.attention {
+            true if self.is_drained() => Rest::Settled,
+            true => Rest::Waits,
+            false if used == 0 => Rest::Settled,
+            false if used == self.in_flight as usize => Rest::Started,
+            false => Rest::Waits,
+        }
+    }
+
+    /// Requests that were given up as a whole and that the driver still has. They keep their places.
+    #[inline]
+    pub fn quarantined(&self) -> u32 {
+        self.quarantined
     }
 
     /// Requests that are with the driver or could be.
@@ -373,11 +468,18 @@ impl Queue {
 
     /// Whether nothing at all is in the queue (completed bios aside).
     pub fn is_idle(&self) -> bool {
-        self.table.used() == 0
+        self.table.used() == 0 && self.is_drained() && self.families.is_empty() && self.order.is_idle()
+    }
+
+    /// Whether all that was let in has completed, requests given up aside: what a barrier waits for.
+    fn is_drained(&self) -> bool {
+        let given_up = if defect::is_on(Defect::BarrierWaitsForQuarantine) { 0 } else { self.quarantined };
+        self.table.used() == given_up as usize
             && self.waiting.iter().all(VecDeque::is_empty)
             && self.retries.is_empty()
-            && self.families.is_empty()
-            && self.order.is_idle()
+            && self.paused.is_empty()
+            && self.doubts.holds_none()
+            && self.families.are_released()
     }
 
     /// Whether [`Queue::next`] might return a request once something completes or a timer fires.
@@ -386,34 +488,12 @@ impl Queue {
         self.table.used() > self.in_flight as usize || !self.retries.is_empty()
     }
 
-    /// When the queue wants [`Queue::tick`] to be called although nothing happened.
-    pub fn next_wakeup(&self) -> Option<Time> {
-        let plug = Time::earliest(self.plug.deadline(), self.order.deadline());
-        // The timer is set again only when it fires: it may be one of a request that has long completed.
-        let timeout = self.next_timeout.filter(|_| self.in_flight > 0);
-        Time::earliest(Time::earliest(self.elevator_wakeup(), plug), timeout)
-    }
-
     /// When the elevator wants to be asked again although nothing happened.
     pub fn elevator_wakeup(&self) -> Option<Time> {
         // Its time only matters when it would then be asked.
         let asked = !self.frozen && self.ready.is_empty() && self.in_flight < self.settings.depth;
         let elevator = self.elevator.as_ref().filter(|_| asked && !self.plug.is_plugged());
         elevator.and_then(|e| e.next_wakeup())
-    }
-
-    /// Time has passed: runs the timers that are due.
-    #[inline]
-    pub fn tick(&mut self, now: Time) {
-        if self.plug.deadline().is_some_and(|at| now >= at) {
-            self.unplug(now, Action::UnplugTimer);
-        }
-        if self.order.deadline().is_some_and(|at| now >= at) {
-            self.start_flush(now);
-        }
-        if self.next_timeout.is_some_and(|at| now >= at) {
-            self.expire(now);
-        }
     }
 
     /// Somebody waits: starts a plugged device.
@@ -438,7 +518,15 @@ impl Queue {
         &self.settings
     }
 
+    /// The device has another size. What is beyond its end fails from now on, with [`Kind::Gone`] as far as the `largest`
+    /// size that it has had. Bios that were taken in earlier go to the driver all the same.
+    pub fn set_size(&mut self, size: u64, largest: u64) {
+        self.geometry.size = size;
+        self.common.resize(size, largest);
+    }
+
     /// Changes how many requests may be with the driver at once (at least one).
+    #[inline]
     pub fn set_depth(&mut self, depth: u32) {
         self.settings.depth = depth.max(1);
     }
@@ -461,7 +549,7 @@ impl Queue {
     /// Sends trace events to `sink`, or nowhere.
     pub fn set_sink(&mut self, sink: Option<Box<dyn Sink>>) {
         self.sink = sink;
-        self.common.possible = self.elevator.is_none() && self.sink.is_none();
+        self.look_for_common();
     }
 
     #[cold]

@@ -29,6 +29,29 @@ pub(crate) enum State {
     Started,
 }
 
+/// What is unusual about a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks(u8);
+
+impl Marks {
+    /// Nothing.
+    pub(crate) const NONE: Marks = Marks(0);
+    /// Some of its bios were withdrawn before it started. It is not started, but taken apart.
+    pub(crate) const WITHDRAWN: Marks = Marks(1);
+    /// All of its bios were given up while the driver has it.
+    pub(crate) const QUARANTINED: Marks = Marks(2);
+    /// It was given up in part or as a whole and may still change what is on the device.
+    pub(crate) const IN_DOUBT: Marks = Marks(4);
+
+    pub(crate) const fn contains(self, other: Marks) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(crate) fn add(&mut self, other: Marks) {
+        self.0 |= other.0;
+    }
+}
+
 /// A request: 64 bytes.
 pub(crate) struct Request {
     pub(crate) pos: u64,
@@ -48,6 +71,7 @@ pub(crate) struct Request {
     pub(crate) state: State,
     /// The elevator chose it and wants to hear of its completion.
     pub(crate) chosen: bool,
+    pub(crate) marks: Marks,
 }
 
 /// Bytes of a request.
@@ -70,6 +94,7 @@ impl Request {
         op: Op::Read,
         state: State::Free,
         chosen: false,
+        marks: Marks::NONE,
     };
 
     #[inline]
@@ -217,6 +242,7 @@ impl Table {
         r.bios = 1;
         r.state = state;
         r.chosen = false;
+        r.marks = Marks::NONE;
         r.head = NONE;
         r.tail = NONE;
         r.first = Some(bio);
@@ -361,9 +387,33 @@ impl Table {
         }
     }
 
+    /// Whether all bios of a request satisfy a condition.
+    pub(crate) fn all_bios(&self, index: u32, condition: impl Fn(&Bio) -> bool) -> bool {
+        let chain = self.chain(index);
+        let mut all = chain.first.is_none_or(&condition);
+        let mut at = chain.head;
+        while let Some(link) = self.links.get(at as usize) {
+            all &= link.bio.as_ref().is_none_or(&condition);
+            at = link.next;
+        }
+        all
+    }
+
     /// The elevator is gone: nobody is told of completions any more.
     pub(crate) fn forget_choices(&mut self) {
         self.requests.iter_mut().for_each(|r| r.chosen = false);
+    }
+
+    /// Visits the bios of all live requests.
+    pub(crate) fn for_each_bio(&self, mut each: impl FnMut(&Bio)) {
+        for request in self.requests.iter().filter(|r| r.state != State::Free) {
+            request.first.iter().for_each(&mut each);
+            let mut at = request.head;
+            while let Some(link) = self.links.get(at as usize) {
+                link.bio.iter().for_each(&mut each);
+                at = link.next;
+            }
+        }
     }
 
     /// Places of all requests in a state.

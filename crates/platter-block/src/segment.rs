@@ -34,6 +34,15 @@ pub struct Segment {
     region: RegionId,
 }
 
+/// Zeroes, aligned as strictly as devices ask.
+#[repr(align(4096))]
+struct Zeroes([u8; Segment::ZEROES as usize]);
+
+static ZEROES: Zeroes = Zeroes([0; Segment::ZEROES as usize]);
+
+/// Alignment of segments of zeroes in memory.
+pub(crate) const ZEROES_ALIGN: u32 = align_of::<Zeroes>() as u32;
+
 // SAFETY: a segment is an address and a length; it gives no access by itself. The one who made it
 // promised in `Segment::new` that the memory may be used from whichever thread completes the I/O.
 unsafe impl Send for Segment {}
@@ -53,6 +62,17 @@ impl Segment {
     pub const unsafe fn new(addr: *mut u8, len: u32, region: RegionId) -> Segment {
         Segment { addr, len, region }
     }
+
+    /// A segment of zeroes, for bios that write to the device: of `len` bytes, [`ZEROES`](Segment::ZEROES) at most.
+    pub(crate) fn zeroes(len: u32) -> Segment {
+        let addr = (&raw const ZEROES.0).cast::<u8>().cast_mut();
+        // SAFETY: a static lives for ever and nothing writes to it: a bio that writes to the device only reads its
+        // memory. The length is cut to the static's.
+        unsafe { Segment::new(addr, len.min(Segment::ZEROES), RegionId::NONE) }
+    }
+
+    /// Length of the longest segment of zeroes.
+    pub(crate) const ZEROES: u32 = 64 << 10;
 
     /// Address of the first byte.
     #[inline]

@@ -4,6 +4,7 @@
 
 use platter_block::bio::{Bio, Op};
 use platter_block::buf::{IoBuf, IoBufMut, add_memory};
+use platter_block::defect::{self, Defect};
 use platter_block::fault::Fault;
 use platter_block::segment::RegionId;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -132,7 +133,7 @@ impl Buffers {
         };
         let mut buffer = self.list.swap_remove(at);
         self.kept -= buffer.len();
-        if op == Op::Read {
+        if op == Op::Read && !defect::is_on(Defect::CopiesShowOthers) {
             buffer.zero(len);
         }
         Some(buffer)

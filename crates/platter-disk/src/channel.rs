@@ -136,6 +136,31 @@ impl Channel {
         Ok(())
     }
 
+    /// Asks the device to give up the bios with this token. Those that no driver has complete with
+    /// [`Kind::Cancelled`](platter_block::fault::Kind::Cancelled) at the next [`poll`](Channel::poll); of the others the
+    /// driver is asked, and they complete with whatever comes of it. All of them come back.
+    ///
+    /// ```
+    /// # use platter_disk::device::Device;
+    /// use platter_block::bio::Bio;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut channel = Device::ram(1 << 20)?.channel(4)?;
+    /// let mut bio = Bio::read(0, vec![0u8; 512])?;
+    /// bio.set_token(7);
+    /// channel.submit(bio).map_err(|_| "full")?;
+    /// channel.cancel(7);
+    /// let mut done = Vec::new();
+    /// while channel.outstanding() > 0 {
+    ///     channel.wait(&mut done, None);
+    /// }
+    /// assert_eq!(done.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cancel(&mut self, token: u64) {
+        self.lane.cancel(self.now, token);
+    }
+
     /// Hands what was submitted to the device. [`poll`](Channel::poll) does so too.
     pub fn flush(&mut self) {
         self.stamp();

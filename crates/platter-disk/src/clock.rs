@@ -1,95 +1,123 @@
 //! The clock of the host, for whoever runs queues on real disks.
 //!
-//! Where the processor's time-stamp counter ticks at one rate in every state, it is read instead of the
-//! system's clock, at less than half the price; how many nanoseconds a tick takes is measured once.
+//! Where the kernel itself keeps time by the processor's time-stamp counter, that is read instead of the system's clock, at
+//! less than half the price; how many nanoseconds a tick takes is measured once. The kernel knows more of the counter than
+//! the processor says: it compares it with other clocks and between processors, and gives it up where it drifts.
 
 #![allow(unsafe_code)]
 
 use platter_block::backend::Backend;
 use platter_block::time::{Time, VirtualClock};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 /// One origin for all queues, so that any thread can run any of them.
-static SOURCE: LazyLock<Source> = LazyLock::new(Source::measure);
+static SOURCE: LazyLock<Source> = LazyLock::new(|| Source::measure(keeps_time_by_counter()));
 
 struct Source {
     origin: Instant,
-    ticks: Option<Ticks>,
-}
-
-#[derive(Clone, Copy)]
-struct Ticks {
-    origin: u64,
-    /// Nanoseconds of a tick, times 2^32.
-    scale: u64,
+    /// The counter at that moment.
+    first: u64,
+    /// Nanoseconds of a tick, times 2^32; 0: the system's clock is read.
+    scale: AtomicU64,
+    /// What is added to the system's clock, so that time does not go back when the counter is given up.
+    ahead: AtomicU64,
 }
 
 /// How long ticks are counted to learn their length: at 50 ns of error per reading, 25 parts in a million.
 const CALIBRATION: Duration = Duration::from_millis(2);
 
+/// What the kernel keeps time by at the moment.
+const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// Whether the kernel keeps time by the counter at the moment. Where it does not say (no sysfs), it is not believed to.
+fn keeps_time_by_counter() -> bool {
+    cfg!(target_arch = "x86_64") && std::fs::read_to_string(CLOCKSOURCE).is_ok_and(|name| is_counter(&name))
+}
+
+/// `tsc` is the counter itself. A hypervisor's clock (`kvm-clock`, `hyperv_clocksource_tsc_page`) is scaled from it, but is
+/// what a guest uses whose counter may change its rate: one with a steady counter uses `tsc`.
+fn is_counter(clocksource: &str) -> bool {
+    clocksource.trim() == "tsc"
+}
+
 #[cfg(target_arch = "x86_64")]
-mod counter {
-    use core::arch::x86_64::{__cpuid, _rdtsc};
-
-    /// Whether the counter's rate depends on nothing (cpuid 8000_0007h, EDX bit 8).
-    pub(super) fn is_invariant() -> bool {
-        let highest = __cpuid(0x8000_0000).eax;
-        highest >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0
-    }
-
-    #[inline]
-    pub(super) fn read() -> u64 {
-        // SAFETY: every x86-64 processor has the instruction, and Linux lets programs use it.
-        unsafe { _rdtsc() }
-    }
+#[inline]
+fn read_counter() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction, and Linux lets programs use it.
+    unsafe { core::arch::x86_64::_rdtsc() }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-mod counter {
-    pub(super) fn is_invariant() -> bool {
-        false
-    }
-
-    pub(super) fn read() -> u64 {
-        0
-    }
+fn read_counter() -> u64 {
+    0
 }
 
 impl Source {
-    fn measure() -> Source {
+    fn measure(by_counter: bool) -> Source {
         let origin = Instant::now();
-        if !counter::is_invariant() {
-            return Source { origin, ticks: None };
+        let (first, mut scale) = (read_counter(), 0);
+        if by_counter {
+            let elapsed = loop {
+                let elapsed = origin.elapsed();
+                if elapsed >= CALIBRATION {
+                    break elapsed;
+                }
+                std::hint::spin_loop();
+            };
+            let counted = u128::from(read_counter().wrapping_sub(first));
+            scale =
+                (elapsed.as_nanos() << 32).checked_div(counted).map_or(0, |s| u64::try_from(s).unwrap_or(0));
         }
-        let first = counter::read();
-        let elapsed = loop {
-            let elapsed = origin.elapsed();
-            if elapsed >= CALIBRATION {
-                break elapsed;
-            }
-            std::hint::spin_loop();
-        };
-        let counted = counter::read().wrapping_sub(first);
-        let scale = (elapsed.as_nanos() << 32).checked_div(u128::from(counted)).unwrap_or(0);
-        let ticks = u64::try_from(scale).ok().filter(|&s| s > 0).map(|scale| Ticks { origin: first, scale });
-        Source { origin, ticks }
+        Source { origin, first, scale: AtomicU64::new(scale), ahead: AtomicU64::new(0) }
+    }
+
+    #[inline]
+    fn now(&self) -> Time {
+        match self.scale.load(Ordering::Relaxed) {
+            0 => self.by_system(),
+            scale => self.by_counter(scale),
+        }
+    }
+
+    #[inline]
+    fn by_counter(&self, scale: u64) -> Time {
+        let passed = read_counter().saturating_sub(self.first);
+        Time(((u128::from(passed) * u128::from(scale)) >> 32) as u64)
+    }
+
+    fn by_system(&self) -> Time {
+        // After the scale: what was written before that was.
+        fence(Ordering::Acquire);
+        let elapsed = self.origin.elapsed();
+        let nanos = elapsed.as_secs() * 1_000_000_000 + u64::from(elapsed.subsec_nanos());
+        Time(nanos + self.ahead.load(Ordering::Relaxed))
+    }
+
+    /// Reads the system's clock from now on.
+    #[cold]
+    fn give_up_counter(&self) {
+        let scale = self.scale.load(Ordering::Relaxed);
+        if scale == 0 {
+            return;
+        }
+        let behind = self.by_system();
+        self.ahead.fetch_max(self.by_counter(scale).since(behind).0, Ordering::Relaxed);
+        self.scale.store(0, Ordering::Release);
     }
 }
 
 /// The monotonic time since the process first asked.
 #[inline]
 pub fn now() -> Time {
-    let source = &*SOURCE;
-    match source.ticks {
-        Some(ticks) => {
-            let passed = counter::read().saturating_sub(ticks.origin);
-            Time(((u128::from(passed) * u128::from(ticks.scale)) >> 32) as u64)
-        }
-        None => {
-            let elapsed = source.origin.elapsed();
-            Time(elapsed.as_secs() * 1_000_000_000 + u64::from(elapsed.subsec_nanos()))
-        }
+    SOURCE.now()
+}
+
+/// Looks whether the kernel still keeps time by the counter, if this process does. Done when a disk is opened.
+pub(crate) fn check() {
+    if SOURCE.scale.load(Ordering::Relaxed) != 0 && !keeps_time_by_counter() {
+        SOURCE.give_up_counter();
     }
 }
 
@@ -134,12 +162,38 @@ mod tests {
 
     #[test]
     fn time_passes_as_it_does_for_the_system() {
-        let (before, system) = (now(), Instant::now());
-        while system.elapsed() < Duration::from_millis(20) {
-            std::hint::spin_loop();
+        for by_counter in [true, false] {
+            let source = Source::measure(by_counter);
+            let (before, system) = (source.now(), Instant::now());
+            while system.elapsed() < Duration::from_millis(20) {
+                std::hint::spin_loop();
+            }
+            let (passed, true_time) =
+                (source.now().since(before).0 as f64, system.elapsed().as_nanos() as f64);
+            // Generous: the test machine may take the processor away between the readings.
+            assert!(passed > true_time * 0.5 && passed < true_time * 2.0, "{passed} of {true_time}");
         }
-        let (passed, true_time) = (now().since(before).0 as f64, system.elapsed().as_nanos() as f64);
-        // Generous: the test machine may take the processor away between the readings.
-        assert!(passed > true_time * 0.5 && passed < true_time * 2.0, "{passed} of {true_time}");
+    }
+
+    #[test]
+    fn only_the_counter_itself_is_the_counter() {
+        assert!(is_counter("tsc\n"));
+        let others =
+            ["kvm-clock\n", "hpet\n", "acpi_pm\n", "hyperv_clocksource_tsc_page\n", "tsc-early\n", ""];
+        assert!(others.iter().all(|name| !is_counter(name)));
+    }
+
+    #[test]
+    fn time_does_not_go_back_when_the_counter_is_given_up() {
+        let source = Source::measure(true);
+        // As if the counter ran fast: the two clocks are far apart by now.
+        source.scale.fetch_add(source.scale.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
+        let before = source.now();
+        source.give_up_counter();
+        assert_eq!(source.scale.load(Ordering::Relaxed), 0);
+        let after = source.now();
+        assert!(after >= before, "{after:?} after {before:?}");
+        source.give_up_counter();
+        assert!(source.now() >= after);
     }
 }

@@ -15,6 +15,7 @@ use platter_block::bio::{Context, MAX_SEGMENTS, Op};
 use platter_block::counters::Snapshot;
 use platter_block::driver::{Driver, Features, Geometry};
 use platter_block::elevator::Elevator;
+use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::handle::HandleCounters;
 use platter_block::lane::Bell;
@@ -22,7 +23,8 @@ use platter_block::limits::Limits;
 use platter_block::resident::Resident;
 use platter_block::time::Span;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// An open device. Cheap to clone; clones share everything. All methods may be called from any thread.
 ///
@@ -40,13 +42,33 @@ pub(crate) struct Inner {
     /// What is in memory of the device, if it has a cache on top.
     pub(crate) resident: Option<Arc<dyn Resident>>,
     pub(crate) backend: Arc<dyn Backend>,
+    /// As it was when the device was opened; its size now is in `size`.
     pub(crate) geometry: Geometry,
+    size: AtomicU64,
+    /// The largest size that it has had.
+    largest: AtomicU64,
     pub(crate) clock: Clock,
     pub(crate) bouncer: Bouncer,
     pub(crate) callers: Arc<Callers>,
     /// After which time a disk below gives an I/O up, if one does.
     pub(crate) timeout: Option<Span>,
     pub(crate) background: Arc<Background>,
+}
+
+impl Inner {
+    fn measure(&self) {
+        let size = self.backend.geometry().size;
+        self.size.store(size, Ordering::Relaxed);
+        self.largest.fetch_max(size, Ordering::Relaxed);
+    }
+}
+
+impl Watcher for Inner {
+    fn event(&self, event: &DeviceEvent) {
+        if matches!(event, DeviceEvent::Resized { .. }) {
+            self.measure();
+        }
+    }
 }
 
 impl Drop for Inner {
@@ -70,20 +92,22 @@ impl Device {
             // In a simulation nobody but its callers makes time pass.
             backend.keep(Arc::clone(&background) as Arc<dyn Bell>);
         }
-        Device {
-            submitter: Submitter::default(),
-            description: None,
-            inner: Arc::new(Inner {
-                resident: backend.resident(),
-                clock,
-                geometry,
-                bouncer: Bouncer::new(geometry.limits, may_bounce),
-                callers: Callers::new(backend.as_ref()),
-                timeout: backend.timeout(),
-                background,
-                backend,
-            }),
-        }
+        let inner = Arc::new(Inner {
+            resident: backend.resident(),
+            clock,
+            geometry,
+            size: AtomicU64::new(geometry.size),
+            largest: AtomicU64::new(geometry.size),
+            bouncer: Bouncer::new(geometry.limits, may_bounce),
+            callers: Callers::new(backend.as_ref()),
+            timeout: backend.timeout(),
+            background,
+            backend,
+        });
+        inner.backend.watch(Arc::downgrade(&inner) as Weak<dyn Watcher>);
+        // It may have changed before that.
+        inner.measure();
+        Device { submitter: Submitter::default(), description: None, inner }
     }
 
     /// A device that does nothing, of `size` bytes.
@@ -164,14 +188,50 @@ impl Device {
         self.inner.backend.name()
     }
 
-    /// Size in bytes.
+    /// Size in bytes. It follows that of the disk where the device notices: at flushes, after errors that say so, and at
+    /// [`refresh`](Device::refresh).
+    #[inline]
     pub fn size(&self) -> u64 {
-        self.inner.geometry.size
+        self.inner.size.load(Ordering::Relaxed)
     }
 
     /// Size, limits and features.
     pub fn geometry(&self) -> Geometry {
-        self.inner.geometry
+        Geometry { size: self.size(), ..self.inner.geometry }
+    }
+
+    /// Tells `watcher` from now on what happens to the device: that it changes its size, or is gone. Watchers are held
+    /// weakly.
+    ///
+    /// ```
+    /// use platter_block::event::{DeviceEvent, Watcher};
+    /// use std::sync::{Arc, Weak};
+    /// # use platter_disk::device::Device;
+    /// struct Log;
+    /// impl Watcher for Log {
+    ///     fn event(&self, event: &DeviceEvent) {
+    ///         eprintln!("{event:?}");
+    ///     }
+    /// }
+    /// let disk = Device::ram(1 << 20)?;
+    /// let log: Arc<dyn Watcher> = Arc::new(Log);
+    /// disk.watch(Arc::downgrade(&log));
+    /// disk.refresh()?;
+    /// # Ok::<(), platter_block::fault::Error>(())
+    /// ```
+    pub fn watch(&self, watcher: Weak<dyn Watcher>) {
+        self.inner.backend.watch(watcher);
+    }
+
+    /// Asks the system whether the disks below have changed their sizes or are gone. When it returns, watchers have been
+    /// told, [`size`](Device::size) is the new one, and I/O that begins uses it. This accepts the sizes that are found: a
+    /// disk that shrank and has grown again is used to its end only after this, for what was stored in between is lost and
+    /// reads as zeroes.
+    ///
+    /// # Errors
+    /// The system does not say what the size is.
+    pub fn refresh(&self) -> Result<(), Error> {
+        self.inner.backend.refresh()
     }
 
     /// Limits at a position.
@@ -280,8 +340,14 @@ impl Device {
             Kind::Gone if fault.stage == Stage::Driver => {
                 "no channel to it could be opened; see the limits on open files and locked memory".to_string()
             }
+            Kind::Gone if offset.saturating_add(len) > self.size() => format!(
+                "the device shrank from {} to {} bytes",
+                self.inner.largest.load(Ordering::Relaxed),
+                self.size()
+            ),
             Kind::FlushFailed => "writes before it may be lost; acknowledge it to go on".to_string(),
             Kind::ReadOnly => "open the device for writing".to_string(),
+            Kind::LaneStalled => self.inner.backend.explain(fault).unwrap_or_default(),
             _ => String::new(),
         };
         let separator = if detail.is_empty() || hint.is_empty() { "" } else { "; " };

@@ -1,9 +1,9 @@
 //! Futures: buffers move in and come back with the result; any executor will do.
 //!
-//! Dropping a future gives up interest, not memory: the buffer stays with the bio until the device is done
-//! with it and is freed then. A future that is polled makes progress by itself; while nobody polls, one
-//! service thread per process, started on first need, sleeps on the drivers' descriptors and wakes whoever
-//! waits.
+//! Dropping a future gives up interest, not memory: the buffer stays with the bio until the device is done with it and is
+//! freed then. A read that is dropped is cancelled, since only its result was wanted; anything else is carried out. A
+//! future that is polled makes progress by itself. For futures that are not, one service thread per process, started on
+//! first need, sleeps on the drivers' descriptors and wakes their tasks.
 
 use crate::clock::Clock;
 use crate::closed::Closed;
@@ -11,6 +11,7 @@ use crate::deferred::Section;
 use crate::device::Device;
 use crate::service;
 use crate::sync::{Mutex, lock};
+use crate::sync_io::IoOptions;
 use platter_block::bio::{Bio, Op};
 use platter_block::buf::{IoBuf, IoBufMut};
 use platter_block::deferred::{Deferred, later};
@@ -253,8 +254,18 @@ impl AsyncLane {
         drop(lane);
     }
 
-    /// The future is gone. Its I/O goes on, and somebody has to see its end.
-    fn abandon(self: &Arc<Self>, index: u32) {
+    /// Asks the device to give up an I/O. Whatever comes of it, its future learns as of any other end.
+    fn cancel(self: &Arc<Self>, index: u32) {
+        let mut state = lock(&self.state);
+        let now = self.clock.now();
+        state.lane.cancel(now, u64::from(index));
+        state.run(now);
+        drop(state);
+        self.watch(true);
+    }
+
+    /// The future is gone. Its I/O goes on, unless nobody misses it (`is_wanted`), and its end must be seen.
+    fn abandon(self: &Arc<Self>, index: u32, is_wanted: bool) {
         let mut state = lock(&self.state);
         match std::mem::replace(&mut state.operations[index as usize], Operation::Abandoned) {
             Operation::Done(bio) => {
@@ -264,6 +275,9 @@ impl AsyncLane {
             }
             Operation::Pending(waker) => waker.into_iter().for_each(|waker| later(Deferred::Forget(waker))),
             _ => {}
+        }
+        if !is_wanted {
+            state.lane.cancel(self.clock.now(), u64::from(index));
         }
         drop(state);
         // If it was never polled, nobody has handed it to the device.
@@ -281,6 +295,8 @@ pub struct Io<B: IoBuf> {
     device: Device,
     lane: Option<Arc<AsyncLane>>,
     index: u32,
+    /// A read, which only its caller needs.
+    is_read: bool,
     /// A failure before anything was submitted, with the buffer.
     refused: Option<(Error, Option<B>)>,
     _buffer: PhantomData<fn() -> B>,
@@ -326,10 +342,22 @@ impl<B: IoBuf> Future for Io<B> {
     }
 }
 
+impl<B: IoBuf> Io<B> {
+    /// Asks the device to give up the I/O. One that has not started does not start, and ends at once with
+    /// [`Kind::Cancelled`]; one that the disk has may end with that sooner than it would, or as if it had not been
+    /// cancelled. The future resolves in any case, and has to be awaited for its buffer. A write that was cancelled may
+    /// have been carried out.
+    pub fn cancel(&mut self) {
+        if let Some(lane) = &self.lane {
+            lane.cancel(self.index);
+        }
+    }
+}
+
 impl<B: IoBuf> Drop for Io<B> {
     fn drop(&mut self) {
         if let Some(lane) = &self.lane {
-            lane.abandon(self.index);
+            lane.abandon(self.index, !self.is_read);
         }
     }
 }
@@ -357,15 +385,60 @@ impl Device {
     /// # }
     /// ```
     pub fn read<B: IoBufMut>(&self, pos: u64, buffer: B) -> Io<B> {
-        self.begin(Op::Read, pos, buffer, Bio::reset_read)
+        self.read_with(pos, buffer, IoOptions::default())
+    }
+
+    /// [`Device::read`] with flags, priority, context and timeout.
+    pub fn read_with<B: IoBufMut>(&self, pos: u64, buffer: B, options: IoOptions) -> Io<B> {
+        self.begin(Op::Read, pos, buffer, Bio::reset_read, options)
     }
 
     /// Writes all of `buffer` at byte offset `pos`.
     pub fn write<B: IoBuf>(&self, pos: u64, buffer: B) -> Io<B> {
-        self.begin(Op::Write, pos, buffer, Bio::reset_write)
+        self.write_with(pos, buffer, IoOptions::default())
     }
 
-    /// Submits a bio of the program's own making. Its token is used by the device.
+    /// [`Device::write`] with flags, priority, context and timeout. A durable write is one with
+    /// [`Flags::FUA`](platter_block::bio::Flags::FUA).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::{pin::pin, task::{Context, Poll, Waker}, future::Future};
+    /// use platter_block::bio::Flags;
+    /// use platter_disk::sync_io::IoOptions;
+    /// let disk = platter_disk::device::Device::ram(1 << 20)?;
+    /// let mut io = pin!(async {
+    ///     disk.write_with(4096, vec![1u8; 512], IoOptions::flags(Flags::FUA)).await.0?;
+    ///     disk.start_discard(8192, 4096).await.0?;
+    ///     disk.start_flush().await.0
+    /// });
+    /// # let mut context = Context::from_waker(Waker::noop());
+    /// # let Poll::Ready(result) = io.as_mut().poll(&mut context) else { panic!() };
+    /// # result?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn write_with<B: IoBuf>(&self, pos: u64, buffer: B, options: IoOptions) -> Io<B> {
+        self.begin(Op::Write, pos, buffer, Bio::reset_write, options)
+    }
+
+    /// Makes everything that has completed durable. The future's form of [`Device::flush`].
+    pub fn start_flush(&self) -> Io<()> {
+        self.operate(Op::Flush, 0, 0)
+    }
+
+    /// Says that the contents of a range are no longer needed. The future's form of [`Device::discard`].
+    pub fn start_discard(&self, pos: u64, len: u64) -> Io<()> {
+        self.operate(Op::Discard, pos, len)
+    }
+
+    /// Makes a range read as zeroes. The future's form of [`Device::write_zeroes`].
+    pub fn start_write_zeroes(&self, pos: u64, len: u64) -> Io<()> {
+        self.operate(Op::WriteZeroes, pos, len)
+    }
+
+    /// Submits a bio of the program's own making. Its token is used by the device. A deadline of it is by the device's
+    /// clock ([`Device::clock`]).
     pub fn submit<B: IoBuf>(&self, bio: Bio) -> Io<B> {
         match self.inner.background.lane() {
             Ok(lane) => self.started(lane, bio),
@@ -373,7 +446,19 @@ impl Device {
         }
     }
 
-    fn begin<B: IoBuf>(&self, op: Op, pos: u64, buffer: B, build: Build<B>) -> Io<B> {
+    /// An operation without data.
+    fn operate(&self, op: Op, pos: u64, len: u64) -> Io<()> {
+        match self.inner.background.lane() {
+            Ok(lane) => {
+                let mut bio = lock(&lane.state).spare.pop().unwrap_or_else(Bio::flush);
+                bio.reset(op, pos, len);
+                self.started(lane, bio)
+            }
+            Err(error) => self.refused(error, Some(())),
+        }
+    }
+
+    fn begin<B: IoBuf>(&self, op: Op, pos: u64, buffer: B, build: Build<B>, options: IoOptions) -> Io<B> {
         let lane = match self.inner.background.lane() {
             Ok(lane) => lane,
             Err(error) => return self.refused(error, Some(buffer)),
@@ -381,19 +466,26 @@ impl Device {
         let mut bio = lock(&lane.state).spare.pop().unwrap_or_else(Bio::flush);
         let len = buffer.byte_len() as u64;
         match build(&mut bio, pos, buffer) {
-            Ok(()) => self.started(lane, bio),
+            Ok(()) => {
+                bio.add_flags(options.flags);
+                bio.set_ioprio(options.ioprio);
+                bio.set_context(options.context);
+                bio.set_deadline(options.timeout.map(|span| self.inner.clock.now() + span));
+                self.started(lane, bio)
+            }
             Err(fault) => self.refused(self.error(fault, op, pos, len, String::new()), None),
         }
     }
 
     fn started<B: IoBuf>(&self, lane: Arc<AsyncLane>, mut bio: Bio) -> Io<B> {
         self.submitter.sign(&mut bio);
+        let is_read = bio.op() == Op::Read;
         let index = lock(&lane.state).start(lane.clock.now(), bio);
-        Io { device: self.clone(), lane: Some(lane), index, refused: None, _buffer: PhantomData }
+        Io { device: self.clone(), lane: Some(lane), index, is_read, refused: None, _buffer: PhantomData }
     }
 
     fn refused<B: IoBuf>(&self, error: Error, buffer: Option<B>) -> Io<B> {
         let refused = Some((error, buffer));
-        Io { device: self.clone(), lane: None, index: 0, refused, _buffer: PhantomData }
+        Io { device: self.clone(), lane: None, index: 0, is_read: false, refused, _buffer: PhantomData }
     }
 }

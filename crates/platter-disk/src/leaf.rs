@@ -8,22 +8,27 @@
 use crate::clock::Clock;
 use crate::sync::{AtomicU32, Mutex, lock};
 use platter_block::backend::{Backend, Fact, Ground, Identity, LaneUse, SinkMaker};
-use platter_block::bio::{Bio, Context};
+use platter_block::bio::{Bio, Context, Op};
 use platter_block::counters::{Counters, Snapshot};
 use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
+use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
-use platter_block::lane::{Lane, QueueLane};
+use platter_block::lane::{Lane, QueueLane, Reopen};
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::queue::{Queue, Settings};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time, VirtualClock};
 use platter_block::trace::Sink;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 mod bounced;
+mod closing;
 mod control;
+mod depth;
+mod doubts;
+mod extent;
 pub(crate) mod gate;
 mod lane;
 mod lanes;
@@ -31,20 +36,28 @@ mod listen;
 pub(crate) mod mailbox;
 pub(crate) mod runner;
 mod scope;
+mod teller;
 pub(crate) mod tokens;
 
 use control::Control;
+use doubts::{Doubts, Owner};
+use extent::Extent;
+pub use extent::Measure;
 use gate::{Busy, Gate};
 use lane::LeafLane;
-use lanes::Lanes;
+use lanes::{LaneCell, Lanes};
 use mailbox::Mailbox;
 use runner::Runner;
 pub use scope::LockScope;
 use scope::ScopeLock;
+use teller::Teller;
 use tokens::Tokens;
 
 /// Opens one channel of a disk.
 pub type DriverFactory = Box<dyn Fn(LaneUse) -> Result<Box<dyn Driver>, Error> + Send + Sync>;
+
+/// Facts about a disk at the moment.
+pub type Report = Box<dyn Fn() -> Vec<Fact> + Send + Sync>;
 
 /// How a leaf is set up.
 #[derive(Clone, Debug)]
@@ -79,15 +92,24 @@ impl Default for LeafSettings {
 }
 
 struct Shared {
+    itself: Weak<Shared>,
     name: Arc<str>,
+    /// As it was when the device was opened; its size now is in `extent`.
     geometry: Geometry,
+    extent: Extent,
     settings: LeafSettings,
     clock: Clock,
     facts: Vec<Fact>,
+    report: OnceLock<Report>,
     identity: OnceLock<Identity>,
     make_driver: DriverFactory,
     gate: Gate,
     tokens: Tokens,
+    doubts: Doubts,
+    /// What is left of lanes of a simulated disk that were dropped.
+    leftovers: Mutex<Vec<AnyLane>>,
+    /// Which lanes the last barrier waited for in vain.
+    stall: Mutex<String>,
     scope: Option<Arc<ScopeLock>>,
     inbox: Mutex<Vec<Bio>>,
     control: Runner<Control>,
@@ -134,15 +156,21 @@ impl Leaf {
         let shared_mode = elevator.is_some();
         let counters = Arc::new(Counters::default());
         let queue = Queue::new(geometry, settings.queue, elevator, Arc::clone(&counters));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new_cyclic(|itself| Shared {
+            itself: Weak::clone(itself),
             name,
             geometry,
+            extent: Extent::new(geometry.size),
             clock: clock.map_or(Clock::Host, Clock::Virtual),
             facts,
+            report: OnceLock::new(),
             identity: OnceLock::new(),
             make_driver,
             gate: Gate::new(shared_mode),
             tokens: Tokens::new(settings.queue.depth),
+            doubts: Doubts::new(settings.queue.depth),
+            leftovers: Mutex::new(Vec::new()),
+            stall: Mutex::new(String::new()),
             scope: scope::resolve(&settings.lock),
             inbox: Mutex::new(Vec::new()),
             control: Runner::new(Control::new(queue)),
@@ -153,6 +181,8 @@ impl Leaf {
             sinks: Mutex::new(None),
             settings,
         });
+        let teller = Teller::new(&shared, Owner::CONTROL, None);
+        shared.with_control(|control| control.queue().set_watch(Some(teller)));
         if shared_mode {
             shared.with_control(|control| control.open(&shared))?;
         }
@@ -164,6 +194,17 @@ impl Leaf {
         self.0.identity.get_or_init(|| identity);
     }
 
+    /// Gives the leaf a way to ask how large the disk is now. Without one its size is that of the time of opening. Later
+    /// calls are ignored.
+    pub fn measure_with(&self, measure: Box<dyn Measure>) {
+        self.0.extent.measure_with(measure);
+    }
+
+    /// Adds facts that change while the device is open; they are asked for each time. Of several reports the first counts.
+    pub fn report_with(&self, report: Report) {
+        self.0.report.get_or_init(|| report);
+    }
+
     /// The limits that hold everywhere on the device.
     pub fn limits(&self) -> &Limits {
         &self.0.geometry.limits
@@ -173,7 +214,9 @@ impl Leaf {
 impl Shared {
     fn make_queue(&self, counters: &Arc<Counters>, depth: u32) -> Queue {
         let settings = Settings { depth, ..self.settings.queue };
-        Queue::new(self.geometry, settings, None, Arc::clone(counters))
+        let mut queue = Queue::new(self.geometry, settings, None, Arc::clone(counters));
+        self.extent.tell(&mut queue);
+        queue
     }
 
     /// Opens a channel and tells it about the regions.
@@ -183,6 +226,16 @@ impl Shared {
             driver.register(region);
         }
         Ok(driver)
+    }
+
+    /// What opens another channel in the place of one that is dead, of the lane of a cell or of the shared queue.
+    fn reopener(&self, lane_use: LaneUse, cell: Option<Arc<LaneCell>>) -> Reopen<Box<dyn Driver>> {
+        let shared = Weak::clone(&self.itself);
+        Box::new(move || {
+            let driver = shared.upgrade()?.open_driver(lane_use).ok()?;
+            cell.iter().for_each(|cell| cell.set_driver(&driver));
+            Some(driver)
+        })
     }
 
     fn new_sink(&self) -> Option<Box<dyn Sink>> {
@@ -202,11 +255,26 @@ impl Backend for Leaf {
     }
 
     fn geometry(&self) -> Geometry {
-        self.0.geometry
+        Geometry { size: self.0.extent.size(), ..self.0.geometry }
     }
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
         Ok(Box::new(LeafLane::open(&self.0, lane_use)?))
+    }
+
+    fn watch(&self, watcher: Weak<dyn Watcher>) {
+        self.0.extent.watch(watcher);
+    }
+
+    fn refresh(&self) -> Result<(), Error> {
+        self.0.extent.look(true, &self.0.gate).map_err(|error| Error {
+            fault: Fault::from_errno(error.raw_os_error().unwrap_or(libc::EIO)),
+            op: Op::Read,
+            device: Arc::clone(&self.0.name),
+            offset: 0,
+            len: 0,
+            detail: format!("its size cannot be found out: {error}"),
+        })
     }
 
     fn may_bounce(&self) -> bool {
@@ -229,6 +297,7 @@ impl Backend for Leaf {
 
     fn facts(&self) -> Vec<Fact> {
         let mut facts = self.0.facts.clone();
+        facts.extend(self.0.report.get().into_iter().flat_map(|report| report()));
         self.0.with_control(|control| queue_facts(control.queue(), &mut facts));
         facts.push(("depth", self.0.settings.queue.depth.to_string()));
         facts.push(("nr_requests", self.0.settings.queue.nr_requests.to_string()));
@@ -249,7 +318,7 @@ impl Backend for Leaf {
     fn ground(&self) -> Vec<Ground> {
         let own = || Identity::Process(Arc::as_ptr(&self.0).addr() as u64);
         let disk = self.0.identity.get().copied().unwrap_or_else(own);
-        vec![Ground { disk, begin: 0, end: self.0.geometry.size }]
+        vec![Ground { disk, begin: 0, end: self.0.extent.size() }]
     }
 
     fn context_exited(&self, context: Context) {
@@ -299,6 +368,7 @@ impl Backend for Leaf {
 
     fn register(&self, region: &Region) {
         lock(&self.0.regions).push(*region);
+        self.0.gate.announce_change();
         self.0.with_control(|control| {
             if let Some(lane) = control.lane_mut() {
                 lane.register(region);
@@ -308,11 +378,17 @@ impl Backend for Leaf {
 
     fn unregister(&self, region: RegionId) {
         lock(&self.0.regions).retain(|r| r.id != region);
+        // Open lanes belong to their owners, who look at their next batch.
+        self.0.gate.announce_change();
         self.0.with_control(|control| {
             if let Some(lane) = control.lane_mut() {
                 lane.unregister(region);
             }
         });
+    }
+
+    fn explain(&self, fault: Fault) -> Option<String> {
+        (fault.kind == Kind::LaneStalled).then(|| lock(&self.0.stall).clone())
     }
 
     fn trace(&self, make: Option<SinkMaker>) {
@@ -323,6 +399,14 @@ impl Backend for Leaf {
 
     fn acknowledge_flush_failure(&self) {
         self.0.with_control(|control| control.queue().acknowledge_flush_failure());
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let clock = self.clock.clone();
+        let lane = self.control.with(|control| control.take_lane(), |_| ());
+        lane.into_iter().for_each(|lane| Shared::close_control(&clock, lane));
     }
 }
 

@@ -2,13 +2,14 @@
 
 use crate::device::Device;
 use crate::drivers::{FileDisk, FileOptions};
-use crate::leaf::{Leaf, LeafParts, LeafSettings};
-use crate::sys::{OpenOptions, SysError};
+use crate::leaf::{Leaf, LeafParts, LeafSettings, Measure};
+use crate::sys::{Kind, OpenOptions, SysError};
 use platter_block::backend::Fact;
 use platter_block::bio::Op;
 use platter_block::driver::Driver;
 use platter_block::elevator::Elevator;
-use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::fault::{self, Error, Fault, Stage};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -60,6 +61,8 @@ impl Device {
         let identity = opened.identity();
         let disk = Arc::new(FileDisk::new(opened, file)?);
         let name: Arc<str> = Arc::from(path.to_string_lossy());
+        let measured = Arc::clone(&disk);
+        let reporter = Arc::clone(&disk);
         let parts = LeafParts {
             name: Arc::clone(&name),
             geometry: *disk.geometry(),
@@ -76,13 +79,36 @@ impl Device {
             SysError::new("open", path, error.to_string(), "see the limits of this system")
         })?;
         identity.into_iter().for_each(|identity| leaf.identify(identity));
+        leaf.measure_with(Box::new(Measured(measured)));
+        leaf.report_with(Box::new(move || reporter.facts()));
         Ok(Device::new(Arc::new(leaf)))
+    }
+}
+
+/// How large a file or block device is.
+struct Measured(Arc<FileDisk>);
+
+impl Measure for Measured {
+    fn measure(&self) -> io::Result<Option<u64>> {
+        match self.0.current_size() {
+            // A block device without its medium has no bytes left.
+            Ok(0) if self.0.disk().probe.kind == Kind::Block => Ok(None),
+            Ok(size) => Ok(Some(size)),
+            Err(error) => match error.errno {
+                Some(libc::ENXIO | libc::ENODEV | libc::ENOMEDIUM) => Ok(None),
+                _ => Err(io::Error::other(error.to_string())),
+            },
+        }
+    }
+
+    fn accept(&self, size: u64) -> io::Result<()> {
+        self.0.set_size(size).map_err(|error| io::Error::other(error.to_string()))
     }
 }
 
 fn no_channel(name: &Arc<str>, error: &SysError) -> Error {
     Error {
-        fault: Fault::new(Kind::Gone, Stage::Driver),
+        fault: Fault::new(fault::Kind::Gone, Stage::Driver),
         op: Op::Read,
         device: Arc::clone(name),
         offset: 0,

@@ -2,7 +2,7 @@
 
 use crate::deferred::Section;
 use std::ops::{Deref, DerefMut};
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 

@@ -105,3 +105,32 @@ fn writes_beside_the_odd_end_do_not_disturb_it() {
         assert!(end.len() == size && end[size - 100..].iter().all(|byte| *byte == (ROUNDS - 1) as u8));
     }
 }
+
+/// More than a request takes, with an odd end, from and to memory of any alignment.
+#[test]
+fn a_large_file_with_an_odd_end_is_transferred_in_one_call() {
+    const LARGE: usize = (9 << 20) + 100;
+    let dir = tempfile::tempdir_in(".").unwrap();
+    let data: Vec<u8> = (0..=LARGE).map(|i| (i * 31 % 251) as u8).collect();
+    for driver in ["uring", "aio", "threads"] {
+        let path = dir.path().join(driver);
+        fs::write(&path, vec![0; LARGE]).unwrap();
+        let mut options = DiskOptions::read_write();
+        options.file.driver = driver.parse::<Choice>().unwrap();
+        let disk = match Device::open(&path, options) {
+            Ok(disk) => disk,
+            Err(error) => {
+                eprintln!("skipped {driver}: {error}");
+                continue;
+            }
+        };
+        let mut back = vec![0; LARGE + 1];
+        for skip in [0, 1] {
+            let (data, back) = (&data[skip..skip + LARGE], &mut back[skip..skip + LARGE]);
+            disk.write_at(data, 0).unwrap();
+            disk.read_at(back, 0).unwrap();
+            assert!(back == data, "{driver}: memory at {:p}", back);
+            assert!(fs::read(&path).unwrap() == data, "{driver}");
+        }
+    }
+}

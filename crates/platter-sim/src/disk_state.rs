@@ -9,6 +9,7 @@ use crate::world::{Horizon, World};
 use crate::wrong::Wrong;
 pub use control::Inside;
 use control::Observer;
+use extent::Extent;
 use platter_block::bio::Op;
 use platter_block::driver::{Completion, Geometry};
 use platter_block::time::Time;
@@ -17,6 +18,7 @@ use trouble::Trouble;
 
 mod control;
 mod cut;
+mod extent;
 mod mistakes;
 mod trouble;
 
@@ -80,6 +82,7 @@ pub(crate) struct State {
     free_ports: Vec<u32>,
     /// Faults and power cuts, if there may be any.
     trouble: Option<Box<Trouble>>,
+    extent: Extent,
     /// Sees each command that is taken.
     observer: Option<Observer>,
     /// Only the owner of a channel can know how many commands it has inside.
@@ -110,6 +113,7 @@ impl SimDisk {
             model,
             medium,
             trouble: trouble.map(Box::new),
+            extent: Extent::new(geometry.size),
             slots: Vec::new(),
             free: Vec::new(),
             ended: Vec::with_capacity(depth as usize),
@@ -127,9 +131,9 @@ impl SimDisk {
         }
     }
 
-    /// Size, limits, features.
+    /// Size as it is now, limits, features.
     pub fn geometry(&self) -> Geometry {
-        self.geometry
+        Geometry { size: self.lock().extent.size, ..self.geometry }
     }
 
     /// Most commands the disk holds at once.
@@ -247,6 +251,10 @@ impl State {
     /// Offers a command. `data` fills in what a write brings; it is called once, and only if it is taken.
     pub(crate) fn accept(&mut self, now: Time, asked: Asked, data: impl FnOnce(&mut Vec<u8>)) -> Taken {
         self.live(now);
+        if let Some(errno) = self.extent.refuses(&asked.command) {
+            self.post(asked.port, asked.tag, -errno);
+            return Taken::Failing;
+        }
         if self.trouble.is_some() {
             return self.accept_troubled(now, asked, data);
         }

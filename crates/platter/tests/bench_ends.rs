@@ -35,10 +35,10 @@ fn interrupted(args: &[&str], word: &str) -> (Option<i32>, Value, String) {
         assert!(errors.read_line(&mut line).unwrap() > 0, "{args:?} ended by itself");
     }
     interrupt(&child);
-    let mut last = String::new();
-    errors.lines().map_while(Result::ok).for_each(|line| last = line);
+    // Both pipes are read at the same time: the command waits when either is full.
+    let last = std::thread::spawn(move || errors.lines().map_while(Result::ok).last().unwrap_or_default());
     let (code, result, _) = end(child);
-    (code, result, last)
+    (code, result, last.join().unwrap())
 }
 
 #[test]

@@ -239,12 +239,15 @@ impl Life {
     fn excuse(&mut self, live: &Live, fault: Fault) -> Result<Outcome, Finding> {
         let injected = self.disk.injected();
         let flush_failed = injected.flush_errors > 0 || injected.deaths > 0 || self.supply.cuts() > 0;
-        let slow = injected.spikes + injected.stuck > 0 && self.setup.settings.queue.timeout.is_some();
+        // An elevator may hold a request back for longer than a timeout, by its parameters.
+        let slow = self.setup.settings.queue.timeout.is_some();
         let excused = match fault.kind {
             Kind::Gone if !self.supply.is_on() => return Ok(Outcome::CutOff),
             Kind::Gone => injected.deaths > 0,
             Kind::FlushFailed => flush_failed || slow,
             Kind::TimedOut if slow => return Ok(Outcome::Abandoned),
+            // What follows from that for others: those that overlap, that wait behind a barrier, that find no place.
+            Kind::InDoubt | Kind::Cancelled | Kind::Stuck => slow,
             Kind::WouldBlock => live.flags.contains(Flags::READAHEAD),
             Kind::Io if injected.flush_errors > 0 => true,
             Kind::Io if live.op == Op::Read => {

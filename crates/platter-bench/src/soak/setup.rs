@@ -86,6 +86,7 @@ fn settings(rng: &mut Rng) -> LeafSettings {
         merges: rng.below(8) > 0,
         plug: (rng.below(2) == 0).then(PlugSettings::default),
         timeout: (rng.below(5) < 2).then_some(TIMEOUT),
+        ..Settings::default()
     };
     LeafSettings { queue, caller_plug: rng.below(5) > 0, ..LeafSettings::default() }
 }

@@ -30,10 +30,12 @@ impl Flags {
     /// where [`Limits::atomic_write`](crate::limits::Limits::atomic_write) does not allow it.
     pub const ATOMIC: Flags = Flags(1 << 10);
 
-    /// Given up by its submitter; completes to nobody.
+    /// Its submitter got another bio in its place; this one only keeps memory, or a place in a request.
     pub(crate) const ORPHAN: Flags = Flags(1 << 8);
     /// Started again after its request failed: not merged any more.
     pub(crate) const ALONE: Flags = Flags(1 << 9);
+    /// Not started again, whatever its request comes to: it was cancelled, or a barrier has counted it as complete.
+    pub(crate) const LAST: Flags = Flags(1 << 11);
 
     /// Whether all of `other` are set.
     #[inline]
@@ -70,7 +72,7 @@ impl BitOr for Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 11] = [
+        const NAMES: [&str; 12] = [
             "sync",
             "fua",
             "preflush",
@@ -82,6 +84,7 @@ impl fmt::Debug for Flags {
             "orphan",
             "alone",
             "atomic",
+            "last",
         ];
         let mut set = f.debug_set();
         for (bit, name) in NAMES.iter().enumerate() {

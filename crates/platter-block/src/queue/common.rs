@@ -3,9 +3,10 @@
 
 use crate::bio::{Bio, Flags, Op};
 use crate::driver::Geometry;
+use crate::fault::{Fault, Kind, Stage};
 
 pub(super) struct Common {
-    /// No elevator and no trace.
+    /// No elevator, no trace and no timeout.
     pub(super) possible: bool,
     /// The limits do not depend on position or memory.
     uniform: bool,
@@ -13,13 +14,18 @@ pub(super) struct Common {
     block_mask: u64,
     max_len: u64,
     size: u64,
+    /// The largest size that the device has had.
+    largest: u64,
     /// End of the last request on the dispatch list: a bio that starts there may merge. Only a hint.
     pub(super) tail: u64,
 }
 
 /// Bios with any of these take the long way.
-const SPECIAL: Flags =
-    Flags::FUA.union(Flags::PREFLUSH).union(Flags::SOFT_BARRIER).union(Flags::HARD_BARRIER);
+const SPECIAL: Flags = Flags::FUA
+    .union(Flags::PREFLUSH)
+    .union(Flags::SOFT_BARRIER)
+    .union(Flags::HARD_BARRIER)
+    .union(Flags::ATOMIC);
 
 impl Common {
     pub(super) fn new(geometry: &Geometry) -> Common {
@@ -31,7 +37,22 @@ impl Common {
             block_mask: u64::from(limits.logical_block - 1),
             max_len: u64::from(limits.max_transfer.min(limits.max_segment_size)),
             size: geometry.size,
+            largest: geometry.size,
             tail: u64::MAX,
+        }
+    }
+
+    /// The device has another size.
+    pub(super) fn resize(&mut self, size: u64, largest: u64) {
+        (self.size, self.largest) = (size, largest);
+    }
+
+    /// The fault of a bio that is past the end: where the device once was larger, that part of it is gone.
+    pub(super) fn past_the_end(&self, bio: &Bio, fault: Fault) -> Fault {
+        let was_inside = bio.pos().checked_add(bio.len()).is_some_and(|end| end <= self.largest);
+        match fault.kind {
+            Kind::OutOfRange if was_inside => Fault::new(Kind::Gone, Stage::Queue),
+            _ => fault,
         }
     }
 
@@ -51,5 +72,6 @@ impl Common {
             && pos != self.tail
             && op_fits
             && !bio.flags().intersects(SPECIAL)
+            && bio.deadline().is_none()
     }
 }

@@ -4,18 +4,46 @@
 use super::family::Role;
 use super::{Queue, order};
 use crate::bio::{Bio, Flags, Op};
+use crate::defect::{self, Defect};
 use crate::elevator::MayQueue;
 use crate::fault::{Fault, Kind, Stage, Status};
 use crate::request::State;
 use crate::time::Time;
 use crate::trace::Action;
+use alloc::collections::VecDeque;
+
+/// Flags that only the queue gives and takes.
+const MARKS: Flags = Flags::ORPHAN.union(Flags::ALONE).union(Flags::LAST);
+
+/// Result of a request that the device cannot do: `-EOPNOTSUPP`.
+const UNSUPPORTED: i64 = -95;
+
+fn fault_of(result: i64) -> Fault {
+    Fault::from_errno(i32::try_from(result.unsigned_abs()).unwrap_or(i32::MAX))
+}
 
 /// Parent of bios that are nobody's children.
-const NO_PARENT: u32 = u32::MAX;
+pub(super) const NO_PARENT: u32 = u32::MAX;
 
 impl Queue {
     #[inline]
     pub(super) fn complete_request(&mut self, now: Time, index: u32, result: i64) {
+        if self.attention {
+            return self.complete_with_care(now, index, result);
+        }
+        self.complete_plainly(now, index, result);
+    }
+
+    /// A completion may end doubt about a range, let waiters have a request, or a barrier begin.
+    #[cold]
+    fn complete_with_care(&mut self, now: Time, index: u32, result: i64) {
+        self.take_back(now, index);
+        self.complete_plainly(now, index, result);
+        self.attend(now);
+    }
+
+    #[inline]
+    fn complete_plainly(&mut self, now: Time, index: u32, result: i64) {
         let request = self.table.at(index);
         let (op, len, dir, bios) = (request.op, request.len, request.op.dir(), request.bios);
         self.counters.latency_of(op).record(now.since(request.started).0);
@@ -30,7 +58,6 @@ impl Queue {
         } else {
             self.complete_merged(now, index, op, result);
         }
-        self.after_completion(now);
     }
 
     #[inline]
@@ -58,9 +85,24 @@ impl Queue {
     /// A transfer that failed or stopped early: an error fails the bio, a part of it is resumed.
     #[cold]
     fn complete_partly(&mut self, now: Time, mut bio: Bio, op: Op, result: i64) {
+        if !self.may_restart() {
+            bio.add_flags(Flags::LAST);
+        }
         match u64::try_from(result) {
             Err(_) => {
-                bio.fail(Fault::from_errno(i32::try_from(result.unsigned_abs()).unwrap_or(i32::MAX)));
+                if Queue::may_pass(&bio, result) && !defect::is_on(Defect::TransientFails) {
+                    match self.pause(now, bio) {
+                        None => return,
+                        Some(tried) => bio = tried,
+                    }
+                }
+                if result == UNSUPPORTED {
+                    match self.replace_unsupported(now, bio) {
+                        None => return,
+                        Some(unsupported) => bio = unsupported,
+                    }
+                }
+                bio.fail(fault_of(result));
                 self.finish(now, bio);
             }
             Ok(bytes) if bytes > bio.len() => {
@@ -76,6 +118,7 @@ impl Queue {
                 let bytes = bytes - bytes % self.geometry.limits.cut_unit();
                 self.count_bytes(op, bytes);
                 bio.advance(bytes);
+                bio.forget_attempts();
                 self.retry(now, bio);
             }
         }
@@ -91,6 +134,10 @@ impl Queue {
         if !op.has_data() && result >= 0 {
             left = u64::MAX;
         }
+        if left < len {
+            // If not, that is noted in the bios.
+            self.may_restart();
+        }
         loop {
             let last = self.table.at(index).bios == 1;
             let Some(mut bio) = self.table.pop_bio(index) else { return };
@@ -103,9 +150,12 @@ impl Queue {
                 bio.advance(bytes);
             }
             if bio.is_empty() || too_much {
-                self.finish(now, bio)
+                self.finish(now, bio);
             } else {
-                self.retry(now, bio)
+                if result < 0 && bio.flags().contains(Flags::LAST) {
+                    bio.fail(fault_of(result));
+                }
+                self.retry(now, bio);
             }
             if last {
                 return;
@@ -125,8 +175,9 @@ impl Queue {
     /// bio it belongs to.
     #[cold]
     fn retry(&mut self, now: Time, mut bio: Bio) {
-        if bio.flags().contains(Flags::ORPHAN) {
-            // Nobody waits for the rest.
+        if bio.flags().intersects(Flags::ORPHAN | Flags::LAST | Flags::ATOMIC) {
+            // Of an orphan the rest is not wanted; of an atomic write a part was never to be.
+            bio.fail(Fault::new(Kind::Short, Stage::Queue));
             return self.finish(now, bio);
         }
         self.counters.requeues.add(1);
@@ -149,19 +200,12 @@ impl Queue {
                 self.grow_table();
             }
             if let Ok(index) = self.table.make(bio, State::Ready) {
+                self.counters.restarts.add(1);
                 self.ready.push_front(index);
                 if self.sink.is_some() {
                     self.trace_request(now, Action::Insert, index, 0);
                 }
             }
-        }
-    }
-
-    /// A completion may let waiters have a request, or a barrier begin.
-    #[inline]
-    pub(super) fn after_completion(&mut self, now: Time) {
-        if self.attention {
-            self.attend(now);
         }
     }
 
@@ -173,9 +217,32 @@ impl Queue {
         if self.order.is_closed() {
             self.try_barrier(now);
         }
-        self.attention = self.order.is_closed()
+        self.note_attention();
+    }
+
+    /// Whether anything is not as it mostly is.
+    fn needs_attention(&self) -> bool {
+        self.order.is_closed()
+            || self.waiting.iter().any(|list| !list.is_empty())
             || !self.retries.is_empty()
-            || self.waiting.iter().any(|list| !list.is_empty());
+            || !self.paused.is_empty()
+            || !self.doubts.holds_none()
+            || self.doubts.exist()
+            || self.quarantined > 0
+            || self.withdrawn > 0
+            || self.stuck
+    }
+
+    /// To be called when anything has changed that [`Queue::needs_attention`] looks at, unless attention is called for
+    /// already and the change adds to what calls for it.
+    #[cold]
+    pub(super) fn note_attention(&mut self) {
+        self.attention = self.needs_attention();
+        let waiting: usize = self.waiting.iter().map(VecDeque::len).sum();
+        let held = waiting + self.order.held_back().count() + self.doubts.held().count() + self.paused.len();
+        self.counters.held.set(held as u64);
+        self.counters.quarantined.set(u64::from(self.quarantined));
+        self.counters.in_doubt.set(self.doubts.own_ranges() as u64);
     }
 
     #[cold]
@@ -235,7 +302,7 @@ impl Queue {
     /// Hands a bio that is done, or that failed, to whoever it belongs to.
     #[inline]
     pub(super) fn finish(&mut self, now: Time, bio: Bio) {
-        if bio.parent() != NO_PARENT || bio.flags().intersects(Flags::ORPHAN.union(Flags::ALONE)) {
+        if bio.parent() != NO_PARENT || bio.flags().intersects(MARKS) {
             return self.finish_special(now, bio);
         }
         self.deliver(bio);
@@ -255,7 +322,7 @@ impl Queue {
         let (parent, status) = (bio.parent(), bio.status());
         let orphan = bio.flags().contains(Flags::ORPHAN);
         if parent == NO_PARENT && !orphan {
-            bio.remove_flags(Flags::ALONE);
+            bio.remove_flags(MARKS);
             return self.deliver(bio);
         }
         self.keep_spare(bio);
@@ -272,12 +339,17 @@ impl Queue {
         if let Err(fault) = status {
             parent.bio.fail(fault);
         }
+        if let Role::Zeroes { .. } = parent.role {
+            // While this child still counts, so that a further one that fails at once does not end the parent.
+            self.write_more_zeroes(now, at);
+        }
+        let Some(parent) = self.families.get_mut(at) else { return };
         parent.pending -= 1;
         if parent.pending > 0 {
             return;
         }
         match parent.role {
-            Role::Split => {
+            Role::Split | Role::Zeroes { .. } => {
                 if let Some(bio) = self.families.release(at) {
                     self.finish(now, bio);
                 }

@@ -11,7 +11,7 @@ use crate::trace::Action;
 
 /// Bios with any of these stand alone. Where there is no volatile cache, FUA and PREFLUSH ask for nothing.
 pub(super) fn unmergeable(features: &Features) -> Flags {
-    let always = Flags::NOMERGE | Flags::ALONE | Flags::SOFT_BARRIER | Flags::HARD_BARRIER;
+    let always = Flags::NOMERGE | Flags::ALONE | Flags::ATOMIC | Flags::SOFT_BARRIER | Flags::HARD_BARRIER;
     if features.write_cache { always | Flags::FUA | Flags::PREFLUSH } else { always }
 }
 
@@ -108,7 +108,7 @@ impl Queue {
         self.unplug_for_waiter(now);
         let list = if self.elevator.is_some() { bio.op().dir() as usize } else { 0 };
         self.waiting[list].push_back(bio);
-        self.attention = true;
+        self.note_attention();
     }
 
     fn enqueue_elevator(&mut self, now: Time, bio: Bio) {

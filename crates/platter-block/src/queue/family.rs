@@ -10,6 +10,8 @@ pub(super) enum Role {
     Split,
     /// Steps still to be done, see [`super::order`]; whether it is the barrier in progress.
     Sequence { steps: u8, barrier: bool },
+    /// Zeroes are written; what is left of the range.
+    Zeroes { pos: u64, len: u64 },
 }
 
 pub(super) struct Parent {
@@ -32,10 +34,13 @@ impl Parent {
 pub(super) struct Families {
     slots: Vec<Option<Parent>>,
     free: Vec<u32>,
+    /// Parents whose bio has not been given back.
+    live: usize,
 }
 
 impl Families {
     pub(super) fn insert(&mut self, parent: Parent) -> u32 {
+        self.live += 1;
         match self.free.pop() {
             Some(at) => {
                 self.slots[at as usize] = Some(parent);
@@ -52,11 +57,31 @@ impl Families {
         self.slots.get_mut(at as usize)?.as_mut()
     }
 
+    pub(super) fn get(&self, at: u32) -> Option<&Parent> {
+        self.slots.get(at as usize)?.as_ref()
+    }
+
+    /// The bios of the parents, those among them that only keep memory.
+    pub(super) fn bios(&self) -> impl Iterator<Item = &Bio> {
+        self.slots.iter().flatten().map(|parent| &parent.bio)
+    }
+
+    /// Whether all parents have given their bio back.
+    pub(super) fn are_released(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Whether children use the memory of their parent.
+    pub(super) fn lends_memory(&self, at: u32) -> bool {
+        self.get(at).is_some_and(|parent| !matches!(parent.role, Role::Zeroes { .. }))
+    }
+
     /// The parent's bio, done unless it failed. While the driver still has children of it, its memory
     /// stays here and a bio without memory stands for it.
     pub(super) fn release(&mut self, at: u32) -> Option<Bio> {
         let slot = self.slots.get_mut(at as usize)?;
         let parent = slot.as_mut()?;
+        self.live -= 1;
         if parent.orphans > 0 {
             let mut face = parent.bio.abandon();
             if let Err(fault) = parent.bio.status() {

@@ -4,6 +4,9 @@
 //! (with FUA where the device can), postflush. One flush is in flight at a time; those that come meanwhile
 //! share the next one. A hard barrier (Linux 2.6.16's ordered sequence) drains the queue first, runs such a
 //! sequence and holds everything behind it back until it is done. A soft barrier only keeps its place.
+//!
+//! While a range is in doubt, no flush and no barrier succeeds: what the request that was given up does to the disk may
+//! come after it. Such a failure is not kept, for nothing that has completed is lost.
 
 use super::Queue;
 use super::family::{Parent, Role};
@@ -15,6 +18,8 @@ use crate::time::{Span, Time};
 use crate::trace::Action;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+
+const IN_DOUBT: Fault = Fault::new(Kind::InDoubt, Stage::Queue);
 
 /// Parent of the queue's own flush.
 pub(super) const FLUSH: u32 = u32::MAX - 1;
@@ -37,8 +42,9 @@ pub(super) struct Order {
     flush_in_flight: bool,
     /// Sequences whose data is being written.
     data_in_flight: u32,
-    /// A hard barrier that waits for the drain, or runs.
+    /// A hard barrier that waits for the drain, and since when.
     barrier: Option<Bio>,
+    barrier_since: Time,
     barrier_runs: bool,
     /// What came after the barrier.
     held: VecDeque<Bio>,
@@ -56,6 +62,39 @@ impl Order {
         self.barrier_runs || self.barrier.is_some()
     }
 
+    /// The barrier that waits for the drain.
+    pub(super) fn waiting_barrier(&self) -> Option<&Bio> {
+        self.barrier.as_ref()
+    }
+
+    /// Bios that have not been let in: the barrier and what came after it.
+    pub(super) fn held_back(&self) -> impl Iterator<Item = &Bio> {
+        self.barrier.iter().chain(&self.held)
+    }
+
+    /// What came after the barrier.
+    pub(super) fn held_back_mut(&mut self) -> &mut VecDeque<Bio> {
+        &mut self.held
+    }
+
+    /// Removes the sequences that match from those that wait for a flush.
+    pub(super) fn take_sequences(&mut self, matches: impl Fn(u32) -> bool) -> Vec<u32> {
+        let mut taken: Vec<u32> = Vec::new();
+        for list in [&mut self.pending, &mut self.running] {
+            list.retain(|&at| {
+                let stays = !matches(at);
+                taken.extend((!stays).then_some(at));
+                stays
+            });
+        }
+        taken
+    }
+
+    /// Whether a flush runs that no sequence waits for.
+    pub(super) fn flush_is_forsaken(&self) -> bool {
+        self.flush_in_flight && self.running.is_empty()
+    }
+
     pub(super) fn is_idle(&self) -> bool {
         !self.is_closed() && self.held.is_empty() && self.pending.is_empty() && !self.flush_in_flight
     }
@@ -65,6 +104,20 @@ impl Order {
         let waits = !self.pending.is_empty() && !self.flush_in_flight;
         waits.then(|| self.pending_since + PENDING_TIMEOUT)
     }
+}
+
+/// Whether a bio is the queue's own flush, which has no submitter.
+pub(super) fn is_own_flush(bio: &Bio) -> bool {
+    bio.parent() == FLUSH
+}
+
+/// Whether a barrier that ended with this has ordered nothing: it was given up before what is before it had ended, or
+/// with something of its own still on the way to the disk.
+fn is_out_of_order(status: Status) -> bool {
+    status.is_err_and(|fault| {
+        fault.stage == Stage::Queue
+            && matches!(fault.kind, Kind::TimedOut | Kind::InDoubt | Kind::LaneStalled)
+    })
 }
 
 impl Queue {
@@ -80,6 +133,18 @@ impl Queue {
         if !busy && self.order.barrier.is_some() {
             self.try_barrier(now);
         }
+        self.barrier_deadline().into_iter().for_each(|at| self.arm(at));
+    }
+
+    /// Until when a barrier waits for other queues of the device.
+    pub(super) fn barrier_deadline(&self) -> Option<Time> {
+        let waits = self.order.barrier.is_some() && self.order.outside_busy;
+        waits.then(|| self.order.barrier_since + self.settings.barrier_timeout)
+    }
+
+    /// How many barriers were given up because other queues of the device did not become idle.
+    pub fn stalled_barriers(&self) -> u64 {
+        self.counters.barriers_stalled.get()
     }
 
     /// The flush failure that later flushes repeat, if any.
@@ -96,16 +161,28 @@ impl Queue {
     pub(super) fn submit_ordered(&mut self, now: Time, mut bio: Bio) {
         if self.order.is_closed() {
             self.order.held.push_back(bio);
-            return;
+            return self.note_attention();
         }
         let flags = bio.flags();
         let cache = self.geometry.features.write_cache;
         let durable = flags.intersects(Flags::FUA | Flags::PREFLUSH);
         // A soft barrier that is more than one request to the device cannot keep its place with less.
-        let soft_steps = bio.op() == Op::Flush || (cache && durable);
-        if flags.contains(Flags::HARD_BARRIER) || (flags.contains(Flags::SOFT_BARRIER) && soft_steps) {
-            self.order.barrier = Some(bio);
+        let soft_steps = bio.op() == Op::Flush
+            || (cache && durable)
+            // It may turn out that the device cannot do it, and then it is many writes.
+            || bio.op() == Op::WriteZeroes
+            || !self.doubts.holds_none();
+        let closes =
+            flags.contains(Flags::HARD_BARRIER) || (flags.contains(Flags::SOFT_BARRIER) && soft_steps);
+        let ordered = closes || bio.op() == Op::Flush || flags.contains(Flags::PREFLUSH);
+        if ordered && self.doubts.exist() {
+            bio.fail(IN_DOUBT);
+            return self.finish(now, bio);
+        }
+        if closes {
+            (self.order.barrier, self.order.barrier_since) = (Some(bio), now);
             self.attention = true;
+            self.barrier_deadline().into_iter().for_each(|at| self.arm(at));
             self.unplug_for_waiter(now);
             return self.try_barrier(now);
         }
@@ -174,13 +251,11 @@ impl Queue {
     /// Begins the barrier's own sequence once nothing before it is left, here and outside.
     #[cold]
     pub(super) fn try_barrier(&mut self, now: Time) {
-        let drained = self.table.used() == 0
-            && self.waiting.iter().all(VecDeque::is_empty)
-            && self.retries.is_empty()
-            && self.families.is_empty()
-            && !self.order.outside_busy;
-        if !drained {
+        if !self.is_drained() || self.order.outside_busy {
             return;
+        }
+        if self.doubts.exist() {
+            return self.fail_barrier(now, Kind::InDoubt);
         }
         let Some(bio) = self.order.barrier.take() else { return };
         self.order.barrier_runs = true;
@@ -195,8 +270,8 @@ impl Queue {
     }
 
     /// Runs the next step of a sequence, or completes it.
-    fn advance_sequence(&mut self, now: Time, at: u32) {
-        let failed = self.order.failed;
+    pub(super) fn advance_sequence(&mut self, now: Time, at: u32) {
+        let (failed, in_doubt) = (self.order.failed, self.doubts.exist());
         let Some(parent) = self.families.get_mut(at) else { return };
         let Role::Sequence { steps, barrier } = &mut parent.role else { return };
         if parent.bio.status().is_err() {
@@ -205,6 +280,10 @@ impl Queue {
         if *steps & PRE != 0 || (*steps & POST != 0 && *steps & DATA == 0) {
             if let Some(fault) = failed {
                 parent.bio.fail(Fault { kind: Kind::FlushFailed, stage: Stage::Queue, ..fault });
+                return self.advance_sequence(now, at);
+            }
+            if in_doubt && *steps & PRE != 0 {
+                parent.bio.fail(IN_DOUBT);
                 return self.advance_sequence(now, at);
             }
             return self.await_flush(now, at);
@@ -217,9 +296,11 @@ impl Queue {
         }
         let barrier = *barrier;
         let Some(bio) = self.families.release(at) else { return };
+        let status = bio.status();
         self.finish(now, bio);
         if barrier {
-            self.end_barrier(now);
+            self.order.barrier_runs = false;
+            self.end_barrier(now, status);
         }
     }
 
@@ -257,6 +338,7 @@ impl Queue {
         if self.order.data_in_flight == 0 {
             self.start_flush(now);
         }
+        self.order.deadline().into_iter().for_each(|at| self.arm(at));
     }
 
     /// Sends one flush for all sequences that wait for one.
@@ -292,10 +374,9 @@ impl Queue {
         self.order.flush_in_flight = false;
         if let Err(fault) = status {
             self.order.failed = Some(fault);
-        }
-        if status.is_err() {
             self.fail_pending(now);
         }
+        let in_doubt = self.doubts.exist();
         let mut served = core::mem::take(&mut self.order.running);
         for at in served.drain(..) {
             if let Some(parent) = self.families.get_mut(at) {
@@ -303,6 +384,9 @@ impl Queue {
                     parent.bio.fail(fault);
                 }
                 if let Role::Sequence { steps, .. } = &mut parent.role {
+                    if *steps & PRE != 0 && in_doubt {
+                        parent.bio.fail(IN_DOUBT);
+                    }
                     *steps &= if *steps & PRE != 0 { !PRE } else { !POST };
                 }
             }
@@ -326,9 +410,30 @@ impl Queue {
         }
     }
 
-    fn end_barrier(&mut self, now: Time) {
-        self.order.barrier_runs = false;
+    /// Gives up a barrier that waits for the drain.
+    pub(super) fn fail_barrier(&mut self, now: Time, why: Kind) {
+        let Some(mut bio) = self.order.barrier.take() else { return };
+        bio.fail(Fault::new(why, Stage::Queue));
+        match why {
+            Kind::LaneStalled => self.counters.barriers_stalled.add(1),
+            Kind::TimedOut => self.counters.timeouts.add(1),
+            _ => {}
+        }
+        let status = bio.status();
+        self.finish(now, bio);
+        self.end_barrier(now, status);
+        self.note_attention();
+    }
+
+    /// The barrier is over. Lets in what came after it, unless that would be out of order: then it fails.
+    fn end_barrier(&mut self, now: Time, status: Status) {
         self.counters.barriers.add(1);
+        if is_out_of_order(status) {
+            while let Some(mut bio) = self.order.held.pop_front() {
+                bio.fail(Fault::new(Kind::Cancelled, Stage::Queue));
+                self.finish(now, bio);
+            }
+        }
         if self.order.releasing {
             // This barrier came out of the list and ended at once: the loop below goes on.
             return;

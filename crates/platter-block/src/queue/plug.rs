@@ -48,6 +48,7 @@ impl Queue {
         let empty = self.queued == 0 && self.plug.since.is_none();
         if self.plug.settings.is_some() && empty && !self.order.is_closed() {
             self.plug.since = Some(now);
+            self.plug.deadline().into_iter().for_each(|at| self.arm(at));
             self.counters.plugs.add(1);
             if self.sink.is_some() {
                 self.trace_queue(now, Action::Plug, 0);

@@ -49,15 +49,32 @@ impl Queue {
     #[inline]
     pub(super) fn fits(&self, bio: &Bio) -> bool {
         let limits = &self.geometry.limits;
-        bio.len() <= u64::from(limits.max_segment_size)
+        bio.op() != Op::WriteZeroes
+            && bio.len() <= u64::from(limits.max_segment_size)
             && limits.segment_boundary == 0
             && bio.segment_count() <= limits.max_segments
             && bio.len() <= limits.max_bytes_at(bio.op(), bio.pos())
     }
 
+    /// Whether the device can do an atomic write as one.
+    pub(super) fn check_atomic(&self, bio: &Bio) -> Result<(), Fault> {
+        let (limits, len) = (&self.geometry.limits, bio.len());
+        let fault = |kind| Err(Fault::new(kind, Stage::Queue));
+        if bio.op() != Op::Write || len > u64::from(limits.atomic_write) {
+            return fault(Kind::Unsupported);
+        }
+        if !len.is_power_of_two() || !bio.pos().is_multiple_of(len) {
+            return fault(Kind::Misaligned);
+        }
+        if front_bytes(limits, bio) < len { fault(Kind::BadSegments) } else { Ok(()) }
+    }
+
     /// Cuts a bio into pieces that fit and admits each; the bio completes when all of them have.
     #[cold]
     pub(super) fn split(&mut self, now: Time, bio: Bio) {
+        if self.is_done_by_writing(&bio) {
+            return self.write_zeroes(now, bio);
+        }
         let limits = self.geometry.limits;
         let mut front = front_bytes(&limits, &bio);
         if front == bio.len() {

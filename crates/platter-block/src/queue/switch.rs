@@ -1,10 +1,9 @@
-//! Freezing, switching elevators under load, broken elevators, and timeouts.
+//! Freezing, switching elevators under load, and broken elevators.
 
 use super::Queue;
 use super::pool::PoolStats;
-use crate::bio::{Bio, Flags};
+use crate::bio::Bio;
 use crate::elevator::{Dir, Elevator, Noop};
-use crate::fault::{Fault, Kind, Stage};
 use crate::request::State;
 use crate::time::Time;
 use alloc::boxed::Box;
@@ -81,42 +80,5 @@ impl Queue {
         }
         self.queued = held.len() as u32;
         self.elevator = Some(Box::new(noop));
-    }
-
-    pub(super) fn arm_timeout(&mut self, now: Time) {
-        if let (None, Some(timeout)) = (self.next_timeout, self.settings.timeout) {
-            self.next_timeout = Some(now + timeout);
-        }
-    }
-
-    /// Fails every bio that is with the driver for too long. Its memory stays with the request until the
-    /// driver gives it back; a bio over borrowed memory is not given up.
-    #[cold]
-    pub(super) fn expire(&mut self, now: Time) {
-        let Some(timeout) = self.settings.timeout else { return };
-        let started: Vec<u32> = self.table.in_state(State::Started).collect();
-        let mut late: Vec<Bio> = Vec::new();
-        self.next_timeout = None;
-        for index in started {
-            let due = self.table.at(index).started + timeout;
-            if due > now {
-                self.next_timeout = Time::earliest(self.next_timeout, Some(due));
-                continue;
-            }
-            self.tell_completed(now, index);
-            self.table.for_each_bio_mut(index, |bio| {
-                if !bio.flags().intersects(Flags::BORROWED | Flags::ORPHAN) {
-                    late.push(bio.abandon());
-                }
-            });
-        }
-        for bio in &late {
-            self.families.orphaned(bio.parent());
-        }
-        for mut bio in late {
-            bio.fail(Fault::new(Kind::TimedOut, Stage::Queue));
-            self.counters.timeouts.add(1);
-            self.finish(now, bio);
-        }
     }
 }

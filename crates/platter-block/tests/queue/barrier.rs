@@ -6,8 +6,10 @@ use crate::rig::{Io, Rig, elevators, make_elevator};
 use platter_block::bio::{Flags, Op};
 use platter_block::driver::Features;
 use platter_block::fault::Kind;
+use platter_block::lane::Lane;
 use platter_block::limits::Limits;
 use platter_block::queue::{PlugSettings, Settings};
+use platter_block::time::Span;
 
 /// What comes before a barrier lies in the first part of the disk, the barrier's data in the second, what
 /// comes after it in the third.
@@ -220,4 +222,44 @@ fn a_barrier_keeps_its_flags_for_the_next_time() {
         }
         assert_eq!(done[0].flags(), flag);
     }
+}
+
+/// A lane that is not polled does not hold up the device for ever.
+#[test]
+fn a_barrier_waits_for_other_queues_for_a_bounded_time() {
+    for elevator in elevators() {
+        let settings = Settings { barrier_timeout: Span::from_secs(7), ..Settings::default() };
+        let mut rig = Rig::manual(elevator, settings, BACK);
+        rig.lane.queue.set_outside_busy(rig.now, true);
+        let begin = rig.now;
+        let barrier = rig.submit(Io::write(0, 512).with(Flags::HARD_BARRIER));
+        let held = rig.submit(Io::read(8192, 512));
+        rig.run();
+        assert_eq!(rig.lane.next_wakeup(), Some(begin + Span::from_secs(7)), "{elevator}");
+        rig.pass();
+        assert_eq!(rig.failure(barrier), Some(Kind::LaneStalled), "{elevator}");
+        assert_eq!(rig.failure(held), Some(Kind::Cancelled), "{elevator}");
+        assert_eq!((rig.lane.queue.stalled_barriers(), rig.lane.queue.barrier_pending()), (1, false));
+        rig.model[..512].copy_from_slice(&rig.lane.driver().data[..512]);
+        let after = rig.submit(Io::read(8192, 512));
+        rig.drain();
+        assert_eq!(rig.result(after), Ok(()), "{elevator}");
+    }
+}
+
+/// The time that a barrier waits for requests of its own queue is not bounded by that.
+#[test]
+fn a_barrier_waits_for_its_own_queue_for_any_time() {
+    let mut rig = Rig::manual("noop", Settings::default(), BACK);
+    let slow = rig.submit(Io::read(0, 512).with(Flags::SYNC));
+    let barrier = rig.submit(Io::write(8192, 512).with(Flags::HARD_BARRIER));
+    rig.lane.queue.set_outside_busy(rig.now, true);
+    rig.run();
+    rig.lane.queue.set_outside_busy(rig.now, false);
+    assert_eq!(rig.lane.next_wakeup(), None);
+    rig.now += Span::from_secs(3600);
+    rig.run();
+    assert!(!rig.is_done(slow) && !rig.is_done(barrier));
+    rig.drain();
+    assert_eq!((rig.result(slow), rig.result(barrier)), (Ok(()), Ok(())));
 }

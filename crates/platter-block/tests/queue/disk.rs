@@ -57,6 +57,7 @@ pub(crate) struct Held {
     pub(crate) pos: u64,
     pub(crate) len: u64,
     pub(crate) fua: bool,
+    pub(crate) atomic: bool,
     segments: Vec<Segment>,
     /// For a flush: the versions that it will make durable.
     covers: Vec<u32>,
@@ -76,6 +77,14 @@ pub(crate) struct FakeDisk {
     pub(crate) stuck: BTreeSet<u64>,
     /// How often, in percent, a flush fails.
     pub(crate) flush_fails: u64,
+    /// How often, in percent, a request ends with an error that says nothing about the disk.
+    pub(crate) transient: u64,
+    /// Write-zeroes is not supported, whatever the limits say.
+    pub(crate) no_zeroes: bool,
+    /// Tags of requests that it was asked to cancel.
+    pub(crate) cancelled: Vec<u32>,
+    /// What requests that were given up may still change: tag, first byte, byte past the last.
+    pub(crate) in_doubt: Vec<(u32, u64, u64)>,
     pub(crate) held: Vec<Held>,
     pub(crate) log: Vec<Step>,
     pub(crate) refusals: u64,
@@ -101,6 +110,10 @@ impl FakeDisk {
             bad: BTreeSet::new(),
             stuck: BTreeSet::new(),
             flush_fails: 0,
+            transient: 0,
+            no_zeroes: false,
+            cancelled: Vec::new(),
+            in_doubt: Vec::new(),
             held: Vec::new(),
             log: Vec::new(),
             refusals: 0,
@@ -124,7 +137,11 @@ impl FakeDisk {
     /// Completes the request at this place of `held` as a good disk would, bad sectors aside.
     pub(crate) fn finish(&mut self, at: usize) {
         let (op, pos, len) = (self.held[at].op, self.held[at].pos, self.held[at].len);
-        let result = if op == Op::Flush {
+        let result = if self.rng.chance(self.transient) {
+            -[4, 11, 12, 125][self.rng.below(4) as usize]
+        } else if self.no_zeroes && op == Op::WriteZeroes {
+            -95
+        } else if op == Op::Flush {
             if self.rng.chance(self.flush_fails) { -5 } else { 0 }
         } else if self.bad.range(pos / 512..(pos + len).div_ceil(512)).next().is_some() {
             -5
@@ -139,6 +156,7 @@ impl FakeDisk {
     /// Completes the request at this place of `held` with a result of the test's own.
     pub(crate) fn finish_with(&mut self, at: usize, result: i64) {
         let held = self.held.remove(at);
+        self.in_doubt.retain(|range| range.0 != held.tag);
         if result >= 0 {
             self.execute(&held, result as u64);
         }
@@ -188,6 +206,14 @@ impl FakeDisk {
             }
         };
         must(self.held.iter().all(|held| held.tag != request.tag), "its tag is in use");
+        must(
+            request.op == Op::Flush
+                || self
+                    .in_doubt
+                    .iter()
+                    .all(|&(_, pos, end)| end <= request.pos || request.pos + request.len <= pos),
+            "it overlaps a range in doubt",
+        );
         must(!request.fua || (features.fua && request.op == Op::Write), "FUA");
         if request.op == Op::Flush {
             must(features.write_cache, "a flush without a cache");
@@ -237,12 +263,20 @@ impl Driver for FakeDisk {
         self.check(request, &segments);
         self.log.push(Step::Start(request.op, request.pos, request.len, request.fua));
         let covers = if request.op == Op::Flush { self.written.clone() } else { Vec::new() };
-        let &Started { tag, op, pos, len, fua, .. } = request;
-        self.held.push(Held { tag, op, pos, len, fua, segments, covers });
+        let &Started { tag, op, pos, len, fua, atomic, .. } = request;
+        self.held.push(Held { tag, op, pos, len, fua, atomic, segments, covers });
         true
     }
 
     fn submit(&mut self, _now: Time) {}
+
+    fn cancel(&mut self, _now: Time, tag: u32) -> bool {
+        assert!(
+            self.held.iter().any(|held| held.tag == tag) || self.finished.iter().any(|done| done.tag == tag)
+        );
+        self.cancelled.push(tag);
+        true
+    }
 
     fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
         match self.mode {

@@ -1,7 +1,11 @@
 //! Tests of the request queue through its public face, on a scripted disk.
 
+mod atomic;
 mod barrier;
+mod cancel;
+mod deadline;
 mod disk;
+mod doubt;
 mod errors;
 mod flush;
 mod memory;
@@ -12,6 +16,9 @@ mod pool;
 mod property;
 mod rig;
 mod simulation;
+mod stuck;
 mod switch;
 mod timeout;
 mod trace;
+mod transient;
+mod zeroes;

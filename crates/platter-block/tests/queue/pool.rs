@@ -10,7 +10,7 @@ use platter_block::queue::{CONGESTION_BATCH, Settings};
 use platter_block::time::Span;
 
 fn settings(nr_requests: u32) -> Settings {
-    Settings { nr_requests, merges: false, plug: None, depth: 1, timeout: None }
+    Settings { nr_requests, merges: false, plug: None, depth: 1, ..Settings::default() }
 }
 
 #[test]

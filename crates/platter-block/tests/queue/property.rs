@@ -56,7 +56,7 @@ fn setup() -> impl Strategy<Value = Setup> {
         let plug = plug.then(PlugSettings::default);
         Setup {
             limits,
-            settings: Settings { depth, nr_requests, merges, plug, timeout: None },
+            settings: Settings { depth, nr_requests, merges, plug, ..Settings::default() },
             features: Features { write_cache, fua, read_only: false },
             elevator,
             room,
@@ -120,7 +120,8 @@ impl Draft {
             lens = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
         }
         let gaps = self.gaps.iter().map(|&gap| gap * align.max(64)).collect();
-        let io = Io { op: self.op, pos, lens, gaps, flags: self.flags, context: self.context };
+        let io =
+            Io { op: self.op, pos, lens, gaps, flags: self.flags, context: self.context, deadline: None };
         if self.op == Op::Flush { Io { pos: 0, lens: vec![0], ..io } } else { io }
     }
 }

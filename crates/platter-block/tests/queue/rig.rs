@@ -44,11 +44,12 @@ pub(crate) struct Io {
     pub(crate) gaps: Vec<usize>,
     pub(crate) flags: Flags,
     pub(crate) context: u32,
+    pub(crate) deadline: Option<Time>,
 }
 
 impl Io {
     pub(crate) fn new(op: Op, pos: u64, len: usize) -> Io {
-        Io { op, pos, lens: vec![len], gaps: Vec::new(), flags: Flags::NONE, context: 0 }
+        Io { op, pos, lens: vec![len], gaps: Vec::new(), flags: Flags::NONE, context: 0, deadline: None }
     }
 
     pub(crate) fn read(pos: u64, len: usize) -> Io {
@@ -76,11 +77,14 @@ impl Io {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Live {
     op: Op,
     pos: u64,
     len: u64,
+    flags: Flags,
+    /// By when it must be over; `None` also where the queue has a timeout.
+    deadline: Option<Time>,
 }
 
 /// A completed bio as the tests look at it.
@@ -145,7 +149,10 @@ impl Rig {
     /// Whether an I/O may not be in flight together with those that are.
     pub(crate) fn conflicts(&self, io: &Io) -> bool {
         let end = io.pos + io.len();
-        self.live.values().chain(&self.ghosts).any(|live| {
+        // What a change that failed left is open, so reads keep off it. Another change does not: the queue has to keep it
+        // apart from what may still be on its way.
+        let ghosts = self.ghosts.iter().filter(|_| !io.op.changes());
+        self.live.values().chain(ghosts).any(|live| {
             (live.op != Op::Read || io.op != Op::Read) && live.pos < end && io.pos < live.pos + live.len
         })
     }
@@ -170,7 +177,9 @@ impl Rig {
         bio.set_token(token);
         bio.add_flags(io.flags);
         bio.set_context(platter_block::bio::Context::new(io.context));
-        self.live.insert(token, Live { op: io.op, pos: io.pos, len });
+        bio.set_deadline(io.deadline);
+        let (op, pos, flags) = (io.op, io.pos, io.flags);
+        self.live.insert(token, Live { op, pos, len, flags, deadline: bio.deadline() });
         bio
     }
 
@@ -182,12 +191,54 @@ impl Rig {
         token
     }
 
+    /// Submits an I/O that has to end by `at`; its token.
+    pub(crate) fn submit_until(&mut self, io: Io, at: Time) -> u64 {
+        let bio = self.bio(&Io { deadline: Some(at), ..io });
+        let token = bio.token();
+        self.lane.submit(self.now, bio);
+        token
+    }
+
+    /// How many bios were made.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.next_token
+    }
+
+    /// Kind of the failure of the bio with this token; panics when it has not completed.
+    pub(crate) fn failure(&self, token: u64) -> Option<Kind> {
+        self.result(token).err().map(|fault| fault.kind)
+    }
+
+    /// Lets time pass to the next wake-up and runs.
+    pub(crate) fn pass(&mut self) {
+        let at = self.lane.next_wakeup().expect("a queue that waits for a timer says when it is due");
+        self.now = self.now.max(at);
+        self.run();
+    }
+
     /// Runs the lane once and takes what is done.
     pub(crate) fn run(&mut self) {
         self.lane.run(self.now);
         let mut bios = Vec::new();
         self.lane.take_done(&mut bios);
         bios.into_iter().for_each(|bio| self.check(bio));
+        for (token, live) in &self.live {
+            let lent = live.flags.contains(Flags::BORROWED) && live.op.has_data();
+            let over = live.deadline.is_some_and(|at| at <= self.now) && !lent;
+            assert!(!over, "{token} is late: {live:?} at {:?}", self.now);
+        }
+    }
+
+    /// A change timed out: whatever part of it the disk still has may be done at any time.
+    fn note_doubt(&mut self, live: &Live) {
+        let disk = self.lane.driver_mut();
+        let end = live.pos + live.len;
+        for held in disk.held.iter().filter(|held| held.op.changes()) {
+            let (from, to) = (live.pos.max(held.pos), end.min(held.pos + held.len));
+            if from < to {
+                disk.in_doubt.push((held.tag, from, to));
+            }
+        }
     }
 
     /// Completes the oldest request of a disk under the test's hand, and runs twice, so that what follows is
@@ -225,6 +276,12 @@ impl Rig {
         let status = bio.status();
         if status.is_ok() {
             assert_eq!((bio.done(), bio.len()), (live.len, 0), "{bio:?}");
+        }
+        if status.is_ok() && live.op == Op::Flush {
+            assert!(self.lane.driver().in_doubt.is_empty(), "{bio:?} came to a good end in spite of a doubt");
+        }
+        if live.op.changes() && status.is_err_and(|fault| fault.kind == Kind::TimedOut) {
+            self.note_doubt(&live);
         }
         let range = live.pos as usize..live.pos.saturating_add(live.len) as usize;
         if live.op.has_data()

@@ -4,7 +4,7 @@
 
 use crate::disk::{FakeDisk, Mode, Rng};
 use crate::odd::{Fault, Odd};
-use crate::rig::{Io, Rig, elevators, make_elevator};
+use crate::rig::{Done, Io, Rig, elevators, make_elevator};
 use platter_block::bio::{Flags, Op};
 use platter_block::driver::Features;
 use platter_block::elevator::Elevator;
@@ -13,7 +13,7 @@ use platter_block::lane::Lane;
 use platter_block::limits::Limits;
 use platter_block::queue::{PlugSettings, Settings};
 use platter_block::time::Span;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -64,6 +64,9 @@ struct Simulation {
     /// Written sectors by token.
     writes: BTreeMap<u64, Range<usize>>,
     seen: usize,
+    /// Other queues of the device were busy at some time.
+    outside: bool,
+    cancelled: BTreeSet<u64>,
     /// Where the last I/O ended.
     near: u64,
 }
@@ -77,6 +80,8 @@ impl Simulation {
         disk.room = pick(&mut rng, &[1, 3, usize::MAX]);
         disk.partial = pick(&mut rng, &[0, 10, 40]);
         disk.flush_fails = pick(&mut rng, &[0, 0, 5]);
+        disk.transient = pick(&mut rng, &[0, 0, 20]);
+        disk.no_zeroes = rng.chance(30);
         for _ in 0..pick(&mut rng, &[0, 0, 3]) {
             disk.bad.insert(rng.below(SIZE / 512));
         }
@@ -88,6 +93,7 @@ impl Simulation {
             merges: rng.chance(80),
             plug,
             timeout,
+            barrier_timeout: Span::from_secs(1),
         };
         let elevator = elevator(&mut rng);
         Simulation {
@@ -97,13 +103,18 @@ impl Simulation {
             promises: BTreeMap::new(),
             writes: BTreeMap::new(),
             seen: 0,
+            outside: false,
+            cancelled: BTreeSet::new(),
             near: 0,
         }
     }
 
     fn io(&mut self) -> Io {
         let (rng, limits) = (&mut self.rng, self.rig.lane.queue.geometry().limits);
-        let op = pick(rng, &[Op::Read, Op::Read, Op::Write, Op::Write, Op::Write, Op::Flush, Op::Discard]);
+        let op = pick(
+            rng,
+            &[Op::Read, Op::Read, Op::Write, Op::Write, Op::Write, Op::Flush, Op::Discard, Op::WriteZeroes],
+        );
         let flags = pick(
             rng,
             &[
@@ -131,6 +142,9 @@ impl Simulation {
         let pos = if rng.chance(50) { near.min(last) } else { rng.below(last + 1) } * block;
         self.near = pos + blocks * block;
         let io = Io::new(op, pos, (blocks * block) as usize).with(flags).of(rng.below(4) as u32);
+        let patience = pick(rng, &[100_000, 3_000_000, 300_000_000, 3_000_000_000]);
+        let deadline = rng.chance(30).then(|| self.rig.now + Span(1 + rng.below(patience)));
+        let io = Io { deadline, ..io };
         match op {
             Op::Flush => Io { pos: 0, lens: vec![0], ..io },
             Op::Read | Op::Write => {
@@ -169,8 +183,20 @@ impl Simulation {
             let promise = self.promises.remove(&done.token).expect("every bio promises something");
             let write = self.writes.remove(&done.token);
             if let Some(kind) = done.kind() {
-                use Kind::{BadSegments, FlushFailed, Io, Short, TimedOut, WouldBlock};
-                let expected = matches!(kind, BadSegments | FlushFailed | Io | Short | TimedOut | WouldBlock);
+                use Kind::{
+                    BadSegments, Cancelled, FlushFailed, InDoubt, Io, LaneStalled, NoMemory, Short, Stuck,
+                    TimedOut, Unsupported, WouldBlock,
+                };
+                let expected = match kind {
+                    // Only after something timed out: the rest follows from that.
+                    InDoubt | Stuck => self.rig.counts().timeouts > 0,
+                    Cancelled => true,
+                    LaneStalled => self.outside,
+                    // It was to be given up, so no zeroes are written instead.
+                    Unsupported => self.cancelled.contains(&done.token),
+                    NoMemory => self.rig.lane.driver().transient > 0,
+                    _ => matches!(kind, BadSegments | FlushFailed | Io | Short | TimedOut | WouldBlock),
+                };
                 assert!(expected, "{done:?}");
                 continue;
             }
@@ -229,11 +255,17 @@ impl Simulation {
             91 => self.rig.lane.queue.set_depth(1 + self.rng.below(12) as u32),
             92..94 => {
                 let busy = self.rng.chance(50);
+                self.outside |= busy;
                 self.rig.lane.queue.set_outside_busy(self.rig.now, busy);
             }
             94..96 => self.rig.lane.queue.unplug_for_waiter(self.rig.now),
             96 => self.rig.lane.queue.acknowledge_flush_failure(),
-            97..99 => {
+            97 => {
+                let token = self.rng.below(self.rig.tokens().max(1));
+                self.cancelled.insert(token);
+                self.rig.lane.cancel(self.rig.now, token);
+            }
+            98 => {
                 let sector = self.rng.below(SIZE / 512);
                 self.rig.disk().stuck.extend(sector..sector + 8);
             }
@@ -242,12 +274,14 @@ impl Simulation {
     }
 }
 
-fn simulate(seed: u64) {
+/// The kinds of the failures of its bios.
+fn simulate(seed: u64) -> Vec<Kind> {
     let mut simulation = Simulation::new(seed);
     for _ in 0..250 {
         simulation.step();
     }
     simulation.settle();
+    simulation.rig.done.iter().filter_map(Done::kind).collect()
 }
 
 fn number(name: &str) -> Option<u64> {
@@ -260,10 +294,17 @@ fn random_lives_of_a_queue() {
         Some(seed) => seed..seed + 1,
         None => 0..number("PLATTER_SEEDS").unwrap_or(400),
     };
+    let (all, mut met) = (seeds.end - seeds.start >= 400, BTreeMap::new());
     for seed in seeds {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| simulate(seed))) {
-            eprintln!("the simulation failed; run it again with PLATTER_SEED={seed}");
-            resume_unwind(panic);
+        match catch_unwind(AssertUnwindSafe(|| simulate(seed))) {
+            Ok(kinds) => kinds.iter().for_each(|kind| *met.entry(format!("{kind:?}")).or_insert(0) += 1),
+            Err(panic) => {
+                eprintln!("the simulation failed; run it again with PLATTER_SEED={seed}");
+                resume_unwind(panic);
+            }
         }
+    }
+    for kind in ["Cancelled", "InDoubt", "LaneStalled", "Stuck", "TimedOut", "WouldBlock"] {
+        assert!(!all || met.contains_key(kind), "{kind} never happened, in {met:?}");
     }
 }

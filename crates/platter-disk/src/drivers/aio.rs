@@ -111,7 +111,7 @@ impl Aio {
             }
             _ => self.unwatched += 1,
         }
-        self.seen.take();
+        self.seen.tally.take();
         self.batch.stage(slot, iocb);
     }
 
@@ -210,7 +210,7 @@ impl Aio {
         let Some(&iocb) = self.batch.iocb(slot) else { return };
         self.unwatched -= usize::from(iocb.flags & FLAG_RESFD == 0);
         if slot == self.listener {
-            self.seen.give();
+            self.seen.tally.give();
             return self.side.heard();
         }
         if let Some(tag) = self.slots.put(slot) {
@@ -222,7 +222,7 @@ impl Aio {
                 self.target.came_short(now);
             }
         }
-        self.seen.give();
+        self.seen.tally.give();
     }
 
     /// Whether this result of a write that must not block says that it would have.
@@ -389,7 +389,7 @@ impl Drop for Aio {
                 self.side.heard();
             }
             self.slots.put(slot);
-            self.seen.give();
+            self.seen.tally.give();
         }
         self.side.end_listening();
         while self.slots.taken() > 0 || self.side.is_listening() {

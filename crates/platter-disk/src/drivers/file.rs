@@ -56,6 +56,7 @@ impl FileDisk {
             let help = format!("give a depth from 1 to {}", choose::MAX_DEPTH);
             return Err(SysError::new("drive", &disk.path, message, help));
         }
+        crate::clock::check();
         let geometry = geometry(&disk);
         let target = Arc::new(Target::new(disk)?);
         let pool = Arc::new(Workers::new(options.threads as usize));

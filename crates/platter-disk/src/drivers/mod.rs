@@ -14,7 +14,10 @@ mod side;
 mod size;
 mod slots;
 pub mod table;
+mod tally;
 mod target;
+#[cfg(test)]
+mod testing;
 pub mod threads;
 pub mod uring;
 

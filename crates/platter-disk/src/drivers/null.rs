@@ -1,7 +1,8 @@
 //! A disk that does nothing: what is left is the cost of the layer.
 
-use platter_block::driver::{Completion, Driver, Started};
+use platter_block::driver::{Completion, Driver, Outstanding, Started};
 use platter_block::time::Time;
+use std::sync::Arc;
 
 /// Completes everything without touching memory: reads leave their buffers as they were, writes are
 /// forgotten. Completions come only at a later reap, the last submitted first, so that nothing above can
@@ -19,6 +20,15 @@ impl Null {
     pub fn new(depth: u32) -> Null {
         let empty = Completion { tag: 0, result: 0 };
         Null { held: vec![empty; depth as usize].into_boxed_slice(), count: 0, rung: 0 }
+    }
+}
+
+/// Nothing is ever outstanding at a disk that is done with each request when it is given it.
+pub(super) struct Nothing;
+
+impl Outstanding for Nothing {
+    fn outstanding(&self) -> u32 {
+        0
     }
 }
 
@@ -49,5 +59,9 @@ impl Driver for Null {
         self.held.copy_within(self.rung..self.count, 0);
         self.count -= self.rung;
         self.rung = 0;
+    }
+
+    fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {
+        Some(Arc::new(Nothing))
     }
 }

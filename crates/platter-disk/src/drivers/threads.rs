@@ -4,7 +4,7 @@ use crossbeam_queue::ArrayQueue;
 use platter_block::bio::IoPrio;
 use platter_block::driver::{Completion, Driver, Outstanding, Started};
 use platter_block::time::{Span, Time};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[allow(unsafe_code)]
@@ -16,24 +16,24 @@ mod workers;
 use super::bell::Bell;
 use super::pause::Pause;
 use super::slots::Slots;
+use super::tally::Tally;
 use super::target::{Target, Way};
 use calls::Call;
 pub(super) use calls::can_avoid_blocking;
 pub(super) use workers::Workers;
 
-/// How many requests a channel has taken, and how many of them are done. Both only grow, and wrap.
-#[derive(Default)]
-pub(super) struct Counts {
-    taken: AtomicU32,
-    done: AtomicU32,
+/// The requests of a channel as other threads may count them.
+pub(super) struct Counts(Tally);
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts(Tally::new())
+    }
 }
 
 impl Outstanding for Counts {
     fn outstanding(&self) -> u32 {
-        // In this order: what is counted as done was counted as taken before, and what is taken meanwhile makes the
-        // difference too large, never too small.
-        let done = self.done.load(Ordering::Acquire);
-        self.taken.load(Ordering::Acquire).wrapping_sub(done)
+        self.0.left(|| 0)
     }
 }
 
@@ -68,7 +68,7 @@ impl Channel {
     fn complete(&self, slot: u32, result: i64) {
         let pushed = self.done.push((slot, result));
         debug_assert!(pushed.is_ok(), "more completions than slots");
-        self.counts.done.fetch_add(1, Ordering::Release);
+        self.counts.0.give();
         self.bell.ring();
     }
 }
@@ -116,7 +116,7 @@ impl Threads {
     /// Takes a request that was begun elsewhere and would have blocked there; `false` when there is no room.
     pub(super) fn take_over(&mut self, tag: u32, fill: impl FnOnce(&mut Call)) -> bool {
         let Some(slot) = self.slots.take(tag) else { return false };
-        self.channel.counts.taken.fetch_add(1, Ordering::Release);
+        self.channel.counts.0.take();
         fill(&mut self.channel.call(slot));
         self.staged.push(slot);
         true
@@ -165,7 +165,7 @@ impl Threads {
 impl Driver for Threads {
     fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
         let Some(slot) = self.slots.take(request.tag) else { return false };
-        self.channel.counts.taken.fetch_add(1, Ordering::Release);
+        self.channel.counts.0.take();
         let (buffered, len) = match self.channel.target.way(now, request) {
             Way::Direct(len) => (false, len),
             Way::Buffered(len) => (true, len),
@@ -252,7 +252,7 @@ impl Drop for Threads {
         // What was never submitted nobody has seen; the rest holds memory until it is done.
         for slot in self.staged.drain(..) {
             self.slots.put(slot);
-            self.channel.counts.done.fetch_add(1, Ordering::Release);
+            self.channel.counts.0.give();
         }
         let mut done = Vec::new();
         while self.in_flight() > 0 {

@@ -1,5 +1,7 @@
 //! The shared queue of a leaf and how it is run.
 
+use super::doubts::Owner;
+use super::lanes::Hold;
 use super::{AnyLane, NO_CHANNEL, Shared};
 use crate::sync::{Ordering, lock};
 use platter_block::backend::LaneUse;
@@ -7,10 +9,14 @@ use platter_block::bio::Bio;
 use platter_block::fault::Error;
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::queue::Queue;
-use platter_block::time::Time;
+use platter_block::time::{Span, Time};
 
 /// Mark in the route of a bio: its sender closed the gate, and its completion opens it.
 pub(super) const CLOSED_GATE: u32 = 1 << 31;
+
+/// How soon a barrier that waits for lanes looks at them again, where it can be seen that the device has completed what
+/// they have: nothing tells of it.
+const LOOK_AGAIN: Span = Span::from_millis(5);
 
 /// The shared queue: before anything needed it, without a driver.
 enum State {
@@ -25,6 +31,10 @@ pub(super) struct Control {
     deaf: bool,
     /// When the elevator wants to be asked again, as those who sleep could know.
     alarm: Option<Time>,
+    /// When to look again at the lanes that a barrier waits for.
+    look_at: Option<Time>,
+    /// The doubts that the queue knows of.
+    doubts: u32,
     inbox: Vec<Bio>,
     done: Vec<Bio>,
 }
@@ -38,7 +48,8 @@ pub(super) struct Runs<'a> {
 impl Control {
     pub(super) fn new(queue: Queue) -> Control {
         let state = State::Waiting(Box::new(queue));
-        Control { state, deaf: false, alarm: None, inbox: Vec::new(), done: Vec::new() }
+        let (inbox, done) = (Vec::new(), Vec::new());
+        Control { state, deaf: false, alarm: None, look_at: None, doubts: 0, inbox, done }
     }
 
     /// Opens the driver, if it is not.
@@ -47,10 +58,26 @@ impl Control {
             let driver = shared.open_driver(LaneUse::Shared)?;
             queue.set_sink(shared.new_sink());
             if let State::Waiting(queue) = std::mem::replace(&mut self.state, State::Moving) {
-                self.state = State::Open(Box::new(QueueLane::new(*queue, driver)));
+                let mut lane = QueueLane::new(*queue, driver);
+                lane.set_reopen(shared.reopener(LaneUse::Shared, None));
+                self.state = State::Open(Box::new(lane));
             }
         }
         Ok(())
+    }
+
+    /// When the shared queue wants to be run although nothing completes.
+    pub(super) fn next_wakeup(&mut self) -> Option<Time> {
+        let look_at = self.look_at;
+        self.lane_mut().and_then(|lane| Time::earliest(lane.next_wakeup(), look_at))
+    }
+
+    /// The queue's lane, for the drop of the device.
+    pub(super) fn take_lane(&mut self) -> Option<AnyLane> {
+        match std::mem::replace(&mut self.state, State::Moving) {
+            State::Open(lane) => Some(*lane),
+            _ => None,
+        }
     }
 
     pub(super) fn queue(&mut self) -> &mut Queue {
@@ -113,14 +140,28 @@ impl Shared {
                 None
             }
         };
+        self.tell_doubts(now, control);
+        self.look_at_lanes(now, control, barriers);
         let Some(lane) = control.lane_mut() else { return };
-        if barriers || lane.queue.barrier_pending() {
-            lane.queue.set_outside_busy(now, self.lanes.any_busy());
+        if lane.queue.geometry().size != self.extent.size() {
+            self.extent.tell(&mut lane.queue);
         }
         for bio in inbox.drain(..) {
             lane.queue.submit_sound(now, bio);
         }
+        let stalled = lane.queue.stalled_barriers();
         lane.run(now);
+        if lane.queue.stalled_barriers() > stalled {
+            self.note_stall();
+        }
+        if self.tell_doubts(now, control)
+            && let Some(lane) = control.lane_mut()
+        {
+            // What was held may go on, or nothing may.
+            lane.run(now);
+        }
+        self.run_leftovers(now);
+        let Some(lane) = control.lane_mut() else { return };
         let in_flight = lane.in_flight();
         self.control_in_flight.store(in_flight, Ordering::Relaxed);
         let alarm = lane.queue.elevator_wakeup();
@@ -134,12 +175,61 @@ impl Shared {
         }
     }
 
+    /// Tells the shared queue what other queues have given up; whether that has changed.
+    fn tell_doubts(&self, now: Time, control: &mut Control) -> bool {
+        let version = self.doubts.version();
+        if version == control.doubts {
+            return false;
+        }
+        control.doubts = version;
+        let queue = control.queue();
+        self.doubts.others(Owner::CONTROL, |ranges, stuck| {
+            queue.set_outside_doubts(now, ranges.iter().copied());
+            queue.set_stuck(now, stuck);
+        });
+        true
+    }
+
+    /// Tells a barrier whether lanes have anything in their own queues.
+    fn look_at_lanes(&self, now: Time, control: &mut Control, barriers: bool) {
+        if !barriers && !control.queue().barrier_pending() {
+            control.look_at = None;
+            return;
+        }
+        let hold = self.lanes.hold();
+        let goes_ahead = match hold {
+            Hold::Nothing => true,
+            // Lanes are counted only for a barrier that can then begin.
+            Hold::Report => control.queue().is_settled() && self.lanes.count_complete(),
+            Hold::Device | Hold::Owner => false,
+        };
+        control.queue().set_outside_busy(now, !goes_ahead);
+        // In a simulation the disks' own events are enough.
+        let looks = !goes_ahead && hold < Hold::Owner && self.clock.simulated().is_none();
+        control.look_at = looks.then(|| now + LOOK_AGAIN);
+    }
+
+    /// A barrier was given up: says because of which lanes.
+    #[cold]
+    fn note_stall(&self) {
+        let lanes = self.lanes.that_hold();
+        let text = match lanes.is_empty() {
+            true => "other lanes of the device had I/O that they did not report".to_string(),
+            false => format!(
+                "{} had I/O out and did not poll for it; poll or close it, or raise barrier_timeout",
+                lanes.join("; ")
+            ),
+        };
+        *lock(&self.stall) = text;
+    }
+
     /// Hands completed bios to their lanes.
     fn deliver(&self, control: &mut Control, mut runs: Option<&mut Runs<'_>>) {
         let mut done = std::mem::take(&mut control.done);
         if let Some(lane) = control.lane_mut() {
             lane.take_done(&mut done);
         }
+        self.extent.look_after(&done, &self.gate);
         for bio in done.drain(..) {
             let route = bio.route();
             if route & CLOSED_GATE != 0 {

@@ -2,17 +2,21 @@
 
 use super::bounced::Bouncer;
 use super::control::{CLOSED_GATE, Runs};
+use super::depth::Depth;
+use super::doubts::Owner;
+use super::gate::View;
 use super::lanes::LaneCell;
+use super::teller::Teller;
 use super::{AnyLane, Shared};
 use crate::sync::{Ordering, lock};
 use crate::wake::Sleeper;
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
-use platter_block::driver::Geometry;
-use platter_block::fault::{Error, Fault, Kind};
+use platter_block::driver::Driver;
+use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::{Bell, Lane, QueueLane};
-use platter_block::queue::append;
+use platter_block::queue::{Rest, append};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
@@ -24,78 +28,117 @@ const ORDERED: Flags =
 /// Bios that keep others from passing them.
 const BARRIER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);
 
+/// A bio that was cancelled before it had a place in a queue.
+fn cancelled_bio(mut bio: Bio) -> Bio {
+    bio.fail(Fault::new(Kind::Cancelled, Stage::Queue));
+    bio
+}
+
 pub(super) struct LeafLane {
     pub(super) shared: Arc<Shared>,
     pub(super) cell: Arc<LaneCell>,
-    route: u32,
+    pub(super) route: u32,
     lane_use: LaneUse,
+    /// The lane's own queue, as others know it.
+    pub(super) owner: Owner,
     /// The caller's plug: bios that have their order among themselves but no place in a queue yet.
     plug: Vec<Bio>,
     pub(super) local: Option<AnyLane>,
+    /// The gate as it looks when the lane may use its own queue; [`View::NEVER`] while it has none.
+    expected: View,
+    /// The regions that the lane's driver knows.
+    regions: Vec<RegionId>,
+    /// What bios without a deadline get.
+    timeout: Option<Span>,
     /// Whether `cell.busy` says so.
     busy: bool,
-    /// Tokens of the device's depth that this lane holds.
-    tokens: u32,
-    hungry: bool,
+    /// The lane's driver still has requests that were given up; others need not wait for those.
+    lingers: bool,
+    pub(super) depth: Depth,
     /// Bios of this lane in the shared queue.
     pub(super) away: usize,
-    done: Vec<Bio>,
+    pub(super) done: Vec<Bio>,
     pub(super) sleeper: Sleeper,
     bouncer: Bouncer,
     /// Whether some bio in the plug may need the shared queue.
     ordered: bool,
+    /// The size of the device that the lane's queue has.
+    size: u64,
+    /// Bios of the lane's queue that have failed, as of the last look.
+    failed: u64,
 }
 
 impl LeafLane {
     pub(super) fn open(shared: &Arc<Shared>, lane_use: LaneUse) -> Result<LeafLane, Error> {
-        let is_shared = shared.gate.look().is_shared();
-        let counters = Arc::new(Counters::default());
-        let local = match is_shared {
+        let gate = shared.gate.look();
+        // Before the lane is known to others, so that nothing is left of one that cannot be opened.
+        let driver = match gate.has_elevator() {
             true => None,
-            false => Some(Self::open_local(shared, &counters, lane_use)?),
+            false => Some(shared.open_driver(lane_use)?),
         };
-        let (cell, route) = shared.lanes.add(counters);
-        Ok(LeafLane {
+        let (cell, route) = shared.lanes.add(Arc::new(Counters::default()), lane_use);
+        let mut lane = LeafLane {
             shared: Arc::clone(shared),
             cell,
             route,
             lane_use,
+            owner: shared.doubts.new_owner(),
             plug: Vec::with_capacity(shared.settings.queue.nr_requests as usize),
-            local,
+            local: None,
+            expected: View::NEVER,
+            regions: Vec::new(),
+            timeout: shared.settings.queue.timeout,
             busy: false,
-            tokens: 0,
-            hungry: false,
+            lingers: false,
+            depth: Depth::default(),
             away: 0,
             done: Vec::new(),
             sleeper: Sleeper::default(),
             bouncer: Bouncer::default(),
             ordered: false,
-        })
+            size: shared.extent.size(),
+            failed: 0,
+        };
+        driver.into_iter().for_each(|driver| lane.set_driver(driver));
+        Ok(lane)
     }
 
-    fn open_local(shared: &Shared, counters: &Arc<Counters>, lane_use: LaneUse) -> Result<AnyLane, Error> {
-        let driver = shared.open_driver(lane_use)?;
-        let mut queue = shared.make_queue(counters, 1);
-        queue.set_sink(shared.new_sink());
-        Ok(QueueLane::new(queue, driver))
+    /// Gives the lane a queue of its own.
+    fn set_driver(&mut self, driver: Box<dyn Driver>) {
+        self.cell.set_driver(&driver);
+        let mut queue = self.shared.make_queue(&self.cell.counters, 1);
+        queue.set_sink(self.shared.new_sink());
+        queue.set_watch(Some(Teller::new(&self.shared, self.owner, Some(Arc::clone(&self.cell)))));
+        let mut local = QueueLane::new(queue, driver);
+        local.set_reopen(self.shared.reopener(self.lane_use, Some(Arc::clone(&self.cell))));
+        self.local = Some(local);
+        // The driver was told of the regions when it was opened; which these are is looked up at the next batch.
+        self.regions.clear();
+        self.expected = View::NEVER;
     }
 
     /// Gives the plugged bios their places: in the lane's own queue or in the shared one.
     #[inline]
     fn flush_plug(&mut self, now: Time) {
-        let gate = self.shared.gate.look();
-        if gate.is_shared() || (self.busy && gate.is_closed()) {
-            return self.send_all();
+        if let Some(timeout) = self.timeout {
+            self.set_deadlines(now + timeout);
         }
-        if self.local.is_none() && !self.open_late() {
-            return;
+        let gate = &self.shared.gate;
+        let counted = self.busy && self.cell.busy.go_on();
+        let enters = match self.busy {
+            true => gate.look() == self.expected && !counted,
+            false => gate.look() == self.expected && self.cell.busy.enter(gate, self.expected),
+        };
+        if !enters {
+            return self.flush_with_care(now, counted);
         }
-        if !self.busy {
-            if !self.cell.busy.enter(&self.shared.gate) {
-                return self.send_all();
-            }
-            self.busy = true;
-        }
+        self.busy = true;
+        self.fill_queue(now);
+    }
+
+    /// The bios go into the lane's own queue.
+    #[inline]
+    fn fill_queue(&mut self, now: Time) {
         if self.ordered {
             return self.flush_ordered(now);
         }
@@ -110,18 +153,86 @@ impl LeafLane {
         }
     }
 
+    /// The gate does not look as it mostly does, or a barrier has `counted` what is in the lane's queue as complete.
+    #[cold]
+    fn flush_with_care(&mut self, now: Time, counted: bool) {
+        if counted && let Some(local) = &mut self.local {
+            local.queue.count_as_complete();
+        }
+        loop {
+            let gate = self.shared.gate.look();
+            self.look_up_changes();
+            if gate.is_shared() || gate.is_closed() {
+                return self.send_all();
+            }
+            if self.local.is_none() && !self.open_late() {
+                return;
+            }
+            self.expected = gate.open();
+            if self.busy && self.shared.gate.look() == self.expected {
+                break;
+            }
+            if !self.busy && self.cell.busy.enter(&self.shared.gate, self.expected) {
+                self.busy = true;
+                break;
+            }
+        }
+        self.fill_queue(now);
+    }
+
+    #[cold]
+    fn set_deadlines(&mut self, at: Time) {
+        for bio in self.plug.iter_mut().filter(|bio| bio.deadline().is_none()) {
+            bio.set_deadline(Some(at));
+        }
+    }
+
+    /// Takes over the device's size, registers with the lane's driver what regions there are now, and withdraws the others.
+    fn look_up_changes(&mut self) {
+        if self.size != self.shared.extent.size() {
+            self.resize();
+        }
+        let Some(local) = &mut self.local else { return };
+        let regions = lock(&self.shared.regions);
+        self.regions.retain(|&id| {
+            let stays = regions.iter().any(|region| region.id == id);
+            if !stays {
+                local.unregister(id);
+            }
+            stays
+        });
+        for region in regions.iter() {
+            if !self.regions.contains(&region.id) {
+                local.register(region);
+                self.regions.push(region.id);
+            }
+        }
+    }
+
+    /// The device has another size than the lane's queue knows.
+    #[cold]
+    fn resize(&mut self) {
+        self.size = self.shared.extent.size();
+        if let Some(local) = &mut self.local {
+            self.shared.extent.tell(&mut local.queue);
+        }
+    }
+
     /// Plugs a bio over aligned memory for one whose memory the device cannot take, where that is allowed and would help.
     #[cold]
     fn plug_bounced(&mut self, mut bio: Bio, fault: Fault) {
-        let Geometry { size, limits, .. } = &self.shared.geometry;
-        let place = limits.check_range(bio.pos(), bio.len(), *size);
-        if place.is_ok() && fault.kind == Kind::Misaligned && self.shared.settings.bounce {
+        let limits = &self.shared.geometry.limits;
+        if limits.check_range(bio.pos(), bio.len(), self.shared.extent.size()).is_err() {
+            // The queue refuses it for its place, and says why.
+            return self.plug.push(bio);
+        }
+        if fault.kind == Kind::Misaligned && self.shared.settings.bounce {
             match self.bouncer.wrap(limits, bio) {
                 Ok(bio) => return self.plug.push(bio),
                 Err(refused) => bio = refused,
             }
         }
-        bio.fail(place.err().unwrap_or(fault));
+        bio.fail(fault);
         let counters = &self.cell.counters;
         for counter in [&counters.bios, &counters.bios_completed, &counters.bios_failed] {
             counter.add(1);
@@ -144,9 +255,10 @@ impl LeafLane {
     /// The device had an elevator when the lane was opened and has none now.
     #[cold]
     fn open_late(&mut self) -> bool {
-        match Self::open_local(&self.shared, &self.cell.counters, self.lane_use) {
-            Ok(local) => {
-                self.local = Some(local);
+        match self.shared.open_driver(self.lane_use) {
+            Ok(driver) => {
+                self.set_driver(driver);
+                self.look_up_changes();
                 self.cell.mailbox.ring();
                 true
             }
@@ -166,6 +278,7 @@ impl LeafLane {
         let (flags, features) = (bio.flags(), &self.shared.geometry.features);
         let by_device = features.fua && bio.op() == Op::Write && !flags.contains(Flags::SOFT_BARRIER);
         bio.op() == Op::Flush
+            || (bio.op() == Op::WriteZeroes && flags.contains(Flags::SOFT_BARRIER))
             || flags.intersects(Flags::PREFLUSH | Flags::HARD_BARRIER)
             || (flags.contains(Flags::FUA) && features.write_cache && !by_device)
     }
@@ -190,6 +303,10 @@ impl LeafLane {
     /// Sends a bio to the shared queue. A barrier closes the gate until it has completed: what comes after it,
     /// on any lane, goes the same way and so finds its place behind it.
     fn send(&mut self, mut bio: Bio) {
+        if bio.op() == Op::Flush {
+            // What it is to make durable may lie beyond the end of a file that was cut off meanwhile.
+            let _ = self.shared.extent.look(false, &self.shared.gate);
+        }
         let mut route = self.route;
         if bio.flags().intersects(BARRIER) {
             self.shared.gate.close();
@@ -225,53 +342,68 @@ impl LeafLane {
         self.plug = plug;
     }
 
+    /// Cancels bios that have no place in a queue yet.
+    fn cancel_plugged(&mut self, token: u64) {
+        for bio in std::mem::take(&mut self.plug) {
+            if bio.token() == token {
+                self.done.push(cancelled_bio(bio));
+            } else {
+                self.plug.push(bio);
+            }
+        }
+    }
+
+    /// Cancels bios in the shared queue or on their way to it.
+    #[cold]
+    fn cancel_away(&mut self, now: Time, token: u64) {
+        let (route, shared) = (self.route, Arc::clone(&self.shared));
+        let which = |bio: &Bio| bio.token() == token && bio.route() & !CLOSED_GATE == route;
+        let mut cancelled = Vec::new();
+        shared.with_control(|control| {
+            let mut inbox = lock(&shared.inbox);
+            for bio in std::mem::take(&mut *inbox) {
+                if which(&bio) { cancelled.push(bio) } else { inbox.push(bio) }
+            }
+            drop(inbox);
+            if let Some(lane) = control.lane_mut() {
+                lane.cancel_where(now, &which);
+            }
+        });
+        self.away -= cancelled.len();
+        for bio in cancelled {
+            if bio.route() & CLOSED_GATE != 0 {
+                shared.gate.open();
+            }
+            self.done.push(cancelled_bio(bio));
+        }
+        self.help(now);
+    }
+
+    /// Blocks until the lane's own queue has something to do.
+    fn wait_local(&mut self, now: Time, timeout: Option<Span>) {
+        let Some(local) = &mut self.local else { return };
+        self.depth.borrow(&self.shared, &mut local.queue);
+        if local.in_flight() > 0 || local.queue.has_work() {
+            return local.wait(now, timeout);
+        }
+        // Only time can bring it on: the end of a pause, a deadline.
+        if !local.queue.is_idle() {
+            self.sleep_on(now, timeout, &[]);
+        }
+    }
+
     /// Runs the shared queue if nobody else does, and collects mail.
-    fn help(&mut self, now: Time) {
+    pub(super) fn help(&mut self, now: Time) {
         let before = self.done.len();
         self.shared.run_control(now, Some(Runs { route: self.route, done: &mut self.done }));
         self.cell.mailbox.take(&mut self.done);
         self.away -= self.done.len() - before;
     }
 
-    /// Borrows what the lane's queue could use of the device's depth.
-    #[inline]
-    fn borrow_depth(&mut self) {
-        if let Some(local) = &mut self.local
-            && local.queue.demand() > self.tokens + 1
-        {
-            let wanted = local.queue.demand() - self.tokens - 1;
-            let got = self.shared.tokens.take(wanted);
-            if got < wanted && !self.hungry {
-                self.hungry = true;
-                self.shared.tokens.set_hungry(true);
-            }
-            if got > 0 {
-                self.tokens += got;
-                local.queue.set_depth(self.tokens + 1);
-            }
-        }
-    }
-
-    /// Gives back what others want and this lane does not use.
-    #[cold]
-    fn return_depth(&mut self) {
-        let Some(local) = &mut self.local else { return };
-        let used = local.in_flight().saturating_sub(1);
-        if self.tokens > used {
-            self.shared.tokens.give(self.tokens - used);
-            self.tokens = used;
-            local.queue.set_depth(used + 1);
-        }
-        if self.hungry && !local.queue.has_work() {
-            self.hungry = false;
-            self.shared.tokens.set_hungry(false);
-        }
-    }
-
     #[inline]
     fn run_local(&mut self, now: Time) {
-        self.borrow_depth();
         let Some(local) = &mut self.local else { return };
+        self.depth.borrow(&self.shared, &mut local.queue);
         match &self.shared.scope {
             None => local.run(now),
             Some(lock) => {
@@ -280,23 +412,70 @@ impl LeafLane {
             }
         }
         local.take_done(&mut self.done);
+        let failed = self.cell.counters.bios_failed.get();
+        if failed != self.failed {
+            self.failed = failed;
+            self.shared.extent.look_after(&self.done, &self.shared.gate);
+        }
         if self.shared.tokens.is_wanted() {
-            self.return_depth();
+            self.share_depth(now);
         }
     }
 
-    /// The lane's own queue is empty: others may rely on it.
+    /// Some lane goes short of depth.
+    #[cold]
+    fn share_depth(&mut self, now: Time) {
+        let Some(local) = &mut self.local else { return };
+        if self.depth.is_hungry() && self.shared.gate.look().is_stuck() {
+            // What waits for depth would get none.
+            local.queue.set_stuck(now, true);
+            local.queue.set_stuck(now, false);
+            local.take_done(&mut self.done);
+        }
+        self.depth.give_back(&self.shared, &mut local.queue);
+    }
+
+    /// Says how much of what is in the lane's own queue others have to wait for.
     #[inline]
-    fn leave_if_idle(&mut self, now: Time) {
-        if self.busy && self.local.as_ref().is_none_or(|local| local.queue.is_empty()) {
-            self.busy = false;
-            if self.tokens > 0 {
-                self.return_depth();
+    fn rest(&mut self, now: Time) {
+        match self.local.as_ref().map_or(Rest::Settled, |local| local.queue.rest()) {
+            Rest::Settled => self.leave(now),
+            Rest::Started => self.cell.busy.all_started(),
+            Rest::Waits => {}
+        }
+    }
+
+    #[inline]
+    fn leave(&mut self, now: Time) {
+        self.busy = false;
+        if let Some(local) = &mut self.local {
+            if self.depth.is_held() {
+                self.depth.give_back(&self.shared, &mut local.queue);
             }
-            self.cell.busy.leave();
-            if self.shared.gate.look().is_closed() {
-                self.help(now);
-            }
+            // Empty but for what was given up.
+            self.lingers = local.in_flight() > 0;
+        }
+        self.cell.busy.leave();
+        if self.shared.gate.look() != self.expected {
+            self.help_barrier(now);
+        }
+    }
+
+    /// A barrier may have waited for this lane.
+    #[cold]
+    fn help_barrier(&mut self, now: Time) {
+        if self.shared.gate.look().is_closed() {
+            self.help(now);
+        }
+    }
+
+    /// Runs the lane's own queue only for what was given up.
+    #[cold]
+    fn run_lingering(&mut self, now: Time) {
+        self.run_local(now);
+        self.lingers = self.local.as_ref().is_some_and(|local| local.in_flight() > 0);
+        if let Some(local) = &mut self.local {
+            self.depth.give_back(&self.shared, &mut local.queue);
         }
     }
 }
@@ -306,7 +485,7 @@ impl Lane for LeafLane {
     fn submit(&mut self, now: Time, bio: Bio) {
         self.ordered |= bio.flags().intersects(ORDERED) || bio.op() == Op::Flush;
         // The one look at a bio's memory: the queues rely on it.
-        match self.shared.geometry.limits.check_memory(&bio, self.shared.geometry.size) {
+        match self.shared.geometry.limits.check_memory(&bio, self.size) {
             Ok(()) => self.plug.push(bio),
             Err(fault) => self.plug_bounced(bio, fault),
         }
@@ -325,7 +504,9 @@ impl Lane for LeafLane {
         }
         if self.busy {
             self.run_local(now);
-            self.leave_if_idle(now);
+            self.rest(now);
+        } else if self.lingers {
+            self.run_lingering(now);
         }
         if self.away > 0 {
             self.help(now);
@@ -350,7 +531,7 @@ impl Lane for LeafLane {
         if self.away == 0 {
             return local;
         }
-        let shared = self.shared.with_control(|control| control.lane_mut()?.next_wakeup());
+        let shared = self.shared.with_control(|control| control.next_wakeup());
         Time::earliest(local, shared)
     }
 
@@ -368,11 +549,7 @@ impl Lane for LeafLane {
             return;
         }
         if self.away == 0 {
-            self.borrow_depth();
-            if let Some(local) = &mut self.local {
-                local.wait(now, timeout);
-            }
-            return;
+            return self.wait_local(now, timeout);
         }
         self.run(now);
         self.unplug(now);
@@ -407,6 +584,17 @@ impl Lane for LeafLane {
         self.local.as_ref().map_or(0, Lane::in_flight) + shared
     }
 
+    fn cancel(&mut self, now: Time, token: u64) {
+        self.cancel_plugged(token);
+        if let Some(local) = &mut self.local {
+            local.cancel(now, token);
+            local.take_done(&mut self.done);
+        }
+        if self.away > 0 {
+            self.cancel_away(now, token);
+        }
+    }
+
     fn is_idle(&self) -> bool {
         self.plug.is_empty() && self.away == 0 && self.local.as_ref().is_none_or(Lane::is_idle)
     }
@@ -426,13 +614,12 @@ impl Lane for LeafLane {
 
 impl Drop for LeafLane {
     fn drop(&mut self) {
-        // Waits for what the lane's own driver has.
-        self.local = None;
-        self.cell.busy.leave();
-        self.shared.tokens.give(self.tokens);
-        if self.hungry {
-            self.shared.tokens.set_hungry(false);
+        if let Some(local) = self.local.take() {
+            // Bounded: what the disk does not return in time is left to another thread.
+            self.shared.close_lane(local, self.owner);
         }
+        self.cell.busy.leave();
+        self.depth.close(&self.shared);
         // What is in the shared queue goes on without the lane.
         self.unplug(self.shared.clock.now());
         self.shared.lanes.remove(self.route, self.away);

@@ -1,9 +1,12 @@
 //! What a leaf knows of its lanes, and how bios find back to them.
 
+use super::gate::Seen;
 use super::{Busy, Mailbox};
 use crate::sync::{Mutex, lock};
+use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::counters::{Counters, Snapshot};
+use platter_block::driver::{Driver, Outstanding};
 use platter_block::lane::Bell;
 use std::sync::Arc;
 
@@ -12,6 +15,79 @@ pub(super) struct LaneCell {
     pub(super) busy: Busy,
     pub(super) mailbox: Mailbox,
     pub(super) counters: Arc<Counters>,
+    lane_use: LaneUse,
+    /// Name of the thread that opened it.
+    opener: String,
+    /// What the lane's driver still has, where any thread may ask.
+    outstanding: Mutex<Option<Arc<dyn Outstanding>>>,
+}
+
+/// What a barrier has to wait for, from the least to the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Hold {
+    /// Nothing.
+    Nothing,
+    /// The device has completed everything, and the owners of some lanes have not seen it. The barrier may go ahead.
+    Report,
+    /// The device, of which it can be seen when it is done.
+    Device,
+    /// The owner of some lane.
+    Owner,
+}
+
+impl LaneCell {
+    fn new(counters: Arc<Counters>, lane_use: LaneUse) -> LaneCell {
+        let opener = std::thread::current().name().unwrap_or("without a name").to_string();
+        LaneCell {
+            busy: Busy::new(),
+            mailbox: Mailbox::new(),
+            counters,
+            lane_use,
+            opener,
+            outstanding: Mutex::new(None),
+        }
+    }
+
+    /// The lane has a driver, or another one.
+    pub(super) fn set_driver(&self, driver: &dyn Driver) {
+        *lock(&self.outstanding) = driver.outstanding();
+    }
+
+    /// How many requests the device has of the lane, where that can be seen.
+    fn outstanding(&self) -> Option<u32> {
+        lock(&self.outstanding).as_ref().map(|driver| driver.outstanding())
+    }
+
+    /// What a barrier has to wait for.
+    fn hold(&self) -> Hold {
+        match self.busy.look() {
+            Seen::Idle => Hold::Nothing,
+            Seen::Busy => Hold::Owner,
+            Seen::Started => match self.outstanding() {
+                Some(0) => Hold::Report,
+                Some(_) => Hold::Device,
+                None => Hold::Owner,
+            },
+        }
+    }
+
+    /// Has a barrier go ahead of what the owner has not seen. `false`: it has to wait.
+    fn count_complete(&self) -> bool {
+        match self.busy.look() {
+            Seen::Idle => true,
+            Seen::Started => self.busy.count(|| self.outstanding() == Some(0)),
+            Seen::Busy => false,
+        }
+    }
+
+    fn name(&self, route: usize) -> String {
+        let kind = match self.lane_use {
+            LaneUse::Exclusive => "channel",
+            LaneUse::Shared => "lane",
+            LaneUse::Synchronous => "lane of synchronous calls",
+        };
+        format!("{kind} {route}, opened by thread {}", self.opener)
+    }
 }
 
 impl Bell for LaneCell {
@@ -42,8 +118,8 @@ impl Lanes {
     }
 
     /// A new lane and its route.
-    pub(super) fn add(&self, counters: Arc<Counters>) -> (Arc<LaneCell>, u32) {
-        let cell = Arc::new(LaneCell { busy: Busy::new(), mailbox: Mailbox::new(), counters });
+    pub(super) fn add(&self, counters: Arc<Counters>, lane_use: LaneUse) -> (Arc<LaneCell>, u32) {
+        let cell = Arc::new(LaneCell::new(counters, lane_use));
         let mut list = lock(&self.0);
         let free = list.slots.iter().position(|slot| matches!(slot, Slot::Free));
         let route = free.unwrap_or_else(|| {
@@ -83,8 +159,29 @@ impl Lanes {
         }
     }
 
-    pub(super) fn any_busy(&self) -> bool {
-        self.each(|cell| cell.busy.is_busy())
+    /// What a barrier has to wait for, of all lanes.
+    pub(super) fn hold(&self) -> Hold {
+        let mut most = Hold::Nothing;
+        self.each(|cell| {
+            most = most.max(cell.hold());
+            false
+        });
+        most
+    }
+
+    /// Has a barrier go ahead of what owners have not seen. `false`: it has to wait.
+    pub(super) fn count_complete(&self) -> bool {
+        !self.each(|cell| !cell.count_complete())
+    }
+
+    /// Names of the lanes that hold up a barrier.
+    pub(super) fn that_hold(&self) -> Vec<String> {
+        let list = lock(&self.0);
+        let open = list.slots.iter().enumerate().filter_map(|(route, slot)| match slot {
+            Slot::Open(cell) if cell.hold() >= Hold::Device => Some(cell.name(route)),
+            _ => None,
+        });
+        open.collect()
     }
 
     /// Wakes those that sleep.

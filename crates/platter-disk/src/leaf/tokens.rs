@@ -5,14 +5,18 @@ use crate::sync::{AtomicU32, Ordering};
 /// Tokens that no lane holds. A lane may always have one request out without a token, so that every lane
 /// makes progress whatever the others hold; tokens are for what goes beyond.
 pub(crate) struct Tokens {
+    depth: u32,
     free: AtomicU32,
     /// Lanes that asked for more than there was.
     hungry: AtomicU32,
+    /// Lanes that hold tokens or are hungry.
+    contenders: AtomicU32,
 }
 
 impl Tokens {
     pub(crate) fn new(depth: u32) -> Tokens {
-        Tokens { free: AtomicU32::new(depth.saturating_sub(1)), hungry: AtomicU32::new(0) }
+        let (free, hungry) = (AtomicU32::new(depth.saturating_sub(1)), AtomicU32::new(0));
+        Tokens { depth, free, hungry, contenders: AtomicU32::new(0) }
     }
 
     /// Takes up to `wanted` tokens.
@@ -39,16 +43,34 @@ impl Tokens {
 
     /// A lane goes short, or no longer does.
     pub(crate) fn set_hungry(&self, hungry: bool) {
-        if hungry {
-            self.hungry.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.hungry.fetch_sub(1, Ordering::Relaxed);
-        }
+        count(&self.hungry, hungry);
     }
 
-    /// Whether lanes should give back what they do not use.
+    /// A lane begins to hold tokens or to go short of them, or ends both.
+    pub(crate) fn set_contending(&self, contending: bool) {
+        count(&self.contenders, contending);
+    }
+
+    /// Whether some lane goes short.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         self.hungry.load(Ordering::Relaxed) > 0
+    }
+
+    /// How many requests a lane may have out now: all that it can get tokens for, or its share while another lane goes
+    /// short. `hungry`: it does so itself.
+    pub(crate) fn allowance(&self, hungry: bool) -> u32 {
+        if self.hungry.load(Ordering::Relaxed) <= u32::from(hungry) {
+            return u32::MAX;
+        }
+        (self.depth / self.contenders.load(Ordering::Relaxed).max(1)).max(1)
+    }
+}
+
+fn count(number: &AtomicU32, up: bool) {
+    if up {
+        number.fetch_add(1, Ordering::Relaxed);
+    } else {
+        number.fetch_sub(1, Ordering::Relaxed);
     }
 }

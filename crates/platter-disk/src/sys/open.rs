@@ -151,6 +151,9 @@ impl OpenOptions {
         self.size_if_empty(path, node, &fd)?;
         let mut probe = Probe::of(&fd, path)?;
         self.check_size(path, &probe)?;
+        if let (Kind::Block, Some(kernel)) = (probe.kind, &probe.kernel) {
+            kernel.refuse_zones(path)?;
+        }
         if self.write && probe.read_only == Some(true) {
             return Err(explain::open(path, node, Errno::ROFS, self.write));
         }

@@ -136,6 +136,18 @@ impl KernelQueue {
         Ok(known.map(|(_, queue)| queue))
     }
 
+    /// Refuses a device whose zones must be written in order from their beginning: writes anywhere else fail, and nothing
+    /// here places them. A host-aware device takes any write.
+    pub(super) fn refuse_zones(&self, path: &Path) -> Result<(), SysError> {
+        if self.zoned.as_deref() != Some("host-managed") {
+            return Ok(());
+        }
+        let message = "it is a host-managed zoned device, whose zones can only be written in order";
+        let help =
+            "put a layer that takes any write on it (dm-zoned, a zoned file system), or use another device";
+        Err(SysError::new("open", path, message, help))
+    }
+
     /// What the kernel does to a device, or nothing known where sysfs does not have it.
     pub(super) fn of(sysfs: &Sysfs, dev: DeviceNumber) -> Option<(DeviceLimits, Self)> {
         let disk = sysfs.device(dev)?.whole_disk();
@@ -169,6 +181,26 @@ mod tests {
     use crate::sys::DeviceNumber;
 
     const PART: DeviceNumber = DeviceNumber { major: 8, minor: 1 };
+
+    #[test]
+    fn only_zones_that_the_host_must_manage_are_refused() {
+        for (zoned, refused) in [("none", false), ("host-aware", false), ("host-managed", true)] {
+            let root = fixture::sysfs(
+                &[("devices/sda/queue/zoned", zoned), ("devices/sda/sda1/partition", "1\n")],
+                &[("8:1", "devices/sda/sda1")],
+            );
+            let (_, queue) = KernelQueue::of(&Sysfs::at(root.path()), PART).unwrap();
+            let result = queue.refuse_zones(Path::new("/dev/sda1"));
+            assert_eq!(result.is_err(), refused, "{zoned}");
+            if let Err(error) = result {
+                let text = error.to_string();
+                assert!(
+                    text.starts_with("cannot open /dev/sda1: it is a host-managed zoned device"),
+                    "{text}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn a_partition_has_its_disks_queue() {

@@ -149,14 +149,18 @@ fn a_read_only_device_is_not_written() {
 }
 
 #[test]
-fn what_a_device_cannot_do_is_unsupported() {
+fn what_a_device_cannot_do_is_unsupported_or_done_otherwise() {
     let limits = Limits { discard_granularity: 0, write_zeroes: false, ..Limits::unlimited(512) };
     let device = Fake::open(Options { limits, ..Options::default() }).1;
     for style in Style::ALL {
         let mut caller = style.caller(&device);
-        for op in [Op::Discard, Op::WriteZeroes] {
-            assert_eq!(caller.operate(op, 0, 4096).unwrap_err().kind, Kind::Unsupported, "{style:?}");
-        }
+        device.write_at(&[7; 12288], 0).unwrap();
+        assert_eq!(caller.operate(Op::Discard, 0, 4096).unwrap_err().kind, Kind::Unsupported, "{style:?}");
+        assert_eq!(caller.operate(Op::WriteZeroes, 4096, 4096), Ok(()), "{style:?}");
+        let mut bytes = [1; 12288];
+        device.read_at(&mut bytes, 0).unwrap();
+        let expected = [[7; 4096], [0; 4096], [7; 4096]].concat();
+        assert!(bytes[..] == expected[..], "{style:?}");
     }
 }
 

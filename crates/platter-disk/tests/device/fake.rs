@@ -9,7 +9,7 @@ use platter_block::queue::Settings;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_disk::drivers::memory::{Memory, MemoryChannel};
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::leaf::{Leaf, LeafParts, LeafSettings, Measure};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -39,6 +39,8 @@ struct State {
     /// No further channel can be opened.
     is_full: bool,
     held: Vec<Held>,
+    /// Bytes; `None`: it is gone.
+    size: Option<u64>,
     rule: Option<Rule>,
     seen: Vec<Seen>,
     in_flight: usize,
@@ -86,7 +88,9 @@ impl Default for Options {
 impl Fake {
     /// A disk and a device on it.
     pub(crate) fn open(options: Options) -> (Arc<Fake>, Device) {
-        let memory = Memory::new(options.size).unwrap();
+        // It may grow.
+        let memory = Memory::new(2 * options.size).unwrap();
+        let size_at_first = options.size;
         let fake = Arc::new(Fake { memory, state: Mutex::default() });
         let disk = Arc::clone(&fake);
         let queue = Settings { depth: options.depth, timeout: options.timeout, ..Settings::default() };
@@ -107,7 +111,16 @@ impl Fake {
             facts: Vec::new(),
             clock: None,
         };
-        (fake, Device::new(Arc::new(Leaf::new(parts).unwrap())))
+        let leaf = Leaf::new(parts).unwrap();
+        let measured = Arc::clone(&fake);
+        leaf.measure_with(Box::new(Measured(measured)));
+        fake.state().size = Some(size_at_first);
+        (fake, Device::new(Arc::new(leaf)))
+    }
+
+    /// The disk has another size from now on, or is gone.
+    pub(crate) fn set_size(&self, size: Option<u64>) {
+        self.state().size = size;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -172,6 +185,14 @@ impl Fake {
 
     pub(crate) fn most_in_flight(&self) -> usize {
         self.state().most_in_flight
+    }
+}
+
+struct Measured(Arc<Fake>);
+
+impl Measure for Measured {
+    fn measure(&self) -> std::io::Result<Option<u64>> {
+        Ok(self.0.state().size)
     }
 }
 

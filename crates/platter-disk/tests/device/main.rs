@@ -11,6 +11,7 @@ mod bad_input;
 mod concurrency;
 mod data;
 mod errors;
+mod events;
 mod files;
 mod order;
 mod timeouts;

@@ -1,12 +1,17 @@
 //! A block device: a loop device over a file, when the tests run as root.
 
-use crate::bench::{Bench, Pages, SIZE, file, file_options, is_here, open, transfer};
+use crate::bench::{Bench, Pages, SIZE, file, file_options, flags, is_here, open, transfer};
 use platter_block::backend::LaneUse;
-use platter_block::bio::{Bio, Op};
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::event::{DeviceEvent, Watcher};
+use platter_block::fault::Kind;
+use platter_disk::device::Device;
 use platter_disk::drivers::table::{Medium, TABLE};
+use platter_disk::open::DiskOptions;
 use platter_disk::sys::Direct;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Weak};
 
 struct Loop(PathBuf);
 
@@ -66,6 +71,134 @@ fn a_block_device_is_written_read_flushed_discarded_and_zeroed() {
             let wrong = (0..back.len())
                 .find(|at| back.byte(*at) != if (65536..131_072).contains(at) { 0 } else { 9 });
             assert_eq!(wrong, None, "{}", row.name);
+        }
+    }
+}
+
+/// What a device was told.
+#[derive(Default)]
+struct Notes(std::sync::Mutex<Vec<DeviceEvent>>);
+
+impl Watcher for Notes {
+    fn event(&self, event: &DeviceEvent) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+#[test]
+fn a_block_device_that_is_resized_is_used_to_its_new_end() {
+    for row in TABLE.iter().filter(|row| row.medium == Medium::Path && is_here(row)) {
+        let file = file(SIZE);
+        let Some(node) = Loop::over(file.path()) else { return };
+        let mut options = DiskOptions::read_write();
+        options.file.driver = row.name.parse().unwrap();
+        let device = Device::open(&node.0, options).unwrap();
+        let notes = Arc::new(Notes::default());
+        device.watch(Arc::downgrade(&notes) as Weak<dyn Watcher>);
+        let resize = |size: u64| {
+            file.as_file().set_len(size).unwrap();
+            let told = Command::new("losetup").arg("--set-capacity").arg(&node.0).status();
+            assert!(told.is_ok_and(|status| status.success()));
+        };
+        resize(2 * SIZE);
+        device.refresh().unwrap();
+        assert_eq!(device.size(), 2 * SIZE, "{}", row.name);
+        device.write_at(&[7; 4096], 2 * SIZE - 4096).unwrap();
+        let mut back = [0; 4096];
+        device.read_at(&mut back, 2 * SIZE - 4096).unwrap();
+        assert_eq!(back, [7; 4096], "{}", row.name);
+        resize(SIZE);
+        // Noticed without being asked, by the error or at the flush.
+        assert!(device.read_at(&mut back, 2 * SIZE - 4096).is_err(), "{}", row.name);
+        let _ = device.flush();
+        let text = device.read_at(&mut back, 2 * SIZE - 4096).unwrap_err().to_string();
+        assert!(text.contains("the device shrank from"), "{}: {text}", row.name);
+        let (grown, cut) = (
+            DeviceEvent::Resized { from: SIZE, to: 2 * SIZE },
+            DeviceEvent::Resized { from: 2 * SIZE, to: SIZE },
+        );
+        assert_eq!(*notes.0.lock().unwrap(), [grown, cut], "{}", row.name);
+    }
+}
+
+/// A file system of one megabyte in memory, unmounted when dropped.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn new() -> Option<Small> {
+        let dir = tempfile::tempdir().unwrap();
+        let options = ["-t", "tmpfs", "-o", "size=1M", "platter-test"];
+        let mounted = Command::new("mount").args(options).arg(dir.path()).output();
+        match mounted {
+            Ok(output) if output.status.success() => Some(Small(dir)),
+            _ => {
+                println!("skipped, no small file system (needs root)");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+/// Through the page cache the kernel tells of a failed write once for each open file. A durable write that fails must not
+/// use that up: the flush after it has to fail too.
+#[test]
+fn a_durable_write_that_fails_does_not_take_the_failure_from_the_flush() {
+    let Some(small) = Small::new() else { return };
+    for row in TABLE.iter().filter(|row| row.medium == Medium::Path && is_here(row)) {
+        for lane_use in [LaneUse::Exclusive, LaneUse::Shared, LaneUse::Synchronous] {
+            let path = small.0.path().join("disk.img");
+            std::fs::File::create(&path).unwrap().set_len(8 << 20).unwrap();
+            let Some(device) = Loop::over(&path) else { return };
+            let disk = open(&device.0, file_options(row, 16), Direct::Off);
+            let mut bench = Bench::new(*disk.geometry(), 16, disk.channel(lane_use).unwrap());
+            assert_eq!(bench.one(Bio::flush()).status(), Ok(()), "{} {lane_use:?}", row.name);
+            // More than there is room for below the device.
+            let durable = transfer(Op::Write, 4 << 20, Pages::new(512, 7), &[]);
+            let failed = bench.one(flags(durable, Flags::FUA)).status();
+            assert!(failed.is_err(), "{} {lane_use:?}", row.name);
+            assert!(bench.one(Bio::flush()).status().is_err(), "{} {lane_use:?}", row.name);
+            drop((bench, disk, device));
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}
+
+/// A file system that cannot punch holes: what it refuses is refused as unsupported, so that the queue can write zeroes
+/// instead, and everything else goes on.
+#[test]
+fn a_file_system_without_holes_refuses_to_make_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let mounted = Command::new("mount").args(["-t", "ramfs", "platter-test"]).arg(dir.path()).output();
+    if !mounted.is_ok_and(|output| output.status.success()) {
+        return println!("skipped, no ramfs (needs root)");
+    }
+    let small = Small(dir);
+    for row in TABLE.iter().filter(|row| row.medium == Medium::Path && is_here(row)) {
+        for lane_use in [LaneUse::Exclusive, LaneUse::Shared, LaneUse::Synchronous] {
+            let path = small.0.path().join("disk.img");
+            std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+            let disk = open(&path, file_options(row, 4), Direct::Prefer);
+            let mut bench = Bench::new(*disk.geometry(), 4, disk.channel(lane_use).unwrap());
+            let name = format!("{} {lane_use:?}", row.name);
+            assert_eq!(bench.one(transfer(Op::Write, 0, Pages::new(4, 7), &[])).status(), Ok(()), "{name}");
+            let zeroed = match bench.one(Bio::new(Op::WriteZeroes, 4096, 4096)).status() {
+                Ok(()) => 0,
+                Err(fault) => {
+                    assert_eq!(fault.kind, Kind::Unsupported, "{name}");
+                    7
+                }
+            };
+            let refused = bench.one(Bio::new(Op::Discard, 8192, 4096)).status();
+            assert_eq!(refused.map_err(|fault| fault.kind), Err(Kind::Unsupported), "{name}");
+            let mut read = bench.one(transfer(Op::Read, 0, Pages::new(4, 1), &[]));
+            let back: Pages = read.take_buffer().unwrap();
+            assert_eq!((back.byte(0), back.byte(4096), back.byte(8192)), (7, zeroed, 7), "{name}");
         }
     }
 }

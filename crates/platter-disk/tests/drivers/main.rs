@@ -5,5 +5,6 @@ mod block_device;
 mod contract;
 mod fallback;
 mod misuse;
+mod outstanding;
 mod registered;
 mod shrink;

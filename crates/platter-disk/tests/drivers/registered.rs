@@ -1,6 +1,6 @@
 //! Buffers of a pool, registered with the driver or not: the same data.
 
-use crate::bench::on_all;
+use crate::bench::{Disk, on_all};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Op};
 use platter_block::driver::Driver;
@@ -53,6 +53,10 @@ fn more_regions_than_a_driver_has_places_for_still_work() {
         let pools: Vec<Pool> = (0..70).map(|_| Pool::new(1, 4096, PAGE).unwrap()).collect();
         let count = pools.iter().filter(|pool| bench.lane.driver_mut().register(&pool.region())).count();
         assert!(count == 0 || count == 64, "{name}: {count}");
+        if let (64, Disk::File(disk, _)) = (count, disk) {
+            let fact = disk.facts().into_iter().find(|(name, _)| *name == "memory not registered");
+            assert!(fact.is_some_and(|(_, text)| text.contains("64 regions")), "{name}");
+        }
         for (i, pool) in pools.iter().enumerate() {
             let mut buf = pool.take().unwrap();
             buf.fill(i as u8 + 1);
@@ -81,5 +85,42 @@ fn a_region_in_use_can_be_withdrawn_and_its_pool_dropped() {
             done.len() == 8 && done.iter().all(|bio| bio.status().is_ok() && bio.op() == Op::Read),
             "{name}"
         );
+    });
+}
+
+/// Set in the child process of the test below.
+const PINNED: &str = "PLATTER_TEST_PINNED";
+
+/// Kilobytes of this process that the kernel has pinned, where it says.
+fn pinned() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("VmPin:"))?.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+/// A lane that any thread may use gives memory back whichever thread asks. In a process of its own, because what is pinned
+/// is counted for a process.
+#[test]
+fn memory_is_withdrawn_from_whatever_thread() {
+    const NAME: &str = "registered::memory_is_withdrawn_from_whatever_thread";
+    if std::env::var_os(PINNED).is_none() {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = child.args(["--exact", NAME, "--nocapture"]).env(PINNED, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        return assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+    let Some(before) = pinned() else { return println!("skipped: the kernel does not say what is pinned") };
+    on_all(4, |name, disk, lane_use| {
+        let exclusive = lane_use == LaneUse::Exclusive;
+        let mut bench = disk.lane(4, lane_use);
+        let pool = Pool::new(4, 1 << 20, PAGE).unwrap();
+        if exclusive || !bench.lane.driver_mut().register(&pool.region()) {
+            return;
+        }
+        assert!(pinned().unwrap() >= before + 4096, "{name}");
+        std::thread::scope(|scope| {
+            let (bench, pool) = (&mut bench, &pool);
+            scope.spawn(move || bench.lane.unregister(pool.region().id));
+        });
+        assert_eq!(pinned().unwrap(), before, "{name}");
     });
 }

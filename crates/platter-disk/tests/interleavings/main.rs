@@ -4,6 +4,8 @@
 mod sync;
 mod wake;
 
+#[path = "../../src/leaf/doubts.rs"]
+mod doubts;
 #[path = "../../src/leaf/gate.rs"]
 mod gate;
 #[path = "../../src/lane_pool.rs"]
@@ -12,6 +14,8 @@ mod lane_pool;
 mod mailbox;
 #[path = "../../src/leaf/runner.rs"]
 mod runner;
+#[path = "../../src/drivers/tally.rs"]
+mod tally;
 #[path = "../../src/leaf/tokens.rs"]
 mod tokens;
 

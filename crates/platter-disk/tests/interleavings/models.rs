@@ -1,9 +1,11 @@
 //! The models. What hangs in one of them, the checker reports as a deadlock.
 
-use crate::gate::{Busy, Gate};
+use crate::doubts::{Doubts, Owner};
+use crate::gate::{Busy, Gate, Seen, View};
 use crate::mailbox::Mailbox;
 use crate::runner::Runner;
-use crate::sync::{AtomicBool, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering, lock};
+use crate::tally::Tally;
 use crate::tokens::Tokens;
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -22,6 +24,11 @@ fn spawn(task: impl FnOnce() + 'static) -> thread::JoinHandle<()> {
     thread::spawn(task)
 }
 
+/// What a lane expects of a gate with which nothing has changed since.
+fn open(gate: &Gate) -> View {
+    gate.look().open()
+}
+
 /// A lane and the one that closes the gate are never both inside.
 #[test]
 fn a_closed_gate_keeps_lanes_out() {
@@ -33,7 +40,7 @@ fn a_closed_gate_keeps_lanes_out() {
             spawn(move || {
                 let (gate, busy, inside) = &*shared;
                 for _ in 0..2 {
-                    if busy.enter(gate) {
+                    if busy.enter(gate, open(gate)) {
                         inside.with_mut(|_| ());
                         busy.leave();
                     }
@@ -43,7 +50,7 @@ fn a_closed_gate_keeps_lanes_out() {
         let (gate, busy, inside) = &*shared;
         gate.close();
         assert!(gate.look().is_closed());
-        if !busy.is_busy() {
+        if busy.look() == Seen::Idle {
             inside.with_mut(|_| ());
         }
         gate.open();
@@ -66,7 +73,7 @@ fn a_barrier_is_started_by_whoever_leaves_last() {
         fn run(&self) {
             self.queue.run(|(waits, started)| {
                 *waits |= std::mem::take(&mut *lock(&self.inbox));
-                if *waits && !self.lanes.iter().any(Busy::is_busy) {
+                if *waits && self.lanes.iter().all(|lane| lane.look() == Seen::Idle) {
                     *started = true;
                 }
             });
@@ -82,7 +89,7 @@ fn a_barrier_is_started_by_whoever_leaves_last() {
         let lanes = [0, 1].map(|lane| {
             let shared = Arc::clone(&shared);
             spawn(move || {
-                if shared.lanes[lane].enter(&shared.gate) {
+                if shared.lanes[lane].enter(&shared.gate, open(&shared.gate)) {
                     shared.lanes[lane].leave();
                     if !shared.gate.look().is_closed() {
                         return;
@@ -100,6 +107,100 @@ fn a_barrier_is_started_by_whoever_leaves_last() {
     });
 }
 
+/// A barrier counts a lane that is not run as complete. What the lane's owner would start afterwards it does not start:
+/// neither another attempt at what it has, nor a new batch.
+#[test]
+fn a_lane_that_is_counted_starts_nothing_more() {
+    struct Lane {
+        gate: Gate,
+        busy: Busy,
+        /// Requests that the device has.
+        outstanding: AtomicU32,
+        disk: UnsafeCell<()>,
+    }
+    impl Lane {
+        /// The disk does one request.
+        fn start(&self) {
+            self.outstanding.store(1, Ordering::SeqCst);
+            self.disk.with_mut(|_| ());
+            self.outstanding.store(0, Ordering::SeqCst);
+        }
+    }
+    check(|| {
+        let lane = Rc::new(Lane {
+            gate: Gate::new(false),
+            busy: Busy::new(),
+            outstanding: AtomicU32::new(0),
+            disk: UnsafeCell::new(()),
+        });
+        let owner = {
+            let lane = Rc::clone(&lane);
+            spawn(move || {
+                let expected = open(&lane.gate);
+                if !lane.busy.enter(&lane.gate, expected) {
+                    return;
+                }
+                lane.start();
+                lane.busy.all_started();
+                // It was short.
+                if !lane.busy.go_on() {
+                    lane.start();
+                }
+                lane.busy.all_started();
+                let counted = lane.busy.go_on();
+                if lane.gate.look() == expected && !counted {
+                    lane.start();
+                }
+                lane.busy.leave();
+            })
+        };
+        lane.gate.close();
+        let is_complete = || lane.outstanding.load(Ordering::SeqCst) == 0;
+        let goes_ahead = match lane.busy.look() {
+            Seen::Idle => true,
+            Seen::Started => is_complete() && lane.busy.count(is_complete),
+            Seen::Busy => false,
+        };
+        if goes_ahead {
+            lane.disk.with_mut(|_| ());
+        }
+        owner.join().unwrap();
+    });
+}
+
+/// Queues give up requests and get them back. Whoever learns of it finds the gate as it must be.
+#[test]
+fn the_gate_says_whether_anything_is_in_doubt() {
+    check(|| {
+        let shared = Arc::new((Doubts::new(2), Gate::new(false), AtomicBool::new(false)));
+        let other = {
+            let shared = Arc::clone(&shared);
+            spawn(move || {
+                let (doubts, gate, told) = &*shared;
+                let owner = doubts.new_owner();
+                doubts.add_range(gate, owner, 7, 0, 512);
+                doubts.add_quarantined(gate, owner, 7);
+                told.store(true, Ordering::SeqCst);
+                doubts.remove(gate, owner, 7);
+            })
+        };
+        let (doubts, gate, told) = &*shared;
+        let owner = doubts.new_owner();
+        doubts.add_range(gate, owner, 7, 4096, 512);
+        doubts.add_quarantined(gate, owner, 7);
+        assert!(gate.look().is_shared());
+        if told.load(Ordering::SeqCst) && gate.look().is_stuck() {
+            assert!(doubts.version() >= 4);
+        }
+        doubts.others(owner, |ranges, _| assert!(ranges.is_empty() || ranges == [(0, 512)]));
+        other.join().unwrap();
+        doubts.others(Owner::CONTROL, |ranges, stuck| assert!(ranges == [(4096, 4608)] && !stuck));
+        assert!(gate.look().is_shared() && !gate.look().is_stuck());
+        doubts.remove_owner(gate, owner);
+        assert!(!gate.look().is_shared() && doubts.version() == 6);
+    });
+}
+
 #[test]
 fn the_gate_counts_and_keeps_its_mode() {
     check(|| {
@@ -108,17 +209,23 @@ fn the_gate_counts_and_keeps_its_mode() {
             let gate = Arc::clone(&gate);
             spawn(move || {
                 gate.close();
+                gate.announce_change();
                 gate.set_shared(false);
                 gate.open();
             })
         };
+        let before = gate.look().open();
         gate.close();
         assert!(gate.look().is_closed());
         gate.open();
         other.join().unwrap();
         assert!(!gate.look().is_closed() && !gate.look().is_shared());
+        let after = gate.look();
+        assert!(after == after.open() && after != View::NEVER);
+        gate.announce_change();
+        assert!(gate.look() != after && gate.look() != before);
         gate.set_shared(true);
-        assert!(gate.look().is_shared());
+        assert!(gate.look().is_shared() && gate.look().has_elevator());
     });
 }
 
@@ -248,11 +355,15 @@ fn tokens_are_never_more_than_the_depth_and_none_is_lost() {
         let lane = |shared: &(Tokens, AtomicBool), wanted| {
             let got = shared.0.take(wanted);
             assert!(got <= wanted);
+            shared.0.set_contending(true);
             if got < wanted {
                 shared.0.set_hungry(true);
                 shared.1.store(shared.0.is_wanted(), Ordering::SeqCst);
+                // Of a depth of 4: all, a half, or, with both hungry calls of one lane, a third.
+                assert!([u32::MAX, 4, 2, 1].contains(&shared.0.allowance(true)));
                 shared.0.set_hungry(false);
             }
+            shared.0.set_contending(false);
             got
         };
         let other = {
@@ -270,5 +381,68 @@ fn tokens_are_never_more_than_the_depth_and_none_is_lost() {
         assert_eq!(shared.0.take(9), 3);
         assert!(!shared.0.is_wanted());
         assert!(shared.1.load(Ordering::SeqCst), "three were wanted beside what was lent");
+    });
+}
+
+/// A driver whose completions arrive in a ring, the device that completes them, and a thread that counts what is
+/// outstanding. The count is never less than what the device had still to do of what had been queued before.
+#[test]
+fn what_is_outstanding_is_never_counted_too_low() {
+    struct Shared {
+        tally: Tally,
+        /// Requests that the device may begin, and that it has done.
+        begun: AtomicU32,
+        done: AtomicU32,
+        /// The ring of completions, as two counts.
+        head: AtomicU32,
+        tail: AtomicU32,
+        /// Requests whose `queue` has returned.
+        queued: AtomicU32,
+    }
+    let new = || AtomicU32::new(0);
+    check(move || {
+        let shared = Arc::new(Shared {
+            tally: Tally::new(),
+            begun: new(),
+            done: new(),
+            head: new(),
+            tail: new(),
+            queued: new(),
+        });
+        let device = {
+            let shared = Arc::clone(&shared);
+            spawn(move || {
+                for _ in 0..2 {
+                    if shared.begun.load(Ordering::Acquire) > shared.done.load(Ordering::Relaxed) {
+                        shared.done.fetch_add(1, Ordering::SeqCst);
+                        shared.tail.fetch_add(1, Ordering::Release);
+                    }
+                }
+            })
+        };
+        let owner = {
+            let shared = Arc::clone(&shared);
+            spawn(move || {
+                for _ in 0..2 {
+                    shared.tally.take();
+                    shared.begun.fetch_add(1, Ordering::Release);
+                    shared.queued.fetch_add(1, Ordering::SeqCst);
+                    let head = shared.head.load(Ordering::Relaxed);
+                    if shared.tail.load(Ordering::Acquire) > head {
+                        shared.head.fetch_add(1, Ordering::Release);
+                        shared.tally.give();
+                    }
+                }
+            })
+        };
+        let queued = shared.queued.load(Ordering::SeqCst);
+        let left = shared.tally.left(|| {
+            let head = shared.head.load(Ordering::Acquire);
+            shared.tail.load(Ordering::Acquire).wrapping_sub(head)
+        });
+        let done = shared.done.load(Ordering::SeqCst);
+        assert!(done + left >= queued, "{queued} queued, {done} done, {left} counted");
+        owner.join().unwrap();
+        device.join().unwrap();
     });
 }

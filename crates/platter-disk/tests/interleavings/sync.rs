@@ -69,40 +69,66 @@ impl AtomicBool {
     }
 }
 
-pub(crate) struct AtomicU32(model::AtomicU32);
+macro_rules! number {
+    ($name:ident, $of:ty) => {
+        pub(crate) struct $name(model::$name);
 
-impl AtomicU32 {
-    pub(crate) fn new(value: u32) -> AtomicU32 {
-        AtomicU32(model::AtomicU32::new(value))
-    }
+        #[allow(dead_code, reason = "each piece uses some of them")]
+        impl $name {
+            pub(crate) fn new(value: $of) -> $name {
+                $name(model::$name::new(value))
+            }
 
-    pub(crate) fn load(&self, order: Ordering) -> u32 {
-        self.0.load(order)
-    }
+            pub(crate) fn load(&self, order: Ordering) -> $of {
+                self.0.load(order)
+            }
 
-    pub(crate) fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
-        write(order, || self.0.fetch_add(value, order))
-    }
+            pub(crate) fn store(&self, value: $of, order: Ordering) {
+                write(order, || self.0.store(value, order));
+            }
 
-    pub(crate) fn fetch_sub(&self, value: u32, order: Ordering) -> u32 {
-        write(order, || self.0.fetch_sub(value, order))
-    }
+            pub(crate) fn swap(&self, value: $of, order: Ordering) -> $of {
+                write(order, || self.0.swap(value, order))
+            }
 
-    pub(crate) fn fetch_or(&self, value: u32, order: Ordering) -> u32 {
-        write(order, || self.0.fetch_or(value, order))
-    }
+            pub(crate) fn fetch_add(&self, value: $of, order: Ordering) -> $of {
+                write(order, || self.0.fetch_add(value, order))
+            }
 
-    pub(crate) fn fetch_and(&self, value: u32, order: Ordering) -> u32 {
-        write(order, || self.0.fetch_and(value, order))
-    }
+            pub(crate) fn fetch_sub(&self, value: $of, order: Ordering) -> $of {
+                write(order, || self.0.fetch_sub(value, order))
+            }
 
-    pub(crate) fn compare_exchange_weak(
-        &self,
-        current: u32,
-        new: u32,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u32, u32> {
-        self.0.compare_exchange_weak(current, new, success, failure)
-    }
+            pub(crate) fn fetch_or(&self, value: $of, order: Ordering) -> $of {
+                write(order, || self.0.fetch_or(value, order))
+            }
+
+            pub(crate) fn fetch_and(&self, value: $of, order: Ordering) -> $of {
+                write(order, || self.0.fetch_and(value, order))
+            }
+
+            pub(crate) fn compare_exchange(
+                &self,
+                current: $of,
+                new: $of,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$of, $of> {
+                write(success, || self.0.compare_exchange(current, new, success, failure))
+            }
+
+            pub(crate) fn compare_exchange_weak(
+                &self,
+                current: $of,
+                new: $of,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$of, $of> {
+                write(success, || self.0.compare_exchange_weak(current, new, success, failure))
+            }
+        }
+    };
 }
+
+number!(AtomicU32, u32);
+number!(AtomicU64, u64);

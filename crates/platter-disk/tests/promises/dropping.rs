@@ -51,6 +51,7 @@ fn a_dropped_future_leaves_its_buffer_until_the_disk_is_done() {
 #[test]
 fn a_device_that_goes_waits_for_its_disk() {
     with_both_kinds_of_queue(|disk, device| {
+        disk.let_go_when_waited_for();
         let freed = Freed::default();
         let mut io = device.write(0, freed.buffer());
         assert!(poll_once(&mut io).is_pending());
@@ -64,6 +65,7 @@ fn a_device_that_goes_waits_for_its_disk() {
 #[test]
 fn a_channel_that_goes_frees_each_buffer_once() {
     with_both_kinds_of_queue(|disk, device| {
+        disk.let_go_when_waited_for();
         let freed = Freed::default();
         let mut channel = device.channel(8).expect("a channel");
         for i in 0..4 {
@@ -74,6 +76,26 @@ fn a_channel_that_goes_frees_each_buffer_once() {
         drop(channel);
         drop(device);
         assert_eq!((disk.held(), freed.count()), (0, 4));
+    });
+}
+
+/// A disk that does not answer holds nobody up for long. The buffers are freed when it has let go of them, once each.
+#[test]
+fn handles_on_a_disk_that_does_not_answer_can_be_dropped() {
+    with_both_kinds_of_queue(|disk, device| {
+        let freed = Freed::default();
+        let mut channel = device.channel(8).expect("a channel");
+        for i in 0..4 {
+            channel.submit(Bio::write(i * 65536, freed.buffer()).expect("fits")).expect("room");
+        }
+        channel.poll(&mut Vec::new());
+        let mut io = device.write(1 << 20, freed.buffer());
+        assert!(poll_once(&mut io).is_pending());
+        drop((channel, io, device));
+        assert_eq!((disk.held(), freed.count()), (5, 0), "the disk still has them");
+        disk.let_go();
+        freed.wait_for(5);
+        assert_eq!(freed.count(), 5);
     });
 }
 

@@ -21,6 +21,8 @@ struct State {
     held: Vec<(u64, u32, Op, u64, Vec<Segment>)>,
     channels: u64,
     open: bool,
+    /// It lets go when it is waited for.
+    yields: bool,
 }
 
 /// The disk of all channels of one device.
@@ -40,6 +42,11 @@ impl Disk {
     /// From now on requests complete at the next reap.
     pub(crate) fn let_go(&self) {
         self.state().open = true;
+    }
+
+    /// From the next time on that it is waited for, requests complete.
+    pub(crate) fn let_go_when_waited_for(&self) {
+        self.state().yields = true;
     }
 
     /// A device over this disk, with an elevator by name, or none.
@@ -128,11 +135,20 @@ impl Driver for Channel {
             self.finish(done);
         }
     }
+
+    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {
+        let mut state = self.disk.state();
+        state.open |= state.yields;
+    }
 }
 
 impl Drop for Channel {
-    /// As the contract asks: waits for the device. This one is done with everything at this moment.
+    /// As the contract asks: waits for the device.
     fn drop(&mut self) {
+        let waits = |state: &State| !state.open && state.held.iter().any(|held| held.0 == self.number);
+        while waits(&self.disk.state()) {
+            std::thread::yield_now();
+        }
         self.finish(&mut Vec::new());
     }
 }

@@ -3,6 +3,7 @@
 mod dropping;
 mod held;
 mod lanes;
+mod leaving;
 mod locks;
 mod process;
 mod wakers;

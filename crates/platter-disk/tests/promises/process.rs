@@ -1,11 +1,14 @@
 //! What a child process inherits: nothing. What a panic inside the layer does.
 
 use crate::held::{Disk, Freed};
+use platter_block::backend::LaneUse;
+use platter_block::driver::Driver;
 use platter_block::elevator::{Elevator, Noop, RequestId, RequestInfo};
 use platter_block::time::Time;
 use platter_disk::device::Device;
-use platter_disk::drivers::{Choice, FileDriver};
+use platter_disk::drivers::{Choice, FileDisk, FileDriver, FileOptions};
 use platter_disk::open::DiskOptions;
+use platter_disk::sys::OpenOptions;
 use std::collections::BTreeSet;
 use std::fs;
 use std::future::Future;
@@ -120,5 +123,53 @@ impl Elevator for Panics {
     }
     fn len(&self) -> usize {
         self.0.len()
+    }
+}
+
+/// Set in the child process of the test below.
+const COUNTS: &str = "PLATTER_TEST_COUNT_DESCRIPTORS";
+
+/// What each way to use a device costs in descriptors, beyond those of the device itself. In a process of its own, so that no
+/// other test opens any.
+#[test]
+fn lanes_have_as_many_descriptors_as_the_page_says() {
+    const NAME: &str = "process::lanes_have_as_many_descriptors_as_the_page_says";
+    if std::env::var_os(COUNTS).is_none() {
+        let mut child = Command::new(std::env::current_exe().expect("a test is a program"));
+        let output = child.args(["--exact", NAME, "--nocapture"]).env(COUNTS, "1").output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        return assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    for driver in FileDriver::ALL {
+        let mut options = OpenOptions::read_write();
+        options.create = Some(1 << 20);
+        let opened = options.open(dir.path().join(driver.name())).expect("a file");
+        let options = FileOptions { driver: Choice::Only(driver), depth: 8, ..FileOptions::default() };
+        let disk = match FileDisk::new(opened, options) {
+            Ok(disk) => disk,
+            Err(error) => {
+                eprintln!("skipped {driver}: {error}");
+                continue;
+            }
+        };
+        let count = |lane_use| {
+            let before = descriptors().len();
+            let mut channel = disk.channel(lane_use).expect("a channel");
+            channel.wait(Time(0), None);
+            let plain = descriptors().len() - before;
+            let handle = channel.wait_handle();
+            (plain, handle.map(|_| descriptors().len() - before))
+        };
+        let [exclusive, shared, synchronous] =
+            [LaneUse::Exclusive, LaneUse::Shared, LaneUse::Synchronous].map(count);
+        match driver {
+            // A ring, and what tells when the kernel has let go of one whose completions only its owner sees. To sleep on that
+            // one takes an eventfd. Shared lanes are on native AIO.
+            FileDriver::Uring => assert_eq!([exclusive, synchronous], [(2, Some(3)), (1, Some(1))]),
+            FileDriver::Aio => assert_eq!([exclusive, synchronous], [(0, Some(1)); 2]),
+            FileDriver::Threads => assert_eq!([exclusive, synchronous], [(1, Some(1)); 2]),
+        }
+        assert_eq!(shared, (1, Some(1)), "{driver}");
     }
 }

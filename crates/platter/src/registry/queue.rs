@@ -62,7 +62,13 @@ pub(super) const PARAMS: &[Param] = &[
         name: "timeout",
         kind: ParamKind::Time { min: Duration::from_millis(1), max: HOUR },
         default: "",
-        help: "fail I/Os that take longer; without it they may take any time",
+        help: "time of each I/O from its submission; without it they may take any time",
+    },
+    Param {
+        name: "barrier_timeout",
+        kind: ParamKind::Time { min: Duration::from_millis(1), max: HOUR },
+        default: "30s",
+        help: "longest that a barrier waits for I/O of channels that are not polled; then it fails",
     },
     Param {
         name: "lock",
@@ -102,6 +108,7 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<(LeafSettings, Option<Box<dyn 
         merges: args.flag("merges")?,
         plug,
         timeout: args.optional("timeout", Args::time)?.map(span),
+        barrier_timeout: span(args.time("barrier_timeout")?),
     };
     let lock = match args.text("lock")?.as_str() {
         "queue" => LockScope::Queue,

@@ -1,1 +1,101 @@
-//! Tests.
+//! Native AIO on a kernel without resources, and what it counts.
+
+use super::{Aio, Driver, probe};
+use crate::drivers::testing::{Bench, Rig, transfer};
+use platter_block::bio::{Bio, Op};
+use platter_block::lane::Lane;
+use platter_block::time::Span;
+use std::sync::Arc;
+
+fn is_here() -> bool {
+    probe().map_err(|why| eprintln!("skipped: {why}")).is_ok()
+}
+
+fn aio(rig: &Rig) -> Bench<Aio> {
+    rig.bench(Aio::new(Arc::clone(&rig.target), 8, Arc::clone(&rig.workers)).unwrap(), 8)
+}
+
+fn answer(bench: &mut Bench<Aio>, errnos: &[i32]) {
+    *bench.driver().context.script.lock().unwrap() = errnos.iter().copied().collect();
+}
+
+#[test]
+fn what_the_kernel_has_no_resources_for_is_submitted_again_after_a_pause() {
+    if !is_here() {
+        return;
+    }
+    for errno in [libc::EAGAIN, libc::ENOMEM] {
+        let rig = Rig::new();
+        let mut bench = aio(&rig);
+        let handle = bench.driver().wait_handle().unwrap();
+        answer(&mut bench, &[errno; 2]);
+        bench.submit(transfer(Op::Write, 4096, 4096, 7));
+        assert_eq!(bench.run(), 0);
+        // Those that sleep on the descriptor are woken, to learn that they must come back without one.
+        assert!(crate::drivers::testing::is_readable(handle));
+        assert_eq!(bench.lane.next_wakeup(), Some(bench.now + Span::from_micros(50)), "errno {errno}");
+        bench.pass(Span::from_micros(50));
+        bench.run();
+        assert_eq!(bench.lane.next_wakeup(), Some(bench.now + Span::from_micros(100)), "errno {errno}");
+        let done = bench.finish();
+        assert_eq!((done.len(), done[0].status()), (1, Ok(())), "errno {errno}");
+        assert_eq!(bench.lane.next_wakeup(), None);
+        assert!(rig.contents()[4096..8192].iter().all(|byte| *byte == 7));
+    }
+}
+
+#[test]
+fn an_interrupted_submission_is_made_again_at_once() {
+    if !is_here() {
+        return;
+    }
+    let rig = Rig::new();
+    let mut bench = aio(&rig);
+    answer(&mut bench, &[libc::EINTR; 3]);
+    bench.submit(transfer(Op::Read, 0, 4096, 0));
+    bench.run();
+    assert!(bench.driver().context.script.lock().unwrap().is_empty());
+    assert_eq!(bench.lane.next_wakeup(), None);
+    assert_eq!(bench.finish()[0].status(), Ok(()));
+}
+
+/// A write into a hole is done by a thread, because the submission would wait for the file system to allocate space.
+#[test]
+fn writes_that_would_block_the_submitter_are_done_by_threads() {
+    if !is_here() {
+        return;
+    }
+    let rig = Rig::sparse();
+    let mut bench = aio(&rig);
+    for round in 0..2u8 {
+        for block in 0..32 {
+            bench.submit(transfer(Op::Write, block * 8192, 4096, round + 1));
+        }
+        let done = bench.finish();
+        assert!(done.len() == 32 && done.iter().all(|bio| bio.status().is_ok()));
+    }
+    bench.submit(Bio::flush());
+    assert_eq!(bench.finish()[0].status(), Ok(()));
+    let contents = rig.contents();
+    assert!((0..32).all(|block| contents[block * 8192] == 2 && contents[block * 8192 + 4096] == 0));
+}
+
+/// A context that is used again has nothing left of its last user, also if that was listening to threads.
+#[test]
+fn a_channel_that_is_dropped_leaves_a_clean_context() {
+    if !is_here() {
+        return;
+    }
+    let rig = Rig::new();
+    for _ in 0..8 {
+        let mut bench = aio(&rig);
+        bench.submit(Bio::new(Op::Discard, 0, 65536));
+        bench.submit(transfer(Op::Read, 0, 65536, 0));
+        bench.run();
+        drop(bench);
+        let mut bench = aio(&rig);
+        bench.submit(transfer(Op::Read, 65536, 4096, 0));
+        let done = bench.finish();
+        assert_eq!((done.len(), done[0].status()), (1, Ok(())));
+    }
+}

@@ -1,1 +1,193 @@
-//! Tests.
+//! Rings on a kernel that refuses things.
+
+use super::kernel::{Kernel, Setup};
+use super::{Uring, UringOptions, probe, setup};
+use crate::drivers::testing::{Bench, Rig, errno, transfer};
+use platter_block::bio::{Bio, Class, Flags, IoPrio, Op};
+use platter_block::driver::Driver;
+use platter_block::lane::Lane;
+use platter_block::time::Span;
+use std::sync::Arc;
+
+/// Whether io_uring can be had here, as it cannot where a container forbids it.
+fn is_here() -> bool {
+    probe().map_err(|why| eprintln!("skipped: {why}")).is_ok()
+}
+
+const WAYS: [bool; 2] = [true, false];
+
+fn ring(rig: &Rig, kernel: &Kernel, exclusive: bool) -> Bench<Uring> {
+    let options = UringOptions { exclusive, ..UringOptions::default() };
+    let (target, workers) = (Arc::clone(&rig.target), Arc::clone(&rig.workers));
+    rig.bench(Uring::on(kernel.clone(), target, 8, options, workers).unwrap(), 8)
+}
+
+fn answer(kernel: &Kernel, errnos: &[i32]) {
+    let mut script = kernel.script.lock().unwrap();
+    script.entries = errnos.iter().copied().collect();
+    script.answered = 0;
+}
+
+fn answered(kernel: &Kernel) -> usize {
+    kernel.script.lock().unwrap().answered
+}
+
+fn write(block: u64, byte: u8) -> Bio {
+    transfer(Op::Write, block * 4096, 4096, byte)
+}
+
+const PASSING: [i32; 4] = [libc::EAGAIN, libc::ENOMEM, libc::EBUSY, libc::EINTR];
+
+#[test]
+fn what_the_kernel_has_no_resources_for_is_submitted_again_after_a_pause() {
+    if !is_here() {
+        return;
+    }
+    for (errno, exclusive) in PASSING.into_iter().flat_map(|errno| WAYS.map(|way| (errno, way))) {
+        let (rig, kernel) = (Rig::new(), Kernel::default());
+        let mut bench = ring(&rig, &kernel, exclusive);
+        answer(&kernel, &[errno; 3]);
+        bench.submit(write(1, 7));
+        assert_eq!((bench.run(), answered(&kernel)), (0, 1));
+        // A sleeper is told when to come back, although nothing is in flight that could wake it.
+        let mut pause = Span::from_micros(50);
+        for tries in 2..=3 {
+            assert_eq!(bench.lane.next_wakeup(), Some(bench.now + pause), "errno {errno}");
+            bench.pass(Span(pause.0 - 1));
+            bench.run();
+            assert_eq!(answered(&kernel), tries - 1, "errno {errno}: not before the pause is over");
+            bench.pass(Span(1));
+            bench.run();
+            assert_eq!(answered(&kernel), tries, "errno {errno}");
+            pause = Span(pause.0 * 2);
+        }
+        assert!(!bench.driver().is_dead());
+        bench.pass(pause);
+        let done = bench.finish();
+        assert_eq!((done.len(), done[0].status()), (1, Ok(())), "errno {errno}");
+        assert!(rig.contents()[4096..8192].iter().all(|byte| *byte == 7));
+        assert_eq!(bench.lane.next_wakeup(), None);
+    }
+}
+
+/// A wait on a ring that the kernel takes nothing from ends with the pause, however long the caller would wait.
+#[test]
+fn a_wait_without_resources_ends_and_loses_nothing() {
+    if !is_here() {
+        return;
+    }
+    for (errno, exclusive) in PASSING.into_iter().flat_map(|errno| WAYS.map(|way| (errno, way))) {
+        let (rig, kernel) = (Rig::new(), Kernel::default());
+        let mut bench = ring(&rig, &kernel, exclusive);
+        // Some that the kernel has, and some that it does not take.
+        (0..4).for_each(|block| bench.submit(write(block, 1)));
+        bench.run();
+        answer(&kernel, &[errno; 5]);
+        (4..8).for_each(|block| bench.submit(write(block, 1)));
+        let done = bench.finish();
+        assert_eq!(done.len(), 8, "errno {errno}");
+        assert!(done.iter().all(|bio| bio.status().is_ok()), "errno {errno}");
+        assert_eq!(answered(&kernel), 5, "errno {errno}");
+    }
+}
+
+/// An error that no ring survives: what the kernel has completes, the rest fails, and the owner can see that the channel is
+/// of no more use.
+#[test]
+fn a_ring_that_cannot_be_entered_any_more_is_dead() {
+    if !is_here() {
+        return;
+    }
+    for exclusive in WAYS {
+        let (rig, kernel) = (Rig::new(), Kernel::default());
+        let mut bench = ring(&rig, &kernel, exclusive);
+        (0..3).for_each(|block| bench.submit(write(block, 1)));
+        bench.run();
+        answer(&kernel, &[libc::EBADF; 1000]);
+        (3..6).for_each(|block| bench.submit(write(block, 1)));
+        bench.submit(Bio::flush());
+        let done = bench.finish();
+        assert_eq!(done.len(), 7);
+        assert!(bench.driver().is_dead());
+        for bio in &done {
+            let refused = bio.op() == Op::Flush || bio.pos() - bio.done() >= 3 * 4096;
+            // Completions that only the owner of the ring can ask for are lost with it.
+            match (refused, exclusive) {
+                (true, _) => assert_eq!(errno(bio), libc::EBADF, "{bio:?}"),
+                (false, true) => assert!([0, libc::EBADF].contains(&errno(bio)), "{bio:?}"),
+                (false, false) => assert_eq!(errno(bio), 0, "{bio:?}"),
+            }
+        }
+        // A dead channel has a descriptor that always wakes, and fails whatever it is given.
+        let mut handles = Vec::new();
+        assert!(bench.lane.wait_handles(&mut handles) && handles.len() == 1);
+        bench.submit(write(7, 1));
+        assert_eq!(errno(&bench.finish()[0]), libc::EBADF);
+    }
+}
+
+/// What kernels before 5.18, 5.19, 6.1 and 6.6 refuse.
+fn old_kernels() -> [fn(&Setup) -> bool; 4] {
+    [
+        |setup| setup.submit_all || setup.cooperative || setup.deferred || setup.no_array,
+        |setup| setup.cooperative || setup.deferred || setup.no_array,
+        |setup| setup.deferred || setup.no_array,
+        |setup| setup.no_array,
+    ]
+}
+
+#[test]
+fn rings_work_without_what_older_kernels_lack() {
+    if !is_here() {
+        return;
+    }
+    for (age, refuses) in old_kernels().into_iter().enumerate() {
+        for exclusive in WAYS {
+            let (rig, kernel) = (Rig::new(), Kernel::default());
+            kernel.script.lock().unwrap().refuses = Some(refuses);
+            let mut bench = ring(&rig, &kernel, exclusive);
+            for block in 0..32 {
+                let mut bio = write(block, block as u8 + 1);
+                bio.add_flags(Flags::NOMERGE);
+                if block % 5 == 2 {
+                    // No class, but a level: an entry that the kernel refuses as a whole.
+                    bio.set_ioprio(IoPrio::new(Class::None, 3));
+                }
+                bench.submit(bio);
+            }
+            let done = bench.finish();
+            assert_eq!(done.len(), 32, "kernel {age}");
+            for bio in &done {
+                let block = (bio.pos() - bio.done()) / 4096;
+                let expected = if block % 5 == 2 { libc::EINVAL } else { 0 };
+                assert_eq!(errno(bio), expected, "kernel {age}, block {block}");
+            }
+            bench.submit(Bio::flush());
+            assert_eq!(bench.finish()[0].status(), Ok(()));
+            assert_eq!(rig.contents()[4096], 2, "kernel {age}");
+        }
+    }
+}
+
+#[test]
+fn a_probe_says_what_is_missing_and_since_when_it_is_there() {
+    if !is_here() {
+        return;
+    }
+    let missing: Vec<String> = old_kernels()
+        .into_iter()
+        .map(|refuses| {
+            let kernel = Kernel::default();
+            kernel.script.lock().unwrap().refuses = Some(refuses);
+            let said = setup::probe(&kernel).unwrap().to_string();
+            said.split_once("without ").map_or(String::new(), |(_, missing)| missing.to_owned())
+        })
+        .collect();
+    assert!(missing[0].contains("batches past bad entries (Linux 5.18)"), "{missing:?}");
+    assert!(missing[1].contains("completions without interrupts (Linux 5.19)"), "{missing:?}");
+    assert!(missing[2].contains("deferred completions (Linux 6.1)"), "{missing:?}");
+    assert!(missing[3].contains("no index array (Linux 6.6)"), "{missing:?}");
+    let kernel = Kernel::default();
+    kernel.script.lock().unwrap().refuses = Some(|_| true);
+    assert_eq!(setup::probe(&kernel).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+}

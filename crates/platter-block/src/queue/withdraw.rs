@@ -1,0 +1,147 @@
+//! Taking bios out of a queue before the driver has them: at their deadlines, when they are cancelled, and when nothing
+//! can start any more.
+//!
+//! Elevators have no call to remove a request, and need none: a bio that leaves a request which has not started
+//! leaves a placeholder in it, and the request is taken apart when it is about to start.
+
+use super::family::Role;
+use super::{Queue, order};
+use crate::bio::{Bio, Flags};
+use crate::fault::{Fault, Kind, Stage};
+use crate::request::{Marks, State};
+use crate::time::Time;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Moves the bios that match from a list to another; the order of the rest stays.
+fn take_matching(list: &mut VecDeque<Bio>, which: &dyn Fn(&Bio) -> bool, out: &mut Vec<Bio>) {
+    for _ in 0..list.len() {
+        let Some(bio) = list.pop_front() else { return };
+        if which(&bio) {
+            out.push(bio);
+        } else {
+            list.push_back(bio);
+        }
+    }
+}
+
+impl Queue {
+    /// Aborts the bios that match. Those that have not started fail at once with [`Kind::Cancelled`]; `ask` is called
+    /// with the tags of the requests in which the driver has others. These are not started again, whatever they come to.
+    pub fn cancel(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool, ask: &mut dyn FnMut(u32)) {
+        self.withdraw(now, which, Kind::Cancelled);
+        let started: Vec<u32> = self.table.in_state(State::Started).collect();
+        for index in started {
+            let mut found = false;
+            self.table.for_each_bio_mut(index, |bio| {
+                if !bio.flags().contains(Flags::ORPHAN) && !order::is_own_flush(bio) && which(bio) {
+                    bio.add_flags(Flags::LAST);
+                    found = true;
+                }
+            });
+            if found {
+                ask(index);
+            }
+        }
+        self.attend(now);
+    }
+
+    /// Says that a barrier goes ahead although requests of this queue have not been reported: the device has completed
+    /// them all. Those that turn out to have failed, or to be short, are not started again, for that would be after the
+    /// barrier; their bios fail.
+    pub fn count_as_complete(&mut self) {
+        let started: Vec<u32> = self.table.in_state(State::Started).collect();
+        for index in started {
+            self.table.for_each_bio_mut(index, |bio| bio.add_flags(Flags::LAST));
+        }
+    }
+
+    /// The tag of a request that was given up as a whole since the last calls: the driver may be asked to cancel it.
+    pub fn next_given_up(&mut self) -> Option<u32> {
+        self.given_up.pop()
+    }
+
+    /// Fails every bio that matches and that the driver does not have.
+    #[cold]
+    pub(super) fn withdraw(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool, why: Kind) {
+        let mut out: Vec<Bio> = Vec::new();
+        for list in &mut self.waiting {
+            take_matching(list, which, &mut out);
+        }
+        // The queue's own flush is not a submitter's bio: the sequences that wait for it are looked at below.
+        let of_submitter = |bio: &Bio| !order::is_own_flush(bio) && which(bio);
+        take_matching(&mut self.retries, &of_submitter, &mut out);
+        let mut at = 0;
+        while at < self.paused.len() {
+            if of_submitter(&self.paused[at].bio) {
+                out.push(self.paused.swap_remove(at).bio);
+            } else {
+                at += 1;
+            }
+        }
+        take_matching(self.order.held_back_mut(), which, &mut out);
+        self.withdraw_from_requests(&of_submitter, &mut out);
+        let mut in_doubt: Vec<Bio> = Vec::new();
+        take_matching(self.doubts.held_mut(), which, &mut in_doubt);
+        let kind_in_doubt = if why == Kind::TimedOut { Kind::InDoubt } else { why };
+        self.fail_all(now, out, why);
+        self.fail_all(now, in_doubt, kind_in_doubt);
+        self.withdraw_sequences(now, which, why);
+        if self.order.waiting_barrier().is_some_and(which) {
+            self.fail_barrier(now, why);
+        }
+        self.note_attention();
+    }
+
+    fn fail_all(&mut self, now: Time, bios: Vec<Bio>, kind: Kind) {
+        for mut bio in bios {
+            if matches!(kind, Kind::TimedOut | Kind::InDoubt) {
+                self.counters.timeouts.add(1);
+            }
+            bio.fail(Fault::new(kind, Stage::Queue));
+            self.finish(now, bio);
+        }
+    }
+
+    /// Takes bios out of requests that have not started, and marks the requests.
+    fn withdraw_from_requests(&mut self, which: &dyn Fn(&Bio) -> bool, out: &mut Vec<Bio>) {
+        let idle: Vec<u32> =
+            self.table.in_state(State::Queued).chain(self.table.in_state(State::Ready)).collect();
+        for index in idle {
+            let before = out.len();
+            self.table.for_each_bio_mut(index, |bio| {
+                if !bio.flags().contains(Flags::ORPHAN) && which(bio) {
+                    out.push(bio.leave_placeholder());
+                }
+            });
+            if out.len() > before && !self.table.at(index).marks.contains(Marks::WITHDRAWN) {
+                self.table.at_mut(index).marks.add(Marks::WITHDRAWN);
+                self.withdrawn += 1;
+            }
+        }
+    }
+
+    /// Ends sequences that wait for a flush.
+    fn withdraw_sequences(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool, why: Kind) {
+        let families = &self.families;
+        let matches = |at: u32| families.get(at).is_some_and(|parent| which(&parent.bio));
+        let was_forsaken = self.order.flush_is_forsaken();
+        let sequences = self.order.take_sequences(matches);
+        // One that was cancelled is not late.
+        if why == Kind::TimedOut && !was_forsaken && self.order.flush_is_forsaken() {
+            self.quarantine_flush(now);
+        }
+        for at in sequences {
+            if let Some(parent) = self.families.get_mut(at) {
+                parent.bio.fail(Fault::new(why, Stage::Queue));
+                if why == Kind::TimedOut {
+                    self.counters.timeouts.add(1);
+                }
+                if let Role::Sequence { steps, .. } = &mut parent.role {
+                    *steps = 0;
+                }
+            }
+            self.advance_sequence(now, at);
+        }
+    }
+}

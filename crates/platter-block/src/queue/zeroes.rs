@@ -1,0 +1,76 @@
+//! Write-zeroes on devices that cannot do it: zeroes are written.
+
+use super::Queue;
+use super::family::{Parent, Role};
+use crate::bio::{Bio, Flags, Op};
+use crate::segment::{Segment, ZEROES_ALIGN};
+use crate::time::Time;
+
+/// Writes of one bio that are under way at a time: a bio may be as large as the device, so they are made one by one.
+const AT_ONCE: u32 = 4;
+
+/// Most bytes of one such write.
+const MOST: u64 = 1 << 20;
+
+impl Queue {
+    /// Whether write-zeroes can be done by writing.
+    fn can_write_zeroes(&self) -> bool {
+        self.geometry.limits.memory_align <= ZEROES_ALIGN
+    }
+
+    /// Whether a bio is more than one request because the device cannot do it in one.
+    pub(super) fn is_done_by_writing(&self, bio: &Bio) -> bool {
+        bio.op() == Op::WriteZeroes && self.writes_zeroes && self.can_write_zeroes()
+    }
+
+    /// The device cannot do what a bio asks for. Gives the bio back if nothing else can be done.
+    #[cold]
+    pub(super) fn replace_unsupported(&mut self, now: Time, bio: Bio) -> Option<Bio> {
+        let is_over = bio.flags().intersects(Flags::ORPHAN | Flags::LAST);
+        if bio.op() != Op::WriteZeroes || is_over || !self.can_write_zeroes() {
+            return Some(bio);
+        }
+        self.writes_zeroes = true;
+        self.write_zeroes(now, bio);
+        None
+    }
+
+    /// Writes zeroes over the range of a bio, which completes when all of them are written.
+    #[cold]
+    pub(super) fn write_zeroes(&mut self, now: Time, bio: Bio) {
+        self.counters.zeroes_written.add(bio.len());
+        let (pos, len) = (bio.pos(), bio.len());
+        let at = self.families.insert(Parent::new(bio, 1, Role::Zeroes { pos, len }));
+        self.child_done(now, at, Ok(()));
+    }
+
+    /// Starts further writes of a bio, as many as may be under way.
+    pub(super) fn write_more_zeroes(&mut self, now: Time, at: u32) {
+        while let Some(child) = self.next_zeroes(at) {
+            self.admit(now, child);
+        }
+    }
+
+    fn next_zeroes(&mut self, at: u32) -> Option<Bio> {
+        let limits = self.geometry.limits;
+        let mut child = self.spare_bio();
+        let parent = self.families.get_mut(at)?;
+        let Role::Zeroes { pos, len } = &mut parent.role else { return None };
+        if parent.pending > AT_ONCE || *len == 0 || parent.bio.status().is_err() {
+            self.keep_spare(child);
+            return None;
+        }
+        let segments = u64::from(limits.max_segments.max(1)).min(MOST / u64::from(Segment::ZEROES));
+        let most = limits.max_bytes_at(Op::Write, *pos).min(segments * u64::from(Segment::ZEROES)).min(MOST);
+        let bytes = (*len).min(most);
+        child.share_window(&parent.bio);
+        child.write_zeroes(*pos, bytes);
+        child.add_flags(Flags::NOMERGE);
+        // Nothing is lent: the zeroes are the queue's.
+        child.remove_flags(Flags::BORROWED | Flags::ALONE | Flags::SOFT_BARRIER | Flags::HARD_BARRIER);
+        child.set_parent(at);
+        (*pos, *len) = (*pos + bytes, *len - bytes);
+        parent.pending += 1;
+        Some(child)
+    }
+}

@@ -1,0 +1,186 @@
+//! Errors that say nothing about the disk.
+
+use crate::flush::{BACK, THROUGH};
+use crate::rig::{Io, Rig, elevators};
+use platter_block::bio::{Flags, Op};
+use platter_block::fault::Kind;
+use platter_block::lane::Lane;
+use platter_block::queue::{FIRST_PAUSE, RETRIES, Settings};
+use platter_block::time::{Span, Time};
+
+const EINTR: i64 = 4;
+const EAGAIN: i64 = 11;
+const ENOMEM: i64 = 12;
+const ECANCELED: i64 = 125;
+const ALL: [i64; 4] = [EINTR, EAGAIN, ENOMEM, ECANCELED];
+
+/// Starts what may start; the disk then has one request.
+fn start(rig: &mut Rig) {
+    rig.lane.queue.unplug_for_waiter(rig.now);
+    rig.run();
+    assert_eq!(rig.disk().held.len(), 1);
+}
+
+#[test]
+fn an_error_that_passes_is_tried_again_after_a_pause() {
+    for elevator in elevators() {
+        for errno in ALL {
+            for io in [Io::read(0, 4096), Io::write(0, 4096), Io::new(Op::Discard, 0, 4096), Io::flush()] {
+                let mut rig = Rig::manual(elevator, Settings::default(), BACK);
+                let token = rig.submit(io);
+                start(&mut rig);
+                rig.disk().finish_with(0, -errno);
+                rig.run();
+                assert!(!rig.is_done(token) && rig.disk().held.is_empty(), "{elevator} {errno}");
+                assert_eq!(rig.lane.next_wakeup(), Some(rig.now + FIRST_PAUSE));
+                rig.pass();
+                assert_eq!(rig.disk().held.len(), 1, "{elevator} {errno}");
+                rig.drain();
+                assert_eq!(rig.result(token), Ok(()), "{elevator} {errno}");
+                assert_eq!(rig.lane.queue.flush_failure(), None);
+            }
+        }
+    }
+}
+
+#[test]
+fn attempts_are_bounded_in_number_and_time() {
+    for (io, kind) in [(Io::read(0, 4096), Kind::NoMemory), (Io::flush(), Kind::NoMemory)] {
+        let mut rig = Rig::manual("none", Settings::default(), BACK);
+        let begin = rig.now;
+        let token = rig.submit(io.clone());
+        rig.run();
+        let mut attempts = 0;
+        while !rig.is_done(token) {
+            assert_eq!(rig.lane.queue.flush_failure(), None, "not before the bound");
+            rig.disk().finish_with(0, -ENOMEM);
+            attempts += 1;
+            rig.run();
+            if !rig.is_done(token) {
+                rig.pass();
+            }
+        }
+        assert_eq!((attempts, rig.failure(token)), (u32::from(RETRIES) + 1, Some(kind)));
+        assert_eq!(rig.now, begin + Span(FIRST_PAUSE.0 * ((1 << RETRIES) - 1)), "pauses double");
+        assert_eq!(rig.lane.queue.flush_failure().is_some(), io.op == Op::Flush);
+        rig.check_idle();
+    }
+}
+
+/// A part that was done is progress: the rest has all its attempts.
+#[test]
+fn progress_begins_the_count_anew() {
+    let mut rig = Rig::manual("none", Settings::default(), THROUGH);
+    let token = rig.submit(Io::read(0, 4096));
+    rig.run();
+    for round in 0..3 {
+        for _ in 0..RETRIES {
+            rig.disk().finish_with(0, -EINTR);
+            rig.run();
+            rig.pass();
+        }
+        let left = 4096 - round * 512;
+        assert_eq!(rig.disk().held[0].len, left);
+        rig.disk().finish_with(0, 512);
+        rig.run();
+    }
+    rig.drain();
+    assert_eq!(rig.result(token), Ok(()));
+}
+
+/// Of a merged request each bio is tried by itself, at once; only one that fails by itself pauses.
+#[test]
+fn a_merged_request_is_tried_bio_by_bio() {
+    for elevator in elevators() {
+        let mut rig = Rig::manual(elevator, Settings::default(), THROUGH);
+        let tokens: Vec<u64> = (0..4).map(|i| rig.submit(Io::write(i * 512, 512))).collect();
+        start(&mut rig);
+        rig.disk().finish_with(0, -EINTR);
+        rig.run();
+        assert_eq!(rig.disk().held.len(), 4, "{elevator}");
+        rig.disk().finish_with(1, -EINTR);
+        rig.disk().finish_all();
+        rig.run();
+        let done: Vec<bool> = tokens.iter().map(|&token| rig.is_done(token)).collect();
+        assert_eq!(done, [true, false, true, true], "{elevator}");
+        rig.drain();
+    }
+}
+
+#[test]
+fn readahead_would_rather_fail_than_wait() {
+    let mut rig = Rig::manual("none", Settings::default(), THROUGH);
+    let token = rig.submit(Io::read(0, 4096).with(Flags::READAHEAD));
+    rig.run();
+    rig.disk().finish_with(0, -EAGAIN);
+    rig.run();
+    assert_eq!(rig.failure(token), Some(Kind::WouldBlock));
+}
+
+#[test]
+fn a_bio_that_pauses_ends_by_its_deadline_and_holds_up_a_barrier() {
+    for elevator in elevators() {
+        let at = Time(1024 * 600);
+        let mut rig = Rig::manual(elevator, Settings::default(), THROUGH);
+        let pausing = rig.submit(Io::read(0, 4096));
+        let late = rig.submit_until(Io::read(16384, 4096), at);
+        rig.lane.queue.unplug_for_waiter(rig.now);
+        while rig.disk().held.len() < 2 {
+            rig.run();
+        }
+        for _ in 0..2 {
+            rig.disk().finish_with(0, -EAGAIN);
+        }
+        let barrier = rig.submit(Io::flush().with(Flags::HARD_BARRIER));
+        rig.run();
+        assert!(!rig.is_done(barrier) && !rig.lane.queue.is_settled(), "{elevator}");
+        rig.pass();
+        assert_eq!((rig.now, rig.failure(late)), (at, Some(Kind::TimedOut)), "{elevator}");
+        assert!(!rig.is_done(barrier));
+        rig.drain();
+        assert_eq!((rig.result(pausing), rig.result(barrier)), (Ok(()), Ok(())));
+    }
+}
+
+/// What was asked to be cancelled is not tried again, and neither is what a barrier has counted as complete.
+#[test]
+fn a_bio_with_a_last_attempt_gets_no_other() {
+    for elevator in elevators() {
+        for result in [-ECANCELED, -EINTR, 512, -5] {
+            for counted in [false, true] {
+                let mut rig = Rig::manual(elevator, Settings::default(), THROUGH);
+                let token = rig.submit(Io::read(0, 4096));
+                start(&mut rig);
+                match counted {
+                    true => rig.lane.queue.count_as_complete(),
+                    false => rig.lane.cancel(rig.now, token),
+                }
+                rig.run();
+                assert!(!rig.is_done(token));
+                rig.disk().finish_with(0, result);
+                rig.run();
+                let kind = match result {
+                    -125 => Kind::Cancelled,
+                    512 => Kind::Short,
+                    _ => Kind::Io,
+                };
+                assert_eq!(rig.failure(token), Some(kind), "{elevator}");
+                rig.check_idle();
+            }
+        }
+    }
+}
+
+/// The merged request that a barrier has counted fails as a whole: none of its bios may start again.
+#[test]
+fn a_merged_request_that_was_counted_is_not_taken_apart() {
+    let mut rig = Rig::manual("none", Settings::default(), THROUGH);
+    let tokens: Vec<u64> = (0..4).map(|i| rig.submit(Io::read(i * 512, 512))).collect();
+    start(&mut rig);
+    rig.lane.queue.count_as_complete();
+    rig.disk().finish_with(0, 1024);
+    rig.run();
+    let kinds: Vec<Option<Kind>> = tokens.iter().map(|&token| rig.failure(token)).collect();
+    assert_eq!(kinds, [None, None, Some(Kind::Short), Some(Kind::Short)]);
+    rig.check_idle();
+}

@@ -1,0 +1,139 @@
+//! Write-zeroes on disks that cannot do it.
+
+use crate::disk::{FakeDisk, Mode};
+use crate::flush::{BACK, BACK_FUA, THROUGH};
+use crate::rig::{Io, Rig, elevators, make_elevator};
+use platter_block::bio::{Flags, Op};
+use platter_block::driver::Features;
+use platter_block::fault::Kind;
+use platter_block::lane::Lane;
+use platter_block::limits::Limits;
+use platter_block::queue::Settings;
+
+fn rig(elevator: &str, limits: Limits, features: Features) -> Rig {
+    let mut disk = FakeDisk::new(1 << 20, limits, features, 1);
+    disk.mode = Mode::Prompt;
+    Rig::with(disk, Settings { plug: None, ..Settings::default() }, make_elevator(elevator))
+}
+
+fn zeroes(pos: u64, len: usize) -> Io {
+    Io::new(Op::WriteZeroes, pos, len)
+}
+
+const CANNOT: Limits = Limits { write_zeroes: false, ..Limits::unlimited(512) };
+
+#[test]
+fn a_disk_that_cannot_gets_zeroes_written() {
+    let shapes = [
+        CANNOT,
+        Limits { max_transfer: 4096, ..CANNOT },
+        Limits { max_segments: 2, max_segment_size: 8192, ..CANNOT },
+        Limits { segment_boundary: 4096, max_segments: 3, ..CANNOT },
+        Limits { chunk: 20480, memory_align: 512, ..CANNOT },
+    ];
+    for elevator in elevators() {
+        for limits in shapes {
+            for features in [THROUGH, BACK, BACK_FUA] {
+                let mut rig = rig(elevator, limits, features);
+                for io in [
+                    zeroes(512, 512),
+                    zeroes(4096, 700 * 1024),
+                    zeroes(0, 4096).with(Flags::FUA),
+                    zeroes(1 << 19, 65536).with(Flags::HARD_BARRIER),
+                    zeroes(0, 65536).with(Flags::SOFT_BARRIER),
+                ] {
+                    let token = rig.submit(io);
+                    rig.drain();
+                    assert_eq!(rig.result(token), Ok(()), "{elevator} {limits:?}");
+                }
+                let writes = rig.disk().starts().iter().all(|start| matches!(start.0, Op::Write | Op::Flush));
+                assert!(writes, "{elevator}");
+                assert_eq!(rig.counts().zeroes_written, 512 + 700 * 1024 + 4096 + 65536 + 65536);
+            }
+        }
+    }
+}
+
+/// It is tried once; from then on the disk is known.
+#[test]
+fn a_disk_that_turns_out_not_to_be_able_is_remembered() {
+    for elevator in elevators() {
+        let mut rig = rig(elevator, Limits { max_discard: 65536, ..Limits::unlimited(512) }, THROUGH);
+        rig.disk().no_zeroes = true;
+        let tokens = [rig.submit(zeroes(0, 65536 * 3)), rig.submit(zeroes(1 << 19, 512))];
+        rig.drain();
+        let tried = |rig: &mut Rig| rig.disk().starts().iter().filter(|s| s.0 == Op::WriteZeroes).count();
+        let before = tried(&mut rig);
+        assert!((1..=4).contains(&before), "{elevator}");
+        let last = rig.submit(zeroes(1 << 18, 4096));
+        rig.drain();
+        assert!(tokens.iter().chain(&[last]).all(|&token| rig.result(token).is_ok()), "{elevator}");
+        assert_eq!(tried(&mut rig), before, "{elevator}");
+    }
+}
+
+/// Discards are advice: a disk that cannot do them has nothing to write.
+#[test]
+fn discards_are_not_replaced() {
+    let mut rig = rig("none", Limits::unlimited(512), THROUGH);
+    rig.disk().mode = Mode::Manual;
+    let token = rig.submit(Io::new(Op::Discard, 0, 4096));
+    rig.run();
+    rig.disk().finish_with(0, -95);
+    rig.run();
+    assert_eq!(rig.failure(token), Some(Kind::Unsupported));
+    assert_eq!(rig.disk().starts().len(), 1);
+}
+
+/// A range as large as the disk is not made into all its writes at once.
+#[test]
+fn writes_of_zeroes_are_made_as_they_go() {
+    let mut rig = rig("none", Limits { max_transfer: 4096, ..CANNOT }, THROUGH);
+    rig.disk().mode = Mode::Manual;
+    let token = rig.submit(zeroes(0, 1 << 20));
+    let mut most = 0;
+    while !rig.is_done(token) {
+        rig.run();
+        most = most.max(rig.disk().held.len());
+        rig.disk().finish_all();
+    }
+    assert!((2..=8).contains(&most), "{most} at once");
+    assert_eq!(rig.disk().starts().len(), 256);
+}
+
+#[test]
+fn an_error_of_one_write_fails_the_whole_and_ends_it() {
+    for elevator in elevators() {
+        let mut rig = rig(elevator, Limits { max_transfer: 4096, ..CANNOT }, THROUGH);
+        rig.disk().bad.insert(64);
+        let token = rig.submit(zeroes(0, 1 << 20));
+        rig.drain();
+        assert_eq!(rig.failure(token), Some(Kind::Io), "{elevator}");
+        assert!(rig.disk().starts().len() < 20, "{elevator}");
+    }
+}
+
+/// The zeroes are no memory of the submitter's, so a call that lent none gets its own bio back at the deadline.
+#[test]
+fn a_write_of_zeroes_that_is_stuck_can_be_given_up() {
+    for elevator in elevators() {
+        let mut rig = rig(elevator, CANNOT, THROUGH);
+        rig.disk().mode = Mode::Manual;
+        let mut bio = rig.bio(&zeroes(0, 4 << 16).with(Flags::BORROWED));
+        let (identity, at) = (bio.identity(), platter_block::time::Time(1024 * 1024));
+        bio.set_deadline(Some(at));
+        rig.lane.submit(rig.now, bio);
+        rig.run();
+        assert!(!rig.disk().held.is_empty());
+        rig.now = at;
+        rig.lane.run(at);
+        let mut done = Vec::new();
+        rig.lane.take_done(&mut done);
+        assert_eq!(done.len(), 1, "{elevator}");
+        assert_eq!(
+            (done[0].identity(), done[0].status().map_err(|f| f.kind)),
+            (identity, Err(Kind::TimedOut))
+        );
+        assert!(rig.lane.queue.is_in_doubt());
+    }
+}

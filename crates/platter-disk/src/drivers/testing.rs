@@ -1,0 +1,131 @@
+//! What the tests of the drivers share: a file to do I/O on, and a queue over a driver.
+
+use super::target::Target;
+use super::threads::Workers;
+use crate::pool::{PAGE, Pool};
+use crate::sys::OpenOptions;
+use platter_block::bio::{Bio, Op};
+use platter_block::counters::Counters;
+use platter_block::driver::{Driver, Features, Geometry};
+use platter_block::lane::{Lane, QueueLane};
+use platter_block::limits::Limits;
+use platter_block::queue::{Queue, Settings};
+use platter_block::time::{Span, Time};
+use std::sync::Arc;
+
+/// Size of the file.
+pub(super) const SIZE: u64 = 1 << 20;
+
+/// A file and what to do I/O on.
+pub(super) struct Rig {
+    pub(super) target: Arc<Target>,
+    pub(super) workers: Arc<Workers>,
+    file: tempfile::NamedTempFile,
+}
+
+impl Rig {
+    /// A file that has all its space, in the directory of the package: the temporary directory may be in memory.
+    pub(super) fn new() -> Rig {
+        Rig::of(SIZE)
+    }
+
+    /// The same with another size.
+    pub(super) fn of(size: u64) -> Rig {
+        let file = tempfile::NamedTempFile::new_in(".").unwrap();
+        std::fs::write(file.path(), vec![0; size as usize]).unwrap();
+        Rig::over(file)
+    }
+
+    /// A file that is one hole.
+    pub(super) fn sparse() -> Rig {
+        let file = tempfile::NamedTempFile::new_in(".").unwrap();
+        file.as_file().set_len(SIZE).unwrap();
+        Rig::over(file)
+    }
+
+    fn over(file: tempfile::NamedTempFile) -> Rig {
+        let disk = OpenOptions::read_write().open(file.path()).unwrap();
+        Rig { target: Arc::new(Target::new(disk).unwrap()), workers: Arc::new(Workers::new(4)), file }
+    }
+
+    /// A queue over a driver, and the time that it lives by.
+    pub(super) fn bench<D: Driver>(&self, driver: D, depth: u32) -> Bench<D> {
+        let size = self.file.as_file().metadata().unwrap().len();
+        let geometry = Geometry {
+            size,
+            limits: Limits { memory_align: 512, length_align: 512, ..Limits::unlimited(512) },
+            features: Features { write_cache: true, fua: true, read_only: false },
+        };
+        let settings = Settings { depth, ..Settings::default() };
+        let queue = Queue::new(geometry, settings, None, Arc::new(Counters::default()));
+        Bench { lane: QueueLane::new(queue, driver), now: Time(1_000_000), done: Vec::new() }
+    }
+
+    /// The file's contents.
+    pub(super) fn contents(&self) -> Vec<u8> {
+        std::fs::read(self.file.path()).unwrap()
+    }
+}
+
+/// A queue over a driver of a known type.
+pub(super) struct Bench<D: Driver> {
+    pub(super) lane: QueueLane<D>,
+    pub(super) now: Time,
+    pub(super) done: Vec<Bio>,
+}
+
+impl<D: Driver> Bench<D> {
+    pub(super) fn driver(&mut self) -> &mut D {
+        self.lane.driver_mut()
+    }
+
+    pub(super) fn submit(&mut self, bio: Bio) {
+        self.lane.submit(self.now, bio);
+    }
+
+    /// Runs once without waiting; how much is done by then.
+    pub(super) fn run(&mut self) -> usize {
+        self.lane.run(self.now);
+        self.lane.take_done(&mut self.done);
+        self.done.len()
+    }
+
+    pub(super) fn pass(&mut self, span: Span) {
+        self.now += span;
+    }
+
+    /// Runs until all is done, waiting as a lane does: as long as it is told to, if nothing else happens.
+    pub(super) fn finish(&mut self) -> Vec<Bio> {
+        loop {
+            self.run();
+            if self.lane.is_idle() {
+                assert_eq!(self.lane.broken_completions(), 0);
+                return std::mem::take(&mut self.done);
+            }
+            self.lane.wait(self.now, None);
+            // Whatever the wait was for has passed.
+            let wake = self.lane.next_wakeup();
+            self.now = wake.unwrap_or(self.now).max(self.now) + Span::from_micros(1);
+        }
+    }
+}
+
+/// A transfer of `len` bytes of aligned memory, all of them `byte`.
+pub(super) fn transfer(op: Op, pos: u64, len: usize, byte: u8) -> Bio {
+    let mut buffer = Pool::new(1, len, PAGE).unwrap().take().unwrap();
+    buffer.fill(byte);
+    if op == Op::Read { Bio::read(pos, buffer).unwrap() } else { Bio::write(pos, buffer).unwrap() }
+}
+
+/// The errno that a bio failed with; 0: it did not.
+pub(super) fn errno(bio: &Bio) -> i32 {
+    bio.status().map_or_else(|fault| fault.errno(), |()| 0)
+}
+
+/// Whether a descriptor is readable now.
+#[allow(unsafe_code)]
+pub(super) fn is_readable(fd: i32) -> bool {
+    let mut polled = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry, which lives until the call returns; a descriptor is a number here.
+    unsafe { libc::poll(&raw mut polled, 1, 0) == 1 }
+}

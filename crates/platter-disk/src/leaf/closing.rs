@@ -1,0 +1,147 @@
+//! How lanes and devices go away while the disk has requests of theirs.
+//!
+//! The memory of a request cannot be freed before the kernel has returned it, and a change that is under way may still
+//! reach the disk. So whoever drops a lane waits, but for a bounded time: then what is left goes to a thread that ends when
+//! the kernel has returned everything, and until then its changes are in doubt.
+
+use super::doubts::Owner;
+use super::{AnyLane, Shared};
+use crate::clock::Clock;
+use crate::sync::{Mutex, lock};
+use platter_block::lane::Lane;
+use platter_block::time::{Span, Time};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a lane that is dropped waits for its requests.
+const PATIENCE: Span = Span::from_secs(1);
+
+/// How long it waits further when it has asked the driver to cancel them.
+const CANCEL_PATIENCE: Span = Span::from_secs(2);
+
+/// Pause between two looks at a driver that does not block.
+const NAP: Duration = Duration::from_millis(1);
+
+/// Waits until the driver has returned everything, or for some seconds. Nothing further is started.
+fn drain(lane: &mut AnyLane, clock: &Clock) {
+    lane.queue.freeze();
+    wait_for(lane, clock, PATIENCE);
+    if lane.in_flight() > 0 {
+        lane.cancel_where(clock.now(), &|_| true);
+        wait_for(lane, clock, CANCEL_PATIENCE);
+    }
+    // Memory that is lent is not ours to keep: its owner waits as long as it takes, and so it must be here.
+    while lane.queue.has_borrowed() {
+        wait_for(lane, clock, CANCEL_PATIENCE);
+    }
+}
+
+fn wait_for(lane: &mut AnyLane, clock: &Clock, time: Span) {
+    let begin = clock.now();
+    let mut now = begin;
+    while lane.in_flight() > 0 && now.since(begin) < time {
+        lane.run(now);
+        let before = lane.in_flight();
+        if before > 0 {
+            lane.wait(now, Some(Span(time.0.saturating_sub(now.since(begin).0))));
+            lane.run(clock.now());
+        }
+        discard_done(lane);
+        if lane.in_flight() == before && before > 0 {
+            // Not every driver blocks.
+            std::thread::sleep(NAP);
+        }
+        now = clock.now();
+    }
+}
+
+/// Bios that complete to a lane that is gone are dropped.
+fn discard_done(lane: &mut AnyLane) {
+    let mut done = Vec::new();
+    lane.take_done(&mut done);
+}
+
+/// What is left of a lane, on its way to a thread of its own.
+struct Leftover {
+    lane: Option<AnyLane>,
+    /// The device, unless it is gone, and the number of the lane's queue.
+    device: Option<(Arc<Shared>, Owner)>,
+}
+
+impl Leftover {
+    /// Blocks until the kernel has returned everything.
+    fn end(mut self) {
+        // A ring that belongs to the thread that opened it cannot be reaped here, but every driver waits when it is
+        // dropped. Its memory is the queue's, which goes after it.
+        drop(self.lane.take());
+        if let Some((shared, owner)) = self.device.take() {
+            shared.doubts.remove_owner(&shared.gate, owner);
+            shared.lanes.ring_all();
+        }
+    }
+
+    /// Ends on a thread of its own.
+    fn end_elsewhere(self) {
+        let place = Arc::new(Mutex::new(Some(self)));
+        let other = Arc::clone(&place);
+        let builder = std::thread::Builder::new().name("platter-leftover".to_string());
+        let spawned = builder.spawn(move || {
+            let leftover = lock(&other).take();
+            leftover.into_iter().for_each(Leftover::end);
+        });
+        if spawned.is_err() {
+            // No thread is to be had, and waiting could take for ever: the memory is not freed, and the doubt stays.
+            std::mem::forget(lock(&place).take());
+        }
+    }
+}
+
+impl Shared {
+    /// The lane of a queue goes. Gives up what its driver does not return in time.
+    pub(super) fn close_lane(self: &Arc<Shared>, mut lane: AnyLane, owner: Owner) {
+        if self.clock.simulated().is_some() {
+            return self.leave_over(lane);
+        }
+        drain(&mut lane, &self.clock);
+        if lane.in_flight() > 0 {
+            lane.queue.give_up_all(self.clock.now());
+            discard_done(&mut lane);
+            let device = Some((Arc::clone(self), owner));
+            Leftover { lane: Some(lane), device }.end_elsewhere();
+        }
+    }
+
+    /// The device goes, and its shared queue with it.
+    pub(super) fn close_control(clock: &Clock, mut lane: AnyLane) {
+        if clock.simulated().is_some() {
+            return;
+        }
+        drain(&mut lane, clock);
+        if lane.in_flight() > 0 {
+            Leftover { lane: Some(lane), device: None }.end_elsewhere();
+        }
+    }
+
+    /// A simulated disk goes on with the changes that it has, in virtual time: what is left of the lane is run by those
+    /// who use the shared queue, as everybody does while a range is in doubt.
+    fn leave_over(&self, mut lane: AnyLane) {
+        if lane.in_flight() == 0 {
+            return;
+        }
+        lane.queue.freeze();
+        lane.queue.give_up_all(self.clock.now());
+        discard_done(&mut lane);
+        if lane.queue.is_in_doubt() {
+            lock(&self.leftovers).push(lane);
+        }
+    }
+
+    /// Runs what is left of lanes in a simulation.
+    pub(super) fn run_leftovers(&self, now: Time) {
+        let mut leftovers = lock(&self.leftovers);
+        leftovers.retain_mut(|lane| {
+            lane.run(now);
+            lane.queue.is_in_doubt()
+        });
+    }
+}

@@ -1,0 +1,88 @@
+//! How a lane of its own queue shares the device's depth with the others.
+//!
+//! A lane borrows what it can use. While another lane goes short, each has an equal share at most: a lane that has more out
+//! starts nothing until it is down to that, and gives back what becomes free. What a lane does not need of its share the
+//! others may have.
+
+use super::Shared;
+use platter_block::queue::Queue;
+
+/// A lane's part of the device's depth.
+#[derive(Default)]
+pub(super) struct Depth {
+    /// Tokens that the lane holds.
+    tokens: u32,
+    /// Requests that its queue may have out.
+    depth: u32,
+    hungry: bool,
+    contending: bool,
+}
+
+impl Depth {
+    /// Borrows what the queue could use.
+    #[inline]
+    pub(super) fn borrow(&mut self, shared: &Shared, queue: &mut Queue) {
+        if queue.demand() > self.depth.max(1) {
+            self.borrow_more(shared, queue);
+        }
+    }
+
+    #[cold]
+    fn borrow_more(&mut self, shared: &Shared, queue: &mut Queue) {
+        let allowance = shared.tokens.allowance(self.hungry);
+        let demand = queue.demand();
+        let wanted = demand.min(allowance).saturating_sub(self.tokens + 1);
+        if wanted > 0 {
+            self.tokens += shared.tokens.take(wanted);
+        }
+        self.note(shared, demand > self.tokens + 1);
+        self.set_depth(queue, allowance);
+    }
+
+    /// Gives back what others want and this lane does not use, or has beyond its share.
+    #[cold]
+    pub(super) fn give_back(&mut self, shared: &Shared, queue: &mut Queue) {
+        let allowance = shared.tokens.allowance(self.hungry);
+        let used = queue.in_flight().saturating_sub(1);
+        if self.tokens > used && (allowance != u32::MAX || !queue.has_work()) {
+            shared.tokens.give(self.tokens - used);
+            self.tokens = used;
+        }
+        self.note(shared, self.hungry && queue.has_work());
+        self.set_depth(queue, allowance);
+    }
+
+    fn set_depth(&mut self, queue: &mut Queue, allowance: u32) {
+        self.depth = allowance.min(self.tokens + 1);
+        queue.set_depth(self.depth);
+    }
+
+    fn note(&mut self, shared: &Shared, hungry: bool) {
+        if hungry != self.hungry {
+            self.hungry = hungry;
+            shared.tokens.set_hungry(hungry);
+        }
+        let contending = hungry || self.tokens > 0;
+        if contending != self.contending {
+            self.contending = contending;
+            shared.tokens.set_contending(contending);
+        }
+    }
+
+    /// Whether the lane goes short.
+    pub(super) fn is_hungry(&self) -> bool {
+        self.hungry
+    }
+
+    /// Whether the lane holds any of the others' depth.
+    #[inline]
+    pub(super) fn is_held(&self) -> bool {
+        self.tokens > 0
+    }
+
+    /// The lane goes away, and its queue with it.
+    pub(super) fn close(&mut self, shared: &Shared) {
+        shared.tokens.give(std::mem::take(&mut self.tokens));
+        self.note(shared, false);
+    }
+}

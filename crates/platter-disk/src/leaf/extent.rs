@@ -1,0 +1,131 @@
+//! How large a disk is, while it may change: a file that another process truncates, a block device that is resized or
+//! unplugged.
+//!
+//! The system tells nobody, so the size is measured when there is a reason: after an I/O that failed as beyond the end or
+//! for a missing device, before a flush, and when a program asks. Lanes compare the size that their queues have with the
+//! one here when the gate tells them of a change.
+//!
+//! A disk that grew is used to its new end. One that shrank and grew again is not, unless the program asks: what was stored
+//! in between is lost, and would read as zeroes.
+
+use super::gate::Gate;
+use crate::sync::{Mutex, lock};
+use platter_block::bio::Bio;
+use platter_block::defect::{self, Defect};
+use platter_block::event::{DeviceEvent, Watcher, Watchers};
+use platter_block::fault::Kind;
+use platter_block::queue::Queue;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{OnceLock, Weak};
+
+/// What can say how large a disk is.
+pub trait Measure: Send + Sync {
+    /// Size of the disk now, in bytes; `None`: it is gone.
+    ///
+    /// # Errors
+    /// The system does not say.
+    fn measure(&self) -> io::Result<Option<u64>>;
+
+    /// From now on the disk is used up to this size.
+    ///
+    /// # Errors
+    /// It cannot be; it is used as before then.
+    fn accept(&self, size: u64) -> io::Result<()> {
+        let _ = size;
+        Ok(())
+    }
+}
+
+pub(super) struct Extent {
+    /// Bytes, as of the last look.
+    size: AtomicU64,
+    /// The most that it has been.
+    largest: AtomicU64,
+    measure: OnceLock<Box<dyn Measure>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    watchers: Watchers,
+    is_gone: bool,
+    /// It is shorter than it was, and no program has said that it knows.
+    has_shrunk: bool,
+}
+
+impl Extent {
+    pub(super) fn new(size: u64) -> Extent {
+        let state = State { watchers: Watchers::new(), is_gone: false, has_shrunk: false };
+        let (size, largest) = (AtomicU64::new(size), AtomicU64::new(size));
+        Extent { size, largest, measure: OnceLock::new(), state: Mutex::new(state) }
+    }
+
+    pub(super) fn measure_with(&self, measure: Box<dyn Measure>) {
+        self.measure.get_or_init(|| measure);
+    }
+
+    /// Size in bytes as of the last look.
+    #[inline]
+    pub(super) fn size(&self) -> u64 {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    /// Gives a queue the size as of the last look.
+    pub(super) fn tell(&self, queue: &mut Queue) {
+        queue.set_size(self.size(), self.largest.load(Ordering::Relaxed));
+    }
+
+    pub(super) fn watch(&self, watcher: Weak<dyn Watcher>) {
+        lock(&self.state).watchers.add(watcher);
+    }
+
+    /// Measures the disk and tells the watchers what is new. A program that has this done (`is_asked`) accepts the size
+    /// that is found, whatever was lost.
+    pub(super) fn look(&self, is_asked: bool, gate: &Gate) -> io::Result<()> {
+        let Some(measure) = self.measure.get() else { return Ok(()) };
+        // One at a time, so that the events are told in the order of the sizes.
+        let mut state = lock(&self.state);
+        let found = measure.measure()?;
+        match found {
+            None if !state.is_gone => {
+                state.is_gone = true;
+                state.watchers.tell(DeviceEvent::Removed);
+            }
+            Some(_) if state.is_gone => {
+                state.is_gone = false;
+                state.watchers.tell(DeviceEvent::Returned);
+            }
+            _ => {}
+        }
+        let Some(to) = found else { return Ok(()) };
+        let from = self.size();
+        let may_grow = is_asked || !state.has_shrunk || defect::is_on(Defect::RegrownAsNew);
+        let is_growth = to > from && may_grow;
+        if is_growth || is_asked && state.has_shrunk {
+            measure.accept(to)?;
+            state.has_shrunk = false;
+        }
+        if is_growth || to < from {
+            state.has_shrunk |= to < from && !is_asked;
+            self.largest.fetch_max(to, Ordering::Relaxed);
+            self.size.store(to, Ordering::Relaxed);
+            // Before the watchers are told, so that what they submit is checked against the new size.
+            gate.announce_change();
+            state.watchers.tell(DeviceEvent::Resized { from, to });
+        }
+        Ok(())
+    }
+
+    /// Looks if one of these bios failed as it would on a disk that changed its size or is gone.
+    #[inline]
+    pub(super) fn look_after(&self, done: &[Bio], gate: &Gate) {
+        if self.measure.get().is_some() && done.iter().any(is_reason) {
+            // Where that fails nothing is known, and the bio's own error says enough.
+            let _ = self.look(false, gate);
+        }
+    }
+}
+
+fn is_reason(bio: &Bio) -> bool {
+    bio.status().is_err_and(|fault| matches!(fault.kind, Kind::Short | Kind::Gone))
+}

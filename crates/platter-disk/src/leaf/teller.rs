@@ -1,0 +1,49 @@
+//! How a queue tells the rest of the device what it gives up.
+
+use super::Shared;
+use super::doubts::Owner;
+use super::lanes::LaneCell;
+use platter_block::queue::Watch;
+use std::sync::{Arc, Weak};
+
+/// Tells the device of what one of its queues gives up.
+pub(super) struct Teller {
+    shared: Weak<Shared>,
+    owner: Owner,
+    /// The lane whose queue it is.
+    cell: Option<Arc<LaneCell>>,
+}
+
+impl Teller {
+    pub(super) fn new(shared: &Arc<Shared>, owner: Owner, cell: Option<Arc<LaneCell>>) -> Box<Teller> {
+        Box::new(Teller { shared: Arc::downgrade(shared), owner, cell })
+    }
+}
+
+impl Watch for Teller {
+    fn in_doubt(&mut self, tag: u32, pos: u64, len: u64) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.doubts.add_range(&shared.gate, self.owner, tag, pos, len);
+            shared.lanes.ring_all();
+        }
+    }
+
+    fn quarantined(&mut self, tag: u32) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.doubts.add_quarantined(&shared.gate, self.owner, tag);
+            shared.lanes.ring_all();
+        }
+    }
+
+    fn returned(&mut self, tag: u32) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.doubts.remove(&shared.gate, self.owner, tag);
+            // What is held in the shared queue may go on.
+            shared.lanes.ring_all();
+        }
+    }
+
+    fn may_restart(&mut self) -> bool {
+        self.cell.as_ref().is_none_or(|cell| !cell.busy.go_on())
+    }
+}

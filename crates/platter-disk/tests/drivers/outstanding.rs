@@ -1,0 +1,106 @@
+//! What other threads see of a channel's requests.
+
+use crate::bench::{BLOCK, Disk, Pages, SIZE, flags, on_all, transfer};
+use platter_block::backend::LaneUse;
+use platter_block::bio::{Flags, Op};
+use platter_block::driver::{Driver, Outstanding};
+use platter_block::lane::Lane;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+
+const DEPTH: u32 = 16;
+
+/// Rings that post completions only to their owner cannot be seen; everything else can.
+fn is_seen(name: &str, lane_use: LaneUse, outstanding: &Option<Arc<dyn Outstanding>>) -> bool {
+    let owner_only = name.starts_with("uring") && !name.contains("sqpoll") && lane_use == LaneUse::Exclusive;
+    assert!(outstanding.is_some() || owner_only, "{name}");
+    outstanding.is_some()
+}
+
+/// What the device has done is seen although nobody reaps it.
+#[test]
+fn requests_that_nobody_reaps_are_seen_to_be_done() {
+    on_all(DEPTH, |name, disk, lane_use| {
+        if let Disk::File(_, Some(file)) = disk {
+            // With space for all writes: others may have to be moved to a thread, which only a reap does.
+            file.as_file().write_all_at(&[0; SIZE as usize], 0).unwrap();
+        }
+        let mut bench = disk.lane(DEPTH, lane_use);
+        let outstanding = bench.lane.driver().outstanding();
+        if !is_seen(name, lane_use, &outstanding) {
+            return;
+        }
+        let outstanding = outstanding.unwrap();
+        for round in 0..20u64 {
+            assert_eq!(outstanding.outstanding(), 0, "{name}");
+            for block in 0..u64::from(DEPTH) {
+                let op = if (block + round) % 3 == 0 { Op::Read } else { Op::Write };
+                let bio = transfer(op, (block * 2 + round % 2) * BLOCK as u64, Pages::new(1, 1), &[]);
+                bench.submit(flags(bio, Flags::NOMERGE));
+            }
+            bench.run();
+            while outstanding.outstanding() > 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(bench.lane.in_flight(), DEPTH, "{name}: none was reaped");
+            let done = bench.finish();
+            assert!(done.iter().all(|bio| bio.status().is_ok()), "{name}");
+        }
+    });
+}
+
+/// Another thread asks all the time. Whenever it hears that nothing is outstanding, the next look at the completions must
+/// bring all that had been queued before it asked.
+#[test]
+fn what_is_outstanding_is_never_too_low() {
+    on_all(DEPTH, |name, disk, lane_use| {
+        let mut bench = disk.lane(DEPTH, lane_use);
+        let outstanding = bench.lane.driver().outstanding();
+        if !is_seen(name, lane_use, &outstanding) {
+            return;
+        }
+        let outstanding = outstanding.unwrap();
+        let (queued, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (claims, heard) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::SeqCst) {
+                    let before = queued.load(Ordering::SeqCst);
+                    if outstanding.outstanding() == 0 {
+                        claims.send(before).unwrap();
+                    }
+                    std::thread::yield_now();
+                }
+            });
+            let (mut count, mut completed) = (0u64, 0u64);
+            for round in 0..400u64 {
+                for block in 0..round % 7 {
+                    let pos = (round + block * 31) % 200 * BLOCK as u64;
+                    let op = if round % 2 == 0 { Op::Read } else { Op::Write };
+                    bench.submit(flags(transfer(op, pos, Pages::new(1, 1), &[]), Flags::NOMERGE));
+                    count += 1;
+                }
+                if bench.lane.in_flight() < DEPTH {
+                    bench.run();
+                }
+                // What is with the driver; the queue holds the rest.
+                queued.store(
+                    completed + bench.done.len() as u64 + u64::from(bench.lane.in_flight()),
+                    Ordering::SeqCst,
+                );
+                let claimed: Option<u64> = heard.try_iter().max();
+                if let Some(before) = claimed {
+                    bench.run();
+                    let seen = completed + bench.done.len() as u64;
+                    assert!(seen >= before, "{name}: {seen} completed of {before} that were said to be");
+                }
+            }
+            completed += bench.finish().len() as u64;
+            stop.store(true, Ordering::SeqCst);
+            assert_eq!(completed, count, "{name}");
+        });
+        assert_eq!(outstanding.outstanding(), 0, "{name}");
+    });
+}

@@ -1,0 +1,100 @@
+//! Disks of a simulation that change their size or go away, seen through layers as large as what is below them.
+
+use platter_block::backend::Backend;
+use platter_block::driver::Driver;
+use platter_block::event::{DeviceEvent, Watcher};
+use platter_block::fault::Kind;
+use platter_block::time::Span;
+use platter_disk::device::Device;
+use platter_disk::leaf::{Leaf, LeafParts, LeafSettings, Measure};
+use platter_sim::ideal::Ideal;
+use platter_sim::medium::Medium;
+use platter_sim::{SimDisk, World};
+use std::sync::{Arc, Mutex, Weak};
+
+const SIZE: u64 = 16 << 20;
+
+#[derive(Default)]
+struct Notes(Mutex<Vec<DeviceEvent>>);
+
+impl Watcher for Notes {
+    fn event(&self, event: &DeviceEvent) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+struct Measured(SimDisk);
+
+impl Measure for Measured {
+    fn measure(&self) -> std::io::Result<Option<u64>> {
+        Ok(self.0.current_size())
+    }
+}
+
+fn disk(world: &Arc<World>) -> (SimDisk, Arc<dyn Backend>) {
+    let model = Ideal { size: SIZE, latency: Span::from_millis(1), depth: 32, write_cache: true };
+    let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
+    assert!(disk.resize(SIZE / 2));
+    let channels = disk.clone();
+    let parts = LeafParts {
+        name: Arc::from("sim"),
+        geometry: disk.geometry(),
+        settings: LeafSettings::default(),
+        elevator: None,
+        make_driver: Box::new(move |_| Ok(Box::new(channels.channel()) as Box<dyn Driver>)),
+        facts: Vec::new(),
+        clock: Some(Arc::clone(world.clock())),
+    };
+    let leaf = Leaf::new(parts).expect("a leaf");
+    leaf.measure_with(Box::new(Measured(disk.clone())));
+    (disk, Arc::new(leaf))
+}
+
+#[test]
+fn filters_pass_events_on_and_have_the_size_of_what_is_below() {
+    for name in ["limit", "delay", "error", "verify"] {
+        let world = World::new(1);
+        let (disk, leaf) = disk(&world);
+        let row = platter_stack::by_name(name).expect("a layer");
+        let named: &[(&str, i64)] = if name == "error" { &[("chance", 0)] } else { &[] };
+        let device = Device::new(row.make(named, vec![leaf]).expect("it can be made"));
+        let notes = Arc::new(Notes::default());
+        device.watch(Arc::downgrade(&notes) as Weak<dyn Watcher>);
+        assert_eq!(device.size(), SIZE / 2, "{name}");
+        assert!(disk.resize(SIZE));
+        device.refresh().expect("a size");
+        assert_eq!(device.size(), SIZE, "{name}");
+        device.write_at(&[7; 4096], SIZE - 4096).expect("it is there");
+        assert!(disk.resize(SIZE / 4));
+        let error = device.read_at(&mut [0; 4096], SIZE - 4096).expect_err("it is gone");
+        assert_eq!(error.fault.kind, Kind::Gone, "{name}");
+        assert_eq!(device.size(), SIZE / 4, "{name}: noticed by the error");
+        disk.set_removed(true);
+        let error = device.read_at(&mut [0; 4096], 0).expect_err("all of it is gone");
+        assert_eq!(error.fault.kind, Kind::Gone, "{name}");
+        disk.set_removed(false);
+        device.read_at(&mut [0; 4096], 0).expect("it is back");
+        device.refresh().expect("a size");
+        let told = [
+            DeviceEvent::Resized { from: SIZE / 2, to: SIZE },
+            DeviceEvent::Resized { from: SIZE, to: SIZE / 4 },
+            DeviceEvent::Removed,
+            DeviceEvent::Returned,
+        ];
+        assert_eq!(*notes.0.lock().expect("no panic"), told, "{name}");
+    }
+}
+
+/// Without anybody who looks, contents that were cut off do not come back.
+#[test]
+fn what_was_cut_off_a_simulated_disk_is_lost() {
+    let world = World::new(1);
+    let (disk, leaf) = disk(&world);
+    let device = Device::new(leaf);
+    device.write_at(&[7; 4096], SIZE / 2 - 4096).expect("room");
+    assert!(!disk.resize(0) && !disk.resize(100) && !disk.resize(2 * SIZE), "sizes that it cannot have");
+    assert!(disk.resize(SIZE / 4) && disk.resize(SIZE / 2));
+    let mut back = [1; 4096];
+    device.read_at(&mut back, SIZE / 2 - 4096).expect("it is there again");
+    assert_eq!(back, [0; 4096]);
+}
