@@ -6,7 +6,6 @@ use crate::run::{Target, Verdict, run};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An input that shows a bug.
 #[derive(Clone, Debug)]
@@ -43,9 +42,6 @@ pub struct Campaign<'a> {
     tally: Tally,
 }
 
-/// Told what runs, for a guard against runs that never end.
-pub static BEAT: AtomicU64 = AtomicU64::new(0);
-
 /// The folder of the committed corpora.
 pub fn committed() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
@@ -68,7 +64,9 @@ pub fn inputs_in(folder: &Path) -> io::Result<Vec<Vec<u8>>> {
 
 /// The name of an input's file: its contents, hashed.
 pub fn name_of(input: &[u8]) -> String {
-    let hash = input.iter().fold(0xcbf2_9ce4_8422_2325u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    let hash = input
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
     format!("{hash:016x}")
 }
 
@@ -110,7 +108,6 @@ impl<'a> Campaign<'a> {
     }
 
     fn once(&mut self, number: Option<u64>, input: Vec<u8>) -> Result<(), Finding> {
-        BEAT.fetch_add(1, Ordering::Relaxed);
         let counted = edges::are_counted();
         if counted {
             edges::clear();
@@ -125,7 +122,8 @@ impl<'a> Campaign<'a> {
         if counted && self.seen.add(&edges::taken()) && number.is_some() {
             if let Some(folder) = &self.keep {
                 // What cannot be kept is lost to later runs only.
-                let _ = fs::create_dir_all(folder).and_then(|()| fs::write(folder.join(name_of(&input)), &input));
+                let _ =
+                    fs::create_dir_all(folder).and_then(|()| fs::write(folder.join(name_of(&input)), &input));
             }
             self.corpus.push(input);
         }
@@ -181,14 +179,29 @@ pub fn shrink(target: &Target, finding: Finding, tries: u32) -> Finding {
     best
 }
 
-/// Of `inputs`, few that together take all branches that any of them takes, small ones first.
+/// Most inputs of a committed corpus, and bytes of one.
+const MOST_KEPT: usize = 40;
+const MOST_KEPT_LEN: usize = 16 << 10;
+
+/// Of `inputs`, the few that together take most of the branches that any of them takes: each time the one that adds the
+/// most, the shortest of equals.
 pub fn minimised(target: &Target, mut inputs: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     inputs.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
     inputs.dedup();
-    let mut seen = Seen::default();
-    inputs.retain(|input| {
+    inputs.retain(|input| input.len() <= MOST_KEPT_LEN);
+    let places = |input: &[u8]| {
         edges::clear();
-        run(target, input).is_ok() && seen.add(&edges::taken())
-    });
-    inputs
+        run(target, input).ok().map(|_| edges::places(&edges::taken()))
+    };
+    let mut left: Vec<_> = inputs.into_iter().filter_map(|input| Some((places(&input)?, input))).collect();
+    let (mut seen, mut kept) = (Seen::default(), Vec::new());
+    while kept.len() < MOST_KEPT {
+        let gains = left.iter().map(|(places, _)| seen.new_in(places));
+        let best = gains.zip((0..left.len()).rev()).max().filter(|(gain, _)| *gain > 0);
+        let Some((_, from_end)) = best else { break };
+        let (places, input) = left.remove(left.len() - 1 - from_end);
+        seen.add(&places);
+        kept.push(input);
+    }
+    kept
 }

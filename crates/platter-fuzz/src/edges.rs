@@ -5,11 +5,9 @@
 //! [`__sanitizer_cov_8bit_counters_init`] where its counters are (Clang's manual, "SanitizerCoverage"). Without these
 //! flags nothing calls it and there are no counters.
 
-#![allow(unsafe_code)]
-
 use std::collections::HashSet;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// The counters of all modules.
 static COUNTERS: Mutex<Vec<&'static [AtomicU8]>> = Mutex::new(Vec::new());
@@ -41,18 +39,47 @@ pub fn are_counted() -> bool {
 /// A branch and how often it was taken, roughly: the place of its counter, and one of eight classes of counts.
 type Edge = u64;
 
+/// Calls `each` with every eight counters of which one is not 0, and the place of the first. Of several hundred thousand
+/// counters few are set, and looking at each would take longer than most runs.
+fn for_each_set(mut each: impl FnMut(u64, &[AtomicU8])) {
+    let mut place = 0;
+    for module in COUNTERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).iter() {
+        // SAFETY: eight atomic bytes that are aligned for it have the layout of an atomic number of eight bytes, and any
+        // bits are one. Only this thread runs what is counted.
+        let (head, words, tail) = unsafe { module.align_to::<AtomicU64>() };
+        each(place, head);
+        for (at, word) in words.iter().enumerate() {
+            if word.load(Ordering::Relaxed) != 0 {
+                let begin = head.len() + 8 * at;
+                each(place + begin as u64, &module[begin..begin + 8]);
+            }
+        }
+        each(place + (module.len() - tail.len()) as u64, tail);
+        place += module.len() as u64;
+    }
+}
+
 /// Sets all counters to 0.
 pub fn clear() {
-    let all = COUNTERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    all.iter().copied().flatten().filter(|c| c.load(Ordering::Relaxed) != 0).for_each(|c| c.store(0, Ordering::Relaxed));
+    for_each_set(|_, counters| counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed)));
 }
 
 /// The branches that were taken since [`clear`].
 pub fn taken() -> Vec<Edge> {
-    let all = COUNTERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let counts = all.iter().copied().flatten().map(|counter| counter.load(Ordering::Relaxed));
-    let class = |count: u8| u64::from(u8::BITS - count.leading_zeros());
-    counts.zip(0u64..).filter(|(count, _)| *count != 0).map(|(count, place)| place << 4 | class(count)).collect()
+    let mut edges = Vec::new();
+    for_each_set(|place, counters| {
+        let counts = counters.iter().map(|counter| counter.load(Ordering::Relaxed));
+        let class = |count: u8| u64::from(u8::BITS - count.leading_zeros());
+        edges.extend(
+            (place..).zip(counts).filter(|(_, count)| *count != 0).map(|(at, count)| at << 4 | class(count)),
+        );
+    });
+    edges
+}
+
+/// The branches, however often they were taken.
+pub fn places(edges: &[Edge]) -> Vec<Edge> {
+    edges.iter().map(|edge| edge >> 4).collect()
 }
 
 /// What all runs together have taken.
@@ -65,6 +92,11 @@ impl Seen {
         let before = self.0.len();
         self.0.extend(edges);
         self.0.len() > before
+    }
+
+    /// How many of a run's branches are new.
+    pub fn new_in(&self, edges: &[Edge]) -> usize {
+        edges.iter().filter(|edge| !self.0.contains(edge)).count()
     }
 
     /// Branches, with a class of counts, that were taken.

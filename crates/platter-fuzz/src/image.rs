@@ -4,8 +4,6 @@
 //! as two, then the pieces: position as eight bytes, length as four, contents. Numbers are little-endian. Any bytes
 //! are an image.
 
-#![allow(unsafe_code)]
-
 use crate::bytes::{self, u32_at, u64_at};
 use crate::rng::Rng;
 use platter_block::backend::{Backend, LaneUse};
@@ -20,7 +18,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Largest disk, in bytes, and most pieces.
 const MOST_SIZE: u64 = 1 << 48;
-const MOST_PIECES: usize = 64;
+const MOST_PIECES: usize = 512;
+
+/// Shortest run of zeroes that is left out of the bytes of an image.
+const ZEROES: usize = 48;
 
 /// A disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,15 +59,45 @@ impl Image {
         image
     }
 
-    /// The bytes of the image.
+    /// The bytes of the image. Pieces without long runs of zeroes, so that an image of a few fields is short.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![self.block.trailing_zeros() as u8];
         out.extend(self.size.to_le_bytes());
         out.extend(self.number.to_le_bytes());
-        for (at, piece) in &self.pieces {
+        for (at, piece) in self.visible() {
             out.extend(at.to_le_bytes());
             out.extend((piece.len() as u32).to_le_bytes());
             out.extend(piece);
+        }
+        out
+    }
+
+    /// The pieces that no later one covers as a whole, cut where they hold many zeroes on top of nothing.
+    fn visible(&self) -> Vec<(u64, &[u8])> {
+        let end = |(at, piece): &(u64, Vec<u8>)| at.saturating_add(piece.len() as u64);
+        let mut out = Vec::new();
+        for (number, piece) in self.pieces.iter().enumerate() {
+            let covers = |later: &(u64, Vec<u8>)| later.0 <= piece.0 && end(later) >= end(piece);
+            let overlaps = |earlier: &(u64, Vec<u8>)| earlier.0 < end(piece) && end(earlier) > piece.0;
+            if self.pieces[number + 1..].iter().any(covers) {
+                continue;
+            }
+            if self.pieces[..number].iter().any(overlaps) {
+                out.push((piece.0, &piece.1[..]));
+                continue;
+            }
+            let mut begin = 0;
+            while begin < piece.1.len() {
+                let rest = &piece.1[begin..];
+                let cut = rest
+                    .windows(ZEROES)
+                    .position(|window| window.iter().all(|byte| *byte == 0))
+                    .unwrap_or(rest.len());
+                if cut > 0 {
+                    out.push((piece.0 + begin as u64, &rest[..cut]));
+                }
+                begin += cut + rest[cut..].iter().take_while(|byte| **byte == 0).count();
+            }
         }
         out
     }
@@ -107,7 +138,9 @@ impl Image {
             1 => self.size = self.size.wrapping_add(rng.extreme(16)).wrapping_sub(1 << 15) % MOST_SIZE,
             2 => self.block = 512 << rng.below(4),
             3 => self.number = rng.extreme(16) as u16,
-            4 if count < MOST_PIECES && !other.pieces.is_empty() => self.pieces.push(rng.pick(&other.pieces).clone()),
+            4 if count < MOST_PIECES && !other.pieces.is_empty() => {
+                self.pieces.push(rng.pick(&other.pieces).clone())
+            }
             5 if count > 1 => drop(self.pieces.remove(rng.index(count))),
             6 if count > 0 => {
                 let at = rng.index(count);
@@ -149,7 +182,11 @@ impl ImageDisk {
     pub fn new(name: &str, image: Image) -> ImageDisk {
         let limits = Limits::unlimited(image.block);
         let geometry = Geometry { size: image.size, limits, features: Features::default() };
-        ImageDisk { name: name.into(), geometry, state: Arc::new(Mutex::new(State { image, reads: 0, bytes_read: 0 })) }
+        ImageDisk {
+            name: name.into(),
+            geometry,
+            state: Arc::new(Mutex::new(State { image, reads: 0, bytes_read: 0 })),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -285,6 +322,23 @@ mod tests {
         assert_eq!(image.bytes(611, 2), [1, 0]);
         Image::decode(&[]);
         Image::decode(&[0xff; 100]);
+    }
+
+    #[test]
+    fn zeroes_and_what_is_covered_take_no_room() {
+        let mut image = Image::new(512, 1 << 20);
+        let mut sector = vec![0; 512];
+        sector[100] = 1;
+        sector[511] = 2;
+        image.pieces.push((0, vec![9; 512]));
+        image.pieces.push((0, sector));
+        // Zeroes that cover something stay.
+        image.pieces.push((90, vec![0; 100]));
+        let bytes = image.encode();
+        assert!(bytes.len() < 700, "{}", bytes.len());
+        let again = Image::decode(&bytes);
+        assert_eq!(again.bytes(0, 1024), image.bytes(0, 1024));
+        assert_eq!(Image::decode(&again.encode()).bytes(0, 1024), again.bytes(0, 1024));
     }
 
     #[test]

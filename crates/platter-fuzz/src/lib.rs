@@ -1,13 +1,13 @@
-//! Fuzzing of everything in Platter that reads bytes of others: device specs, what disks and files hold, and the texts
-//! of the kernel.
+//! Fuzzing of every parser of untrusted bytes in Platter: device specs, the contents of disks and files, and the kernel's
+//! text files.
 //!
-//! A [`Target`](run::Target) is a format: it makes inputs that are sound, changes them with their checksums mended,
-//! and reads them with the parser of the project. A [`Campaign`](campaign::Campaign) runs it many times.
-//! Of every run it must hold that it does not panic, takes memory in proportion to the input, and that what is
-//! refused is refused with a message that can be shown. What else must hold, each target says: what is written is
-//! read as the same again, a disk is not read past its end.
+//! A [`Target`](run::Target) is a format with its parser: it generates valid inputs, mutates them and repairs their
+//! checksums, and parses them. A [`Campaign`](campaign::Campaign) runs it many times. [`run`](run::run) checks what
+//! must hold for every format: the parser does not panic, it ends, its memory is in proportion to the input, and a refusal
+//! has a message that is safe to show. Each target checks the rest, for example that a value that is printed parses as
+//! the same value, and that no disk is read past its end.
 //!
-//! A seed repeats every run. See `docs/fuzzing.md` in the repository.
+//! The seed and the corpus repeat every run. See `docs/fuzzing.md` in the repository.
 
 #![deny(unsafe_code)]
 
@@ -16,6 +16,7 @@ pub mod bytes;
 pub mod campaign;
 #[allow(unsafe_code)]
 pub mod edges;
+pub mod guard;
 #[allow(unsafe_code)]
 pub mod image;
 #[allow(unsafe_code)]

@@ -2,20 +2,23 @@
 
 use clap::Parser;
 use platter_block::planted::{self, Planted};
-use platter_fuzz::campaign::{self, BEAT, Campaign, Finding};
+use platter_fuzz::campaign::{self, Campaign, Finding};
 use platter_fuzz::edges;
+use platter_fuzz::guard;
 use platter_fuzz::run::Target;
 use platter_fuzz::targets;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Fuzzes everything that reads bytes of others. Goes on where it stopped.
+/// Fuzzes every parser of untrusted bytes. Continues where the last run stopped.
 #[derive(Parser)]
-#[command(name = "platter-fuzz", after_help = "Exit status: 0 nothing found, 1 a bug was found, 2 it could not run.")]
+#[command(
+    name = "platter-fuzz",
+    after_help = "Exit status: 0 nothing found, 1 a bug was found, 2 it could not run."
+)]
 struct Options {
     /// Fuzz only these formats; see --list
     #[arg(long, value_name = "NAME")]
@@ -29,16 +32,16 @@ struct Options {
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Folder for where each format stopped, inputs that took new branches, and inputs that show a bug
+    /// Folder for the number of the next run of each format, the inputs that took new branches and those that show a bug
     #[arg(long, value_name = "DIR", default_value = "target/fuzz")]
     state: PathBuf,
-    /// Read these inputs of the one --target, and say what becomes of each
+    /// Parse these inputs of the one --target, and print the result of each
     #[arg(long, value_name = "FILE", num_args = 1..)]
     replay: Vec<PathBuf>,
     /// Plant each bug in turn and say after how many runs it is found
     #[arg(long)]
     planted: bool,
-    /// Make the committed corpus of each format anew, out of it and of what --state has; needs counted branches
+    /// Write the committed corpus of each format anew from itself and the inputs in --state; needs scripts/fuzz-long
     #[arg(long)]
     minimise: bool,
     /// List the formats
@@ -48,9 +51,6 @@ struct Options {
 
 /// Most tries to make an input smaller.
 const SHRINK: u32 = 2000;
-
-/// Without an end of a run for so long, it is taken for one that never ends.
-const STUCK: Duration = Duration::from_secs(300);
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -68,7 +68,9 @@ fn chosen(options: &Options) -> Result<Vec<&'static Target>, String> {
     if options.target.is_empty() {
         return Ok(targets::ALL.iter().collect());
     }
-    let known = |name: &String| targets::by_name(name).ok_or_else(|| format!("there is no format {name}; see --list"));
+    let known = |name: &String| {
+        targets::by_name(name).ok_or_else(|| format!("there is no format {name}; see --list"))
+    };
     options.target.iter().map(known).collect()
 }
 
@@ -78,13 +80,13 @@ fn carry_out(options: &Options, all: &[&'static Target]) -> io::Result<bool> {
         all.iter().for_each(|target| println!("{:<14} {}", target.name, target.summary));
         return Ok(true);
     }
+    guard::start(options.state.join("found"));
     if !options.replay.is_empty() {
         let [target] = all else {
             return Err(io::Error::other("--replay needs one --target, that of the inputs"));
         };
         return replay(target, &options.replay);
     }
-    watch();
     if options.planted {
         return planted_bugs(options, all);
     }
@@ -96,23 +98,6 @@ fn carry_out(options: &Options, all: &[&'static Target]) -> io::Result<bool> {
         clean &= fuzz(options, target, all.len() as u32)?;
     }
     Ok(clean)
-}
-
-/// Ends the process when a run does not end.
-fn watch() {
-    std::thread::spawn(|| {
-        let mut last = (BEAT.load(Ordering::Relaxed), Instant::now());
-        loop {
-            std::thread::sleep(Duration::from_secs(1));
-            let beat = BEAT.load(Ordering::Relaxed);
-            if beat != last.0 {
-                last = (beat, Instant::now());
-            } else if last.1.elapsed() > STUCK {
-                eprintln!("platter-fuzz: the run named last has not ended for {} s", STUCK.as_secs());
-                std::process::abort();
-            }
-        }
-    });
 }
 
 fn replay(target: &Target, files: &[PathBuf]) -> io::Result<bool> {
@@ -210,17 +195,24 @@ fn planted_bugs(options: &Options, all: &[&'static Target]) -> io::Result<bool> 
 
 fn minimise(options: &Options, all: &[&'static Target]) -> io::Result<()> {
     if !edges::are_counted() {
-        return Err(io::Error::other("branches are not counted: use scripts/fuzz-long, which builds with counters"));
+        return Err(io::Error::other(
+            "branches are not counted: use scripts/fuzz-long, which builds with counters",
+        ));
     }
     for target in all {
         let inputs = corpus(options, target)?;
         let count = inputs.len();
         let kept = campaign::minimised(target, inputs);
         let folder = campaign::committed().join(target.name);
-        if folder.exists() {
-            fs::remove_dir_all(&folder)?;
-        }
         fs::create_dir_all(&folder)?;
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            // What once showed a bug has a name that says which, and stays.
+            let name = entry.file_name();
+            if name.len() == 16 && name.to_str().is_some_and(|name| u64::from_str_radix(name, 16).is_ok()) {
+                fs::remove_file(entry.path())?;
+            }
+        }
         for input in &kept {
             fs::write(folder.join(campaign::name_of(input)), input)?;
         }

@@ -1,7 +1,5 @@
 //! Counts what a thread allocates, so that a parser that takes much more memory than its input is found.
 
-#![allow(unsafe_code)]
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 

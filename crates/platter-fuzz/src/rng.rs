@@ -55,7 +55,7 @@ impl Rng {
         let most = u64::MAX >> (64 - bits);
         let number = match self.below(8) {
             0 => self.below(3),
-            1 => most - self.below(3),
+            1 => most.saturating_sub(self.below(3)),
             2 => (most >> 1).wrapping_add(self.below(3)).wrapping_sub(1),
             3 | 4 => (1u64 << self.below(bits.into())).wrapping_add(self.below(3)).wrapping_sub(1),
             5 => self.below(300),

@@ -1,8 +1,10 @@
 //! One run of a target on one input, and what must hold for it whatever the format is.
 
+use crate::guard;
 use crate::memory::{self, Usage};
 use crate::rng::Rng;
 use platter_block::planted::Planted;
+use platter_block::text::is_unsafe;
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
@@ -75,17 +77,25 @@ fn install_hook() {
 pub fn run(target: &Target, input: &[u8]) -> Result<(Verdict, Usage), String> {
     install_hook();
     QUIET.set(true);
-    let (result, usage) =
-        memory::measured(END, || panic::catch_unwind(AssertUnwindSafe(|| (target.read)(input))));
+    let read = || panic::catch_unwind(AssertUnwindSafe(|| (target.read)(input)));
+    let (result, usage) = guard::watched(target.name, input, || memory::measured(END, read));
     QUIET.set(false);
     let verdict = result.map_err(|_| PANIC.with_borrow(Clone::clone))??;
     let most = target.memory + PER_BYTE * input.len();
     if usage.peak > most {
-        return Err(format!("{} bytes of input took {} of memory; at most {most} may be", input.len(), usage.peak));
+        return Err(format!(
+            "{} bytes of input took {} of memory; at most {most} may be",
+            input.len(),
+            usage.peak
+        ));
     }
     let most = CALLS + CALLS_PER_BYTE * input.len() as u64;
     if usage.calls > most {
-        return Err(format!("{} bytes of input took {} allocations; at most {most} may be", input.len(), usage.calls));
+        return Err(format!(
+            "{} bytes of input took {} allocations; at most {most} may be",
+            input.len(),
+            usage.calls
+        ));
     }
     if let Verdict::Refused(message) = &verdict {
         check_message(message)?;
@@ -104,7 +114,7 @@ pub fn check_message(message: &str) -> Result<(), String> {
     if message.len() > MOST_MESSAGE {
         return Err(format!("a message of {} bytes: {:.200}…", message.len(), message));
     }
-    match message.chars().find(|c| c.is_control() && *c != '\n') {
+    match message.chars().find(|c| is_unsafe(*c) && *c != '\n') {
         Some(c) => Err(format!("the control character U+{:04X} in the message {message:?}", u32::from(c))),
         None => Ok(()),
     }

@@ -22,7 +22,9 @@ fn refused(message: &str) -> Result<Verdict, String> {
 #[test]
 fn what_is_wrong_is_found() {
     let cases: [(&str, fn(&[u8]) -> Result<Verdict, String>); 7] = [
-        ("index out of bounds", |input| Ok(if input[100] == 0 { Verdict::Accepted } else { Verdict::Accepted })),
+        ("index out of bounds", |input| {
+            Ok(if input[100] == 0 { Verdict::Accepted } else { Verdict::Accepted })
+        }),
         ("of memory", |_| {
             drop(std::hint::black_box(vec![0u8; 2 << 20]));
             Ok(Verdict::Accepted)

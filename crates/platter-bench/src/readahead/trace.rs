@@ -3,6 +3,7 @@
 use super::Read;
 use crate::report::units::bytes_short;
 use platter_block::planted::{self, Planted};
+use platter_block::text::excerpt;
 use std::fmt;
 
 /// Most reads of a trace.
@@ -57,7 +58,7 @@ pub fn parse_within(
         if fields.is_empty() {
             continue;
         }
-        let at = |message| TraceError { line: index + 1, message };
+        let at = |message: String| TraceError { line: index + 1, message: excerpt(&message, 500) };
         let read = parse_line(&fields, &size).map_err(at)?;
         if read.pos >= end {
             let end = bytes_short(end);
@@ -118,6 +119,7 @@ mod tests {
             ("4096 0 0 1", &["line 1", "thread `4096`", "0 to 4095"]),
             ("0 -1 0 1", &["handle `-1`", "0 to 4095"]),
             ("#\n\n0 0 x 1", &["line 3", "offset `x`", "not a size"]),
+            ("0 \u{1b}[2J 0 1", &["handle `\u{fffd}[2J`"]),
             ("0 0 0 0", &["length `0`", "from 1 to"]),
             ("0 0 99999999999999999 1", &["offset `99999999999999999`", "from 0 to"]),
         ] {

@@ -9,7 +9,9 @@ use platter::raid::{self, Held, RaidError};
 use platter_block::planted::Planted;
 use platter_disk::device::Device;
 use platter_stack::meta::md::{Place, SUPERBLOCK_BYTES};
-use platter_stack::meta::{Layout, NewArray, RECORD_BYTES, SLOTS, Select, Slots, Step, Uuid, commit_plan, create_plan};
+use platter_stack::meta::{
+    Layout, NewArray, RECORD_BYTES, SLOTS, Select, Slots, Step, Uuid, commit_plan, create_plan,
+};
 use std::sync::Arc;
 
 pub(super) const TARGET: Target = Target {
@@ -77,7 +79,8 @@ fn sound(rng: &mut Rng) -> Vec<Image> {
         }
     } else {
         let layout = *rng.pick(&[Layout::Raid0, Layout::Concat]);
-        let members = images.iter().zip(0u8..).map(|(image, place)| (Uuid([place; 16]), image.size)).collect();
+        let members =
+            images.iter().zip(0u8..).map(|(image, place)| (Uuid([place; 16]), image.size)).collect();
         let chunk = if layout == Layout::Raid0 { 4096 << rng.below(5) } else { 0 };
         let array = NewArray { array: record::uuid(rng), name: "data".into(), layout, chunk, members };
         let slots: Vec<Slots> = images.iter().map(slots_of).collect();
@@ -124,7 +127,9 @@ fn mutate(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
     let at = rng.index(images.len());
     match rng.below(8) {
         0 => drop(images.remove(at)),
-        1 if images.len() < MOST_DEVICES => images.push(rng.pick(if others.is_empty() { &images } else { &others }).clone()),
+        1 if images.len() < MOST_DEVICES => {
+            images.push(rng.pick(if others.is_empty() { &images } else { &others }).clone())
+        }
         2 if !others.is_empty() => {
             let with = rng.pick(&others).clone();
             images[at].mutate(rng, &with);
@@ -134,7 +139,7 @@ fn mutate(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
             let slots: Vec<Slots> = images.iter().map(slots_of).collect();
             let records: Vec<_> = slots.iter().filter_map(|slots| slots.newest().cloned()).collect();
             if records.len() == images.len() && records.iter().all(|record| record.sequence < 1 << 60) {
-                let mut steps = commit_plan(&records, &slots);
+                let mut steps = commit_plan(&records, &slots).unwrap_or_default();
                 steps.truncate(rng.index(steps.len() + 1));
                 apply(&mut images, &steps);
             }
@@ -189,7 +194,8 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
     use_array(&array, &devices)?;
     let size = array.size();
     drop(array);
-    let again = raid::assemble(&Select::Any, &devices, write).map_err(|error| format!("opened again: {error}"))?;
+    let again =
+        raid::assemble(&Select::Any, &devices, write).map_err(|error| format!("opened again: {error}"))?;
     hold(again.size() == size, || format!("{size} bytes, and then {}", again.size()))?;
     Ok(Verdict::Accepted)
 }

@@ -1,13 +1,13 @@
 //! Parameter files of DiskSim: disk, model, seek curve and system.
 
 use super::hold;
-use crate::archive::Archive;
+use crate::archive::{Archive, folder};
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
 use platter_block::bio::Op;
 use platter_block::planted::Planted;
-use platter_sim::validate::{self, Traced};
 use platter_sim::import;
+use platter_sim::validate::{self, Traced};
 
 pub(super) const TARGET: Target = Target {
     name: "disksim",
@@ -24,29 +24,101 @@ pub(super) const TARGET: Target = Target {
 };
 
 const WORDS: &[&str] = &[
-    "{", "}", "[", "]", ",", "=", "\"", "#", "\n", "source", "source disk.model", "source disk.diskspecs", "source disk.parv", "instantiate", "topology", "as",
-    "disksim_disk", "dm_disk", "dm_layout_g1", "dm_layout_g1_zone", "dm_mech_g1", "disksim_bus", "[ 1, 2 ]", "-1", "0", "1", "0.5", "10000000",
-    "4294967295", "1000", "extracted", "linear", "constant", "curve", "hpl", "hplplus10", "trackSwitchPlusRotation", "averageRotation", "sectors", "revolutions",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    "=",
+    "\"",
+    "#",
+    "\n",
+    "source",
+    "source disk.model",
+    "source disk.diskspecs",
+    "source disk.parv",
+    "instantiate",
+    "topology",
+    "as",
+    "disksim_disk",
+    "dm_disk",
+    "dm_layout_g1",
+    "dm_layout_g1_zone",
+    "dm_mech_g1",
+    "disksim_bus",
+    "[ 1, 2 ]",
+    "-1",
+    "0",
+    "1",
+    "0.5",
+    "10000000",
+    "4294967295",
+    "1000",
+    "extracted",
+    "linear",
+    "constant",
+    "curve",
+    "hpl",
+    "hplplus10",
+    "trackSwitchPlusRotation",
+    "averageRotation",
+    "sectors",
+    "revolutions",
 ];
 
 const FLAGS: &[&str] = &[
-    "Hold bus entire read xfer", "Hold bus entire write xfer", "Allow almost read hits", "Allow sneaky full read hits",
-    "Allow read hits on write data", "Allow write prebuffering", "Never disconnect", "Use separate write segment", "Set watermark by reqsize",
-    "Read-ahead on idle hit", "Read any free blocks", "Combine seq writes", "Stop prefetch in sector", "Write hit stop prefetch",
-    "Read directly to buffer", "Immed transfer partial hit", "Extra write disconnect", "Enable caching in buffer",
+    "Hold bus entire read xfer",
+    "Hold bus entire write xfer",
+    "Allow almost read hits",
+    "Allow sneaky full read hits",
+    "Allow read hits on write data",
+    "Allow write prebuffering",
+    "Never disconnect",
+    "Use separate write segment",
+    "Set watermark by reqsize",
+    "Read-ahead on idle hit",
+    "Read any free blocks",
+    "Combine seq writes",
+    "Stop prefetch in sector",
+    "Write hit stop prefetch",
+    "Read directly to buffer",
+    "Immed transfer partial hit",
+    "Extra write disconnect",
+    "Enable caching in buffer",
 ];
 
 const TIMES: &[&str] = &[
-    "Per-request overhead time", "Read hit over. after read", "Read hit over. after write", "Read miss over. after read",
-    "Read miss over. after write", "Write hit over. after read", "Write hit over. after write", "Write miss over. after read",
-    "Write miss over. after write", "Read completion overhead", "Write completion overhead", "Data preparation overhead",
-    "First reselect overhead", "Other reselect overhead", "Read disconnect afterread", "Read disconnect afterwrite",
-    "Write disconnect overhead", "Extradisc command overhead", "Extradisc disconnect overhead", "Extradisc inter-disconnect delay",
-    "Extradisc 2nd disconnect overhead", "Extradisc seek delta", "Minimum seek delay", "Bulk sector transfer time",
+    "Per-request overhead time",
+    "Read hit over. after read",
+    "Read hit over. after write",
+    "Read miss over. after read",
+    "Read miss over. after write",
+    "Write hit over. after read",
+    "Write hit over. after write",
+    "Write miss over. after read",
+    "Write miss over. after write",
+    "Read completion overhead",
+    "Write completion overhead",
+    "Data preparation overhead",
+    "First reselect overhead",
+    "Other reselect overhead",
+    "Read disconnect afterread",
+    "Read disconnect afterwrite",
+    "Write disconnect overhead",
+    "Extradisc command overhead",
+    "Extradisc disconnect overhead",
+    "Extradisc inter-disconnect delay",
+    "Extradisc 2nd disconnect overhead",
+    "Extradisc seek delta",
+    "Minimum seek delay",
+    "Bulk sector transfer time",
 ];
 
 fn specs(rng: &mut Rng, model: &str) -> String {
-    let mut text = format!("# a disk\ndisksim_disk TINY {{\n Model = {model},\n Time scale for overheads = {}.0,\n", rng.below(3));
+    let mut text = format!(
+        "# a disk\ndisksim_disk TINY {{\n Model = {model},\n Time scale for overheads = {}.0,\n",
+        rng.below(3)
+    );
     text += " Scheduler = disksim_ioqueue { Scheduling policy = 1 },\n";
     let segments = rng.range(1, 4);
     let numbers: [(&str, u64); 11] = [
@@ -65,10 +137,17 @@ fn specs(rng: &mut Rng, model: &str) -> String {
     for (key, number) in numbers {
         text += &format!(" {key} = {number},\n");
     }
-    text += &format!(" High (read) water mark = 0.{},\n Read-ahead over requested = {},\n", rng.below(10), rng.pick(&["-1", "0", "1"]));
+    text += &format!(
+        " High (read) water mark = 0.{},\n Read-ahead over requested = {},\n",
+        rng.below(10),
+        rng.pick(&["-1", "0", "1"])
+    );
     for flag in FLAGS {
         let on = rng.one_in(2) || *flag == "Enable caching in buffer";
-        text += &format!(" {flag} = {},\n", u8::from(on && (*flag != "Use separate write segment" || segments > 1)));
+        text += &format!(
+            " {flag} = {},\n",
+            u8::from(on && (*flag != "Use separate write segment" || segments > 1))
+        );
     }
     for time in TIMES {
         text += &format!(" {time} = 0.00{}1,\n", rng.below(10));
@@ -142,7 +221,8 @@ topology disksim_iodriver driver0 [ disksim_bus b0 [ disksim_ctlr c0 [ disksim_b
 ";
 
 fn sound(rng: &mut Rng) -> Archive {
-    let model = model(rng);
+    // A key a line, so that changes of lines make or leave out whole ones.
+    let model = model(rng).replace(", ", ",\n ");
     let mut files = Vec::new();
     if rng.one_in(3) {
         files.push(("disk.diskspecs".to_owned(), specs(rng, model.trim_end())));
@@ -158,7 +238,7 @@ fn sound(rng: &mut Rng) -> Archive {
 }
 
 fn read(input: &[u8]) -> Result<Verdict, String> {
-    let folder = tempfile::tempdir().map_err(|error| format!("no folder for files: {error}"))?;
+    let folder = folder()?;
     let archive = Archive::decode(input);
     archive.unpack(folder.path()).map_err(|error| format!("no files: {error}"))?;
     let params = match import::load(&folder.path().join("disk.diskspecs")) {
@@ -175,7 +255,8 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
     let sectors = disk.sectors();
     hold(sectors > 0, || "a disk without a sector".to_owned())?;
     let at = |sector: u64, op: Op| Traced { op, sector, sectors: 1, measured: 0, gap: 1000 };
-    let trace = [at(0, Op::Read), at(sectors - 1, Op::Write), at(sectors / 2, Op::Read), at(sectors - 1, Op::Read)];
+    let trace =
+        [at(0, Op::Read), at(sectors - 1, Op::Write), at(sectors / 2, Op::Read), at(sectors - 1, Op::Read)];
     let times = validate::service_times(disk, &trace);
     hold(times.len() == trace.len(), || format!("{times:?}"))?;
     Ok(Verdict::Accepted)

@@ -19,7 +19,22 @@ pub(super) const TARGET: Target = Target {
     planted: Planted::LockFields,
 };
 
-const WORDS: &[&str] = &["FLOCK", "POSIX", "->", "fe:10:1234", "0", "EOF", " ", "\n", "(", ")", "Z", "4194564", ":", "1: FLOCK ADVISORY WRITE 708"];
+const WORDS: &[&str] = &[
+    "FLOCK",
+    "POSIX",
+    "->",
+    "fe:10:1234",
+    "0",
+    "EOF",
+    " ",
+    "\n",
+    "(",
+    ")",
+    "Z",
+    "4194564",
+    ":",
+    "1: FLOCK ADVISORY WRITE 708",
+];
 
 const DEVICE: DeviceNumber = DeviceNumber { major: 254, minor: 16 };
 
@@ -28,7 +43,11 @@ fn generate(rng: &mut Rng) -> Vec<u8> {
     for number in 0..rng.below(6) {
         let (kind, wait) = (*rng.pick(&["FLOCK", "POSIX"]), *rng.pick(&["", "", "-> "]));
         let pid = rng.extreme(32);
-        let _ = writeln!(text, "{number}: {wait}{kind}  ADVISORY  WRITE {pid} fe:10:{} 0 EOF", rng.range(1233, 1235));
+        let _ = writeln!(
+            text,
+            "{number}: {wait}{kind}  ADVISORY  WRITE {pid} fe:10:{} 0 EOF",
+            rng.range(1233, 1235)
+        );
     }
     if rng.one_in(3) {
         let _ = write!(text, "12 (fio) {} 1 12 12 0 -1 {} 100", rng.pick(&["S", "Z", "X"]), rng.extreme(33));
@@ -43,7 +62,8 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
     let text = text_of(input);
     let held = lock_holders(&text, DEVICE, 1234);
     hold(held.is_sorted_by(|a, b| a < b) && !held.contains(&0), || format!("{held:?}"))?;
-    let written: String = held.iter().map(|pid| format!("1: FLOCK ADVISORY WRITE {pid} fe:10:1234 0 EOF\n")).collect();
+    let written: String =
+        held.iter().map(|pid| format!("1: FLOCK ADVISORY WRITE {pid} fe:10:1234 0 EOF\n")).collect();
     hold(lock_holders(&written, DEVICE, 1234) == held, || format!("{held:?} are read as others"))?;
     let exits = text.lines().any(is_exiting);
     let number = device_number(&text);

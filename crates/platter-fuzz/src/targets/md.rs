@@ -19,15 +19,31 @@ pub(super) const TARGET: Target = Target {
 
 /// Fields: place, bytes.
 const FIELDS: &[(usize, usize)] = &[
-    (0, 4), (4, 4), (8, 4), (0x40, 8), (0x48, 4), (0x4c, 4), (0x50, 8), (0x58, 4), (0x5c, 4), (0x80, 8), (0x88, 8), (0xa0, 4), (0xc8, 8),
-    (0xdc, 4), (0x100, 2), (0x102, 2), (0x20, 8),
+    (0, 4),
+    (4, 4),
+    (8, 4),
+    (0x40, 8),
+    (0x48, 4),
+    (0x4c, 4),
+    (0x50, 8),
+    (0x58, 4),
+    (0x5c, 4),
+    (0x80, 8),
+    (0x88, 8),
+    (0xa0, 4),
+    (0xc8, 8),
+    (0xdc, 4),
+    (0x100, 2),
+    (0x102, 2),
+    (0x20, 8),
 ];
 
 /// A superblock of the member at `index`.
 pub(super) fn superblock(rng: &mut Rng, index: u16) -> Vec<u8> {
     let mut sb = vec![0; SUPERBLOCK_BYTES];
     let max = *rng.pick(&[2u32, 4, 128, 1919, 1920]);
-    let mut set = |at: usize, number: u64, len: usize| bytes::overwrite(&mut sb, at, &number.to_le_bytes()[..len]);
+    let mut set =
+        |at: usize, number: u64, len: usize| bytes::overwrite(&mut sb, at, &number.to_le_bytes()[..len]);
     set(0, 0xa92b_4efc, 4);
     set(4, 1, 4);
     set(8, *rng.pick(&[0, 1, 4096, 4097, 8, 3072, 1 << 31]), 4);
@@ -64,7 +80,11 @@ pub(super) fn change_field(rng: &mut Rng, sb: &mut [u8]) {
     let (at, len) = *rng.pick(FIELDS);
     let max = u64::from(u32_at(sb, 0xdc));
     // The number of a device is one too large by a little, mostly.
-    let number = if rng.one_in(4) { max.wrapping_add(rng.below(3)).wrapping_sub(1) } else { rng.extreme(len as u32 * 8) };
+    let number = if rng.one_in(4) {
+        max.wrapping_add(rng.below(3)).wrapping_sub(1)
+    } else {
+        rng.extreme(len as u32 * 8)
+    };
     bytes::overwrite(sb, at, &number.to_le_bytes()[..len]);
 }
 
@@ -87,9 +107,20 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
         }
         match md::parse(place, input) {
             Ok(sb) => {
-                hold(sb.place == place && sb.index.is_none_or(|index| index < sb.members), || format!("{sb:?}"))?;
-                hold((sb.unknown_features == 0) == sb.needs().is_empty(), || format!("{sb:?} needs {:?}", sb.needs()))?;
-                check_message(&format!("{} of {} ({}), {}: {}", sb.level, sb.array, sb.device, sb.members, sb.needs()))?;
+                hold(sb.place == place && sb.index.is_none_or(|index| index < sb.members), || {
+                    format!("{sb:?}")
+                })?;
+                hold((sb.unknown_features == 0) == sb.needs().is_empty(), || {
+                    format!("{sb:?} needs {:?}", sb.needs())
+                })?;
+                check_message(&format!(
+                    "{} of {} ({}), {}: {}",
+                    sb.level,
+                    sb.array,
+                    sb.device,
+                    sb.members,
+                    sb.needs()
+                ))?;
             }
             Err(NoSuperblock::Nothing) => return Ok(Verdict::Refused("no superblock".to_owned())),
             Err(NoSuperblock::Damaged(what)) => return Ok(Verdict::Refused(what)),

@@ -4,7 +4,7 @@ mod assemble;
 mod blocks;
 mod disksim;
 mod locks;
-mod map;
+mod map_file;
 mod md;
 mod mounts;
 mod partition;
@@ -31,7 +31,7 @@ pub static ALL: &[Target] = &[
     disksim::TARGET,
     service_trace::TARGET,
     read_trace::TARGET,
-    map::TARGET,
+    map_file::TARGET,
     blocks::TARGET,
     mounts::TARGET,
     locks::TARGET,

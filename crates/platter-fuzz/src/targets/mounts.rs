@@ -20,7 +20,23 @@ pub(super) const TARGET: Target = Target {
     planted: Planted::MountFields,
 };
 
-const WORDS: &[&str] = &["-", " - ", "\\040", "\\", "\\+12", "\\377", "\\400", "8:0", ":", "shared:7", " ", "\n", "/", "ext4", "Filename\n"];
+const WORDS: &[&str] = &[
+    "-",
+    " - ",
+    "\\040",
+    "\\",
+    "\\+12",
+    "\\377",
+    "\\400",
+    "8:0",
+    ":",
+    "shared:7",
+    " ",
+    "\n",
+    "/",
+    "ext4",
+    "Filename\n",
+];
 
 fn generate(rng: &mut Rng) -> Vec<u8> {
     let mut text = String::new();
@@ -30,7 +46,12 @@ fn generate(rng: &mut Rng) -> Vec<u8> {
     for id in 0..rng.below(6) {
         let extra = ["", " shared:7", " shared:7 master:2"][rng.below(3) as usize];
         let point = *rng.pick(&["/", "/mnt/my\\040disk", "/a\\134b", "/x"]);
-        let _ = writeln!(text, "{id} 1 {}:{} / {point} rw{extra} - ext4 /dev/vd{id} rw", rng.below(300), rng.extreme(32));
+        let _ = writeln!(
+            text,
+            "{id} 1 {}:{} / {point} rw{extra} - ext4 /dev/vd{id} rw",
+            rng.below(300),
+            rng.extreme(32)
+        );
     }
     text.into_bytes()
 }
@@ -60,7 +81,9 @@ fn line(mount: &Mount) -> Vec<u8> {
 fn read(input: &[u8]) -> Result<Verdict, String> {
     let all = mounts(input);
     let lines = input.split(|byte| *byte == b'\n').count();
-    hold(all.len() <= lines && swaps(input).len() <= lines, || format!("{} mounts on {lines} lines", all.len()))?;
+    hold(all.len() <= lines && swaps(input).len() <= lines, || {
+        format!("{} mounts on {lines} lines", all.len())
+    })?;
     for mount in &all {
         let again = mounts(&line(mount));
         let same = |again: &Mount| {
@@ -72,7 +95,9 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
     let swapped: Vec<Vec<u8>> = swaps(input).iter().map(|path| escaped(path)).collect();
     let text = [b"Filename\n".to_vec(), swapped.join(&b" x\n"[..])].concat();
     // A line may begin with a blank, which leaves no name to write.
-    if swapped.iter().all(|name| !name.is_empty() && !name.iter().any(u8::is_ascii_whitespace)) && !swapped.is_empty() {
+    if swapped.iter().all(|name| !name.is_empty() && !name.iter().any(u8::is_ascii_whitespace))
+        && !swapped.is_empty()
+    {
         hold(swaps(&text) == swaps(input), || format!("{:?} is read as {:?}", swaps(input), swaps(&text)))?;
     }
     Ok(if all.is_empty() { Verdict::Refused("no mounts".to_owned()) } else { Verdict::Accepted })

@@ -98,7 +98,8 @@ fn gpt(rng: &mut Rng, image: &mut Image) {
     image.pieces.push((0, boot_record(image.block, &[slot(0xee, 1, u32::MAX)])));
     image.pieces.push((2 * block, table.clone()));
     image.pieces.push((backup * block, table));
-    let headers = [header(image, 1, blocks - 1, 2, (count, size)), header(image, blocks - 1, 1, backup, (count, size))];
+    let headers =
+        [header(image, 1, blocks - 1, 2, (count, size)), header(image, blocks - 1, 1, backup, (count, size))];
     let [primary, second] = headers;
     image.pieces.push((block, primary));
     image.pieces.push(((blocks - 1) * block, second));
@@ -112,7 +113,8 @@ fn gpt(rng: &mut Rng, image: &mut Image) {
 fn mbr(rng: &mut Rng, image: &mut Image) {
     let blocks = (image.size / u64::from(image.block)).min(1 << 31) as u32;
     let place = |rng: &mut Rng| rng.below(u64::from(blocks)) as u32;
-    let mut slots: Vec<[u8; 16]> = (0..rng.below(4)).map(|_| slot(0x83, place(rng), place(rng).min(1000))).collect();
+    let mut slots: Vec<[u8; 16]> =
+        (0..rng.below(4)).map(|_| slot(0x83, place(rng), place(rng).min(1000))).collect();
     image.number = rng.below(9) as u16;
     if rng.one_in(2) {
         let first = place(rng).min(1 << 20);
@@ -180,7 +182,9 @@ fn mutate(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
             let at = *rng.pick(&[block, last]);
             let mut header = image.bytes(at, image.block as usize);
             match *rng.pick(&[8usize, 12, 24, 32, 40, 48, 72, 80, 84]) {
-                wide @ (24 | 32 | 40 | 48 | 72) => overwrite(&mut header, wide, &rng.extreme(64).to_le_bytes()),
+                wide @ (24 | 32 | 40 | 48 | 72) => {
+                    overwrite(&mut header, wide, &rng.extreme(64).to_le_bytes())
+                }
                 place => overwrite(&mut header, place, &(rng.extreme(32) as u32).to_le_bytes()),
             }
             image.set(at, header);

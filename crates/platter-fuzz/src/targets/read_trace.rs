@@ -19,7 +19,22 @@ pub(super) const TARGET: Target = Target {
     planted: Planted::ReadLength,
 };
 
-const WORDS: &[&str] = &["#", "\n", " ", "\t", "0", "4K", "1.5G", "64P", "64P1", "4096", "4095", "-1", "4G", "72057594037927936"];
+const WORDS: &[&str] = &[
+    "#",
+    "\n",
+    " ",
+    "\t",
+    "0",
+    "4K",
+    "1.5G",
+    "64P",
+    "64P1",
+    "4096",
+    "4095",
+    "-1",
+    "4G",
+    "72057594037927936",
+];
 
 /// Size of the device that the traces are of.
 const END: u64 = 1 << 40;
@@ -27,7 +42,11 @@ const END: u64 = 1 << 40;
 fn generate(rng: &mut Rng) -> Vec<u8> {
     let mut text = "# thread handle offset length\n".to_owned();
     for _ in 0..rng.below(12) {
-        let len = if rng.one_in(3) { format!("{}K", 1 + rng.below(512)) } else { (1 + rng.extreme(20)).to_string() };
+        let len = if rng.one_in(3) {
+            format!("{}K", 1 + rng.below(512))
+        } else {
+            (1 + rng.extreme(20)).to_string()
+        };
         let _ = writeln!(text, "{} {} {} {len}", rng.below(4), rng.below(4), rng.extreme(40));
     }
     text.into_bytes()
@@ -40,12 +59,16 @@ fn parse(text: &str, end: u64) -> Result<Vec<Read>, trace::TraceError> {
 fn read(input: &[u8]) -> Result<Verdict, String> {
     let text = text_of(input);
     if let Ok(reads) = parse(&text, u64::MAX) {
-        hold(reads.iter().all(|read| read.len > 0 && read.pos.checked_add(read.len).is_some()), || format!("{reads:?}"))?;
+        hold(reads.iter().all(|read| read.len > 0 && read.pos.checked_add(read.len).is_some()), || {
+            format!("{reads:?}")
+        })?;
     }
     let reads = match parse(&text, END) {
         Ok(reads) => reads,
         Err(error) => {
-            hold((1..=text.lines().count()).contains(&error.line), || format!("there is no line {}", error.line))?;
+            hold((1..=text.lines().count()).contains(&error.line), || {
+                format!("there is no line {}", error.line)
+            })?;
             return Ok(Verdict::Refused(error.to_string()));
         }
     };

@@ -3,10 +3,11 @@
 use super::hold;
 use crate::bytes;
 use crate::rng::Rng;
-use crate::run::{Target, Verdict};
+use crate::run::{Target, Verdict, check_message};
 use platter_block::planted::Planted;
 use platter_stack::meta::{
-    Candidate, Damage, Layout, NewArray, RECORD_BYTES, Record, Select, Slots, Step, Uuid, assemble, commit_plan, wipe_plan,
+    Candidate, Damage, Layout, NewArray, RECORD_BYTES, Record, Select, Slots, Step, Uuid, assemble,
+    commit_plan, wipe_plan,
 };
 
 pub(super) const TARGET: Target = Target {
@@ -30,7 +31,8 @@ fn record(rng: &mut Rng) -> Record {
     let members = (0..count).map(|_| (uuid(rng), (1 << 22) + rng.below(1 << 30))).collect();
     let layout = *rng.pick(&[Layout::Raid0, Layout::Concat]);
     let chunk = if layout == Layout::Raid0 { 512 << rng.below(12) } else { 0 };
-    let array = NewArray { array: uuid(rng), name: "data".repeat(rng.below(5) as usize), layout, chunk, members };
+    let array =
+        NewArray { array: uuid(rng), name: "data".repeat(rng.below(5) as usize), layout, chunk, members };
     let records = array.records().unwrap_or_default();
     records[rng.index(records.len())].clone()
 }
@@ -81,15 +83,22 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
         Err(Damage::Nothing) => return Ok(Verdict::Refused("no record".to_owned())),
         Err(Damage::Damaged(what)) => return Ok(Verdict::Refused(what)),
     };
-    hold(Record::decode(&record.encode()) == Ok(record.clone()), || format!("{record:?} is written as another record"))?;
+    hold(Record::decode(&record.encode()) == Ok(record.clone()), || {
+        format!("{record:?} is written as another record")
+    })?;
     let mut disks = [[input.to_vec(), vec![0; RECORD_BYTES]]];
     let slots = |disks: &[[Vec<u8>; 2]; 1]| Slots::decode([&disks[0][0], &disks[0][1]]);
     let before = slots(&disks);
     let candidate = Candidate { name: "disk".into(), size: u64::MAX, slots: before.clone() };
     let array = assemble(&Select::Any, std::slice::from_ref(&candidate));
     if let Ok(array) = &array {
-        hold(array.members.len() as u32 == record.members, || format!("one device as {} members", record.members))?;
-        carry_out(&commit_plan(&[record.clone()], std::slice::from_ref(&before)), &mut disks)?;
+        hold(array.members.len() as u32 == record.members, || {
+            format!("one device as {} members", record.members)
+        })?;
+        match commit_plan(std::slice::from_ref(&record), std::slice::from_ref(&before)) {
+            Ok(steps) => carry_out(&steps, &mut disks)?,
+            Err(error) => return Ok(Verdict::Refused(error)),
+        }
         let after = slots(&disks);
         let again = assemble(&Select::Any, &[Candidate { slots: after.clone(), ..candidate }]);
         hold(again.is_ok(), || format!("after a change: {again:?}"))?;
@@ -99,8 +108,9 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
     let held = slots(&disks);
     carry_out(&wipe_plan(&[held]), &mut disks)?;
     hold(slots(&disks).newest().is_none(), || "a record that was wiped is still there".to_owned())?;
-    Ok(match array {
-        Ok(_) => Verdict::Accepted,
-        Err(problems) => Verdict::Refused(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
-    })
+    // Whether it makes an array alone or not, it is a record.
+    for problem in array.err().into_iter().flatten() {
+        check_message(&problem.to_string())?;
+    }
+    Ok(Verdict::Accepted)
 }

@@ -20,7 +20,21 @@ pub(super) const TARGET: Target = Target {
     planted: Planted::ServiceEnd,
 };
 
-const WORDS: &[&str] = &["R", "W", "Miss", "Hit", " ", "\n", "\t", "18446744073709551615", "4294967295", "0", "1e11", "999999999999", "0.0005"];
+const WORDS: &[&str] = &[
+    "R",
+    "W",
+    "Miss",
+    "Hit",
+    " ",
+    "\n",
+    "\t",
+    "18446744073709551615",
+    "4294967295",
+    "0",
+    "1e11",
+    "999999999999",
+    "0.0005",
+];
 
 /// Sectors of the disk that the traces are of.
 const SECTORS: u64 = 1 << 40;
@@ -29,8 +43,15 @@ fn generate(rng: &mut Rng) -> Vec<u8> {
     let mut text = String::new();
     for _ in 0..rng.below(12) {
         let (op, word) = (*rng.pick(&["R", "W"]), *rng.pick(&["Miss", "Hit"]));
-        let (sector, sectors) = (rng.extreme(41), 1 + rng.below(300));
-        let _ = writeln!(text, "{op} {word} {sector} {sectors} {}.{:03} {}", rng.extreme(24), rng.below(1000), rng.below(5000));
+        let bits = if rng.one_in(16) { 41 } else { 39 };
+        let (sector, sectors) = (rng.extreme(bits), 1 + rng.below(300));
+        let _ = writeln!(
+            text,
+            "{op} {word} {sector} {sectors} {}.{:03} {}",
+            rng.extreme(24),
+            rng.below(1000),
+            rng.below(5000)
+        );
     }
     text.into_bytes()
 }
@@ -56,7 +77,8 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
             return Ok(Verdict::Refused(error.to_string()));
         }
     };
-    let inside = |request: &Traced| request.sectors > 0 && request.sector + u64::from(request.sectors) <= SECTORS;
+    let inside =
+        |request: &Traced| request.sectors > 0 && request.sector + u64::from(request.sectors) <= SECTORS;
     hold(trace.iter().all(inside), || format!("{trace:?}"))?;
     let again = parse_trace(&written(&trace), Path::new("again"), SECTORS);
     hold(again.as_ref() == Ok(&trace), || format!("{trace:?} is written as {again:?}"))?;

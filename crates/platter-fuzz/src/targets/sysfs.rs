@@ -1,7 +1,7 @@
 //! What sysfs says of disks.
 
 use super::hold;
-use crate::archive::Archive;
+use crate::archive::{Archive, folder};
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
 use platter_block::planted::Planted;
@@ -22,14 +22,42 @@ pub(super) const TARGET: Target = Target {
 };
 
 const WORDS: &[&str] = &[
-    "[", "]", "none [mq-deadline] kyber", "write back", "write through", "8:0", "18446744073709551615", "18014398509481984", "host-managed", "\n", " ", "0", "-1",
+    "[",
+    "]",
+    "none [mq-deadline] kyber",
+    "write back",
+    "write through",
+    "8:0",
+    "18446744073709551615",
+    "18014398509481984",
+    "host-managed",
+    "\n",
+    " ",
+    "0",
+    "-1",
 ];
 
 const ATTRIBUTES: &[&str] = &[
-    "queue/minimum_io_size", "queue/optimal_io_size", "queue/max_sectors_kb", "queue/max_hw_sectors_kb", "queue/max_segments",
-    "queue/max_segment_size", "queue/dma_alignment", "queue/chunk_sectors", "queue/discard_granularity", "queue/discard_max_bytes",
-    "queue/write_zeroes_max_bytes", "queue/nr_requests", "queue/fua", "queue/rotational", "queue/read_ahead_kb", "queue/nomerges",
-    "queue/wbt_lat_usec", "size", "queue/atomic_write_unit_min_bytes", "queue/atomic_write_unit_max_bytes",
+    "queue/minimum_io_size",
+    "queue/optimal_io_size",
+    "queue/max_sectors_kb",
+    "queue/max_hw_sectors_kb",
+    "queue/max_segments",
+    "queue/max_segment_size",
+    "queue/dma_alignment",
+    "queue/chunk_sectors",
+    "queue/discard_granularity",
+    "queue/discard_max_bytes",
+    "queue/write_zeroes_max_bytes",
+    "queue/nr_requests",
+    "queue/fua",
+    "queue/rotational",
+    "queue/read_ahead_kb",
+    "queue/nomerges",
+    "queue/wbt_lat_usec",
+    "size",
+    "queue/atomic_write_unit_min_bytes",
+    "queue/atomic_write_unit_max_bytes",
 ];
 
 const WORDS_OF: &[(&str, &[&str])] = &[
@@ -47,7 +75,8 @@ fn sound(rng: &mut Rng) -> Archive {
         let folder = if rng.one_in(8) { "dev/block/8:x".to_owned() } else { format!("dev/block/8:{number}") };
         for _ in 0..rng.below(8) {
             let name = rng.pick(ATTRIBUTES);
-            let contents = if rng.one_in(2) { rng.extreme(64).to_string() } else { rng.below(4096).to_string() };
+            let contents =
+                if rng.one_in(2) { rng.extreme(64).to_string() } else { rng.below(4096).to_string() };
             files.push((format!("{folder}/{name}"), format!("{contents}\n").into_bytes()));
         }
         for (name, words) in WORDS_OF {
@@ -60,7 +89,7 @@ fn sound(rng: &mut Rng) -> Archive {
 }
 
 fn read(input: &[u8]) -> Result<Verdict, String> {
-    let folder = tempfile::tempdir().map_err(|error| format!("no folder for files: {error}"))?;
+    let folder = folder()?;
     let archive = Archive::decode(input);
     archive.unpack(folder.path()).map_err(|error| format!("no files: {error}"))?;
     let devices = block_devices(folder.path());

@@ -26,8 +26,43 @@ pub(super) const TARGET: Target = Target {
 };
 
 const WORDS: &[&str] = &[
-    "K", "M", "G", "T", "P", "k", "B", "KiB", "KB", "ns", "us", "µs", "μs", "ms", "s", ".", "0", "9", "000000000000000000", "5", "on", "OFF",
-    "yes", "true", "io=", "lost=", "0/1:2+3", ",", "/", ":", "+", "-", "16384P", "18014398509481984K", "00112233", "randread", "readwrite",
+    "K",
+    "M",
+    "G",
+    "T",
+    "P",
+    "k",
+    "B",
+    "KiB",
+    "KB",
+    "ns",
+    "us",
+    "µs",
+    "μs",
+    "ms",
+    "s",
+    ".",
+    "0",
+    "9",
+    "000000000000000000",
+    "5",
+    "on",
+    "OFF",
+    "yes",
+    "true",
+    "io=",
+    "lost=",
+    "0/1:2+3",
+    ",",
+    "/",
+    ":",
+    "+",
+    "-",
+    "16384P",
+    "18014398509481984K",
+    "00112233",
+    "randread",
+    "readwrite",
 ];
 
 const UNITS: &[Unit] =
@@ -44,8 +79,27 @@ fn generate(rng: &mut Rng) -> Vec<u8> {
         2 => format_time(std::time::Duration::from_nanos(number)),
         3 => format!("{}.{fraction}{unit}", number >> 32),
         4 => format!("{number}{unit}"),
-        5 => (*rng.pick(&["on", "off", "Yes", "no", "TRUE", "false", "1", "0", "readwrite", "randtrim", "none"])).to_owned(),
-        6 => format!("io={number} lost={}/{}:{}+{}", rng.extreme(32), rng.extreme(8), rng.extreme(64), rng.below(9)),
+        5 => (*rng.pick(&[
+            "on",
+            "off",
+            "Yes",
+            "no",
+            "TRUE",
+            "false",
+            "1",
+            "0",
+            "readwrite",
+            "randtrim",
+            "none",
+        ]))
+        .to_owned(),
+        6 => format!(
+            "io={number} lost={}/{}:{}+{}",
+            rng.extreme(32),
+            rng.extreme(8),
+            rng.extreme(64),
+            rng.below(9)
+        ),
         7 => format!("0/1:2+3,{}/{}:{number}+{}", rng.below(3), rng.below(3), rng.extreme(12)),
         8 => Uuid(std::array::from_fn(|_| rng.any() as u8)).to_string(),
         _ => format!("{number}.{}{unit}", "0".repeat(rng.below(60) as usize)),
@@ -69,13 +123,17 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
     let text = text.lines().next().unwrap_or_default();
     let mut any = false;
     if let Some(size) = tell(&mut any, parse_size(text))? {
-        hold(parse_size(&format_size(size)) == Ok(size), || format!("{size} bytes are written as another size"))?;
+        hold(parse_size(&format_size(size)) == Ok(size), || {
+            format!("{size} bytes are written as another size")
+        })?;
     }
     if let Some(time) = tell(&mut any, parse_time(text))? {
         hold(parse_time(&format_time(time)) == Ok(time), || format!("{time:?} is written as another time"))?;
     }
     if let Some(number) = tell(&mut any, parse_int(text))? {
-        hold(text.trim_start_matches('0') == number.to_string().trim_start_matches('0'), || format!("{text} is {number}"))?;
+        hold(text.trim_start_matches('0') == number.to_string().trim_start_matches('0'), || {
+            format!("{text} is {number}")
+        })?;
     }
     tell(&mut any, parse_bool(text))?;
     tell(&mut any, parse_choice(text, &["none", "deadline", "cfq"]))?;

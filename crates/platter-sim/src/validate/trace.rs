@@ -3,6 +3,7 @@
 use core::fmt;
 use platter_block::bio::Op;
 use platter_block::planted::{self, Planted};
+use platter_block::text::{excerpt, printable};
 use std::path::{Path, PathBuf};
 
 /// One request of a trace.
@@ -35,11 +36,11 @@ pub struct TraceError {
 
 impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.file.display())?;
+        write!(f, "{}", printable(&self.file.display().to_string()))?;
         if self.line > 0 {
             write!(f, ":{}", self.line)?;
         }
-        write!(f, ": expected {}, found {}", self.expected, self.found)
+        write!(f, ": expected {}, found {}", printable(&self.expected), excerpt(&self.found, 500))
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::record::Uuid;
 use platter_block::planted::{self, Planted};
+use platter_block::text::printable;
 use std::fmt;
 
 /// Bytes that hold a superblock with its table of members.
@@ -107,7 +108,7 @@ pub struct Superblock {
     pub place: Place,
     /// Which array.
     pub array: Uuid,
-    /// Name of the array.
+    /// Name of the array. U+FFFD stands for bytes that are not UTF-8 and for characters that a terminal might obey.
     pub name: String,
     /// This device.
     pub device: Uuid,
@@ -231,7 +232,7 @@ pub fn parse(place: Place, bytes: &[u8]) -> Result<Superblock, NoSuperblock> {
     Ok(Superblock {
         place,
         array: uuid_at(bytes, 0x10),
-        name: String::from_utf8_lossy(name).into_owned(),
+        name: printable(&String::from_utf8_lossy(name)).into_owned(),
         device: uuid_at(bytes, 0xa8),
         level,
         chunk: u64::from(u32_at(bytes, 0x58)) * SECTOR,

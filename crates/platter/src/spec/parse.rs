@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::ast::{Arg, ArgValue, Source, Span, Spec, Word, is_bare};
 use super::error::{SpecError, SpecErrorKind, shown};
 use platter_block::planted::{self, Planted};
+use platter_block::text::is_unsafe;
 
 /// The longest spec, in bytes.
 pub const MAX_LEN: usize = 1 << 20;
@@ -323,5 +324,5 @@ fn is_version(text: &str) -> bool {
 }
 
 fn shown_char(c: char) -> String {
-    if c.is_control() { format!("U+{:04X}", u32::from(c)) } else { c.to_string() }
+    if is_unsafe(c) { format!("U+{:04X}", u32::from(c)) } else { c.to_string() }
 }

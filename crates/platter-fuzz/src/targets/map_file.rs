@@ -7,6 +7,7 @@ mod map;
 mod mapfile;
 
 use super::hold;
+use crate::archive::folder;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
 use crate::text;
@@ -25,8 +26,22 @@ pub(super) const TARGET: Target = Target {
     planted: Planted::MapEnd,
 };
 
-const WORDS: &[&str] =
-    &["?", "*", "/", "-", "+", "0x", "0X10", "0x00010000", "#", "# Destination: x\n", "\n", " ", "0xffffffffffffffff", "0x7fffffffffffffff"];
+const WORDS: &[&str] = &[
+    "?",
+    "*",
+    "/",
+    "-",
+    "+",
+    "0x",
+    "0X10",
+    "0x00010000",
+    "#",
+    "# Destination: x\n",
+    "\n",
+    " ",
+    "0xffffffffffffffff",
+    "0x7fffffffffffffff",
+];
 
 fn generate(rng: &mut Rng) -> Vec<u8> {
     let mut text = "# Mapfile\n# Source: a\n# Destination: b\n0x00000000 + 1\n".to_owned();
@@ -73,11 +88,13 @@ fn use_map(map: &Map, size: u64) -> Result<(), String> {
     let mut failed = map.clone();
     failed.mark_failed(0, size, Status::Bad);
     let kept = failed.bytes(Status::Done) == map.bytes(Status::Done);
-    hold(kept && failed.bytes(Status::Bad) == size - map.bytes(Status::Done), || format!("{parts:?} when all fails"))
+    hold(kept && failed.bytes(Status::Bad) == size - map.bytes(Status::Done), || {
+        format!("{parts:?} when all fails")
+    })
 }
 
 fn read(input: &[u8]) -> Result<Verdict, String> {
-    let folder = tempfile::tempdir().map_err(|error| format!("no folder for files: {error}"))?;
+    let folder = folder()?;
     let path = folder.path().join("map");
     std::fs::write(&path, input).map_err(|error| format!("no file: {error}"))?;
     let size = size_of(&String::from_utf8_lossy(input));
@@ -89,7 +106,8 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
         Err(error) => return Ok(Verdict::Refused(error.to_string())),
     };
     use_map(&loaded.map, size)?;
-    let told = loaded.destination.unwrap_or_default();
+    // A map file keeps control characters of a path as blanks.
+    let told = loaded.destination.unwrap_or_default().replace(|c: char| c.is_control(), " ");
     let file = MapFile::new(&path, "source", &told);
     file.save(&loaded.map).map_err(|error| error.to_string())?;
     let again = file.load(size).map_err(|error| format!("what was written is refused: {error}"))?;
