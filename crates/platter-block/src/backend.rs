@@ -13,6 +13,7 @@ use crate::params::{Param, ParamError};
 use crate::readahead::Hint;
 use crate::resident::Resident;
 use crate::segment::{Region, RegionId};
+use crate::statistics::Statistics;
 use crate::time::{Span, Time, VirtualClock};
 use crate::trace::Sink;
 use alloc::boxed::Box;
@@ -102,6 +103,13 @@ pub trait Backend: LimitSource {
     fn counters(&self) -> Snapshot {
         let mut sum = Snapshot::default();
         self.below().iter().for_each(|below| sum.merge(&below.counters()));
+        sum
+    }
+
+    /// Failures, latencies and gauges of all queues below, lanes that are closed included.
+    fn statistics(&self) -> Statistics {
+        let mut sum = Statistics::default();
+        self.below().iter().for_each(|below| sum.merge(&below.statistics()));
         sum
     }
 

@@ -1,6 +1,7 @@
 //! Counters: single-writer cells, summed when read.
 
-use crate::bio::Op;
+use crate::bio::{Bio, Op};
+use crate::fault::Kind;
 use crate::histogram::Histogram;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -40,14 +41,13 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: Cell,)*
             /// Dispatches by number of requests then in flight, in powers of two.
             pub depth: [Cell; DEPTH_BUCKETS],
-            /// Time from start to completion of each bio, by operation, in ns.
-            pub latency: [Histogram; 5],
-            /// Bios that are held now: behind a barrier, for a free request, for a pause, for a range in doubt.
+            /// Time from start to completion of each request, by operation, in ns.
+            pub latency: [Histogram; Op::ALL.len()],
+            /// Bios that failed, by operation and kind.
+            pub errors: [[Cell; Kind::ALL.len()]; Op::ALL.len()],
+            /// Bios that have no request: they wait behind a barrier, for a free request, for the end of a pause or for a
+            /// range in doubt.
             pub held: Cell,
-            /// Requests with the driver now that were given up.
-            pub quarantined: Cell,
-            /// Ranges that such requests may still change.
-            pub in_doubt: Cell,
         }
 
         /// The counts of one or several queues at one moment.
@@ -165,6 +165,43 @@ impl Counters {
         self.dispatches.add(1);
         let bucket = (u32::BITS - 1 - in_flight.max(1).leading_zeros()) as usize;
         self.depth[bucket.min(DEPTH_BUCKETS - 1)].add(1);
+    }
+
+    /// Counts a bio that goes back to its submitter.
+    #[inline]
+    pub fn completed(&self, bio: &Bio) {
+        self.bios_completed.add(1);
+        if bio.status().is_err() {
+            self.failed(bio);
+        }
+    }
+
+    #[cold]
+    fn failed(&self, bio: &Bio) {
+        self.bios_failed.add(1);
+        if let Err(fault) = bio.status() {
+            self.errors[bio.op() as usize][fault.kind as usize].add(1);
+        }
+    }
+
+    /// Counts a bio that goes back to its submitter without having been in a queue.
+    #[cold]
+    pub fn refused(&self, bio: &Bio) {
+        self.bios.add(1);
+        self.completed(bio);
+    }
+
+    /// Requests with the driver.
+    pub fn in_flight(&self) -> u64 {
+        let returned = self.completions.get() + self.refusals.get();
+        // Another thread may count on meanwhile.
+        self.dispatches.get().saturating_sub(returned)
+    }
+
+    /// Requests that have not started.
+    pub fn queued(&self) -> u64 {
+        let made = self.requests.get() + self.restarts.get() + self.refusals.get();
+        made.saturating_sub(self.request_merges.get() + self.dismantled.get() + self.dispatches.get())
     }
 
     /// The latency histogram of an operation.

@@ -71,6 +71,8 @@ defects! {
     SharedLaneOnRing "shared-lane-on-ring" "requests of a thread that exits are cancelled, and those of one that blocks wait for it"
     /// A write past the end of a file that was truncated makes it longer again, and nothing notices.
     ShrunkFileExtended "shrunk-file-extended" "a write past the end of a truncated file extends it with a hole that reads as zeroes"
+    /// Other lanes, and bios of the same lane that need a flush, pass a soft barrier.
+    SoftBarrierPassed "soft-barrier-passed" "other lanes, and flushes and durable writes of the same lane, pass a soft barrier"
     /// Requests that have timed out and fill the depth keep the rest waiting without an end.
     StuckDepthIgnored "stuck-depth-ignored" "requests that have timed out and fill the depth stop the device silently"
     /// An interruption or a shortage of memory in the system fails the bio, and every later flush.

@@ -53,6 +53,35 @@ pub enum Kind {
     LaneStalled,
 }
 
+impl Kind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Kind; 20] = [
+        Kind::Misaligned,
+        Kind::OutOfRange,
+        Kind::ZeroLength,
+        Kind::BadSegments,
+        Kind::ReadOnly,
+        Kind::Unsupported,
+        Kind::Io,
+        Kind::NoSpace,
+        Kind::Gone,
+        Kind::Short,
+        Kind::TimedOut,
+        Kind::Cancelled,
+        Kind::WouldBlock,
+        Kind::FlushFailed,
+        Kind::NoMemory,
+        Kind::Contract,
+        Kind::Corrupt,
+        Kind::InDoubt,
+        Kind::Stuck,
+        Kind::LaneStalled,
+    ];
+}
+
+// `Counters::errors` has a place for each: the last kind has the last place.
+const _: () = assert!(Kind::LaneStalled as usize + 1 == Kind::ALL.len());
+
 /// Who noticed a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -33,7 +33,7 @@ fn bucket_of(value: u64) -> usize {
 }
 
 /// Smallest value of a bucket.
-fn floor_of(bucket: usize) -> u64 {
+pub(crate) fn floor_of(bucket: usize) -> u64 {
     let row = (bucket >> SUB_BITS) as u32;
     let step = (bucket as u64) & (SUB - 1);
     if row == 0 { step } else { (SUB + step) << (row - 1) }
@@ -49,6 +49,12 @@ impl Histogram {
     /// Smallest value and count of each bucket that is not empty.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().enumerate().map(|(i, c)| (floor_of(i), c.get())).filter(|&(_, n)| n > 0)
+    }
+
+    /// Adds the count of each bucket to that in `sums`, which begins empty.
+    pub(crate) fn add_to(&self, sums: &mut Vec<u64>) {
+        sums.resize(BUCKETS, 0);
+        sums.iter_mut().zip(&self.0).for_each(|(sum, cell)| *sum += cell.get());
     }
 
     /// Number of values.

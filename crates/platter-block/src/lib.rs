@@ -39,6 +39,7 @@ pub mod request;
 pub mod resident;
 #[allow(unsafe_code)]
 pub mod segment;
+pub mod statistics;
 pub mod text;
 pub mod time;
 pub mod trace;

@@ -83,9 +83,10 @@ impl Default for Settings {
 }
 
 /// What is in a queue, requests aside that were given up as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rest {
     /// Nothing.
+    #[default]
     Settled,
     /// Only requests that the driver has.
     Started,

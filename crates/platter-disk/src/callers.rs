@@ -25,7 +25,8 @@ const MOST: u32 = 128;
 
 /// The lanes of synchronous callers.
 pub(crate) struct Callers {
-    pool: LanePool<SyncLane>,
+    /// Boxed: each call moves one out and in.
+    pool: LanePool<Box<SyncLane>>,
     most: u32,
     /// When the pool is trimmed next, by the device's clock.
     trim_at: AtomicU64,
@@ -44,7 +45,7 @@ pub(crate) fn relieve() -> bool {
         all.iter().filter_map(Weak::upgrade).collect()
     };
     // Dropped here, with no lock held.
-    let closed: Vec<Vec<SyncLane>> = all.iter().map(|callers| callers.pool.empty()).collect();
+    let closed: Vec<Vec<Box<SyncLane>>> = all.iter().map(|callers| callers.pool.empty()).collect();
     closed.iter().any(|lanes| !lanes.is_empty())
 }
 
@@ -94,7 +95,7 @@ impl Callers {
         let lane_use = if inner.timeout.is_some() { LaneUse::Shared } else { LaneUse::Synchronous };
         let open = || {
             let lane = open_lane(inner.backend.as_ref(), lane_use)?;
-            Ok(SyncLane::new(lane, inner.clock.clone(), Arc::clone(&self.aside)))
+            Ok(Box::new(SyncLane::new(lane, inner.clock.clone(), Arc::clone(&self.aside))))
         };
         let result = match self.pool.take(open, || inner.clock.left(until)) {
             // Perhaps the disk has returned what they wait for.
@@ -137,7 +138,7 @@ impl Callers {
 /// A lane that is lent for a call.
 pub(crate) struct Turn<'a> {
     callers: &'a Callers,
-    lane: Option<SyncLane>,
+    lane: Option<Box<SyncLane>>,
 }
 
 impl Turn<'_> {
@@ -151,7 +152,7 @@ impl Turn<'_> {
     pub(crate) fn end(mut self) {
         let Some(lane) = self.lane.take() else { return };
         if lane.is_unsettled {
-            return self.callers.set_aside(lane);
+            return self.callers.set_aside(*lane);
         }
         let now = lane.now;
         self.callers.pool.put(lane);

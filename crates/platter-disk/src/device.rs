@@ -21,6 +21,7 @@ use platter_block::handle::HandleCounters;
 use platter_block::lane::Bell;
 use platter_block::limits::Limits;
 use platter_block::resident::Resident;
+use platter_block::statistics::Statistics;
 use platter_block::time::Span;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -262,6 +263,12 @@ impl Device {
         let mut sum = self.inner.backend.counters();
         sum.bytes_bounced += self.inner.bouncer.bytes();
         sum
+    }
+
+    /// Failures, latencies and gauges of all queues below. It takes some microseconds for each open lane, and the lanes
+    /// nothing.
+    pub fn statistics(&self) -> Statistics {
+        self.inner.backend.statistics()
     }
 
     /// What the caches of the device have counted, of all handles together. `None`: it has none.

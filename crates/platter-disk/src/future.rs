@@ -15,7 +15,7 @@ use crate::sync_io::IoOptions;
 use platter_block::bio::{Bio, Op};
 use platter_block::buf::{IoBuf, IoBufMut};
 use platter_block::deferred::{Deferred, later};
-use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::fault::{Error, Fault, Kind, Stage, Status};
 use platter_block::lane::Lane;
 use platter_block::time::{Span, Time, VirtualClock};
 use std::future::Future;
@@ -194,7 +194,7 @@ impl AsyncLane {
         true
     }
 
-    fn poll(self: &Arc<Self>, index: u32, context: &mut Context<'_>) -> Poll<Bio> {
+    fn poll<B: IoBuf>(self: &Arc<Self>, index: u32, context: &mut Context<'_>) -> Poll<End<B>> {
         // Until the service thread watches the lane: a destructor that waits for the device may wait for this lane's I/O.
         let mut section = Section::enter();
         // Dropped after the lock is released, like every waker here.
@@ -226,9 +226,11 @@ impl AsyncLane {
                     }
                 },
                 finished => {
-                    if let Operation::Done(bio) = std::mem::replace(finished, Operation::Free) {
+                    if let Operation::Done(mut bio) = std::mem::replace(finished, Operation::Free) {
                         state.free.push(index);
-                        return Poll::Ready(bio);
+                        let end = End::of(&mut bio);
+                        state.keep(bio);
+                        return Poll::Ready(end);
                     }
                     break;
                 }
@@ -285,6 +287,30 @@ impl AsyncLane {
     }
 }
 
+/// What a future needs of its bio when that has completed.
+struct End<B> {
+    status: Status,
+    op: Op,
+    /// Place and length of what was not done, and how much was.
+    pos: u64,
+    len: u64,
+    done: u64,
+    buffer: Option<B>,
+}
+
+impl<B: IoBuf> End<B> {
+    fn of(bio: &mut Bio) -> End<B> {
+        End {
+            status: bio.status(),
+            op: bio.op(),
+            pos: bio.pos(),
+            len: bio.len(),
+            done: bio.done(),
+            buffer: bio.take_buffer(),
+        }
+    }
+}
+
 /// The result of an I/O and its buffer. The buffer is missing after a timeout, when the device may still
 /// write to it, and when it had more parts than a bio can have segments.
 pub type Outcome<B> = (Result<(), Error>, Option<B>);
@@ -327,15 +353,12 @@ impl<B: IoBuf> Future for Io<B> {
         };
         match lane.poll(self.index, context) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(mut bio) => {
+            Poll::Ready(End { status, op, pos, len, done, buffer }) => {
                 self.lane = None;
-                let (op, done) = (bio.op(), bio.done());
-                let result = bio.status().map_err(|fault| {
-                    let place = self.device.place_of(fault, bio.pos());
-                    self.device.error(fault, op, bio.pos() - done, bio.len() + done, place)
+                let result = status.map_err(|fault| {
+                    let place = self.device.place_of(fault, pos);
+                    self.device.error(fault, op, pos - done, len + done, place)
                 });
-                let buffer = bio.take_buffer();
-                lock(&lane.state).keep(bio);
                 Poll::Ready((result, buffer))
             }
         }

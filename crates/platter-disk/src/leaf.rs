@@ -19,6 +19,7 @@ use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::queue::{Queue, Settings};
 use platter_block::segment::{Region, RegionId};
+use platter_block::statistics::Statistics;
 use platter_block::time::{Span, Time, VirtualClock};
 use platter_block::trace::Sink;
 use std::sync::{Arc, OnceLock, Weak};
@@ -34,6 +35,7 @@ mod lane;
 mod lanes;
 mod listen;
 pub(crate) mod mailbox;
+pub(crate) mod poller;
 pub(crate) mod runner;
 mod scope;
 mod teller;
@@ -47,6 +49,7 @@ use gate::{Busy, Gate};
 use lane::LeafLane;
 use lanes::{LaneCell, Lanes};
 use mailbox::Mailbox;
+use poller::Poller;
 use runner::Runner;
 pub use scope::LockScope;
 use scope::ScopeLock;
@@ -107,7 +110,7 @@ struct Shared {
     tokens: Tokens,
     doubts: Doubts,
     /// What is left of lanes of a simulated disk that were dropped.
-    leftovers: Mutex<Vec<AnyLane>>,
+    leftovers: Mutex<Vec<(AnyLane, Owner)>>,
     /// Which lanes the last barrier waited for in vain.
     stall: Mutex<String>,
     scope: Option<Arc<ScopeLock>>,
@@ -117,6 +120,7 @@ struct Shared {
     /// Requests of the shared queue that its driver has, as of its last run.
     control_in_flight: AtomicU32,
     lanes: Lanes,
+    poller: Poller,
     regions: Mutex<Vec<Region>>,
     sinks: Mutex<Option<SinkMaker>>,
 }
@@ -177,6 +181,7 @@ impl Leaf {
             control_counters: counters,
             control_in_flight: AtomicU32::new(0),
             lanes: Lanes::new(),
+            poller: Poller::new(),
             regions: Mutex::new(Vec::new()),
             sinks: Mutex::new(None),
             settings,
@@ -292,6 +297,13 @@ impl Backend for Leaf {
     fn counters(&self) -> Snapshot {
         let mut sum = self.0.lanes.counters();
         sum.add(&self.0.control_counters);
+        sum
+    }
+
+    fn statistics(&self) -> Statistics {
+        let mut sum = self.0.lanes.statistics();
+        sum.add(&self.0.control_counters);
+        (sum.gauges.quarantined, sum.gauges.in_doubt) = self.0.doubts.count();
         sum
     }
 

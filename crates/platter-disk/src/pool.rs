@@ -7,15 +7,18 @@ use platter_block::bio::Bio;
 use platter_block::buf::{IoBuf, IoBufMut, add_memory};
 use platter_block::fault::Fault;
 use platter_block::segment::{Region, RegionId, Segment};
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::Layout;
 use std::error::Error;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+mod backing;
 mod free;
 
+use backing::Backing;
+pub use backing::Pages;
 use free::FreeList;
 
 /// Alignment that suits every disk: a page.
@@ -52,8 +55,9 @@ impl fmt::Display for BadPool {
 impl Error for BadPool {}
 
 struct Memory {
-    base: *mut u8,
-    layout: Layout,
+    backing: Backing,
+    /// Bytes of all buffers.
+    total: u32,
     /// Bytes of a buffer, and from one buffer to the next.
     size: u32,
     stride: usize,
@@ -67,19 +71,43 @@ unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this layout; no buffer is out, each holds a reference.
-        unsafe { dealloc(self.base, self.layout) }
-    }
-}
-
 impl Pool {
     /// A pool of `count` buffers of `size` bytes, each aligned to `align` (a power of two) and zeroed once.
     ///
     /// # Errors
     /// A count or size of 0, an alignment that is no power of two, or 4 GiB and more in all.
     pub fn new(count: usize, size: usize, align: usize) -> Result<Pool, BadPool> {
+        Pool::made(count, size, align, Backing::ordinary)
+    }
+
+    /// A pool in huge pages of 2 MiB where the system has them, else in ordinary pages ([`Pool::pages`] says which). All of the
+    /// memory, rounded up to 2 MiB, is allocated and zeroed now, which takes about a second for 4 GiB.
+    ///
+    /// A large pool whose buffers are used in random order has fewer TLB misses in huge pages, and is registered faster; a
+    /// small pool gains nothing.
+    ///
+    /// ```
+    /// use platter_disk::pool::{PAGE, Pages, Pool};
+    ///
+    /// let pool = Pool::huge(1024, 4096, PAGE)?;
+    /// if pool.pages() == Pages::Ordinary {
+    ///     eprintln!("no huge pages: see /sys/kernel/mm/transparent_hugepage/enabled");
+    /// }
+    /// # Ok::<(), platter_disk::pool::BadPool>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Pool::new`].
+    pub fn huge(count: usize, size: usize, align: usize) -> Result<Pool, BadPool> {
+        Pool::made(count, size, align, Backing::huge)
+    }
+
+    fn made(
+        count: usize,
+        size: usize,
+        align: usize,
+        back: impl Fn(Layout) -> Backing,
+    ) -> Result<Pool, BadPool> {
         if count == 0 || size == 0 {
             return Err(BadPool(format!("a pool of {count} buffers of {size} bytes holds nothing")));
         }
@@ -96,14 +124,10 @@ impl Pool {
             );
             return Err(BadPool(message));
         };
-        // SAFETY: the layout is not of size zero.
-        let base = unsafe { alloc_zeroed(layout) };
-        if base.is_null() {
-            handle_alloc_error(layout);
-        }
-        // Both fit, since their product does.
-        let (size, free) = (size as u32, FreeList::new(count as u32));
-        Ok(Pool { memory: Arc::new(Memory { base, layout, size, stride, id: next_id(), free }) })
+        // All fit, since their product does.
+        let (size, total, free) = (size as u32, layout.size() as u32, FreeList::new(count as u32));
+        let memory = Memory { backing: back(layout), total, size, stride, id: next_id(), free };
+        Ok(Pool { memory: Arc::new(memory) })
     }
 
     /// A free buffer, with what its last user left in it; `None` when all are out.
@@ -111,6 +135,11 @@ impl Pool {
     pub fn take(&self) -> Option<PoolBuf> {
         let index = self.memory.free.pop()?;
         Some(PoolBuf { memory: Arc::clone(&self.memory), index, len: self.memory.size })
+    }
+
+    /// The kind of pages that the memory is made of.
+    pub fn pages(&self) -> Pages {
+        self.memory.backing.pages
     }
 
     /// Bytes of a buffer.
@@ -123,7 +152,7 @@ impl Pool {
     pub fn region(&self) -> Region {
         let memory = &*self.memory;
         // SAFETY: no bio carries this segment; it says where the memory is.
-        let all = unsafe { Segment::new(memory.base, memory.layout.size() as u32, memory.id) };
+        let all = unsafe { Segment::new(memory.backing.base, memory.total, memory.id) };
         Region { id: memory.id, memory: all }
     }
 
@@ -164,7 +193,7 @@ pub struct PoolBuf {
 impl PoolBuf {
     #[inline]
     fn addr(&self) -> *mut u8 {
-        self.memory.base.wrapping_add(self.index as usize * self.memory.stride)
+        self.memory.backing.base.wrapping_add(self.index as usize * self.memory.stride)
     }
 
     /// Shortens the buffer; longer than it is has no effect.
@@ -183,7 +212,7 @@ impl Deref for PoolBuf {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `len` bytes of the pool's memory, initialised by `alloc_zeroed`, that are this buffer's alone.
+        // SAFETY: `len` bytes of the pool's memory, initialised when it was allocated, that are this buffer's alone.
         unsafe { std::slice::from_raw_parts(self.addr(), self.len as usize) }
     }
 }
@@ -257,6 +286,26 @@ mod tests {
         assert_eq!(bio.take_buffer::<PoolBuf>().unwrap().len(), 512);
         // It came back whole.
         assert_eq!(pool.take().unwrap().len(), 4096);
+    }
+
+    #[test]
+    fn huge_pools_are_pools_whatever_pages_they_got() {
+        for (count, size, align) in [(3, 5000, 4096), (600, 4096, 4096), (1, 1, 1), (2, 100, 4 << 20)] {
+            let pool = Pool::huge(count, size, align).unwrap();
+            let mut all: Vec<PoolBuf> = std::iter::from_fn(|| pool.take()).collect();
+            assert_eq!(all.len(), count);
+            for (i, buf) in all.iter_mut().enumerate() {
+                assert_eq!((buf.as_ptr() as usize % align, buf.len()), (0, size));
+                assert!(buf.iter().all(|byte| *byte == 0));
+                buf.fill((i % 251) as u8 + 1);
+            }
+            assert!(all.iter().enumerate().all(|(i, buf)| buf.iter().all(|b| *b == (i % 251) as u8 + 1)));
+            let region = pool.region().memory;
+            assert!(region.len() as usize >= count * size && region.addr() == all[0].addr());
+        }
+        let odd = Pool::huge(2, 100, 4 << 20).unwrap();
+        assert_eq!(odd.pages(), Pages::Ordinary, "an alignment above that of huge pages");
+        assert!(Pool::huge(0, 1, 1).is_err());
     }
 
     #[test]

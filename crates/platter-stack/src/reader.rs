@@ -15,7 +15,7 @@ pub(crate) struct Reader<'a> {
 
 impl Reader<'_> {
     pub(crate) fn open(device: &Arc<dyn Backend>) -> Result<Reader<'_>, LayerError> {
-        let lane = device.open_lane(LaneUse::Shared).map_err(LayerError::Device)?;
+        let lane = device.open_lane(LaneUse::Synchronous).map_err(LayerError::Device)?;
         Ok(Reader { device, lane })
     }
 

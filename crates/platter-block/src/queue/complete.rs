@@ -7,7 +7,7 @@ use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
 use crate::elevator::MayQueue;
 use crate::fault::{Fault, Kind, Stage, Status};
-use crate::request::State;
+use crate::request::{Marks, State};
 use crate::time::Time;
 use crate::trace::Action;
 use alloc::collections::VecDeque;
@@ -85,7 +85,8 @@ impl Queue {
     /// A transfer that failed or stopped early: an error fails the bio, a part of it is resumed.
     #[cold]
     fn complete_partly(&mut self, now: Time, mut bio: Bio, op: Op, result: i64) {
-        if !self.may_restart() {
+        // What was given up is not started again in any case; its lane may be idle, and is not to be taken for busy.
+        if !bio.flags().contains(Flags::ORPHAN) && !self.may_restart() {
             bio.add_flags(Flags::LAST);
         }
         match u64::try_from(result) {
@@ -134,7 +135,7 @@ impl Queue {
         if !op.has_data() && result >= 0 {
             left = u64::MAX;
         }
-        if left < len {
+        if left < len && !self.table.at(index).marks.contains(Marks::QUARANTINED) {
             // If not, that is noted in the bios.
             self.may_restart();
         }
@@ -238,11 +239,15 @@ impl Queue {
     #[cold]
     pub(super) fn note_attention(&mut self) {
         self.attention = self.needs_attention();
+        self.note_held();
+    }
+
+    /// Publishes how many bios have no request.
+    #[cold]
+    pub(super) fn note_held(&self) {
         let waiting: usize = self.waiting.iter().map(VecDeque::len).sum();
-        let held = waiting + self.order.held_back().count() + self.doubts.held().count() + self.paused.len();
+        let held = waiting + self.order.held_back_len() + self.doubts.held().len() + self.paused.len();
         self.counters.held.set(held as u64);
-        self.counters.quarantined.set(u64::from(self.quarantined));
-        self.counters.in_doubt.set(self.doubts.own_ranges() as u64);
     }
 
     #[cold]
@@ -311,10 +316,7 @@ impl Queue {
     /// The bio goes back to its submitter.
     #[inline]
     fn deliver(&mut self, bio: Bio) {
-        self.counters.bios_completed.add(1);
-        if bio.status().is_err() {
-            self.counters.bios_failed.add(1);
-        }
+        self.counters.completed(&bio);
         self.done.push(bio);
     }
 

@@ -58,15 +58,11 @@ impl Doubts {
         !self.own.is_empty() || !self.outside.is_empty()
     }
 
-    pub(super) fn own_ranges(&self) -> usize {
-        self.own.len()
-    }
-
     pub(super) fn holds_none(&self) -> bool {
         self.held.is_empty()
     }
 
-    pub(super) fn held(&self) -> impl Iterator<Item = &Bio> {
+    pub(super) fn held(&self) -> impl ExactSizeIterator<Item = &Bio> {
         self.held.iter()
     }
 

@@ -16,6 +16,7 @@ mod pool;
 mod property;
 mod rig;
 mod simulation;
+mod statistics;
 mod stuck;
 mod switch;
 mod timeout;

@@ -11,6 +11,7 @@ use platter_block::fault::{Kind, Status};
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::limits::Limits;
 use platter_block::queue::{Queue, Settings};
+use platter_block::statistics::{Gauges, Statistics};
 use platter_block::time::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -144,6 +145,12 @@ impl Rig {
         let mut snapshot = Snapshot::default();
         snapshot.add(self.lane.counters());
         snapshot
+    }
+
+    pub(crate) fn statistics(&self) -> Statistics {
+        let mut statistics = Statistics::default();
+        statistics.add(self.lane.counters());
+        statistics
     }
 
     /// Whether an I/O may not be in flight together with those that are.
@@ -327,6 +334,10 @@ impl Rig {
         assert_eq!(c.bios, c.bios_completed);
         assert_eq!(c.bios_failed, self.done.iter().filter(|done| done.status.is_err()).count() as u64);
         assert_eq!(c.dispatches, c.completions + refusals);
+        let statistics = self.statistics();
+        assert_eq!(statistics.gauges, Gauges::default());
+        assert_eq!(statistics.errors().map(|(_, _, count)| count).sum::<u64>(), c.bios_failed);
+        assert_eq!(Op::ALL.into_iter().map(|op| statistics.requests(op)).sum::<u64>(), c.completions);
         assert_eq!(self.lane.broken_completions(), 0);
         assert_eq!(self.lane.in_flight(), 0);
         for dir in [elevator::Dir::Read, elevator::Dir::Write] {

@@ -102,7 +102,7 @@ impl Raw {
         }
         Ok(Raw {
             open,
-            heads: Heads::new(device.backend().open_lane(LaneUse::Shared)?),
+            heads: Heads::new(device.backend().open_lane(LaneUse::Synchronous)?),
             cut: Cut {
                 sector: block.max(SECTOR as u32) as usize,
                 pages: switches.unit == Unit::Page,

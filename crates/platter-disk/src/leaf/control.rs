@@ -8,7 +8,7 @@ use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::fault::Error;
 use platter_block::lane::{Lane, QueueLane};
-use platter_block::queue::Queue;
+use platter_block::queue::{Queue, Rest};
 use platter_block::time::{Span, Time};
 
 /// Mark in the route of a bio: its sender closed the gate, and its completion opens it.
@@ -29,7 +29,7 @@ pub(super) struct Control {
     state: State,
     /// Some lane went to sleep and could not see what the driver does next.
     deaf: bool,
-    /// When the elevator wants to be asked again, as those who sleep could know.
+    /// When the queue wants to be run although nothing completes, as lanes that sleep could know.
     alarm: Option<Time>,
     /// When to look again at the lanes that a barrier waits for.
     look_at: Option<Time>,
@@ -140,8 +140,9 @@ impl Shared {
                 None
             }
         };
+        let looks = self.look_at_doubts(now, control);
         self.tell_doubts(now, control);
-        self.look_at_lanes(now, control, barriers);
+        self.look_at_lanes(now, control, barriers, looks);
         let Some(lane) = control.lane_mut() else { return };
         if lane.queue.geometry().size != self.extent.size() {
             self.extent.tell(&mut lane.queue);
@@ -164,15 +165,29 @@ impl Shared {
         let Some(lane) = control.lane_mut() else { return };
         let in_flight = lane.in_flight();
         self.control_in_flight.store(in_flight, Ordering::Relaxed);
-        let alarm = lane.queue.elevator_wakeup();
         control.inbox = inbox;
-        // Whoever sleeps goes by the time it knew then, and the lane on whose behalf this is may go away.
+        // A lane that polls for all sleeps until the time that it knew then, and the lane on whose behalf this is may go away.
+        let alarm = control.next_wakeup();
         let earlier = alarm.is_some_and(|at| control.alarm.is_none_or(|known| at < known));
         control.alarm = alarm;
         if earlier || control.deaf && in_flight > 0 {
             control.deaf &= in_flight == 0;
-            self.lanes.ring_all();
+            self.lanes.ring_pollers();
         }
+    }
+
+    /// Looks whether the driver of the shared queue has returned what was given up, and whether the device has completed
+    /// what lanes gave up that are not run. Called before bios are taken in, so that none fails for a doubt that is over.
+    /// Whether some is left.
+    #[inline]
+    fn look_at_doubts(&self, now: Time, control: &mut Control) -> bool {
+        if !self.gate.look().is_doubtful() {
+            return false;
+        }
+        if let Some(lane) = control.lane_mut() {
+            lane.run(now);
+        }
+        self.doubts.forget_complete(&self.gate, |owner| self.lanes.outstanding(owner))
     }
 
     /// Tells the shared queue what other queues have given up; whether that has changed.
@@ -191,22 +206,29 @@ impl Shared {
     }
 
     /// Tells a barrier whether lanes have anything in their own queues.
-    fn look_at_lanes(&self, now: Time, control: &mut Control, barriers: bool) {
+    fn look_at_lanes(&self, now: Time, control: &mut Control, barriers: bool, doubts: bool) {
+        // In a simulation the disks' own events are enough.
+        let look_at = self.clock.simulated().is_none().then_some(now + LOOK_AGAIN);
+        control.look_at = look_at.filter(|_| doubts);
         if !barriers && !control.queue().barrier_pending() {
-            control.look_at = None;
             return;
         }
         let hold = self.lanes.hold();
-        let goes_ahead = match hold {
-            Hold::Nothing => true,
-            // Lanes are counted only for a barrier that can then begin.
-            Hold::Report => control.queue().is_settled() && self.lanes.count_complete(),
-            Hold::Device | Hold::Owner => false,
+        let queue = control.queue();
+        let only_places = queue.soft_barrier_pending();
+        // Lanes are counted only for a barrier that can then begin.
+        let counts = |queue: &Queue| !only_places && queue.is_settled() && self.lanes.count_complete();
+        let rest = match hold {
+            Hold::Nothing => Rest::Settled,
+            Hold::Report if counts(queue) => Rest::Settled,
+            Hold::Report | Hold::Device | Hold::Unseen => Rest::Started,
+            Hold::Owner => Rest::Waits,
         };
-        control.queue().set_outside_busy(now, !goes_ahead);
-        // In a simulation the disks' own events are enough.
-        let looks = !goes_ahead && hold < Hold::Owner && self.clock.simulated().is_none();
-        control.look_at = looks.then(|| now + LOOK_AGAIN);
+        queue.set_outside(now, rest);
+        // That a lane has started everything it says without an exchange, so that a barrier may not see it at once.
+        if rest != Rest::Settled && (only_places || hold < Hold::Unseen) {
+            control.look_at = look_at;
+        }
     }
 
     /// A barrier was given up: says because of which lanes.
@@ -244,7 +266,8 @@ impl Shared {
         control.done = done;
     }
 
-    /// The driver cannot be opened: what came for it fails.
+    /// The driver cannot be opened: what came for it fails. That is not counted, because callers try again when other
+    /// channels have been closed.
     #[cold]
     fn refuse(&self, control: &mut Control, runs: Option<&mut Runs<'_>>) {
         for mut bio in control.inbox.drain(..) {

@@ -40,6 +40,11 @@ impl View {
         self.0 & (SHARED | IN_DOUBT | STUCK) != 0
     }
 
+    /// A range is in doubt, or nothing can start.
+    pub(crate) fn is_doubtful(self) -> bool {
+        self.0 & (IN_DOUBT | STUCK) != 0
+    }
+
     /// The device has an elevator.
     pub(crate) fn has_elevator(self) -> bool {
         self.0 & SHARED != 0

@@ -1,7 +1,7 @@
 //! A lane of a leaf: its own queue while the device has no elevator, the shared one for the rest.
 
 use super::bounced::Bouncer;
-use super::control::{CLOSED_GATE, Runs};
+use super::control::Runs;
 use super::depth::Depth;
 use super::doubts::Owner;
 use super::gate::View;
@@ -14,25 +14,19 @@ use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
 use platter_block::driver::Driver;
-use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::fault::{Error, Fault, Kind};
 use platter_block::lane::{Bell, Lane, QueueLane};
 use platter_block::queue::{Rest, append};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
 
+mod cancel;
+mod send;
+
 /// Bios with any of these may have to go through the shared queue.
 const ORDERED: Flags =
     Flags::FUA.union(Flags::PREFLUSH).union(Flags::SOFT_BARRIER).union(Flags::HARD_BARRIER);
-
-/// Bios that keep others from passing them.
-const BARRIER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);
-
-/// A bio that was cancelled before it had a place in a queue.
-fn cancelled_bio(mut bio: Bio) -> Bio {
-    bio.fail(Fault::new(Kind::Cancelled, Stage::Queue));
-    bio
-}
 
 pub(super) struct LeafLane {
     pub(super) shared: Arc<Shared>,
@@ -76,13 +70,14 @@ impl LeafLane {
             true => None,
             false => Some(shared.open_driver(lane_use)?),
         };
-        let (cell, route) = shared.lanes.add(Arc::new(Counters::default()), lane_use);
+        let owner = shared.doubts.new_owner();
+        let (cell, route) = shared.lanes.add(Arc::new(Counters::default()), owner, lane_use);
         let mut lane = LeafLane {
             shared: Arc::clone(shared),
             cell,
             route,
             lane_use,
-            owner: shared.doubts.new_owner(),
+            owner,
             plug: Vec::with_capacity(shared.settings.queue.nr_requests as usize),
             local: None,
             expected: View::NEVER,
@@ -137,7 +132,7 @@ impl LeafLane {
     }
 
     /// The bios go into the lane's own queue.
-    #[inline]
+    #[inline(always)]
     fn fill_queue(&mut self, now: Time) {
         if self.ordered {
             return self.flush_ordered(now);
@@ -232,11 +227,14 @@ impl LeafLane {
                 Err(refused) => bio = refused,
             }
         }
+        self.refuse(bio, fault);
+    }
+
+    /// Fails a bio that no queue has.
+    #[cold]
+    fn refuse(&mut self, mut bio: Bio, fault: Fault) {
         bio.fail(fault);
-        let counters = &self.cell.counters;
-        for counter in [&counters.bios, &counters.bios_completed, &counters.bios_failed] {
-            counter.add(1);
-        }
+        self.cell.counters.refused(&bio);
         self.done.push(bio);
     }
 
@@ -263,6 +261,7 @@ impl LeafLane {
                 true
             }
             Err(error) => {
+                // Not counted, as in the shared queue.
                 for mut bio in self.plug.drain(..) {
                     bio.fail(error.fault);
                     self.done.push(bio);
@@ -270,113 +269,6 @@ impl LeafLane {
                 false
             }
         }
-    }
-
-    /// Whether a bio takes a flush of the device, which exist once per device, or has to wait for all lanes: a
-    /// hard barrier, or a soft one that is more than one request to the device.
-    fn is_ordered(&self, bio: &Bio) -> bool {
-        let (flags, features) = (bio.flags(), &self.shared.geometry.features);
-        let by_device = features.fua && bio.op() == Op::Write && !flags.contains(Flags::SOFT_BARRIER);
-        bio.op() == Op::Flush
-            || (bio.op() == Op::WriteZeroes && flags.contains(Flags::SOFT_BARRIER))
-            || flags.intersects(Flags::PREFLUSH | Flags::HARD_BARRIER)
-            || (flags.contains(Flags::FUA) && features.write_cache && !by_device)
-    }
-
-    /// Some of the plugged bios may need the shared queue.
-    #[cold]
-    fn flush_ordered(&mut self, now: Time) {
-        self.ordered = false;
-        let mut plug = std::mem::take(&mut self.plug);
-        let mut closed = false;
-        for bio in plug.drain(..) {
-            if closed || self.is_ordered(&bio) {
-                closed |= bio.flags().intersects(BARRIER);
-                self.send(bio);
-            } else if let Some(local) = &mut self.local {
-                local.queue.submit_sound(now, bio);
-            }
-        }
-        self.plug = plug;
-    }
-
-    /// Sends a bio to the shared queue. A barrier closes the gate until it has completed: what comes after it,
-    /// on any lane, goes the same way and so finds its place behind it.
-    fn send(&mut self, mut bio: Bio) {
-        if bio.op() == Op::Flush {
-            // What it is to make durable may lie beyond the end of a file that was cut off meanwhile.
-            let _ = self.shared.extent.look(false, &self.shared.gate);
-        }
-        let mut route = self.route;
-        if bio.flags().intersects(BARRIER) {
-            self.shared.gate.close();
-            route |= CLOSED_GATE;
-        }
-        bio.set_route(route);
-        self.go_away(1);
-        lock(&self.shared.inbox).push(bio);
-    }
-
-    /// So many bios more are with the shared queue. Whoever sleeps while others run the lane (the service thread)
-    /// does not listen to that queue if the lane had nothing there.
-    fn go_away(&mut self, bios: usize) {
-        if self.away == 0 {
-            self.cell.mailbox.ring();
-        }
-        self.away += bios;
-    }
-
-    fn send_all(&mut self) {
-        let mut plug = std::mem::take(&mut self.plug);
-        if self.ordered {
-            self.ordered = false;
-            plug.drain(..).for_each(|bio| self.send(bio));
-        } else {
-            self.go_away(plug.len());
-            let mut inbox = lock(&self.shared.inbox);
-            for mut bio in plug.drain(..) {
-                bio.set_route(self.route);
-                inbox.push(bio);
-            }
-        }
-        self.plug = plug;
-    }
-
-    /// Cancels bios that have no place in a queue yet.
-    fn cancel_plugged(&mut self, token: u64) {
-        for bio in std::mem::take(&mut self.plug) {
-            if bio.token() == token {
-                self.done.push(cancelled_bio(bio));
-            } else {
-                self.plug.push(bio);
-            }
-        }
-    }
-
-    /// Cancels bios in the shared queue or on their way to it.
-    #[cold]
-    fn cancel_away(&mut self, now: Time, token: u64) {
-        let (route, shared) = (self.route, Arc::clone(&self.shared));
-        let which = |bio: &Bio| bio.token() == token && bio.route() & !CLOSED_GATE == route;
-        let mut cancelled = Vec::new();
-        shared.with_control(|control| {
-            let mut inbox = lock(&shared.inbox);
-            for bio in std::mem::take(&mut *inbox) {
-                if which(&bio) { cancelled.push(bio) } else { inbox.push(bio) }
-            }
-            drop(inbox);
-            if let Some(lane) = control.lane_mut() {
-                lane.cancel_where(now, &which);
-            }
-        });
-        self.away -= cancelled.len();
-        for bio in cancelled {
-            if bio.route() & CLOSED_GATE != 0 {
-                shared.gate.open();
-            }
-            self.done.push(cancelled_bio(bio));
-        }
-        self.help(now);
     }
 
     /// Blocks until the lane's own queue has something to do.
@@ -400,7 +292,8 @@ impl LeafLane {
         self.away -= self.done.len() - before;
     }
 
-    #[inline]
+    // Also called where the queue is run for what was given up, which is rare.
+    #[inline(always)]
     fn run_local(&mut self, now: Time) {
         let Some(local) = &mut self.local else { return };
         self.depth.borrow(&self.shared, &mut local.queue);
@@ -440,7 +333,12 @@ impl LeafLane {
     fn rest(&mut self, now: Time) {
         match self.local.as_ref().map_or(Rest::Settled, |local| local.queue.rest()) {
             Rest::Settled => self.leave(now),
-            Rest::Started => self.cell.busy.all_started(),
+            Rest::Started => {
+                self.cell.busy.all_started();
+                if self.shared.gate.look() != self.expected {
+                    self.help_barrier(now);
+                }
+            }
             Rest::Waits => {}
         }
     }
@@ -508,7 +406,7 @@ impl Lane for LeafLane {
         } else if self.lingers {
             self.run_lingering(now);
         }
-        if self.away > 0 {
+        if self.away > 0 && !self.has_all_mail() {
             self.help(now);
         }
     }

@@ -1,13 +1,15 @@
 //! What a leaf knows of its lanes, and how bios find back to them.
 
+use super::doubts::Owner;
 use super::gate::Seen;
 use super::{Busy, Mailbox};
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::counters::{Counters, Snapshot};
 use platter_block::driver::{Driver, Outstanding};
 use platter_block::lane::Bell;
+use platter_block::statistics::{Gauges, Statistics};
 use std::sync::Arc;
 
 /// A lane as the leaf sees it.
@@ -15,6 +17,10 @@ pub(super) struct LaneCell {
     pub(super) busy: Busy,
     pub(super) mailbox: Mailbox,
     pub(super) counters: Arc<Counters>,
+    /// The lane's own queue, as others know it.
+    owner: Owner,
+    /// The lane sleeps on its bell only: another one polls the driver of the shared queue.
+    pub(super) relies: AtomicBool,
     lane_use: LaneUse,
     /// Name of the thread that opened it.
     opener: String,
@@ -31,17 +37,21 @@ pub(super) enum Hold {
     Report,
     /// The device, of which it can be seen when it is done.
     Device,
-    /// The owner of some lane.
+    /// The device, of which only the owner of some lane can see when it is done.
+    Unseen,
+    /// The owner of some lane, which has something that the device does not have yet.
     Owner,
 }
 
 impl LaneCell {
-    fn new(counters: Arc<Counters>, lane_use: LaneUse) -> LaneCell {
+    fn new(counters: Arc<Counters>, owner: Owner, lane_use: LaneUse) -> LaneCell {
         let opener = std::thread::current().name().unwrap_or("without a name").to_string();
         LaneCell {
             busy: Busy::new(),
             mailbox: Mailbox::new(),
             counters,
+            owner,
+            relies: AtomicBool::new(false),
             lane_use,
             opener,
             outstanding: Mutex::new(None),
@@ -66,7 +76,7 @@ impl LaneCell {
             Seen::Started => match self.outstanding() {
                 Some(0) => Hold::Report,
                 Some(_) => Hold::Device,
-                None => Hold::Owner,
+                None => Hold::Unseen,
             },
         }
     }
@@ -108,18 +118,25 @@ struct List {
     slots: Vec<Slot>,
     /// Counters of lanes that are gone.
     retired: Snapshot,
+    retired_statistics: Statistics,
 }
 
 pub(super) struct Lanes(Mutex<List>);
 
 impl Lanes {
     pub(super) fn new() -> Lanes {
-        Lanes(Mutex::new(List { slots: Vec::new(), retired: Snapshot::default() }))
+        let (retired, retired_statistics) = (Snapshot::default(), Statistics::default());
+        Lanes(Mutex::new(List { slots: Vec::new(), retired, retired_statistics }))
     }
 
     /// A new lane and its route.
-    pub(super) fn add(&self, counters: Arc<Counters>, lane_use: LaneUse) -> (Arc<LaneCell>, u32) {
-        let cell = Arc::new(LaneCell::new(counters, lane_use));
+    pub(super) fn add(
+        &self,
+        counters: Arc<Counters>,
+        owner: Owner,
+        lane_use: LaneUse,
+    ) -> (Arc<LaneCell>, u32) {
+        let cell = Arc::new(LaneCell::new(counters, owner, lane_use));
         let mut list = lock(&self.0);
         let free = list.slots.iter().position(|slot| matches!(slot, Slot::Free));
         let route = free.unwrap_or_else(|| {
@@ -133,10 +150,13 @@ impl Lanes {
     /// A lane goes away while `away` of its bios are in the shared queue or on their way back from it.
     pub(super) fn remove(&self, route: u32, away: usize) {
         let mut list = lock(&self.0);
-        let List { slots, retired } = &mut *list;
+        let List { slots, retired, retired_statistics } = &mut *list;
         let Some(slot) = slots.get_mut(route as usize) else { return };
         let Slot::Open(cell) = std::mem::replace(slot, Slot::Free) else { return };
         retired.add(&cell.counters);
+        retired_statistics.add(&cell.counters);
+        // Its queue is gone.
+        retired_statistics.gauges = Gauges::default();
         let (mail, all) = cell.mailbox.close(away);
         if !all {
             *slot = Slot::Closing(cell);
@@ -174,6 +194,19 @@ impl Lanes {
         !self.each(|cell| !cell.count_complete())
     }
 
+    /// How many requests the device has of a lane's own queue, where that can be seen.
+    pub(super) fn outstanding(&self, owner: Owner) -> Option<u32> {
+        let mut outstanding = None;
+        self.each(|cell| {
+            let found = cell.owner == owner;
+            if found {
+                outstanding = cell.outstanding();
+            }
+            found
+        });
+        outstanding
+    }
+
     /// Names of the lanes that hold up a barrier.
     pub(super) fn that_hold(&self) -> Vec<String> {
         let list = lock(&self.0);
@@ -192,6 +225,23 @@ impl Lanes {
         });
     }
 
+    /// Wakes the lane of a route.
+    pub(super) fn ring(&self, route: u32) {
+        if let Some(Slot::Open(cell)) = lock(&self.0).slots.get(route as usize) {
+            cell.mailbox.ring();
+        }
+    }
+
+    /// Wakes those that sleep on the driver of the shared queue, since it will not wake them or not in time.
+    pub(super) fn ring_pollers(&self) {
+        self.each(|cell| {
+            if !cell.relies.load(Ordering::SeqCst) {
+                cell.mailbox.ring();
+            }
+            false
+        });
+    }
+
     /// Visits the open lanes until one says `true`.
     fn each(&self, mut visit: impl FnMut(&LaneCell) -> bool) -> bool {
         lock(&self.0).slots.iter().any(|slot| match slot {
@@ -204,6 +254,17 @@ impl Lanes {
     pub(super) fn counters(&self) -> Snapshot {
         let list = lock(&self.0);
         let mut sum = list.retired.clone();
+        for slot in &list.slots {
+            if let Slot::Open(cell) = slot {
+                sum.add(&cell.counters);
+            }
+        }
+        sum
+    }
+    /// Statistics of all lanes there ever were.
+    pub(super) fn statistics(&self) -> Statistics {
+        let list = lock(&self.0);
+        let mut sum = list.retired_statistics.clone();
         for slot in &list.slots {
             if let Slot::Open(cell) = slot {
                 sum.add(&cell.counters);

@@ -1,7 +1,9 @@
 //! Every driver against the same contract, through the queue that programs use.
 
+mod atomic;
 mod bench;
 mod block_device;
+mod cancel;
 mod contract;
 mod fallback;
 mod misuse;

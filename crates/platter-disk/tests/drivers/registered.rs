@@ -121,6 +121,11 @@ fn memory_is_withdrawn_from_whatever_thread() {
             let (bench, pool) = (&mut bench, &pool);
             scope.spawn(move || bench.lane.unregister(pool.region().id));
         });
-        assert_eq!(pinned().unwrap(), before, "{name}");
+        // Older kernels (6.1) let go of it a second later.
+        let asked = std::time::Instant::now();
+        while pinned().unwrap() != before {
+            assert!(asked.elapsed() < std::time::Duration::from_secs(60), "{name}: it stays pinned");
+            std::thread::yield_now();
+        }
     });
 }

@@ -101,3 +101,29 @@ fn a_waker_that_owns_futures_of_the_device_may_be_dropped_by_it() {
     disk.let_go();
     while !poll(&mut io, Waker::noop()) {}
 }
+
+/// The service thread may be in a waker that does not return. Neither dropping the future nor the device waits for that.
+#[test]
+fn a_waker_that_blocks_holds_nothing_up() {
+    let disk = Disk::default();
+    let device = disk.device("none");
+    let (entered, was_entered) = channel();
+    let (leave, may_leave) = channel::<()>();
+    let (entered, may_leave) = (Mutex::new(entered), Mutex::new(may_leave));
+    let blocking = waker(move || {
+        entered.lock().map(|entered| entered.send(())).map(drop).unwrap_or_default();
+        may_leave.lock().map(|leave| leave.recv()).map(drop).unwrap_or_default();
+    });
+    let io = pending(&device, 0, &blocking);
+    disk.let_go();
+    was_entered.recv_timeout(PATIENCE).expect("the service thread wakes it");
+    let (done, is_done) = channel();
+    std::thread::spawn(move || {
+        device.read_at(&mut [0; 512], 4096).expect("a read");
+        drop(io);
+        drop(device);
+        done.send(()).expect("the test waits");
+    });
+    is_done.recv_timeout(PATIENCE).expect("nothing waits for the waker");
+    leave.send(()).expect("it waits");
+}

@@ -32,6 +32,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-disk/src/ladder/units.rs", "bios over borrowed memory, copies from low memory"),
     ("crates/platter-disk/src/leaf/bounced.rs", "bios over aligned memory"),
     ("crates/platter-disk/src/pool.rs", "memory that many buffers share"),
+    ("crates/platter-disk/src/pool/backing.rs", "mapped memory"),
     ("crates/platter-disk/src/sync_io.rs", "segments over borrowed memory"),
     ("crates/platter-fuzz/src/edges.rs", "counters that the compiler puts into the program"),
     ("crates/platter-fuzz/src/image.rs", "contents to and from the memory of bios"),

@@ -191,3 +191,31 @@ fn a_probe_says_what_is_missing_and_since_when_it_is_there() {
     kernel.script.lock().unwrap().refuses = Some(|_| true);
     assert_eq!(setup::probe(&kernel).unwrap_err().raw_os_error(), Some(libc::EINVAL));
 }
+
+/// A polling ring takes direct I/O only. What goes through the page cache, because it lies in the page of the file's odd end,
+/// must not reach it.
+#[test]
+fn the_odd_end_of_a_file_goes_past_a_polling_ring() {
+    if !is_here() {
+        return;
+    }
+    let size = 8 * 4096 + 1024 + 100;
+    let rig = Rig::of(size);
+    if rig.target.is_cached() {
+        return eprintln!("skipped: no direct I/O here");
+    }
+    let options = UringOptions { iopoll: true, ..UringOptions::default() };
+    let (target, workers) = (Arc::clone(&rig.target), Arc::clone(&rig.workers));
+    let mut bench = rig.bench(Uring::on(Kernel::default(), target, 8, options, workers).unwrap(), 8);
+    bench.submit(transfer(Op::Write, 8 * 4096, 512, 5));
+    bench.submit(transfer(Op::Write, 8 * 4096 + 1024, 100, 6));
+    bench.submit(Bio::flush());
+    let done = bench.finish();
+    assert!(done.len() == 3 && done.iter().all(|bio| bio.status().is_ok()), "{done:?}");
+    let contents = rig.contents();
+    assert_eq!((contents.len() as u64, contents[8 * 4096], contents[8 * 4096 + 1024]), (size, 5, 6));
+    // A request across the beginning of that page is cut there. Its direct part is the ring's, and needs a device that polls.
+    bench.submit(transfer(Op::Read, 7 * 4096, 4096 + 512, 0));
+    let crossing = bench.finish();
+    assert!(crossing[0].status().is_ok() || errno(&crossing[0]) == libc::EOPNOTSUPP, "{crossing:?}");
+}

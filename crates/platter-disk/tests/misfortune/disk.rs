@@ -1,0 +1,394 @@
+//! A disk under the test's hand: requests take effect when the test completes them.
+
+#![allow(unsafe_code)]
+
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::driver::{Completion, Driver, Features, Geometry, Outstanding, Started};
+use platter_block::elevator::by_name;
+use platter_block::fault::{Error, Fault, Kind};
+use platter_block::limits::Limits;
+use platter_block::queue::Settings;
+use platter_block::segment::Segment;
+use platter_block::time::{Span, Time, VirtualClock};
+use platter_disk::channel::Channel;
+use platter_disk::device::Device;
+use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+pub(crate) const SIZE: u64 = 1 << 20;
+
+/// A deadline that a bio keeps as it is.
+pub(crate) const SECOND: Span = Span(1024 * 1024 * 1024);
+
+struct Held {
+    number: u64,
+    wire: Arc<Wire>,
+    tag: u32,
+    op: Op,
+    pos: u64,
+    len: u64,
+    /// What a write brings.
+    data: Vec<u8>,
+    /// Where a read goes.
+    segments: Vec<Segment>,
+}
+
+/// What the disk and one channel share.
+#[derive(Default)]
+struct Wire {
+    done: Mutex<Vec<Completion>>,
+    outstanding: AtomicU32,
+    dead: AtomicBool,
+}
+
+impl Outstanding for Wire {
+    fn outstanding(&self) -> u32 {
+        self.outstanding.load(Ordering::SeqCst)
+    }
+}
+
+#[derive(Default)]
+struct State {
+    contents: Vec<u8>,
+    held: Vec<Held>,
+    opened: usize,
+    /// Ranges of held requests that were given up.
+    in_doubt: Vec<(u64, u64, u64)>,
+    /// Requests that started although they overlap such a range.
+    violations: Vec<String>,
+    /// Number of the next request.
+    next: u64,
+}
+
+/// How a disk and its device are made.
+pub(crate) struct Options {
+    pub(crate) elevator: &'static str,
+    pub(crate) queue: Settings,
+    pub(crate) features: Features,
+    /// The device keeps virtual time.
+    pub(crate) simulated: bool,
+    /// What a channel has outstanding can be seen by others.
+    pub(crate) visible: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            elevator: "none",
+            queue: Settings { timeout: Some(SECOND), plug: None, depth: 8, ..Settings::default() },
+            features: Features { write_cache: true, fua: true, read_only: false },
+            simulated: true,
+            visible: false,
+        }
+    }
+}
+
+pub(crate) struct Disk {
+    state: Mutex<State>,
+    changed: Condvar,
+    clock: Arc<VirtualClock>,
+    visible: bool,
+}
+
+impl Disk {
+    pub(crate) fn open(options: Options) -> (Arc<Disk>, Device) {
+        let contents = vec![0; SIZE as usize];
+        let disk = Arc::new(Disk {
+            state: Mutex::new(State { contents, ..State::default() }),
+            changed: Condvar::new(),
+            clock: Arc::new(VirtualClock::new()),
+            visible: options.visible,
+        });
+        disk.clock.advance_to(Time(1024));
+        let channels = Arc::clone(&disk);
+        let limits = Limits { max_transfer: 65536, ..Limits::unlimited(512) };
+        let parts = LeafParts {
+            name: Arc::from("disk"),
+            geometry: Geometry { size: SIZE, limits, features: options.features },
+            settings: LeafSettings { queue: options.queue, ..LeafSettings::default() },
+            elevator: by_name(options.elevator).map(|row| (row.make)()),
+            make_driver: Box::new(move |_| channels.channel()),
+            facts: Vec::new(),
+            clock: options.simulated.then(|| Arc::clone(&disk.clock)),
+        };
+        let device = Device::new(Arc::new(Leaf::new(parts).unwrap()));
+        (disk, device)
+    }
+
+    fn channel(self: &Arc<Disk>) -> Result<Box<dyn Driver>, Error> {
+        let mut state = self.state();
+        state.opened += 1;
+        Ok(Box::new(Port { disk: Arc::clone(self), wire: Arc::default() }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Lets virtual time pass.
+    pub(crate) fn pass(&self, span: Span) {
+        self.clock.advance_to(self.clock.now() + span);
+    }
+
+    /// Positions of the requests that the disk has, as they came.
+    pub(crate) fn held(&self) -> Vec<u64> {
+        self.state().held.iter().map(|held| held.pos).collect()
+    }
+
+    /// Blocks until the disk has so many requests.
+    pub(crate) fn wait_for(&self, count: usize) {
+        let mut state = self.state();
+        while state.held.len() != count {
+            state = self.changed.wait(state).unwrap();
+        }
+    }
+
+    /// A change of this range was given up: what the disk has of it may be done at any time.
+    pub(crate) fn note_doubt(&self, pos: u64, end: u64) {
+        let mut state = self.state();
+        let changes = state.held.iter().filter(|held| held.op.changes());
+        let ranges = changes.map(|held| (held.number, pos.max(held.pos), end.min(held.pos + held.len)));
+        let doubts: Vec<_> = ranges.filter(|(_, from, to)| from < to).collect();
+        state.in_doubt.extend(doubts);
+    }
+
+    /// Whether a change that was given up is under way.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        !self.state().in_doubt.is_empty()
+    }
+
+    /// Requests that started although they should not have.
+    pub(crate) fn violations(&self) -> Vec<String> {
+        self.state().violations.clone()
+    }
+
+    /// The time of the disk and its device.
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Channels that were opened so far.
+    pub(crate) fn opened(&self) -> usize {
+        self.state().opened
+    }
+
+    /// Completes the first request at `pos`.
+    pub(crate) fn finish(&self, pos: u64) {
+        self.finish_with(pos, None);
+    }
+
+    /// The same with a result of the test's own.
+    pub(crate) fn finish_with(&self, pos: u64, result: Option<i64>) {
+        let mut state = self.state();
+        let at = state.held.iter().position(|held| held.pos == pos).expect("the disk has it");
+        let held = state.held.remove(at);
+        state.end(&held, result);
+        self.changed.notify_all();
+    }
+
+    /// Completes everything, in order.
+    pub(crate) fn finish_all(&self) {
+        let mut state = self.state();
+        for held in std::mem::take(&mut state.held) {
+            state.end(&held, None);
+        }
+        self.changed.notify_all();
+    }
+
+    /// The channels that there are die: what they have fails, and so does what comes.
+    pub(crate) fn kill(&self) {
+        let mut state = self.state();
+        for held in std::mem::take(&mut state.held) {
+            held.wire.dead.store(true, Ordering::SeqCst);
+            state.end(&held, Some(-5));
+        }
+    }
+
+    /// The byte at `pos`.
+    pub(crate) fn byte(&self, pos: u64) -> u8 {
+        self.state().contents[pos as usize]
+    }
+}
+
+impl State {
+    fn look_for_doubt(&mut self, request: &Started<'_>) {
+        let (pos, end) = (request.pos, request.pos + request.len);
+        let doubt =
+            self.in_doubt.iter().find(|&&(_, from, to)| request.op != Op::Flush && pos < to && from < end);
+        if let Some((_, from, to)) = doubt {
+            let what = format!("{} {pos}..{end} started while {from}..{to} is in doubt", request.op);
+            self.violations.push(what);
+        }
+    }
+
+    fn end(&mut self, held: &Held, result: Option<i64>) {
+        self.in_doubt.retain(|range| range.0 != held.number);
+        let range = held.pos as usize..(held.pos + held.len) as usize;
+        if result.is_none_or(|result| result >= 0) {
+            match held.op {
+                Op::Write => self.contents[range].copy_from_slice(&held.data),
+                Op::Discard | Op::WriteZeroes => self.contents[range].fill(0),
+                Op::Read => {
+                    let mut at = held.pos as usize;
+                    for segment in &held.segments {
+                        let end = at + segment.len() as usize;
+                        // SAFETY: the request has not been reported, so its memory is the driver's.
+                        unsafe { segment.copy_from(&self.contents[at..end]) };
+                        at = end;
+                    }
+                }
+                Op::Flush => {}
+            }
+        }
+        let result = result.unwrap_or(held.len as i64);
+        held.wire.done.lock().unwrap().push(Completion { tag: held.tag, result });
+        held.wire.outstanding.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// One channel of the disk.
+struct Port {
+    disk: Arc<Disk>,
+    wire: Arc<Wire>,
+}
+
+impl Driver for Port {
+    fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
+        let (mut segments, mut data) = (Vec::new(), Vec::new());
+        request.for_each_segment(|segment| {
+            let mut piece = vec![0; segment.len() as usize];
+            if request.op == Op::Write {
+                // SAFETY: the request is being handed over, so its memory is the driver's.
+                unsafe { segment.copy_to(&mut piece) };
+                data.append(&mut piece);
+            }
+            segments.push(segment);
+        });
+        self.wire.outstanding.fetch_add(1, Ordering::SeqCst);
+        let (wire, tag) = (Arc::clone(&self.wire), request.tag);
+        let mut state = self.disk.state();
+        state.look_for_doubt(request);
+        state.next += 1;
+        let held = Held {
+            number: state.next,
+            wire,
+            tag,
+            op: request.op,
+            pos: request.pos,
+            len: request.len,
+            data,
+            segments,
+        };
+        if self.wire.dead.load(Ordering::SeqCst) {
+            state.end(&held, Some(-5));
+        } else {
+            state.held.push(held);
+        }
+        self.disk.changed.notify_all();
+        true
+    }
+
+    fn submit(&mut self, _now: Time) {}
+
+    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
+        done.append(&mut self.wire.done.lock().unwrap());
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        let ready = !self.wire.done.lock().unwrap().is_empty();
+        ready.then(|| self.disk.clock.now())
+    }
+
+    fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {
+        self.disk.visible.then(|| Arc::clone(&self.wire) as Arc<dyn Outstanding>)
+    }
+
+    fn is_dead(&self) -> bool {
+        self.wire.dead.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Port {
+    /// As the contract asks: waits until the disk has none of its requests.
+    fn drop(&mut self) {
+        let mut state = self.disk.state();
+        while !self.disk.clock_is_ours() && state.held.iter().any(|held| Arc::ptr_eq(&held.wire, &self.wire))
+        {
+            state = self.disk.changed.wait(state).unwrap();
+        }
+        // In virtual time it goes on without the memory, which is freed next.
+        let own = state.held.iter_mut().filter(|held| Arc::ptr_eq(&held.wire, &self.wire));
+        own.for_each(|held| held.segments.clear());
+    }
+}
+
+impl Disk {
+    /// A simulated disk has taken what it needs when it was asked, and goes on by itself.
+    fn clock_is_ours(&self) -> bool {
+        Arc::strong_count(&self.clock) > 1
+    }
+}
+
+/// A bio with a number.
+pub(crate) fn numbered(mut bio: Bio, token: u64, flags: Flags) -> Bio {
+    bio.set_token(token);
+    bio.add_flags(flags | Flags::NOMERGE | Flags::SYNC);
+    bio
+}
+
+pub(crate) fn write(pos: u64, byte: u8, token: u64, flags: Flags) -> Bio {
+    numbered(Bio::write(pos, vec![byte; 4096]).unwrap(), token, flags)
+}
+
+pub(crate) fn read(pos: u64, token: u64) -> Bio {
+    numbered(Bio::read(pos, vec![0xee; 4096]).unwrap(), token, Flags::NONE)
+}
+
+pub(crate) fn flush(token: u64) -> Bio {
+    numbered(Bio::flush(), token, Flags::NONE)
+}
+
+/// A channel and what came back from it.
+pub(crate) struct Lane {
+    pub(crate) channel: Channel,
+    pub(crate) done: Vec<Bio>,
+}
+
+impl Lane {
+    pub(crate) fn open(device: &Device) -> Lane {
+        Lane { channel: device.channel(1024).unwrap(), done: Vec::new() }
+    }
+
+    pub(crate) fn send(&mut self, bio: Bio) {
+        assert!(self.channel.submit(bio).is_ok());
+        self.poll();
+    }
+
+    /// Polls often enough for anything that can happen by that.
+    pub(crate) fn poll(&mut self) {
+        for _ in 0..4 {
+            self.channel.poll(&mut self.done);
+        }
+    }
+
+    pub(crate) fn is_done(&self, token: u64) -> bool {
+        self.done.iter().any(|bio| bio.token() == token)
+    }
+
+    /// How the bio with this number went; panics when it has not come back.
+    pub(crate) fn kind(&self, token: u64) -> Option<Kind> {
+        let found = self.done.iter().find(|bio| bio.token() == token);
+        let bio = found.unwrap_or_else(|| panic!("{token} has not come back"));
+        bio.status().err().map(|fault: Fault| fault.kind)
+    }
+
+    /// The first byte that a read brought.
+    pub(crate) fn brought(&mut self, token: u64) -> u8 {
+        let bio = self.done.iter_mut().find(|bio| bio.token() == token).expect("it has come back");
+        bio.take_buffer::<Vec<u8>>().expect("with its memory")[0]
+    }
+}
+
+/// Names of some elevators, and none.
+pub(crate) const ELEVATORS: [&str; 4] = ["none", "noop", "deadline", "bfq"];

@@ -1,0 +1,210 @@
+//! Ranges in doubt on all lanes of a device.
+
+use crate::disk::{Disk, ELEVATORS, Lane, Options, SECOND, flush, read, write};
+use platter_block::bio::Flags;
+use platter_block::fault::Kind;
+use platter_block::statistics::Gauges;
+use platter_block::time::Span;
+use platter_disk::device::Device;
+use platter_disk::sync_io::IoOptions;
+use std::sync::Arc;
+
+/// A device with two channels, and a write of byte 1 at 0 by the first that has timed out.
+fn in_doubt(elevator: &'static str) -> (Arc<Disk>, Device, Lane, Lane) {
+    let (disk, device) = Disk::open(Options { elevator, ..Options::default() });
+    let (mut one, two) = (Lane::open(&device), Lane::open(&device));
+    one.send(write(0, 1, 1, Flags::NONE));
+    assert_eq!(disk.held(), [0]);
+    disk.pass(SECOND);
+    one.poll();
+    assert_eq!(one.kind(1), Some(Kind::TimedOut));
+    (disk, device, one, two)
+}
+
+/// The data of the first write comes late, and what was written after it was given up stays.
+#[test]
+fn another_lane_waits_for_what_it_would_overwrite() {
+    for elevator in ELEVATORS {
+        let (disk, _device, mut one, mut two) = in_doubt(elevator);
+        two.send(write(0, 2, 2, Flags::NONE));
+        two.send(read(2048, 3));
+        two.send(write(8192, 3, 4, Flags::NONE));
+        assert_eq!(disk.held(), [0, 8192], "{elevator}");
+        disk.finish(8192);
+        two.poll();
+        assert!(two.kind(4).is_none() && !two.is_done(2) && !two.is_done(3), "{elevator}");
+        disk.finish(0);
+        one.poll();
+        for _ in 0..4 {
+            two.poll();
+            disk.finish_all();
+        }
+        two.poll();
+        assert_eq!((two.kind(2), two.kind(3)), (None, None), "{elevator}");
+        assert_eq!(disk.byte(0), 2, "{elevator}");
+        assert!([1, 2].contains(&two.brought(3)), "{elevator}");
+        // All lanes have their own queues again.
+        one.send(write(0, 9, 5, Flags::NONE));
+        disk.finish_all();
+        one.poll();
+        assert_eq!(one.kind(5), None, "{elevator}");
+    }
+}
+
+/// What waits for doubt to end ends by its deadline.
+#[test]
+fn waiting_for_doubt_to_end_is_bounded_by_the_deadline() {
+    for elevator in ELEVATORS {
+        let (disk, _device, mut one, mut two) = in_doubt(elevator);
+        two.send(read(0, 2));
+        disk.pass(Span(SECOND.0 - 4096));
+        two.poll();
+        assert!(!two.is_done(2), "{elevator}");
+        disk.pass(Span(8192));
+        two.poll();
+        assert_eq!(two.kind(2), Some(Kind::InDoubt), "{elevator}");
+        assert_eq!(two.brought(2), 0xee, "with its memory as it was");
+        disk.finish(0);
+        one.poll();
+    }
+}
+
+#[test]
+fn no_lane_flushes_while_a_range_is_in_doubt() {
+    for elevator in ELEVATORS {
+        let (disk, device, mut one, mut two) = in_doubt(elevator);
+        two.send(flush(2));
+        two.send(write(8192, 3, 3, Flags::HARD_BARRIER));
+        assert_eq!((two.kind(2), two.kind(3)), (Some(Kind::InDoubt), Some(Kind::InDoubt)), "{elevator}");
+        disk.finish(0);
+        one.poll();
+        two.send(flush(4));
+        disk.finish_all();
+        two.poll();
+        assert_eq!(two.kind(4), None, "{elevator}: it was not acknowledged, and need not be");
+        drop((one, two));
+        drop(device);
+    }
+}
+
+/// The lane whose write it was goes away; the doubt stays as long as the disk has the write.
+#[test]
+fn doubt_outlives_the_lane_that_gave_up() {
+    for elevator in ELEVATORS {
+        let (disk, _device, one, mut two) = in_doubt(elevator);
+        drop(one);
+        two.send(write(0, 2, 2, Flags::NONE));
+        assert_eq!(disk.held(), [0], "{elevator}");
+        disk.finish(0);
+        two.poll();
+        disk.finish_all();
+        two.poll();
+        assert_eq!((two.kind(2), disk.byte(0)), (None, 2), "{elevator}");
+    }
+}
+
+/// A lane that is dropped with a write under way gives that up.
+#[test]
+fn a_write_of_a_lane_that_is_dropped_is_in_doubt() {
+    for elevator in ELEVATORS {
+        let (disk, device) = Disk::open(Options { elevator, ..Options::default() });
+        let (mut one, mut two) = (Lane::open(&device), Lane::open(&device));
+        one.send(write(0, 1, 1, Flags::NONE));
+        one.send(read(16384, 2));
+        drop(one);
+        let queued = elevator != "none";
+        two.send(write(0, 2, 3, Flags::NONE));
+        two.send(write(16384, 2, 4, Flags::NONE));
+        // In a queue that all share the write goes on; its submitter has not given it up.
+        assert!(disk.held().contains(&0), "{elevator}");
+        let overlapping = disk.held().iter().filter(|&&pos| pos == 0).count();
+        assert_eq!(overlapping, if queued { 2 } else { 1 }, "{elevator}");
+        for _ in 0..6 {
+            disk.finish_all();
+            two.poll();
+        }
+        assert_eq!((two.kind(3), two.kind(4), disk.byte(0)), (None, None, 2), "{elevator}");
+    }
+}
+
+/// What the device has completed is not in doubt, even if the lane that gave it up does not look.
+#[test]
+fn doubt_ends_without_the_lane_that_gave_up_where_the_device_can_be_seen() {
+    let (disk, device) = Disk::open(Options { visible: true, ..Options::default() });
+    let (mut one, mut two) = (Lane::open(&device), Lane::open(&device));
+    one.send(write(0, 1, 1, Flags::NONE));
+    disk.pass(SECOND);
+    one.poll();
+    assert_eq!(one.kind(1), Some(Kind::TimedOut));
+    two.send(write(0, 2, 2, Flags::NONE));
+    assert_eq!(disk.held(), [0]);
+    disk.finish(0);
+    two.poll();
+    assert_eq!(disk.held(), [0], "now with the second write");
+    disk.finish(0);
+    two.send(flush(3));
+    disk.finish_all();
+    two.poll();
+    assert_eq!((two.kind(2), two.kind(3), disk.byte(0)), (None, None, 2));
+}
+
+/// The disk was asked to cancel it, and did. The lane has nothing to start again and nothing to report.
+#[test]
+fn a_lane_that_has_given_up_does_not_hold_up_barriers_when_the_disk_fails_what_it_had() {
+    for elevator in ELEVATORS {
+        for result in [-125, -5, 512] {
+            let (disk, _device, mut one, mut two) = in_doubt(elevator);
+            disk.finish_with(0, Some(result));
+            one.poll();
+            two.send(write(8192, 2, 2, Flags::HARD_BARRIER));
+            for _ in 0..3 {
+                disk.finish_all();
+                two.poll();
+            }
+            assert_eq!(two.kind(2), None, "{elevator} {result}");
+        }
+    }
+}
+
+/// Or the device would be stuck when enough lanes have gone.
+#[test]
+fn a_lane_that_goes_takes_what_it_gave_up_from_the_depth() {
+    let (disk, device) = Disk::open(Options::default());
+    for _ in 0..20 {
+        let mut lane = Lane::open(&device);
+        lane.send(read(0, 1));
+        disk.pass(SECOND);
+        lane.poll();
+        assert_eq!(lane.kind(1), Some(Kind::TimedOut));
+    }
+    assert_eq!(device.statistics().gauges, Gauges::default());
+}
+
+/// Threads that wait in calls hear of the end of a doubt.
+#[test]
+fn a_call_that_waits_for_doubt_to_end_is_woken() {
+    let (disk, device) = Disk::open(Options { simulated: false, ..Options::default() });
+    let options = IoOptions { timeout: Some(Span::from_millis(1)), ..IoOptions::default() };
+    assert_eq!(device.write_at_with(&[1; 4096], 0, options).unwrap_err().fault.kind, Kind::TimedOut);
+    assert_eq!(disk.held(), [0]);
+    let other = device.clone();
+    let call = std::thread::spawn(move || other.write_at(&[2; 4096], 0));
+    // It can only come to the disk once the first is back.
+    let beside = device.clone();
+    let unrelated = std::thread::spawn(move || beside.write_at(&[3; 4096], 8192));
+    disk.wait_for(2);
+    assert!(disk.held().contains(&8192));
+    disk.finish(8192);
+    unrelated.join().unwrap().unwrap();
+    disk.finish(0);
+    // The lane that gave up is run by whoever uses it next, or by the service thread.
+    let poker = device.clone();
+    let poke = std::thread::spawn(move || poker.read_at(&mut [0; 512], 65536));
+    while !(call.is_finished() && poke.is_finished()) {
+        disk.finish_all();
+        std::thread::yield_now();
+    }
+    call.join().unwrap().unwrap();
+    poke.join().unwrap().unwrap();
+    assert_eq!(disk.byte(0), 2);
+}
