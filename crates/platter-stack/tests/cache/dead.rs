@@ -58,9 +58,9 @@ fn live(seed: u64) {
     let latency = Span::from_micros(rng.pick(&[1, 100, 3000]));
     let ideal = Ideal { size: SIZE, latency, depth: 8, write_cache: rng.below(2) == 0 };
     let disks: Vec<_> = (0..count).map(|_| rig::disk(&world, ideal, None)).collect();
-    let leaves = disks.iter().map(|(disk, _): &(SimDisk, _)| rig::leaf(disk, LeafSettings::default()));
+    let mut leaves = disks.iter().map(|(disk, _): &(SimDisk, _)| rig::leaf(disk, LeafSettings::default()));
     let below = match count {
-        1 => leaves.last().unwrap(),
+        1 => leaves.next_back().unwrap(),
         _ => raid0::new(leaves.collect(), 16384, Sizes::Zones).unwrap(),
     };
     let (background, dirty) = rng.pick(&[(0, 1), (0, 50), (10, 20), (100, 100)]);
