@@ -94,6 +94,17 @@ pub fn is_on(defect: Defect) -> bool {
     }
 }
 
+/// Whether defects can be put back in this build: with the feature `defects`.
+pub const AVAILABLE: bool = cfg!(feature = "defects");
+
+/// Puts a defect back, or takes it out again, for the whole process, if this build can.
+pub fn put_back(defect: Defect, on: bool) {
+    #[cfg(feature = "defects")]
+    set(defect, on);
+    #[cfg(not(feature = "defects"))]
+    let _ = (defect, on);
+}
+
 /// Puts a defect back, or takes it out again, for the whole process. Tests that do so run in a process of their own.
 #[cfg(feature = "defects")]
 pub fn set(defect: Defect, on: bool) {

@@ -197,7 +197,8 @@ impl Queue {
             || (cache && durable)
             // It may turn out that the device cannot do it, and then it is many writes.
             || bio.op() == Op::WriteZeroes
-            || !self.doubts.holds_none()
+            // What is queued before it may turn out to be held.
+            || self.doubts.exist()
             // A step that is still to come would be behind it.
             || (self.order.has_sequences() && !defect::is_on(Defect::SoftBarrierPassed));
         let closes =

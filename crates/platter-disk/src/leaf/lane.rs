@@ -388,6 +388,8 @@ impl Lane for LeafLane {
             Err(fault) => self.plug_bounced(bio, fault),
         }
         if !self.shared.settings.caller_plug {
+            // Programs that use channels read the clock when they poll. A deadline counts from now, not from then.
+            let now = now.max(self.shared.clock.now());
             self.flush_plug(now);
             if self.away > 0 {
                 self.help(now);

@@ -248,7 +248,10 @@ fn the_gate_counts_and_keeps_its_mode() {
         };
         let before = gate.look().open();
         gate.close();
-        assert!(gate.look().is_closed());
+        gate.set_doubt(true, true);
+        assert!(gate.look().is_closed() && gate.look().is_doubtful() && gate.look().is_stuck());
+        gate.set_doubt(false, false);
+        assert!(gate.look().is_closed() && !gate.look().is_doubtful());
         gate.open();
         other.join().unwrap();
         assert!(!gate.look().is_closed() && !gate.look().is_shared());

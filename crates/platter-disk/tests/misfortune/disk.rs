@@ -57,6 +57,8 @@ struct State {
     in_doubt: Vec<(u64, u64, u64)>,
     /// Requests that started although they overlap such a range.
     violations: Vec<String>,
+    /// Operation and position of requests, as they came.
+    starts: Vec<(Op, u64)>,
     /// Number of the next request.
     next: u64,
 }
@@ -70,6 +72,8 @@ pub(crate) struct Options {
     pub(crate) simulated: bool,
     /// What a channel has outstanding can be seen by others.
     pub(crate) visible: bool,
+    /// Channels hold bios back until they are polled.
+    pub(crate) caller_plug: bool,
 }
 
 impl Default for Options {
@@ -80,6 +84,7 @@ impl Default for Options {
             features: Features { write_cache: true, fua: true, read_only: false },
             simulated: true,
             visible: false,
+            caller_plug: true,
         }
     }
 }
@@ -106,7 +111,11 @@ impl Disk {
         let parts = LeafParts {
             name: Arc::from("disk"),
             geometry: Geometry { size: SIZE, limits, features: options.features },
-            settings: LeafSettings { queue: options.queue, ..LeafSettings::default() },
+            settings: LeafSettings {
+                queue: options.queue,
+                caller_plug: options.caller_plug,
+                ..LeafSettings::default()
+            },
             elevator: by_name(options.elevator).map(|row| (row.make)()),
             make_driver: Box::new(move |_| channels.channel()),
             facts: Vec::new(),
@@ -153,9 +162,18 @@ impl Disk {
         state.in_doubt.extend(doubts);
     }
 
-    /// Whether a change that was given up is under way.
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        !self.state().in_doubt.is_empty()
+    /// Whether a change that was given up, and overlaps a range, is under way.
+    pub(crate) fn is_in_doubt(&self, pos: u64, end: u64) -> bool {
+        self.state().in_doubt.iter().any(|&(_, from, to)| pos < to && from < end)
+    }
+
+    pub(crate) fn has_flush(&self) -> bool {
+        self.state().held.iter().any(|held| held.op == Op::Flush)
+    }
+
+    /// What came since the last call.
+    pub(crate) fn take_starts(&self) -> Vec<(Op, u64)> {
+        std::mem::take(&mut self.state().starts)
     }
 
     /// Requests that started although they should not have.
@@ -269,6 +287,7 @@ impl Driver for Port {
         let (wire, tag) = (Arc::clone(&self.wire), request.tag);
         let mut state = self.disk.state();
         state.look_for_doubt(request);
+        state.starts.push((request.op, request.pos));
         state.next += 1;
         let held = Held {
             number: state.next,
