@@ -3,6 +3,7 @@
 pub mod about;
 mod agenda;
 pub mod chunked;
+pub mod device_stats;
 pub mod dm;
 pub mod fileio;
 pub mod io;

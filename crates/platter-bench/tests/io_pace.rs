@@ -91,17 +91,17 @@ struct Asked {
     waited_for_ever: bool,
 }
 
-/// A disk that completes nothing before it holds so many requests.
+/// A disk that completes nothing before it holds so many bytes. Starts that are due at the same time may be merged.
 struct Stalling {
     asked: Arc<Mutex<Asked>>,
-    until: usize,
+    until: u64,
 }
 
 impl Driver for Stalling {
     fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
         let mut asked = self.asked.lock().unwrap();
         asked.held.push((request.tag, request.len));
-        if asked.held.len() == self.until {
+        if asked.held.iter().map(|&(_, len)| len).sum::<u64>() == self.until {
             let held = std::mem::take(&mut asked.held);
             asked.ready.extend(held);
         }
@@ -139,7 +139,9 @@ fn a_stalled_device_does_not_delay_the_starts() {
         geometry: Geometry { size: MIB, limits: Limits::unlimited(512), features: Features::default() },
         settings: LeafSettings::default(),
         elevator: None,
-        make_driver: Box::new(move |_| Ok(Box::new(Stalling { asked: Arc::clone(&shared), until: 6 }))),
+        make_driver: Box::new(move |_| {
+            Ok(Box::new(Stalling { asked: Arc::clone(&shared), until: 6 * 4096 }))
+        }),
         facts: Vec::new(),
         clock: None,
     };

@@ -35,6 +35,8 @@ macro_rules! defects {
 }
 
 defects! {
+    /// A barrier of a disk waits for lanes that are not run without end, and everything behind it with it.
+    BarrierNeverFails "barrier-never-fails" "a barrier of a disk waits without end for a lane that is not run"
     /// A barrier waits for requests that have timed out, and everything behind it with it.
     BarrierWaitsForQuarantine "barrier-waits-for-quarantine" "a barrier waits for requests that have timed out"
     /// A cache writes a page again, and reports it durable, while a write of it that timed out may still reach the disk.
@@ -71,6 +73,8 @@ defects! {
     SharedLaneOnRing "shared-lane-on-ring" "requests of a thread that exits are cancelled, and those of one that blocks wait for it"
     /// A write past the end of a file that was truncated makes it longer again, and nothing notices.
     ShrunkFileExtended "shrunk-file-extended" "a write past the end of a truncated file extends it with a hole that reads as zeroes"
+    /// Other lanes, and bios of the same lane that need a flush, pass a soft barrier.
+    SoftBarrierPassed "soft-barrier-passed" "other lanes, and flushes and durable writes of the same lane, pass a soft barrier"
     /// Requests that have timed out and fill the depth keep the rest waiting without an end.
     StuckDepthIgnored "stuck-depth-ignored" "requests that have timed out and fill the depth stop the device silently"
     /// An interruption or a shortage of memory in the system fails the bio, and every later flush.
@@ -90,6 +94,17 @@ pub fn is_on(defect: Defect) -> bool {
         let _ = defect;
         false
     }
+}
+
+/// Whether defects can be put back in this build: with the feature `defects`.
+pub const AVAILABLE: bool = cfg!(feature = "defects");
+
+/// Puts a defect back, or takes it out again, for the whole process, if this build can.
+pub fn put_back(defect: Defect, on: bool) {
+    #[cfg(feature = "defects")]
+    set(defect, on);
+    #[cfg(not(feature = "defects"))]
+    let _ = (defect, on);
 }
 
 /// Puts a defect back, or takes it out again, for the whole process. Tests that do so run in a process of their own.

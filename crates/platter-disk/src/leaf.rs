@@ -35,6 +35,7 @@ mod lane;
 mod lanes;
 mod listen;
 pub(crate) mod mailbox;
+pub(crate) mod poller;
 pub(crate) mod runner;
 mod scope;
 mod teller;
@@ -48,6 +49,7 @@ use gate::{Busy, Gate};
 use lane::LeafLane;
 use lanes::{LaneCell, Lanes};
 use mailbox::Mailbox;
+use poller::Poller;
 use runner::Runner;
 pub use scope::LockScope;
 use scope::ScopeLock;
@@ -108,7 +110,7 @@ struct Shared {
     tokens: Tokens,
     doubts: Doubts,
     /// What is left of lanes of a simulated disk that were dropped.
-    leftovers: Mutex<Vec<AnyLane>>,
+    leftovers: Mutex<Vec<(AnyLane, Owner)>>,
     /// Which lanes the last barrier waited for in vain.
     stall: Mutex<String>,
     scope: Option<Arc<ScopeLock>>,
@@ -118,6 +120,7 @@ struct Shared {
     /// Requests of the shared queue that its driver has, as of its last run.
     control_in_flight: AtomicU32,
     lanes: Lanes,
+    poller: Poller,
     regions: Mutex<Vec<Region>>,
     sinks: Mutex<Option<SinkMaker>>,
 }
@@ -178,6 +181,7 @@ impl Leaf {
             control_counters: counters,
             control_in_flight: AtomicU32::new(0),
             lanes: Lanes::new(),
+            poller: Poller::new(),
             regions: Mutex::new(Vec::new()),
             sinks: Mutex::new(None),
             settings,

@@ -34,6 +34,17 @@ impl Event {
 /// How long to sleep when what is waited for cannot be seen on a descriptor.
 const NAP: Span = Span::from_millis(1);
 
+/// Why a sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// A descriptor is readable.
+    Readable,
+    /// The time has passed, or only a nap's.
+    TimedOut,
+    /// By a signal.
+    Interrupted,
+}
+
 /// Sleeps on a list of descriptors, without an allocation once the lists have grown.
 #[derive(Default)]
 pub(crate) struct Sleeper {
@@ -45,7 +56,7 @@ impl Sleeper {
     /// Sleeps until one of the descriptors is readable or the time has passed; naps when the descriptors are
     /// not `complete`. A descriptor that was closed meanwhile wakes at once.
     #[allow(unsafe_code)]
-    pub(crate) fn sleep(&mut self, complete: bool, timeout: Option<Span>) {
+    pub(crate) fn sleep(&mut self, complete: bool, timeout: Option<Span>) -> Ended {
         let timeout = if complete { timeout } else { Some(timeout.unwrap_or(NAP).min(NAP)) };
         let timeout = timeout.map(|span| libc::timespec {
             tv_sec: (span.0 / 1_000_000_000) as libc::time_t,
@@ -59,6 +70,15 @@ impl Sleeper {
         // SAFETY: the list has as many entries as said, and the time, if any, is on this stack. Descriptors are
         // numbers here: a wrong one is reported in its entry. Interrupted or failed: the caller looks again, as
         // after any wake-up.
-        unsafe { libc::ppoll(list, count, timeout, std::ptr::null()) };
+        match unsafe { libc::ppoll(list, count, timeout, std::ptr::null()) } {
+            ..0 => Ended::Interrupted,
+            0 => Ended::TimedOut,
+            1.. => Ended::Readable,
+        }
+    }
+
+    /// Whether one of the descriptors from the place `first` on was readable when the last sleep ended.
+    pub(crate) fn is_readable(&self, first: usize) -> bool {
+        self.polled.iter().skip(first).any(|polled| polled.revents != 0)
     }
 }

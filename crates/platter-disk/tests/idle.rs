@@ -1,14 +1,19 @@
 //! What devices cost that nobody uses: no time, and little memory.
 
 use platter_block::bio::{Bio, Flags};
+use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+use platter_block::limits::Limits;
+use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
+use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
 use platter_disk::open::DiskOptions;
 use platter_disk::pool::Pool;
 use platter_disk::service;
 use std::fs;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -89,6 +94,44 @@ fn resident_kib() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
+/// Completes nothing until it is told to, and cannot say what it has completed.
+struct Slow {
+    let_go: Arc<AtomicBool>,
+    held: Vec<Completion>,
+}
+
+impl Driver for Slow {
+    fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
+        self.held.push(Completion { tag: request.tag, result: request.len as i64 });
+        true
+    }
+
+    fn submit(&mut self, _now: Time) {}
+
+    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
+        if self.let_go.load(Ordering::Relaxed) {
+            done.append(&mut self.held);
+        }
+    }
+
+    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {}
+}
+
+fn slow_disk(let_go: &Arc<AtomicBool>) -> Device {
+    let let_go = Arc::clone(let_go);
+    let driver = move |_| Ok(Box::new(Slow { let_go: Arc::clone(&let_go), held: Vec::new() }) as _);
+    let parts = LeafParts {
+        name: Arc::from("slow"),
+        geometry: Geometry { size: 1 << 20, limits: Limits::unlimited(512), features: Features::default() },
+        settings: LeafSettings::default(),
+        elevator: None,
+        make_driver: Box::new(driver),
+        facts: Vec::new(),
+        clock: None,
+    };
+    Device::new(Arc::new(Leaf::new(parts).unwrap()))
+}
+
 /// One test, so that nothing else runs in the process.
 #[test]
 fn open_devices_cost_nothing_and_little() {
@@ -104,18 +147,20 @@ fn open_devices_cost_nothing_and_little() {
     let (after, used) = (resident_kib(), resident_kib() - before);
     assert!(after < 20 << 10, "{after} KiB resident, {used} of them for {DISKS} devices at depth {DEPTH}");
 
-    // Futures that cannot go on: one waits for a barrier, which waits for a channel that nobody polls.
-    let ram = Device::ram(1 << 20).unwrap();
-    let mut channel = ram.channel(4).unwrap();
+    // Futures that cannot go on: one waits for a barrier, which waits for a write of a channel.
+    let let_go = Arc::new(AtomicBool::new(false));
+    let slow = slow_disk(&let_go);
+    let mut channel = slow.channel(4).unwrap();
     assert!(channel.submit(Bio::write(0, vec![1; 512]).unwrap()).is_ok());
     channel.flush();
     let mut barrier = Bio::write(4096, vec![2; 512]).unwrap();
     barrier.add_flags(Flags::HARD_BARRIER);
-    let mut waits = ram.submit::<Vec<u8>>(barrier);
-    let mut behind = ram.write(8192, vec![3; 512]);
+    let mut waits = slow.submit::<Vec<u8>>(barrier);
+    let mut behind = slow.write(8192, vec![3; 512]);
     assert!(poll_once(&mut waits).is_pending() && poll_once(&mut behind).is_pending());
     comes_to_rest("a device with a barrier that waits");
     let mut done = Vec::new();
+    let_go.store(true, Ordering::Relaxed);
     assert_eq!(channel.poll(&mut done), 1);
     for future in [&mut waits, &mut behind] {
         let (result, _) = loop {

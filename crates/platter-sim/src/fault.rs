@@ -96,6 +96,8 @@ pub struct FaultPlan {
     pub stuck: Span,
     /// When a command that was held takes effect.
     pub stuck_lands: Lands,
+    /// A command that the host asks to abort is given up; otherwise it goes on.
+    pub abort_chance: Ppm,
     /// A command fails with one of [`TRANSIENT`] and has no effect.
     pub transient_chance: Ppm,
     /// A read fails with EIO.
@@ -127,6 +129,7 @@ impl Default for FaultPlan {
             stuck_chance: 0,
             stuck: Span::from_secs(3600),
             stuck_lands: Lands::Late,
+            abort_chance: 500_000,
             transient_chance: 0,
             read_error_chance: 0,
             write_error_chance: 0,
@@ -178,7 +181,9 @@ impl Injected {
         slow + failed + self.transient + self.aborted + self.lost + self.misdirected + self.rotten
     }
 
-    pub(crate) fn plus(self, other: &Injected) -> Injected {
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(self, other: &Injected) -> Injected {
         Injected {
             spikes: self.spikes + other.spikes,
             stuck: self.stuck + other.stuck,
@@ -354,7 +359,7 @@ impl Injector {
 
     /// Whether the disk gives up a command that it was asked to give up; if so, the seed of what is left of it.
     pub(crate) fn aborts(&mut self) -> Option<u64> {
-        let aborts = self.rng.chance(500_000);
+        let aborts = self.rng.chance(self.plan.abort_chance);
         self.counts.aborted += u64::from(aborts);
         aborts.then(|| self.rng.bits())
     }

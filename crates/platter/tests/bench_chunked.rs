@@ -113,7 +113,7 @@ fn wrong_usage_is_explained_and_nothing_is_written() {
     fails(2, &["--on", SIM, "--personality", "raid"], "csraid-posix");
     fails(2, &["--on", SIM, "--stream", "--chunk", "1M"], "cannot be used with");
     fails(2, &["--on", SIM, "ram(64M)", "--quick", "--personality", "csraid-sync"], "clock");
-    fails(2, &["--on", "ram(1M)", "--request", "4M"], "less than a chunk");
+    fails(4, &["--on", "ram(1M)", "--request", "4M"], "less than a chunk");
     fails(3, &["--on", "/nonexistent/disk"], "/nonexistent/disk");
     fails(1, &["--on", SIM, "--quick", "--report", "/nonexistent/page.html"], "cannot write");
     // A disk with something on it is not overwritten.

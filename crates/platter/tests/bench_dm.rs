@@ -136,7 +136,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
         (&["--reads", "0"], 2, "--reads 0: give 1 to"),
         (&["--rung", "SBX"], 2, "there are Baseline, SB, SBI, SBIR, SBIRV, bio"),
         (&["--call", "write"], 2, "the calls are read and readv"),
-        (&["--on", "ram(4K)"], 2, "needs at least 64 KiB"),
+        (&["--on", "ram(4K)"], 4, "needs at least 64 KiB"),
         (&["--on", "ram(1M, lock=all)"], 2, "each rung sets `lock` itself"),
         (&["--on", "nowhere/disk.img"], 3, "nowhere/disk.img"),
         (&["--dir", "nowhere/at/all"], 3, "nowhere/at/all"),

@@ -143,7 +143,7 @@ fn devices_of_any_size_are_measured_or_refused() {
             match output.status.code() {
                 Some(0) => assert!(!output.stdout.is_empty()),
                 code => assert!(
-                    code.is_some_and(|code| code <= 3) && said.len() > 20,
+                    matches!(code, Some(1 | 3 | 4)) && said.len() > 20,
                     "{verb:?} on {device}: {said}"
                 ),
             }

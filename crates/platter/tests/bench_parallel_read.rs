@@ -83,8 +83,8 @@ fn what_cannot_be_done_says_why() {
     refused(&["--on", "ram(64M)", "--mode", "fast"], 2, &["fast", "normal, direct and raw"]);
     refused(&["--on", "ram(64M)", "--raw-rung", "none"], 2, &["none", "Baseline, SB"]);
     refused(&["--on", "ram(64M)", "--block", "1000"], 2, &["--block 1000", "multiples of 512"]);
-    refused(&["--on", "ram(64M)", "--size", "1G"], 2, &["--size 1G", "up to 64M"]);
-    refused(&["--on", "ram(1M)"], 2, &["blocks of 4M", "--block"]);
+    refused(&["--on", "ram(64M)", "--size", "1G"], 4, &["--size 1G", "up to 64M"]);
+    refused(&["--on", "ram(1M)"], 4, &["blocks of 4M", "--block"]);
     refused(&["--on", "sim(ideal)", "--mode", "direct"], 2, &["simulated", "bench io"]);
     let striped = "raid0(ram(64M), ram(64M))";
     refused(&["--on", striped], 2, &["mode raw", "made of other devices"]);

@@ -5,6 +5,7 @@ use super::{Cell, ChunkedError, Personality};
 use crate::report::units;
 use platter_block::backend::Backend;
 use platter_disk::device::Device;
+use platter_stack::LayerError;
 use platter_stack::raid0::{self, Sizes};
 use std::sync::Arc;
 
@@ -24,14 +25,14 @@ pub(super) fn targets(cell: &Cell, disks: &[Device]) -> Result<Vec<Device>, Chun
         let least = cell.chunk().unwrap_or(cell.request);
         if target.size() < least {
             let (name, size, least) = (target.name(), units::bytes(target.size()), units::bytes(least));
-            return Err(ChunkedError::Option(format!(
+            return Err(ChunkedError::Unfit(format!(
                 "{name} has {size}, less than a chunk of {least}: ask for smaller chunks and requests, or give larger disks"
             )));
         }
         let block = u64::from(target.geometry().limits.logical_block);
         if !cell.request.is_multiple_of(block) || !cell.stripe().unwrap_or(block).is_multiple_of(block) {
             let name = target.name();
-            return Err(ChunkedError::Option(format!(
+            return Err(ChunkedError::Unfit(format!(
                 "{name} has blocks of {block} bytes: requests and stripes must be multiples of that"
             )));
         }
@@ -45,5 +46,9 @@ fn array(cell: &Cell, stripe: u64, disks: &[Device]) -> Result<Device, ChunkedEr
         if cell.personality == Personality::CsraidPosix { Arc::new(Serial(backend)) } else { backend }
     };
     let array = raid0::new(disks.iter().map(member).collect(), stripe, Sizes::Truncate);
-    array.map(Device::new).map_err(|error| ChunkedError::Option(error.to_string()))
+    array.map(Device::new).map_err(|error| match error {
+        LayerError::Unfit(_) => ChunkedError::Unfit(error.to_string()),
+        LayerError::Device(error) => ChunkedError::Device(error),
+        error => ChunkedError::Option(error.to_string()),
+    })
 }

@@ -2,6 +2,7 @@
 
 use super::busy::Busy;
 use super::{ChunkedError, Personality, WINDOWS_STRIPE};
+use crate::device_stats::DeviceStats;
 use crate::report::units;
 use platter_block::time::Span;
 
@@ -59,6 +60,8 @@ pub struct Point {
     pub samples: usize,
     /// What the disks did meanwhile, if that was asked for.
     pub busy: Option<Busy>,
+    /// Errors and latencies of the disks.
+    pub device: DeviceStats,
 }
 
 impl Point {

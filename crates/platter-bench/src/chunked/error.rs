@@ -7,8 +7,10 @@ use std::fmt;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ChunkedError {
-    /// An option makes no sense, by itself or for these devices.
+    /// An option makes no sense by itself; says what does.
     Option(String),
+    /// An option does not fit the devices or files, such as a size beyond their end.
+    Unfit(String),
     /// A device cannot be opened.
     Open(Box<dyn std::error::Error + Send + Sync>),
     /// An I/O failed, or a channel could not be had.
@@ -20,7 +22,7 @@ pub enum ChunkedError {
 impl fmt::Display for ChunkedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ChunkedError::Option(message) => f.write_str(message),
+            ChunkedError::Option(message) | ChunkedError::Unfit(message) => f.write_str(message),
             ChunkedError::Open(error) => error.fmt(f),
             ChunkedError::Device(error) => error.fmt(f),
             ChunkedError::Stuck => f.write_str(

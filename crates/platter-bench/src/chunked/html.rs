@@ -133,6 +133,7 @@ impl Report {
             page.chart(&chart, "");
         }
         page.heading("Points").table(&self.table());
+        page.paragraph(&format!("Errors of the disks: {}.", self.errors_line()));
         page.finish()
     }
 }

@@ -36,6 +36,9 @@ impl Point {
             "mib_per_s_q3": self.quartiles[2],
             "samples": self.samples,
             "busy_pct": self.busy.as_ref().map(|busy| busy.mean_pct.clone()),
+            "device_errors": self.device.errors_json(),
+            "device_latency": self.device.latency_json(),
+            "device_gauges": self.device.gauges_json(),
         })
     }
 }

@@ -3,6 +3,7 @@
 use super::busy::Watch;
 use super::process::Process;
 use super::{Cell, ChunkedError, Harness, Point, array};
+use crate::device_stats::DeviceStats;
 use crate::stats::Sample;
 use platter_block::time::{Span, Time, VirtualClock};
 use platter_disk::clock::Clock;
@@ -30,6 +31,8 @@ pub fn measure(
     cell.check()?;
     harness.check()?;
     let targets = array::targets(cell, disks)?;
+    let stats = || DeviceStats::of_all(&disks[..cell.disks]);
+    let before = stats();
     let watch = watch.then(|| Watch::start(&disks[..cell.disks]));
     let clock = targets[0].clock();
     let run = Run { cell, harness, targets: &targets, cancel };
@@ -42,7 +45,8 @@ pub fn measure(
     // All processes work at the same time: the rate of all is so many times that of one.
     rates.iter_mut().for_each(|rate| *rate *= targets.len() as f64);
     let sample = Sample::new(&rates).map_err(|error| ChunkedError::Option(error.to_string()))?;
-    Ok(Some(Point { cell: *cell, quartiles: sample.quartiles(), samples: sample.count(), busy }))
+    let device = stats().since(&before);
+    Ok(Some(Point { cell: *cell, quartiles: sample.quartiles(), samples: sample.count(), busy, device }))
 }
 
 struct Run<'a> {

@@ -1,6 +1,7 @@
 //! The points as a table.
 
 use super::{Harness, Point};
+use crate::device_stats::DeviceStats;
 use crate::report::units::{bytes, fixed};
 use crate::report::{Column, Table, Terminal};
 
@@ -32,9 +33,16 @@ impl Report {
         )
     }
 
+    /// Errors of the disks at all points, as a line.
+    pub fn errors_line(&self) -> String {
+        let mut all = DeviceStats::default();
+        self.points.iter().for_each(|point| all.merge(&point.device));
+        all.errors_line()
+    }
+
     /// The points as a table.
     pub fn table(&self) -> Table {
-        let mut table = Table::new([
+        let columns = [
             Column::text("personality"),
             Column::text("rw"),
             Column::number("disks", ""),
@@ -44,7 +52,8 @@ impl Report {
             Column::number("median", "MiB/s"),
             Column::number("Q1", "MiB/s"),
             Column::number("Q3", "MiB/s"),
-        ]);
+        ];
+        let mut table = Table::new(columns.into_iter().chain(DeviceStats::columns()));
         let mut last = None;
         for point in &self.points {
             let cell = &point.cell;
@@ -52,7 +61,7 @@ impl Report {
                 table.rule();
             }
             let [low, median, high] = point.quartiles.map(|rate| fixed(rate, 2));
-            table.row([
+            let cells = [
                 cell.personality.name().to_owned(),
                 if cell.write { "write" } else { "read" }.to_owned(),
                 cell.disks.to_string(),
@@ -62,7 +71,8 @@ impl Report {
                 median,
                 low,
                 high,
-            ]);
+            ];
+            table.row(cells.into_iter().chain(point.device.cells()));
         }
         table
     }
@@ -70,6 +80,11 @@ impl Report {
     /// The report for a terminal.
     pub fn to_text(&self, terminal: impl Into<Terminal>) -> String {
         let terminal = terminal.into();
-        format!("{}\n{}", self.table().to_text(terminal), terminal.paragraph(&self.method(), 0))
+        format!(
+            "{}\n{}{}",
+            self.table().to_text(terminal),
+            terminal.paragraph(&self.method(), 0),
+            terminal.fact("errors of the disks", &self.errors_line())
+        )
     }
 }

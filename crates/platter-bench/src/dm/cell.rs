@@ -3,6 +3,7 @@
 use super::machine::{Ticks, process_cpu_ns};
 use super::options::{PARTS, READ_BYTES};
 use super::{Disks, DmError};
+use crate::device_stats::DeviceStats;
 use platter_block::counters::Snapshot;
 use platter_block::fault;
 use platter_disk::ladder::{Handle, Ladder, Row};
@@ -58,6 +59,7 @@ pub(super) struct Measured {
     pub(super) cpu_ns: u64,
     pub(super) idle_pct: Option<f64>,
     pub(super) counters: Snapshot,
+    pub(super) device: DeviceStats,
     pub(super) waits: u64,
     pub(super) threads: usize,
     pub(super) descriptor_bytes: usize,
@@ -97,7 +99,8 @@ pub(super) fn measure(
     let mut handles = ladders.iter().map(Ladder::handle).collect::<Result<Vec<Handle>, _>>()?;
     let descriptor_bytes = handles.first().map_or(0, |handle| handle.descriptor_bytes(call.parts()));
     let count = |ladders: &[Ladder]| -> Vec<Snapshot> { ladders.iter().map(Ladder::counters).collect() };
-    let before = count(&ladders);
+    let stats = |ladders: &[Ladder]| DeviceStats::of_all(ladders.iter().map(Ladder::device));
+    let (before, stats_before) = (count(&ladders), stats(&ladders));
     let start = Barrier::new(ladders.len() + 1);
     let (results, began, cpu_before, ticks) = std::thread::scope(|scope| {
         let worker = |(handle, ladder): (_, &Ladder)| {
@@ -129,6 +132,7 @@ pub(super) fn measure(
         cpu_ns,
         idle_pct,
         counters,
+        device: stats(&ladders).since(&stats_before),
         waits: ladders.iter().map(Ladder::waits).sum(),
         threads: ladders.len(),
         descriptor_bytes,

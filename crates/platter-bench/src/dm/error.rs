@@ -8,8 +8,10 @@ use std::fmt;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum DmError {
-    /// An option that makes no sense; says what does.
+    /// An option makes no sense by itself; says what does.
     Option(String),
+    /// An option does not fit the devices or files, such as a size beyond their end.
+    Unfit(String),
     /// The disks cannot be made or opened.
     Open(String),
     /// A read failed, or a channel could not be opened.
@@ -21,7 +23,9 @@ pub enum DmError {
 impl fmt::Display for DmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DmError::Option(message) | DmError::Open(message) => f.write_str(message),
+            DmError::Option(message) | DmError::Unfit(message) | DmError::Open(message) => {
+                f.write_str(message)
+            }
             DmError::Device(error) => error.fmt(f),
             DmError::Interrupted => f.write_str("interrupted before anything was measured"),
         }

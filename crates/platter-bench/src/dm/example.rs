@@ -2,6 +2,7 @@
 
 use super::cell::Measured;
 use super::{Call, Cell, Medium, Options, Report};
+use crate::device_stats::DeviceStats;
 use platter_block::counters::Snapshot;
 use platter_disk::ladder::TABLE;
 
@@ -13,6 +14,7 @@ pub(super) fn example() -> Report {
         cpu_ns,
         idle_pct: Some(50.0),
         counters: Snapshot { bios: 12_800, bytes_bounced: bounced, ..Snapshot::default() },
+        device: DeviceStats::default(),
         waits: 100,
         threads: 2,
         descriptor_bytes: 8792,

@@ -29,6 +29,7 @@ pub fn html(report: &Report) -> String {
         for call in Call::ALL {
             page.table(&tables::savings(medium, call));
         }
+        page.paragraph(&format!("Errors of the disks: {}.", medium.errors_line()));
     }
     page.heading("The rungs").table(&tables::rungs());
     page.subheading("Memory").table(&tables::memory());

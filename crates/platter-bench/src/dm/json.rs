@@ -74,6 +74,9 @@ fn rung(on: &str, cell: &Cell) -> Value {
         "descriptor_bytes": cell.descriptor_bytes(),
         "reads": cell.reads(),
         "rounds": cell.rounds(),
+        "device_errors": cell.device().errors_json(),
+        "device_latency": cell.device().latency_json(),
+        "device_gauges": cell.device().gauges_json(),
     })
 }
 

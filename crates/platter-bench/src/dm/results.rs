@@ -4,6 +4,7 @@ use super::cell::Measured;
 use super::options::READ_BYTES;
 use super::paper::DESCRIPTOR_SPACE;
 use super::{Call, Options};
+use crate::device_stats::DeviceStats;
 use crate::report::units;
 use crate::stats::Sample;
 use platter_disk::ladder;
@@ -118,6 +119,13 @@ impl Cell {
         })
     }
 
+    /// Errors and latencies of the disks, in all rounds.
+    pub fn device(&self) -> DeviceStats {
+        let mut all = DeviceStats::default();
+        self.runs.iter().for_each(|run| all.merge(&run.device));
+        all
+    }
+
     /// Locks of queues taken for a read of 64 KiB.
     pub fn locks_per_call(&self) -> f64 {
         self.per_read(|run| run.counters.lock_acquisitions)
@@ -133,6 +141,13 @@ impl Medium {
     /// The cell of a rung with a call, if it was measured.
     pub fn cell(&self, call: Call, rung: &str) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.call == call && cell.rung.name == rung)
+    }
+
+    /// Errors of the disks, in all cells.
+    pub fn errors_line(&self) -> String {
+        let mut all = DeviceStats::default();
+        self.cells.iter().for_each(|cell| all.merge(&cell.device()));
+        all.errors_line()
     }
 
     /// The cells with a call, from the lowest rung up.

@@ -156,7 +156,7 @@ fn describe(disks: &Disks) -> Result<Vec<(&'static str, String)>, DmError> {
             let (name, size) = (device.name(), units::bytes(device.size()));
             let text =
                 format!("{name} has {size}: a disk needs at least {}", units::bytes(READ_BYTES as u64));
-            return Err(DmError::Option(text));
+            return Err(DmError::Unfit(text));
         }
         if facts.is_empty() {
             let known = ["driver", "driver fell back", "direct", "not direct", "file system"];

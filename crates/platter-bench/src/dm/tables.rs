@@ -4,6 +4,7 @@ use super::options::READ_BYTES;
 use super::paper::{self, DESCRIPTOR_SPACE};
 use super::results::{change_pct, descriptors};
 use super::{Call, Cell, Medium, Report};
+use crate::device_stats::DeviceStats;
 use crate::report::units::{self, fixed};
 use crate::report::{Column, Table};
 use crate::stats::Sample;
@@ -60,7 +61,7 @@ pub(super) fn table_3(medium: &Medium, call: Call) -> Table {
 
 /// What each rung saved.
 pub(super) fn savings(medium: &Medium, call: Call) -> Table {
-    let mut table = Table::new([
+    let columns = [
         Column::text(call.name()),
         Column::number("CPU/read", "ns"),
         Column::number("±", "%"),
@@ -72,13 +73,14 @@ pub(super) fn savings(medium: &Medium, call: Call) -> Table {
         Column::number("lock wait", "%"),
         Column::number("descriptor", "bytes"),
         Column::number("devices", "in 128 MiB"),
-    ]);
+    ];
+    let mut table = Table::new(columns.into_iter().chain(DeviceStats::columns()));
     let mut last = None;
     for cell in medium.cells_with(call) {
         let cpu = cell.cpu_ns_per_read();
         let copied = cell.bytes_bounced() as f64 / cell.reads().max(1) as f64 / 1024.0;
         let bytes = cell.descriptor_bytes();
-        table.row([
+        let cells = [
             cell.rung.name.to_owned(),
             fixed(cpu.median(), 0),
             spread(&cpu),
@@ -90,7 +92,8 @@ pub(super) fn savings(medium: &Medium, call: Call) -> Table {
             fixed(cell.lock_wait_pct().median(), 1),
             bytes.to_string(),
             (DESCRIPTOR_SPACE / bytes.max(1) as u64).to_string(),
-        ]);
+        ];
+        table.row(cells.into_iter().chain(cell.device().cells()));
         last = Some(cpu.median());
     }
     table.group_thousands()

@@ -27,6 +27,7 @@ pub fn text(report: &Report, terminal: impl Into<Terminal>) -> String {
         for call in Call::ALL.into_iter().filter(|&call| medium.cells_with(call).next().is_some()) {
             out += &("\n".to_owned() + &tables::savings(medium, call).to_text(terminal));
         }
+        out += &terminal.fact("errors of the disks", &medium.errors_line());
     }
     out += &format!("\n{}\n", terminal.heading("The rungs"));
     for row in TABLE {

@@ -2,6 +2,7 @@
 
 use super::report::OnDevice;
 use crate::about::about;
+use crate::device_stats::DeviceStats;
 use platter_block::counters::Snapshot;
 use platter_block::handle::HandleCounters;
 use platter_block::readahead::Counters;
@@ -11,12 +12,14 @@ use platter_disk::device::Device;
 pub(super) struct Before<'a> {
     device: &'a Device,
     counters: Snapshot,
+    stats: DeviceStats,
     cache: Option<HandleCounters>,
 }
 
 impl<'a> Before<'a> {
     pub(super) fn new(device: &'a Device) -> Before<'a> {
-        Before { device, counters: device.counters(), cache: device.cache_counters() }
+        let (counters, cache) = (device.counters(), device.cache_counters());
+        Before { device, counters, stats: DeviceStats::of(device), cache }
     }
 
     /// What was counted since.
@@ -26,6 +29,7 @@ impl<'a> Before<'a> {
             facts: self.device.facts(),
             parts: about(self.device),
             counters: self.device.counters().since(&self.counters),
+            stats: DeviceStats::of(self.device).since(&self.stats),
             cache: self.device.cache_counters().map(|now| since(&now, &before)),
         }
     }

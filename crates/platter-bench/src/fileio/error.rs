@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FileioError {
-    /// An option makes no sense, by itself or here.
+    /// An option makes no sense by itself; says what does.
     Option(String),
+    /// An option does not fit the devices or files, such as a size beyond their end.
+    Unfit(String),
     /// A device gave no channel, or an I/O on it failed.
     Device(fault::Error),
     /// A file cannot be made, opened, read, written or made durable.
@@ -47,7 +49,7 @@ impl FileioError {
 impl fmt::Display for FileioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FileioError::Option(message) => f.write_str(message),
+            FileioError::Option(message) | FileioError::Unfit(message) => f.write_str(message),
             FileioError::Device(error) => error.fmt(f),
             FileioError::File { what, path, pos, source } => {
                 write!(f, "cannot {what} {}", path.display())?;
@@ -91,7 +93,10 @@ impl std::error::Error for FileioError {
             FileioError::Device(error) => Some(error),
             FileioError::File { source, .. } | FileioError::Thread(source) => Some(source),
             FileioError::Buffers(error) => Some(error),
-            FileioError::Option(_) | FileioError::Stuck { .. } | FileioError::Interrupted => None,
+            FileioError::Option(_)
+            | FileioError::Unfit(_)
+            | FileioError::Stuck { .. }
+            | FileioError::Interrupted => None,
         }
     }
 }

@@ -60,6 +60,9 @@ impl Report {
             "facts": Value::Object(facts.collect()),
             "counters": Value::Object(counters.collect()),
             "mean_request_bytes": self.mean_request_bytes(),
+            "errors": device.stats.errors_json(),
+            "latency": device.stats.latency_json(),
+            "gauges": device.stats.gauges_json(),
             "cache": device.cache.as_ref().map(cache_json),
         })
     }

@@ -258,7 +258,7 @@ impl Plan {
     pub fn largest_within(&self, bytes: u64) -> Result<u64, FileioError> {
         let unit = self.block.saturating_mul(u64::from(self.files)).max(1);
         match bytes / unit * unit {
-            0 => Err(FileioError::Option(format!(
+            0 => Err(FileioError::Unfit(format!(
                 "{} are too small for {} files of at least one block of {}; give a larger device, or lower --file-num \
                  or --file-block-size",
                 units::bytes(bytes),

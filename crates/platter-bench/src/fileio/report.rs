@@ -3,6 +3,7 @@
 use super::plan::{Count, Plan};
 use super::tally::{KINDS, Tally};
 use crate::about::Part;
+use crate::device_stats::DeviceStats;
 use crate::io::Usage;
 use crate::report::units;
 use crate::stats::LatencyHistogram;
@@ -54,6 +55,8 @@ pub struct OnDevice {
     pub parts: Vec<Part>,
     /// What its queues counted during the run.
     pub counters: Snapshot,
+    /// Its errors and latencies during the run.
+    pub stats: DeviceStats,
     /// What its cache counted during the run, of all handles together; `None` without a cache.
     pub cache: Option<HandleCounters>,
 }

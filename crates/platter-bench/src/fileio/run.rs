@@ -96,7 +96,7 @@ fn in_real_time(device: &Device, plan: &Plan, hooks: Hooks<'_>) -> Result<Report
 fn cut(device: &Device, plan: &Plan) -> Result<Cut, FileioError> {
     plan.check()?;
     let geometry = device.geometry();
-    let refuse = |message: String| Err(FileioError::Option(message));
+    let refuse = |message: String| Err(FileioError::Unfit(message));
     if plan.total_size > geometry.size {
         return refuse(format!(
             "--file-total-size {}: allowed is up to {}, the size of {}",
@@ -114,10 +114,10 @@ fn cut(device: &Device, plan: &Plan) -> Result<Cut, FileioError> {
         ));
     }
     if plan.extra_flags.sync || plan.extra_flags.dsync {
-        return refuse(format!(
+        return Err(FileioError::Option(format!(
             "--file-extra-flags {}: allowed with a device is direct; --file-fsync-all makes each write durable",
             plan.extra_flags.names().join(",")
-        ));
+        )));
     }
     if plan.mode.writes() && geometry.features.read_only {
         return refuse(format!(

@@ -19,6 +19,10 @@ impl Report {
         text += &self.operations().to_text(terminal);
         text += "\n";
         text += &self.latencies().to_text(terminal);
+        if let Some(device) = self.device.as_ref().filter(|device| device.stats.latency_of_data().is_some()) {
+            text += "\n";
+            text += &device.stats.table().to_text(terminal);
+        }
         text += "\n";
         self.facts().iter().for_each(|(name, value)| text += &terminal.fact(name, value));
         text
@@ -100,6 +104,7 @@ impl Report {
                     thousands(counters.flushes)
                 ),
             ));
+            facts.push(("errors of the device", device.stats.errors_line()));
             if let Some(cache) = &device.cache {
                 facts.push(("cache", cache_line(cache)));
             }

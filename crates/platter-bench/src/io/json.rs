@@ -49,6 +49,7 @@ impl IoReport {
         put("first_verify_error", json!(self.first_mismatch));
         put("directions", self.directions.iter().map(direction_json).collect());
         put_latency(object, self.latency.as_ref());
+        self.device.put_json(object);
     }
 
     fn put_machine(&self, object: &mut Map<String, Value>) {
@@ -112,7 +113,8 @@ fn direction_json(direction: &DirectionReport) -> Value {
     Value::Object(object)
 }
 
-fn put_latency(object: &mut Map<String, Value>, latency: Option<&LatencySummary>) {
+/// Puts latencies into an object, null where there are none.
+pub(crate) fn put_latency(object: &mut Map<String, Value>, latency: Option<&LatencySummary>) {
     let of = |get: fn(&LatencySummary) -> Value| latency.map_or(Value::Null, get);
     object.insert("lat_min_ns".into(), of(|l| json!(l.min_ns)));
     object.insert("lat_mean_ns".into(), of(|l| json!(l.mean_ns)));

@@ -46,6 +46,7 @@ mod worker;
 pub use error::IoError;
 pub(crate) use gate::StartGate;
 pub use json::HOST_KEYS;
+pub(crate) use json::put_latency;
 pub use report::{DeviceReport, DirectionReport, IoReport, LatencySummary, Stamps};
 pub use run::{Hooks, Progress, run};
 pub use simulated::Simulated;

@@ -64,7 +64,7 @@ impl<'a> Plan<'a> {
         if (job.numjobs as usize) < devices.len() {
             let allowed = format!("each of the {} devices needs a job of its own", devices.len());
             let (option, value) = ("numjobs", job.numjobs.to_string());
-            return Err(JobError { option, value, allowed }.into());
+            return Err(JobError { option, value, allowed, unfit: false }.into());
         }
         let regions: Vec<Region> =
             devices.iter().map(|device| region_on(job, device)).collect::<Result<_, _>>()?;
@@ -188,7 +188,7 @@ fn region_on(job: &JobOptions, device: &Device) -> Result<Region, JobError> {
     job.check(&facts)?;
     if job.rw.trims() && geometry.limits.discard_granularity == 0 {
         let allowed = format!("{} cannot discard; use another device or another rw", device.name());
-        return Err(JobError { option: "rw", value: job.rw.to_string(), allowed });
+        return Err(JobError { option: "rw", value: job.rw.to_string(), allowed, unfit: true });
     }
     job.region(&facts)
 }

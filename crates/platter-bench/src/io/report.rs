@@ -11,6 +11,7 @@ use super::simulated::Simulated;
 use super::tally::{DIRECTIONS, Tally};
 use super::usage::Usage;
 use crate::about::{Part, about};
+use crate::device_stats::DeviceStats;
 use crate::report::units;
 use crate::stats::{Bucket, LatencyHistogram};
 use crate::workload::JobOptions;
@@ -62,7 +63,7 @@ pub struct LatencySummary {
 
 impl LatencySummary {
     /// `None` when nothing was recorded.
-    fn of(latency: &LatencyHistogram) -> Option<Self> {
+    pub(crate) fn of(latency: &LatencyHistogram) -> Option<Self> {
         let percentile = |p| latency.percentile(p);
         Some(Self {
             min_ns: latency.min()?,
@@ -153,6 +154,9 @@ pub struct IoReport {
     pub first_mismatch: Option<String>,
     /// Counters of the devices' queues over the whole run: ramp time, drain and reading back included.
     pub counters: Snapshot,
+    /// Errors, and the latency of the devices, over the same time. Without latencies with `gtod_reduce`, for which
+    /// the clock is not read.
+    pub device: DeviceStats,
 }
 
 impl IoReport {
@@ -173,12 +177,13 @@ pub(super) struct Measured {
     pub(super) usage: Usage,
     pub(super) simulated: Option<Simulated>,
     pub(super) counters: Snapshot,
+    pub(super) device: DeviceStats,
 }
 
 const NAMES: [&str; DIRECTIONS] = ["read", "write", "trim"];
 
 pub(super) fn build(job: &JobOptions, devices: &[Device], seed: u64, measured: Measured) -> IoReport {
-    let Measured { mut outcomes, usage, counters, simulated } = measured;
+    let Measured { mut outcomes, usage, counters, device, simulated } = measured;
     let begin = outcomes.iter().map(|o| o.begin).min().unwrap_or_default();
     let wall_ns = outcomes.iter().map(|o| o.end.since(begin).0).max().unwrap_or(0);
     let mut tally = Tally::new();
@@ -224,6 +229,7 @@ pub(super) fn build(job: &JobOptions, devices: &[Device], seed: u64, measured: M
         verify_errors: tally.verify_errors,
         first_mismatch: outcomes.iter_mut().find_map(|o| o.mismatch.take()),
         counters,
+        device: if job.gtod_reduce { device.without_latency() } else { device },
     }
 }
 

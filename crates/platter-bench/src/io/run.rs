@@ -15,6 +15,7 @@ use super::report::{Measured, build};
 use super::simulated::{self, Run, shared_clock};
 use super::usage::Usage;
 use super::{IoError, IoReport};
+use crate::device_stats::DeviceStats;
 use crate::workload::JobOptions;
 
 /// What the caller of a run hears from it, and how it stops it.
@@ -61,11 +62,12 @@ pub(super) const TICK: Duration = Duration::from_secs(1);
 pub fn run(job: &JobOptions, devices: &[Device], seed: u64, hooks: Hooks<'_>) -> Result<IoReport, IoError> {
     let clock = shared_clock(devices)?;
     let plan = Plan::new(job, devices, seed, hooks.cancel)?;
-    let counters = sum(devices);
+    let (counters, stats) = (sum(devices), DeviceStats::of_all(devices));
     if let Some(clock) = clock {
         let Run { outcome, usage, simulated } = simulated::run(&plan, &clock, hooks)?;
-        let counters = sum(devices).since(&counters);
-        let measured = Measured { outcomes: vec![outcome], usage, counters, simulated: Some(simulated) };
+        let (counters, device) = (sum(devices).since(&counters), DeviceStats::of_all(devices).since(&stats));
+        let simulated = Some(simulated);
+        let measured = Measured { outcomes: vec![outcome], usage, counters, device, simulated };
         return Ok(build(job, devices, seed, measured));
     }
     let (send, stages) = channel();
@@ -93,7 +95,8 @@ pub fn run(job: &JobOptions, devices: &[Device], seed: u64, hooks: Hooks<'_>) ->
             return Err(failure);
         }
         let outcomes: Vec<Outcome> = outcomes?.into_iter().flatten().collect();
-        let measured = Measured { outcomes, usage, counters: sum(devices).since(&counters), simulated: None };
+        let (counters, device) = (sum(devices).since(&counters), DeviceStats::of_all(devices).since(&stats));
+        let measured = Measured { outcomes, usage, counters, device, simulated: None };
         Ok(build(job, devices, seed, measured))
     })
 }

@@ -5,6 +5,7 @@ use crate::about;
 use crate::report::units::{bytes_short, duration, fixed, thousands, throughput};
 use crate::report::{Column, HtmlReport, Table, Terminal};
 use crate::workload::{DEFAULT_SEED, JobOptions};
+use platter_block::bio::Op;
 
 impl IoReport {
     /// The report as lines of text, one fact a line.
@@ -98,23 +99,26 @@ impl IoReport {
             Column::number("mean", ""),
             Column::number("max", ""),
         ]);
+        let times = |latency: Option<&LatencySummary>| match latency {
+            None => ["-"; 5].map(str::to_owned),
+            Some(l) => [l.p50_ns, l.p99_ns, l.p999_ns, l.mean_ns.round() as u64, l.max_ns].map(duration),
+        };
         let mut row = |name: &str, iops: f64, mib_per_s: f64, latency: Option<&LatencySummary>| {
             let rate = throughput(mib_per_s).trim_end_matches(" MiB/s").to_owned();
-            let mut cells = vec![name.to_owned(), thousands(iops.round() as u64), rate];
-            match latency {
-                None => cells.extend((0..5).map(|_| "-".to_owned())),
-                Some(l) => {
-                    let all = [l.p50_ns, l.p99_ns, l.p999_ns, l.mean_ns.round() as u64, l.max_ns];
-                    cells.extend(all.map(duration));
-                }
-            }
-            table.row(cells);
+            let cells = [name.to_owned(), thousands(iops.round() as u64), rate];
+            table.row(cells.into_iter().chain(times(latency)));
         };
         for d in &self.directions {
             row(d.name, d.iops, d.mib_per_s, d.latency.as_ref());
         }
         if self.directions.len() != 1 {
             row("all", self.iops, self.mib_per_s, self.latency.as_ref());
+        }
+        for op in [Op::Read, Op::Write, Op::Discard, Op::Flush] {
+            if let Some(latency) = self.device.latency(op) {
+                let cells = [format!("device: {op}"), String::new(), String::new()];
+                table.row(cells.into_iter().chain(times(Some(&latency))));
+            }
         }
         table
     }
@@ -159,6 +163,8 @@ impl IoReport {
             facts.push(("verification", found));
         }
         facts.push(("errors", self.errors().to_string()));
+        facts.push(("errors of the device", self.device.errors_line()));
+        facts.extend(self.device.stuck_line().map(|stuck| ("still in the device", stuck)));
         facts.extend(self.first_error.as_ref().map(|error| ("first error", error.to_string())));
         facts.extend(self.first_mismatch.as_ref().map(|error| ("first bad block", error.clone())));
         facts

@@ -35,7 +35,7 @@ impl Checker {
                 "the last write of each block is remembered, for at most {MAX_BLOCKS} blocks; here are {blocks}: \
                  give a smaller size or a larger bs"
             );
-            return Err(JobError { option: "verify", value: "1".into(), allowed });
+            return Err(JobError { option: "verify", value: "1".into(), allowed, unfit: false });
         }
         let generations = vec![0; blocks as usize];
         Ok(Self { verifier, region, generations, checks: false, first_mismatch: None })

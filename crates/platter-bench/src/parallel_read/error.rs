@@ -8,8 +8,10 @@ use std::fmt;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ParallelReadError {
-    /// An option makes no sense, by itself or for these devices.
+    /// An option makes no sense by itself; says what does.
     Option(String),
+    /// An option does not fit the devices or files, such as a size beyond their end.
+    Unfit(String),
     /// A device cannot be opened.
     Open(Box<dyn std::error::Error + Send + Sync>),
     /// A read failed.
@@ -25,7 +27,7 @@ pub enum ParallelReadError {
 impl fmt::Display for ParallelReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ParallelReadError::Option(message) => f.write_str(message),
+            ParallelReadError::Option(message) | ParallelReadError::Unfit(message) => f.write_str(message),
             ParallelReadError::Open(error) => error.fmt(f),
             ParallelReadError::Device(error) => error.fmt(f),
             ParallelReadError::Buffer(error) => write!(f, "{error}; lower --block or --normal-block"),
@@ -44,7 +46,9 @@ impl std::error::Error for ParallelReadError {
             ParallelReadError::Device(error) => Some(error),
             ParallelReadError::Buffer(error) => Some(error),
             ParallelReadError::Thread(error) => Some(error),
-            ParallelReadError::Option(_) | ParallelReadError::Interrupted => None,
+            ParallelReadError::Option(_) | ParallelReadError::Unfit(_) | ParallelReadError::Interrupted => {
+                None
+            }
         }
     }
 }

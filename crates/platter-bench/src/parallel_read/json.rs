@@ -33,6 +33,9 @@ impl Runs {
             "cpu_idle_pct": median(self.sample(|round| round.cpu_idle_pct)),
             "process_cpu_s": median(self.sample(|round| Some(round.process_cpu_s))),
             "finish_spread_s": median(self.sample(|round| Some(round.finish_spread_s))),
+            "device_errors": self.device.errors_json(),
+            "device_latency": self.device.latency_json(),
+            "device_gauges": self.device.gauges_json(),
             "rounds": self.rounds.iter().copied().map(Round::to_json).collect::<Vec<_>>(),
         })
     }

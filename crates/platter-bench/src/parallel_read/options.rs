@@ -127,7 +127,7 @@ impl Options {
     /// Bytes to read of a device in a mode: whole blocks.
     pub(super) fn bytes_of(&self, mode: Mode, device: &Device) -> Result<u64, ParallelReadError> {
         let (block, size) = (self.block_of(mode), device.size());
-        let refuse = |message: String| Err(ParallelReadError::Option(message));
+        let refuse = |message: String| Err(ParallelReadError::Unfit(message));
         let wanted = self.size.unwrap_or(size);
         if wanted > size {
             let name = device.name();

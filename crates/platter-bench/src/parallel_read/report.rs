@@ -1,6 +1,7 @@
 //! What a run came to.
 
 use super::options::{Mode, Options};
+use crate::device_stats::DeviceStats;
 use crate::stats::Sample;
 
 /// One round of a mode.
@@ -35,11 +36,13 @@ pub struct Runs {
     pub block: u64,
     /// The rounds, in the order in which they were measured.
     pub rounds: Vec<Round>,
+    /// Errors and latencies of the devices, in all rounds.
+    pub device: DeviceStats,
 }
 
 impl Runs {
     pub(super) fn new(mode: Mode, options: &Options) -> Runs {
-        Runs { mode, block: options.block_of(mode), rounds: Vec::new() }
+        Runs { mode, block: options.block_of(mode), rounds: Vec::new(), device: DeviceStats::default() }
     }
 
     /// One quantity over the rounds; `None` if no round has it.

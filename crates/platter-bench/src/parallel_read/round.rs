@@ -2,6 +2,7 @@
 
 use super::options::{Disk, Mode, Opened, Options};
 use super::{ParallelReadError, Round};
+use crate::device_stats::DeviceStats;
 use crate::dm::machine::{Ticks, process_cpu_ns};
 use crate::io::StartGate;
 use platter_disk::handle::Handle;
@@ -18,7 +19,7 @@ pub(super) fn measure(
     mode: Mode,
     options: &Options,
     cancel: &AtomicBool,
-) -> Result<Option<Round>, ParallelReadError> {
+) -> Result<Option<(Round, DeviceStats)>, ParallelReadError> {
     let opened: Vec<Opened> = disks.iter().map(|disk| (disk.open)(mode)).collect::<Result<_, _>>()?;
     let mut jobs = Vec::with_capacity(opened.len());
     for disk in &opened {
@@ -68,13 +69,14 @@ pub(super) fn measure(
         if cancel.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        Ok(Some(Round {
+        let round = Round {
             seconds: last.duration_since(began).as_secs_f64(),
             bytes,
             cpu_idle_pct,
             process_cpu_s: cpu_ns as f64 / 1e9,
             finish_spread_s: last.duration_since(*first).as_secs_f64(),
-        }))
+        };
+        Ok(Some((round, DeviceStats::of_all(opened.iter().map(Opened::device)))))
     })
 }
 

@@ -36,7 +36,10 @@ pub fn run(
             let runs = &mut results[(turn + round as usize) % modes];
             progress(Progress { round: (round + 1, options.repeat), mode: runs.mode });
             match measure(disks, runs.mode, options, cancel)? {
-                Some(measured) => runs.rounds.push(measured),
+                Some((round, device)) => {
+                    runs.rounds.push(round);
+                    runs.device.merge(&device);
+                }
                 None => {
                     interrupted = true;
                     break 'rounds;

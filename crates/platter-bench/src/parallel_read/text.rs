@@ -1,6 +1,7 @@
 //! The report for a terminal.
 
 use super::{Report, Round};
+use crate::device_stats::DeviceStats;
 use crate::report::units::{bytes, fixed, thousands};
 use crate::report::{Column, Table, Terminal};
 
@@ -13,12 +14,19 @@ impl Report {
             "Each device is read from its beginning by a thread of its own. Medians; least and most of {} rounds.{part}",
             self.results.iter().map(|runs| runs.rounds.len()).max().unwrap_or(0),
         );
-        format!("{}\n{}", self.table().to_text(terminal), terminal.paragraph(&method, 0))
+        let mut all = DeviceStats::default();
+        self.results.iter().for_each(|runs| all.merge(&runs.device));
+        format!(
+            "{}\n{}{}",
+            self.table().to_text(terminal),
+            terminal.paragraph(&method, 0),
+            terminal.fact("errors of the devices", &all.errors_line())
+        )
     }
 
     /// The modes as a table.
     pub fn table(&self) -> Table {
-        let mut table = Table::new([
+        let columns = [
             Column::text("mode"),
             Column::text("block"),
             Column::number("blocks", ""),
@@ -29,7 +37,8 @@ impl Report {
             Column::number("CPUs idle", "%"),
             Column::number("CPU time", "s"),
             Column::number("finish spread", "s"),
-        ]);
+        ];
+        let mut table = Table::new(columns.into_iter().chain(DeviceStats::columns()));
         for runs in &self.results {
             let median = |of: fn(&Round) -> Option<f64>, decimals| {
                 runs.sample(of).map_or("-".to_owned(), |sample| fixed(sample.median(), decimals))
@@ -39,7 +48,7 @@ impl Report {
                 rate.as_ref().map_or("-".to_owned(), |rate| fixed(which(rate), 2))
             };
             let blocks = runs.rounds.first().map_or(0, |round| round.bytes / runs.block.max(1));
-            table.row([
+            let cells = [
                 runs.mode.name().to_owned(),
                 bytes(runs.block),
                 thousands(blocks),
@@ -50,7 +59,8 @@ impl Report {
                 median(|round| round.cpu_idle_pct, 0),
                 median(|round| Some(round.process_cpu_s), 3),
                 median(|round| Some(round.finish_spread_s), 3),
-            ]);
+            ];
+            table.row(cells.into_iter().chain(runs.device.cells()));
         }
         table
     }

@@ -32,5 +32,8 @@ fn row(cell: &Cell) -> Value {
         "lat_max_ns": cell.lat_max_ns,
         "jain": cell.jain,
         "processes": processes.collect::<Vec<_>>(),
+        "device_errors": cell.device.errors_json(),
+        "device_latency": cell.device.latency_json(),
+        "device_gauges": cell.device.gauges_json(),
     })
 }

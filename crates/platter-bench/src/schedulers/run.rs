@@ -1,6 +1,7 @@
 //! Runs the cells and adds up what the processes did.
 
 use super::mixes::{Mix, Site};
+use crate::device_stats::DeviceStats;
 use crate::processes::{self, Outcome, ProcessError, Record, RunLimits};
 use crate::report::units;
 use crate::stats::LatencyHistogram;
@@ -93,6 +94,8 @@ pub struct Cell {
     pub jain: f64,
     /// The processes.
     pub processes: Vec<ProcessRow>,
+    /// Errors and latencies of the device.
+    pub device: DeviceStats,
 }
 
 /// The table.
@@ -206,11 +209,11 @@ impl Runner<'_> {
         let limits = RunLimits { time: Some(self.options.time), cancel: self.cancel };
         let outcome = mix.processes(&site).and_then(|all| processes::run(&device, all, &limits));
         let outcome = outcome.map_err(SchedulerError::Processes)?;
-        Ok((!outcome.cancelled).then(|| add_up(elevator, mix, &outcome)))
+        Ok((!outcome.cancelled).then(|| add_up(elevator, mix, &outcome, DeviceStats::of(&device))))
     }
 }
 
-fn add_up(elevator: &str, mix: &'static Mix, outcome: &Outcome) -> Cell {
+fn add_up(elevator: &str, mix: &'static Mix, outcome: &Outcome, device: DeviceStats) -> Cell {
     let mut latency = LatencyHistogram::new();
     outcome.records.iter().for_each(|record| latency.merge(&record.latency));
     let rates: Vec<f64> = outcome.records.iter().map(Record::mib_per_s).collect();
@@ -230,6 +233,7 @@ fn add_up(elevator: &str, mix: &'static Mix, outcome: &Outcome) -> Cell {
         lat_max_ns: latency.max().unwrap_or(0),
         jain: jain(&rates),
         processes: outcome.records.iter().map(process).collect(),
+        device,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The table for people.
 
 use super::{Cell, MIXES, ProcessRow, Report};
+use crate::device_stats::DeviceStats;
 use crate::report::units::{duration, fixed};
 use crate::report::{Column, HtmlReport, Table, Terminal};
 
@@ -14,7 +15,7 @@ impl Report {
             out += &terminal.paragraph(summary, 0);
             out += &self.table(name).to_text(terminal);
         }
-        out
+        out + "\n" + &terminal.fact("errors of the device", &self.errors_line())
     }
 
     /// The table as a page that needs nothing else.
@@ -24,7 +25,15 @@ impl Report {
         for (name, summary) in self.mixes() {
             page.heading(name).paragraph(summary).table(&self.table(name));
         }
+        page.paragraph(&format!("Errors of the device: {}.", self.errors_line()));
         page.finish()
+    }
+
+    /// Errors of the device in all cells.
+    fn errors_line(&self) -> String {
+        let mut all = DeviceStats::default();
+        self.cells.iter().for_each(|cell| all.merge(&cell.device));
+        all.errors_line()
     }
 
     fn headline(&self) -> String {
@@ -41,7 +50,7 @@ impl Report {
     }
 
     fn table(&self, mix: &str) -> Table {
-        let mut table = Table::new([
+        let columns = [
             Column::text("elevator"),
             Column::number("all", "MiB/s"),
             Column::number("p50", ""),
@@ -49,10 +58,11 @@ impl Report {
             Column::number("max", ""),
             Column::number("fairness", "Jain"),
             Column::number("through", "s"),
-            Column::text("processes: MiB/s (through after s)"),
-        ]);
+        ];
+        let last = Column::text("processes: MiB/s (through after s)");
+        let mut table = Table::new(columns.into_iter().chain(DeviceStats::columns()).chain([last]));
         for cell in self.cells.iter().filter(|cell| cell.mix == mix) {
-            table.row([
+            let cells = [
                 cell.elevator.clone(),
                 fixed(cell.mib_per_s, 2),
                 duration(cell.lat_p50_ns),
@@ -60,8 +70,8 @@ impl Report {
                 duration(cell.lat_max_ns),
                 fixed(cell.jain, 3),
                 through(cell),
-                processes(cell),
-            ]);
+            ];
+            table.row(cells.into_iter().chain(cell.device.cells()).chain([processes(cell)]));
         }
         table
     }

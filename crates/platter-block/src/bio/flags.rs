@@ -20,7 +20,8 @@ impl Flags {
     pub const READAHEAD: Flags = Flags(1 << 3);
     /// Never merged.
     pub const NOMERGE: Flags = Flags(1 << 4);
-    /// Nothing passes it in the queue.
+    /// On all lanes of the device, what was submitted before it starts before it, and what is submitted later starts later.
+    /// It waits for no completion, so the device may still carry requests out in another order, or several at once.
     pub const SOFT_BARRIER: Flags = Flags(1 << 5);
     /// Everything before it is durable before it, and it before everything after it.
     pub const HARD_BARRIER: Flags = Flags(1 << 6);

@@ -7,7 +7,7 @@ use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
 use crate::elevator::MayQueue;
 use crate::fault::{Fault, Kind, Stage, Status};
-use crate::request::State;
+use crate::request::{Marks, State};
 use crate::time::Time;
 use crate::trace::Action;
 use alloc::collections::VecDeque;
@@ -71,6 +71,12 @@ impl Queue {
         self.complete_partly(now, bio, op, result);
     }
 
+    /// Whether the driver has completed a request with an error since the last call.
+    #[inline]
+    pub(crate) fn take_error(&mut self) -> bool {
+        core::mem::take(&mut self.error)
+    }
+
     /// Tells the elevator, once, that a request it chose has completed or is given up.
     #[inline]
     pub(super) fn tell_completed(&mut self, now: Time, index: u32) {
@@ -85,11 +91,13 @@ impl Queue {
     /// A transfer that failed or stopped early: an error fails the bio, a part of it is resumed.
     #[cold]
     fn complete_partly(&mut self, now: Time, mut bio: Bio, op: Op, result: i64) {
-        if !self.may_restart() {
+        // What was given up is not started again in any case; its lane may be idle, and is not to be taken for busy.
+        if !bio.flags().contains(Flags::ORPHAN) && !self.may_restart() {
             bio.add_flags(Flags::LAST);
         }
         match u64::try_from(result) {
             Err(_) => {
+                self.error = true;
                 if Queue::may_pass(&bio, result) && !defect::is_on(Defect::TransientFails) {
                     match self.pause(now, bio) {
                         None => return,
@@ -134,7 +142,8 @@ impl Queue {
         if !op.has_data() && result >= 0 {
             left = u64::MAX;
         }
-        if left < len {
+        self.error |= result < 0;
+        if left < len && !self.table.at(index).marks.contains(Marks::QUARANTINED) {
             // If not, that is noted in the bios.
             self.may_restart();
         }
@@ -241,19 +250,11 @@ impl Queue {
         self.note_held();
     }
 
-    /// Publishes how many requests and bios wait, for [`Statistics`](crate::statistics::Statistics).
-    #[inline]
-    pub(crate) fn note_gauges(&self) {
-        self.counters.queued.set((self.table.used() - self.in_flight as usize) as u64);
-        if self.attention {
-            self.note_held();
-        }
-    }
-
+    /// Publishes how many bios have no request.
     #[cold]
-    fn note_held(&self) {
+    pub(super) fn note_held(&self) {
         let waiting: usize = self.waiting.iter().map(VecDeque::len).sum();
-        let held = waiting + self.order.held_back().count() + self.doubts.held().len() + self.paused.len();
+        let held = waiting + self.order.held_back_len() + self.doubts.held().len() + self.paused.len();
         self.counters.held.set(held as u64);
     }
 

@@ -8,8 +8,8 @@
 //! While a range is in doubt, no flush and no barrier succeeds: what the request that was given up does to the disk may
 //! come after it. Such a failure is not kept, for nothing that has completed is lost.
 
-use super::Queue;
 use super::family::{Parent, Role};
+use super::{Queue, Rest};
 use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
 use crate::fault::{Fault, Kind, Stage, Status};
@@ -50,8 +50,10 @@ pub(super) struct Order {
     held: VecDeque<Bio>,
     /// What was held back is being let in.
     releasing: bool,
-    /// Other queues of the same device are not drained yet.
-    outside_busy: bool,
+    /// The barrier that waits takes its place as soon as other queues have started everything.
+    only_places: bool,
+    /// What is in other queues of the same device.
+    outside: Rest,
     failed: Option<Fault>,
 }
 
@@ -67,9 +69,27 @@ impl Order {
         self.barrier.as_ref()
     }
 
+    /// Whether the barrier that waits has to wait for other queues.
+    fn waits_for_outside(&self) -> bool {
+        match self.outside {
+            Rest::Settled => false,
+            Rest::Started => !self.only_places,
+            Rest::Waits => true,
+        }
+    }
+
+    /// Whether there are bios that are done in steps.
+    fn has_sequences(&self) -> bool {
+        self.data_in_flight > 0 || self.flush_in_flight || !self.pending.is_empty()
+    }
+
     /// Bios that have not been let in: the barrier and what came after it.
     pub(super) fn held_back(&self) -> impl Iterator<Item = &Bio> {
         self.barrier.iter().chain(&self.held)
+    }
+
+    pub(super) fn held_back_len(&self) -> usize {
+        usize::from(self.barrier.is_some()) + self.held.len()
     }
 
     /// What came after the barrier.
@@ -126,19 +146,27 @@ impl Queue {
         self.order.is_closed()
     }
 
-    /// Tells the queue whether I/O is in flight on other queues of the same device; a hard barrier waits
-    /// until there is none.
-    pub fn set_outside_busy(&mut self, now: Time, busy: bool) {
-        self.order.outside_busy = busy;
-        if !busy && self.order.barrier.is_some() {
+    /// Tells the queue what is in other queues of the same device. A hard barrier waits until that is nothing, a soft one
+    /// until all of it has started.
+    pub fn set_outside(&mut self, now: Time, rest: Rest) {
+        self.order.outside = rest;
+        if self.order.barrier.is_some() {
             self.try_barrier(now);
+            self.note_attention();
         }
         self.barrier_deadline().into_iter().for_each(|at| self.arm(at));
     }
 
+    /// Whether a soft barrier waits until other queues of the device have started everything.
+    pub fn soft_barrier_pending(&self) -> bool {
+        self.order.barrier.is_some() && self.order.only_places
+    }
+
     /// Until when a barrier waits for other queues of the device.
     pub(super) fn barrier_deadline(&self) -> Option<Time> {
-        let waits = self.order.barrier.is_some() && self.order.outside_busy;
+        let waits = self.order.barrier.is_some()
+            && self.order.waits_for_outside()
+            && !defect::is_on(Defect::BarrierNeverFails);
         waits.then(|| self.order.barrier_since + self.settings.barrier_timeout)
     }
 
@@ -171,7 +199,10 @@ impl Queue {
             || (cache && durable)
             // It may turn out that the device cannot do it, and then it is many writes.
             || bio.op() == Op::WriteZeroes
-            || !self.doubts.holds_none();
+            // What is queued before it may turn out to be held.
+            || self.doubts.exist()
+            // A step that is still to come would be behind it.
+            || (self.order.has_sequences() && !defect::is_on(Defect::SoftBarrierPassed));
         let closes =
             flags.contains(Flags::HARD_BARRIER) || (flags.contains(Flags::SOFT_BARRIER) && soft_steps);
         let ordered = closes || bio.op() == Op::Flush || flags.contains(Flags::PREFLUSH);
@@ -179,12 +210,15 @@ impl Queue {
             bio.fail(IN_DOUBT);
             return self.finish(now, bio);
         }
-        if closes {
+        let only_places = flags.contains(Flags::SOFT_BARRIER) && !closes;
+        if closes || (only_places && self.order.outside == Rest::Waits) {
             (self.order.barrier, self.order.barrier_since) = (Some(bio), now);
+            self.order.only_places = only_places;
             self.attention = true;
             self.barrier_deadline().into_iter().for_each(|at| self.arm(at));
             self.unplug_for_waiter(now);
-            return self.try_barrier(now);
+            self.try_barrier(now);
+            return self.note_held();
         }
         let fua = flags.contains(Flags::FUA) && bio.op().changes();
         if fua && !flags.contains(Flags::PREFLUSH) && bio.op() == Op::Write && cache && self.can_fua() {
@@ -196,8 +230,7 @@ impl Queue {
             if defect::is_on(Defect::FuaStripped) {
                 bio.remove_flags(Flags::FUA | Flags::PREFLUSH);
             }
-            let soft = flags.contains(Flags::SOFT_BARRIER);
-            return if soft { self.place_soft(now, bio) } else { self.admit(now, bio) };
+            return if only_places { self.place_soft(now, bio) } else { self.admit(now, bio) };
         }
         self.start_sequence(now, bio, steps, false);
     }
@@ -248,11 +281,17 @@ impl Queue {
         self.make_ready(now, bio);
     }
 
-    /// Begins the barrier's own sequence once nothing before it is left, here and outside.
+    /// Begins the barrier's own sequence once nothing before it is left, here and outside. A soft barrier that waits for
+    /// other queues takes its place.
     #[cold]
     pub(super) fn try_barrier(&mut self, now: Time) {
-        if !self.is_drained() || self.order.outside_busy {
+        if self.order.waits_for_outside() || !(self.order.only_places || self.is_drained()) {
             return;
+        }
+        if self.order.only_places {
+            let Some(bio) = self.order.barrier.take() else { return };
+            self.place_soft(now, bio);
+            return self.let_in(now);
         }
         if self.doubts.exist() {
             return self.fail_barrier(now, Kind::InDoubt);
@@ -434,6 +473,11 @@ impl Queue {
                 self.finish(now, bio);
             }
         }
+        self.let_in(now);
+    }
+
+    /// Lets in what was held back.
+    fn let_in(&mut self, now: Time) {
         if self.order.releasing {
             // This barrier came out of the list and ended at once: the loop below goes on.
             return;

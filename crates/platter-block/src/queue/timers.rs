@@ -160,6 +160,7 @@ impl Queue {
         self.paused.push(Paused { at, bio });
         self.arm(at);
         self.attention = true;
+        self.note_held();
         None
     }
 
@@ -172,5 +173,6 @@ impl Queue {
         let (over, rest): (Vec<Paused>, Vec<Paused>) = all.into_iter().partition(|paused| paused.at <= now);
         self.paused = rest;
         self.retries.extend(over.into_iter().map(|paused| paused.bio));
+        self.note_held();
     }
 }

@@ -8,7 +8,7 @@ use platter_block::driver::Features;
 use platter_block::fault::Kind;
 use platter_block::lane::Lane;
 use platter_block::limits::Limits;
-use platter_block::queue::{PlugSettings, Settings};
+use platter_block::queue::{PlugSettings, Rest, Settings};
 use platter_block::time::Span;
 
 /// What comes before a barrier lies in the first part of the disk, the barrier's data in the second, what
@@ -165,14 +165,69 @@ fn a_hundred_thousand_empty_barriers_in_a_row_end() {
 #[test]
 fn a_hard_barrier_waits_for_other_queues_of_the_device() {
     let mut rig = Rig::manual("noop", Settings::default(), BACK);
-    rig.lane.queue.set_outside_busy(rig.now, true);
+    rig.lane.queue.set_outside(rig.now, Rest::Waits);
     let token = rig.submit(Io::write(0, 512).with(Flags::HARD_BARRIER));
     rig.run();
     assert!(rig.disk().held.is_empty() && rig.lane.queue.barrier_pending());
-    rig.lane.queue.set_outside_busy(rig.now, false);
+    rig.lane.queue.set_outside(rig.now, Rest::Settled);
     rig.drain();
     assert_eq!(rig.result(token), Ok(()));
     assert!(!rig.lane.queue.barrier_pending());
+}
+
+/// It orders how requests start, not how they complete.
+#[test]
+fn a_soft_barrier_waits_until_other_queues_have_started_everything() {
+    for elevator in elevators() {
+        let mut rig = Rig::manual(elevator, Settings::default(), BACK);
+        rig.lane.queue.set_outside(rig.now, Rest::Waits);
+        let soft = rig.submit(Io::write(0, 512).with(Flags::SOFT_BARRIER | Flags::SYNC));
+        let behind = rig.submit(Io::write(8192, 512).with(Flags::SYNC));
+        rig.run();
+        assert!(rig.disk().held.is_empty() && rig.lane.queue.soft_barrier_pending(), "{elevator}");
+        rig.lane.queue.set_outside(rig.now, Rest::Started);
+        rig.run();
+        let held: Vec<u64> = rig.disk().held.iter().map(|held| held.pos).collect();
+        assert_eq!(held, [0, 8192], "{elevator}");
+        let hard = rig.submit(Io::flush().with(Flags::HARD_BARRIER));
+        rig.disk().finish_all();
+        rig.run();
+        assert!(rig.lane.queue.barrier_pending() && !rig.lane.queue.soft_barrier_pending(), "{elevator}");
+        rig.lane.queue.set_outside(rig.now, Rest::Settled);
+        rig.drain();
+        assert!([soft, behind, hard].into_iter().all(|token| rig.result(token).is_ok()), "{elevator}");
+    }
+}
+
+#[test]
+fn a_soft_barrier_waits_for_other_queues_for_a_bounded_time() {
+    let settings = Settings { barrier_timeout: Span::from_secs(7), ..Settings::default() };
+    let mut rig = Rig::manual("none", settings, BACK);
+    rig.lane.queue.set_outside(rig.now, Rest::Waits);
+    let soft = rig.submit(Io::read(0, 512).with(Flags::SOFT_BARRIER));
+    let behind = rig.submit(Io::read(8192, 512));
+    rig.run();
+    rig.pass();
+    assert_eq!(rig.failure(soft), Some(Kind::LaneStalled));
+    assert_eq!(rig.failure(behind), Some(Kind::Cancelled));
+    rig.drain();
+}
+
+/// A write whose flush comes first is not started when the barrier comes, though nothing of it is queued.
+#[test]
+fn a_soft_barrier_stays_behind_what_is_done_in_steps() {
+    for elevator in elevators() {
+        for flags in [Flags::PREFLUSH, Flags::FUA, Flags::FUA | Flags::PREFLUSH] {
+            let mut rig = Rig::manual(elevator, Settings::default(), BACK);
+            rig.submit(Io::write(4096, 512).with(flags));
+            rig.submit(Io::write(512, 512).with(Flags::SOFT_BARRIER | Flags::SYNC));
+            rig.drain();
+            let starts = rig.disk().starts();
+            let writes: Vec<u64> = starts.iter().filter(|s| s.0 == Op::Write).map(|s| s.1).collect();
+            assert_eq!(writes, [4096, 512], "{elevator} {flags:?}");
+            assert_eq!(starts.last().map(|s| s.0), Some(Op::Write), "{elevator} {flags:?}");
+        }
+    }
 }
 
 #[test]
@@ -230,7 +285,7 @@ fn a_barrier_waits_for_other_queues_for_a_bounded_time() {
     for elevator in elevators() {
         let settings = Settings { barrier_timeout: Span::from_secs(7), ..Settings::default() };
         let mut rig = Rig::manual(elevator, settings, BACK);
-        rig.lane.queue.set_outside_busy(rig.now, true);
+        rig.lane.queue.set_outside(rig.now, Rest::Waits);
         let begin = rig.now;
         let barrier = rig.submit(Io::write(0, 512).with(Flags::HARD_BARRIER));
         let held = rig.submit(Io::read(8192, 512));
@@ -253,9 +308,9 @@ fn a_barrier_waits_for_its_own_queue_for_any_time() {
     let mut rig = Rig::manual("noop", Settings::default(), BACK);
     let slow = rig.submit(Io::read(0, 512).with(Flags::SYNC));
     let barrier = rig.submit(Io::write(8192, 512).with(Flags::HARD_BARRIER));
-    rig.lane.queue.set_outside_busy(rig.now, true);
+    rig.lane.queue.set_outside(rig.now, Rest::Waits);
     rig.run();
-    rig.lane.queue.set_outside_busy(rig.now, false);
+    rig.lane.queue.set_outside(rig.now, Rest::Settled);
     assert_eq!(rig.lane.next_wakeup(), None);
     rig.now += Span::from_secs(3600);
     rig.run();

@@ -11,7 +11,7 @@ use platter_block::elevator::Elevator;
 use platter_block::fault::Kind;
 use platter_block::lane::Lane;
 use platter_block::limits::Limits;
-use platter_block::queue::{PlugSettings, Settings};
+use platter_block::queue::{PlugSettings, Rest, Settings};
 use platter_block::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -222,7 +222,7 @@ impl Simulation {
     fn settle(&mut self) {
         self.rig.lane.queue.unfreeze();
         let now = self.rig.now;
-        self.rig.lane.queue.set_outside_busy(now, false);
+        self.rig.lane.queue.set_outside(now, Rest::Settled);
         self.rig.disk().stuck.clear();
         for round in 0.. {
             if self.rig.lane.is_idle() {
@@ -254,9 +254,9 @@ impl Simulation {
             89..91 => self.rig.lane.queue.unfreeze(),
             91 => self.rig.lane.queue.set_depth(1 + self.rng.below(12) as u32),
             92..94 => {
-                let busy = self.rng.chance(50);
-                self.outside |= busy;
-                self.rig.lane.queue.set_outside_busy(self.rig.now, busy);
+                let rest = pick(&mut self.rng, &[Rest::Settled, Rest::Started, Rest::Waits]);
+                self.outside |= rest != Rest::Settled;
+                self.rig.lane.queue.set_outside(self.rig.now, rest);
             }
             94..96 => self.rig.lane.queue.unplug_for_waiter(self.rig.now),
             96 => self.rig.lane.queue.acknowledge_flush_failure(),

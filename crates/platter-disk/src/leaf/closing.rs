@@ -100,7 +100,7 @@ impl Shared {
     /// The lane of a queue goes. Gives up what its driver does not return in time.
     pub(super) fn close_lane(self: &Arc<Shared>, mut lane: AnyLane, owner: Owner) {
         if self.clock.simulated().is_some() {
-            return self.leave_over(lane);
+            return self.leave_over(lane, owner);
         }
         drain(&mut lane, &self.clock);
         if lane.in_flight() > 0 {
@@ -122,9 +122,9 @@ impl Shared {
         }
     }
 
-    /// A simulated disk goes on with the changes that it has, in virtual time: what is left of the lane is run by those
-    /// who use the shared queue, as everybody does while a range is in doubt.
-    fn leave_over(&self, mut lane: AnyLane) {
+    /// A simulated disk goes on with the changes that it has, in virtual time: what is left of the lane is run by the users
+    /// of the shared queue, which all lanes are while a range is in doubt. A read that is left ends with the lane.
+    fn leave_over(&self, mut lane: AnyLane, owner: Owner) {
         if lane.in_flight() == 0 {
             return;
         }
@@ -132,16 +132,26 @@ impl Shared {
         lane.queue.give_up_all(self.clock.now());
         discard_done(&mut lane);
         if lane.queue.is_in_doubt() {
-            lock(&self.leftovers).push(lane);
+            lock(&self.leftovers).push((lane, owner));
+        } else {
+            self.forget(lane, owner);
         }
+    }
+
+    /// Nothing of a lane that is gone can change the disk any more.
+    fn forget(&self, lane: AnyLane, owner: Owner) {
+        drop(lane);
+        self.doubts.remove_owner(&self.gate, owner);
+        self.lanes.ring_all();
     }
 
     /// Runs what is left of lanes in a simulation.
     pub(super) fn run_leftovers(&self, now: Time) {
         let mut leftovers = lock(&self.leftovers);
-        leftovers.retain_mut(|lane| {
-            lane.run(now);
-            lane.queue.is_in_doubt()
-        });
+        leftovers.iter_mut().for_each(|(lane, _)| lane.run(now));
+        let over: Vec<(AnyLane, Owner)> =
+            leftovers.extract_if(.., |(lane, _)| !lane.queue.is_in_doubt()).collect();
+        drop(leftovers);
+        over.into_iter().for_each(|(lane, owner)| self.forget(lane, owner));
     }
 }

@@ -8,7 +8,7 @@ use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::fault::Error;
 use platter_block::lane::{Lane, QueueLane};
-use platter_block::queue::Queue;
+use platter_block::queue::{Queue, Rest};
 use platter_block::time::{Span, Time};
 
 /// Mark in the route of a bio: its sender closed the gate, and its completion opens it.
@@ -29,7 +29,7 @@ pub(super) struct Control {
     state: State,
     /// Some lane went to sleep and could not see what the driver does next.
     deaf: bool,
-    /// When the elevator wants to be asked again, as those who sleep could know.
+    /// When the queue wants to be run although nothing completes, as lanes that sleep could know.
     alarm: Option<Time>,
     /// When to look again at the lanes that a barrier waits for.
     look_at: Option<Time>,
@@ -165,14 +165,14 @@ impl Shared {
         let Some(lane) = control.lane_mut() else { return };
         let in_flight = lane.in_flight();
         self.control_in_flight.store(in_flight, Ordering::Relaxed);
-        let alarm = lane.queue.elevator_wakeup();
         control.inbox = inbox;
-        // Whoever sleeps goes by the time it knew then, and the lane on whose behalf this is may go away.
+        // A lane that polls for all sleeps until the time that it knew then, and the lane on whose behalf this is may go away.
+        let alarm = control.next_wakeup();
         let earlier = alarm.is_some_and(|at| control.alarm.is_none_or(|known| at < known));
         control.alarm = alarm;
         if earlier || control.deaf && in_flight > 0 {
             control.deaf &= in_flight == 0;
-            self.lanes.ring_all();
+            self.lanes.ring_pollers();
         }
     }
 
@@ -214,14 +214,19 @@ impl Shared {
             return;
         }
         let hold = self.lanes.hold();
-        let goes_ahead = match hold {
-            Hold::Nothing => true,
-            // Lanes are counted only for a barrier that can then begin.
-            Hold::Report => control.queue().is_settled() && self.lanes.count_complete(),
-            Hold::Device | Hold::Owner => false,
+        let queue = control.queue();
+        let only_places = queue.soft_barrier_pending();
+        // Lanes are counted only for a barrier that can then begin.
+        let counts = |queue: &Queue| !only_places && queue.is_settled() && self.lanes.count_complete();
+        let rest = match hold {
+            Hold::Nothing => Rest::Settled,
+            Hold::Report if counts(queue) => Rest::Settled,
+            Hold::Report | Hold::Device | Hold::Unseen => Rest::Started,
+            Hold::Owner => Rest::Waits,
         };
-        control.queue().set_outside_busy(now, !goes_ahead);
-        if !goes_ahead && hold < Hold::Owner {
+        queue.set_outside(now, rest);
+        // That a lane has started everything it says without an exchange, so that a barrier may not see it at once.
+        if rest != Rest::Settled && (only_places || hold < Hold::Unseen) {
             control.look_at = look_at;
         }
     }
@@ -261,12 +266,12 @@ impl Shared {
         control.done = done;
     }
 
-    /// The driver cannot be opened: what came for it fails.
+    /// The driver cannot be opened: what came for it fails. That is not counted, because callers try again when other
+    /// channels have been closed.
     #[cold]
     fn refuse(&self, control: &mut Control, runs: Option<&mut Runs<'_>>) {
         for mut bio in control.inbox.drain(..) {
             bio.fail(NO_CHANNEL);
-            self.control_counters.refused(&bio);
             control.done.push(bio);
         }
         self.deliver(control, runs);

@@ -1,28 +1,35 @@
 //! How a lane of its own queue shares the device's depth with the others.
 //!
-//! A lane borrows what it can use. While another lane goes short, each has an equal share at most: a lane that has more out
-//! starts nothing until it is down to that, and gives back what becomes free. What a lane does not need of its share the
-//! others may have.
+//! A lane borrows what it can use. While another lane goes short, each has its share at most (`Tokens::allowance`): a lane
+//! that has more out starts nothing until it is down to that, and gives back what becomes free. What a lane does not need
+//! of its share the others may have.
 
 use super::Shared;
 use platter_block::queue::Queue;
 
 /// A lane's part of the device's depth.
-#[derive(Default)]
 pub(super) struct Depth {
     /// Tokens that the lane holds.
     tokens: u32,
-    /// Requests that its queue may have out.
+    /// Requests that its queue may have out, at least one.
     depth: u32,
     hungry: bool,
     contending: bool,
+    /// Tokens that the device counts as those of a lane that does not go short.
+    satisfied: u32,
+}
+
+impl Default for Depth {
+    fn default() -> Depth {
+        Depth { tokens: 0, depth: 1, hungry: false, contending: false, satisfied: 0 }
+    }
 }
 
 impl Depth {
     /// Borrows what the queue could use.
     #[inline]
     pub(super) fn borrow(&mut self, shared: &Shared, queue: &mut Queue) {
-        if queue.demand() > self.depth.max(1) {
+        if queue.demand() > self.depth {
             self.borrow_more(shared, queue);
         }
     }
@@ -45,8 +52,13 @@ impl Depth {
         let allowance = shared.tokens.allowance(self.hungry);
         let used = queue.in_flight().saturating_sub(1);
         if self.tokens > used && (allowance != u32::MAX || !queue.has_work()) {
-            shared.tokens.give(self.tokens - used);
-            self.tokens = used;
+            let kept = match queue.in_flight() {
+                0 => 0,
+                // The program submits again what has completed, mostly; another lane would take the token first.
+                _ => (used + (self.tokens - used).div_ceil(2)).min(allowance - 1).max(used),
+            };
+            shared.tokens.give(self.tokens - kept);
+            self.tokens = kept;
         }
         self.note(shared, self.hungry && queue.has_work());
         self.set_depth(queue, allowance);
@@ -61,6 +73,11 @@ impl Depth {
         if hungry != self.hungry {
             self.hungry = hungry;
             shared.tokens.set_hungry(hungry);
+        }
+        let satisfied = if hungry { 0 } else { self.tokens };
+        if satisfied != self.satisfied {
+            shared.tokens.set_satisfied(self.satisfied, satisfied);
+            self.satisfied = satisfied;
         }
         let contending = hungry || self.tokens > 0;
         if contending != self.contending {

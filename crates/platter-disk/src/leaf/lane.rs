@@ -1,7 +1,7 @@
 //! A lane of a leaf: its own queue while the device has no elevator, the shared one for the rest.
 
 use super::bounced::Bouncer;
-use super::control::{CLOSED_GATE, Runs};
+use super::control::Runs;
 use super::depth::Depth;
 use super::doubts::Owner;
 use super::gate::View;
@@ -22,13 +22,11 @@ use platter_block::time::{Span, Time};
 use std::sync::Arc;
 
 mod cancel;
+mod send;
 
 /// Bios with any of these may have to go through the shared queue.
 const ORDERED: Flags =
     Flags::FUA.union(Flags::PREFLUSH).union(Flags::SOFT_BARRIER).union(Flags::HARD_BARRIER);
-
-/// Bios that keep others from passing them.
-const BARRIER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);
 
 pub(super) struct LeafLane {
     pub(super) shared: Arc<Shared>,
@@ -134,7 +132,7 @@ impl LeafLane {
     }
 
     /// The bios go into the lane's own queue.
-    #[inline]
+    #[inline(always)]
     fn fill_queue(&mut self, now: Time) {
         if self.ordered {
             return self.flush_ordered(now);
@@ -263,82 +261,14 @@ impl LeafLane {
                 true
             }
             Err(error) => {
-                for bio in std::mem::take(&mut self.plug) {
-                    self.refuse(bio, error.fault);
+                // Not counted, as in the shared queue.
+                for mut bio in self.plug.drain(..) {
+                    bio.fail(error.fault);
+                    self.done.push(bio);
                 }
                 false
             }
         }
-    }
-
-    /// Whether a bio takes a flush of the device, which exist once per device, or has to wait for all lanes: a
-    /// hard barrier, or a soft one that is more than one request to the device.
-    fn is_ordered(&self, bio: &Bio) -> bool {
-        let (flags, features) = (bio.flags(), &self.shared.geometry.features);
-        let by_device = features.fua && bio.op() == Op::Write && !flags.contains(Flags::SOFT_BARRIER);
-        bio.op() == Op::Flush
-            || (bio.op() == Op::WriteZeroes && flags.contains(Flags::SOFT_BARRIER))
-            || flags.intersects(Flags::PREFLUSH | Flags::HARD_BARRIER)
-            || (flags.contains(Flags::FUA) && features.write_cache && !by_device)
-    }
-
-    /// Some of the plugged bios may need the shared queue.
-    #[cold]
-    fn flush_ordered(&mut self, now: Time) {
-        self.ordered = false;
-        let mut plug = std::mem::take(&mut self.plug);
-        let mut closed = false;
-        for bio in plug.drain(..) {
-            if closed || self.is_ordered(&bio) {
-                closed |= bio.flags().intersects(BARRIER);
-                self.send(bio);
-            } else if let Some(local) = &mut self.local {
-                local.queue.submit_sound(now, bio);
-            }
-        }
-        self.plug = plug;
-    }
-
-    /// Sends a bio to the shared queue. A barrier closes the gate until it has completed: what comes after it,
-    /// on any lane, goes the same way and so finds its place behind it.
-    fn send(&mut self, mut bio: Bio) {
-        if bio.op() == Op::Flush {
-            // What it is to make durable may lie beyond the end of a file that was cut off meanwhile.
-            let _ = self.shared.extent.look(false, &self.shared.gate);
-        }
-        let mut route = self.route;
-        if bio.flags().intersects(BARRIER) {
-            self.shared.gate.close();
-            route |= CLOSED_GATE;
-        }
-        bio.set_route(route);
-        self.go_away(1);
-        lock(&self.shared.inbox).push(bio);
-    }
-
-    /// So many bios more are with the shared queue. Whoever sleeps while others run the lane (the service thread)
-    /// does not listen to that queue if the lane had nothing there.
-    fn go_away(&mut self, bios: usize) {
-        if self.away == 0 {
-            self.cell.mailbox.ring();
-        }
-        self.away += bios;
-    }
-
-    fn send_all(&mut self) {
-        let mut plug = std::mem::take(&mut self.plug);
-        if self.ordered {
-            self.ordered = false;
-            plug.drain(..).for_each(|bio| self.send(bio));
-        } else {
-            self.go_away(plug.len());
-            let mut inbox = lock(&self.shared.inbox);
-            for mut bio in plug.drain(..) {
-                bio.set_route(self.route);
-                inbox.push(bio);
-            }
-        }
-        self.plug = plug;
     }
 
     /// Blocks until the lane's own queue has something to do.
@@ -362,7 +292,8 @@ impl LeafLane {
         self.away -= self.done.len() - before;
     }
 
-    #[inline]
+    // Also called where the queue is run for what was given up, which is rare.
+    #[inline(always)]
     fn run_local(&mut self, now: Time) {
         let Some(local) = &mut self.local else { return };
         self.depth.borrow(&self.shared, &mut local.queue);
@@ -373,11 +304,13 @@ impl LeafLane {
                 local.run(now);
             }
         }
-        local.take_done(&mut self.done);
-        let failed = self.cell.counters.bios_failed.get();
-        if failed != self.failed {
-            self.failed = failed;
-            self.shared.extent.look_after(&self.done, &self.shared.gate);
+        if local.has_done() {
+            local.take_done(&mut self.done);
+            let failed = self.cell.counters.bios_failed.get();
+            if failed != self.failed {
+                self.failed = failed;
+                self.shared.extent.look_after(&self.done, &self.shared.gate);
+            }
         }
         if self.shared.tokens.is_wanted() {
             self.share_depth(now);
@@ -402,7 +335,12 @@ impl LeafLane {
     fn rest(&mut self, now: Time) {
         match self.local.as_ref().map_or(Rest::Settled, |local| local.queue.rest()) {
             Rest::Settled => self.leave(now),
-            Rest::Started => self.cell.busy.all_started(),
+            Rest::Started => {
+                self.cell.busy.all_started();
+                if self.shared.gate.look() != self.expected {
+                    self.help_barrier(now);
+                }
+            }
             Rest::Waits => {}
         }
     }
@@ -452,6 +390,8 @@ impl Lane for LeafLane {
             Err(fault) => self.plug_bounced(bio, fault),
         }
         if !self.shared.settings.caller_plug {
+            // Programs that use channels read the clock when they poll. A deadline counts from now, not from then.
+            let now = now.max(self.shared.clock.now());
             self.flush_plug(now);
             if self.away > 0 {
                 self.help(now);
@@ -470,7 +410,7 @@ impl Lane for LeafLane {
         } else if self.lingers {
             self.run_lingering(now);
         }
-        if self.away > 0 {
+        if self.away > 0 && !self.has_all_mail() {
             self.help(now);
         }
     }

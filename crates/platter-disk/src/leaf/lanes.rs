@@ -3,7 +3,7 @@
 use super::doubts::Owner;
 use super::gate::Seen;
 use super::{Busy, Mailbox};
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::counters::{Counters, Snapshot};
@@ -19,6 +19,8 @@ pub(super) struct LaneCell {
     pub(super) counters: Arc<Counters>,
     /// The lane's own queue, as others know it.
     owner: Owner,
+    /// The lane sleeps on its bell only: another one polls the driver of the shared queue.
+    pub(super) relies: AtomicBool,
     lane_use: LaneUse,
     /// Name of the thread that opened it.
     opener: String,
@@ -35,7 +37,9 @@ pub(super) enum Hold {
     Report,
     /// The device, of which it can be seen when it is done.
     Device,
-    /// The owner of some lane.
+    /// The device, of which only the owner of some lane can see when it is done.
+    Unseen,
+    /// The owner of some lane, which has something that the device does not have yet.
     Owner,
 }
 
@@ -47,6 +51,7 @@ impl LaneCell {
             mailbox: Mailbox::new(),
             counters,
             owner,
+            relies: AtomicBool::new(false),
             lane_use,
             opener,
             outstanding: Mutex::new(None),
@@ -71,7 +76,7 @@ impl LaneCell {
             Seen::Started => match self.outstanding() {
                 Some(0) => Hold::Report,
                 Some(_) => Hold::Device,
-                None => Hold::Owner,
+                None => Hold::Unseen,
             },
         }
     }
@@ -216,6 +221,23 @@ impl Lanes {
     pub(super) fn ring_all(&self) {
         self.each(|cell| {
             cell.mailbox.ring();
+            false
+        });
+    }
+
+    /// Wakes the lane of a route.
+    pub(super) fn ring(&self, route: u32) {
+        if let Some(Slot::Open(cell)) = lock(&self.0).slots.get(route as usize) {
+            cell.mailbox.ring();
+        }
+    }
+
+    /// Wakes those that sleep on the driver of the shared queue, since it will not wake them or not in time.
+    pub(super) fn ring_pollers(&self) {
+        self.each(|cell| {
+            if !cell.relies.load(Ordering::SeqCst) {
+                cell.mailbox.ring();
+            }
             false
         });
     }

@@ -1,30 +1,68 @@
 //! How a lane sleeps: on everything that its progress can come from.
 
+use super::Shared;
+use super::control::Control;
 use super::lane::LeafLane;
+use super::lanes::LaneCell;
+use crate::deferred::Section;
+use crate::sync::Ordering;
+use crate::wake::{Ended, Sleeper};
 use platter_block::lane::Lane;
 use platter_block::time::{Span, Time, VirtualClock};
+use std::sync::Arc;
+
+/// Keeps a lane's place among those that sleep, until it is dropped: also by a panic, after which another lane must poll.
+struct Place {
+    shared: Arc<Shared>,
+    cell: Arc<LaneCell>,
+    route: u32,
+}
+
+impl Place {
+    /// The lane is about to sleep. Whether it polls the driver of the shared queue.
+    fn enter(&self) -> bool {
+        // First, so that what is found to concern those that poll from here on rings this lane.
+        self.cell.relies.store(false, Ordering::SeqCst);
+        let polls = self.shared.poller.enter(self.route);
+        if !polls {
+            self.cell.relies.store(true, Ordering::SeqCst);
+        }
+        polls
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.cell.relies.store(false, Ordering::SeqCst);
+        if let Some(next) = self.shared.poller.leave(self.route) {
+            self.shared.lanes.ring(next);
+        }
+    }
+}
 
 impl LeafLane {
-    /// Lists the descriptors of the shared queue and of the lane's own (that one only if it has something
-    /// out, unless `all`). `false`: some of it cannot be seen on a descriptor.
-    fn listen(&self, all: bool, handles: &mut Vec<i32>) -> bool {
-        let mut heard = true;
-        if let Some(local) = &self.local
-            && (all || local.in_flight() > 0)
-        {
-            heard &= local.wait_handles(handles);
-        }
-        if self.away > 0 {
-            heard &= self.shared.with_control(|control| control.listen(handles));
-        }
-        heard
+    /// Collects mail. Whether nothing of the lane is left in the shared queue: then the lane need not run it.
+    pub(super) fn has_all_mail(&mut self) -> bool {
+        let before = self.done.len();
+        self.cell.mailbox.take(&mut self.done);
+        self.away -= self.done.len() - before;
+        // In a simulation each look at the queue counts, since disks may have an event at just this time.
+        self.away == 0 && self.shared.clock.simulated().is_none()
+    }
+
+    /// Lists the descriptors of the lane's own queue.
+    fn listen_local(&self, handles: &mut Vec<i32>) -> bool {
+        self.local.as_ref().is_none_or(|local| local.wait_handles(handles))
     }
 
     /// [`Lane::wait_handles`]: for somebody who will sleep while others may use the lane.
     pub(super) fn list_handles(&self, handles: &mut Vec<i32>) -> bool {
         let bell = self.cell.mailbox.fall_asleep();
         let mut heard = bell.descriptor().map(|fd| handles.push(fd)).is_some();
-        heard &= self.listen(true, handles);
+        heard &= self.listen_local(handles);
+        if self.away > 0 {
+            heard &= self.shared.with_control(|control| control.listen(handles));
+        }
         if self.cell.mailbox.has_mail() | self.cell.mailbox.take_nudge() {
             bell.ring();
         }
@@ -46,19 +84,74 @@ impl LeafLane {
         if let Some(clock) = self.shared.clock.simulated() {
             return self.sleep_simulated(now, timeout, clock);
         }
+        // A destructor of the program that ran below could wait for a lane that relies on this one to poll.
+        let _section = Section::enter();
+        let place = (self.away > 0).then(|| self.place());
+        let until = timeout.map(|span| now + span);
         let mut sleeper = std::mem::take(&mut self.sleeper);
-        let bell = self.cell.mailbox.fall_asleep();
-        let rings = bell.descriptor().map(|fd| sleeper.handles.push(fd)).is_some();
-        let heard = self.listen(false, &mut sleeper.handles);
-        sleeper.handles.extend_from_slice(others);
-        // What cannot be seen on a descriptor is there at the next run, if it has been started.
-        let nudged = self.cell.mailbox.take_nudge();
-        if (heard || self.in_flight() == 0) && !self.cell.mailbox.has_mail() && !nudged {
-            let wake = self.next_wakeup().map(|at| at.since(now));
-            sleeper.sleep(rings, timeout.into_iter().chain(wake).min());
+        let mut now = now;
+        while self.sleep_once(now, until, others, place.as_ref(), &mut sleeper) {
+            // Nothing but the shared queue: it is run here, and the caller sleeps on.
+            now = self.shared.clock.now();
+            let is_called = self.shared.poller.is_called(self.route);
+            if !self.has_all_mail() && !is_called {
+                self.help(now);
+            }
+            if self.has_done() {
+                break;
+            }
         }
-        sleeper.handles.clear();
         self.cell.mailbox.wake_up();
         self.sleeper = sleeper;
     }
+
+    fn place(&self) -> Place {
+        Place { shared: Arc::clone(&self.shared), cell: Arc::clone(&self.cell), route: self.route }
+    }
+
+    /// Sleeps once. Whether it ended only because of the shared queue, if at all.
+    fn sleep_once(
+        &self,
+        now: Time,
+        until: Option<Time>,
+        others: &[i32],
+        place: Option<&Place>,
+        sleeper: &mut Sleeper,
+    ) -> bool {
+        let local = self.local.as_ref().filter(|local| !local.is_idle());
+        sleeper.handles.clear();
+        let bell = self.cell.mailbox.fall_asleep();
+        let rings = bell.descriptor().map(|fd| sleeper.handles.push(fd)).is_some();
+        if self.cell.mailbox.has_mail() | self.cell.mailbox.take_nudge() {
+            return false;
+        }
+        let polls = place.is_some_and(Place::enter);
+        let mut heard = true;
+        let mut wake = Time::earliest(until, local.and_then(Lane::next_wakeup));
+        if polls {
+            let listen =
+                |control: &mut Control| (control.listen(&mut sleeper.handles), control.next_wakeup());
+            let (is_heard, timer) = self.shared.with_control(listen);
+            heard = is_heard;
+            wake = Time::earliest(wake, timer);
+        }
+        let first_other = sleeper.handles.len();
+        if self.local.as_ref().is_some_and(|local| local.in_flight() > 0) {
+            heard &= self.listen_local(&mut sleeper.handles);
+        }
+        sleeper.handles.extend_from_slice(others);
+        // What cannot be seen on a descriptor is there at the next run, if it has been started.
+        if !heard && self.in_flight() > 0 {
+            return false;
+        }
+        let ended = sleeper.sleep(rings, wake.map(|at| at.since(now)));
+        ended != Ended::Interrupted
+            && place.is_some()
+            && local.is_none()
+            && !sleeper.is_readable(first_other)
+            && until.is_none_or(|until| self.shared.clock.now() < until)
+    }
 }
+
+#[cfg(test)]
+mod tests;

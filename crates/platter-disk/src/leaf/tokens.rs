@@ -11,12 +11,20 @@ pub(crate) struct Tokens {
     hungry: AtomicU32,
     /// Lanes that hold tokens or are hungry.
     contenders: AtomicU32,
+    /// Tokens that lanes hold which are not hungry.
+    satisfied: AtomicU32,
 }
 
 impl Tokens {
     pub(crate) fn new(depth: u32) -> Tokens {
-        let (free, hungry) = (AtomicU32::new(depth.saturating_sub(1)), AtomicU32::new(0));
-        Tokens { depth, free, hungry, contenders: AtomicU32::new(0) }
+        let number = AtomicU32::new;
+        Tokens {
+            depth,
+            free: number(depth.saturating_sub(1)),
+            hungry: number(0),
+            contenders: number(0),
+            satisfied: number(0),
+        }
     }
 
     /// Takes up to `wanted` tokens.
@@ -51,6 +59,15 @@ impl Tokens {
         count(&self.contenders, contending);
     }
 
+    /// A lane that is not hungry holds another number of tokens. One that is hungry counts as holding none.
+    pub(crate) fn set_satisfied(&self, before: u32, now: u32) {
+        if now >= before {
+            self.satisfied.fetch_add(now - before, Ordering::Relaxed);
+        } else {
+            self.satisfied.fetch_sub(before - now, Ordering::Relaxed);
+        }
+    }
+
     /// Whether some lane goes short.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
@@ -58,12 +75,17 @@ impl Tokens {
     }
 
     /// How many requests a lane may have out now: all that it can get tokens for, or its share while another lane goes
-    /// short. `hungry`: it does so itself.
+    /// short. `hungry`: it does so itself. A share is an equal part of all tokens, or, if that is more, of what those leave
+    /// that need less than an equal part. The numbers are read one by one, so a share may be wrong for a moment.
     pub(crate) fn allowance(&self, hungry: bool) -> u32 {
-        if self.hungry.load(Ordering::Relaxed) <= u32::from(hungry) {
+        let short = self.hungry.load(Ordering::Relaxed);
+        if short <= u32::from(hungry) {
             return u32::MAX;
         }
-        (self.depth / self.contenders.load(Ordering::Relaxed).max(1)).max(1)
+        let all = self.depth.saturating_sub(1);
+        let equal = all / self.contenders.load(Ordering::Relaxed).max(1);
+        let left = all.saturating_sub(self.satisfied.load(Ordering::Relaxed)) / short;
+        1 + equal.max(left)
     }
 }
 

@@ -154,6 +154,19 @@ impl Fake {
         }
     }
 
+    /// What was held back longest completes.
+    pub(crate) fn release_oldest(&self) {
+        let mut state = self.state();
+        let held = state.held.remove(0);
+        state.end(held.op, held.pos);
+        held.channel.complete(held.completion);
+    }
+
+    /// Requests held back now, of those that begin in a range.
+    pub(crate) fn held_in(&self, range: std::ops::Range<u64>) -> usize {
+        self.state().held.iter().filter(|held| range.contains(&held.pos)).count()
+    }
+
     /// Whether channels can be opened.
     pub(crate) fn set_full(&self, full: bool) {
         self.state().is_full = full;

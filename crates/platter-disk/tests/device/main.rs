@@ -10,6 +10,7 @@ mod alignment;
 mod bad_input;
 mod concurrency;
 mod data;
+mod depth;
 mod errors;
 mod events;
 mod files;

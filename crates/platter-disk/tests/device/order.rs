@@ -126,6 +126,69 @@ fn a_soft_barrier_keeps_its_place_in_its_lane() {
     }
 }
 
+/// What needs a flush goes through another queue than the rest of a lane.
+#[test]
+fn flushes_and_durable_writes_stay_behind_a_soft_barrier_of_their_lane() {
+    let features = Features { write_cache: true, fua: false, read_only: false };
+    for elevator in ["none", "noop", "deadline"] {
+        for behind in [Flags::FUA, Flags::PREFLUSH] {
+            let (fake, device) = Fake::open(Options { elevator, features, depth: 1, ..Options::default() });
+            let mut lane = device.channel(16).unwrap();
+            let flags = [Flags::NONE, Flags::NONE, Flags::SOFT_BARRIER, behind];
+            for (pos, flags) in [40960, 8192, 512, 16384].into_iter().zip(flags) {
+                submit(&mut lane, write(pos, 1, flags | Flags::SYNC));
+            }
+            let mut done = Vec::new();
+            while lane.outstanding() > 0 {
+                lane.wait(&mut done, None);
+            }
+            let mut started = fake.started();
+            // Flushes have no position.
+            started.retain(|&pos| pos > 0);
+            started[..2].sort_unstable();
+            assert_eq!(started, [8192, 40960, 512, 16384], "{elevator} {behind:?}");
+        }
+    }
+}
+
+/// Nothing on any lane passes it, and what has started it does not wait for.
+#[test]
+fn a_soft_barrier_keeps_its_place_among_all_lanes() {
+    for elevator in ["none", "noop", "deadline"] {
+        let (fake, device) = Fake::open(Options { elevator, depth: 4, ..Options::default() });
+        let (mut one, mut two) = (device.channel(16).unwrap(), device.channel(16).unwrap());
+        let mut done = Vec::new();
+        fake.hold();
+        (1..=8).for_each(|i| submit(&mut one, write(i * 8192, 1, Flags::SYNC)));
+        one.flush();
+        assert_eq!(fake.held(), 4);
+        submit(&mut two, write(512, 2, Flags::SOFT_BARRIER | Flags::SYNC));
+        two.flush();
+        submit(&mut two, write(1024, 2, Flags::SYNC));
+        two.flush();
+        submit(&mut one, write(2048, 2, Flags::SYNC));
+        one.flush();
+        assert_eq!(fake.held(), 4, "{elevator}: half of what the first lane has waits");
+        fake.release();
+        fake.hold();
+        until("the first lane has all out", || {
+            one.poll(&mut done);
+            fake.held() >= 4
+        });
+        until("the others are out too", || {
+            two.poll(&mut done);
+            one.poll(&mut done);
+            fake.release();
+            done.len() == 11
+        });
+        let started = fake.started();
+        let mut first = started[..8].to_vec();
+        first.sort_unstable();
+        assert!(first.into_iter().eq((1..=8).map(|i| i * 8192)), "{elevator}: {started:?}");
+        assert_eq!(started[8], 512, "{elevator}: {started:?}");
+    }
+}
+
 /// A soft barrier that takes a flush and a write is as much as a hard one.
 #[test]
 fn a_durable_soft_barrier_waits_for_all_lanes() {

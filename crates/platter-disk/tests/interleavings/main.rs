@@ -4,14 +4,18 @@
 mod sync;
 mod wake;
 
+#[allow(dead_code, reason = "what looks at the state from outside is not in the models")]
 #[path = "../../src/leaf/doubts.rs"]
 mod doubts;
+#[allow(dead_code, reason = "as above")]
 #[path = "../../src/leaf/gate.rs"]
 mod gate;
 #[path = "../../src/lane_pool.rs"]
 mod lane_pool;
 #[path = "../../src/leaf/mailbox.rs"]
 mod mailbox;
+#[path = "../../src/leaf/poller.rs"]
+mod poller;
 #[path = "../../src/leaf/runner.rs"]
 mod runner;
 #[path = "../../src/drivers/tally.rs"]
@@ -20,4 +24,5 @@ mod tally;
 mod tokens;
 
 mod models;
+mod polling;
 mod pool;

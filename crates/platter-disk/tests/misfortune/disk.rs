@@ -22,6 +22,7 @@ pub(crate) const SIZE: u64 = 1 << 20;
 pub(crate) const SECOND: Span = Span(1024 * 1024 * 1024);
 
 struct Held {
+    number: u64,
     wire: Arc<Wire>,
     tag: u32,
     op: Op,
@@ -47,10 +48,19 @@ impl Outstanding for Wire {
     }
 }
 
+#[derive(Default)]
 struct State {
     contents: Vec<u8>,
     held: Vec<Held>,
     opened: usize,
+    /// Ranges of held requests that were given up.
+    in_doubt: Vec<(u64, u64, u64)>,
+    /// Requests that started although they overlap such a range.
+    violations: Vec<String>,
+    /// Operation and position of requests, as they came.
+    starts: Vec<(Op, u64)>,
+    /// Number of the next request.
+    next: u64,
 }
 
 /// How a disk and its device are made.
@@ -62,6 +72,8 @@ pub(crate) struct Options {
     pub(crate) simulated: bool,
     /// What a channel has outstanding can be seen by others.
     pub(crate) visible: bool,
+    /// Channels hold bios back until they are polled.
+    pub(crate) caller_plug: bool,
 }
 
 impl Default for Options {
@@ -72,6 +84,7 @@ impl Default for Options {
             features: Features { write_cache: true, fua: true, read_only: false },
             simulated: true,
             visible: false,
+            caller_plug: true,
         }
     }
 }
@@ -87,7 +100,7 @@ impl Disk {
     pub(crate) fn open(options: Options) -> (Arc<Disk>, Device) {
         let contents = vec![0; SIZE as usize];
         let disk = Arc::new(Disk {
-            state: Mutex::new(State { contents, held: Vec::new(), opened: 0 }),
+            state: Mutex::new(State { contents, ..State::default() }),
             changed: Condvar::new(),
             clock: Arc::new(VirtualClock::new()),
             visible: options.visible,
@@ -98,7 +111,11 @@ impl Disk {
         let parts = LeafParts {
             name: Arc::from("disk"),
             geometry: Geometry { size: SIZE, limits, features: options.features },
-            settings: LeafSettings { queue: options.queue, ..LeafSettings::default() },
+            settings: LeafSettings {
+                queue: options.queue,
+                caller_plug: options.caller_plug,
+                ..LeafSettings::default()
+            },
             elevator: by_name(options.elevator).map(|row| (row.make)()),
             make_driver: Box::new(move |_| channels.channel()),
             facts: Vec::new(),
@@ -134,6 +151,39 @@ impl Disk {
         while state.held.len() != count {
             state = self.changed.wait(state).unwrap();
         }
+    }
+
+    /// A change of this range was given up: what the disk has of it may be done at any time.
+    pub(crate) fn note_doubt(&self, pos: u64, end: u64) {
+        let mut state = self.state();
+        let changes = state.held.iter().filter(|held| held.op.changes());
+        let ranges = changes.map(|held| (held.number, pos.max(held.pos), end.min(held.pos + held.len)));
+        let doubts: Vec<_> = ranges.filter(|(_, from, to)| from < to).collect();
+        state.in_doubt.extend(doubts);
+    }
+
+    /// Whether a change that was given up, and overlaps a range, is under way.
+    pub(crate) fn is_in_doubt(&self, pos: u64, end: u64) -> bool {
+        self.state().in_doubt.iter().any(|&(_, from, to)| pos < to && from < end)
+    }
+
+    pub(crate) fn has_flush(&self) -> bool {
+        self.state().held.iter().any(|held| held.op == Op::Flush)
+    }
+
+    /// What came since the last call.
+    pub(crate) fn take_starts(&self) -> Vec<(Op, u64)> {
+        std::mem::take(&mut self.state().starts)
+    }
+
+    /// Requests that started although they should not have.
+    pub(crate) fn violations(&self) -> Vec<String> {
+        self.state().violations.clone()
+    }
+
+    /// The time of the disk and its device.
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
     }
 
     /// Channels that were opened so far.
@@ -180,7 +230,18 @@ impl Disk {
 }
 
 impl State {
+    fn look_for_doubt(&mut self, request: &Started<'_>) {
+        let (pos, end) = (request.pos, request.pos + request.len);
+        let doubt =
+            self.in_doubt.iter().find(|&&(_, from, to)| request.op != Op::Flush && pos < to && from < end);
+        if let Some((_, from, to)) = doubt {
+            let what = format!("{} {pos}..{end} started while {from}..{to} is in doubt", request.op);
+            self.violations.push(what);
+        }
+    }
+
     fn end(&mut self, held: &Held, result: Option<i64>) {
+        self.in_doubt.retain(|range| range.0 != held.number);
         let range = held.pos as usize..(held.pos + held.len) as usize;
         if result.is_none_or(|result| result >= 0) {
             match held.op {
@@ -224,8 +285,20 @@ impl Driver for Port {
         });
         self.wire.outstanding.fetch_add(1, Ordering::SeqCst);
         let (wire, tag) = (Arc::clone(&self.wire), request.tag);
-        let held = Held { wire, tag, op: request.op, pos: request.pos, len: request.len, data, segments };
         let mut state = self.disk.state();
+        state.look_for_doubt(request);
+        state.starts.push((request.op, request.pos));
+        state.next += 1;
+        let held = Held {
+            number: state.next,
+            wire,
+            tag,
+            op: request.op,
+            pos: request.pos,
+            len: request.len,
+            data,
+            segments,
+        };
         if self.wire.dead.load(Ordering::SeqCst) {
             state.end(&held, Some(-5));
         } else {
@@ -263,6 +336,9 @@ impl Drop for Port {
         {
             state = self.disk.changed.wait(state).unwrap();
         }
+        // In virtual time it goes on without the memory, which is freed next.
+        let own = state.held.iter_mut().filter(|held| Arc::ptr_eq(&held.wire, &self.wire));
+        own.for_each(|held| held.segments.clear());
     }
 }
 

@@ -3,8 +3,10 @@
 use crate::disk::{Disk, ELEVATORS, Lane, Options, SECOND, flush, read, write};
 use platter_block::bio::Flags;
 use platter_block::fault::Kind;
+use platter_block::statistics::Gauges;
 use platter_block::time::Span;
 use platter_disk::device::Device;
+use platter_disk::sync_io::IoOptions;
 use std::sync::Arc;
 
 /// A device with two channels, and a write of byte 1 at 0 by the first that has timed out.
@@ -114,7 +116,7 @@ fn a_write_of_a_lane_that_is_dropped_is_in_doubt() {
         two.send(write(0, 2, 3, Flags::NONE));
         two.send(write(16384, 2, 4, Flags::NONE));
         // In a queue that all share the write goes on; its submitter has not given it up.
-        assert_eq!(disk.held().contains(&0), true, "{elevator}");
+        assert!(disk.held().contains(&0), "{elevator}");
         let overlapping = disk.held().iter().filter(|&&pos| pos == 0).count();
         assert_eq!(overlapping, if queued { 2 } else { 1 }, "{elevator}");
         for _ in 0..6 {
@@ -146,12 +148,43 @@ fn doubt_ends_without_the_lane_that_gave_up_where_the_device_can_be_seen() {
     assert_eq!((two.kind(2), two.kind(3), disk.byte(0)), (None, None, 2));
 }
 
+/// The disk was asked to cancel it, and did. The lane has nothing to start again and nothing to report.
+#[test]
+fn a_lane_that_has_given_up_does_not_hold_up_barriers_when_the_disk_fails_what_it_had() {
+    for elevator in ELEVATORS {
+        for result in [-125, -5, 512] {
+            let (disk, _device, mut one, mut two) = in_doubt(elevator);
+            disk.finish_with(0, Some(result));
+            one.poll();
+            two.send(write(8192, 2, 2, Flags::HARD_BARRIER));
+            for _ in 0..3 {
+                disk.finish_all();
+                two.poll();
+            }
+            assert_eq!(two.kind(2), None, "{elevator} {result}");
+        }
+    }
+}
+
+/// Or the device would be stuck when enough lanes have gone.
+#[test]
+fn a_lane_that_goes_takes_what_it_gave_up_from_the_depth() {
+    let (disk, device) = Disk::open(Options::default());
+    for _ in 0..20 {
+        let mut lane = Lane::open(&device);
+        lane.send(read(0, 1));
+        disk.pass(SECOND);
+        lane.poll();
+        assert_eq!(lane.kind(1), Some(Kind::TimedOut));
+    }
+    assert_eq!(device.statistics().gauges, Gauges::default());
+}
+
 /// Threads that wait in calls hear of the end of a doubt.
 #[test]
 fn a_call_that_waits_for_doubt_to_end_is_woken() {
     let (disk, device) = Disk::open(Options { simulated: false, ..Options::default() });
-    let mut options = platter_disk::sync_io::IoOptions::default();
-    options.timeout = Some(Span::from_millis(1));
+    let options = IoOptions { timeout: Some(Span::from_millis(1)), ..IoOptions::default() };
     assert_eq!(device.write_at_with(&[1; 4096], 0, options).unwrap_err().fault.kind, Kind::TimedOut);
     assert_eq!(disk.held(), [0]);
     let other = device.clone();

@@ -3,6 +3,8 @@
 
 mod disk;
 
+mod barrier;
 mod dead;
 mod doubt;
+mod property;
 mod statistics;

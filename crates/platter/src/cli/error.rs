@@ -16,7 +16,7 @@ pub(crate) enum Exit {
     Usage,
     /// A device cannot be opened, or is not what its spec says: it is missing, in use, or lacks a member.
     CannotOpen,
-    /// The devices are there, but what was asked for cannot be done with them; nothing was written.
+    /// The devices are there, but what was asked for cannot be done with them; `copy` and `raid` have written nothing.
     Refused,
     /// SIGINT.
     Interrupted,
@@ -56,7 +56,7 @@ impl CliError {
         CliError::new(Exit::Usage, message)
     }
 
-    /// The devices do not allow what was asked for; nothing was written.
+    /// The devices do not allow what was asked for.
     pub(crate) fn refused(message: impl Into<String>) -> CliError {
         CliError::new(Exit::Refused, message)
     }

@@ -38,7 +38,7 @@ Exit status:
   1    the run failed: an I/O error, a comparison that did not match
   2    wrong usage: the command line, a device spec or a parameter file is wrong in itself
   3    a device cannot be opened: it is missing, in use, holds data, or lacks a member
-  4    refused: the devices do not allow what was asked for; nothing was written
+  4    refused: the devices do not allow what was asked for
   130  interrupted by Ctrl-C (SIGINT); 143 by SIGTERM. A second one ends the program at once.";
 
 /// Platter, a block I/O layer in user space.

@@ -212,6 +212,7 @@ fn cannot_write(path: &std::path::Path, error: &std::io::Error) -> CliError {
 fn fail(error: ChunkedError) -> CliError {
     match error {
         ChunkedError::Option(message) => CliError::usage(message),
+        ChunkedError::Unfit(message) => CliError::refused(message),
         ChunkedError::Open(error) => match error.downcast::<OpenError>() {
             Ok(error) => CliError::from(*error),
             Err(error) => CliError::failed(error.to_string()),

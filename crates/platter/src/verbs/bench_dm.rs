@@ -170,6 +170,7 @@ fn stop(context: &Context, error: DmError) -> CliError {
 fn fail(error: DmError) -> CliError {
     let exit = match &error {
         DmError::Option(_) => Exit::Usage,
+        DmError::Unfit(_) => Exit::Refused,
         DmError::Open(_) => Exit::CannotOpen,
         _ => Exit::Failed,
     };

@@ -92,3 +92,48 @@ fn devices_that_do_not_allow_what_was_asked_for_refuse_it() {
     assert_eq!(fs::read(&small).unwrap(), vec![0; 4096]);
     fails(1, &["copy", "error(op=read, ram(1M))", "ram(1M)"]);
 }
+
+/// The benchmarks with devices of their own choice, with options that make them short.
+const BENCHMARKS: [&[&str]; 6] = [
+    &["bench", "io", "--rw", "read", "--number_ios", "1"],
+    &["bench", "fileio", "--file-test-mode", "rndrd", "--events", "1"],
+    &["bench", "dm", "--reads", "1", "--repeat", "1"],
+    &["bench", "chunked", "--quick", "--samples", "1"],
+    &["bench", "parallel-read", "--mode", "direct", "--repeat", "1"],
+    &["bench", "schedulers", "--time", "1ms"],
+];
+
+#[test]
+fn benchmarks_tell_wrong_specs_from_devices_that_do_not_fit_them() {
+    let dir = tempdir().unwrap();
+    let (missing, small) = (dir.path().join("missing"), dir.path().join("small"));
+    fs::write(&small, vec![0; 4096]).unwrap();
+    let on = |spec: &str, path: &Path| spec.replace('@', text(path));
+    for bench in BENCHMARKS {
+        let fails = |status: i32, spec: &str| fails(status, &[bench, &["--on", spec]].concat());
+        fails(2, "null(1T, depth=0)");
+        fails(2, "nul(1T)");
+        fails(3, &on("@", &missing));
+        fails(3, &on("sim(@.diskspecs)", &missing));
+        // The rungs of `bench dm` are made of disks only.
+        if bench[1] != "dm" {
+            fails(3, &on("partition(offset=1M, @)", &small));
+            fails(3, &on("raid0(ram(1M), @)", &missing));
+        }
+    }
+}
+
+#[test]
+fn benchmarks_refuse_devices_that_are_too_small_for_their_options() {
+    for args in [
+        &["bench", "io", "--on", "ram(1M)", "--size", "2M"] as &[_],
+        &["bench", "io", "--on", "ram(1M)", "--bs", "2M"],
+        &["bench", "fileio", "--on", "ram(1M)"],
+        &["bench", "dm", "--on", "ram(4K)"],
+        &["bench", "chunked", "--on", "ram(1M)", "--request", "4M"],
+        &["bench", "parallel-read", "--on", "ram(1M)", "--mode", "direct", "--size", "2M"],
+        &["bench", "schedulers", "--on", "ram(1K)", "--time", "1ms"],
+    ] {
+        fails(4, args);
+    }
+}

@@ -13,3 +13,4 @@ mod run;
 mod sim;
 mod soak;
 mod specs;
+mod statistics;

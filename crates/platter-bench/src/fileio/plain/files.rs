@@ -52,12 +52,12 @@ impl TestFiles {
         match fs::metadata(&path) {
             Ok(found) if !found.is_file() => {
                 let message = format!("{} is no regular file; give another --dir", path.display());
-                return Err(FileioError::Option(message));
+                return Err(FileioError::Unfit(message));
             }
             // What will be written from the beginning need not be there.
             Ok(found) if found.len() >= size || plan.mode == Mode::SeqWr => return Ok(()),
             Ok(found) => {
-                return Err(FileioError::Option(format!(
+                return Err(FileioError::Unfit(format!(
                     "{} has {} bytes and needs {size}; remove it, give another --dir, or lower --file-total-size",
                     path.display(),
                     found.len()

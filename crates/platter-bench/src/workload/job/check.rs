@@ -49,19 +49,19 @@ impl JobOptions {
         let DeviceFacts { size: device, logical_block: block, .. } = *facts;
         if !self.offset.is_multiple_of(block) {
             let allowed = format!("a multiple of the logical block of the device ({})", short(block));
-            return Err(JobError::new("offset", short(self.offset), allowed));
+            return Err(JobError::new("offset", short(self.offset), allowed).unfit());
         }
         let Some(last) = device.checked_sub(self.bs) else {
             let allowed = format!(
                 "the device holds {}, less than one block; give a smaller bs or a larger device",
                 bytes(device)
             );
-            return Err(JobError::new("bs", short(self.bs), allowed));
+            return Err(JobError::new("bs", short(self.bs), allowed).unfit());
         };
         if self.offset > last {
             let (last, bs) = (short(last), short(self.bs));
             let allowed = format!("0 to {last}, so that one block of bs={bs} fits before the end");
-            return Err(JobError::new("offset", short(self.offset), allowed));
+            return Err(JobError::new("offset", short(self.offset), allowed).unfit());
         }
         let rest = device - self.offset;
         let size = self.size.unwrap_or(rest);
@@ -72,7 +72,8 @@ impl JobOptions {
                 short(rest),
                 short(self.offset)
             );
-            return Err(JobError::new("size", short(size), allowed));
+            let refused = JobError::new("size", short(size), allowed);
+            return Err(if size > rest { refused.unfit() } else { refused });
         }
         Region::new(self.offset, size, self.bs)
             .ok_or_else(|| JobError::new("size", short(size), "offset + size must be below 2^64"))
@@ -81,11 +82,14 @@ impl JobOptions {
     fn check_bs(&self, facts: &DeviceFacts) -> Result<(), JobError> {
         let block = facts.logical_block;
         if block == 0 {
-            return Err(JobError::new("bs", short(self.bs), "the device reports logical blocks of 0 bytes"));
+            return Err(
+                JobError::new("bs", short(self.bs), "the device reports logical blocks of 0 bytes").unfit()
+            );
         }
         if !(block..=MAX_BS).contains(&self.bs) {
             let allowed = format!("{} (the logical block of the device) to {}", short(block), short(MAX_BS));
-            return Err(JobError::new("bs", short(self.bs), allowed));
+            let refused = JobError::new("bs", short(self.bs), allowed);
+            return Err(if (1..block).contains(&self.bs) { refused.unfit() } else { refused });
         }
         if !self.bs.is_multiple_of(block) {
             let near = self.bs.next_multiple_of(block);
@@ -94,7 +98,7 @@ impl JobOptions {
                 short(block),
                 short(near)
             );
-            return Err(JobError::new("bs", short(self.bs), allowed));
+            return Err(JobError::new("bs", short(self.bs), allowed).unfit());
         }
         Ok(())
     }
@@ -156,7 +160,7 @@ impl JobOptions {
     fn check_access(&self, facts: &DeviceFacts) -> Result<(), JobError> {
         if (self.rw.writes() || self.rw.trims()) && !facts.writable {
             let allowed = "the device is open for reading only; allow writing, or use read or randread";
-            return Err(JobError::new("rw", self.rw, allowed));
+            return Err(JobError::new("rw", self.rw, allowed).unfit());
         }
         Ok(())
     }

@@ -11,11 +11,18 @@ pub struct JobError {
     pub value: String,
     /// What is allowed, and what to do.
     pub allowed: String,
+    /// Whether it is refused only because of the device: a larger one, for instance, might take it.
+    pub unfit: bool,
 }
 
 impl JobError {
     pub(super) fn new(option: &'static str, value: impl fmt::Display, allowed: impl Into<String>) -> Self {
-        Self { option, value: value.to_string(), allowed: allowed.into() }
+        Self { option, value: value.to_string(), allowed: allowed.into(), unfit: false }
+    }
+
+    /// The same, because of the device.
+    pub(super) fn unfit(self) -> Self {
+        Self { unfit: true, ..self }
     }
 }
 

@@ -57,9 +57,9 @@ fn open(spec: Spec, number: usize) -> Result<OpenDisk, DmError> {
 }
 
 fn failed(error: registry::OpenError) -> DmError {
-    match error {
-        registry::OpenError::Spec(error) => DmError::Option(error.to_string()),
-        error => DmError::Open(error.to_string()),
+    match error.is_usage() {
+        true => DmError::Option(error.to_string()),
+        false => DmError::Open(error.to_string()),
     }
 }
 

@@ -121,6 +121,7 @@ fn no_place() -> CliError {
 fn fail(context: &Context, error: FileioError) -> CliError {
     match error {
         FileioError::Option(message) => CliError::usage(message),
+        FileioError::Unfit(message) => CliError::refused(message),
         FileioError::Interrupted => context.interruption(error.to_string()),
         error => CliError::failed(error.to_string()),
     }

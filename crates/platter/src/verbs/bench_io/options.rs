@@ -145,7 +145,7 @@ impl Options {
     }
 
     fn refused(&self, option: &'static str, allowed: &str) -> CliError {
-        self.wrong(JobError { option, value: String::new(), allowed: allowed.to_owned() })
+        self.wrong(JobError { option, value: String::new(), allowed: allowed.to_owned(), unfit: false })
     }
 
     /// The error for an option that is refused, with the value as it was typed.
@@ -162,6 +162,9 @@ impl Options {
             _ => None,
         };
         error.value = typed.unwrap_or(error.value);
-        CliError::usage(error.to_string())
+        match error.unfit {
+            true => CliError::refused(error.to_string()),
+            false => CliError::usage(error.to_string()),
+        }
     }
 }

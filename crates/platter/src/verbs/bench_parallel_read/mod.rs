@@ -106,6 +106,7 @@ fn stop(context: &Context, error: ParallelReadError) -> CliError {
     match error {
         ParallelReadError::Interrupted => context.interruption(error.to_string()),
         ParallelReadError::Option(message) => CliError::usage(message),
+        ParallelReadError::Unfit(message) => CliError::refused(message),
         ParallelReadError::Open(error) => CliError::new(Exit::CannotOpen, error.to_string()),
         error => CliError::failed(error.to_string()),
     }

@@ -71,9 +71,9 @@ fn open(
 }
 
 fn failed(error: OpenError) -> ParallelReadError {
-    match error {
-        OpenError::Spec(error) => ParallelReadError::Option(error.to_string()),
-        error => ParallelReadError::Open(error.into()),
+    match error.is_usage() {
+        true => ParallelReadError::Option(error.to_string()),
+        false => ParallelReadError::Open(error.into()),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::cli::{CliError, Context, Exit, Force};
 use clap::Args;
 use platter::registry::{self, Access, OpenError};
 use platter::spec::parse_time;
+use platter_bench::processes::ProcessError;
 use platter_bench::schedulers::{self, MIXES, Mix, Options, Report, SchedulerError};
 use platter_block::elevator::{self, TABLE};
 use platter_block::time::Span;
@@ -164,6 +165,9 @@ fn failed(error: SchedulerError) -> CliError {
             Ok(error) => CliError::from(*error),
             Err(error) => CliError::new(Exit::CannotOpen, error.to_string()),
         },
+        SchedulerError::Processes(error @ ProcessError::TooSmall { .. }) => {
+            CliError::refused(error.to_string())
+        }
         error => CliError::failed(error.to_string()),
     }
 }

@@ -1,0 +1,291 @@
+//! What the queues of devices counted during a measurement: which bios failed and why, how long the devices took, and what they still
+//! had at the end.
+//!
+//! A submitter sees more time than this: its latency also has the wait in the plug, in the elevator and for depth, and the
+//! time until it looks. The latency of the device is that of a request, from its start to its completion.
+//!
+//! Both are read from the device once before and once after a measurement, which costs the measurement nothing.
+
+use crate::io::LatencySummary;
+use crate::report::units::{duration, thousands};
+use crate::report::{Column, Table};
+use crate::stats::LatencyHistogram;
+use platter_block::bio::Op;
+use platter_block::fault::Kind;
+use platter_block::statistics::Gauges;
+use platter_disk::device::Device;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What devices counted. See the [module](self).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceStats {
+    /// Bios that failed, by number of the operation and name of the kind.
+    errors: BTreeMap<(usize, String), u64>,
+    /// Of each operation: requests by the smallest latency of their bucket, in ns.
+    latency: [BTreeMap<u64, u64>; Op::ALL.len()],
+    /// What was in the queues at the end.
+    gauges: Gauges,
+}
+
+impl DeviceStats {
+    /// What a device has counted since it was opened.
+    pub fn of(device: &Device) -> DeviceStats {
+        let counted = device.statistics();
+        let mut stats = DeviceStats { gauges: counted.gauges, ..DeviceStats::default() };
+        counted.errors().for_each(|(op, kind, count)| stats.add_errors(op, kind, count));
+        for op in Op::ALL {
+            counted.latency(op).for_each(|(low, count)| stats.add_latency(op, low, count));
+        }
+        stats
+    }
+
+    /// What several devices have counted together.
+    pub fn of_all<'a>(devices: impl IntoIterator<Item = &'a Device>) -> DeviceStats {
+        let mut all = DeviceStats::default();
+        devices.into_iter().for_each(|device| all.merge(&DeviceStats::of(device)));
+        all
+    }
+
+    /// Counts bios that failed.
+    pub fn add_errors(&mut self, op: Op, kind: Kind, count: u64) {
+        if count > 0 {
+            *self.errors.entry((op as usize, name_of(kind))).or_default() += count;
+        }
+    }
+
+    /// Counts requests whose latency fell into the bucket that begins at `low` ns.
+    pub fn add_latency(&mut self, op: Op, low: u64, count: u64) {
+        if count > 0 {
+            *self.latency[op as usize].entry(low).or_default() += count;
+        }
+    }
+
+    /// Adds what other devices counted, or the same in another part of a measurement.
+    pub fn merge(&mut self, other: &DeviceStats) {
+        for (key, count) in &other.errors {
+            *self.errors.entry(key.clone()).or_default() += count;
+        }
+        for (mine, theirs) in self.latency.iter_mut().zip(&other.latency) {
+            theirs.iter().for_each(|(low, count)| *mine.entry(*low).or_default() += count);
+        }
+        let (mine, theirs) = (&mut self.gauges, &other.gauges);
+        mine.in_flight += theirs.in_flight;
+        mine.queued += theirs.queued;
+        mine.held += theirs.held;
+        mine.quarantined += theirs.quarantined;
+        mine.in_doubt += theirs.in_doubt;
+    }
+
+    /// The same without latencies.
+    pub fn without_latency(self) -> DeviceStats {
+        DeviceStats { latency: Default::default(), ..self }
+    }
+
+    /// What was counted since `earlier`, and what was in the queues at the end.
+    pub fn since(&self, earlier: &DeviceStats) -> DeviceStats {
+        let mut diff = self.clone();
+        for (key, count) in &mut diff.errors {
+            *count -= earlier.errors.get(key).copied().unwrap_or(0);
+        }
+        diff.errors.retain(|_, count| *count > 0);
+        for (mine, before) in diff.latency.iter_mut().zip(&earlier.latency) {
+            mine.iter_mut().for_each(|(low, count)| *count -= before.get(low).copied().unwrap_or(0));
+            mine.retain(|_, count| *count > 0);
+        }
+        diff
+    }
+
+    /// Bios that failed.
+    pub fn failed(&self) -> u64 {
+        self.errors.values().sum()
+    }
+
+    /// Requests of an operation that completed, well or not.
+    pub fn requests(&self, op: Op) -> u64 {
+        self.latency[op as usize].values().sum()
+    }
+
+    /// Latencies of an operation. `None` if there were no requests, or if all completed within one reading of the clock:
+    /// a queue reads it once for a batch, so what memory completes at once has no time of its own.
+    pub fn latency(&self, op: Op) -> Option<LatencySummary> {
+        summary(&self.latency[op as usize])
+    }
+
+    /// Latencies of all operations with data together; `None` as for [`latency`](Self::latency).
+    pub fn latency_of_data(&self) -> Option<LatencySummary> {
+        let mut all = self.latency[Op::Read as usize].clone();
+        self.latency[Op::Write as usize]
+            .iter()
+            .for_each(|(low, count)| *all.entry(*low).or_default() += count);
+        summary(&all)
+    }
+
+    /// Failures as one line for people: `none`, or how many of which.
+    pub fn errors_line(&self) -> String {
+        let one = |((op, kind), count): (&(usize, String), &u64)| {
+            format!("{} {} ({})", thousands(*count), Op::ALL[*op], kind.replace('_', " "))
+        };
+        match self.errors.is_empty() {
+            true => "none".to_owned(),
+            false => self.errors.iter().map(one).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    /// A list with an object for each operation and kind of failure: `op`, `kind`, `count`.
+    pub fn errors_json(&self) -> Value {
+        let one = |((op, kind), count): (&(usize, String), &u64)| json!({ "op": Op::ALL[*op].to_string(), "kind": kind, "count": count });
+        self.errors.iter().map(one).collect()
+    }
+
+    /// A list with an object for each operation of which there were requests: `op`, `requests` and the latencies, null where
+    /// the clock was not read between start and completion.
+    pub fn latency_json(&self) -> Value {
+        let one = |op: Op| {
+            let mut object = serde_json::Map::new();
+            object.insert("op".into(), json!(op.to_string()));
+            object.insert("requests".into(), json!(self.requests(op)));
+            crate::io::put_latency(&mut object, self.latency(op).as_ref());
+            Value::Object(object)
+        };
+        Op::ALL.into_iter().filter(|op| self.requests(*op) > 0).map(one).collect()
+    }
+
+    /// What was in the queues at the end, as an object.
+    pub fn gauges_json(&self) -> Value {
+        let Gauges { in_flight, queued, held, quarantined, in_doubt } = self.gauges;
+        json!({
+            "in_flight": in_flight, "queued": queued, "held": held, "quarantined": quarantined, "in_doubt": in_doubt
+        })
+    }
+
+    /// Requests that timed out and that the device still had at the end, as one line for people. `None`: there were none.
+    pub fn stuck_line(&self) -> Option<String> {
+        let Gauges { quarantined, in_doubt, .. } = self.gauges;
+        (quarantined + in_doubt > 0).then(|| {
+            format!(
+                "requests that timed out: {}; ranges that they may still change: {}",
+                thousands(quarantined),
+                thousands(in_doubt)
+            )
+        })
+    }
+
+    /// Puts the three into an object, as `device_errors`, `device_latency` and `device_gauges`.
+    pub fn put_json(&self, object: &mut serde_json::Map<String, Value>) {
+        object.insert("device_errors".into(), self.errors_json());
+        object.insert("device_latency".into(), self.latency_json());
+        object.insert("device_gauges".into(), self.gauges_json());
+    }
+
+    /// The columns that [`cells`](Self::cells) fills: percentiles of the device's latency.
+    pub fn columns() -> [Column; 3] {
+        ["device p50", "device p99", "device max"].map(|title| Column::number(title, ""))
+    }
+
+    /// The device's latency of reads and writes, as cells of a table.
+    pub fn cells(&self) -> [String; 3] {
+        let of = |latency: LatencySummary| [latency.p50_ns, latency.p99_ns, latency.max_ns].map(duration);
+        self.latency_of_data().map_or_else(|| ["-"; 3].map(str::to_owned), of)
+    }
+
+    /// Latencies by operation, as a table.
+    pub fn table(&self) -> Table {
+        let numbers = ["requests", "p50", "p90", "p99", "p99.9", "max"].map(|name| Column::number(name, ""));
+        let mut table = Table::new([Column::text("in the device")].into_iter().chain(numbers));
+        for op in Op::ALL.into_iter().filter(|op| self.requests(*op) > 0) {
+            let latency =
+                self.latency(op).map(|l| [l.p50_ns, l.p90_ns, l.p99_ns, l.p999_ns, l.max_ns].map(duration));
+            let latency = latency.unwrap_or_else(|| ["-"; 5].map(str::to_owned));
+            table.row([op.to_string(), thousands(self.requests(op))].into_iter().chain(latency));
+        }
+        table
+    }
+}
+
+fn summary(buckets: &BTreeMap<u64, u64>) -> Option<LatencySummary> {
+    if buckets.keys().all(|low| *low == 0) {
+        return None;
+    }
+    let mut latency = LatencyHistogram::new();
+    // A sixteenth of its lower end is as wide as a bucket of the queue is: its middle is half of that above.
+    buckets.iter().for_each(|(low, count)| latency.record_times(low + low / 32, *count));
+    LatencySummary::of(&latency)
+}
+
+/// The name of a kind of fault in results: its words in lower case, joined by underscores.
+fn name_of(kind: Kind) -> String {
+    let mut name = String::new();
+    for c in format!("{kind:?}").chars() {
+        if c.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(c.to_ascii_lowercase());
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> DeviceStats {
+        let mut stats = DeviceStats::default();
+        stats.add_errors(Op::Write, Kind::TimedOut, 2);
+        stats.add_errors(Op::Read, Kind::Io, 1);
+        stats.add_errors(Op::Read, Kind::Gone, 0);
+        for (low, count) in [(100_000, 98), (1 << 20, 2)] {
+            stats.add_latency(Op::Read, low, count);
+        }
+        stats.add_latency(Op::Flush, 0, 3);
+        stats
+    }
+
+    #[test]
+    fn errors_are_told_by_operation_and_kind() {
+        let stats = example();
+        assert_eq!((stats.failed(), stats.errors_line().as_str()), (3, "1 read (io), 2 write (timed out)"));
+        assert_eq!(
+            stats.errors_json(),
+            json!([{ "op": "read", "kind": "io", "count": 1 }, { "op": "write", "kind": "timed_out", "count": 2 }])
+        );
+        assert_eq!(DeviceStats::default().errors_line(), "none");
+    }
+
+    #[test]
+    fn latencies_are_known_to_a_sixteenth_and_no_time_is_no_latency() {
+        let stats = example();
+        let read = stats.latency(Op::Read).unwrap();
+        assert!((100_000..=106_250).contains(&read.p50_ns), "{read:?}");
+        assert!((1 << 20..=(1 << 20) + (1 << 16)).contains(&read.max_ns), "{read:?}");
+        assert_eq!((stats.requests(Op::Flush), stats.latency(Op::Flush)), (3, None));
+        let json = stats.latency_json();
+        assert_eq!(
+            (&json[1]["op"], &json[1]["requests"], &json[1]["lat_p50_ns"]),
+            (&"flush".into(), &3.into(), &Value::Null)
+        );
+        assert_eq!(DeviceStats::default().cells(), ["-"; 3]);
+        assert!(stats.table().to_text(false).lines().count() == 4, "{}", stats.table().to_text(false));
+    }
+
+    #[test]
+    fn what_is_left_at_the_end_is_told_if_it_is_stuck() {
+        let mut stats = DeviceStats { gauges: Gauges { in_flight: 3, ..Gauges::default() }, ..example() };
+        assert_eq!(stats.stuck_line(), None, "a cache may write back at any time");
+        let stuck = Gauges { in_flight: 2, quarantined: 2, in_doubt: 1, ..Gauges::default() };
+        stats.merge(&DeviceStats { gauges: stuck, ..DeviceStats::default() });
+        let line = "requests that timed out: 2; ranges that they may still change: 1";
+        assert_eq!(stats.stuck_line().unwrap(), line);
+        // A gauge is what it is at the end, whatever it was before.
+        let left = stats.since(&stats).gauges_json();
+        assert_eq!(left, json!({ "in_flight": 5, "queued": 0, "held": 0, "quarantined": 2, "in_doubt": 1 }));
+    }
+
+    #[test]
+    fn differences_and_sums_undo_each_other() {
+        let (mut sum, half) = (example(), example());
+        sum.merge(&half);
+        assert_eq!((sum.since(&half), sum.failed()), (half.clone(), 6));
+        assert_eq!(half.since(&half), DeviceStats::default());
+    }
+}

@@ -1,0 +1,90 @@
+//! How bios of a lane get to the shared queue.
+
+use super::super::control::CLOSED_GATE;
+use super::LeafLane;
+use crate::sync::lock;
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::defect::{self, Defect};
+use platter_block::time::Time;
+
+/// Bios that keep others from passing them.
+const BARRIER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);
+
+impl LeafLane {
+    /// Whether a bio takes a flush of the device, which exist once per device, or has to wait for all lanes.
+    fn is_ordered(&self, bio: &Bio) -> bool {
+        let (flags, features) = (bio.flags(), &self.shared.geometry.features);
+        let by_device = features.fua && bio.op() == Op::Write;
+        let barrier = flags.intersects(BARRIER) && !self.keeps_soft(bio);
+        bio.op() == Op::Flush
+            || barrier
+            || flags.contains(Flags::PREFLUSH)
+            || (flags.contains(Flags::FUA) && features.write_cache && !by_device)
+    }
+
+    /// Whether a soft barrier stays in the lane's own queue, which orders nothing else.
+    fn keeps_soft(&self, bio: &Bio) -> bool {
+        defect::is_on(Defect::SoftBarrierPassed)
+            && !bio.flags().contains(Flags::HARD_BARRIER)
+            && bio.op() != Op::WriteZeroes
+    }
+
+    /// Some of the plugged bios may need the shared queue.
+    #[cold]
+    pub(super) fn flush_ordered(&mut self, now: Time) {
+        self.ordered = false;
+        let mut plug = std::mem::take(&mut self.plug);
+        let mut closed = false;
+        for bio in plug.drain(..) {
+            if closed || self.is_ordered(&bio) {
+                closed |= bio.flags().intersects(BARRIER);
+                self.send(bio);
+            } else if let Some(local) = &mut self.local {
+                local.queue.submit_sound(now, bio);
+            }
+        }
+        self.plug = plug;
+    }
+
+    /// Sends a bio to the shared queue. A barrier closes the gate until it has completed: what comes after it,
+    /// on any lane, goes the same way and so finds its place behind it.
+    fn send(&mut self, mut bio: Bio) {
+        if bio.op() == Op::Flush {
+            // What it is to make durable may lie beyond the end of a file that was cut off meanwhile.
+            let _ = self.shared.extent.look(false, &self.shared.gate);
+        }
+        let mut route = self.route;
+        if bio.flags().intersects(BARRIER) {
+            self.shared.gate.close();
+            route |= CLOSED_GATE;
+        }
+        bio.set_route(route);
+        self.go_away(1);
+        lock(&self.shared.inbox).push(bio);
+    }
+
+    /// So many bios more are with the shared queue. Whoever sleeps while others run the lane (the service thread)
+    /// does not listen to that queue if the lane had nothing there.
+    fn go_away(&mut self, bios: usize) {
+        if self.away == 0 {
+            self.cell.mailbox.ring();
+        }
+        self.away += bios;
+    }
+
+    pub(super) fn send_all(&mut self) {
+        let mut plug = std::mem::take(&mut self.plug);
+        if self.ordered {
+            self.ordered = false;
+            plug.drain(..).for_each(|bio| self.send(bio));
+        } else {
+            self.go_away(plug.len());
+            let mut inbox = lock(&self.shared.inbox);
+            for mut bio in plug.drain(..) {
+                bio.set_route(self.route);
+                inbox.push(bio);
+            }
+        }
+        self.plug = plug;
+    }
+}

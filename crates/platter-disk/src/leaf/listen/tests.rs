@@ -1,0 +1,159 @@
+//! Many callers that sleep for one driver.
+
+use crate::device::Device;
+use crate::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_block::bio::Bio;
+use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+use platter_block::elevator::by_name;
+use platter_block::fault::Kind;
+use platter_block::limits::Limits;
+use platter_block::time::{Span, Time};
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const CALLERS: u64 = 24;
+/// From one caller's block to the next, so that nothing merges.
+const APART: u64 = 1 << 16;
+const SIZE: u64 = CALLERS * APART;
+
+/// A disk that completes requests when it is told to.
+struct Disk {
+    started: Mutex<Vec<(u64, Completion)>>,
+    done: Mutex<Vec<Completion>>,
+    bell: OwnedFd,
+    /// How often a lane has asked for the descriptor, to sleep on it.
+    polls: AtomicUsize,
+}
+
+impl Disk {
+    fn complete(&self, pos: u64) {
+        let mut started = self.started.lock().unwrap();
+        let at = started.iter().position(|request| request.0 == pos).expect("it has been started");
+        self.done.lock().unwrap().push(started.swap_remove(at).1);
+        rustix::io::write(&self.bell, &1u64.to_ne_bytes()).expect("room in the counter");
+    }
+
+    fn started(&self) -> usize {
+        self.started.lock().unwrap().len()
+    }
+
+    fn polls(&self) -> usize {
+        self.polls.load(SeqCst)
+    }
+}
+
+struct DiskDriver(Arc<Disk>);
+
+impl Driver for DiskDriver {
+    fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
+        let completion = Completion { tag: request.tag, result: request.len as i64 };
+        self.0.started.lock().unwrap().push((request.pos, completion));
+        true
+    }
+
+    fn submit(&mut self, _now: Time) {}
+
+    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
+        let _ = rustix::io::read(&self.0.bell, &mut [0; 8]);
+        done.append(&mut self.0.done.lock().unwrap());
+    }
+
+    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {
+        unreachable!("lanes that share a queue poll");
+    }
+
+    fn wait_handle(&self) -> Option<i32> {
+        self.0.polls.fetch_add(1, SeqCst);
+        Some(self.0.bell.as_raw_fd())
+    }
+}
+
+fn leaf(elevator: &str) -> (Arc<Disk>, Leaf) {
+    let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("a descriptor");
+    let (started, done, polls) = (Mutex::default(), Mutex::default(), AtomicUsize::new(0));
+    let disk = Arc::new(Disk { started, done, bell, polls });
+    let driver = Arc::clone(&disk);
+    let parts = LeafParts {
+        name: Arc::from("disk"),
+        geometry: Geometry { size: SIZE, limits: Limits::unlimited(512), features: Features::default() },
+        settings: LeafSettings::default(),
+        elevator: by_name(elevator).map(|row| (row.make)()),
+        make_driver: Box::new(move |_| Ok(Box::new(DiskDriver(Arc::clone(&driver))) as Box<dyn Driver>)),
+        facts: Vec::new(),
+        clock: None,
+    };
+    (disk, Leaf::new(parts).expect("a leaf"))
+}
+
+/// Waits until so many callers sleep for the disk, which has the requests of all. Since there were `before` polls, there
+/// may be two more: a timer of the elevator may wake the lane that polls.
+fn until_asleep(disk: &Disk, leaf: &Leaf, callers: usize, before: usize) {
+    while disk.started() != callers || leaf.0.poller.count() != callers {
+        let polls = disk.polls() - before;
+        assert!(polls <= 2, "{polls} polls of the driver while {callers} callers fall asleep");
+        std::thread::yield_now();
+    }
+}
+
+/// Of all callers that sleep one polls the driver, so that a completion wakes it and the caller that it is for.
+#[test]
+fn one_of_many_callers_polls_the_driver() {
+    for elevator in ["noop", "deadline", "mq-deadline"] {
+        let (disk, leaf) = leaf(elevator);
+        let device = Device::new(Arc::new(leaf.clone()));
+        let (ended, ends) = channel();
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|caller| {
+                let (device, ended) = (device.clone(), ended.clone());
+                std::thread::spawn(move || {
+                    let result = device.read_at(&mut [0; 512], caller * APART);
+                    ended.send((caller, result.is_ok())).expect("the test waits");
+                })
+            })
+            .collect();
+        until_asleep(&disk, &leaf, CALLERS as usize, 0);
+        for caller in (0..CALLERS).rev() {
+            let before = disk.polls();
+            disk.complete(caller * APART);
+            assert_eq!(ends.recv(), Ok((caller, true)), "{elevator}");
+            until_asleep(&disk, &leaf, caller as usize, before);
+        }
+        callers.into_iter().for_each(|caller| caller.join().expect("no panic"));
+    }
+}
+
+/// A lane that polls sleeps without a time limit. Another one sends a bio with a deadline, and relies on the first one.
+#[test]
+fn the_lane_that_polls_keeps_the_deadlines_of_the_others() {
+    let (disk, leaf) = leaf("noop");
+    let device = Device::new(Arc::new(leaf.clone()));
+    let caller = {
+        let device = device.clone();
+        std::thread::spawn(move || device.read_at(&mut [0; 512], 0).is_ok())
+    };
+    until_asleep(&disk, &leaf, 1, 0);
+    let (ended, ends) = channel();
+    let other = std::thread::spawn(move || {
+        let mut bio = Bio::read(APART, vec![0; 512]).expect("a bio");
+        bio.set_deadline(Some(crate::clock::now() + Span::from_millis(20)));
+        let (mut channel, mut done) = (device.channel(1).expect("a channel"), Vec::new());
+        channel.submit(bio).expect("room");
+        while done.is_empty() {
+            channel.wait(&mut done, None);
+        }
+        ended.send(done[0].status().map_err(|fault| fault.kind)).expect("the test waits");
+    });
+    let status = ends.recv_timeout(Duration::from_secs(20));
+    // On a slow machine it was too late to start.
+    if disk.started() == 2 {
+        disk.complete(APART);
+    }
+    disk.complete(0);
+    assert_eq!(status, Ok(Err(Kind::TimedOut)));
+    assert!(caller.join().expect("no panic"));
+    other.join().expect("no panic");
+}

@@ -1,0 +1,112 @@
+//! The models of lanes that sleep for one driver. A lane that sleeps for ever is reported as a deadlock.
+
+use crate::mailbox::Mailbox;
+use crate::poller::Poller;
+use crate::runner::Runner;
+use crate::sync::{Mutex, lock};
+use loom::thread;
+use platter_block::bio::Bio;
+use std::sync::Arc;
+
+/// A device with a queue that all lanes share. Each lane has one bio with the disk.
+struct Device {
+    poller: Poller,
+    boxes: Vec<Mailbox>,
+    queue: Runner<()>,
+    /// Lanes whose bios the disk has completed: while there are any, the driver's descriptor is readable.
+    completed: Mutex<Vec<usize>>,
+    /// The lane that polls the descriptor. It sleeps on its bell, which rings when the descriptor becomes readable.
+    polled_by: Mutex<Option<usize>>,
+}
+
+impl Device {
+    fn new(lanes: usize) -> Arc<Device> {
+        Arc::new(Device {
+            poller: Poller::new(),
+            boxes: (0..lanes).map(|_| Mailbox::new()).collect(),
+            queue: Runner::new(()),
+            completed: Mutex::new(Vec::new()),
+            polled_by: Mutex::new(None),
+        })
+    }
+
+    fn complete(&self, lane: usize) {
+        lock(&self.completed).push(lane);
+        let polled_by = *lock(&self.polled_by);
+        polled_by.into_iter().for_each(|lane| self.boxes[lane].ring());
+    }
+
+    fn run_locked(&self) {
+        let completed = std::mem::take(&mut *lock(&self.completed));
+        completed.into_iter().for_each(|lane| assert!(!self.boxes[lane].put(Bio::flush())));
+    }
+
+    fn poll(&self, lane: usize) {
+        // The descriptor is asked for with the queue's lock held.
+        self.queue.with(|()| *lock(&self.polled_by) = Some(lane), |()| self.run_locked());
+        if !lock(&self.completed).is_empty() {
+            self.boxes[lane].ring();
+        }
+    }
+
+    /// As a lane sleeps until its bio is back.
+    fn wait(&self, lane: usize) {
+        let mailbox = &self.boxes[lane];
+        let mut bios = Vec::new();
+        loop {
+            let bell = mailbox.fall_asleep();
+            if !mailbox.has_mail() {
+                if self.poller.enter(lane as u32) {
+                    self.poll(lane);
+                }
+                bell.sleep();
+            }
+            let is_called = self.poller.is_called(lane as u32);
+            mailbox.take(&mut bios);
+            if bios.is_empty() && !is_called {
+                self.queue.run(|()| self.run_locked());
+                mailbox.take(&mut bios);
+            }
+            if !bios.is_empty() {
+                break;
+            }
+        }
+        mailbox.wake_up();
+        if let Some(next) = self.poller.leave(lane as u32) {
+            self.boxes[next as usize].ring();
+        }
+    }
+}
+
+fn check(lanes: usize, preemptions: usize) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(move || {
+        let device = Device::new(lanes);
+        let others: Vec<_> = (1..lanes)
+            .map(|lane| {
+                let device = Arc::clone(&device);
+                thread::spawn(move || device.wait(lane))
+            })
+            .collect();
+        let disk = {
+            let device = Arc::clone(&device);
+            thread::spawn(move || (0..lanes).for_each(|lane| device.complete(lane)))
+        };
+        device.wait(0);
+        others.into_iter().for_each(|lane| lane.join().unwrap());
+        disk.join().unwrap();
+        assert!(lock(&device.completed).is_empty());
+    });
+}
+
+#[test]
+fn lanes_that_rely_on_another_to_poll_hear_of_their_bios() {
+    check(2, 3);
+}
+
+/// A lane that takes over may find its own bio, and has to pass the duty on.
+#[test]
+fn the_duty_to_poll_is_passed_on_until_all_are_served() {
+    check(3, 2);
+}
