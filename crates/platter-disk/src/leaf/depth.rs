@@ -21,7 +21,7 @@ pub(super) struct Depth {
 
 impl Default for Depth {
     fn default() -> Depth {
-        Depth { tokens: 0, depth: 1, hungry: false, contending: false }
+        Depth { tokens: 0, depth: 1, hungry: false, contending: false, satisfied: 0 }
     }
 }
 
