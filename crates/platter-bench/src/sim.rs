@@ -59,6 +59,14 @@ pub struct Parts<'a> {
 /// # Errors
 /// As for [`device`].
 pub fn open(parts: Parts<'_>) -> Result<Device, Error> {
+    Ok(Device::new(Arc::new(leaf(parts)?)))
+}
+
+/// The queues of a simulated disk, as what layers stand on.
+///
+/// # Errors
+/// As for [`device`].
+pub(crate) fn leaf(parts: Parts<'_>) -> Result<Leaf, Error> {
     let Parts { disk, name, geometry, mut settings, elevator, facts } = parts;
     settings.queue.depth = settings.queue.depth.min(disk.depth());
     let channels = disk.clone();
@@ -74,7 +82,7 @@ pub fn open(parts: Parts<'_>) -> Result<Device, Error> {
     let leaf = Leaf::new(parts)?;
     let measured = disk.clone();
     leaf.measure_with(Box::new(Measured(measured)));
-    Ok(Device::new(Arc::new(leaf)))
+    Ok(leaf)
 }
 
 /// How large a simulated disk is.

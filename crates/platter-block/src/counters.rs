@@ -163,7 +163,7 @@ impl Counters {
     #[inline]
     pub fn dispatched(&self, in_flight: u32) {
         self.dispatches.add(1);
-        let bucket = (u32::BITS - 1 - in_flight.max(1).leading_zeros()) as usize;
+        let bucket = (u32::BITS - 1 - (in_flight | 1).leading_zeros()) as usize;
         self.depth[bucket.min(DEPTH_BUCKETS - 1)].add(1);
     }
 

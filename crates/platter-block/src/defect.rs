@@ -35,6 +35,8 @@ macro_rules! defects {
 }
 
 defects! {
+    /// A barrier of a disk waits for lanes that are not run without end, and everything behind it with it.
+    BarrierNeverFails "barrier-never-fails" "a barrier of a disk waits without end for a lane that is not run"
     /// A barrier waits for requests that have timed out, and everything behind it with it.
     BarrierWaitsForQuarantine "barrier-waits-for-quarantine" "a barrier waits for requests that have timed out"
     /// A cache writes a page again, and reports it durable, while a write of it that timed out may still reach the disk.
@@ -92,6 +94,17 @@ pub fn is_on(defect: Defect) -> bool {
         let _ = defect;
         false
     }
+}
+
+/// Whether defects can be put back in this build: with the feature `defects`.
+pub const AVAILABLE: bool = cfg!(feature = "defects");
+
+/// Puts a defect back, or takes it out again, for the whole process, if this build can.
+pub fn put_back(defect: Defect, on: bool) {
+    #[cfg(feature = "defects")]
+    set(defect, on);
+    #[cfg(not(feature = "defects"))]
+    let _ = (defect, on);
 }
 
 /// Puts a defect back, or takes it out again, for the whole process. Tests that do so run in a process of their own.

@@ -180,14 +180,12 @@ impl<D: Driver> QueueLane<D> {
         }
         self.driver.reap(now, &mut self.completions);
         let any = !self.completions.is_empty();
-        let mut failed = false;
         for completion in self.completions.drain(..) {
-            failed |= completion.result < 0;
             if self.queue.complete(now, completion).is_err() {
                 self.broken += 1;
             }
         }
-        if failed {
+        if self.queue.take_error() {
             self.replace_dead();
         }
         any
@@ -236,6 +234,9 @@ impl<D: Driver> Lane for QueueLane<D> {
             // A timer may just have been set.
             let timer = self.next_wakeup().map(|at| at.since(now));
             self.driver.wait(now, timeout.into_iter().chain(timer).min());
+        } else if self.queue.has_work() && !self.queue.has_done() && self.driver.next_event().is_some() {
+            // A simulated disk is full of what other channels sent: only waiting makes its time pass.
+            self.driver.wait(now, timeout);
         } else {
             self.driver.submit(now);
         }

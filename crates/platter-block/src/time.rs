@@ -1,7 +1,9 @@
 //! Time as an argument: nanoseconds since an origin that the caller chose.
 
+use alloc::sync::Arc;
+use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A point in time, in nanoseconds since the origin of whoever supplies it (a clock of the host, or a
 /// simulator's virtual clock). The layer only compares and subtracts.
@@ -57,40 +59,51 @@ impl Time {
     }
 }
 
+/// Is told of each look at a clock.
+pub trait Watch: fmt::Debug + Send + Sync {
+    /// The clock was asked, and answered `now`.
+    fn looked(&self, now: Time);
+}
+
 /// The clock of a simulation: it stands still until a program that waits moves it.
 #[derive(Debug, Default)]
 pub struct VirtualClock {
     nanos: AtomicU64,
-    by_hand: AtomicBool,
+    watch: Option<Arc<dyn Watch>>,
 }
 
 impl VirtualClock {
     /// A clock at its origin.
     pub const fn new() -> VirtualClock {
-        VirtualClock { nanos: AtomicU64::new(0), by_hand: AtomicBool::new(false) }
+        VirtualClock { nanos: AtomicU64::new(0), watch: None }
+    }
+
+    /// The clock of a simulation in which one thread does everything: no other thread runs its devices, and a future
+    /// makes progress only while it is polled. Such a simulation is the same each time. `watch` sees each look at the
+    /// clock, so that it can tell when the thread waits for something that never comes.
+    pub fn by_hand(watch: Arc<dyn Watch>) -> VirtualClock {
+        VirtualClock { watch: Some(watch), ..VirtualClock::new() }
+    }
+
+    /// Whether it is that of a simulation in which one thread does everything.
+    pub fn is_by_hand(&self) -> bool {
+        self.watch.is_some()
     }
 
     /// What time it is.
     #[inline]
     pub fn now(&self) -> Time {
-        Time(self.nanos.load(Ordering::Acquire))
+        let now = Time(self.nanos.load(Ordering::Acquire));
+        if let Some(watch) = &self.watch {
+            watch.looked(now);
+        }
+        now
     }
 
     /// Moves it to `at`, unless it is there or past it.
     #[inline]
     pub fn advance_to(&self, at: Time) {
         self.nanos.fetch_max(at.0, Ordering::AcqRel);
-    }
-
-    /// Whether one thread does everything in this simulation. If so, no other thread runs its devices: a future makes
-    /// progress only while it is polled, and no waker is called in between. Such a run is the same each time.
-    pub fn set_by_hand(&self, by_hand: bool) {
-        self.by_hand.store(by_hand, Ordering::Relaxed);
-    }
-
-    /// See [`set_by_hand`](VirtualClock::set_by_hand).
-    pub fn is_by_hand(&self) -> bool {
-        self.by_hand.load(Ordering::Relaxed)
     }
 }
 

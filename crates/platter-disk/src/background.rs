@@ -41,6 +41,11 @@ impl Background {
         })
     }
 
+    /// The lane, if it is open.
+    pub(crate) fn opened(&self) -> Option<&Arc<AsyncLane>> {
+        self.lane.get()
+    }
+
     /// The lane. Opens it if need be.
     pub(crate) fn lane(&self) -> Result<Arc<AsyncLane>, Error> {
         if let Some(lane) = self.lane.get() {

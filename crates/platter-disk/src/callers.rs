@@ -112,6 +112,11 @@ impl Callers {
         ended > 0
     }
 
+    /// Runs the lanes that wait for the disk, where no thread does.
+    pub(crate) fn help(&self) {
+        self.aside.help();
+    }
+
     /// Has a lane run until the disk has returned what it still has of it.
     #[cold]
     fn set_aside(&self, lane: SyncLane) {

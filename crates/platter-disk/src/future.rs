@@ -176,6 +176,15 @@ impl AsyncLane {
         }
     }
 
+    /// Runs the lane for a program that does everything by hand. When to do so again; `None`: nothing is out.
+    fn run_by_hand(&self) -> Option<Time> {
+        let mut state = lock(&self.state);
+        let now = self.clock.now();
+        state.lane.unplug(now);
+        state.run(now);
+        if state.lane.is_idle() { None } else { state.lane.next_wakeup() }
+    }
+
     /// Has the service thread look at the lane, unless it will by itself. `false`: there is none.
     pub(crate) fn watch(self: &Arc<Self>, out_of_sight: bool) -> bool {
         if self.clock.simulated().is_some_and(VirtualClock::is_by_hand) {
@@ -330,15 +339,6 @@ pub struct Io<B: IoBuf> {
 
 impl<B: IoBuf> Unpin for Io<B> {}
 
-impl<B: IoBuf> Io<B> {
-    /// When polling is needed although nothing completes; on a simulated device also when something completes next. All
-    /// futures of a device share a lane, so this is the same for each of them. For programs that drive futures through
-    /// virtual time.
-    pub fn next_wakeup(&self) -> Option<Time> {
-        lock(&self.lane.as_ref()?.state).lane.next_wakeup()
-    }
-}
-
 impl<B: IoBuf> Future for Io<B> {
     type Output = Outcome<B>;
 
@@ -467,6 +467,15 @@ impl Device {
             Ok(lane) => self.started(lane, bio),
             Err(error) => self.refused(error, None),
         }
+    }
+
+    /// In a simulation that one thread does [by hand](VirtualClock::by_hand): runs what all futures of the device
+    /// share, those that were dropped included, the device's own work, and what synchronous calls gave up, as the service
+    /// thread does elsewhere. Returns when to do so again although nothing completes; `None`: nothing is out but what was
+    /// given up.
+    pub fn run_background(&self) -> Option<Time> {
+        self.inner.callers.help();
+        self.inner.background.opened()?.run_by_hand()
     }
 
     /// An operation without data.

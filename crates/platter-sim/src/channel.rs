@@ -70,7 +70,7 @@ impl Driver for SimChannel {
             fua: request.fua,
             ioprio: request.ioprio,
         };
-        let asked = Asked { port: self.port, tag: request.tag, command };
+        let asked = Asked { port: self.port, tag: request.tag, command, atomic: request.atomic };
         let mut state = self.disk.lock();
         let taken = state.accept(now, asked, |data| gather(request, data));
         self.disk.publish(&state);

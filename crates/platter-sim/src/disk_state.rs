@@ -58,6 +58,8 @@ pub(crate) struct Asked {
     pub(crate) port: u32,
     pub(crate) tag: u32,
     pub(crate) command: Command,
+    /// All of it or nothing, also in a power cut.
+    pub(crate) atomic: bool,
 }
 
 /// A command inside the disk.
@@ -201,7 +203,6 @@ impl SimDisk {
 
     /// When a channel has something to collect.
     pub(crate) fn next_event(&self, port: u32) -> Option<Time> {
-        self.world.looked();
         let mut state = self.lock();
         let now = self.world.clock().now();
         if state.trouble.is_some() || state.next_internal().is_some_and(|at| at <= now) {

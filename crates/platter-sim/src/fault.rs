@@ -181,7 +181,9 @@ impl Injected {
         slow + failed + self.transient + self.aborted + self.lost + self.misdirected + self.rotten
     }
 
-    pub(crate) fn plus(self, other: &Injected) -> Injected {
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(self, other: &Injected) -> Injected {
         Injected {
             spikes: self.spikes + other.spikes,
             stuck: self.stuck + other.stuck,

@@ -1,10 +1,14 @@
 //! What the disks of one simulation share: a clock and a seed.
 
 use crate::bus::Fabric;
-use platter_block::time::{Time, VirtualClock};
-use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use platter_block::time::{Time, VirtualClock, Watch};
+use stall::{Call, CallWatch};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+mod stall;
+
+pub use stall::Stalled;
 
 /// A simulation: one clock, one seed, any number of disks.
 ///
@@ -17,38 +21,7 @@ pub struct World {
     buses: Arc<Fabric>,
     /// Calls for which it stood still.
     stands: AtomicU32,
-    stall: Mutex<Option<Stall>>,
-    /// Whether there is a stall to look out for.
-    watched: AtomicBool,
-}
-
-/// What to do when a program waits for something that never comes.
-struct Stall {
-    looks: u32,
-    until: Time,
-    at: Time,
-    looked: u32,
-    act: Arc<dyn Fn(Stalled) + Send + Sync>,
-}
-
-/// Why a simulation is taken to be at a stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stalled {
-    /// Its disks were looked at again and again, and time did not pass.
-    Stands(Time),
-    /// Time has passed beyond all bounds.
-    Late(Time),
-}
-
-impl fmt::Display for Stalled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Stalled::Stands(at) => {
-                write!(f, "nothing happens any more at {} ms, and a call still waits", at.0 / 1_000_000)
-            }
-            Stalled::Late(at) => write!(f, "after {} ms a call still waits", at.0 / 1_000_000),
-        }
-    }
+    calls: Option<Arc<CallWatch>>,
 }
 
 /// When something happens next on a disk, for those who look at all disks without their locks.
@@ -73,52 +46,41 @@ impl Horizon {
 impl World {
     /// A world at time 0 without disks.
     pub fn new(seed: u64) -> Arc<World> {
-        let clock = Arc::new(VirtualClock::new());
+        World::with(seed, VirtualClock::new(), None)
+    }
+
+    /// A world in which one thread does everything, see [`VirtualClock::by_hand`].
+    pub fn by_hand(seed: u64) -> Arc<World> {
+        let calls = Arc::new(CallWatch::default());
+        World::with(seed, VirtualClock::by_hand(Arc::clone(&calls) as Arc<dyn Watch>), Some(calls))
+    }
+
+    fn with(seed: u64, clock: VirtualClock, calls: Option<Arc<CallWatch>>) -> Arc<World> {
         Arc::new(World {
-            clock,
+            clock: Arc::new(clock),
+            calls,
             seed,
             horizons: Mutex::new(Vec::new()),
             buses: Fabric::new(),
             stands: AtomicU32::new(0),
-            stall: Mutex::new(None),
-            watched: AtomicBool::new(false),
         })
     }
 
-    /// Calls `act` when disks of the world were asked `looks` times in a row for their next event without that time
-    /// passed, or are asked after `until`. A call that waits for ever does just that; `act` is called inside it, and
-    /// may keep its thread. For programs that are one thread.
-    pub fn on_stall(&self, looks: u32, until: Time, act: impl Fn(Stalled) + Send + Sync + 'static) {
-        let stall = Stall { looks, until, at: self.clock.now(), looked: 0, act: Arc::new(act) };
-        *self.stall.lock().unwrap_or_else(PoisonError::into_inner) = Some(stall);
-        self.watched.store(true, Ordering::Relaxed);
-    }
-
-    /// A disk was asked for its next event.
-    #[inline]
-    pub(crate) fn looked(&self) {
-        if self.watched.load(Ordering::Relaxed) {
-            self.look_for_stall();
+    /// Watches a synchronous call that begins now, in a world [by hand](World::by_hand): calls `act` if it looks at the
+    /// clock `looks` times while time stands still, 200 times as often while time passes, or after `until`. A call that
+    /// never returns does just that. `act` is called inside it, and may keep its thread.
+    pub fn watch_call(&self, looks: u32, until: Time, act: impl Fn(Stalled) + Send + Sync + 'static) {
+        if let Some(calls) = &self.calls {
+            let call = Call { looks, until, at: self.clock.now(), looked: 0, total: 0, act: Arc::new(act) };
+            calls.set(Some(call));
         }
     }
 
-    fn look_for_stall(&self) {
-        let mut stall = self.stall.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(known) = stall.as_mut() else { return };
-        let now = self.clock.now();
-        if known.at != now {
-            (known.at, known.looked) = (now, 0);
+    /// The call has returned.
+    pub fn end_call(&self) {
+        if let Some(calls) = &self.calls {
+            calls.set(None);
         }
-        known.looked += 1;
-        let stalled = match now > known.until {
-            true => Stalled::Late(now),
-            false if known.looked > known.looks => Stalled::Stands(now),
-            false => return,
-        };
-        known.looked = 0;
-        let act = Arc::clone(&known.act);
-        drop(stall);
-        act(stalled);
     }
 
     /// The clock.

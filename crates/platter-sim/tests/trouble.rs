@@ -247,23 +247,33 @@ fn an_observer_sees_each_command() {
     assert_eq!(*seen.lock().unwrap(), expected);
 }
 
-/// A program that asks the same question for ever is found out, and one that waits longer than anything may take.
+/// A call that looks at the clock for ever is found out, and one that waits longer than anything may take.
 #[test]
-fn a_stalled_simulation_says_so() {
+fn a_call_that_never_returns_is_found_out() {
     use platter_sim::Stalled;
-    let rig = Rig::with(1, true, None, None);
+    let world = World::by_hand(1);
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let log = Arc::clone(&seen);
-    rig.world.on_stall(10, Time(1000), move |stalled| log.lock().unwrap().push(stalled));
-    let channel = rig.disk.channel();
-    (0..10).for_each(|_| assert_eq!(channel.next_event(), None));
+    let look = |times: u32| (0..times).for_each(|_| _ = world.clock().now());
+    let watch = || {
+        let log = Arc::clone(&seen);
+        world.watch_call(10, Time(1000), move |stalled| log.lock().unwrap().push(stalled));
+    };
+    look(100);
+    watch();
+    look(10);
     assert!(seen.lock().unwrap().is_empty());
-    channel.next_event();
-    rig.world.clock().advance_to(Time(1000));
-    (0..10).for_each(|_| assert_eq!(channel.next_event(), None));
-    rig.world.clock().advance_to(Time(1001));
-    channel.next_event();
-    assert_eq!(*seen.lock().unwrap(), [Stalled::Stands(Time(0)), Stalled::Late(Time(1001))]);
+    look(1);
+    world.clock().advance_to(Time(1000));
+    look(10);
+    assert_eq!(*seen.lock().unwrap(), [Stalled::Stands(Time(0))]);
+    world.end_call();
+    look(100);
+    watch();
+    world.clock().advance_to(Time(1001));
+    look(1);
+    assert_eq!(seen.lock().unwrap().pop(), Some(Stalled::Late(Time(1001))));
+    world.end_call();
+    assert_eq!(seen.lock().unwrap().len(), 1);
 }
 
 fn write(sector: u64, version: u8) -> Bio {

@@ -1,5 +1,9 @@
 //! What runs of the soak came across.
 
+use super::plan::Node;
+use platter_block::bio::{Flags, Op};
+use platter_sim::fault::Injected;
+
 macro_rules! cover {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// Counts of what runs came across, so that one can see that they did.
@@ -23,9 +27,11 @@ macro_rules! cover {
 }
 
 cover! {
-    /// Bios submitted.
+    /// Bios submitted through channels and as futures.
     bios,
-    /// Bios that failed.
+    /// Synchronous calls.
+    calls,
+    /// I/Os that failed.
     failed,
     /// Sectors read and compared.
     sectors_checked,
@@ -37,43 +43,69 @@ cover! {
     flushes,
     /// Writes with FUA that ended well.
     fua,
-    /// Bios with a preflush that ended well.
+    /// I/Os with a preflush that ended well.
     preflushes,
     /// Discards and write-zeroes that ended well.
     discards,
+    /// Atomic writes that ended well.
+    atomic_writes,
+    /// Bios that were used again as they came back.
+    reused,
     /// Bios that joined a request, and requests that joined another.
     merges,
     /// Pieces that bios were split into.
     splits,
     /// Flushes that shared one.
     flushes_coalesced,
+    /// Calls that began or ended inside a block.
+    misplaced,
     /// Bytes that went through bounce buffers.
     bytes_bounced,
     /// Bios started again after their request failed, or requests that the disk had no room for.
     requeues,
     /// Bios that timed out.
     timeouts,
+    /// I/Os that the program asked to be given up.
+    cancels,
+    /// Channels and futures dropped with I/O under way.
+    dropped,
+    /// Channels that were left unpolled for a while.
+    neglected,
+    /// Hints about reads to come.
+    hints,
+    /// Devices that were closed and opened again.
+    reopened,
+    /// Runs with a layer.
+    layered,
+    /// Runs with an array.
+    arrays,
+    /// Runs with a page cache.
+    caches,
     /// Elevators switched.
     switches,
     /// Elevators switched while bios were under way.
     switches_in_flight,
     /// Power cuts.
     cuts,
-    /// Power cuts while the disk had a flush.
+    /// Power cuts while a disk had a flush.
     cuts_in_flush,
-    /// Power cuts while the disk had a write.
+    /// Power cuts while a disk had a write.
     cuts_in_write,
     /// Writes of which a cut left a part.
     torn_writes,
     /// Sectors that went back to an older version in a cut.
     sectors_lost,
-    /// I/Os that failed by plan.
+    /// Commands that failed with EIO.
     errors,
-    /// Flushes that failed by plan.
+    /// Commands that failed with a transient error.
+    transient,
+    /// Commands that were given up because they were cancelled.
+    aborted,
+    /// Flushes that failed.
     flush_errors,
-    /// I/Os that took longer by plan.
+    /// Commands that took longer.
     spikes,
-    /// I/Os that were stuck by plan.
+    /// Commands that were stuck.
     stuck,
     /// Disks that died and came back.
     deaths,
@@ -81,4 +113,38 @@ cover! {
     elevator_faults,
     /// Virtual time, in ms.
     virtual_ms,
+}
+
+impl Cover {
+    pub(super) fn stack(&mut self, stack: &Node) {
+        self.layered += u64::from(stack.kind() != "disk");
+        self.arrays += u64::from(stack.spreads());
+        self.caches += u64::from(stack.has("cache"));
+    }
+
+    pub(super) fn completed(&mut self, op: Op, flags: Flags, well: bool) {
+        if !well {
+            self.failed += 1;
+            return;
+        }
+        let has = |flag| u64::from(flags.contains(flag));
+        self.hard_barriers += has(Flags::HARD_BARRIER);
+        self.soft_barriers += has(Flags::SOFT_BARRIER);
+        self.preflushes += has(Flags::PREFLUSH);
+        self.atomic_writes += has(Flags::ATOMIC);
+        self.fua += if op == Op::Write { has(Flags::FUA) } else { 0 };
+        self.flushes += u64::from(op == Op::Flush);
+        self.discards += u64::from(matches!(op, Op::Discard | Op::WriteZeroes));
+    }
+
+    /// What was done to the disks of the run so far.
+    pub(super) fn faults(&mut self, injected: &Injected) {
+        self.errors = injected.read_errors + injected.write_errors;
+        self.flush_errors = injected.flush_errors;
+        self.transient = injected.transient;
+        self.aborted = injected.aborted;
+        self.spikes = injected.spikes;
+        self.stuck = injected.stuck;
+        self.deaths = injected.deaths;
+    }
 }

@@ -1,9 +1,10 @@
 //! Runs side by side, with results as if one came after the other.
 
-use super::{Bug, Cover, Outcome, Report, live};
+use super::plan::Plan;
+use super::{Bug, Cells, Cover, Features, Finding, Found, Outcome, Report, carry_out, shrink};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What to soak.
@@ -19,11 +20,23 @@ pub struct Options {
     pub bug: Option<&'static Bug>,
     /// Start no run after this time. How many there are then depends on the machine.
     pub time: Option<Duration>,
+    /// Features that no run has.
+    pub without: Features,
+    /// Go on after a finding, and count findings by their kind.
+    pub all: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { seed: 1, runs: 1000, threads: 1, bug: None, time: None }
+        let without = Features::default();
+        Options { seed: 1, runs: 1000, threads: 1, bug: None, time: None, without, all: false }
+    }
+}
+
+impl Options {
+    /// The plan of a run.
+    fn plan(&self, number: u64) -> Plan {
+        Plan::new(self.seed.wrapping_add(number), self.without)
     }
 }
 
@@ -33,10 +46,73 @@ struct Shared<'a> {
     next: AtomicU64,
     /// Runs with this number and above are not needed any more.
     end: AtomicU64,
-    outcomes: Mutex<BTreeMap<u64, Outcome>>,
+    merged: Mutex<Merged>,
     finished: AtomicU64,
     stop: &'a AtomicBool,
     began: Instant,
+}
+
+/// Outcomes put together in the order of their runs, as far as there is no gap.
+struct Merged {
+    report: Report,
+    /// What was found: the first finding of each kind with its run.
+    found: Vec<(u64, Finding)>,
+    /// Runs behind a gap.
+    early: BTreeMap<u64, Outcome>,
+    all: bool,
+}
+
+impl Merged {
+    fn new(options: &Options) -> Merged {
+        let report = Report {
+            seed: options.seed,
+            runs: 0,
+            bug: options.bug.map(|bug| bug.name),
+            without: options.without,
+            found: Vec::new(),
+            cover: Cover::default(),
+            cells: Cells::default(),
+            interrupted: false,
+        };
+        Merged { report, found: Vec::new(), early: BTreeMap::new(), all: options.all }
+    }
+
+    fn insert(&mut self, number: u64, outcome: Outcome) {
+        self.early.insert(number, outcome);
+        while (self.all || self.found.is_empty())
+            && let Some(outcome) = self.early.remove(&self.report.runs)
+        {
+            self.merge(outcome);
+        }
+    }
+
+    fn merge(&mut self, outcome: Outcome) {
+        let number = self.report.runs;
+        self.report.runs += 1;
+        self.report.cover.add(&outcome.cover);
+        self.report.cells.add(&outcome.cells);
+        let Some(finding) = outcome.found else { return };
+        let Finding { class: kind, what } = finding.clone();
+        match self.report.found.iter_mut().find(|found| found.kind == kind) {
+            Some(known) => known.times += 1,
+            None => {
+                self.report.found.push(Found { seed: 0, kind, times: 1, what, plan: String::new() });
+                self.found.push((number, finding));
+            }
+        }
+    }
+
+    /// The report, with the smallest plan for each kind of finding.
+    fn finish(mut self, options: &Options) -> Report {
+        for (found, (number, finding)) in self.report.found.iter_mut().zip(self.found) {
+            let (plan, finding) = shrink::shrink(options.plan(number), finding, options.bug);
+            if std::env::var_os(STORY).is_some() {
+                carry_out(&Arc::new(plan.clone()), options.bug, true);
+            }
+            (found.seed, found.what, found.plan) = (plan.seed, finding.what, plan.to_string());
+        }
+        self.report
+    }
 }
 
 impl Shared<'_> {
@@ -52,11 +128,11 @@ impl Shared<'_> {
 
     fn work(&self) {
         while let Some(number) = self.take() {
-            let outcome = live(self.options.seed.wrapping_add(number), self.options.bug);
-            if outcome.found.is_some() {
+            let outcome = carry_out(&Arc::new(self.options.plan(number)), self.options.bug, false);
+            if outcome.found.is_some() && !self.options.all {
                 self.end.fetch_min(number, Ordering::Relaxed);
             }
-            self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).insert(number, outcome);
+            self.merged.lock().unwrap_or_else(PoisonError::into_inner).insert(number, outcome);
             self.finished.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -68,11 +144,12 @@ const PROGRESS: Duration = Duration::from_millis(100);
 /// Soaks until a run finds something, all are done, time is up, or `stop` is set. `progress` is told the number
 /// of finished runs now and then.
 pub fn run(options: &Options, stop: &AtomicBool, progress: &mut dyn FnMut(u64)) -> Report {
+    let _in_place = options.bug.and_then(Bug::in_place);
     let shared = Shared {
         options,
         next: AtomicU64::new(0),
         end: AtomicU64::new(options.runs),
-        outcomes: Mutex::new(BTreeMap::new()),
+        merged: Mutex::new(Merged::new(options)),
         finished: AtomicU64::new(0),
         stop,
         began: Instant::now(),
@@ -84,26 +161,11 @@ pub fn run(options: &Options, stop: &AtomicBool, progress: &mut dyn FnMut(u64)) 
             std::thread::park_timeout(PROGRESS);
         }
     });
-    report(options, shared.outcomes.into_inner().unwrap_or_else(PoisonError::into_inner), stop)
+    let mut merged = shared.merged.into_inner().unwrap_or_else(PoisonError::into_inner);
+    merged.report.interrupted = stop.load(Ordering::Relaxed);
+    merged.finish(options)
 }
 
-/// Puts the runs together in their order, up to the first that found something or that was not done.
-fn report(options: &Options, outcomes: BTreeMap<u64, Outcome>, stop: &AtomicBool) -> Report {
-    let mut report = Report {
-        seed: options.seed,
-        runs: 0,
-        bug: options.bug.map(|bug| bug.name),
-        found: None,
-        cover: Cover::default(),
-        interrupted: stop.load(Ordering::Relaxed),
-    };
-    for (number, outcome) in outcomes {
-        if number != report.runs || report.found.is_some() {
-            break;
-        }
-        report.runs += 1;
-        report.cover.add(&outcome.cover);
-        report.found = outcome.found;
-    }
-    report
-}
+/// Environment variable with which the plan of a finding is carried out once more and tells on standard error what
+/// happens.
+const STORY: &str = "PLATTER_SOAK_STORY";

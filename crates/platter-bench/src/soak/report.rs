@@ -1,6 +1,6 @@
 //! What a soak came to, as text and as JSON.
 
-use super::{Cover, Found};
+use super::{Cells, Cover, Features, Found, cells};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -13,22 +13,32 @@ pub struct Report {
     pub runs: u64,
     /// The bug that was built in.
     pub bug: Option<&'static str>,
-    /// The first run that found something.
-    pub found: Option<Found>,
+    /// Features that no run had.
+    pub without: Features,
+    /// What was found, one of each kind, in the order in which they were found.
+    pub found: Vec<Found>,
     /// What the runs came across.
     pub cover: Cover,
+    /// Which combinations of operations, flags, layers and faults they met.
+    pub cells: Cells,
     /// It was stopped before its end.
     pub interrupted: bool,
 }
 
 impl Report {
-    /// The command that repeats the run which found something.
-    pub fn replay(&self) -> Option<String> {
-        let found = self.found.as_ref()?;
+    /// The command that repeats a run which found something.
+    pub fn replay(&self, found: &Found) -> String {
         let bug = self.bug.map(|bug| format!(" --bug {bug}")).unwrap_or_default();
-        Some(format!("platter sim soak --seed {} --runs 1{bug}", found.seed))
+        let without = match self.without.is_empty() {
+            true => String::new(),
+            false => format!(" --without {}", self.without),
+        };
+        format!("platter sim soak --seed {} --runs 1{bug}{without}", found.seed)
     }
 }
+
+/// Lines about what was never met.
+const EMPTY_LINES: usize = 20;
 
 /// As text.
 pub fn text(report: &Report) -> String {
@@ -39,30 +49,44 @@ pub fn text(report: &Report) -> String {
     for (name, count) in report.cover.rows() {
         let _ = writeln!(out, "  {:<20}{count:>12}", name.replace('_', " "));
     }
-    match (&report.found, report.replay()) {
-        (Some(found), Some(replay)) => {
-            let _ = writeln!(out, "FOUND, seed {}: {}\nto see it again: {replay}", found.seed, found.what);
-        }
-        _ => out.push_str("nothing found\n"),
+    out.push_str(&cells::text(&report.cells, EMPTY_LINES));
+    for found in &report.found {
+        let times = if found.times > 1 { format!(", {} times", found.times) } else { String::new() };
+        let _ = writeln!(out, "FOUND ({}{times}), seed {}: {}", found.kind, found.seed, found.what);
+        let _ = writeln!(out, "to see it again: {}", report.replay(found));
+        let _ = writeln!(out, "the shortest way there that was found:\n{}", found.plan.trim_end());
+    }
+    if report.found.is_empty() {
+        out.push_str("nothing found\n");
     }
     out
 }
 
-/// As JSON: `seed`, `runs`, `bug`, `interrupted`, `found` (null, or `seed`, `what`, `replay`), and `cover`, an
-/// object of counts.
+/// As JSON: `seed`, `runs`, `bug`, `without`, `interrupted`, `found` (null, or an object with `seed`, `kind`, `times`,
+/// `what`, `replay` and `plan`), `findings` (a list of such objects, one for each kind), `cover`, an object of counts, and `coverage`: which combinations of operation, flag, layer
+/// and fault were met (`possible`, `met`, `empty`, `impossible`).
 pub fn json(report: &Report) -> Value {
-    let found = report
-        .found
-        .as_ref()
-        .map(|found| json!({ "seed": found.seed, "what": found.what, "replay": report.replay() }));
+    let row = |found: &Found| {
+        json!({
+            "seed": found.seed,
+            "kind": found.kind,
+            "times": found.times,
+            "what": found.what,
+            "replay": report.replay(found),
+            "plan": found.plan,
+        })
+    };
     let cover: serde_json::Map<String, Value> =
         report.cover.rows().map(|(name, count)| (name.to_owned(), json!(count))).collect();
     json!({
         "seed": report.seed,
         "runs": report.runs,
         "bug": report.bug,
+        "without": report.without.to_string(),
         "interrupted": report.interrupted,
-        "found": found,
+        "found": report.found.first().map(row),
+        "findings": report.found.iter().map(row).collect::<Vec<_>>(),
         "cover": cover,
+        "coverage": cells::json(&report.cells),
     })
 }

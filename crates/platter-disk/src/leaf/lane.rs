@@ -304,11 +304,13 @@ impl LeafLane {
                 local.run(now);
             }
         }
-        local.take_done(&mut self.done);
-        let failed = self.cell.counters.bios_failed.get();
-        if failed != self.failed {
-            self.failed = failed;
-            self.shared.extent.look_after(&self.done, &self.shared.gate);
+        if local.has_done() {
+            local.take_done(&mut self.done);
+            let failed = self.cell.counters.bios_failed.get();
+            if failed != self.failed {
+                self.failed = failed;
+                self.shared.extent.look_after(&self.done, &self.shared.gate);
+            }
         }
         if self.shared.tokens.is_wanted() {
             self.share_depth(now);
@@ -388,6 +390,8 @@ impl Lane for LeafLane {
             Err(fault) => self.plug_bounced(bio, fault),
         }
         if !self.shared.settings.caller_plug {
+            // Programs that use channels read the clock when they poll. A deadline counts from now, not from then.
+            let now = now.max(self.shared.clock.now());
             self.flush_plug(now);
             if self.away > 0 {
                 self.help(now);

@@ -72,6 +72,8 @@ pub(crate) struct Options {
     pub(crate) simulated: bool,
     /// What a channel has outstanding can be seen by others.
     pub(crate) visible: bool,
+    /// Channels hold bios back until they are polled.
+    pub(crate) caller_plug: bool,
 }
 
 impl Default for Options {
@@ -82,6 +84,7 @@ impl Default for Options {
             features: Features { write_cache: true, fua: true, read_only: false },
             simulated: true,
             visible: false,
+            caller_plug: true,
         }
     }
 }
@@ -108,7 +111,11 @@ impl Disk {
         let parts = LeafParts {
             name: Arc::from("disk"),
             geometry: Geometry { size: SIZE, limits, features: options.features },
-            settings: LeafSettings { queue: options.queue, ..LeafSettings::default() },
+            settings: LeafSettings {
+                queue: options.queue,
+                caller_plug: options.caller_plug,
+                ..LeafSettings::default()
+            },
             elevator: by_name(options.elevator).map(|row| (row.make)()),
             make_driver: Box::new(move |_| channels.channel()),
             facts: Vec::new(),

@@ -39,6 +39,9 @@ impl State {
                         && let Some(medium) = &mut self.medium
                     {
                         let count = u64::from(command.sectors);
+                        if note.atomic {
+                            trouble.volatile.keep_whole(note.number);
+                        }
                         trouble.volatile.record(medium, note.number, command.sector, count, &slot.data);
                     }
                 }

@@ -30,6 +30,8 @@ pub(super) struct Note {
     mark: u64,
     /// It has failed already; only the model does not know.
     pub(super) ghost: bool,
+    /// Of a write: all of it or nothing is stored.
+    pub(super) atomic: bool,
 }
 
 /// Faults and power cuts of one disk.
@@ -105,7 +107,7 @@ impl Trouble {
     }
 
     /// Decides what happens to a command that was taken.
-    fn judge(&mut self, now: Time, command: &Command) {
+    fn judge(&mut self, now: Time, command: &Command, atomic: bool) {
         let mut mark = self.volatile.mark();
         if let Some(mistakes) = &self.mistakes {
             match mistakes.wrong {
@@ -119,7 +121,7 @@ impl Trouble {
             None => (Fate::Good, Delay::default()),
         };
         let number = self.commands;
-        let note = Note { fate, delay, landed: false, taken: now, number, mark, ghost: false };
+        let note = Note { fate, delay, landed: false, taken: now, number, mark, ghost: false, atomic };
         self.commands += 1;
         *self.note(command.tag) = note;
     }
@@ -164,7 +166,7 @@ impl State {
             trouble.parked.push_back(index);
         }
         self.fill_slot(&asked, command, data);
-        trouble.judge(now, &command);
+        trouble.judge(now, &command, asked.atomic);
         if command.op == Op::Read
             && let (Some(injector), Some(medium)) = (&mut trouble.injector, &mut self.medium)
             && let Some((sector, bit)) = injector.rot(&command)
@@ -307,6 +309,9 @@ impl State {
         let volatile = trouble.cache && !command.fua;
         // Only who can lose power has to know what may be lost.
         if volatile && trouble.supply.is_some() {
+            if note.atomic {
+                trouble.volatile.keep_whole(note.number);
+            }
             trouble.volatile.record(medium, note.number, sector, count, data);
         }
         match command.op {
@@ -318,7 +323,7 @@ impl State {
         }
     }
 
-    /// A write that fails may have changed some of its sectors.
+    /// A write that fails may have changed some of its sectors; an atomic one all of them or none.
     pub(super) fn store_some(
         &mut self,
         trouble: &mut Trouble,
@@ -331,6 +336,12 @@ impl State {
             return;
         }
         let mut rng = Rng::new(seed);
+        if note.atomic {
+            if rng.chance(500_000) {
+                self.store(trouble, note, command, data);
+            }
+            return;
+        }
         for index in 0..u64::from(command.sectors) {
             let at = index as usize * 512;
             let piece = Command { sector: command.sector + index, sectors: 1, fua: false, ..*command };

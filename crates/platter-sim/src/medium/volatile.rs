@@ -35,6 +35,8 @@ pub(crate) struct Volatile {
     /// The number before the last write.
     last: u64,
     capacity: usize,
+    /// Writes that a cut takes as a whole or not at all.
+    atomic: BTreeSet<u64>,
 }
 
 impl Default for Volatile {
@@ -46,6 +48,7 @@ impl Default for Volatile {
             number: 0,
             last: 0,
             capacity: CAPACITY,
+            atomic: BTreeSet::new(),
         }
     }
 }
@@ -70,6 +73,14 @@ impl Volatile {
     /// Sectors that have more than one version.
     pub(crate) fn len(&self) -> usize {
         self.piles.len()
+    }
+
+    /// The write of this number, which is about to be recorded, is atomic.
+    pub(crate) fn keep_whole(&mut self, write: u64) {
+        if self.held == 0 {
+            self.atomic.clear();
+        }
+        self.atomic.insert(write);
     }
 
     /// A write is about to go to the medium.
@@ -132,12 +143,19 @@ impl Volatile {
         items.sort_unstable();
         items.dedup();
         let mut lost: BTreeSet<(u64, u64)> = BTreeSet::new();
-        for &(write, at) in &items {
-            report.could.add(report.disk, write, at);
-            if judge.loses(write, at) {
-                lost.insert((write, at));
-                report.lost.add(report.disk, write, at);
+        for write in items.chunk_by(|a, b| a.0 == b.0) {
+            let mut gone: Vec<(u64, u64)> = Vec::new();
+            for &(number, at) in write {
+                report.could.add(report.disk, number, at);
+                if judge.loses(number, at) {
+                    gone.push((number, at));
+                }
             }
+            if !gone.is_empty() && self.atomic.contains(&write[0].0) {
+                gone = write.to_vec();
+            }
+            gone.iter().for_each(|&(number, at)| report.lost.add(report.disk, number, at));
+            lost.extend(gone);
         }
         report.torn += torn(&items, &lost);
         for (at, pile) in std::mem::take(&mut self.piles) {
@@ -145,6 +163,7 @@ impl Volatile {
             medium.put(at, kept.map_or(pile.durable, |layer| layer.contents));
         }
         self.ages.clear();
+        self.atomic.clear();
         self.held = 0;
     }
 }

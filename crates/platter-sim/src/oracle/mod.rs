@@ -162,6 +162,8 @@ impl Pending {
 pub struct Oracle {
     /// Completed writes may be lost until a flush.
     cache: bool,
+    /// Reads may be answered from memory, whatever the disk has.
+    remembers: bool,
     now: u64,
     /// Power cuts.
     session: u32,
@@ -182,6 +184,7 @@ impl Oracle {
     pub fn new(write_cache: bool) -> Oracle {
         Oracle {
             cache: write_cache,
+            remembers: false,
             now: 0,
             session: 0,
             place: 1,
@@ -191,6 +194,12 @@ impl Oracle {
             pending: BTreeMap::new(),
             atoms: BTreeMap::new(),
         }
+    }
+
+    /// The device has a page cache: what a read gives says nothing about a write in doubt below it.
+    #[must_use]
+    pub fn that_remembers(self, remembers: bool) -> Oracle {
+        Oracle { remembers, ..self }
     }
 
     /// The program submits an I/O under a number that it has not used before. Several that it submits as one
@@ -252,6 +261,27 @@ impl Oracle {
         }
     }
 
+    /// A barrier, which is about to complete, failed before it had done anything: what is before it and what is behind it
+    /// are side by side.
+    pub fn unorder(&mut self, id: u64) {
+        let Some(barrier) = self.pending.get(&id).filter(|pending| pending.barrier).map(|p| p.place) else {
+            return;
+        };
+        let collapse = |place: &mut u64| {
+            if *place >= barrier {
+                *place -= if *place == barrier { 1 } else { 2 };
+            }
+        };
+        self.pending.values_mut().for_each(|pending| collapse(&mut pending.place));
+        self.sectors.values_mut().for_each(|sector| sector.places(collapse));
+        self.void.iter_mut().for_each(collapse);
+        collapse(&mut self.place);
+        collapse(&mut self.proved);
+        if let Some(pending) = self.pending.get_mut(&id) {
+            (pending.barrier, pending.hard) = (false, false);
+        }
+    }
+
     fn flushed(&mut self, flush: &Pending) {
         let place = if flush.hard { flush.place } else { 0 };
         let (now, session) = (self.now, self.session);
@@ -291,7 +321,7 @@ impl Oracle {
 
     fn at(&self, pending: &Pending) -> Now {
         let (session, proved, at) = (self.session, self.proved, self.now);
-        Now { start: pending.start, place: pending.place, session, proved, at }
+        Now { start: pending.start, place: pending.place, session, proved, at, settles: !self.remembers }
     }
 
     /// Everything with a place below `proved` is there: so nothing may have been read that is before it.
@@ -328,6 +358,12 @@ impl Oracle {
         self.sectors.get(&sector).map_or(Ok(()), |versions| versions.may_land(sector, content, cached))
     }
 
+    /// The device was opened again: no queue knows any more of what is [in doubt](Outcome::InDoubt), so later I/O does not wait
+    /// for it.
+    pub fn forget_doubts(&mut self) {
+        self.sectors.values_mut().for_each(Sector::forget_doubts);
+    }
+
     /// Nothing is under way any more, not even what was [abandoned](Outcome::Abandoned).
     pub fn quiesce(&mut self) {
         self.now += 1;
@@ -338,7 +374,7 @@ impl Oracle {
     /// What a read of `sector` that is submitted and completed now may give.
     pub fn permitted(&self, sector: u64) -> Vec<u64> {
         let (start, session, proved) = (self.now + 1, self.session, self.proved);
-        let now = Now { start, place: self.place, session, proved, at: start };
+        let now = Now { start, place: self.place, session, proved, at: start, settles: !self.remembers };
         self.sectors.get(&sector).map_or_else(|| vec![0], |sector| sector.permitted(&now))
     }
 

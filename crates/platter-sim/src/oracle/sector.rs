@@ -46,6 +46,8 @@ pub(super) struct Now {
     pub(super) proved: u64,
     /// The event of its completion.
     pub(super) at: u64,
+    /// It shows whether a write happened that had come into doubt before it.
+    pub(super) settles: bool,
 }
 
 impl Version {
@@ -155,6 +157,11 @@ impl Sector {
         }
     }
 
+    /// Changes places in the order of barriers.
+    pub(super) fn places(&mut self, change: impl Fn(&mut u64)) {
+        self.versions.iter_mut().for_each(|version| change(&mut version.place));
+    }
+
     /// Nothing that was in doubt before `start` can change the sector any more.
     pub(super) fn returned(&mut self, start: u64, now: u64) {
         self.versions.iter_mut().filter(|v| v.doubted < start).for_each(|v| v.end = v.end.min(now));
@@ -170,6 +177,14 @@ impl Sector {
             }
         }
         Ok(())
+    }
+
+    pub(super) fn forget_doubts(&mut self) {
+        for version in
+            self.versions.iter_mut().filter(|v| v.outcome == Some(Outcome::InDoubt) && v.end == NEVER)
+        {
+            (version.outcome, version.doubted) = (Some(Outcome::Abandoned), NEVER);
+        }
     }
 
     pub(super) fn quiesce(&mut self, now: u64) {
@@ -224,12 +239,16 @@ impl Sector {
             return Err(self.violation(at, content, now));
         }
         if let [only] = fits[..] {
-            self.settle_doubts(only, now);
+            if now.settles {
+                self.settle_doubts(only, now);
+            }
             self.note_atoms(only, now, atoms);
             let version = &mut self.versions[only];
             version.after = version.after.max(now.start);
         }
-        self.returned(now.start, now.at);
+        if now.settles {
+            self.returned(now.start, now.at);
+        }
         // What a cut left can be known for good only when it was that.
         if fits.iter().any(|&i| self.versions[i].session == now.session) {
             return Ok(None);

@@ -308,6 +308,27 @@ fn reads_and_writes_stay_on_their_side_of_a_hard_barrier() {
 }
 
 #[test]
+fn a_barrier_that_did_nothing_orders_nothing() {
+    let mut rig = Rig::new(true);
+    let one = rig.begin(0, 1);
+    let idle =
+        rig.submit(&Submission { op: Op::Write, sector: 1, count: 1, contents: &[9], hard: true, ..NOTHING });
+    let two = rig.begin(0, 2);
+    let barrier = rig.submit(&Submission { hard: true, ..NOTHING });
+    let three = rig.begin(0, 3);
+    rig.oracle.unorder(idle);
+    rig.oracle.complete(idle, Outcome::Untouched);
+    [two, one].into_iter().for_each(|id| rig.done(id));
+    assert_eq!(rig.read(1, 9), Some(Rule::Untouched));
+    // The other barrier orders.
+    rig.done(barrier);
+    rig.oracle.complete(three, Outcome::CutOff);
+    assert_eq!(rig.oracle.permitted(0), [1, 2, 3]);
+    rig.oracle.cut();
+    assert_eq!(rig.oracle.permitted(0), [1, 2, 3]);
+}
+
+#[test]
 fn an_abandoned_barrier_may_still_happen_after_what_is_behind_it() {
     let mut rig = Rig::new(true);
     let barrier = rig.submit(&Submission { op: Op::Write, count: 1, contents: &[1], hard: true, ..NOTHING });

@@ -92,16 +92,16 @@ impl Parts {
         bio.maker() == self.maker
     }
 
-    /// Stages a flush of each of `members` on behalf of bio `at`.
-    pub(super) fn flushes(&mut self, at: u32, members: &[u32]) {
+    /// Stages a flush of each of so many members on behalf of bio `at`.
+    pub(super) fn flushes(&mut self, at: u32, members: u32) {
         let Parts { slots, spare, staged, .. } = self;
         let slot = &mut slots[at as usize];
-        for &member in members {
+        for member in 0..members {
             let mut part = make(&slot.whole, spare, Op::Flush, 0);
             part.remove_flags(Flags::FUA);
             staged.push((member, part));
         }
-        slot.pending = members.len() as u32;
+        slot.pending = members;
     }
 
     /// Stages the parts of bio `at`.

@@ -3,12 +3,13 @@
 #![allow(unsafe_code)]
 
 use crate::rig::{CHUNK, backends, simulated_with};
-use platter_block::bio::Bio;
+use platter_block::bio::{Bio, Flags};
 use platter_block::buf::{IoBuf, add_memory};
 use platter_block::fault::{Fault, Kind};
 use platter_block::queue::Settings;
 use platter_block::segment::RegionId;
 use platter_block::time::{Span, Time};
+use platter_disk::channel::Channel;
 use platter_disk::device::Device;
 use platter_disk::leaf::LeafSettings;
 use platter_sim::World;
@@ -67,6 +68,38 @@ fn memory_stays_until_the_slow_member_has_given_it_back() {
     assert!(channel.submit(bio).is_ok());
     channel.wait(&mut done, None);
     assert_eq!(done[0].status(), Ok(()));
+}
+
+/// Members without a volatile cache have nothing to flush, but what timed out there may still change the array.
+#[test]
+fn a_flush_of_the_array_fails_while_a_write_of_a_member_is_in_doubt() {
+    let world = World::new(1);
+    let queue = Settings { timeout: Some(Span::from_millis(1)), ..Settings::default() };
+    let settings = LeafSettings { queue, ..LeafSettings::default() };
+    let disks = [9000, 100].map(|us| simulated_with(&world, Span::from_micros(us), false, settings.clone()));
+    let device = Device::new(raid0::new(backends(&disks), CHUNK, Sizes::Zones).unwrap());
+    let mut channel = device.channel(4).unwrap();
+    let end = |channel: &mut Channel, bio: Bio| {
+        let mut done = Vec::new();
+        assert!(channel.submit(bio).is_ok());
+        channel.wait(&mut done, None);
+        done.pop().unwrap().status().err().map(|fault| fault.kind)
+    };
+    let on_second = |flags: Flags| {
+        let mut bio = Bio::write(CHUNK, vec![2; 4096]).unwrap();
+        bio.add_flags(flags);
+        bio
+    };
+    assert_eq!(end(&mut channel, Bio::write(0, vec![1; 4096]).unwrap()), Some(Kind::TimedOut));
+    for bio in [Bio::flush(), on_second(Flags::PREFLUSH), on_second(Flags::HARD_BARRIER)] {
+        assert_eq!(end(&mut channel, bio), Some(Kind::InDoubt));
+    }
+    assert_eq!(end(&mut channel, on_second(Flags::NONE)), None);
+    world.clock().advance_to(Time(20_000_000));
+    channel.poll(&mut Vec::new());
+    for bio in [Bio::flush(), on_second(Flags::HARD_BARRIER)] {
+        assert_eq!(end(&mut channel, bio), None);
+    }
 }
 
 /// All is dropped while a part is with the disk.

@@ -1,10 +1,15 @@
 //! Bugs that can be built into what the soak runs, to see that it finds them.
 
 use platter_block::bio::{Bio, Flags, Op};
+use platter_block::defect::{self, Defect};
 use platter_block::elevator::Elevator;
 use platter_sim::wrong::Wrong;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
+mod defects;
 mod elevator;
+
+pub use defects::Reach;
 
 pub(super) use elevator::{Crooked, Crookedness};
 
@@ -17,6 +22,8 @@ pub(super) enum Place {
     Elevator(Crookedness),
     /// Between the program and the queue.
     Gate(Leak),
+    /// In Platter itself, as it once was.
+    PutBack(Defect),
 }
 
 /// What a wrong gate does to bios on their way to the queue.
@@ -35,53 +42,106 @@ pub struct Bug {
     pub name: &'static str,
     /// One line.
     pub summary: &'static str,
-    /// Within how many runs it is found, from seed 1.
-    pub runs: u64,
+    /// Whether the soak finds it.
+    pub reach: Reach,
     pub(super) place: Place,
 }
 
 const fn driver(name: &'static str, wrong: Wrong, runs: u64, summary: &'static str) -> Bug {
-    Bug { name, summary, runs, place: Place::Driver(wrong) }
+    Bug { name, summary, reach: Reach::Within(runs), place: Place::Driver(wrong) }
 }
 
 const fn crooked(name: &'static str, wrong: Crookedness, runs: u64, summary: &'static str) -> Bug {
-    Bug { name, summary, runs, place: Place::Elevator(wrong) }
+    Bug { name, summary, reach: Reach::Within(runs), place: Place::Elevator(wrong) }
 }
 
 const fn gate(name: &'static str, leak: Leak, runs: u64, summary: &'static str) -> Bug {
-    Bug { name, summary, runs, place: Place::Gate(leak) }
+    Bug { name, summary, reach: Reach::Within(runs), place: Place::Gate(leak) }
 }
 
-/// Every bug.
+/// Every bug that can be built in.
 pub static TABLE: &[Bug] = &[
-    driver("empty-flush", Wrong::FlushCoversNothing, 100, "the disk ends flushes without doing them"),
-    driver("hasty-flush", Wrong::FlushMissesTheLast, 400, "a flush does not cover the last write before it"),
+    driver("empty-flush", Wrong::FlushCoversNothing, 20, "the disk ends flushes without doing them"),
+    driver("hasty-flush", Wrong::FlushMissesTheLast, 50, "a flush does not cover the last write before it"),
     driver("no-fua", Wrong::IgnoresFua, 200, "the disk ignores FUA"),
-    driver("lost-write", Wrong::DropsWrite, 20, "the disk acknowledges some writes without storing them"),
-    driver("twice", Wrong::CompletesTwice, 50, "the driver reports some completions twice"),
-    driver("swapped", Wrong::SwapsHalves, 20, "the driver swaps the halves of some writes"),
-    driver("short-read", Wrong::ShortRead, 20, "some reads fill half of the memory and report all of it"),
-    driver("torn-retry", Wrong::TornOnRetry, 500, "a write that is tried again is stored in part"),
-    driver("stale-read", Wrong::StaleRead, 20, "some reads give what was there before the last write"),
-    driver("no-completion", Wrong::LosesCompletion, 20, "the driver loses some completions"),
-    driver("off-by-one", Wrong::OffByOne, 20, "some writes go to the next sector"),
-    driver("false-error", Wrong::InventsError, 20, "some reads fail for no reason"),
-    crooked("elevator-twice", Crookedness::Twice, 20, "the elevator returns requests twice"),
-    crooked("elevator-invents", Crookedness::Invents, 20, "the elevator returns requests that never were"),
-    crooked("elevator-loses", Crookedness::Loses, 20, "the elevator forgets requests"),
-    crooked("elevator-starves", Crookedness::Starves, 20, "the elevator keeps a request for ever"),
-    gate("no-preflush", Leak::ForgetsPreflush, 800, "the gate forgets preflushes"),
-    gate("gate-no-fua", Leak::ForgetsFua, 200, "the gate forgets FUA"),
+    driver("lost-write", Wrong::DropsWrite, 10, "the disk acknowledges some writes without storing them"),
+    driver("twice", Wrong::CompletesTwice, 10, "the driver reports some completions twice"),
+    driver("swapped", Wrong::SwapsHalves, 10, "the driver swaps the halves of some writes"),
+    driver("short-read", Wrong::ShortRead, 10, "some reads fill half of the memory and report all of it"),
+    driver("torn-retry", Wrong::TornOnRetry, 200, "a write that is tried again is stored in part"),
+    driver("stale-read", Wrong::StaleRead, 10, "some reads give what was there before the last write"),
+    driver("no-completion", Wrong::LosesCompletion, 10, "the driver loses some completions"),
+    driver("off-by-one", Wrong::OffByOne, 10, "some writes go to the next sector"),
+    driver("false-error", Wrong::InventsError, 10, "some reads fail for no reason"),
+    crooked("elevator-twice", Crookedness::Twice, 10, "the elevator returns requests twice"),
+    crooked("elevator-invents", Crookedness::Invents, 10, "the elevator returns requests that never were"),
+    crooked("elevator-loses", Crookedness::Loses, 10, "the elevator forgets requests"),
+    crooked("elevator-starves", Crookedness::Starves, 10, "the elevator keeps a request for ever"),
+    gate("no-preflush", Leak::ForgetsPreflush, 300, "the gate forgets preflushes"),
+    gate("gate-no-fua", Leak::ForgetsFua, 100, "the gate forgets FUA"),
     gate("no-barrier", Leak::ForgetsBarrier, 50, "the gate forgets hard barriers"),
     gate("leaky-gate", Leak::PassesBarrier, 50, "the gate lets a bio pass a hard barrier"),
 ];
 
+/// Every defect that this project once had and that can be [put back](platter_block::defect).
+pub fn put_back() -> &'static [Bug] {
+    static ALL: LazyLock<Vec<Bug>> = LazyLock::new(|| Defect::ALL.iter().map(|&old| Bug::old(old)).collect());
+    &ALL
+}
+
+/// All bugs: those that can be built in, and those that can be put back.
+pub fn all() -> impl Iterator<Item = &'static Bug> {
+    TABLE.iter().chain(put_back())
+}
+
 /// Looks a bug up by name.
 pub fn by_name(name: &str) -> Option<&'static Bug> {
-    TABLE.iter().find(|bug| bug.name == name)
+    all().find(|bug| bug.name == name)
+}
+
+/// A defect is put back for the whole process: one soak at a time.
+static PUT_BACK: Mutex<()> = Mutex::new(());
+
+/// Keeps a defect in place.
+pub(super) struct InPlace {
+    old: Defect,
+    _one: MutexGuard<'static, ()>,
+}
+
+impl Drop for InPlace {
+    fn drop(&mut self) {
+        defect::put_back(self.old, false);
+    }
 }
 
 impl Bug {
+    fn old(old: Defect) -> Bug {
+        Bug {
+            name: old.name(),
+            summary: old.summary(),
+            reach: defects::reach(old.name()),
+            place: Place::PutBack(old),
+        }
+    }
+
+    /// Whether it is a defect of old.
+    pub fn is_put_back(&self) -> bool {
+        matches!(self.place, Place::PutBack(_))
+    }
+
+    /// Whether this build can have it: old defects only with the feature `defects`.
+    pub fn is_available(&self) -> bool {
+        defect::AVAILABLE || !self.is_put_back()
+    }
+
+    /// Puts it back, if it is a defect of old, until the result is dropped.
+    pub(super) fn in_place(&self) -> Option<InPlace> {
+        let Place::PutBack(old) = self.place else { return None };
+        let one = PUT_BACK.lock().unwrap_or_else(PoisonError::into_inner);
+        defect::put_back(old, true);
+        Some(InPlace { old, _one: one })
+    }
+
     pub(super) fn wrong(&self) -> Option<Wrong> {
         if let Place::Driver(wrong) = self.place { Some(wrong) } else { None }
     }

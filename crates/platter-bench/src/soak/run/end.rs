@@ -1,0 +1,230 @@
+//! The end of a run: nothing goes wrong any more, and everything must work again.
+
+use super::submit::Live;
+use super::{Finding, Run};
+use crate::soak::memory::Layout;
+use crate::soak::plan::{FAILURES, Io};
+use platter_block::bio::{Bio, Context, Flags, IoPrio, Op};
+use platter_block::statistics::Gauges;
+use platter_block::time::{Span, Time};
+use platter_sim::SimDisk;
+use platter_sim::power::Survivors;
+use std::sync::atomic::Ordering;
+
+/// Longest that one I/O may take when nothing is wrong.
+const HEALTHY: Span = Span::from_secs(60);
+
+/// How long to wait after an I/O that failed late: longer than a cache of the soak keeps a dirty page.
+const AGAIN: Span = Span::from_secs(40);
+
+/// Longest that a disk may take to end what it has when nothing is stuck any more.
+const QUIET: Span = Span::from_secs(600);
+
+impl Run<'_> {
+    /// Reads everything, in pieces in some order.
+    pub(super) fn verify(&mut self) -> Result<(), Finding> {
+        let sectors = self.device()?.size() / 512;
+        let block = u64::from(self.device()?.geometry().limits.logical_block) / 512;
+        let piece = (sectors / 12).next_multiple_of(block).max(block);
+        let pieces = sectors.div_ceil(piece);
+        for turn in 0..pieces {
+            let at = (turn * 5 + 3) % pieces;
+            let at = if pieces.is_multiple_of(5) { turn } else { at } * piece;
+            let made = self.reading(at, piece.min(sectors - at))?;
+            let polled = self.polled();
+            match polled.get(turn as usize % polled.len().max(1)) {
+                Some(&lane) => self.send_one(lane, made)?,
+                None => return Ok(()),
+            }
+        }
+        self.settle()
+    }
+
+    pub(super) fn end(&mut self) -> Result<(), Finding> {
+        self.supply.cancel();
+        self.neglect_nothing();
+        self.settle()?;
+        self.notice_cut()?;
+        self.mend()?;
+        self.work_again()?;
+        self.verify()?;
+        self.last_cut()?;
+        self.close_for_good()
+    }
+
+    /// Ends all misfortune.
+    fn mend(&mut self) -> Result<(), Finding> {
+        for disk in &self.disks {
+            disk.set_faults(None);
+            disk.release_stuck();
+        }
+        let limit = self.now() + QUIET;
+        loop {
+            self.poll()?;
+            let gauges = self.device()?.statistics().gauges;
+            let Gauges { in_flight, quarantined, queued, held, .. } = gauges;
+            if (in_flight, queued, held) == (quarantined, 0, 0)
+                && self.disks.iter().all(|disk| disk.inside().is_empty())
+            {
+                break;
+            }
+            let event = self.world.next_event().filter(|&at| at > self.now());
+            let soon = self.next().filter(|&at| at > self.now());
+            let next = Time::earliest(event, soon).unwrap_or(limit);
+            self.world.clock().advance_to(next);
+            self.disks.iter().for_each(SimDisk::settle);
+            if self.now() >= limit {
+                let inside: Vec<_> = self.disks.iter().map(SimDisk::inside).collect();
+                return Err(Finding::new(
+                    "inside",
+                    format!("the disks never end what they have: {inside:?}; {gauges:?}"),
+                ));
+            }
+        }
+        self.poll()?;
+        self.judged.mended();
+        self.oracle.quiesce();
+        self.device()?.acknowledge_flush_failure();
+        self.judged.acknowledge();
+        // An elevator may have been told to wait for minutes.
+        self.switch(None)
+    }
+
+    /// Every way to the device does I/O well, and soon.
+    fn work_again(&mut self) -> Result<(), Finding> {
+        let lanes = self.open.as_ref().map_or(0, |open| open.lanes.len());
+        for lane in 0..lanes {
+            for op in [Op::Write, Op::Read, Op::Flush] {
+                self.works(op, Some(lane))?;
+            }
+        }
+        for op in [Op::Write, Op::Read, Op::Flush] {
+            self.works(op, None)?;
+        }
+        self.look_at_gauges()?;
+        self.fill_depth()
+    }
+
+    /// Queues have nothing, and nothing that they have forgotten.
+    fn look_at_gauges(&mut self) -> Result<(), Finding> {
+        self.poll()?;
+        let gauges = self.device()?.statistics().gauges;
+        // A cache writes back when it likes.
+        match gauges == Gauges::default() || self.stack().has("cache") || self.bug.is_some() {
+            true => Ok(()),
+            false => Err(Finding::new("gauges", format!("of an idle device there is {gauges:?}"))),
+        }
+    }
+
+    /// One I/O on a channel or as a future, tried as often as an error from before may come late.
+    fn works(&mut self, op: Op, lane: Option<usize>) -> Result<(), Finding> {
+        // Layers fail so often on purpose, and each handle is told once of an error of write-back.
+        let tries = 3 + 3 * FAILURES;
+        for last in (0..tries).rev() {
+            let made = self.healthy(op)?;
+            let (token, began, failed) = (made.0, self.now(), self.cover.failed);
+            match lane {
+                Some(at) => self.send_one(at, made)?,
+                None => self.start_one(made)?,
+            }
+            self.settle()?;
+            let took = self.now().since(began);
+            if took > HEALTHY {
+                let what = format!(
+                    "{op} {token} took {} ms on a device with which nothing is wrong",
+                    took.as_millis()
+                );
+                return Err(Finding::new("slow", what));
+            }
+            if self.cover.failed == failed {
+                return Ok(());
+            }
+            if last == 0 || !self.may_fail_late() {
+                break;
+            }
+            self.device()?.acknowledge_flush_failure();
+            self.judged.acknowledge();
+            // A cache tries again in its own time.
+            self.world.clock().advance_to(self.now() + AGAIN);
+            self.poll()?;
+        }
+        Err(Finding::new("broken", format!("a {op} fails on a device with which nothing is wrong any more")))
+    }
+
+    /// Whether an error from before may be reported now.
+    fn may_fail_late(&self) -> bool {
+        self.stack().has("cache") || self.stack().has("error")
+    }
+
+    fn healthy(&mut self, op: Op) -> Result<(u64, Bio, Live), Finding> {
+        let io = Io {
+            op,
+            at: 0,
+            blocks: 0,
+            flags: Flags::NONE,
+            deadline: None,
+            layout: Layout::Whole,
+            context: Context::default(),
+            ioprio: IoPrio::NONE,
+            handle: None,
+            again: false,
+            unsound: None,
+        };
+        let block = u64::from(self.device()?.geometry().limits.logical_block) / 512;
+        let count = block.min(self.device()?.size() / 512);
+        let (sector, count) = if op == Op::Flush { (0, 0) } else { (0, count) };
+        self.made(&io, sector, count)
+    }
+
+    /// A disk has as many commands at once as it had before anything went wrong.
+    fn fill_depth(&mut self) -> Result<(), Finding> {
+        // Layers may let fewer through.
+        if self.stack().kind() != "disk" || self.bug.is_some() {
+            return Ok(());
+        }
+        let disk = &self.plan.disks[0].settings.queue;
+        let block = u64::from(self.device()?.geometry().limits.logical_block) / 512;
+        let blocks = self.device()?.size() / 512 / block;
+        let depth = u64::from(disk.depth.min(self.disks[0].depth())).min(blocks);
+        let mut most = 0;
+        for at in 0..blocks.min(2 * depth + 8) {
+            let mut made = self.reading(at * block, block)?;
+            made.1.add_flags(Flags::NOMERGE);
+            self.send_one(0, made)?;
+            most = most.max(self.disks[0].inside().len() as u64);
+        }
+        self.settle()?;
+        match most >= depth {
+            true => Ok(()),
+            false => {
+                Err(Finding::new("depth", format!("{most} requests at once reach a disk of depth {depth}")))
+            }
+        }
+    }
+
+    /// What a flush made durable is there after a cut that takes everything else.
+    fn last_cut(&mut self) -> Result<(), Finding> {
+        if !self.plan.features.has(crate::soak::Feature::Cuts) {
+            return Ok(());
+        }
+        self.works(Op::Flush, Some(0))?;
+        self.supply.cut(self.now(), Survivors::None);
+        self.notice_cut()
+    }
+
+    fn close_for_good(&mut self) -> Result<(), Finding> {
+        self.spare.clear();
+        self.close()?;
+        let left = self.alive.load(Ordering::Relaxed);
+        if left > 0 {
+            return Err(Finding::new("memory", format!("the memory of {left} I/Os was never freed")));
+        }
+        self.cover.virtual_ms += self.now().0 / 1_000_000;
+        self.cover.faults(&self.injected());
+        Ok(())
+    }
+
+    fn start_one(&mut self, made: (u64, Bio, Live)) -> Result<(), Finding> {
+        self.start(vec![made], false)
+    }
+}

@@ -1,0 +1,374 @@
+//! Failures: which are to be expected, and what they say about what was done.
+
+use super::submit::{By, Live};
+use super::{Finding, Run};
+use crate::soak::plan::{FAILURES, Node, Unsound};
+use platter_block::bio::{Flags, Op};
+use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::time::{Span, Time};
+use platter_sim::fault::{Injected, TRANSIENT};
+use platter_sim::oracle::Outcome;
+use std::collections::BTreeMap;
+
+/// What the failures so far mean for those to come.
+#[derive(Default)]
+pub(super) struct Judged {
+    /// Failures that the program saw, to be compared with what was injected.
+    reads: u64,
+    writes: u64,
+    flushes: u64,
+    /// I/Os that may still reach a disk, and when the program was told so, in its events.
+    pub(super) doubts: BTreeMap<u64, Doubt>,
+    /// The first event at which a flush had failed that nobody has acknowledged.
+    sticky: Option<u64>,
+    /// A barrier failed, and what it held back may fail with it: the last time.
+    barrier_failed: Option<Time>,
+    /// Something timed out since the disks were empty last.
+    timed_out: bool,
+    /// Something timed out since the device was opened.
+    pub(super) doubted: bool,
+    /// When the last barrier got its place, in events of the program.
+    pub(super) last_barrier: u64,
+    /// I/Os that were held back by a barrier and failed with it, with the barriers that it may be: the program sees it fail
+    /// later.
+    owed: Vec<(u64, Vec<u64>)>,
+    /// Something was dropped while it was under way.
+    pub(super) dropped: bool,
+    /// A flush timed out, so that nothing is known of it.
+    flush_lost: bool,
+    /// The device was opened again after a cut.
+    cut: bool,
+}
+
+/// A change that may still reach a disk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doubt {
+    pub(super) event: u64,
+    pub(super) op: Op,
+    pub(super) sector: u64,
+    pub(super) count: u64,
+}
+
+impl Judged {
+    pub(super) fn acknowledge(&mut self) {
+        self.sticky = None;
+    }
+
+    pub(super) fn cut(&mut self) {
+        self.doubts.clear();
+        (self.sticky, self.cut) = (None, true);
+        self.owed.clear();
+    }
+
+    pub(super) fn reopened(&mut self) {
+        self.sticky = None;
+        self.owed.clear();
+        self.doubts.clear();
+    }
+
+    /// Nothing is on its way to a disk any more.
+    pub(super) fn mended(&mut self) {
+        (self.barrier_failed, self.timed_out) = (None, false);
+        if !self.dropped {
+            self.doubts.clear();
+        }
+    }
+}
+
+/// Least time that a disk with a timeout gives an I/O.
+fn least_timeout(run: &Run<'_>) -> Option<Span> {
+    run.plan.disks.iter().filter_map(|disk| disk.settings.queue.timeout).min()
+}
+
+impl Run<'_> {
+    /// What an I/O that must be refused came to.
+    pub(super) fn refused(
+        &mut self,
+        token: u64,
+        live: &Live,
+        status: Result<(), Fault>,
+    ) -> Result<(), Finding> {
+        let right = match live.unsound {
+            Some(Unsound::Misplaced) if self.is_at_the_end(live) => Kind::OutOfRange,
+            Some(Unsound::Misplaced) => Kind::Misaligned,
+            Some(Unsound::OutOfRange) => Kind::OutOfRange,
+            Some(Unsound::Empty) | None => Kind::ZeroLength,
+        };
+        let kind = status.err().map(|fault| fault.kind);
+        let early =
+            matches!(kind, Some(Kind::Cancelled | Kind::TimedOut | Kind::Gone | Kind::Stuck | Kind::InDoubt));
+        // A call of no bytes has nothing to do.
+        let idle = live.by == By::Call && live.unsound == Some(Unsound::Empty) && kind.is_none();
+        match kind == Some(right) || early || idle {
+            true => Ok(()),
+            false => Err(Finding::new(
+                "refusal",
+                format!("{token} should fail as {right:?}, not {kind:?}: {live:?}"),
+            )),
+        }
+    }
+
+    /// Whether a range that begins a little behind this one ends behind the device.
+    fn is_at_the_end(&self, live: &Live) -> bool {
+        let size = self.open.as_ref().map_or(0, |open| open.device.size());
+        (live.sector + live.count) * 512 + 7 > size
+    }
+
+    /// Notes what a failure leads to.
+    pub(super) fn fails(&mut self, token: u64, live: &Live, fault: Fault, outcome: Outcome) {
+        let event = self.event();
+        self.judged.timed_out |= fault.kind == Kind::TimedOut;
+        self.judged.doubted |= fault.kind == Kind::TimedOut;
+        if outcome == Outcome::InDoubt && live.op.changes() {
+            let Live { op, sector, count, .. } = *live;
+            self.judged.doubts.insert(token, Doubt { event, op, sector, count });
+        }
+        if outcome == Outcome::InDoubt && (live.op == Op::Flush || live.has(Flags::FUA | Flags::PREFLUSH)) {
+            self.judged.flush_lost = true;
+        }
+        let by_disk = fault.kind == Kind::Io && fault.stage == Stage::Disk;
+        let keeps = !self.stack().has("cache") && !self.stack().has("error");
+        if live.op == Op::Flush && by_disk && keeps && live.unsound.is_none() {
+            self.judged.sticky.get_or_insert(event);
+        }
+        self.order.failed(token);
+        if !matches!(fault.kind, Kind::Io | Kind::FlushFailed | Kind::Gone) {
+            // If it was a barrier, it failed before its turn or instead of it.
+            self.oracle.unorder(token);
+        }
+        self.oracle.complete(token, outcome);
+    }
+
+    /// A flush must not succeed after one has failed, until that is acknowledged.
+    pub(super) fn look_for_sticky(&self, token: u64, live: &Live) -> Result<(), Finding> {
+        match self.judged.sticky {
+            Some(event) if live.op == Op::Flush && event < live.event => {
+                let what = format!(
+                    "flush {token} ended well, and an earlier one had failed without being acknowledged"
+                );
+                Err(Finding::new("sticky", what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether an I/O may fail so, and what that means for what it did. `memory`: its memory came back.
+    pub(super) fn judge(
+        &mut self,
+        token: u64,
+        live: &Live,
+        fault: Fault,
+        memory: bool,
+    ) -> Result<Outcome, Finding> {
+        let injected = self.injected();
+        if fault.kind == Kind::Gone && !self.supply.is_on() {
+            return Ok(Outcome::CutOff);
+        }
+        let passing = TRANSIENT.contains(&i32::from(fault.errno));
+        let excused = match fault.kind {
+            _ if passing && fault.stage == Stage::Disk && self.may_not_be_tried_again(live) => true,
+            Kind::Gone => injected.deaths > 0,
+            // A layer gives a barrier up because of a channel that is not polled.
+            Kind::TimedOut => {
+                self.may_time_out(live) || (fault.stage == Stage::Layer && self.may_lane_have_stalled(live))
+            }
+            Kind::InDoubt | Kind::Stuck => self.may_be_in_doubt(),
+            Kind::Cancelled => live.cancelled || self.may_barrier_have_failed(token, live),
+            Kind::LaneStalled => self.may_lane_have_stalled(live),
+            Kind::WouldBlock => live.has(Flags::READAHEAD),
+            Kind::FlushFailed => self.may_flush_have_failed(live, &injected),
+            Kind::Unsupported => self.may_be_unsupported(live),
+            Kind::Misaligned => live.has(Flags::ATOMIC) || matches!(live.op, Op::Discard | Op::WriteZeroes),
+            // What is atomic is one request, whatever its memory is like.
+            Kind::BadSegments => live.shredded || live.has(Flags::ATOMIC),
+            Kind::Io => self.may_be_io(live, &injected),
+            _ => false,
+        };
+        if !excused {
+            let (op, count, sector, flags) = (live.op, live.count, live.sector, live.flags);
+            let what =
+                format!("a {op} of {count} sectors at {sector} with {flags:?} failed for no reason: {fault}");
+            return Err(Finding::new(
+                class(fault.kind),
+                format!("{what} ({:?}, {:?})", fault.kind, fault.stage),
+            ));
+        }
+        Ok(self.outcome(live, fault, memory))
+    }
+
+    /// What a failure says about what was done.
+    fn outcome(&self, live: &Live, fault: Fault, memory: bool) -> Outcome {
+        // One block in one request, whose data is all there is to it.
+        let steps = Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER;
+        let plain = live.single && !live.has(steps) && !self.stack().has("cache");
+        // A layer that makes parts of an I/O gives its memory back also when the disk has done them.
+        let whole = !self.stack().spreads();
+        let never = if plain || live.op == Op::Flush { Outcome::Untouched } else { Outcome::Failed };
+        match fault.kind {
+            // Its memory came back; but layers may have kept what was done already.
+            Kind::TimedOut if memory && live.op == Op::Write && live.by != By::Call => {
+                if fault.stage == Stage::Queue && whole { never } else { Outcome::Failed }
+            }
+            Kind::TimedOut => Outcome::InDoubt,
+            Kind::InDoubt | Kind::Stuck => never,
+            Kind::Cancelled if fault.stage != Stage::Disk => never,
+            Kind::Unsupported | Kind::Misaligned | Kind::BadSegments if !self.stack().spreads() => never,
+            // Another piece of it may have timed out, and still be with the disk.
+            _ if least_timeout(self).is_some() || live.deadline.is_some() => Outcome::InDoubt,
+            _ => Outcome::Failed,
+        }
+    }
+
+    /// Whether an I/O is not tried again, whatever the disk says: it was cancelled, or a barrier of another channel went ahead
+    /// of its completion.
+    fn may_not_be_tried_again(&self, live: &Live) -> bool {
+        live.cancelled || self.judged.last_barrier > live.event
+    }
+
+    /// Whether an I/O was held back by a barrier that failed, or by one that is about to.
+    fn may_barrier_have_failed(&mut self, token: u64, live: &Live) -> bool {
+        if self.judged.barrier_failed >= Some(live.submitted) {
+            return true;
+        }
+        let barrier = |other: &Live| other.placed && other.is_barrier() && other.event < live.event;
+        let before: Vec<u64> =
+            self.live.iter().filter(|(_, other)| barrier(other)).map(|(&token, _)| token).collect();
+        let some = !before.is_empty();
+        self.judged.owed.push((token, before));
+        some
+    }
+
+    /// A barrier ended, well or not: what failed because of one must have had one that failed.
+    pub(super) fn settle_owed(&mut self, barrier: u64, well: bool) -> Result<(), Finding> {
+        if !well {
+            self.forgive_owed(barrier);
+            self.judged.barrier_failed = self.judged.barrier_failed.max(Some(self.now()));
+            return Ok(());
+        }
+        for (token, before) in &mut self.judged.owed {
+            before.retain(|&other| other != barrier);
+            if before.is_empty() {
+                let what = format!("{token} was cancelled, and no barrier before it failed");
+                return Err(Finding::new(class(Kind::Cancelled), what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Barriers that must have failed by now order nothing, though the program has not been told.
+    pub(super) fn void_barriers(&mut self) {
+        let now = self.now();
+        let queues = || self.plan.disks.iter().map(|disk| &disk.settings.queue);
+        let least = queues()
+            .map(|queue| queue.timeout.unwrap_or(queue.barrier_timeout).min(queue.barrier_timeout))
+            .min();
+        let late = |live: &Live| {
+            let own = live.deadline.is_some_and(|at| at <= now);
+            // Or it was held back by another one that failed.
+            let held = self.judged.barrier_failed >= Some(live.submitted);
+            own || held || least.is_some_and(|least| live.submitted + least <= now)
+        };
+        let void = |live: &Live| live.placed && live.is_barrier() && late(live);
+        let tokens: Vec<u64> =
+            self.live.iter().filter(|(_, live)| void(live)).map(|(&token, _)| token).collect();
+        tokens.into_iter().for_each(|token| self.oracle.unorder(token));
+    }
+
+    /// A barrier is lost to the program: it may fail at any time.
+    pub(super) fn lose_barrier(&mut self, barrier: u64) {
+        self.forgive_owed(barrier);
+        self.judged.barrier_failed = Some(Time(u64::MAX));
+    }
+
+    fn forgive_owed(&mut self, barrier: u64) {
+        self.judged.owed.retain(|(_, before)| !before.contains(&barrier));
+    }
+
+    /// Whether a barrier may have been given up because of a channel that is not polled.
+    fn may_lane_have_stalled(&self, live: &Live) -> bool {
+        let least = self.plan.disks.iter().map(|disk| disk.settings.queue.barrier_timeout).min();
+        live.is_barrier() && least.is_some_and(|least| self.now().since(live.submitted) >= least)
+    }
+
+    fn may_time_out(&self, live: &Live) -> bool {
+        let now = self.now();
+        if live.deadline.is_some_and(|at| now >= at) {
+            return true;
+        }
+        let Some(timeout) = least_timeout(self) else { return false };
+        // A cache has I/Os of its own, which began earlier, and reports errors of write-back late.
+        now.since(live.submitted) >= timeout || self.stack().has("cache")
+    }
+
+    pub(super) fn may_be_in_doubt(&self) -> bool {
+        let timeouts = least_timeout(self).is_some();
+        let judged = &self.judged;
+        let known = !judged.doubts.is_empty() || judged.timed_out || judged.dropped;
+        // What the program has not been told yet.
+        let given = least_timeout(self);
+        let late = |live: &Live| {
+            let own = live.deadline.is_some_and(|at| at <= self.now());
+            own || given.is_some_and(|given| live.submitted + given <= self.now())
+        };
+        known || self.live.values().any(late) || (timeouts && self.stack().has("cache"))
+    }
+
+    fn may_flush_have_failed(&self, live: &Live, injected: &Injected) -> bool {
+        let failed = injected.flush_errors + injected.deaths > 0 || self.supply.cuts() > 0;
+        let durable = live.op == Op::Flush
+            || live.has(Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER | Flags::SOFT_BARRIER);
+        durable && (failed || self.judged.flush_lost)
+    }
+
+    fn may_be_unsupported(&self, live: &Live) -> bool {
+        let device = self.open.as_ref().map(|open| open.device.geometry().limits);
+        let lacks = match live.op {
+            Op::Discard => device.is_some_and(|limits| limits.discard_granularity == 0),
+            Op::WriteZeroes => device.is_some_and(|limits| !limits.write_zeroes),
+            _ => live.has(Flags::ATOMIC),
+        };
+        // A member of an array may lack what another has.
+        lacks || (self.stack().spreads() && matches!(live.op, Op::Discard | Op::WriteZeroes))
+    }
+
+    fn may_be_io(&mut self, live: &Live, injected: &Injected) -> bool {
+        // Each time that the device is opened they begin anew.
+        let by_layer = layers_of_errors(self.stack()) * FAILURES.unsigned_abs() * self.opens;
+        let disk_flushes = injected.flush_errors > 0;
+        if self.stack().has("cache") {
+            // One error may fail several I/Os, and a write-back's is told later, to each handle.
+            return injected.read_errors + injected.write_errors + injected.flush_errors + by_layer > 0;
+        }
+        let flushes = Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER | Flags::SOFT_BARRIER;
+        if disk_flushes && (live.op == Op::Flush || live.has(flushes)) {
+            return true;
+        }
+        let (seen, most) = match live.op {
+            Op::Read => (&mut self.judged.reads, injected.read_errors),
+            Op::Flush => (&mut self.judged.flushes, 0),
+            _ => (&mut self.judged.writes, injected.write_errors),
+        };
+        *seen += 1;
+        *seen <= most + by_layer
+    }
+}
+
+/// The class of findings of failures of a kind.
+fn class(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Cancelled => "reason-cancelled",
+        Kind::LaneStalled => "reason-stalled",
+        Kind::TimedOut => "reason-timed-out",
+        Kind::InDoubt => "reason-in-doubt",
+        Kind::Stuck => "reason-stuck",
+        Kind::FlushFailed => "reason-flush",
+        Kind::Io => "reason-io",
+        Kind::Gone => "reason-gone",
+        Kind::Unsupported => "reason-unsupported",
+        _ => "reason",
+    }
+}
+
+fn layers_of_errors(node: &Node) -> u64 {
+    u64::from(node.kind() == "error") + node.members().iter().map(layers_of_errors).sum::<u64>()
+}

@@ -1,0 +1,81 @@
+//! Power cuts, and closing and opening the device.
+
+use super::{Finding, Run};
+use crate::soak::memory::ask_when_freed;
+use platter_block::time::Span;
+use platter_sim::power::Survivors;
+
+impl Run<'_> {
+    pub(super) fn plan_cut(&mut self, survivors: u64, after: Result<u64, Span>) {
+        let survivors = Survivors::Seeded(survivors);
+        match after {
+            Ok(commands) => self.supply.cut_after(commands, survivors),
+            Err(span) => self.supply.cut_at(self.now() + span, survivors),
+        }
+    }
+
+    /// If power was cut: lets everything fail, opens the device again, and looks at what is left.
+    pub(super) fn notice_cut(&mut self) -> Result<(), Finding> {
+        if self.supply.is_on() {
+            return Ok(());
+        }
+        self.say(|| "power is cut".to_owned());
+        self.neglect_nothing();
+        self.settle()?;
+        self.close()?;
+        self.oracle.cut();
+        self.disks.iter().for_each(platter_sim::SimDisk::settle);
+        for report in self.supply.take_reports() {
+            self.cover.cuts += 1;
+            self.cover.cuts_in_flush += u64::from(report.flushes > 0);
+            self.cover.cuts_in_write += u64::from(report.writes > 0);
+            self.cover.torn_writes += report.torn;
+            self.cover.sectors_lost += report.lost.iter().count() as u64;
+        }
+        self.supply.restore();
+        self.judged.cut();
+        self.open()?;
+        self.verify()
+    }
+
+    /// From now on all channels are polled.
+    pub(super) fn neglect_nothing(&mut self) {
+        self.open.iter_mut().flat_map(|open| &mut open.lanes).for_each(|lane| lane.neglected = 0);
+    }
+
+    /// Closes the device, with whatever it has under way, and opens it again.
+    pub(super) fn reopen(&mut self) -> Result<(), Finding> {
+        // What the disks have inside may land at any time, and no queue is left that knows of it.
+        self.neglect_nothing();
+        self.settle()?;
+        self.close()?;
+        self.cover.reopened += 1;
+        self.judged.reopened();
+        self.oracle.forget_doubts();
+        self.open()
+    }
+
+    /// Gives the device up, after a look at what it has counted.
+    pub(super) fn close(&mut self) -> Result<(), Finding> {
+        self.look_at_elevators()?;
+        self.look_for_order()?;
+        self.order.clear();
+        self.judged.doubted = false;
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let counts = open.device.counters();
+        self.cover.merges += counts.back_merges + counts.front_merges + counts.request_merges;
+        self.cover.splits += counts.splits;
+        self.cover.requeues += counts.requeues;
+        self.cover.timeouts += counts.timeouts;
+        self.cover.flushes_coalesced += counts.flushes_coalesced;
+        self.cover.bytes_bounced += counts.bytes_bounced;
+        let left: Vec<u64> = self.live.keys().copied().collect();
+        left.into_iter().for_each(|token| self.lose(token));
+        self.watch_call("closing the device".to_owned());
+        // The last owner of a device closes it, and that must not be a destructor inside it.
+        ask_when_freed(None);
+        drop(open);
+        self.world.end_call();
+        Ok(())
+    }
+}
