@@ -423,7 +423,7 @@ fn a_seek_table_that_goes_back_is_named() {
         ("1, 0.8\nfive, 1.0\n", "tiny.seek:2: expected a distance in cylinders and a time"),
         (
             "1, \u{1b}[2J\n",
-            "tiny.seek:1: expected a distance in cylinders and a time, found `1, \u{fffd}[2J`",
+            "tiny.seek:1: expected a distance in cylinders and a time in milliseconds, `12, 1.5`, found `1, \u{fffd}[2J`",
         ),
         ("1, -0.8\n", "tiny.seek:1: expected a distance in cylinders and a time"),
         ("", "tiny.seek: expected distances and times of seeks, found none"),
