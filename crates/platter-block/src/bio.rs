@@ -151,10 +151,10 @@ impl Bio {
 
     /// Empties the bio for its next use, as [`reset`](Bio::reset) does. An owner that was not taken goes as
     /// [`deferred`](crate::deferred::later) code of the program does: not with a lock held, and a panic of its destructor
-    /// goes no further. For queues and layers that keep bios which nobody waits for.
+    /// goes no further. A buffer of a layer itself goes at once. For queues and layers that keep bios for later use.
     pub fn recycle(&mut self) {
         let owner = core::mem::take(&mut self.0.owner);
-        if !owner.is_none() {
+        if owner.is_foreign() {
             deferred::later(Deferred::Drop(owner));
         }
         self.reset(Op::Flush, 0, 0);

@@ -14,6 +14,10 @@ use alloc::vec::Vec;
 /// around and until it is dropped or lent out again; nothing else may write to them meanwhile. For buffers
 /// that are also [`IoBufMut`], they are valid for writes.
 pub unsafe trait IoBuf: Send + 'static {
+    /// Whether dropping the buffer may run code of the program. Such a buffer is dropped only when its thread holds no
+    /// lock of the library. `false` is for buffers of layers themselves, which are then dropped at once.
+    const IS_FOREIGN: bool = true;
+
     /// Length in bytes.
     fn byte_len(&self) -> usize;
 
@@ -84,7 +88,7 @@ impl Bio {
             self.reset(Op::Flush, 0, 0);
             return Err(fault);
         }
-        self.set_owner(Owner::new(buffer));
+        self.set_owner(if B::IS_FOREIGN { Owner::new(buffer) } else { Owner::internal(buffer) });
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Counters: single-writer cells, summed when read.
 
 use crate::bio::{Bio, Op};
-use crate::fault::{Fault, Kind};
+use crate::fault::Kind;
 use crate::histogram::Histogram;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -45,10 +45,8 @@ macro_rules! counters {
             pub latency: [Histogram; Op::ALL.len()],
             /// Bios that failed, by operation and kind.
             pub errors: [[Cell; Kind::ALL.len()]; Op::ALL.len()],
-            /// Requests that have not started, as of the last run of the queue.
-            pub queued: Cell,
-            /// Bios that have no request, as of the last run of the queue: they wait behind a barrier, for a free request,
-            /// for the end of a pause or for a range in doubt.
+            /// Bios that have no request: they wait behind a barrier, for a free request, for the end of a pause or for a
+            /// range in doubt.
             pub held: Cell,
         }
 
@@ -165,7 +163,7 @@ impl Counters {
     #[inline]
     pub fn dispatched(&self, in_flight: u32) {
         self.dispatches.add(1);
-        let bucket = (u32::BITS - 1 - in_flight.max(1).leading_zeros()) as usize;
+        let bucket = (u32::BITS - 1 - (in_flight | 1).leading_zeros()) as usize;
         self.depth[bucket.min(DEPTH_BUCKETS - 1)].add(1);
     }
 
@@ -173,15 +171,17 @@ impl Counters {
     #[inline]
     pub fn completed(&self, bio: &Bio) {
         self.bios_completed.add(1);
-        if let Err(fault) = bio.status() {
-            self.failed(bio.op(), fault);
+        if bio.status().is_err() {
+            self.failed(bio);
         }
     }
 
     #[cold]
-    fn failed(&self, op: Op, fault: Fault) {
+    fn failed(&self, bio: &Bio) {
         self.bios_failed.add(1);
-        self.errors[op as usize][fault.kind as usize].add(1);
+        if let Err(fault) = bio.status() {
+            self.errors[bio.op() as usize][fault.kind as usize].add(1);
+        }
     }
 
     /// Counts a bio that goes back to its submitter without having been in a queue.
@@ -196,6 +196,12 @@ impl Counters {
         let returned = self.completions.get() + self.refusals.get();
         // Another thread may count on meanwhile.
         self.dispatches.get().saturating_sub(returned)
+    }
+
+    /// Requests that have not started.
+    pub fn queued(&self) -> u64 {
+        let made = self.requests.get() + self.restarts.get() + self.refusals.get();
+        made.saturating_sub(self.request_merges.get() + self.dismantled.get() + self.dispatches.get())
     }
 
     /// The latency histogram of an operation.

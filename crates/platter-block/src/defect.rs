@@ -35,6 +35,8 @@ macro_rules! defects {
 }
 
 defects! {
+    /// A barrier of a disk waits for lanes that are not run without end, and everything behind it with it.
+    BarrierNeverFails "barrier-never-fails" "a barrier of a disk waits without end for a lane that is not run"
     /// A barrier waits for requests that have timed out, and everything behind it with it.
     BarrierWaitsForQuarantine "barrier-waits-for-quarantine" "a barrier waits for requests that have timed out"
     /// A cache writes a page again, and reports it durable, while a write of it that timed out may still reach the disk.

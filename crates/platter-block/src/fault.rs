@@ -51,6 +51,8 @@ pub enum Kind {
     Stuck,
     /// A barrier was given up because another lane of the device did not report its requests for too long.
     LaneStalled,
+    /// A panic has left a layer in a state that nothing is known of; it carries out nothing any more.
+    Broken,
 }
 
 impl Kind {
@@ -169,7 +171,7 @@ impl Fault {
             Kind::WouldBlock => EAGAIN,
             Kind::NoMemory => ENOMEM,
             Kind::Corrupt => EBADMSG,
-            Kind::Io | Kind::Short | Kind::FlushFailed | Kind::Contract | Kind::InDoubt => EIO,
+            Kind::Io | Kind::Short | Kind::FlushFailed | Kind::Contract | Kind::InDoubt | Kind::Broken => EIO,
             Kind::Stuck => EBUSY,
         }
     }
@@ -198,6 +200,9 @@ impl fmt::Display for Kind {
             Kind::InDoubt => "an earlier write to the same range timed out and may still reach the device",
             Kind::Stuck => "the device holds only requests that have timed out",
             Kind::LaneStalled => "a barrier waited too long for requests of a channel that is not polled",
+            Kind::Broken => {
+                "an earlier panic has left the device in an unknown state; close it and open it again"
+            }
         })
     }
 }

@@ -13,13 +13,11 @@ const BUCKETS: usize = ((TOP_BITS - SUB_BITS + 1) as usize) << SUB_BITS;
 
 /// Histogram of u64 values, 592 buckets.
 #[derive(Debug)]
-pub struct Histogram(Box<[Cell]>);
+pub struct Histogram(Box<[Cell; BUCKETS]>);
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        let mut cells = Vec::new();
-        cells.resize_with(BUCKETS, Cell::default);
-        Histogram(cells.into_boxed_slice())
+        Histogram(Box::new(core::array::from_fn(|_| Cell::default())))
     }
 }
 
@@ -54,7 +52,7 @@ impl Histogram {
     /// Adds the count of each bucket to that in `sums`, which begins empty.
     pub(crate) fn add_to(&self, sums: &mut Vec<u64>) {
         sums.resize(BUCKETS, 0);
-        sums.iter_mut().zip(&self.0).for_each(|(sum, cell)| *sum += cell.get());
+        sums.iter_mut().zip(self.0.iter()).for_each(|(sum, cell)| *sum += cell.get());
     }
 
     /// Number of values.

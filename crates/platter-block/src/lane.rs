@@ -170,7 +170,6 @@ impl<D: Driver> QueueLane<D> {
             }
             taken += 1;
         }
-        self.queue.note_queued();
         taken
     }
 
@@ -181,14 +180,12 @@ impl<D: Driver> QueueLane<D> {
         }
         self.driver.reap(now, &mut self.completions);
         let any = !self.completions.is_empty();
-        let mut failed = false;
         for completion in self.completions.drain(..) {
-            failed |= completion.result < 0;
             if self.queue.complete(now, completion).is_err() {
                 self.broken += 1;
             }
         }
-        if failed {
+        if self.queue.take_error() {
             self.replace_dead();
         }
         any

@@ -31,6 +31,7 @@ pub mod limits;
 #[allow(unsafe_code)]
 pub mod owner;
 pub mod params;
+pub mod planted;
 pub mod queue;
 pub mod readahead;
 pub mod request;
@@ -39,6 +40,7 @@ pub mod resident;
 #[allow(unsafe_code)]
 pub mod segment;
 pub mod statistics;
+pub mod text;
 pub mod time;
 pub mod trace;
 pub mod whole;

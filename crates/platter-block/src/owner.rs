@@ -130,6 +130,11 @@ impl Owner {
         self.drop_value();
     }
 
+    /// Whether there is a value whose destructor may run code of the program.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.table.is_some_and(|table| table.foreign)
+    }
+
     fn drop_value(&mut self) {
         if let Some(table) = self.table.take() {
             // SAFETY: the table belongs to the type that was stored, and it is taken, so this runs once.
@@ -140,8 +145,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        let foreign = self.table.is_some_and(|table| table.foreign);
-        if foreign && deferred::is_held() && !defect::is_on(Defect::DestructorsUnderLocks) {
+        if self.is_foreign() && deferred::is_held() && !defect::is_on(Defect::DestructorsUnderLocks) {
             let owner = Owner { store: self.store, table: self.table.take() };
             return deferred::later(Deferred::Drop(owner));
         }

@@ -13,7 +13,7 @@ use crate::elevator::Elevator;
 use crate::fault::{Fault, Kind, Stage};
 use crate::request::{State, Table};
 use crate::time::{Span, Time};
-use crate::trace::{Action, Event, Sink};
+use crate::trace::{Action, Sink};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -32,6 +32,7 @@ mod pool;
 mod split;
 mod switch;
 mod timers;
+mod trace;
 mod withdraw;
 mod zeroes;
 
@@ -137,6 +138,8 @@ pub struct Queue {
     frozen: bool,
     /// Something is not as it mostly is (see [`Queue::needs_attention`]): the slow paths must look.
     attention: bool,
+    /// The driver has completed a request with an error.
+    error: bool,
     /// What the common bio is compared against.
     common: Common,
     /// No timer is due before this. There may be none that is due then.
@@ -206,6 +209,7 @@ impl Queue {
             spare: Vec::new(),
             frozen: false,
             attention: false,
+            error: false,
             common: Common::new(&geometry),
             alarm: timers::NEVER,
             next_deadline: None,
@@ -551,39 +555,6 @@ impl Queue {
     pub fn set_sink(&mut self, sink: Option<Box<dyn Sink>>) {
         self.sink = sink;
         self.look_for_common();
-    }
-
-    #[cold]
-    fn trace_bio(&mut self, now: Time, action: Action, bio: &Bio) {
-        if let Some(sink) = &mut self.sink {
-            sink.event(&Event::of_bio(now, action, bio));
-        }
-    }
-
-    #[cold]
-    fn trace_queue(&mut self, now: Time, action: Action, extra: u64) {
-        if let Some(sink) = &mut self.sink {
-            sink.event(&Event::of_queue(now, action, extra));
-        }
-    }
-
-    #[cold]
-    fn trace_request(&mut self, now: Time, action: Action, index: u32, errno: i32) {
-        let request = self.table.at(index);
-        let event = Event {
-            time: now,
-            action,
-            op: request.op,
-            flags: request.flags,
-            pos: request.pos,
-            len: request.len,
-            context: request.info().context.process(),
-            errno,
-            extra: 0,
-        };
-        if let Some(sink) = &mut self.sink {
-            sink.event(&event);
-        }
     }
 
     /// A bio for the queue's own use.

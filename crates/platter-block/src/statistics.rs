@@ -42,7 +42,7 @@ impl Statistics {
         }
         self.latency.iter_mut().zip(&counters.latency).for_each(|(sums, histogram)| histogram.add_to(sums));
         self.gauges.in_flight += counters.in_flight();
-        self.gauges.queued += counters.queued.get();
+        self.gauges.queued += counters.queued();
         self.gauges.held += counters.held.get();
     }
 

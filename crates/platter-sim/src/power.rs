@@ -6,6 +6,7 @@
 //! without a write cache keeps all that has completed.
 
 use crate::rng::Rng;
+use platter_block::text::excerpt;
 use platter_block::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -86,7 +87,11 @@ pub struct LostError(String);
 
 impl fmt::Display for LostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`: lost sectors are written disk/write:sector+count, such as 0/17:2048+8", self.0)
+        write!(
+            f,
+            "`{}`: lost sectors are written disk/write:sector+count, such as 0/17:2048+8",
+            excerpt(&self.0, 60)
+        )
     }
 }
 

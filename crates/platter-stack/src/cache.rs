@@ -15,19 +15,26 @@
 mod device;
 mod dirty;
 mod engine;
+mod extents;
 mod fill;
 mod flush;
 mod frame;
 #[allow(unsafe_code)]
 mod frames;
 mod handles;
+mod hold;
 mod ios;
+mod jobs;
 mod lane;
+mod lanes;
 mod pages;
+mod places;
+mod ranges;
 mod read;
 pub mod replace;
 #[allow(unsafe_code)]
 mod resident;
+mod room;
 mod tally;
 mod task;
 mod write;
@@ -70,7 +77,7 @@ pub(crate) const ROW: Row = Row {
             Unit::Requests,
             112,
             (1, 65_536),
-            "so many I/Os are too many to read ahead",
+            "nothing is read ahead while so many I/Os that read ahead are under way",
         ),
         Param::number(
             "gather",

@@ -27,7 +27,7 @@ pub(crate) trait Filter: Send {
     /// A bio starts: when it may complete at the earliest, or why it is not done.
     fn start(&mut self, now: Time, slot: usize, bio: &mut Bio) -> Result<Time, Fault>;
 
-    /// The device has done it.
+    /// The device has done a bio that was started.
     fn end(&mut self, _slot: usize, _bio: &mut Bio) {}
 
     /// A bio that waited for its time goes back, by so much later than it should have: the lane was run late.
@@ -103,9 +103,15 @@ impl Backend for Filtered {
         vec![Arc::clone(&self.below)]
     }
 
+    fn explain(&self, fault: Fault) -> Option<String> {
+        // The layer's own barriers are given up at the same fault as those of the disks below.
+        let own =
+            self.gate.blame().filter(|_| fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer);
+        own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))
+    }
+
     fn facts(&self) -> Vec<Fact> {
-        let blame = self.gate.blame().map(|blame| ("barrier", blame));
-        self.facts.iter().cloned().chain(blame).chain(self.below.facts()).collect()
+        self.facts.iter().cloned().chain(self.below.facts()).collect()
     }
 }
 
@@ -114,6 +120,8 @@ impl Backend for Filtered {
 struct Slot {
     /// Whether the device has the bio.
     out: bool,
+    /// Whether the filter was told of its start, and so is of its end.
+    started: bool,
     token: u64,
     due: Time,
     barrier: bool,
@@ -181,19 +189,27 @@ impl FilterLane {
 
     fn start(&mut self, now: Time, mut bio: Bio) {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { out: false, token: 0, due: now, barrier: false, times_out: false });
+            self.slots.push(Slot {
+                out: false,
+                started: false,
+                token: 0,
+                due: now,
+                barrier: false,
+                times_out: false,
+            });
             self.kept.push(None);
             self.slots.len() - 1
         });
         let barrier = bio.flags().intersects(BARRIER);
-        // A range that is none goes down as it is, to be refused there.
+        // A bio whose range is invalid goes down as it is, to be refused there; the filter never hears of it.
         let sound = bio.op() == Op::Flush
             || self.geometry.limits.check_range(bio.pos(), bio.len(), self.geometry.size).is_ok();
         let due = if sound { self.filter.start(now, slot, &mut bio) } else { Ok(now) };
         let (token, time) = (bio.token(), due.unwrap_or(now));
         let deadline = bio.deadline().filter(|&deadline| deadline < time);
         let (out, times_out) = (due.is_ok(), deadline.is_some());
-        self.slots[slot] = Slot { out, token, due: deadline.unwrap_or(time), barrier, times_out };
+        self.slots[slot] =
+            Slot { out, started: sound, token, due: deadline.unwrap_or(time), barrier, times_out };
         bio.set_token(slot as u64);
         match due {
             Ok(_) => self.below.submit(now, bio),
@@ -210,7 +226,9 @@ impl FilterLane {
         self.below.take_done(&mut came);
         for mut bio in came.drain(..) {
             let slot = bio.token() as usize;
-            self.filter.end(slot, &mut bio);
+            if self.slots[slot].started {
+                self.filter.end(slot, &mut bio);
+            }
             self.slots[slot].out = false;
             let due = self.slots[slot].due;
             if due > now {

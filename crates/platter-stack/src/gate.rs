@@ -11,11 +11,11 @@
 //! argument, as in the gate of a disk).
 //!
 //! **Barriers that fail.** A barrier that no other barrier's end has brought nearer for [`BARRIER_TIMEOUT`] fails with
-//! [`Kind::TimedOut`], whichever lane notices: its own, or one that holds bios behind it, so that a lane that is not
-//! run stops the others for no longer than that. So does one whose deadline passes, or that the device could not
-//! carry out because something timed out. All bios that are held behind it then fail with [`Kind::Cancelled`], barriers
-//! among them: the numbers up to the last one given out are over, and each lane finds the range of epochs that failed
-//! with its cell (`Seat::failed`) before it starts anything that it held.
+//! [`Kind::LaneStalled`]. Its own lane may notice that, or a lane that holds bios behind it, so that a lane that is not
+//! run stops the others for no longer than that. A barrier also fails when its deadline passes, or when the device could
+//! not carry it out because something timed out. All bios that are held behind it then fail with [`Kind::Cancelled`],
+//! barriers among them: the numbers up to the last one given out are over, and each lane finds the range of epochs that
+//! failed in its seat (`Seat::failed`) before it starts anything that it held.
 
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering::SeqCst, lock};
 use platter_block::bio::{Bio, Flags};
@@ -58,9 +58,19 @@ struct Lanes {
 /// A lane in the list of all.
 struct Seat {
     cell: Arc<Cell>,
-    /// Bios that the lane holds of epochs above the first up to the second fail. Of several failures before the lane
-    /// looks this is all in one: it has placed nothing since the first.
-    failed: Option<(u64, u64)>,
+    /// What the lane holds and has failed. Of several failures before the lane looks this is all in one: it has placed
+    /// nothing since the first.
+    failed: Option<Failed>,
+}
+
+/// Bios that have failed with a barrier before them.
+#[derive(Clone, Copy)]
+struct Failed {
+    /// The barrier, and how it failed.
+    number: u64,
+    kind: Kind,
+    /// Bios of later epochs up to this one fail with it.
+    last: u64,
 }
 
 /// A lane as the others see it.
@@ -115,7 +125,7 @@ impl Gate {
     }
 
     /// Barrier `number` has failed, and with it all that is held behind it on any lane. `false`: it was over.
-    fn fail(&self, number: u64, blame: impl FnOnce(&Lanes) -> Option<String>) -> bool {
+    fn fail(&self, number: u64, kind: Kind, blame: impl FnOnce(&Lanes) -> Option<String>) -> bool {
         let mut lanes = self.lanes();
         if number < self.over.load(SeqCst) || lanes.orphans.contains(&number) {
             return false;
@@ -128,8 +138,8 @@ impl Gate {
         let failed: Vec<u64> = (number..=last).filter(|number| !lanes.orphans.contains(number)).collect();
         lanes.orphans.extend(failed);
         for seat in &mut lanes.seats {
-            let before = seat.failed.map_or(number, |(first, _)| first.min(number));
-            seat.failed = Some((before, last));
+            let before = seat.failed.filter(|before| before.number < number);
+            seat.failed = Some(Failed { last, ..before.unwrap_or(Failed { number, kind, last }) });
             // Before the gate opens: a lane that sees it open sees this.
             seat.cell.has_failed.store(1, SeqCst);
         }
@@ -315,12 +325,12 @@ impl Door {
         let seat = lanes.seats.iter_mut().find(|seat| Arc::ptr_eq(&seat.cell, &self.cell));
         let range = seat.and_then(|seat| seat.failed.take());
         drop(lanes);
-        let Some((number, last)) = range else { return false };
+        let Some(Failed { number, kind, last }) = range else { return false };
         let before = self.failed.len();
         for (epoch, mut bio) in std::mem::take(&mut self.held) {
             if number < epoch && epoch <= last {
                 let own = epoch == number + 1 && bio.flags().intersects(BARRIER);
-                bio.fail(at_gate(if own { Kind::TimedOut } else { Kind::Cancelled }));
+                bio.fail(at_gate(if own { kind } else { Kind::Cancelled }));
                 self.failed.push(bio);
             } else {
                 self.held.push_back((epoch, bio));
@@ -337,7 +347,7 @@ impl Door {
         let is_late = |(_, bio): &(u64, Bio)| bio.deadline().is_some_and(|at| at <= now);
         while let Some(at) = self.held.iter().position(is_late) {
             let (epoch, bio) = &self.held[at];
-            if bio.flags().intersects(BARRIER) && self.gate.fail(epoch - 1, |_| None) {
+            if bio.flags().intersects(BARRIER) && self.gate.fail(epoch - 1, Kind::TimedOut, |_| None) {
                 self.collect_failed();
                 continue;
             }
@@ -363,7 +373,7 @@ impl Door {
                             lanes.culprits(over)
                         ))
                     };
-                    self.gate.fail(over, blame);
+                    self.gate.fail(over, Kind::LaneStalled, blame);
                     self.collect_failed();
                 }
             }
@@ -428,15 +438,15 @@ impl Door {
     /// longer, it fails with all that was held behind it.
     pub(crate) fn complete_barrier(&mut self, bio: &mut Bio) {
         if let Some(number) = self.barrier.take() {
-            let timed_out =
-                matches!(bio.status(), Err(Fault { kind: Kind::TimedOut | Kind::InDoubt | Kind::Stuck, .. }));
-            let was_due = match timed_out {
-                true => self.gate.fail(number, |_| None),
-                false => self.gate.end(number),
+            let was_due = match bio.status().map_err(|fault| fault.kind) {
+                Err(kind @ (Kind::TimedOut | Kind::InDoubt | Kind::Stuck | Kind::LaneStalled)) => {
+                    self.gate.fail(number, kind, |_| None)
+                }
+                _ => self.gate.end(number),
             };
             if !was_due {
-                // Bios from behind it may have started meanwhile.
-                bio.fail(at_gate(Kind::TimedOut));
+                // Other lanes have not waited for it, and may have started what was behind it.
+                bio.fail(at_gate(Kind::LaneStalled));
             }
         }
         self.complete(1);

@@ -9,8 +9,8 @@
 //!
 //! In real time a completion is always late: a timer wakes a thread some 50 µs after its time. A submitter that waits
 //! for each completion would lose that for each I/O, 2 to 12 % of a usual rate. So the pipe is credited with what
-//! completions were late, up to 10 ms: the next I/O is let through as if it had come that much sooner. In virtual
-//! time nothing is ever late, and the rate is exact.
+//! completions were late, up to 10 ms: for each late completion one later I/O is let through as if it had come that much
+//! sooner, and completes that much sooner. In virtual time nothing is ever late, and the rate is exact.
 
 use crate::filter::{Filter, Filtered};
 use crate::{LayerError, Row};
@@ -19,12 +19,16 @@ use platter_block::bio::Bio;
 use platter_block::fault::Fault;
 use platter_block::params::{Param, Unit};
 use platter_block::time::{Span, Time};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const MOST: i64 = 1 << 50;
 
 /// Most that late completions are made up for. A program that is not run for longer than this has lost the time.
 const MOST_CREDIT: Span = Span::from_millis(10);
+
+/// Late completions that are remembered.
+const MOST_LATES: usize = 1024;
 
 pub(crate) const ROW: Row = Row {
     name: "limit",
@@ -105,11 +109,33 @@ pub fn new(below: Arc<dyn Backend>, rate: Rate) -> Arc<dyn Backend> {
 struct Pipe {
     /// When it has let through all that it was given.
     free_at: Time,
-    /// By how much completions were late since it was busy last.
+    /// By how much completions were late that no I/O has followed yet, the oldest first.
+    lates: VecDeque<Span>,
+    /// Their sum, at most [`MOST_CREDIT`].
     credit: Span,
     running: u32,
     /// Lanes that found it full.
     waiting: u32,
+}
+
+impl Pipe {
+    /// A completion was late, by no more than [`MOST_CREDIT`]. What is oldest gives way.
+    fn add_late(&mut self, by: Span) {
+        while self.lates.len() == MOST_LATES || self.credit.0 + by.0 > MOST_CREDIT.0 {
+            self.take_late();
+        }
+        if by > Span::ZERO {
+            self.lates.push_back(by);
+            self.credit = Span(self.credit.0 + by.0);
+        }
+    }
+
+    /// By how much the next I/O has been delayed.
+    fn take_late(&mut self) -> Span {
+        let late = self.lates.pop_front().unwrap_or(Span::ZERO);
+        self.credit = Span(self.credit.0 - late.0);
+        late
+    }
 }
 
 impl Rate {
@@ -160,18 +186,24 @@ impl Filter for Throttle {
         let bytes = if bio.op().has_data() { bio.len() } else { 0 };
         let (cost, rate) = (self.rate.cost(bytes), self.rate);
         let mut pipe = self.pipe();
-        // Idle time counts only as far as completions were late or the burst goes.
-        let catches_up = Span(pipe.credit.0.saturating_add(rate.burst.0));
+        // Each I/O makes up for one completion: those that were late together delayed as many I/Os, each by as much.
+        let late = pipe.take_late();
+        // Idle time counts only as far as a completion was late or the burst goes.
+        let catches_up = Span(late.0.saturating_add(rate.burst.0));
         let begin = pipe.free_at.max(Time(now.0.saturating_sub(catches_up.0)));
         pipe.free_at = begin + cost;
-        // What is still behind remains to be caught up on; a pipe that is busy has lost nothing.
-        pipe.credit = pipe.credit.min(now.since(pipe.free_at));
-        Ok(pipe.free_at + rate.latency)
+        let due = pipe.free_at + rate.latency;
+        // What this I/O is still behind remains to be caught up on; what a busy pipe had no use for is gone.
+        let behind = Span(now.since(due).0.saturating_sub(rate.burst.0)).min(late);
+        if behind > Span::ZERO {
+            pipe.lates.push_front(behind);
+            pipe.credit = Span(pipe.credit.0 + behind.0);
+        }
+        Ok(due)
     }
 
     fn late(&mut self, by: Span) {
-        let mut pipe = self.pipe();
-        pipe.credit = Span(pipe.credit.0.saturating_add(by.0).min(MOST_CREDIT.0));
+        self.pipe().add_late(by.min(MOST_CREDIT));
     }
 
     fn release(&mut self) -> bool {

@@ -10,7 +10,7 @@ use crate::gate::Gate;
 use lane::SpreadLane;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::driver::Geometry;
-use platter_block::fault::Error;
+use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
 use std::sync::Arc;
@@ -81,10 +81,16 @@ impl<M: Map> Backend for Spread<M> {
         self.members.clone()
     }
 
+    fn explain(&self, fault: Fault) -> Option<String> {
+        // The layer's own barriers are given up at the same fault as those of the disks below.
+        let own =
+            (self.gate.blame()).filter(|_| fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer);
+        own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))
+    }
+
     fn facts(&self) -> Vec<Fact> {
         let mut facts = self.map.facts();
         facts.push(("members", self.members.len().to_string()));
-        facts.extend(self.gate.blame().map(|blame| ("barrier", blame)));
         facts.extend(self.members.iter().take(FACTS_OF).flat_map(|member| {
             let name = [("member", member.name().to_string())];
             name.into_iter().chain(member.facts())

@@ -13,3 +13,8 @@ pub(crate) type MutexGuard<'a, T> = Held<std::sync::MutexGuard<'a, T>>;
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     Held::new(|| mutex.lock().unwrap_or_else(PoisonError::into_inner))
 }
+
+/// Locks, unless a panic elsewhere has left what is behind the lock in the middle of something.
+pub(crate) fn lock_unbroken<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    Held::try_new(|| mutex.lock().ok())
+}

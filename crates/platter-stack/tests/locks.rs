@@ -34,7 +34,9 @@ struct Visitor {
 impl Drop for Visitor {
     fn drop(&mut self) {
         drop(self.device.facts());
-        assert_eq!(self.device.counters().bios_failed, 0);
+        // What a dropped channel leaves with a simulated disk is given up: at most the four parts of this buffer.
+        let failed = self.device.counters().bios_failed;
+        assert!(failed <= 4, "{failed} bios failed");
         drop(self.device.handle());
         drop(self.device.channel(1).expect("a channel"));
         self.device.read_at(&mut [0; 512], 0).expect("a read");

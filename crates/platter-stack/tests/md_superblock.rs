@@ -113,6 +113,14 @@ fn a_number_of_members_that_md_cannot_have_is_damage() {
 }
 
 #[test]
+fn a_name_has_nothing_that_a_terminal_obeys() {
+    let mut slot = image("r0v12.0")[4096..8192].to_vec();
+    slot[0x20..0x28].copy_from_slice(b"a\x1b[2J\n\xff\0");
+    sign(&mut slot);
+    assert_eq!(md::parse(Place::Offset4K, &slot).unwrap().name, "a\u{fffd}[2J\u{fffd}\u{fffd}");
+}
+
+#[test]
 fn devices_too_small_for_a_superblock_have_no_place_for_one() {
     for size in [0, 512, 4095] {
         assert!(Place::ALL.iter().all(|place| place.offset(size).is_none()), "{size}");

@@ -1,5 +1,6 @@
 //! A power cut that can be repeated, and the failure that it leads to.
 
+use platter_block::text::excerpt;
 use platter_sim::power::{Lost, LostError};
 use std::fmt;
 use std::str::FromStr;
@@ -35,7 +36,7 @@ impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PlanError::Shape(text) => {
-                write!(f, "`{text}` is no plan; one looks like io=17 lost=0/12:8+1")
+                write!(f, "`{}` is no plan; one looks like io=17 lost=0/12:8+1", excerpt(text, 60))
             }
             PlanError::Lost(error) => error.fmt(f),
         }

@@ -1,5 +1,6 @@
 //! Text from outside (file names, error messages, device specs) made safe to show.
 
+use platter_block::text::is_unsafe;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// What stands for a character that must not be shown.
@@ -32,11 +33,6 @@ pub(super) fn one_line(text: &str) -> String {
         c => c,
     };
     text.chars().map(safe).collect()
-}
-
-/// Control characters, and characters that reorder what stands around them.
-fn is_unsafe(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
 }
 
 /// How many terminal columns `text` takes.

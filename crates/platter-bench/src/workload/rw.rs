@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::str::FromStr;
+use platter_block::text::excerpt;
 
 /// fio's `rw` (or `readwrite`): what the I/Os do and in which order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -106,7 +107,7 @@ pub struct ParseRwError {
 
 impl fmt::Display for ParseRwError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rw={:?} is not known: it is one of", self.given)?;
+        write!(f, "rw=\"{}\" is not known: it is one of", excerpt(&self.given, 60))?;
         for (i, rw) in Rw::ALL.iter().enumerate() {
             write!(f, "{} {rw}", if i == 0 { "" } else { "," })?;
         }

@@ -71,6 +71,12 @@ impl Queue {
         self.complete_partly(now, bio, op, result);
     }
 
+    /// Whether the driver has completed a request with an error since the last call.
+    #[inline]
+    pub(crate) fn take_error(&mut self) -> bool {
+        core::mem::take(&mut self.error)
+    }
+
     /// Tells the elevator, once, that a request it chose has completed or is given up.
     #[inline]
     pub(super) fn tell_completed(&mut self, now: Time, index: u32) {
@@ -91,6 +97,7 @@ impl Queue {
         }
         match u64::try_from(result) {
             Err(_) => {
+                self.error = true;
                 if Queue::may_pass(&bio, result) && !defect::is_on(Defect::TransientFails) {
                     match self.pause(now, bio) {
                         None => return,
@@ -135,6 +142,7 @@ impl Queue {
         if !op.has_data() && result >= 0 {
             left = u64::MAX;
         }
+        self.error |= result < 0;
         if left < len && !self.table.at(index).marks.contains(Marks::QUARANTINED) {
             // If not, that is noted in the bios.
             self.may_restart();
@@ -240,12 +248,6 @@ impl Queue {
     pub(super) fn note_attention(&mut self) {
         self.attention = self.needs_attention();
         self.note_held();
-    }
-
-    /// Publishes how many requests have not started.
-    #[inline]
-    pub(crate) fn note_queued(&self) {
-        self.counters.queued.set((self.table.used() - self.in_flight as usize) as u64);
     }
 
     /// Publishes how many bios have no request.

@@ -70,7 +70,7 @@ impl Doubts {
         &mut self.held
     }
 
-    pub(super) fn overlap(&self, pos: u64, end: u64) -> bool {
+    fn overlap(&self, pos: u64, end: u64) -> bool {
         self.own.iter().any(|range| range.pos < end && pos < range.end)
             || self.outside.iter().any(|range| range.0 < end && pos < range.1)
     }

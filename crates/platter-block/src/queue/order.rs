@@ -164,7 +164,9 @@ impl Queue {
 
     /// Until when a barrier waits for other queues of the device.
     pub(super) fn barrier_deadline(&self) -> Option<Time> {
-        let waits = self.order.barrier.is_some() && self.order.waits_for_outside();
+        let waits = self.order.barrier.is_some()
+            && self.order.waits_for_outside()
+            && !defect::is_on(Defect::BarrierNeverFails);
         waits.then(|| self.order.barrier_since + self.settings.barrier_timeout)
     }
 
@@ -197,9 +199,8 @@ impl Queue {
             || (cache && durable)
             // It may turn out that the device cannot do it, and then it is many writes.
             || bio.op() == Op::WriteZeroes
-            // What overlaps a range in doubt waits for that, and others would pass it.
-            || !self.doubts.holds_none()
-            || self.doubts.overlap(bio.pos(), bio.end())
+            // What is queued before it may turn out to be held.
+            || self.doubts.exist()
             // A step that is still to come would be behind it.
             || (self.order.has_sequences() && !defect::is_on(Defect::SoftBarrierPassed));
         let closes =

@@ -50,23 +50,6 @@ fn what_overlaps_waits_until_the_disk_lets_go() {
     }
 }
 
-/// A soft barrier that waited for a range in doubt would let others pass, so it fails; beside the range it keeps its place.
-#[test]
-fn a_soft_barrier_over_a_range_in_doubt_fails() {
-    for elevator in elevators() {
-        let (mut rig, _) = in_doubt(elevator, Op::Write);
-        let flags = Flags::SOFT_BARRIER | Flags::SYNC;
-        let over = submit(&mut rig, Io::write(512, 512).with(flags));
-        assert_eq!(rig.failure(over), Some(Kind::InDoubt), "{elevator}");
-        let beside = submit(&mut rig, Io::write(8192, 512).with(flags));
-        rig.disk().finish(1);
-        rig.run();
-        assert_eq!(rig.result(beside), Ok(()), "{elevator}");
-        come_back(&mut rig);
-        settle(&mut rig);
-    }
-}
-
 #[test]
 fn a_read_that_timed_out_leaves_nothing_in_doubt() {
     for elevator in elevators() {

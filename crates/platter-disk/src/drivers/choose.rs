@@ -4,6 +4,7 @@ use crate::sys::SysError;
 use platter_block::backend::LaneUse;
 use platter_block::defect::{self, Defect};
 use platter_block::driver::Driver;
+use platter_block::text::excerpt;
 use std::fmt;
 use std::io;
 use std::str::FromStr;
@@ -74,7 +75,8 @@ impl FromStr for Choice {
         let found = FileDriver::ALL.into_iter().find(|driver| driver.name() == text);
         found.map(Choice::Only).ok_or_else(|| {
             format!(
-                "there is no driver \"{text}\" for files and block devices: give auto, uring, aio or threads"
+                "there is no driver \"{}\" for files and block devices: give auto, uring, aio or threads",
+                excerpt(text, 60)
             )
         })
     }

@@ -29,7 +29,7 @@ pub(super) struct Control {
     state: State,
     /// Some lane went to sleep and could not see what the driver does next.
     deaf: bool,
-    /// When the elevator wants to be asked again, as those who sleep could know.
+    /// When the queue wants to be run although nothing completes, as lanes that sleep could know.
     alarm: Option<Time>,
     /// When to look again at the lanes that a barrier waits for.
     look_at: Option<Time>,
@@ -165,9 +165,9 @@ impl Shared {
         let Some(lane) = control.lane_mut() else { return };
         let in_flight = lane.in_flight();
         self.control_in_flight.store(in_flight, Ordering::Relaxed);
-        let alarm = lane.queue.elevator_wakeup();
         control.inbox = inbox;
-        // Whoever sleeps goes by the time it knew then, and the lane on whose behalf this is may go away.
+        // A lane that polls for all sleeps until the time that it knew then, and the lane on whose behalf this is may go away.
+        let alarm = control.next_wakeup();
         let earlier = alarm.is_some_and(|at| control.alarm.is_none_or(|known| at < known));
         control.alarm = alarm;
         if earlier || control.deaf && in_flight > 0 {

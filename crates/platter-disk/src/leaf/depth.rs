@@ -8,11 +8,10 @@ use super::Shared;
 use platter_block::queue::Queue;
 
 /// A lane's part of the device's depth.
-#[derive(Default)]
 pub(super) struct Depth {
     /// Tokens that the lane holds.
     tokens: u32,
-    /// Requests that its queue may have out.
+    /// Requests that its queue may have out, at least one.
     depth: u32,
     hungry: bool,
     contending: bool,
@@ -20,11 +19,17 @@ pub(super) struct Depth {
     satisfied: u32,
 }
 
+impl Default for Depth {
+    fn default() -> Depth {
+        Depth { tokens: 0, depth: 1, hungry: false, contending: false, satisfied: 0 }
+    }
+}
+
 impl Depth {
     /// Borrows what the queue could use.
     #[inline]
     pub(super) fn borrow(&mut self, shared: &Shared, queue: &mut Queue) {
-        if queue.demand() > self.depth.max(1) {
+        if queue.demand() > self.depth {
             self.borrow_more(shared, queue);
         }
     }

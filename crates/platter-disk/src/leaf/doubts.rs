@@ -17,9 +17,16 @@ impl Owner {
     pub(crate) const CONTROL: Owner = Owner(0);
 }
 
-struct Range {
+/// A request that was given up. Its tag may be used again as soon as it is back; its serial number is not.
+#[derive(Clone, Copy)]
+struct Request {
     owner: Owner,
     tag: u32,
+    serial: u64,
+}
+
+struct Range {
+    request: Request,
     pos: u64,
     end: u64,
 }
@@ -28,7 +35,21 @@ struct Range {
 struct State {
     ranges: Vec<Range>,
     /// Requests that keep a place with the driver although nothing waits for them.
-    quarantined: Vec<(Owner, u32)>,
+    quarantined: Vec<Request>,
+    /// The serial number of the last request.
+    serial: u64,
+}
+
+impl State {
+    fn request(&mut self, owner: Owner, tag: u32) -> Request {
+        self.serial += 1;
+        Request { owner, tag, serial: self.serial }
+    }
+
+    fn remove(&mut self, which: impl Fn(&Request) -> bool) {
+        self.ranges.retain(|range| !which(&range.request));
+        self.quarantined.retain(|request| !which(request));
+    }
 }
 
 pub(crate) struct Doubts {
@@ -65,43 +86,46 @@ impl Doubts {
     }
 
     pub(crate) fn add_range(&self, gate: &Gate, owner: Owner, tag: u32, pos: u64, len: u64) {
-        self.change(gate, |state| state.ranges.push(Range { owner, tag, pos, end: pos + len }));
+        self.change(gate, |state| {
+            let request = state.request(owner, tag);
+            state.ranges.push(Range { request, pos, end: pos + len });
+        });
     }
 
     pub(crate) fn add_quarantined(&self, gate: &Gate, owner: Owner, tag: u32) {
-        self.change(gate, |state| state.quarantined.push((owner, tag)));
+        self.change(gate, |state| {
+            let request = state.request(owner, tag);
+            state.quarantined.push(request);
+        });
     }
 
     /// The driver has returned a request.
     pub(crate) fn remove(&self, gate: &Gate, owner: Owner, tag: u32) {
-        self.change(gate, |state| {
-            state.ranges.retain(|range| (range.owner, range.tag) != (owner, tag));
-            state.quarantined.retain(|&request| request != (owner, tag));
-        });
+        self.change(gate, |state| state.remove(|request| (request.owner, request.tag) == (owner, tag)));
     }
 
     /// Forgets what the device has completed although the driver has not returned it. `outstanding` says of a queue how
     /// many requests the device has of it, where that can be seen. Whether there is anything left.
     pub(crate) fn forget_complete(&self, gate: &Gate, outstanding: impl Fn(Owner) -> Option<u32>) -> bool {
         let state = lock(&self.state);
-        let ranges = state.ranges.iter().map(|range| (range.owner, range.tag));
-        let mut all: Vec<(Owner, u32)> = ranges.chain(state.quarantined.iter().copied()).collect();
+        let requests = state.ranges.iter().map(|range| &range.request).chain(&state.quarantined);
+        let mut owners: Vec<Owner> = requests.map(|request| request.owner).collect();
+        let last = state.serial;
         drop(state);
-        let given_up = all.len();
-        // What is given up from now on is not in the list, so that what follows cannot be about it.
-        all.retain(|&(owner, _)| outstanding(owner) == Some(0));
-        for &(owner, tag) in &all {
-            self.remove(gate, owner, tag);
+        owners.dedup();
+        let before = owners.len();
+        owners.retain(|&owner| outstanding(owner) == Some(0));
+        for &owner in &owners {
+            // Not what its owner has given up since, perhaps with the tag of a request that is back.
+            let is_complete = |request: &Request| request.owner == owner && request.serial <= last;
+            self.change(gate, |state| state.remove(is_complete));
         }
-        all.len() < given_up
+        owners.len() < before
     }
 
     /// The driver of a queue has returned everything.
     pub(crate) fn remove_owner(&self, gate: &Gate, owner: Owner) {
-        self.change(gate, |state| {
-            state.ranges.retain(|range| range.owner != owner);
-            state.quarantined.retain(|request| request.0 != owner);
-        });
+        self.change(gate, |state| state.remove(|request| request.owner == owner));
     }
 
     /// How many requests are in quarantine, and how many ranges in doubt.
@@ -119,7 +143,7 @@ impl Doubts {
     /// Calls `tell` with the ranges of all queues but `owner`'s, and whether the device is stuck.
     pub(crate) fn others<R>(&self, owner: Owner, tell: impl FnOnce(&[(u64, u64)], bool) -> R) -> R {
         let state = lock(&self.state);
-        let others = state.ranges.iter().filter(|range| range.owner != owner);
+        let others = state.ranges.iter().filter(|range| range.request.owner != owner);
         let ranges: Vec<(u64, u64)> = others.map(|range| (range.pos, range.end)).collect();
         let stuck = self.is_stuck(&state);
         drop(state);

@@ -304,11 +304,13 @@ impl LeafLane {
                 local.run(now);
             }
         }
-        local.take_done(&mut self.done);
-        let failed = self.cell.counters.bios_failed.get();
-        if failed != self.failed {
-            self.failed = failed;
-            self.shared.extent.look_after(&self.done, &self.shared.gate);
+        if local.has_done() {
+            local.take_done(&mut self.done);
+            let failed = self.cell.counters.bios_failed.get();
+            if failed != self.failed {
+                self.failed = failed;
+                self.shared.extent.look_after(&self.done, &self.shared.gate);
+            }
         }
         if self.shared.tokens.is_wanted() {
             self.share_depth(now);

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use platter_block::planted::{self, Planted};
 use rustix::fs::{FlockOperation, Stat};
 use rustix::io::Errno;
 
@@ -183,7 +184,7 @@ fn has_ended(pid: u32) -> bool {
 
 /// Whether the text of `/proc/PID/stat`, `12 (fio) S 1 12 12 0 -1 4194560 …`, is of a process that exits: by its
 /// state, the third field, or by the bit `PF_EXITING` of its flags, the ninth.
-fn is_exiting(stat: &str) -> bool {
+pub(super) fn is_exiting(stat: &str) -> bool {
     const PF_EXITING: u32 = 4;
     // The name may contain anything, also parentheses and spaces.
     let Some((_, rest)) = stat.rsplit_once(')') else { return false };
@@ -205,12 +206,13 @@ fn describe(pid: u32) -> String {
 
 /// The processes that hold `flock` locks on an inode, from the text of `/proc/locks`, whose lines
 /// are `1: FLOCK ADVISORY WRITE 708 08:01:1234 0 EOF`, with `->` after the number for waiters.
-fn parse_holders(text: &str, dev: DeviceNumber, inode: u64) -> Vec<u32> {
+pub(super) fn parse_holders(text: &str, dev: DeviceNumber, inode: u64) -> Vec<u32> {
     let place = format!("{:02x}:{:02x}:{inode}", dev.major, dev.minor);
+    let fields = if planted::is_on(Planted::LockFields) { 5 } else { 6 };
     let mut pids: Vec<u32> = text
         .lines()
         .map(|line| line.split_whitespace().collect::<Vec<_>>())
-        .filter(|w| w.len() >= 6 && w[1] == "FLOCK" && w[5] == place)
+        .filter(|w| w.len() >= fields && w[1] == "FLOCK" && w[5] == place)
         .filter_map(|w| w[4].parse().ok().filter(|pid| *pid > 0))
         .collect();
     pids.sort_unstable();

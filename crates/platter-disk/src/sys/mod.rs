@@ -22,6 +22,9 @@ pub mod signature;
 mod space;
 mod sysfs;
 mod tempdisk;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod texts;
 
 pub use error::SysError;
 pub use lock::{LockGuard, LockState};

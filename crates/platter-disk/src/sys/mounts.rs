@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use super::sysfs::DeviceNumber;
+use platter_block::planted::{self, Planted};
 
 /// One line of `/proc/self/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub(super) fn swaps() -> Vec<PathBuf> {
     fs::read("/proc/swaps").map(|text| parse_swaps(&text)).unwrap_or_default()
 }
 
-fn parse_mounts(text: &[u8]) -> Vec<Mount> {
+pub(super) fn parse_mounts(text: &[u8]) -> Vec<Mount> {
     text.split(|b| *b == b'\n').filter_map(parse_mount).collect()
 }
 
@@ -36,16 +37,17 @@ fn parse_mount(line: &[u8]) -> Option<Mount> {
     let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
     // Six fixed fields, any number of optional ones, a lone dash, then three more.
     let dash = 6 + words.get(6..)?.iter().position(|w| *w == b"-")?;
+    let fs_type = if planted::is_on(Planted::MountFields) { words[dash + 1] } else { words.get(dash + 1)? };
     Some(Mount {
         id: text(words[0]).parse().ok()?,
         device: DeviceNumber::parse(&text(words[2]))?,
         mount_point: unescape(words[4]),
-        fs_type: text(words.get(dash + 1)?),
+        fs_type: text(fs_type),
         source: unescape(words.get(dash + 2)?),
     })
 }
 
-fn parse_swaps(text: &[u8]) -> Vec<PathBuf> {
+pub(super) fn parse_swaps(text: &[u8]) -> Vec<PathBuf> {
     let first_word = |line: &[u8]| line.split(u8::is_ascii_whitespace).next().map(unescape);
     // The first line is a heading.
     text.split(|b| *b == b'\n').skip(1).filter(|line| !line.is_empty()).filter_map(first_word).collect()

@@ -3,6 +3,7 @@
 use super::node::{Kind, Node};
 use super::sysfs::{BlockDir, Sysfs};
 use super::{DeviceNumber, SysError};
+use platter_block::planted::{self, Planted};
 use std::path::Path;
 
 /// What one I/O to a device may look like, from sysfs. `None` where the kernel does not say.
@@ -41,7 +42,10 @@ pub struct DeviceLimits {
 impl DeviceLimits {
     pub(super) fn read(disk: &BlockDir) -> Self {
         let bytes = |name: &str| disk.number_attr(&format!("queue/{name}"));
-        let kib = |name: &str| bytes(name)?.checked_mul(1024);
+        let kib = |name: &str| match bytes(name)? {
+            number if planted::is_on(Planted::SysfsKib) => Some(number * 1024),
+            number => number.checked_mul(1024),
+        };
         DeviceLimits {
             minimum_io: bytes("minimum_io_size"),
             optimal_io: bytes("optimal_io_size"),

@@ -51,7 +51,7 @@ pub fn block_devices() -> Vec<BlockDevice> {
     list(&Sysfs::default())
 }
 
-fn list(sysfs: &Sysfs) -> Vec<BlockDevice> {
+pub(super) fn list(sysfs: &Sysfs) -> Vec<BlockDevice> {
     let of = |number: DeviceNumber| {
         let dir = sysfs.device(number)?;
         // The kernel writes the slash of a name such as `cciss/c0d0` as an exclamation mark.
@@ -78,7 +78,7 @@ impl Default for Sysfs {
 }
 
 impl Sysfs {
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn at(root: &Path) -> Self {
         Sysfs { root: root.to_path_buf() }
     }

@@ -201,6 +201,38 @@ fn the_gate_says_whether_anything_is_in_doubt() {
     });
 }
 
+/// A lane that is not run gives a request up, the device completes it, and another thread ends the doubt. Meanwhile the lane's
+/// owner gets the request back, and gives up another one with the same tag: of that one the doubt stays.
+#[test]
+fn doubt_ends_only_about_what_the_device_has_completed() {
+    check(|| {
+        let shared = Arc::new((Doubts::new(2), Gate::new(false), AtomicU32::new(1)));
+        let (doubts, gate, _) = &*shared;
+        let owner = doubts.new_owner();
+        doubts.add_range(gate, owner, 7, 0, 512);
+        doubts.add_quarantined(gate, owner, 7);
+        let lane = {
+            let shared = Arc::clone(&shared);
+            spawn(move || {
+                let (doubts, gate, outstanding) = &*shared;
+                outstanding.store(0, Ordering::SeqCst);
+                doubts.remove(gate, owner, 7);
+                outstanding.store(1, Ordering::SeqCst);
+                doubts.add_range(gate, owner, 7, 4096, 512);
+                doubts.add_quarantined(gate, owner, 7);
+            })
+        };
+        let (doubts, gate, outstanding) = &*shared;
+        doubts.forget_complete(gate, |_| Some(outstanding.load(Ordering::SeqCst)));
+        lane.join().unwrap();
+        doubts.others(Owner::CONTROL, |ranges, _| assert_eq!(ranges, [(4096, 4608)]));
+        assert!(gate.look().is_doubtful() && doubts.count() == (1, 1));
+        outstanding.store(0, Ordering::SeqCst);
+        assert!(!doubts.forget_complete(gate, |_| Some(outstanding.load(Ordering::SeqCst))));
+        assert!(!gate.look().is_doubtful());
+    });
+}
+
 #[test]
 fn the_gate_counts_and_keeps_its_mode() {
     check(|| {
@@ -216,7 +248,10 @@ fn the_gate_counts_and_keeps_its_mode() {
         };
         let before = gate.look().open();
         gate.close();
-        assert!(gate.look().is_closed());
+        gate.set_doubt(true, true);
+        assert!(gate.look().is_closed() && gate.look().is_doubtful() && gate.look().is_stuck());
+        gate.set_doubt(false, false);
+        assert!(gate.look().is_closed() && !gate.look().is_doubtful());
         gate.open();
         other.join().unwrap();
         assert!(!gate.look().is_closed() && !gate.look().is_shared());

@@ -57,6 +57,8 @@ struct State {
     in_doubt: Vec<(u64, u64, u64)>,
     /// Requests that started although they overlap such a range.
     violations: Vec<String>,
+    /// Operation and position of requests, as they came.
+    starts: Vec<(Op, u64)>,
     /// Number of the next request.
     next: u64,
 }
@@ -160,9 +162,18 @@ impl Disk {
         state.in_doubt.extend(doubts);
     }
 
-    /// Whether a change that was given up is under way.
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        !self.state().in_doubt.is_empty()
+    /// Whether a change that was given up, and overlaps a range, is under way.
+    pub(crate) fn is_in_doubt(&self, pos: u64, end: u64) -> bool {
+        self.state().in_doubt.iter().any(|&(_, from, to)| pos < to && from < end)
+    }
+
+    pub(crate) fn has_flush(&self) -> bool {
+        self.state().held.iter().any(|held| held.op == Op::Flush)
+    }
+
+    /// What came since the last call.
+    pub(crate) fn take_starts(&self) -> Vec<(Op, u64)> {
+        std::mem::take(&mut self.state().starts)
     }
 
     /// Requests that started although they should not have.
@@ -276,6 +287,7 @@ impl Driver for Port {
         let (wire, tag) = (Arc::clone(&self.wire), request.tag);
         let mut state = self.disk.state();
         state.look_for_doubt(request);
+        state.starts.push((request.op, request.pos));
         state.next += 1;
         let held = Held {
             number: state.next,

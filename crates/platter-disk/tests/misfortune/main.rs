@@ -3,6 +3,7 @@
 
 mod disk;
 
+mod barrier;
 mod dead;
 mod doubt;
 mod property;

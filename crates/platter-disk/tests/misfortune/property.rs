@@ -1,6 +1,6 @@
 //! Several lanes of a device under random misfortune, against a small model: each bio completes once and by its deadline,
-//! nothing that overlaps a range in doubt starts, no flush or barrier succeeds while there is doubt, and what is read is what
-//! was written. A failing seed is printed; run it alone with `PLATTER_SEED=n`, or more seeds with `PLATTER_SEEDS=n`.
+//! nothing that overlaps a range in doubt starts, no flush or barrier succeeds while there is doubt, nothing waits without a
+//! reason, nothing passes a barrier, and what is read is what was written. A failing seed is printed; run it alone with `PLATTER_SEED=n`, or more seeds with `PLATTER_SEEDS=n`.
 
 use crate::disk::{Disk, Lane, Options, SECOND, numbered};
 use platter_block::bio::{Bio, Flags, Op};
@@ -36,12 +36,23 @@ impl Rng {
 }
 
 /// A bio that has not come back.
+#[derive(Debug)]
 struct Live {
     op: Op,
     flags: Flags,
     blocks: std::ops::Range<u64>,
     version: u8,
     deadline: Time,
+    started: bool,
+    /// Its place among all bios, where it is certain: a lane that is not polled gives bios their places later.
+    place: Option<u64>,
+}
+
+impl Live {
+    /// Whether it is a barrier of which the disk sees the start.
+    fn is_barrier(&self) -> bool {
+        self.op != Op::Flush && self.flags.intersects(Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER))
+    }
 }
 
 struct Member {
@@ -65,6 +76,15 @@ struct Play {
     token: u64,
     /// Some bio has failed, was cancelled or is late.
     unlucky: bool,
+    depth: u64,
+    /// The disk interrupts requests, which are tried again after a pause.
+    interrupts: bool,
+    /// What can start does, with whatever elevator there is.
+    eager: bool,
+    /// Place of the last barrier that has started.
+    passed: u64,
+    /// Barriers that later bios have passed, unless they failed before.
+    overtaken: Vec<u64>,
 }
 
 impl Drop for Play {
@@ -82,23 +102,36 @@ impl Play {
         let depth = rng.pick(&[1, 3, 8]);
         let queue = Settings { timeout: Some(SECOND), plug: None, depth, ..Settings::default() };
         let elevator = rng.pick(&["none", "none", "none", "noop", "deadline", "mq-deadline", "bfq"]);
-        let visible = rng.below(2) > 0;
+        let (visible, interrupts) = (rng.below(2) > 0, rng.below(2) > 0);
         let (disk, device) = Disk::open(Options { elevator, queue, features, visible, ..Options::default() });
         let lanes = 1 + rng.below(3);
         let member =
             |_| Member { lane: Lane::open(&device), live: BTreeMap::new(), neglected: 0, fresh: true };
         let members = (0..lanes).map(member).collect();
         let allowed = vec![vec![0]; BLOCKS as usize];
-        Play { seed, rng, disk, device, members, allowed, version: 0, token: 0, unlucky: false }
+        Play {
+            seed,
+            rng,
+            disk,
+            device,
+            members,
+            allowed,
+            version: 0,
+            token: 0,
+            unlucky: false,
+            depth: depth.into(),
+            interrupts,
+            eager: elevator != "bfq",
+            passed: 0,
+            overtaken: Vec::new(),
+        }
     }
 
-    /// Whether a bio may not be under way together with those that are.
-    fn conflicts(&self, op: Op, blocks: &std::ops::Range<u64>) -> bool {
-        self.members.iter().flat_map(|member| member.live.values()).any(|live| {
-            (op != Op::Read || live.op != Op::Read)
-                && live.blocks.start < blocks.end
-                && blocks.start < live.blocks.end
-        })
+    /// Whether a bio may not be under way together with those that are. Reads do not overlap either, so that it is known of
+    /// which bio a request is.
+    fn conflicts(&self, blocks: &std::ops::Range<u64>) -> bool {
+        let mut live = self.members.iter().flat_map(|member| member.live.values());
+        live.any(|live| live.blocks.start < blocks.end && blocks.start < live.blocks.end)
     }
 
     fn submit(&mut self) {
@@ -120,7 +153,7 @@ impl Play {
         }
         let patience = rng.pick(&[SECOND, SECOND, Span(SECOND.0 / 3)]);
         let at = rng.below(self.members.len() as u64) as usize;
-        if self.conflicts(op, &blocks) {
+        if self.conflicts(&blocks) {
             return;
         }
         let len = (blocks.end - blocks.start) * BLOCK;
@@ -141,7 +174,8 @@ impl Play {
         bio.set_deadline(Some(deadline));
         self.token += 1;
         let member = &mut self.members[at];
-        member.live.insert(self.token, Live { op, flags, blocks, version, deadline });
+        let place = (member.neglected == 0).then_some(self.token);
+        member.live.insert(self.token, Live { op, flags, blocks, version, deadline, started: false, place });
         let bio = numbered(bio, self.token, flags);
         assert!(member.lane.channel.submit(bio).is_ok());
     }
@@ -155,6 +189,9 @@ impl Play {
                     continue;
                 }
                 member.lane.poll();
+                let starts = self.disk.take_starts();
+                starts.into_iter().for_each(|(op, pos)| self.note_start(op, pos));
+                let member = &mut self.members[at];
                 for bio in std::mem::take(&mut member.lane.done) {
                     self.check(at, bio);
                 }
@@ -168,6 +205,46 @@ impl Play {
         }
         self.members.iter_mut().for_each(|member| member.fresh = member.neglected == 0);
         assert_eq!(self.disk.violations(), Vec::<String>::new());
+        self.check_waiting();
+    }
+
+    /// While the disk has nothing but what was given up, only what overlaps that waits; when it has as much as it takes,
+    /// nothing does.
+    fn check_waiting(&self) {
+        let gauges = self.device.statistics().gauges;
+        let polled = self.members.iter().all(|member| member.fresh);
+        let given_up =
+            gauges.in_flight == gauges.quarantined && self.disk.held().len() as u64 == gauges.quarantined;
+        // One flush runs at a time, so those that follow one that was given up wait for it.
+        if !given_up || !polled || !self.eager || self.interrupts || self.disk.has_flush() {
+            return;
+        }
+        for live in self.members.iter().flat_map(|member| member.live.values()) {
+            let in_doubt = self.disk.is_in_doubt(live.blocks.start * BLOCK, live.blocks.end * BLOCK);
+            let may_wait = in_doubt && gauges.quarantined < self.depth;
+            assert!(may_wait, "{:?} {:?} waits for nothing: {gauges:?}", live.op, live.flags);
+        }
+    }
+
+    /// The disk starts a request. Bios do not overlap, so its position says of which; what was given up has none.
+    fn note_start(&mut self, op: Op, pos: u64) {
+        let all = || self.members.iter().flat_map(|member| &member.live);
+        let of = all().find(|(_, live)| live.op == op && live.blocks.start * BLOCK == pos && op != Op::Flush);
+        let Some((&token, live)) = of.filter(|(_, live)| !live.started) else { return };
+        if let Some(place) = live.place {
+            assert!(place > self.passed, "{op} at {pos} starts behind a barrier that came later");
+            // If they fail, it is not known here when they did.
+            let barriers = all().filter(|(_, other)| {
+                other.is_barrier() && !other.started && other.place.is_some_and(|other| other < place)
+            });
+            let passed: Vec<u64> = barriers.map(|(&barrier, _)| barrier).collect();
+            if live.is_barrier() {
+                self.passed = place;
+            }
+            self.overtaken.extend(passed);
+        }
+        let live = self.members.iter_mut().find_map(|member| member.live.get_mut(&token));
+        live.into_iter().for_each(|live| live.started = true);
     }
 
     fn check(&mut self, at: usize, mut bio: Bio) {
@@ -176,8 +253,13 @@ impl Play {
         let blocks = live.blocks.start as usize..live.blocks.end as usize;
         match bio.status() {
             Ok(()) => {
+                assert!(!self.overtaken.contains(&bio.token()), "a later bio has passed {live:?}");
                 let orders = live.op == Op::Flush || live.flags.intersects(Flags::HARD_BARRIER);
-                assert!(!fresh || !orders || !self.disk.is_in_doubt(), "{:?} in spite of doubt", live.op);
+                assert!(
+                    !fresh || !orders || !self.disk.is_in_doubt(0, BLOCKS * BLOCK),
+                    "{:?} in spite of doubt",
+                    live.op
+                );
                 if live.op.changes() {
                     // What was given up before has come to its end, or it would not have started.
                     self.allowed[blocks].iter_mut().for_each(|allowed| *allowed = vec![live.version]);
@@ -214,7 +296,8 @@ impl Play {
                 let held = self.disk.held();
                 if !held.is_empty() {
                     let pos = self.rng.pick(&held);
-                    let result = self.rng.pick(&[None, None, None, None, Some(-4), Some(-5)]);
+                    let passing = if self.interrupts { Some(-4) } else { None };
+                    let result = self.rng.pick(&[None, None, None, None, passing, Some(-5)]);
                     self.unlucky |= result == Some(-5);
                     self.disk.finish_with(pos, result);
                 }

@@ -155,6 +155,18 @@ fn a_slow_bus_decides_the_end_of_a_read() {
 }
 
 #[test]
+fn a_read_without_a_watermark_asks_for_the_bus_until_its_data_are_there() {
+    // Turns that take no time must end as well.
+    for (turn, end) in [(0, 4_500), (300 * US, 4_500), (700 * US, 4_900)] {
+        let mut params = tiny();
+        params.cache.watermark_by_request = false;
+        params.cache.read_watermark = 0;
+        params.control.reselect_first = turn;
+        assert_eq!(one(params, 0, command(0, Op::Read, 5, 4)), end, "turns of {turn} ns");
+    }
+}
+
+#[test]
 fn reads_of_what_was_read_ahead_cost_no_positioning() {
     let mut params = tiny();
     params.control.read_hit = After { read: 20 * US, write: 40 * US };

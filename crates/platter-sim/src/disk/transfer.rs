@@ -73,6 +73,12 @@ impl Bus {
                 if out == end {
                     return now;
                 }
+            } else if delivery.watermark == 0 {
+                // Nothing is awaited before the bus is taken again, so the disk leaves and takes it until a sector is
+                // there. These turns are counted, not walked through: there may be millions, or without end if they take no time.
+                let turn = leave + self.take(control, true);
+                let wait = available(passes, out + 1).saturating_sub(now);
+                now += if turn == 0 { wait } else { wait.div_ceil(turn).max(1) * turn };
             } else {
                 now += leave;
                 held = false;

@@ -1,6 +1,7 @@
 //! What is wrong with a parameter file, and where.
 
 use core::fmt;
+use platter_block::text::{excerpt, printable};
 use std::path::{Path, PathBuf};
 
 /// An error in a parameter file: file, line, what was expected there and what was found.
@@ -40,13 +41,16 @@ impl ImportError {
     }
 }
 
+/// Most characters of what was found that a message repeats.
+const LONGEST: usize = 500;
+
 impl fmt::Display for ImportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.file.display())?;
+        write!(f, "{}", printable(&self.file.display().to_string()))?;
         if self.line > 0 {
             write!(f, ":{}", self.line)?;
         }
-        write!(f, ": expected {}, found {}", self.expected, self.found)
+        write!(f, ": expected {}, found {}", printable(&self.expected), excerpt(&self.found, LONGEST))
     }
 }
 

@@ -404,6 +404,16 @@ fn zones_that_overlap_are_named() {
 }
 
 #[test]
+fn a_device_or_an_endless_file_is_not_read() {
+    let mut files = Files::new();
+    files.specs = files.specs.replace("source tiny.model", "source /dev/zero");
+    let error = files.error();
+    assert!(error.ends_with("/dev/zero: it is not a regular file"), "{error}");
+    let error = load(std::path::Path::new("/dev/zero")).unwrap_err().to_string();
+    assert!(error.ends_with("longer than 16777216 bytes"), "{error}");
+}
+
+#[test]
 fn a_seek_table_that_goes_back_is_named() {
     for (seek, expected) in [
         (
@@ -411,6 +421,10 @@ fn a_seek_table_that_goes_back_is_named() {
             "tiny.seek:3: expected a distance of more than 5, that of the line before, found `4, 1.2`",
         ),
         ("1, 0.8\nfive, 1.0\n", "tiny.seek:2: expected a distance in cylinders and a time"),
+        (
+            "1, \u{1b}[2J\n",
+            "tiny.seek:1: expected a distance in cylinders and a time, found `1, \u{fffd}[2J`",
+        ),
         ("1, -0.8\n", "tiny.seek:1: expected a distance in cylinders and a time"),
         ("", "tiny.seek: expected distances and times of seeks, found none"),
     ] {

@@ -3,6 +3,7 @@
 
 use super::error::ImportError;
 use std::cell::Cell;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -62,15 +63,27 @@ pub(super) fn read(path: &Path) -> Result<Contents, ImportError> {
     read_file(path, None, 0, &Rc::default())
 }
 
-/// Reads the text of a file, for whoever names it at a line.
+/// Longest file, in bytes. Those of real disks have less than a hundredth of it.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Reads the text of a file that `named_at` names, or that the user did.
 pub(super) fn load(path: &Path, named_at: Option<(&Path, u32)>) -> Result<String, ImportError> {
-    let bytes = std::fs::read(path).map_err(|error| {
-        let found = format!("{}: {error}", path.display());
-        match named_at {
-            Some((file, line)) => ImportError::unreadable(file, line, found),
-            None => ImportError::unreadable(path, 0, error.to_string()),
+    let unreadable = |what: String| match named_at {
+        Some((file, line)) => ImportError::unreadable(file, line, format!("{}: {what}", path.display())),
+        None => ImportError::unreadable(path, 0, what),
+    };
+    let mut bytes = Vec::new();
+    let read = std::fs::metadata(path).and_then(|metadata| {
+        // A parameter file must not make the reader wait for a pipe or read a device.
+        if named_at.is_some() && !metadata.is_file() {
+            return Err(std::io::Error::other("it is not a regular file"));
         }
-    })?;
+        std::fs::File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)
+    });
+    read.map_err(|error| unreadable(error.to_string()))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(unreadable(format!("it is longer than {MAX_BYTES} bytes")));
+    }
     // Old files hold other encodings, in comments.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

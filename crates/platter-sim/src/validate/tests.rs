@@ -23,6 +23,7 @@ fn a_wrong_line_is_named() {
         ("R Hit 10 2 1 1\nX Hit 10 2 1 1", "disk.trace:2: expected `R` or `W` as the first field, found `X`"),
         ("R Hit 10 2 1", "disk.trace:1: expected six fields"),
         ("R Hit 10 2 1 1 1", "disk.trace:1: expected six fields"),
+        ("R Hit \u{1b} 2 1 1", "disk.trace:1: expected a sector number as the third field, found `\u{fffd}`"),
         ("R Hit ten 2 1 1", "disk.trace:1: expected a sector number as the third field, found `ten`"),
         ("R Hit -1 2 1 1", "disk.trace:1: expected a sector number"),
         ("R Hit 10 0 1 1", "disk.trace:1: expected a number of sectors from 1"),

@@ -5,30 +5,35 @@ use super::engine::{Ask, Engine};
 use super::frames::Frames;
 use super::handles::Handles;
 use super::lane::CacheLane;
+use super::lanes::LaneCell;
 use super::pages::PageTable;
+use super::task::{Spare, Task};
 use super::{Settings, Write};
 use crate::LayerError;
 use crate::gate::Gate;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Mutex, MutexGuard, lock, lock_unbroken};
 use platter_block::backend::{Backend, Fact, LaneUse};
-use platter_block::bio::{Bio, Context, IoPrio};
+use platter_block::bio::{Bio, Context, IoPrio, Op};
 use platter_block::driver::{Features, Geometry};
-use platter_block::fault::Error;
+use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::handle::{HandleCounters, HandleId};
 use platter_block::lane::{Bell, Lane};
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::ParamError;
-use platter_block::readahead::{self, Hint, PAGE, Window};
+use platter_block::readahead::{self, Hint, PAGE};
 use platter_block::resident::Resident;
-use platter_block::time::Time;
-use std::sync::Arc;
+use platter_block::time::{Span, Time};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// What a device that does not say likes to be asked for at once: on most, more than this hardly makes transfers cheaper.
 const UNKNOWN_OPTIMUM: u64 = 1 << 20;
 
 /// Nothing to be woken for.
 const NEVER: u64 = u64::MAX;
+
+/// How long a cache that goes waits for a device that completes nothing.
+const PATIENCE: Span = Span::from_secs(30);
 
 /// What the lanes and handles of a cache share.
 pub(super) struct Shared {
@@ -43,22 +48,38 @@ pub(super) struct Shared {
     pub(super) answers: bool,
     /// When the engine has something to do although nobody asks; [`NEVER`].
     due: AtomicU64,
-    /// Bios are out on the shared lane, which anybody may run.
-    busy: AtomicBool,
-    /// Whom to tell that there is work to do.
-    keepers: Mutex<Vec<Arc<dyn Bell>>>,
+    /// Bios are out on the shared lane.
+    out: AtomicBool,
+    /// A lane that sleeps listens to it; otherwise anybody who comes by runs it.
+    is_heard: AtomicBool,
+    /// Bells of those who are to be told that there is work to do. They are their owners'.
+    wakers: Mutex<Vec<Weak<dyn Bell>>>,
     /// The time at which they were told to look; [`NEVER`].
     told: AtomicU64,
+    /// A panic was found to have left the engine as it was in the middle of something.
+    broken: AtomicBool,
 }
 
 impl Shared {
-    pub(super) fn engine(&self) -> MutexGuard<'_, Engine> {
-        lock(&self.engine)
+    /// The engine, for a short time.
+    ///
+    /// # Errors
+    /// [`Kind::Broken`] after a panic.
+    pub(super) fn engine(&self) -> Result<MutexGuard<'_, Engine>, Fault> {
+        if let Some(engine) = lock_unbroken(&self.engine) {
+            return Ok(engine);
+        }
+        if !self.broken.swap(true, Ordering::SeqCst) {
+            // Nothing that is in memory is vouched for any more.
+            self.frames.shut();
+        }
+        Err(Fault::new(Kind::Broken, Stage::Layer))
     }
 
     /// Whether anybody who comes by should run the engine.
     pub(super) fn is_due(&self, now: Time) -> bool {
-        self.busy.load(Ordering::SeqCst) || self.due.load(Ordering::SeqCst) <= now.0
+        let unheard = self.out.load(Ordering::SeqCst) && !self.is_heard.load(Ordering::SeqCst);
+        unheard || self.due.load(Ordering::SeqCst) <= now.0
     }
 
     /// When to come by although nothing completes.
@@ -69,57 +90,75 @@ impl Shared {
 
     /// Whether there is something dirty or under way.
     pub(super) fn has_work(&self) -> bool {
-        self.busy.load(Ordering::SeqCst) || self.due.load(Ordering::SeqCst) != NEVER
+        self.out.load(Ordering::SeqCst) || self.due.load(Ordering::SeqCst) != NEVER
+    }
+
+    /// To be called before the engine is let go when anything has changed: whoever can go on is told.
+    pub(super) fn leave(&self, now: Time, engine: &mut Engine) {
+        engine.leave(now);
+        self.publish(now, engine);
     }
 
     /// Says what is left to do, to those who do not hold the engine.
     pub(super) fn publish(&self, now: Time, engine: &Engine) {
         let at = engine.wakeup(now).map_or(NEVER, |at| at.0);
-        self.busy.store(engine.shared_out > 0, Ordering::SeqCst);
+        self.out.store(engine.is_out(), Ordering::SeqCst);
+        self.is_heard.store(engine.lanes.is_heard(), Ordering::SeqCst);
         self.due.store(at, Ordering::SeqCst);
-        // Reads that nobody waits for are taken in by whoever comes next; what is dirty needs somebody in its time.
+        // Reads that nobody waits for are taken in by whoever comes next; what is dirty, and what is done in pieces,
+        // needs somebody in its time.
         let told = self.told.load(Ordering::SeqCst);
-        if engine.pages.dirty.count == 0 {
+        let at = if engine.jobs.is_empty() { at } else { now.0 };
+        if engine.pages.dirty.count == 0 && engine.jobs.is_empty() {
             self.told.store(NEVER, Ordering::SeqCst);
         } else if at < told {
             self.told.store(at, Ordering::SeqCst);
-            let keepers = lock(&self.keepers);
-            keepers.iter().for_each(|keeper| keeper.ring());
+            lock(&self.wakers).iter().filter_map(Weak::upgrade).for_each(|waker| waker.ring());
         } else if told <= now.0 {
             // Then somebody looked, and knows what time is next.
             self.told.store(at, Ordering::SeqCst);
         }
     }
 
-    /// Writes back all that is dirty, once, and flushes the device: for a cache that goes.
-    fn settle(&self) {
+    /// Writes back all that is dirty, once, and flushes the device: for a cache that goes. It waits no longer than
+    /// something is done.
+    fn flush_at_end(&self) {
         let mut bio = Bio::flush();
         bio.set_token(0);
-        let mut engine = self.engine();
-        if engine.pages.dirty.count == 0 && engine.shared_out == 0 {
+        let Ok(mut engine) = self.engine() else { return };
+        engine.jobs.stop_reading();
+        if engine.pages.dirty.count == 0 && engine.shared_out == 0 && engine.jobs.is_empty() {
             return;
         }
-        let cell = super::engine::LaneCell::new(None);
-        let number = engine.join(&cell);
-        let mut task = super::task::Task::new(bio, number, false, super::task::Flushing::default());
+        let number = engine.lanes.join(&LaneCell::new(None));
+        let mut task = Task::new(bio, number, false, Spare::default());
+        let mut since = self.below.now();
         loop {
             let now = self.below.now();
+            engine.enter();
             engine.run(now);
+            engine.run_jobs();
             if task.is_ready(&engine) && engine.step(now, &mut task, false) {
                 break;
             }
             engine.submit_shared(now);
             engine.lane.unplug(now);
             engine.run(now);
-            engine.wait(now, None);
+            if engine.progress {
+                since = now;
+            } else if now.since(since) >= PATIENCE {
+                engine.finish(&mut task);
+                break;
+            }
+            engine.wait(now, Some(PATIENCE));
         }
-        engine.leave(number);
+        engine.lanes.leave(number);
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.settle();
+        self.flush_at_end();
     }
 }
 
@@ -165,6 +204,8 @@ impl Cache {
             max_segment_size: 1 << 30,
             segment_boundary: 0,
             chunk: 0,
+            // Pages are written back each by itself.
+            atomic_write: 0,
             ..geometry.limits
         };
         let features = Features {
@@ -182,30 +223,36 @@ impl Cache {
             through: settings.write == Write::Through,
             answers: !every_page && !exclusive,
             due: AtomicU64::new(NEVER),
-            busy: AtomicBool::new(false),
-            keepers: Mutex::new(Vec::new()),
+            out: AtomicBool::new(false),
+            is_heard: AtomicBool::new(false),
+            wakers: Mutex::new(Vec::new()),
             told: AtomicU64::new(NEVER),
+            broken: AtomicBool::new(false),
             below,
         })))
     }
 
     /// Has a range read that will be needed.
-    fn prefetch(&self, engine: &mut Engine, id: HandleId, pos: u64, len: u64) {
-        let handle = engine.handles.place(id);
-        let (demand, own) = (0..0, false);
-        let ask =
-            Ask { lane: 0, handle, demand, own, context: Context::default(), ioprio: IoPrio::default() };
+    fn prefetch(engine: &mut Engine, id: HandleId, pos: u64, len: u64) {
+        let ask = Ask {
+            lane: 0,
+            handle: engine.handles.place(id),
+            demand: 0..0,
+            own: false,
+            context: Context::default(),
+            ioprio: IoPrio::default(),
+            deadline: None,
+        };
         // No more than half of the cache, or the end would push out the beginning.
         let most = u64::from(engine.pages.store.count() / 2);
-        let pages = pos / PAGE..pos.saturating_add(len).div_ceil(PAGE);
-        let count = (pages.end - pages.start).min(most) as u32;
-        if count > 0 {
-            engine.fill(&ask, Window { first: pages.start, count, mark: None, sync: false });
-        }
-        let now = self.0.below.now();
-        engine.submit_shared(now);
-        engine.run(now);
-        self.0.publish(now, engine);
+        let first = pos / PAGE;
+        let end = pos.saturating_add(len).div_ceil(PAGE).min(engine.pages.end()).min(first + most);
+        engine.jobs.prefetch(&ask, first..end, None);
+    }
+
+    fn error(&self, fault: Fault, op: Op) -> Error {
+        let (device, detail) = (self.name(), String::new());
+        Error { fault, op, device, offset: 0, len: 0, detail }
     }
 }
 
@@ -226,7 +273,10 @@ impl Backend for Cache {
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
         let own = self.0.below.open_lane(lane_use)?;
-        Ok(Box::new(CacheLane::new(Arc::clone(&self.0), own, lane_use)))
+        match CacheLane::new(Arc::clone(&self.0), own, lane_use) {
+            Ok(lane) => Ok(Box::new(lane)),
+            Err(fault) => Err(self.error(fault, Op::Read)),
+        }
     }
 
     fn locate(&self, pos: u64) -> Option<(usize, u64)> {
@@ -237,47 +287,45 @@ impl Backend for Cache {
         vec![Arc::clone(&self.0.below)]
     }
 
+    fn explain(&self, fault: Fault) -> Option<String> {
+        // The layer's own barriers are given up at the same fault as those of the disks below.
+        let own =
+            self.0.gate.blame().filter(|_| fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer);
+        own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))
+    }
+
     fn facts(&self) -> Vec<Fact> {
-        let engine = self.0.engine();
-        let pages = &engine.pages;
-        let count = pages.store.count();
-        let per_page = PageTable::overhead(count as usize).div_ceil(count as usize);
-        let mut facts = vec![
-            ("layer", "cache".to_string()),
-            ("cache pages", count.to_string()),
-            ("cache bytes per page", per_page.to_string()),
-            ("dirty pages", pages.dirty.count.to_string()),
-            ("pages written back", engine.totals.pages_written.to_string()),
-            ("pages evicted", pages.evictions.to_string()),
-            ("write-back errors", engine.totals.write_errors.to_string()),
-        ];
-        if engine.totals.stranded > 0 {
-            facts.push(("pages with the driver for good", engine.totals.stranded.to_string()));
+        let mut facts = vec![("layer", "cache".to_string())];
+        match self.0.engine() {
+            Ok(engine) => facts.extend(facts_of(&engine)),
+            Err(fault) => facts.push(("state", fault.to_string())),
         }
-        drop(engine);
         facts.extend(self.0.below.facts());
         facts
     }
 
     fn handle_opened(&self, id: HandleId) {
-        self.0.engine().handles.open(id);
+        if let Ok(mut engine) = self.0.engine() {
+            engine.handles.open(id);
+        }
         self.0.below.handle_opened(id);
     }
 
     fn handle_closed(&self, id: HandleId) {
-        self.0.engine().handles.close(id);
+        if let Ok(mut engine) = self.0.engine()
+            && let Some((place, waiters)) = engine.handles.close(id)
+        {
+            engine.jobs.forget_handle(place);
+            waiters.into_iter().for_each(|lane| engine.lanes.kick(lane));
+        }
         self.0.below.handle_closed(id);
     }
 
     fn advise(&self, id: HandleId, hint: Hint, pos: u64, len: u64) -> Result<(), Error> {
-        let mut engine = self.0.engine();
+        let mut engine = self.0.engine().map_err(|fault| self.error(fault, Op::Read))?;
         match hint {
-            Hint::WillNeed => self.prefetch(&mut engine, id, pos, len),
-            Hint::DontNeed => {
-                let now = self.0.below.now();
-                engine.let_go(now, pos, len);
-                self.0.publish(now, &engine);
-            }
+            Hint::WillNeed => Cache::prefetch(&mut engine, id, pos, len),
+            Hint::DontNeed => engine.dont_need(pos, len),
             Hint::NoReuse | Hint::Normal | Hint::Sequential | Hint::Random => {
                 let place = engine.handles.place(id);
                 if let Some(handle) = engine.handles.at(place) {
@@ -286,18 +334,26 @@ impl Backend for Cache {
                         policy.advise(hint);
                     }
                 }
+                return Ok(());
             }
         }
+        // The first piece of it at once; the rest by whoever runs the cache next.
+        let now = self.0.below.now();
+        engine.enter();
+        engine.run_jobs();
+        engine.submit_shared(now);
+        engine.run(now);
+        self.0.leave(now, &mut engine);
         Ok(())
     }
 
     fn handle_counters(&self, id: HandleId) -> Option<HandleCounters> {
-        self.0.engine().handles.counters(id)
+        self.0.engine().ok()?.handles.counters(id)
     }
 
     fn cache_counters(&self) -> Option<HandleCounters> {
         // What is read without the lock is of no handle in particular.
-        let mut sum = self.0.engine().handles.sum();
+        let mut sum = self.0.engine().ok()?.handles.sum();
         sum.hits += self.0.frames.hits.sum();
         Some(sum)
     }
@@ -308,11 +364,34 @@ impl Backend for Cache {
 
     fn keep(&self, keeper: Arc<dyn Bell>) {
         self.0.below.keep(Arc::clone(&keeper));
-        let mut keepers = lock(&self.0.keepers);
+        let mut wakers = lock(&self.0.wakers);
         if self.0.told.load(Ordering::SeqCst) != NEVER {
             // Whoever was told may be gone.
             keeper.ring();
         }
-        keepers.push(keeper);
+        wakers.retain(|waker| waker.strong_count() > 0);
+        wakers.push(Arc::downgrade(&keeper));
     }
+}
+
+fn facts_of(engine: &Engine) -> Vec<Fact> {
+    let (pages, totals) = (&engine.pages, &engine.totals);
+    let count = pages.store.count();
+    let per_page = PageTable::overhead(count as usize).div_ceil(count as usize);
+    let mut facts = vec![
+        ("cache pages", count.to_string()),
+        ("cache bytes per page", per_page.to_string()),
+        ("dirty pages", pages.dirty.count.to_string()),
+        ("pages written back", totals.pages_written.to_string()),
+        ("pages evicted", pages.evictions.to_string()),
+        ("write-back errors", totals.write_errors.to_string()),
+        ("cache turns", totals.turns.to_string()),
+        ("cache turns in vain", totals.vain.to_string()),
+        ("pages looked at", totals.work.to_string()),
+        ("most pages in one turn", totals.longest.to_string()),
+    ];
+    if engine.frames_away > 0 {
+        facts.push(("pages with the driver", engine.frames_away.to_string()));
+    }
+    facts
 }

@@ -1,5 +1,7 @@
 //! What has to be written back, in the order in which it became so, and when.
 
+use super::extents::Extents;
+use super::places::Places;
 use platter_block::time::{Span, Time};
 use std::collections::VecDeque;
 
@@ -18,18 +20,20 @@ pub(super) struct WriteBack {
     pub(super) gather: u32,
 }
 
-/// A page's place in the order. Stale as soon as the page's number is another.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    frame: u32,
-    seq: u32,
-    since: Time,
-}
+/// A page's place in the order: the page, its number, and since when it is dirty. Stale as soon as no version of the page
+/// has that number.
+pub(super) type Place = (u64, u32, Time);
 
 /// The dirty pages of a cache.
 pub(super) struct Dirty {
     pub(super) rules: WriteBack,
-    ring: VecDeque<Entry>,
+    /// Places by age: first these, then those of `ring`. Stale ones are dropped from the front of `ring` on the way here.
+    tidied: Places<Place>,
+    ring: Places<Place>,
+    /// Places taken out to be written back next, the first page last.
+    pub(super) chosen: Vec<Place>,
+    /// Pages of which some version is dirty, by position.
+    pub(super) extents: Extents,
     seq: u32,
     /// Pages that are dirty, being written ones included.
     pub(super) count: u32,
@@ -41,34 +45,49 @@ pub(super) struct Dirty {
     pub(super) next_look: Time,
     /// The last attempt failed: not tried again before, unless somebody asks.
     pub(super) not_before: Option<Time>,
+    /// How long the next attempt that times out, or meets one that has, puts off the one after it.
+    pause: Span,
+    /// Attempts that have failed since one went well.
+    pub(super) failed: u32,
     /// Of those that are dirty: being written.
     pub(super) writing: u32,
+    /// Of those that are being written: in doubt. Their write has timed out, and the device still has their memory.
+    pub(super) in_doubt: u32,
     /// More has expired than could be written at once.
     pub(super) owed: bool,
     /// Too much is dirty, but nothing of it can be written before something else has been.
     pub(super) stalled: bool,
 }
 
-/// A page's place in the order, for taking it out and putting it back.
-pub(super) type Place = (u32, u32, Time);
+/// How long write-back pauses after the first attempt that timed out; doubled with each.
+const FIRST_PAUSE: Span = Span::from_millis(100);
+const LONGEST_PAUSE: Span = Span::from_secs(60);
+
+/// Places that are tidied at a time.
+const TIDY: usize = 256;
 
 /// Epochs that may be dirty at once; a barrier beyond waits until there are fewer.
 pub(super) const MAX_EPOCHS: usize = 4096;
 
 impl Dirty {
     pub(super) fn new(rules: WriteBack) -> Dirty {
-        let (ring, epochs) = (VecDeque::new(), VecDeque::from([0]));
         let (first_epoch, next_look) = (0, Time::default());
         Dirty {
             rules,
-            ring,
+            tidied: Places::default(),
+            ring: Places::default(),
+            chosen: Vec::new(),
+            extents: Extents::default(),
             seq: 0,
             count: 0,
-            epochs,
+            epochs: VecDeque::from([0]),
             first_epoch,
             next_look,
             not_before: None,
+            pause: FIRST_PAUSE,
+            failed: 0,
             writing: 0,
+            in_doubt: 0,
             owed: false,
             stalled: false,
         }
@@ -102,7 +121,7 @@ impl Dirty {
     }
 
     /// A page has become dirty: its number in the order, never 0.
-    pub(super) fn add(&mut self, frame: u32, now: Time) -> u32 {
+    pub(super) fn add(&mut self, page: u64, now: Time) -> u32 {
         if self.count == 0 {
             self.next_look = now + self.rules.interval;
         }
@@ -110,27 +129,19 @@ impl Dirty {
         if let Some(last) = self.epochs.back_mut() {
             *last += 1;
         }
-        self.queue(frame, now)
+        self.queue(page, now)
     }
 
     /// A dirty page finds its place behind all others (again).
-    pub(super) fn queue(&mut self, frame: u32, now: Time) -> u32 {
+    pub(super) fn queue(&mut self, page: u64, now: Time) -> u32 {
         self.seq = self.seq.wrapping_add(1).max(1);
-        self.ring.push_back(Entry { frame, seq: self.seq, since: now });
+        self.ring.push_back((page, self.seq, now));
         self.seq
     }
 
-    /// A dirty page has gone to another frame and keeps its place.
-    pub(super) fn moved(&mut self, from: u32, to: u32, seq: u32, now: Time) {
-        match self.ring.iter_mut().find(|entry| entry.seq == seq && entry.frame == from) {
-            Some(entry) => entry.frame = to,
-            None => self.ring.push_back(Entry { frame: to, seq, since: now }),
-        }
-    }
-
     /// Puts a page that was taken back to the front.
-    pub(super) fn put_back(&mut self, (frame, seq, since): Place) {
-        self.ring.push_front(Entry { frame, seq, since });
+    pub(super) fn put_back(&mut self, place: Place) {
+        self.tidied.push_front(place);
     }
 
     /// A page of an epoch is not dirty any more.
@@ -151,36 +162,62 @@ impl Dirty {
         self.seq
     }
 
-    /// Takes the oldest pages that `is_due` says of, given the frame, its number and since when it is dirty, into
-    /// `out`, at most `most`; `None` from it: the entry is stale and goes. Stops at the first that is not due.
+    /// Looks at the oldest `looks` places and takes those that `is_due` says of into `out`; `None` from it: the place is
+    /// stale and goes. Stops at the first that is not due.
     pub(super) fn take(
         &mut self,
-        most: usize,
-        out: &mut Vec<u32>,
-        mut is_due: impl FnMut(u32, u32, Time) -> Option<bool>,
+        looks: usize,
+        out: &mut Vec<Place>,
+        mut is_due: impl FnMut(Place) -> Option<bool>,
     ) {
-        while out.len() < most
-            && let Some(&Entry { frame, seq, since }) = self.ring.front()
-        {
-            match is_due(frame, seq, since) {
+        for _ in 0..looks {
+            let ring = if self.tidied.is_empty() { &mut self.ring } else { &mut self.tidied };
+            let Some(&place) = ring.front() else { break };
+            match is_due(place) {
                 Some(false) => break,
-                Some(true) => out.push(frame),
+                Some(true) => out.push(place),
                 None => {}
             }
-            self.ring.pop_front();
+            ring.pop_front();
         }
     }
 
-    /// All pages in order, with their numbers; stale ones among them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        self.ring.iter().map(|entry| (entry.frame, entry.seq))
+    /// Drops some stale places when they are most of all, and keeps the order.
+    pub(super) fn tidy(&mut self, is_live: impl Fn(u64, u32) -> bool) {
+        if self.tidied.len() + self.ring.len() <= 64 + 2 * self.count as usize {
+            return;
+        }
+        if self.ring.is_empty() {
+            std::mem::swap(&mut self.tidied, &mut self.ring);
+        }
+        for _ in 0..TIDY {
+            let Some(place) = self.ring.pop_front() else { break };
+            if is_live(place.0, place.1) {
+                self.tidied.push_back(place);
+            }
+        }
     }
 
-    /// Drops stale entries when they are most of all.
-    pub(super) fn tidy(&mut self, is_live: impl Fn(u32, u32) -> bool) {
-        if self.ring.len() > 64 && self.ring.len() > 2 * self.count as usize {
-            self.ring.retain(|entry| is_live(entry.frame, entry.seq));
+    /// Write-back works.
+    pub(super) fn went_well(&mut self) {
+        self.not_before = None;
+        self.pause = FIRST_PAUSE;
+        self.failed = 0;
+    }
+
+    /// It does not: not tried again for a while. `slow`: because something timed out.
+    pub(super) fn went_wrong(&mut self, now: Time, slow: bool) {
+        self.failed = self.failed.saturating_add(1);
+        if !slow {
+            self.not_before = Some(now + self.rules.interval);
+            return;
         }
+        if self.not_before.is_some_and(|at| at > now) {
+            // Another one of the same attempt.
+            return;
+        }
+        self.not_before = Some(now + self.pause);
+        self.pause = Span(self.pause.0.saturating_mul(2)).min(LONGEST_PAUSE);
     }
 
     /// When write-back has something to do by itself.
@@ -188,7 +225,8 @@ impl Dirty {
         if self.count == 0 {
             return None;
         }
-        let over = (self.owed || self.count - self.writing > self.rules.background) && !self.stalled;
+        let some = self.owed || !self.chosen.is_empty();
+        let over = (some || self.count - self.writing > self.rules.background) && !self.stalled;
         let look = if over { now } else { self.next_look };
         Some(self.not_before.map_or(look, |at| look.max(at)))
     }
@@ -223,11 +261,54 @@ mod tests {
     #[test]
     fn pages_come_in_the_order_in_which_they_became_dirty() {
         let mut dirty = Dirty::new(RULES);
-        let numbers: Vec<u32> = (0..4).map(|frame| dirty.add(frame, Time(u64::from(frame)))).collect();
+        let numbers: Vec<u32> = (0..4).map(|page| dirty.add(page, Time(page))).collect();
         let mut out = Vec::new();
-        dirty.take(2, &mut out, |frame, seq, _| (numbers[frame as usize] == seq).then_some(true));
-        assert_eq!(out, [0, 1]);
-        dirty.take(8, &mut out, |_, _, since| Some(since < Time(3)));
-        assert_eq!(out, [0, 1, 2]);
+        let pages = |out: &[Place]| out.iter().map(|&(page, ..)| page).collect::<Vec<_>>();
+        dirty.take(2, &mut out, |(page, seq, _)| (numbers[page as usize] == seq).then_some(true));
+        assert_eq!(pages(&out), [0, 1]);
+        dirty.take(8, &mut out, |(.., since)| Some(since < Time(3)));
+        assert_eq!(pages(&out), [0, 1, 2]);
+        // One that is put back is the next again.
+        dirty.put_back(out[1]);
+        out.clear();
+        dirty.take(8, &mut out, |_| Some(true));
+        assert_eq!(pages(&out), [1, 3]);
+    }
+
+    /// What is stale goes a few at a time, wherever it is; the rest stays in order, also while more comes.
+    #[test]
+    fn stale_places_go_and_the_order_stays() {
+        let mut dirty = Dirty::new(RULES);
+        let live: Vec<u32> = (0..100).map(|page| dirty.add(page, Time(0))).collect();
+        let mut rounds = 0;
+        for page in 0..100_000 {
+            // As a page that is written again and again.
+            dirty.queue(1000 + page, Time(1));
+            let before = dirty.tidied.len() + dirty.ring.len();
+            dirty.tidy(|page, seq| live.get(page as usize) == Some(&seq));
+            rounds += u32::from(dirty.tidied.len() + dirty.ring.len() < before);
+        }
+        assert!(rounds > 10 && dirty.tidied.len() + dirty.ring.len() <= 64 + 200 + TIDY);
+        let mut out = Vec::new();
+        dirty.take(usize::MAX, &mut out, |(page, ..)| (page < 1000).then_some(true));
+        assert_eq!(out.iter().map(|&(page, ..)| page).collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn attempts_that_time_out_come_less_often_until_one_goes_well() {
+        let mut dirty = Dirty::new(RULES);
+        let mut waits = |slow| {
+            let now = dirty.not_before.unwrap_or_default();
+            dirty.went_wrong(now, slow);
+            dirty.not_before.unwrap().since(now).as_millis()
+        };
+        assert_eq!([(); 3].map(|()| waits(true)), [100, 200, 400]);
+        assert_eq!((waits(false), waits(true)), (5000, 800));
+        assert_eq!([(); 8].map(|()| waits(true))[7], 60_000);
+        dirty.went_well();
+        assert_eq!(dirty.not_before, None);
+        // Several of one attempt count once.
+        (0..3).for_each(|_| dirty.went_wrong(Time(0), true));
+        assert_eq!(dirty.not_before, Some(Time(100_000_000)));
     }
 }

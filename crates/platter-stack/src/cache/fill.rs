@@ -1,12 +1,12 @@
 //! Reading pages: what a readahead policy may ask, and the bios that come of it.
 
-use super::engine::{Ask, Engine};
-use super::frames::Loan;
+use super::engine::{Ask, Engine, WINDOW};
+use super::frames::{Loan, Store};
 use super::ios::{IoKey, IoKind};
 use super::pages::{AHEAD, Evicted, FILLING, MARKED, runs};
 use platter_block::bio::{Bio, Flags};
+use platter_block::defect::{self, Defect};
 use platter_block::readahead::{PAGE, Pages, Window};
-use platter_block::time::Time;
 use std::ops::Range;
 
 /// The cache as a policy sees it.
@@ -25,7 +25,10 @@ impl Pages for View<'_> {
     }
 
     fn is_congested(&self) -> bool {
-        self.engine.ios.out >= self.engine.congestion
+        // What somebody waits for does not count: how much a device takes is for its queue to say.
+        let ios = &self.engine.ios;
+        let out = if defect::is_on(Defect::CacheReadaheadCountsAllIo) { ios.out } else { ios.ahead };
+        out >= self.engine.congestion
     }
 
     fn cached_before(&self, page: u64, most: u32) -> u32 {
@@ -39,7 +42,13 @@ impl Pages for View<'_> {
     }
 
     fn read(&mut self, window: Window) -> u32 {
-        self.engine.fill(self.ask, window)
+        // Of a very large window the rest is read when this much has begun.
+        let now = window.count.min(WINDOW);
+        if window.count > now {
+            let rest = window.first + u64::from(now)..window.first + u64::from(window.count);
+            self.engine.jobs.prefetch(self.ask, rest, window.mark);
+        }
+        self.engine.fill(self.ask, Window { count: now, ..window }) + window.count - now
     }
 }
 
@@ -57,7 +66,7 @@ impl Engine {
         let (mut count, mut open) = (0, None::<Open>);
         let (max_bytes, max_segments) = (self.max_bytes(), self.max_segments());
         for page in window.first..end {
-            if self.pages.store.find(page).is_some() || self.is_reserved(page, 0) {
+            if self.pages.store.find(page).is_some() || self.pages.reserved.of(page).is_some() {
                 self.send_fill(ask, open.take(), window.sync);
                 continue;
             }
@@ -85,6 +94,7 @@ impl Engine {
             lent.expect("a new frame is nobody's, and the bio was cut before it was full");
             open.pages.end = page + 1;
             count += 1;
+            self.work += 1;
             if ahead {
                 self.handles.count(ask.handle, |counters| counters.pages_read_ahead += 1);
             }
@@ -96,7 +106,7 @@ impl Engine {
     fn begin_fill(&mut self, page: u64) -> Open {
         let key = self.ios.begin(IoKind::Fill);
         let mut bio = self.ios.bio();
-        self.pages.store.lease(&mut bio, Loan::Fill, page * PAGE);
+        Store::lease(&mut bio, &self.ios.get(key).lent, Loan::Fill, page * PAGE);
         Open { key, bio, pages: page..page + 1 }
     }
 
@@ -104,6 +114,10 @@ impl Engine {
         let Some(Open { key, bio, pages }) = open else { return };
         self.handles.count(ask.handle, |counters| counters.count_read((pages.end - pages.start) as u32));
         let demanded = pages.start < ask.demand.end && ask.demand.start < pages.end;
+        match demanded {
+            true => self.ios.get(key).deadline = ask.deadline,
+            false => self.ios.set_ahead(key),
+        }
         self.send_read(ask, key, bio, sync, ask.own && demanded);
     }
 
@@ -114,24 +128,27 @@ impl Engine {
             bio.add_flags(Flags::SYNC);
         }
         self.ios.sign(key, &mut bio);
-        self.staged.push((bio, own));
+        self.send(bio, own);
     }
 
     /// Starts to read those of `blocks` of a page in the cache that are not valid; not all are. `None`: it takes
     /// another frame, and there is none.
-    pub(super) fn fill_blocks(&mut self, now: Time, ask: &Ask, frame: u32, blocks: u8) -> Option<IoKey> {
+    pub(super) fn fill_blocks(&mut self, ask: &Ask, frame: u32, blocks: u8) -> Option<IoKey> {
         let page = self.pages.store.page(frame);
         let wanted = blocks & self.pages.all_of(page) & !self.pages.meta(frame).valid;
         let mut evicted = Evicted { unused_by: None };
         // A device may be reading the rest of it just now.
-        let frame = self.pages.writable(frame, wanted, now, &mut evicted);
+        let frame = self.pages.writable(frame, wanted, &mut evicted);
         self.note(evicted);
         let frame = frame?;
         let key = self.ios.begin(IoKind::Fill);
+        self.ios.get(key).deadline = ask.deadline;
+        self.work += 1;
         let bytes = self.pages.bytes_of(page);
         for piece in runs(wanted) {
             let mut bio = self.ios.bio();
-            self.pages.store.lease(&mut bio, Loan::Fill, page * PAGE + piece.start as u64);
+            let at = page * PAGE + piece.start as u64;
+            Store::lease(&mut bio, &self.ios.get(key).lent, Loan::Fill, at);
             let len = piece.end.min(bytes) - piece.start;
             let lent = self.pages.store.lend(frame, (piece.start, len), Loan::Fill, &mut bio);
             lent.expect("a writable frame is nobody's, and the bio is empty");

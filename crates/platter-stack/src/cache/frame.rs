@@ -86,8 +86,8 @@ impl Frame {
         self.word.fetch_and(!bit, Ordering::AcqRel);
     }
 
-    /// A pin that is never let go.
-    pub(super) fn strand(&self) {
+    /// Pins the frame on behalf of the store, ready or not: it is not changed until [`unpin`](Frame::unpin).
+    pub(super) fn hold(&self) {
         self.word.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -15,7 +15,7 @@ use platter_block::readahead::PAGE;
 use platter_block::segment::{RegionId, Segment};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering};
 
 /// Bytes of a frame.
 pub(super) const FRAME: usize = PAGE as usize;
@@ -41,6 +41,10 @@ pub(super) struct Frames {
     tick: AtomicU8,
     /// Pages read without the lock.
     pub(super) hits: Tally,
+    /// Frames that lanes hold to copy from them, without the lock.
+    copying: AtomicU32,
+    /// Somebody waits for a frame that is held so.
+    starved: AtomicBool,
 }
 
 // SAFETY: the memory is reached only through pins and through the one `Store`, which keep readers and writers apart;
@@ -101,6 +105,8 @@ impl Frames {
             heads: (0..heads).map(|_| AtomicU32::new(NONE)).collect(),
             tick: AtomicU8::new(0),
             hits: Tally::default(),
+            copying: AtomicU32::new(0),
+            starved: AtomicBool::new(false),
         })
     }
 
@@ -202,13 +208,41 @@ impl Frames {
         }
     }
 
-    /// Copies from a frame that is pinned, or that the store keeps from changing, to the next `len` bytes of a bio.
+    /// Copies from a held frame to the next `len` bytes of a bio that reads, and lets the frame go.
+    pub(super) fn copy_out(&self, held: Held, offset: usize, bio: &mut Bio, len: usize) {
+        assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
+        self.copy_to(held.0, offset, bio, len);
+        self.unpin(held.0);
+        self.copying.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whether lanes hold frames to copy from, which they let go without the lock. If so [`was_starved`] tells one of them
+    /// that somebody waits.
+    pub(super) fn is_copied_from(&self) -> bool {
+        // Before looking: who lets go after this sees it.
+        self.starved.store(true, Ordering::SeqCst);
+        self.copying.load(Ordering::SeqCst) > 0
+    }
+
+    /// Whether somebody waits for a frame that was held: to be asked after letting frames go.
+    pub(super) fn was_starved(&self) -> bool {
+        self.starved.load(Ordering::SeqCst) && self.starved.swap(false, Ordering::SeqCst)
+    }
+
+    /// Answers nobody any more: the engine is broken.
+    pub(super) fn shut(&self) {
+        for frame in &self.frames {
+            frame.close();
+        }
+    }
+
+    /// Copies from a frame that is pinned to the next `len` bytes of a bio.
     fn copy_to(&self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
         let mut at = offset;
         for segment in bio.segments() {
             let piece = segment.slice(0, (offset + len - at) as u32);
-            // SAFETY: the frame's memory does not change meanwhile; the bio is with the cache between its submission
-            // and its completion, and its memory is not the cache's, so it is valid for writes and does not overlap.
+            // SAFETY: the frame is pinned and no device fills it, so its memory does not change; the bio is with the
+            // cache between its submission and its completion, and its memory is not the cache's, so it is valid for writes and does not overlap.
             unsafe {
                 let from = self.address(frame).add(at);
                 piece.copy_from(std::slice::from_raw_parts(from, piece.len() as usize));
@@ -229,13 +263,39 @@ impl Drop for Frames {
     }
 }
 
+/// A frame that the store holds on to: neither evicted nor changed until it is let go. Forgetting one costs the frame.
+#[derive(Debug)]
+pub(super) struct Held(u32);
+
+impl Held {
+    pub(super) fn frame(&self) -> u32 {
+        self.0
+    }
+}
+
+/// What the bios of one I/O have of the frames. When no bio has a share of it any more, the driver has given all memory
+/// back, whatever was told before.
+pub(super) struct Lent {
+    _frames: Arc<Frames>,
+}
+
+impl Lent {
+    /// For a new I/O.
+    pub(super) fn of(frames: &Arc<Frames>) -> Arc<Lent> {
+        Arc::new(Lent { _frames: Arc::clone(frames) })
+    }
+}
+
 /// Keeps the frames alive for a bio over them.
 struct Lease {
-    _frames: Arc<Frames>,
+    _lent: Arc<Lent>,
 }
 
 // SAFETY: it adds no memory; the segments over frames are added by `Store::lend`, which vouches for them.
 unsafe impl IoBuf for Lease {
+    // It is dropped with the engine's lock held, and the engine looks at once whether the driver has the frames.
+    const IS_FOREIGN: bool = false;
+
     fn byte_len(&self) -> usize {
         0
     }
@@ -398,12 +458,23 @@ impl Store {
         bio.advance(len as u64);
     }
 
-    /// Copies from a frame to the next `len` bytes of a bio that reads.
-    pub(super) fn copy_out(&mut self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
-        assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
+    /// Holds on to a frame: it is neither evicted nor changed until [`unhold`](Store::unhold).
+    pub(super) fn hold(&mut self, frame: u32) -> Held {
+        self.frame(frame).hold();
+        Held(frame)
+    }
+
+    /// Holds on to a frame that no device fills, for [`Frames::copy_out`].
+    pub(super) fn hold_to_copy(&mut self, frame: u32) -> Held {
         let word = self.frame(frame).word();
         assert!(word & FILLING == 0, "a frame was to be read while a device fills it");
-        self.0.copy_to(frame, offset, bio, len);
+        self.0.copying.fetch_add(1, Ordering::SeqCst);
+        self.hold(frame)
+    }
+
+    /// Lets a held frame go.
+    pub(super) fn unhold(&mut self, held: Held) {
+        self.0.unpin(held.0);
     }
 
     /// Copies bytes from one frame to the same place of another, which is closed.
@@ -419,9 +490,9 @@ impl Store {
         }
     }
 
-    /// Makes a bio one over no memory yet that keeps the frames alive.
-    pub(super) fn lease(&self, bio: &mut Bio, loan: Loan, pos: u64) {
-        let lease = Lease { _frames: Arc::clone(&self.0) };
+    /// Makes a bio one over no memory yet that has a share of what is `lent` to an I/O.
+    pub(super) fn lease(bio: &mut Bio, lent: &Arc<Lent>, loan: Loan, pos: u64) {
+        let lease = Lease { _lent: Arc::clone(lent) };
         // It has no segments of its own, so there is no room that they could lack.
         let _ = match loan {
             Loan::Fill => bio.reset_read(pos, lease),
@@ -458,13 +529,13 @@ impl Store {
     }
 
     /// The device is done with a frame that it had for a loan of this kind.
-    pub(super) fn settle(&mut self, frame: u32, loan: Loan) {
+    pub(super) fn give_back(&mut self, frame: u32, loan: Loan) {
         self.frame(frame).give_back(loan.bit());
     }
 
-    /// The device may use the frame for ever: an extra pin keeps it from being changed.
-    pub(super) fn strand(&mut self, frame: u32) {
-        self.frame(frame).strand();
+    /// Whether a device has a frame to fill it.
+    pub(super) fn is_filling(&self, frame: u32) -> bool {
+        self.frame(frame).word() & FILLING != 0
     }
 }
 
@@ -479,7 +550,7 @@ mod tests {
         store.insert(0, 5);
         store.open(0);
         // As references that a program forgets.
-        (1..MOST_PINS).for_each(|_| store.strand(0));
+        (1..MOST_PINS).for_each(|_| _ = store.hold(0));
         let frames = Arc::clone(store.frames());
         assert_eq!((frames.pin(5), frames.pin(5)), (Some(0), None));
         assert!(store.is_pinned(0));

@@ -12,8 +12,9 @@ pub(super) struct Handle {
     pub(super) counters: HandleCounters,
     /// Errors of write-back up to this one are before its time, or known to it.
     seen: u64,
-    /// A read call of a policy that lets only one run at a time.
-    pub(super) busy: bool,
+    /// A read call is under way, and the lanes of those that wait for its end: some policies let only one run at a time.
+    busy: bool,
+    waiters: Vec<u32>,
     /// Pages that it reads need not stay.
     pub(super) once: bool,
 }
@@ -59,6 +60,7 @@ impl Handles {
             counters: HandleCounters::default(),
             seen: self.errors,
             busy: false,
+            waiters: Vec::new(),
             once: false,
         };
         let place = self.free.pop().unwrap_or_else(|| {
@@ -70,14 +72,14 @@ impl Handles {
     }
 
     /// A handle is gone. What it counted stays in the sum.
-    pub(super) fn close(&mut self, id: HandleId) {
-        if id != HandleId::DEVICE
-            && let Some(place) = self.by_id.remove(&id)
-            && let Some(handle) = self.places[usize::from(place)].take()
-        {
-            self.closed.merge(&counters_of(&handle));
-            self.free.push(place);
-        }
+    ///
+    /// Its place, and the lanes that wait for a read call of it: what they wait for is no more.
+    pub(super) fn close(&mut self, id: HandleId) -> Option<(u16, Vec<u32>)> {
+        let place = if id == HandleId::DEVICE { None } else { self.by_id.remove(&id) }?;
+        let handle = self.places[usize::from(place)].take()?;
+        self.closed.merge(&counters_of(&handle));
+        self.free.push(place);
+        Some((place, handle.waiters))
     }
 
     /// The place of a handle; of one that nobody opened that of the device.
@@ -88,6 +90,34 @@ impl Handles {
     /// What is at a place. A frame may name a place whose handle is gone.
     pub(super) fn at(&mut self, place: u16) -> Option<&mut Handle> {
         self.places.get_mut(usize::from(place))?.as_mut()
+    }
+
+    /// Whether a read call of a handle is under way.
+    pub(super) fn is_busy(&self, place: u16) -> bool {
+        self.places.get(usize::from(place)).and_then(Option::as_ref).is_some_and(|handle| handle.busy)
+    }
+
+    /// A read call of a handle begins.
+    pub(super) fn set_busy(&mut self, place: u16) {
+        if let Some(handle) = self.at(place) {
+            handle.busy = true;
+        }
+    }
+
+    /// A lane waits until no read call of a handle is under way. `false`: none is.
+    pub(super) fn wait_for(&mut self, place: u16, lane: u32) -> bool {
+        let Some(handle) = self.at(place).filter(|handle| handle.busy) else { return false };
+        if !handle.waiters.contains(&lane) {
+            handle.waiters.push(lane);
+        }
+        true
+    }
+
+    /// A read call of a handle is over: the lanes that have waited for that. Only one goes on, so they stay in the list.
+    pub(super) fn set_idle(&mut self, place: u16) -> &[u32] {
+        let Some(handle) = self.at(place) else { return &[] };
+        handle.busy = false;
+        &handle.waiters
     }
 
     /// Counts something of a handle, or of the device if it is gone.

@@ -1,12 +1,13 @@
 //! A lane of a cache.
 
 use super::Shared;
-use super::engine::{Engine, LaneCell};
-use super::task::{Flushing, Task};
+use super::engine::Engine;
+use super::lanes::LaneCell;
+use super::task::{Spare, Task};
 use crate::gate::Door;
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
-use platter_block::fault::{Fault, Stage};
+use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::{Bell, Lane};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
@@ -19,45 +20,69 @@ pub(super) struct CacheLane {
     shared: Arc<Shared>,
     cell: Arc<LaneCell>,
     number: u32,
-    /// Whether the thread that calls sleeps until its bios are done, so that reads may go on its own lane.
-    shareable: bool,
+    /// Each caller sleeps until its bios are done, so that reads may go on its own lane, and others count on it to listen to
+    /// the shared lane.
+    sleeps: bool,
+    /// It is run for the device's own work, too.
+    is_background: bool,
     simulated: bool,
+    has_bell: bool,
     door: Door,
     /// The caller's plug.
     plug: Vec<Bio>,
     tasks: Vec<Task>,
-    /// Tasks that have not been at the engine yet.
+    /// The task that is looked at first in the next turn.
+    next: usize,
+    /// Tasks that have not been at the engine yet, or have not done all that they may.
     fresh: bool,
+    /// The engine has it among the lanes that sleep until their bios are done.
+    listed: bool,
+    /// It has listened to the shared lane and was woken.
+    woke: bool,
+    /// The first deadline of a task, or one before it.
+    deadline: Option<Time>,
     /// Bios out on the own lane.
     own_out: u32,
     came: Vec<Bio>,
     done: Vec<Bio>,
-    spare: Vec<Flushing>,
+    spare: Vec<Spare>,
     handles: Vec<i32>,
 }
 
 impl CacheLane {
-    pub(super) fn new(shared: Arc<Shared>, own: Box<dyn Lane>, lane_use: LaneUse) -> CacheLane {
-        let cell = LaneCell::new(own.bell());
-        let number = shared.engine().join(&cell);
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        own: Box<dyn Lane>,
+        lane_use: LaneUse,
+    ) -> Result<CacheLane, Fault> {
+        let bell = own.bell();
+        let has_bell = bell.is_some();
+        let cell = LaneCell::new(bell);
+        let number = shared.engine()?.lanes.join(&cell);
         let door = Door::new(&shared.gate, own.bell());
-        CacheLane {
+        Ok(CacheLane {
             own,
             cell,
             number,
-            shareable: lane_use != LaneUse::Exclusive,
+            sleeps: lane_use == LaneUse::Synchronous,
+            is_background: lane_use == LaneUse::Shared,
             simulated: shared.simulated,
+            has_bell,
             door,
             plug: Vec::new(),
             tasks: Vec::new(),
+            next: 0,
             fresh: false,
+            listed: false,
+            woke: false,
+            deadline: None,
             own_out: 0,
             came: Vec::new(),
             done: Vec::new(),
             spare: Vec::new(),
             handles: Vec::new(),
             shared,
-        }
+        })
     }
 
     fn flush_plug(&mut self) {
@@ -74,6 +99,16 @@ impl CacheLane {
         self.plug = plug;
     }
 
+    /// Starts what the gate lets through, and gives back what failed waiting for it.
+    #[cold]
+    fn pass_door(&mut self, now: Time) {
+        while let Some(bio) = self.door.next() {
+            self.start(bio);
+        }
+        self.door.expire(now);
+        self.door.take_failed(&mut self.done);
+    }
+
     /// Begins with a bio: what is in memory is there at once.
     fn start(&mut self, mut bio: Bio) {
         if let Err(fault) = self.check(&bio) {
@@ -87,13 +122,16 @@ impl CacheLane {
                 return self.finish(bio);
             }
         }
-        let flushing = self.spare.pop().unwrap_or_default();
-        let own = self.shareable && !self.simulated;
-        self.tasks.push(Task::new(bio, self.number, own, flushing));
+        let spare = self.spare.pop().unwrap_or_default();
+        let own = self.sleeps && !self.simulated;
+        let task = Task::new(bio, self.number, own, spare);
+        self.deadline = Time::earliest(self.deadline, task.deadline);
+        self.tasks.push(task);
         self.fresh = true;
     }
 
     fn check(&self, bio: &Bio) -> Result<(), Fault> {
+        let refuse = |kind| Err(Fault::new(kind, Stage::Layer));
         if bio.op() == Op::Flush {
             return Ok(());
         }
@@ -102,10 +140,14 @@ impl CacheLane {
         geometry.limits.check_range(bio.pos(), bio.len(), geometry.size).map_err(at_layer)?;
         let bytes = || bio.segments().map(|segment| u64::from(segment.len())).sum::<u64>();
         if bio.op().has_data() && bytes() != bio.len() {
-            return Err(Fault::new(platter_block::fault::Kind::BadSegments, Stage::Layer));
+            return refuse(Kind::BadSegments);
         }
         if bio.op().changes() && geometry.features.read_only {
-            return Err(Fault::new(platter_block::fault::Kind::ReadOnly, Stage::Layer));
+            return refuse(Kind::ReadOnly);
+        }
+        // Pages are written back each by itself, so no write of several is there as a whole or not at all.
+        if bio.flags().contains(Flags::ATOMIC) {
+            return refuse(Kind::Unsupported);
         }
         Ok(())
     }
@@ -118,63 +160,173 @@ impl CacheLane {
         self.done.push(bio);
     }
 
-    /// Whether the engine has something to do for this lane, or for all.
+    /// Whether the engine has something to do for this lane.
     fn is_needed(&self, now: Time) -> bool {
         self.fresh
+            || self.woke
             || !self.came.is_empty()
             || self.cell.kicked.load(Ordering::SeqCst)
-            || self.shared.is_due(now)
+            || self.deadline.is_some_and(|at| at <= now)
     }
 
     /// A turn with the engine: takes in what came back, and brings every task as far as it gets. Whether another
     /// turn may bring more.
     fn turn(&mut self, now: Time) -> bool {
+        let called = self.woke || self.cell.kicked.load(Ordering::SeqCst);
         let shared = Arc::clone(&self.shared);
-        let mut engine = shared.engine();
-        let engine = &mut *engine;
-        self.fresh = false;
-        self.cell.kicked.store(false, Ordering::SeqCst);
-        self.own_out -= self.came.len() as u32;
-        self.came.drain(..).for_each(|bio| engine.came_back(now, bio));
+        let mut guard = match shared.engine() {
+            Ok(guard) => guard,
+            Err(fault) => return self.fail_all(fault),
+        };
+        let engine = &mut *guard;
+        engine.enter();
+        let mut came = self.came.drain(..);
+        while !engine.is_spent()
+            && let Some(bio) = came.next()
+        {
+            self.own_out -= 1;
+            engine.came_back(now, bio);
+        }
+        let left: Vec<Bio> = came.collect();
+        self.came.extend(left);
         engine.run(now);
-        engine.tend(now);
-        let finished = self.step_all(now, engine);
+        engine.run_background(now);
+        // What is kicked from here on has news.
+        (self.fresh, self.woke) = (false, false);
+        self.cell.kicked.store(false, Ordering::SeqCst);
+        self.expire(now, engine);
+        self.step_all(now, engine);
         let to_own = engine.submit(now, self.own.as_mut());
         self.own_out += to_own;
-        let more = engine.run(now);
-        shared.publish(now, engine);
-        to_own > 0 || more || finished
+        engine.run(now);
+        if self.tasks.iter().all(|task| task.over) {
+            self.unlist(engine);
+        }
+        engine.totals.turns += 1;
+        engine.totals.vain += u64::from(called && !engine.progress);
+        shared.leave(now, engine);
+        drop(guard);
+        self.take_pieces();
+        let finished = self.give_back();
+        to_own > 0 || self.fresh || (finished && self.door.is_holding())
     }
 
-    fn step_all(&mut self, now: Time, engine: &mut Engine) -> bool {
-        let (mut at, mut any) = (0, false);
-        while at < self.tasks.len() {
+    /// Fails tasks whose deadline has come.
+    fn expire(&mut self, now: Time, engine: &mut Engine) {
+        if self.deadline.is_none_or(|at| at > now) {
+            return;
+        }
+        for task in self.tasks.iter_mut().filter(|task| task.is_late(now)) {
+            let range = task.start..task.start.saturating_add(task.size);
+            let fault = match task.bio.op().changes() {
+                true => engine.why_late(&range),
+                false => Fault::new(Kind::TimedOut, Stage::Layer),
+            };
+            engine.give_up(task, fault);
+        }
+        self.deadline = self.tasks.iter().filter(|task| !task.over).filter_map(|task| task.deadline).min();
+    }
+
+    /// Brings each task further that may go on, beginning with the one behind that which came last the time before.
+    fn step_all(&mut self, now: Time, engine: &mut Engine) {
+        let count = self.tasks.len();
+        let first = if self.next < count { self.next } else { 0 };
+        for step in 0..count {
+            let at = if first + step < count { first + step } else { first + step - count };
             let task = &mut self.tasks[at];
-            let over = task.is_ready(engine) && engine.step(now, task, self.shared.through);
+            if task.over || !task.is_ready(engine) {
+                continue;
+            }
+            if engine.is_spent() {
+                // The others have not seen what they waited for.
+                (self.next, self.fresh) = (at, true);
+                return;
+            }
+            engine.step(now, task, self.shared.through);
+            self.fresh |= task.wait == super::task::Wait::Turn;
+        }
+        engine.lanes.forget_failures(self.number);
+    }
+
+    /// The lane will not sleep again, or only in its own: others must not count on it to listen to the shared lane.
+    fn unlist(&mut self, engine: &mut Engine) {
+        if std::mem::take(&mut self.listed) {
+            engine.lanes.wake(self.number);
+        }
+    }
+
+    /// The same where the lock is not held.
+    fn resign(&mut self, now: Time) {
+        if !self.listed {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        if let Ok(mut engine) = shared.engine() {
+            self.unlist(&mut engine);
+            engine.enter();
+            shared.leave(now, &mut engine);
+        }
+    }
+
+    /// Copies what tasks have taken, without the lock.
+    fn take_pieces(&mut self) {
+        let frames = &self.shared.frames;
+        let mut any = false;
+        for task in self.tasks.iter_mut().filter(|task| !task.pieces.is_empty()) {
+            any = true;
+            for piece in task.pieces.drain(..) {
+                frames.copy_out(piece.held, piece.offset as usize, &mut task.bio, piece.len as usize);
+            }
+        }
+        if any
+            && frames.was_starved()
+            && let Ok(mut engine) = self.shared.engine()
+        {
+            engine.enter();
+            self.shared.leave(self.shared.below.now(), &mut engine);
+        }
+    }
+
+    /// Gives back what is over. Whether anything was.
+    fn give_back(&mut self) -> bool {
+        let (mut at, before) = (0, self.done.len());
+        while at < self.tasks.len() {
+            let task = &self.tasks[at];
             // A caller that sleeps has reads on its own lane: it must not go before they are back.
-            if over && !(task.ask.own && self.own_out > 0) {
-                any = true;
-                let (bio, flushing) = self.tasks.swap_remove(at).into_parts();
-                self.spare.push(flushing);
+            if task.over && !(task.ask.own && self.own_out > 0) {
+                let (bio, spare) = self.tasks.swap_remove(at).into_parts();
+                self.spare.push(spare);
                 self.finish(bio);
             } else {
-                task.over |= over;
                 at += 1;
             }
         }
-        engine.forget_faults(self.number);
-        any
+        self.done.len() > before
+    }
+
+    /// The engine does not work any more.
+    fn fail_all(&mut self, fault: Fault) -> bool {
+        (self.fresh, self.woke, self.listed) = (false, false, false);
+        self.cell.kicked.store(false, Ordering::SeqCst);
+        self.deadline = None;
+        self.own_out -= self.came.len() as u32;
+        self.came.clear();
+        for task in &mut self.tasks {
+            task.bio.fail(fault);
+            task.over = true;
+        }
+        self.give_back() && self.door.is_holding()
     }
 
     /// Brings everything as far as it gets. A caller that `waits` and has only its own lane to wait for hands over
     /// what it has for it and sleeps in one go.
     fn progress(&mut self, now: Time, waits: bool) {
         self.flush_plug();
+        // What is to be done for all is done once, or a lane would never come back from it.
+        let mut due = self.shared.is_due(now);
         loop {
-            while self.door.is_holding()
-                && let Some(bio) = self.door.next()
-            {
-                self.start(bio);
+            if self.door.is_holding() {
+                self.pass_door(now);
             }
             // A cache below may have work of its own.
             if self.own_out > 0 || !self.own.is_idle() {
@@ -182,10 +334,14 @@ impl CacheLane {
                 self.own.take_done(&mut self.came);
             }
             let before = self.own_out;
-            if !self.is_needed(now) || !self.turn(now) {
+            if !(std::mem::take(&mut due) || self.is_needed(now)) {
                 return;
             }
+            let more = self.turn(now);
             if waits && before == 0 && self.waits_for_own() {
+                return;
+            }
+            if !more && !self.is_needed(now) {
                 return;
             }
         }
@@ -200,10 +356,21 @@ impl CacheLane {
         }
         let mut handles = std::mem::take(&mut self.handles);
         handles.extend_from_slice(others);
-        let heard = {
-            // Also while nothing is out there: somebody else may start something and go.
-            let engine = self.shared.engine();
-            engine.lane.wait_handles(&mut handles) || engine.shared_out == 0
+        let mut listens = false;
+        let heard = match self.shared.engine() {
+            // It fails all that it has at the next run.
+            Err(_) => false,
+            Ok(mut engine) => {
+                self.listed = self.sleeps && self.has_bell;
+                listens = !self.listed || engine.lanes.sleep(self.number);
+                // Also while nothing is out there: somebody else may start something and go.
+                let hears = !listens || engine.lane.wait_handles(&mut handles);
+                if self.listed && listens {
+                    engine.lanes.set_hears(hears);
+                }
+                self.shared.publish(now, &engine);
+                hears || engine.shared_out == 0
+            }
         };
         // What cannot be heard of is there at the next run.
         if heard && !self.cell.kicked.load(Ordering::SeqCst) {
@@ -211,6 +378,11 @@ impl CacheLane {
         }
         handles.clear();
         self.handles = handles;
+        self.woke = listens;
+        if self.tasks.is_empty() {
+            // It may not be run again.
+            self.resign(now);
+        }
     }
 
     /// Whether all that is waited for is on the own lane.
@@ -240,15 +412,20 @@ impl Lane for CacheLane {
     fn next_wakeup(&self) -> Option<Time> {
         let runs = self.own_out > 0 || !self.own.is_idle();
         let own = if runs { self.own.next_wakeup() } else { None };
-        Time::earliest(own, self.shared.wakeup())
+        // Another lane may have opened the gate; whoever makes a simulation's time pass must not pass that by.
+        let kicked = self.cell.kicked.load(Ordering::SeqCst);
+        let now = (self.fresh || kicked || self.door.is_ready()).then_some(Time(0));
+        let timers = [own, self.shared.wakeup(), self.deadline, self.door.next_wakeup(), now];
+        timers.into_iter().flatten().min()
     }
 
     fn unplug(&mut self, now: Time) {
         if self.own_out > 0 {
             self.own.unplug(now);
         }
-        if !self.tasks.is_empty() {
-            let mut engine = self.shared.engine();
+        if !self.tasks.is_empty()
+            && let Ok(mut engine) = self.shared.engine()
+        {
             engine.lane.unplug(now);
         }
     }
@@ -259,6 +436,7 @@ impl Lane for CacheLane {
             return;
         }
         if self.waits_for_own() {
+            self.resign(now);
             return self.own.wait(now, timeout);
         }
         self.sleep(now, timeout, &[]);
@@ -278,20 +456,44 @@ impl Lane for CacheLane {
     }
 
     fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
-        let engine = self.shared.engine();
-        self.own.wait_handles(out) & engine.lane.wait_handles(out)
+        let own = self.own.wait_handles(out);
+        self.shared.engine().is_ok_and(|engine| engine.lane.wait_handles(out)) && own
     }
 
     fn in_flight(&self) -> u32 {
-        // Whoever may have to see to the cache's own work counts that too.
-        let none = self.tasks.is_empty() && !(self.shareable && self.shared.has_work());
-        let shared = if none { 0 } else { self.shared.engine().lane.in_flight() };
+        // A lane that is run for the cache's own work counts that too.
+        let none = self.tasks.is_empty() && !(self.is_background && self.shared.has_work());
+        let shared = match (none, self.shared.engine()) {
+            (false, Ok(engine)) => engine.lane.in_flight(),
+            _ => 0,
+        };
         self.own.in_flight() + shared
+    }
+
+    fn cancel(&mut self, now: Time, token: u64) {
+        self.flush_plug();
+        self.door.cancel(token);
+        self.door.take_failed(&mut self.done);
+        let shared = Arc::clone(&self.shared);
+        let Ok(mut engine) = shared.engine() else { return };
+        engine.enter();
+        let concerned = |task: &&mut Task| !task.over && !task.ask.own && task.bio.token() == token;
+        for task in self.tasks.iter_mut().filter(concerned) {
+            match engine.io_of_pass(task.ticket) {
+                // The device has it: it is asked.
+                Some(key) => engine.cancel(now, key),
+                None => engine.give_up(task, Fault::new(Kind::Cancelled, Stage::Layer)),
+            }
+        }
+        self.shared.leave(now, &mut engine);
+        drop(engine);
+        self.give_back();
     }
 
     fn is_idle(&self) -> bool {
         let idle = self.plug.is_empty() && self.tasks.is_empty() && self.door.out() == 0;
-        idle && self.own.is_idle() && !self.door.is_holding() && !(self.shareable && self.shared.has_work())
+        let works = self.is_background && self.shared.has_work();
+        idle && self.own.is_idle() && !self.door.is_holding() && !works
     }
 
     fn register(&mut self, region: &Region) {
@@ -311,14 +513,18 @@ impl Drop for CacheLane {
             self.own.wait(now, None);
             self.own.run(now);
             self.own.take_done(&mut self.came);
-            let mut engine = self.shared.engine();
             self.own_out -= self.came.len() as u32;
-            self.came.drain(..).for_each(|bio| engine.came_back(now, bio));
+            match self.shared.engine() {
+                Ok(mut engine) => self.came.drain(..).for_each(|bio| engine.came_back(now, bio)),
+                Err(_) => self.came.clear(),
+            }
         }
-        let mut engine = self.shared.engine();
+        let Ok(mut engine) = self.shared.engine() else { return };
+        engine.enter();
         for task in self.tasks.iter_mut().filter(|task| !task.over) {
-            engine.give_up(task);
+            engine.finish(task);
         }
-        engine.leave(self.number);
+        engine.lanes.leave(self.number);
+        self.shared.leave(now, &mut engine);
     }
 }

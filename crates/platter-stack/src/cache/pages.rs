@@ -5,15 +5,20 @@
 //! barrier, a write makes a new version instead and leaves the old one as it is. A version is written back only when
 //! no older one is left (`older`), so that the disk gets them in order.
 
-use super::dirty::{Dirty, WriteBack};
+use super::dirty::{Dirty, Place, WriteBack};
 use super::frames::{FRAME, Loan, NONE, Store};
-use super::replace::{LOOKS, Probe, Replacement};
+use super::ranges::Ranges;
+use super::replace::{Probe, Replacement};
 use platter_block::readahead::PAGE;
 use platter_block::time::Time;
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Attempts to find a frame for a page before somebody has to wait for one.
-const TRIES: u32 = 4;
+pub(super) const TRIES: u32 = 4;
+
+/// Frames that programs have held by reference that are looked at for one.
+const PINNED_LOOKS: usize = 16;
 
 /// In the index.
 pub(super) const CURRENT: u8 = 1;
@@ -29,8 +34,6 @@ pub(super) const MARKED: u8 = 16;
 pub(super) const HELD: u8 = 32;
 /// It could not be written back: the next attempt is made with it alone, lest its neighbours share its fate.
 pub(super) const FAILED: u8 = 64;
-/// An operation on its range is with the device; it goes if that succeeds.
-pub(super) const PASSED: u8 = 128;
 
 /// What is known of a frame, beside what readers look at.
 #[derive(Clone, Copy)]
@@ -86,8 +89,14 @@ pub(super) struct PageTable {
     metas: Vec<Meta>,
     /// The first frame that is free; the `older` of each is the next.
     free: u32,
-    /// Old versions that are clean but pinned.
-    pinned: Vec<u32>,
+    free_count: u32,
+    /// Old versions that are clean but pinned, those that were not looked at for longest in front.
+    pinned: VecDeque<u32>,
+    /// Frames that have become free, or can be evicted now, since somebody looked.
+    freed: u32,
+    pub(super) reserved: Ranges,
+    /// Kept for its memory.
+    later: Vec<Place>,
     replacement: Replacement,
     pub(super) dirty: Dirty,
     size: u64,
@@ -111,7 +120,11 @@ impl PageTable {
             store,
             metas: (0..count).map(chained).collect(),
             free: 0,
-            pinned: Vec::new(),
+            free_count: count,
+            pinned: VecDeque::new(),
+            freed: 0,
+            reserved: Ranges::default(),
+            later: Vec::new(),
             replacement: Replacement::new(count),
             dirty: Dirty::new(rules),
             size,
@@ -156,7 +169,7 @@ impl PageTable {
     }
 
     /// Lets readers without the lock have the frame, if there is nothing that they would have to tell.
-    pub(super) fn settle(&mut self, frame: u32) {
+    pub(super) fn expose(&mut self, frame: u32) {
         let meta = self.meta(frame);
         if meta.is(CURRENT) && !meta.is(FILLING | AHEAD | MARKED) && self.is_whole(frame) {
             self.store.open(frame);
@@ -182,22 +195,23 @@ impl PageTable {
         if self.free != NONE {
             let frame = self.free;
             self.free = std::mem::replace(&mut self.meta_mut(frame).older, NONE);
+            self.free_count -= 1;
             return Some(frame);
         }
-        if let Some(at) = self.pinned.iter().position(|&frame| !self.store.is_pinned(frame)) {
-            return Some(self.pinned.swap_remove(at));
+        for _ in 0..self.pinned.len().min(PINNED_LOOKS) {
+            let Some(frame) = self.pinned.pop_front() else { break };
+            if !self.store.is_pinned(frame) {
+                return Some(frame);
+            }
+            self.pinned.push_back(frame);
         }
         // What cannot go now is put aside as it is found, so that the next try looks further.
         (0..TRIES).find_map(|_| self.evict(evicted))
     }
 
-    /// Looks at every frame for one that can go. Whether there is one now.
-    pub(super) fn make_room(&mut self) -> bool {
-        let mut evicted = Evicted { unused_by: None };
-        let rounds = self.store.count() / LOOKS + 2;
-        let found = (0..rounds).find_map(|_| self.take_frame(&mut evicted));
-        found.into_iter().for_each(|frame| self.set_free(frame));
-        found.is_some()
+    /// Frames that can be had since this was asked last, or hold nothing.
+    pub(super) fn take_freed(&mut self) -> u32 {
+        std::mem::take(&mut self.freed).max(self.free_count)
     }
 
     fn evict(&mut self, evicted: &mut Evicted) -> Option<u32> {
@@ -205,7 +219,7 @@ impl PageTable {
         let frame = self.replacement.evict(&mut |frame| {
             let meta = &metas[frame as usize];
             // What has an older version on its way to the disk could not be read from there.
-            let busy = meta.dirty != 0 || meta.older != NONE || meta.is(FILLING | WRITING | HELD | PASSED);
+            let busy = meta.dirty != 0 || meta.older != NONE || meta.is(FILLING | WRITING | HELD);
             if busy || store.is_pinned(frame) {
                 return Probe::Busy;
             }
@@ -226,7 +240,7 @@ impl PageTable {
             return Some(frame);
         }
         // Somebody has taken a reference just now; the page has gone, and its frame will.
-        self.pinned.push(frame);
+        self.pinned.push_back(frame);
         None
     }
 
@@ -238,13 +252,7 @@ impl PageTable {
 
     /// A frame in which `blocks` of a page may be written: in place if nobody looks, else a new version. `None`: no
     /// frame is to be had for it.
-    pub(super) fn writable(
-        &mut self,
-        frame: u32,
-        blocks: u8,
-        now: Time,
-        evicted: &mut Evicted,
-    ) -> Option<u32> {
+    pub(super) fn writable(&mut self, frame: u32, blocks: u8, evicted: &mut Evicted) -> Option<u32> {
         let free = self.store.close(frame);
         let meta = *self.meta(frame);
         let of_before = meta.dirty != 0 && meta.epoch != self.dirty.epoch();
@@ -255,7 +263,7 @@ impl PageTable {
         let new = self.take_frame(evicted);
         self.meta_mut(frame).flags &= !HELD;
         let Some(new) = new else {
-            self.settle(frame);
+            self.expose(frame);
             return None;
         };
         self.replacement.forget(frame);
@@ -273,10 +281,7 @@ impl PageTable {
             self.meta_mut(new).older = frame;
             self.meta_mut(frame).newer = new;
         } else {
-            // Somebody reads it by reference. What was dirty is so in the new version.
-            if meta.dirty != 0 {
-                self.dirty.moved(frame, new, meta.seq, now);
-            }
+            // Somebody reads it by reference. What was dirty is so in the new version, and since then.
             self.inherit(frame, new, meta.seq);
             self.release(frame);
         }
@@ -303,10 +308,10 @@ impl PageTable {
         (meta.dirty, meta.seq, meta.older, meta.newer) = (0, 0, NONE, NONE);
     }
 
-    /// An old version is not needed any more.
-    fn release(&mut self, frame: u32) {
+    /// A frame that is in no index is not needed any more.
+    pub(super) fn release(&mut self, frame: u32) {
         if self.store.is_pinned(frame) {
-            self.pinned.push(frame);
+            self.pinned.push_back(frame);
         } else {
             self.set_free(frame);
         }
@@ -315,14 +320,17 @@ impl PageTable {
     fn set_free(&mut self, frame: u32) {
         self.metas[frame as usize] = Meta { older: self.free, ..EMPTY };
         self.free = frame;
+        self.free_count += 1;
+        self.freed += 1;
     }
 
     /// Blocks of a frame have been written to. Whether the page was clean.
     pub(super) fn wrote(&mut self, frame: u32, blocks: u8, now: Time) -> bool {
         let was = self.meta(frame).dirty;
         if was == 0 {
-            let epoch = self.dirty.epoch();
-            let seq = self.dirty.add(frame, now);
+            let (page, epoch) = (self.store.page(frame), self.dirty.epoch());
+            let seq = self.dirty.add(page, now);
+            self.dirty.extents.insert(page);
             let meta = self.meta_mut(frame);
             (meta.seq, meta.epoch) = (seq, epoch);
         }
@@ -332,18 +340,66 @@ impl PageTable {
         was == 0
     }
 
+    /// Looks at the pages that have been dirty longest and takes places of those that can be written back into `out`, as
+    /// far as they are `due`. What could not be written before is taken only `again`.
+    pub(super) fn choose(
+        &mut self,
+        looks: usize,
+        out: &mut Vec<Place>,
+        due: impl Fn(Time) -> bool,
+        again: bool,
+    ) {
+        let oldest = self.dirty.oldest_epoch();
+        let (store, metas, reserved) = (&self.store, &self.metas, &self.reserved);
+        let mut later = std::mem::take(&mut self.later);
+        self.dirty.take(looks, out, |place| {
+            let (page, seq, since) = place;
+            let meta = &metas[version(store, metas, page, seq)? as usize];
+            if meta.is(WRITING) {
+                return None;
+            }
+            if !due(since) {
+                return Some(false);
+            }
+            let waits = meta.epoch != oldest || meta.older != NONE || meta.is(FILLING);
+            if waits || (meta.is(FAILED) && !again) || reserved.is_closed(page) {
+                // Its turn comes when what is before it is written.
+                later.push(place);
+                return None;
+            }
+            Some(true)
+        });
+        later.drain(..).rev().for_each(|place| self.dirty.put_back(place));
+        self.later = later;
+    }
+
     /// Whether a dirty page may be written back now.
     pub(super) fn may_write(&self, frame: u32) -> bool {
         let meta = self.meta(frame);
         meta.dirty != 0
-            && !meta.is(WRITING | FILLING | PASSED)
+            && !meta.is(WRITING | FILLING)
             && meta.older == NONE
             && meta.epoch == self.dirty.oldest_epoch()
+            && !self.reserved.is_closed(self.store.page(frame))
+    }
+
+    /// The version of a page that is dirty with this number.
+    pub(super) fn version(&self, page: u64, seq: u32) -> Option<u32> {
+        version(&self.store, &self.metas, page, seq)
+    }
+
+    /// The version before which no other has to be written.
+    pub(super) fn oldest(&self, mut frame: u32) -> u32 {
+        while self.meta(frame).older != NONE {
+            frame = self.meta(frame).older;
+        }
+        frame
     }
 
     /// A device has begun to read the frame's dirty blocks.
     pub(super) fn begin_write(&mut self, frame: u32, io: u32) {
         self.dirty.writing += 1;
+        self.reserved.began(self.store.page(frame));
         let meta = self.meta_mut(frame);
         meta.flags |= WRITING;
         meta.io = io;
@@ -351,7 +407,9 @@ impl PageTable {
 
     /// The device is done with writing a frame back.
     pub(super) fn end_write(&mut self, frame: u32, well: bool, now: Time) {
-        self.store.settle(frame, Loan::WriteBack);
+        self.store.give_back(frame, Loan::WriteBack);
+        let page = self.store.page(frame);
+        self.reserved.ended(page);
         let meta = self.meta_mut(frame);
         meta.flags &= !(WRITING | FAILED);
         meta.flags |= if well { 0 } else { FAILED };
@@ -364,13 +422,13 @@ impl PageTable {
         if !current && newer != NONE && (self.meta(newer).dirty == 0 || self.meta(newer).epoch == epoch) {
             // What could not be written is in the newer version too, as far as it was not written over.
             let seq = match self.meta(newer).dirty {
-                0 => self.dirty.queue(newer, now),
+                0 => self.dirty.queue(page, now),
                 _ => self.meta(newer).seq,
             };
             self.inherit(frame, newer, seq);
             return self.release(frame);
         }
-        let seq = self.dirty.queue(frame, now);
+        let seq = self.dirty.queue(page, now);
         self.meta_mut(frame).seq = seq;
     }
 
@@ -379,8 +437,11 @@ impl PageTable {
         let meta = *self.meta(frame);
         if meta.dirty != 0 {
             self.dirty.remove(meta.epoch);
-            let meta = self.meta_mut(frame);
-            (meta.dirty, meta.seq) = (0, 0);
+            let entry = self.meta_mut(frame);
+            (entry.dirty, entry.seq) = (0, 0);
+            if !self.is_dirty_from(meta.newer) {
+                self.dirty.extents.remove(self.store.page(frame));
+            }
         }
         self.meta_mut(frame).flags &= !FAILED;
         if meta.newer != NONE {
@@ -393,8 +454,31 @@ impl PageTable {
             }
         }
         match meta.is(CURRENT) {
-            true => self.replacement.ready(frame),
+            true => {
+                self.replacement.ready(frame);
+                self.freed += 1;
+            }
             false => self.release(frame),
+        }
+    }
+
+    /// Whether a version or a newer one of the same page is dirty.
+    fn is_dirty_from(&self, mut frame: u32) -> bool {
+        while frame != NONE {
+            let meta = self.meta(frame);
+            if meta.dirty != 0 {
+                return true;
+            }
+            frame = meta.newer;
+        }
+        false
+    }
+
+    /// A frame that was filled, or whose holder let it go, can be evicted again.
+    pub(super) fn usable(&mut self, frame: u32) {
+        self.freed += 1;
+        if self.meta(frame).is(CURRENT) {
+            self.replacement.ready(frame);
         }
     }
 
@@ -416,16 +500,12 @@ impl PageTable {
         meta.dirty &= !blocks;
     }
 
-    /// Of a dirty frame that is closed only what is dirty is valid.
+    /// Of a dirty frame only what is dirty is valid.
     pub(super) fn keep_dirty(&mut self, frame: u32) {
+        self.store.close(frame);
         let meta = self.meta_mut(frame);
         meta.valid = meta.dirty;
-        self.settle(frame);
-    }
-
-    /// A device that may use the frame for ever has it.
-    pub(super) fn strand(&mut self, frame: u32) {
-        self.store.strand(frame);
+        self.expose(frame);
     }
 
     /// A frame that was to be filled stays with the device: its page gets another one.
@@ -435,24 +515,23 @@ impl PageTable {
         self.metas[frame as usize] = EMPTY;
     }
 
-    /// Whether an entry in the order of dirty pages is that of a frame as it is.
-    pub(super) fn is_live(&self, frame: u32, seq: u32) -> bool {
-        let meta = self.meta(frame);
-        meta.seq == seq && meta.dirty != 0 && !meta.is(WRITING)
-    }
-
-    /// What is dirty, and what is known of the frames.
-    pub(super) fn dirty_and_metas(&mut self) -> (&mut Dirty, &[Meta]) {
-        (&mut self.dirty, &self.metas)
-    }
-
-    /// Forgets stale entries of the order of dirty pages.
+    /// Drops some stale places of the order of dirty pages.
     pub(super) fn tidy(&mut self) {
-        let metas = &self.metas;
-        self.dirty.tidy(|frame, seq| {
-            let meta = &metas[frame as usize];
-            meta.seq == seq && meta.dirty != 0 && !meta.is(WRITING)
-        });
+        let (store, metas) = (&self.store, &self.metas);
+        let waits = |frame: u32| !metas[frame as usize].is(WRITING);
+        self.dirty.tidy(|page, seq| version(store, metas, page, seq).is_some_and(waits));
+    }
+}
+
+/// The version of a page that is dirty with a number.
+fn version(store: &Store, metas: &[Meta], page: u64, seq: u32) -> Option<u32> {
+    let mut frame = store.find(page)?;
+    loop {
+        let meta = &metas[frame as usize];
+        if meta.dirty != 0 && meta.seq == seq {
+            return Some(frame);
+        }
+        frame = Some(meta.older).filter(|&older| older != NONE)?;
     }
 }
 

@@ -4,10 +4,10 @@
 use super::engine::Engine;
 use super::fill::View;
 use super::frames::FRAME;
-use super::ios::IoKey;
+use super::lanes::Failure;
 use super::pages::{AHEAD, FILLING, HELD, MARKED, blocks};
-use super::task::{PageSteps, Step, Task};
-use platter_block::fault::Fault;
+use super::task::{PageSteps, Piece, Step, Task, Wait};
+use platter_block::fault::{Fault, Kind};
 use platter_block::readahead::{PAGE, Readahead, Window};
 use platter_block::time::Time;
 
@@ -16,23 +16,30 @@ type Tell<'a> = &'a mut dyn FnMut(&mut dyn Readahead, &mut platter_block::readah
 
 impl Engine {
     /// Does as much as can be done of a read.
-    pub(super) fn read(&mut self, now: Time, task: &mut Task, fault: Option<(IoKey, (Fault, u64))>) -> Step {
-        if let Some((key, fault)) = fault {
-            if task.steps.bare_io == Some(key) {
-                return Err(fault);
+    pub(super) fn read(&mut self, now: Time, task: &mut Task, failed: Option<Failure>) -> Step {
+        if let Some(failure) = failed {
+            let slow = matches!(failure.fault.kind, Kind::TimedOut | Kind::InDoubt | Kind::Stuck);
+            let no_time = failure.until == Time(u64::MAX)
+                || task.deadline.is_some_and(|deadline| deadline <= failure.until);
+            if task.steps.bare_io == Some(failure.key) || (slow && no_time) {
+                return Err((failure.fault, failure.pos));
             }
             // It was read together with others: now what is needed is asked for alone.
             task.steps.bare = true;
         }
         let (every, exclusive) = self.handles.manners();
-        while !task.bio.is_empty() {
-            let page = task.bio.pos() / PAGE;
-            if self.must_wait(task, page) {
-                return self.park_for_any(task);
+        while task.at < task.end {
+            if self.is_spent() {
+                return self.park_for_turn(task);
+            }
+            let page = task.at / PAGE;
+            if let Some(ticket) = self.pages.reserved.of(page) {
+                return self.park_for_range(task, ticket);
             }
             if !task.begun {
-                if exclusive && self.handles.at(task.ask.handle).is_some_and(|handle| handle.busy) {
-                    return self.park_for_any(task);
+                if exclusive && self.handles.wait_for(task.ask.handle, task.ask.lane) {
+                    task.wait = Wait::Handle(task.ask.handle);
+                    return Ok(false);
                 }
                 self.begin(task);
             }
@@ -50,9 +57,7 @@ impl Engine {
 
     fn begin(&mut self, task: &mut Task) {
         task.begun = true;
-        if let Some(handle) = self.handles.at(task.ask.handle) {
-            handle.busy = true;
-        }
+        self.handles.set_busy(task.ask.handle);
         self.tell(task, &mut |policy, call, view| policy.begin(call, view));
     }
 
@@ -60,6 +65,7 @@ impl Engine {
         let place = task.ask.handle;
         let policy = self.handles.at(place).and_then(|handle| handle.policy.take());
         let Some(mut policy) = policy else { return };
+        self.progress = true;
         tell(policy.as_mut(), &mut task.call, &mut View { engine: self, ask: &task.ask });
         if let Some(handle) = self.handles.at(place) {
             handle.policy = Some(policy);
@@ -74,8 +80,8 @@ impl Engine {
         page: u64,
         every: bool,
     ) -> Result<Option<Step>, (Fault, u64)> {
-        let offset = (task.bio.pos() % PAGE) as usize;
-        let len = task.bio.len().min((FRAME - offset) as u64) as usize;
+        let offset = (task.at % PAGE) as usize;
+        let len = (task.end - task.at).min((FRAME - offset) as u64) as usize;
         let needed = blocks(offset..offset + len);
         let Some(frame) = self.find_or_fill(task, page) else {
             return Ok(Some(self.no_room(now, task)));
@@ -90,21 +96,28 @@ impl Engine {
             self.pages.meta_mut(frame).flags &= !HELD;
         }
         if meta.is(FILLING) {
+            task.turn = None;
             self.count_miss(task);
+            self.hold_for(task, frame);
             let key = self.io_of(frame);
             return Ok(Some(self.park(task, key)));
         }
         if needed & !meta.valid != 0 {
             self.count_miss(task);
             let wanted = if task.steps.bare { needed } else { u8::MAX };
-            let Some(key) = self.fill_blocks(now, &task.ask, frame, wanted) else {
+            let Some(key) = self.fill_blocks(&task.ask, frame, wanted) else {
+                // It keeps its turn, or those behind it would never hear that there is no frame to be had.
                 return Ok(Some(self.no_room(now, task)));
             };
+            task.turn = None;
+            // It may have become another one's.
+            self.pages.store.find(page).into_iter().for_each(|frame| self.hold_for(task, frame));
             if task.steps.bare || wanted == needed {
                 task.steps.bare_io = Some(key);
             }
             return Ok(Some(self.park(task, key)));
         }
+        task.turn = None;
         self.take_page(task, frame, offset, len);
         Ok(None)
     }
@@ -119,6 +132,9 @@ impl Engine {
     fn find_or_fill(&mut self, task: &mut Task, page: u64) -> Option<u32> {
         if let Some(frame) = self.pages.store.find(page) {
             return Some(frame);
+        }
+        if self.must_queue(task) {
+            return None;
         }
         if !task.steps.bare {
             self.count_miss(task);
@@ -136,7 +152,7 @@ impl Engine {
         frame
     }
 
-    /// Copies what is there of a page to the task's bio.
+    /// Takes what is there of a page for the task's bio: it is copied when the lock has been given up.
     fn take_page(&mut self, task: &mut Task, frame: u32, offset: usize, len: usize) {
         let handle = task.ask.handle;
         if !task.steps.missed {
@@ -150,8 +166,13 @@ impl Engine {
         } else {
             self.pages.store.frames().touch(frame);
         }
-        self.pages.store.copy_out(frame, offset, &mut task.bio, len);
-        self.pages.settle(frame);
+        let held = self.pages.store.hold_to_copy(frame);
+        task.pieces.push(Piece { held, offset: offset as u32, len: len as u32 });
+        task.at += len as u64;
+        self.work += 1;
+        self.progress = true;
+        self.end_hold(task);
+        self.pages.expose(frame);
         if self.handles.at(handle).is_some_and(|handle| handle.once) {
             self.pages.cool(frame);
         }

@@ -1,6 +1,8 @@
 //! A bio on its way through a cache: what is left to do of it, and what it waits for.
 
 use super::engine::{Ask, Engine};
+use super::frames::Held;
+use super::hold::HoldId;
 use super::ios::IoKey;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
@@ -12,10 +14,20 @@ use platter_block::time::Time;
 pub(super) enum Wait {
     /// Nothing: it may go on.
     None,
+    /// Its next turn: it has done as much as it may in one go.
+    Turn,
     /// An I/O of the cache.
     Io(IoKey),
-    /// Any change.
-    Any,
+    /// Less to be dirty: its place in that line.
+    Room(u64),
+    /// A frame: its place in that line.
+    Frame(u64),
+    /// The end of an operation on a range.
+    Range(u64),
+    /// The end of its own operation.
+    Job(u64),
+    /// Another read call of its handle.
+    Handle(u16),
 }
 
 /// What a task is at.
@@ -27,6 +39,18 @@ pub(super) enum Phase {
     Data,
     /// Its data is made durable.
     After,
+    /// It could not be, and is dropped, from a page on.
+    Forget(u64, Fault, u64),
+}
+
+/// How far writing back is.
+pub(super) enum Progress {
+    /// All of it is over.
+    Done,
+    /// It goes on when an I/O is over.
+    Waits(IoKey),
+    /// It goes on in the next turn.
+    Again,
 }
 
 /// How far a flush is.
@@ -35,8 +59,13 @@ pub(super) struct Flushing {
     pub(super) begun: bool,
     /// Pages that were dirty then have numbers up to this.
     pub(super) limit: u32,
-    /// Write-backs under way that it waits for.
+    /// The page from which on to look for dirty ones.
+    pub(super) at: u64,
+    /// There are pages that can be written only when others have been.
+    pub(super) again: bool,
+    /// I/Os under way that it waits for, and whether there were any since it began to look.
     pub(super) waiting: Vec<IoKey>,
+    pub(super) waited: bool,
     /// Everything that was dirty has been written, or at least tried.
     pub(super) written: bool,
     pub(super) device: Option<IoKey>,
@@ -51,6 +80,13 @@ impl Flushing {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.clear();
         *self = Flushing { waiting, ..Flushing::default() };
+    }
+
+    pub(super) fn wait_for(&mut self, key: IoKey) {
+        self.waited = true;
+        if self.waiting.last() != Some(&key) {
+            self.waiting.push(key);
+        }
     }
 }
 
@@ -69,6 +105,20 @@ pub(super) struct PageSteps {
     pub(super) bare_io: Option<IoKey>,
 }
 
+/// A piece of a page that is copied to the reader when the lock has been given up.
+pub(super) struct Piece {
+    pub(super) held: Held,
+    pub(super) offset: u32,
+    pub(super) len: u32,
+}
+
+/// Lists that tasks use one after the other.
+#[derive(Default)]
+pub(super) struct Spare {
+    pub(super) flushing: Flushing,
+    pub(super) pieces: Vec<Piece>,
+}
+
 /// A bio.
 pub(super) struct Task {
     pub(super) bio: Bio,
@@ -78,21 +128,31 @@ pub(super) struct Task {
     /// Its epoch, if it is a barrier, has begun.
     pub(super) placed: bool,
     pub(super) ask: Ask,
-    pub(super) ticket: u64,
+    /// Its place in the line that it has waited in, as long as it has not had what it waited for.
+    pub(super) turn: Option<u64>,
+    /// How often it looked for a frame while nothing was under way.
+    pub(super) looks: u32,
+    pub(super) deadline: Option<Time>,
     // Of reads.
     pub(super) call: Call,
     pub(super) begun: bool,
     pub(super) steps: PageSteps,
+    /// The first byte that is not read, and the one past the last.
+    pub(super) at: u64,
+    pub(super) end: u64,
+    /// What is to be copied.
+    pub(super) pieces: Vec<Piece>,
+    /// The page that it waits for.
+    pub(super) hold: Option<HoldId>,
     // Of what is flushed.
     pub(super) flushing: Flushing,
     pub(super) start: u64,
     pub(super) size: u64,
-    /// An operation that is passed on.
-    pub(super) passed: Option<IoKey>,
+    /// An operation on a range; 0: it has not begun.
+    pub(super) ticket: u64,
     /// [Drops](Engine::forget) when it began.
     pub(super) drops: u64,
-    pub(super) reserved: bool,
-    /// It is over, and only waits for reads on its caller's own lane.
+    /// It is over, and waits only for its data, or reads on its caller's own lane.
     pub(super) over: bool,
 }
 
@@ -100,16 +160,17 @@ pub(super) struct Task {
 pub(super) type Step = Result<bool, (Fault, u64)>;
 
 impl Task {
-    pub(super) fn new(bio: Bio, lane: u32, own: bool, flushing: Flushing) -> Task {
+    pub(super) fn new(bio: Bio, lane: u32, own: bool, spare: Spare) -> Task {
         let (start, size) = (bio.pos() - bio.done(), bio.len() + bio.done());
-        let flags = bio.flags();
+        let (flags, deadline) = (bio.flags(), bio.deadline());
         let barrier = flags.intersects(crate::gate::BARRIER);
         // What goes past the cache would otherwise get to the disk before what is in it.
         let past = barrier && matches!(bio.op(), Op::Discard | Op::WriteZeroes);
         let before =
             past || (bio.op() != Op::Flush && flags.intersects(Flags::PREFLUSH | Flags::HARD_BARRIER));
         let call = Call::new(Access::new(start, size));
-        let own = own && flags.contains(Flags::BORROWED) && bio.op() == Op::Read;
+        // A caller that may leave before its data is there leaves nothing on its lane that others wait for.
+        let own = own && flags.contains(Flags::BORROWED) && bio.op() == Op::Read && deadline.is_none();
         let ask = Ask {
             lane,
             handle: 0,
@@ -117,6 +178,7 @@ impl Task {
             own,
             context: bio.context(),
             ioprio: bio.ioprio(),
+            deadline,
         };
         Task {
             wait: Wait::None,
@@ -124,34 +186,48 @@ impl Task {
             barrier,
             placed: false,
             ask,
-            ticket: 0,
+            turn: None,
+            looks: 0,
+            deadline,
             call,
             begun: false,
             steps: PageSteps::default(),
-            flushing,
+            at: bio.pos(),
+            end: bio.end(),
+            pieces: spare.pieces,
+            hold: None,
+            flushing: spare.flushing,
             start,
             size,
-            passed: None,
+            ticket: 0,
             drops: 0,
-            reserved: false,
             over: false,
             bio,
         }
     }
 
     /// Gives back what may be used again.
-    pub(super) fn into_parts(mut self) -> (Bio, Flushing) {
+    pub(super) fn into_parts(mut self) -> (Bio, Spare) {
         self.flushing.reset();
-        (self.bio, self.flushing)
+        (self.bio, Spare { flushing: self.flushing, pieces: self.pieces })
     }
 
     /// Whether it may go on.
     pub(super) fn is_ready(&self, engine: &Engine) -> bool {
         match self.wait {
-            Wait::None => true,
-            Wait::Io(key) => !engine.ios.is_live(key),
-            Wait::Any => true,
+            Wait::None | Wait::Turn => true,
+            Wait::Io(key) => !engine.ios.is_running(key),
+            Wait::Room(turn) => !engine.room.has(turn),
+            Wait::Frame(turn) => !engine.wanted.has(turn),
+            Wait::Range(ticket) => !engine.pages.reserved.is_live(ticket),
+            Wait::Job(ticket) => !engine.jobs.is_running(ticket),
+            Wait::Handle(place) => !engine.handles.is_busy(place),
         }
+    }
+
+    /// Whether its deadline has come.
+    pub(super) fn is_late(&self, now: Time) -> bool {
+        !self.over && self.deadline.is_some_and(|at| at <= now)
     }
 }
 
@@ -162,16 +238,24 @@ impl Engine {
             return true;
         }
         let waited = std::mem::replace(&mut task.wait, Wait::None);
-        let fault = match waited {
-            Wait::Io(key) => self.fault_of(task.ask.lane, key).map(|fault| (key, fault)),
-            _ => None,
-        };
+        let mut fault = None;
+        match waited {
+            Wait::Io(key) => fault = self.lanes.failure_of(task.ask.lane, key),
+            Wait::Room(turn) => {
+                self.room.leave(turn);
+                task.turn = Some(turn);
+            }
+            Wait::Frame(turn) => {
+                self.wanted.leave(turn);
+                task.turn = Some(turn);
+            }
+            _ => {}
+        }
         task.ask.handle = self.handles.place(task.bio.handle());
-        let mut fault = fault;
         let step = loop {
             if task.barrier && !task.placed {
                 if !self.pages.dirty.has_room() {
-                    break self.throttle(now, task);
+                    break self.wait_for_epochs(task);
                 }
                 self.pages.dirty.next_epoch();
                 task.placed = true;
@@ -181,56 +265,56 @@ impl Engine {
                 (Phase::Data, Op::Read) => self.read(now, task, fault),
                 (Phase::Data, Op::Write) => self.write(now, task, through),
                 (Phase::Data, Op::Flush) => self.flush(task, fault),
-                (Phase::Data, Op::Discard | Op::WriteZeroes) => self.pass_on(task, fault),
+                (Phase::Data, Op::Discard | Op::WriteZeroes) => self.pass_on(task),
                 (Phase::Before, _) => self.flush_before(task, fault),
                 (Phase::After, _) => self.flush_after(task, fault, through),
+                (Phase::Forget(from, fault, pos), _) => self.forget_write(task, from, (fault, pos)),
             };
             // A phase is over, and the next has not begun.
             if step != Ok(false) || task.wait != Wait::None {
                 break step;
             }
         };
-        let over = match step {
-            Ok(over) => over,
+        match step {
+            Ok(false) => return false,
+            Ok(true) => {}
             Err((fault, pos)) => {
                 if task.bio.op() == Op::Flush {
                     task.bio.rewind(pos, 0);
                 }
                 task.bio.fail(fault);
-                true
             }
-        };
-        if over {
-            self.finish(task);
         }
-        over
+        self.finish(task);
+        true
     }
 
-    /// Nobody wants a task's end any more.
-    pub(super) fn give_up(&mut self, task: &mut Task) {
+    /// A task ends before it is done: its time is over, or it was called back.
+    pub(super) fn give_up(&mut self, task: &mut Task, fault: Fault) {
+        task.bio.fail(fault);
         self.finish(task);
     }
 
-    fn finish(&mut self, task: &mut Task) {
-        if task.begun {
-            if let Some(handle) = self.handles.at(task.ask.handle) {
-                if let Some(policy) = &mut handle.policy {
-                    policy.end(&mut task.call);
-                }
-                handle.busy = false;
-            }
-            self.kick_listeners();
+    /// Nobody wants a task's end any more, or it has come.
+    pub(super) fn finish(&mut self, task: &mut Task) {
+        self.progress = true;
+        task.over = true;
+        match std::mem::replace(&mut task.wait, Wait::None) {
+            Wait::Room(turn) => self.room.leave(turn),
+            Wait::Frame(turn) => self.wanted.leave(turn),
+            _ => {}
         }
-        if task.reserved {
-            let out = task.passed.is_some_and(|key| self.ios.is_live(key));
-            if out {
-                // The lane goes; nobody else has the range before the device is done with it.
-                let own = self.reserved.iter_mut().find(|range| range.ticket == task.ticket);
-                own.into_iter().for_each(|range| range.orphan = true);
-            } else {
-                self.reserved.retain(|range| range.ticket != task.ticket);
+        self.end_hold(task);
+        if task.begun {
+            if let Some(handle) = self.handles.at(task.ask.handle)
+                && let Some(policy) = &mut handle.policy
+            {
+                policy.end(&mut task.call);
             }
-            self.kick_listeners();
+            self.handles.set_idle(task.ask.handle).iter().for_each(|&lane| self.lanes.kick(lane));
+        }
+        if task.ticket != 0 {
+            self.abandon_pass(task.ticket);
         }
         if task.placed {
             self.pages.dirty.next_epoch();
@@ -244,36 +328,31 @@ impl Engine {
         Ok(false)
     }
 
-    /// The task goes on when anything has changed.
-    pub(super) fn park_for_any(&mut self, task: &mut Task) -> Step {
-        self.listen(task.ask.lane);
-        task.wait = Wait::Any;
+    /// The task goes on in its lane's next turn.
+    pub(super) fn park_for_turn(&mut self, task: &mut Task) -> Step {
+        task.wait = Wait::Turn;
         Ok(false)
     }
 
-    /// There is no frame for a page: the task waits until one is free, if one will be.
-    pub(super) fn no_room(&mut self, now: Time, task: &mut Task) -> Step {
-        if self.ios.out > 0 {
-            return self.park_for_any(task);
-        }
-        if let Some((fault, pos)) = self.sick
-            && self.pages.dirty.not_before.is_some_and(|at| now < at)
-        {
-            // Nothing can be written back, so no frame will be free.
-            return Err((fault, pos));
-        }
-        if self.pages.dirty.count > 0 && self.write_oldest(|_| true, true) {
-            return self.park_for_any(task);
-        }
-        if self.pages.make_room() {
-            return Ok(false);
-        }
-        // Every page is held by a reference of the program.
-        Err((Fault::new(Kind::NoMemory, Stage::Layer), task.bio.pos()))
+    /// The task goes on when its own operation is over.
+    pub(super) fn park_for_job(&mut self, task: &mut Task) -> Step {
+        task.wait = Wait::Job(task.ticket);
+        Ok(false)
     }
 
-    /// Whether the task has to wait because somebody else's operation is about the page.
-    pub(super) fn must_wait(&self, task: &Task, page: u64) -> bool {
-        !self.reserved.is_empty() && self.is_reserved(page, task.ticket)
+    /// The task goes on when an operation on a range is over.
+    pub(super) fn park_for_range(&mut self, task: &mut Task, ticket: u64) -> Step {
+        if let Some(range) = self.pages.reserved.get(ticket)
+            && !range.waiters.contains(&task.ask.lane)
+        {
+            range.waiters.push(task.ask.lane);
+        }
+        task.wait = Wait::Range(ticket);
+        Ok(false)
+    }
+
+    /// The fault of something that cannot be done by the cache itself.
+    pub(super) fn at_layer(kind: Kind, pos: u64) -> (Fault, u64) {
+        (Fault::new(kind, Stage::Layer), pos)
     }
 }

@@ -2,16 +2,19 @@
 
 use super::engine::Engine;
 use super::frames::FRAME;
-use super::ios::IoKey;
+use super::lanes::Failure;
 use super::pages::{AHEAD, Evicted, FILLING, MARKED, blocks};
 use super::task::{Phase, Step, Task};
-use platter_block::bio::Flags;
+use platter_block::bio::{Flags, Op};
 use platter_block::fault::Fault;
 use platter_block::readahead::PAGE;
 use platter_block::time::Time;
 
 /// What makes a write wait for the disk.
 pub(super) const DURABLE: Flags = Flags::FUA.union(Flags::HARD_BARRIER);
+
+/// What copying a page counts, beside one that is only looked at: it takes about as long as so many.
+const COPY: u32 = 4;
 
 impl Engine {
     /// Does as much as can be done of a write.
@@ -20,11 +23,16 @@ impl Engine {
             task.drops = self.drops;
         }
         while !task.bio.is_empty() {
-            let page = task.bio.pos() / PAGE;
-            if self.must_wait(task, page) {
-                return self.park_for_any(task);
+            if self.is_spent() {
+                // Others go first the next time, if they wait.
+                task.turn = None;
+                return self.park_for_turn(task);
             }
-            if self.pages.dirty.count >= self.rules().limit {
+            let page = task.bio.pos() / PAGE;
+            if let Some(ticket) = self.pages.reserved.of(page) {
+                return self.park_for_range(task, ticket);
+            }
+            if self.is_crowded(task) {
                 return self.throttle(now, task);
             }
             let offset = (task.bio.pos() % PAGE) as usize;
@@ -36,7 +44,8 @@ impl Engine {
                     let key = self.io_of(frame);
                     return self.park(task, key);
                 }
-                Some(frame) => self.pages.writable(frame, touched, now, &mut evicted),
+                _ if self.must_queue(task) => None,
+                Some(frame) => self.pages.writable(frame, touched, &mut evicted),
                 None => self.pages.take(page, &mut evicted),
             };
             self.note(evicted);
@@ -44,39 +53,24 @@ impl Engine {
             self.pages.meta_mut(frame).flags &= !(AHEAD | MARKED);
             self.pages.store.copy_in(frame, offset, &mut task.bio, len);
             self.pages.wrote(frame, touched, now);
-            self.pages.settle(frame);
+            self.pages.expose(frame);
+            self.progress = true;
+            self.work += COPY;
         }
+        task.turn = None;
         if through || task.bio.flags().intersects(DURABLE) {
             task.phase = Phase::After;
-            return Ok(false);
         }
-        Ok(true)
-    }
-
-    /// Too much is dirty: the writer waits until some of it is written. If that fails it hears of it here, because
-    /// nothing that it has not been told is lost: what is dirty stays so.
-    pub(super) fn throttle(&mut self, now: Time, task: &mut Task) -> Step {
-        let failed = self.sick.filter(|_| self.pages.dirty.not_before.is_some_and(|at| now < at));
-        // What has not failed yet may go while the rest cannot.
-        self.write_oldest(|_| true, failed.is_none());
-        if let Some(fault) = failed
-            && self.pages.dirty.writing == 0
-        {
-            return Err(fault);
-        }
-        match self.ios.out {
-            0 => self.no_room(now, task),
-            _ => self.park_for_any(task),
-        }
+        Ok(task.phase == Phase::Data)
     }
 
     /// What a write needs done before its data.
-    pub(super) fn flush_before(&mut self, task: &mut Task, fault: Option<(IoKey, (Fault, u64))>) -> Step {
+    pub(super) fn flush_before(&mut self, task: &mut Task, failed: Option<Failure>) -> Step {
         let device = task.bio.flags().intersects(Flags::PREFLUSH | Flags::HARD_BARRIER);
-        if !self.flush_range(task, fault, None, device)? {
+        if !self.flush_range(task, failed, None, device)? {
             return Ok(false);
         }
-        if let Some(fault) = self.flush_fault(task, None) {
+        if let Some(fault) = self.flush_fault(&task.flushing, None) {
             return Err(fault);
         }
         task.flushing.reset();
@@ -85,24 +79,33 @@ impl Engine {
     }
 
     /// What it needs done behind its data: that it is on the disk.
-    pub(super) fn flush_after(
-        &mut self,
-        task: &mut Task,
-        fault: Option<(IoKey, (Fault, u64))>,
-        through: bool,
-    ) -> Step {
+    pub(super) fn flush_after(&mut self, task: &mut Task, failed: Option<Failure>, through: bool) -> Step {
         let range = task.start..task.start + task.size;
         let durable = task.bio.flags().intersects(DURABLE);
-        if !self.flush_range(task, fault, Some(range.clone()), durable)? {
+        if !self.flush_range(task, failed, Some(&range), durable)? {
             return Ok(false);
         }
         let dropped = through && self.was_dropped(task.drops, &range);
         let dropped = if dropped { self.handles.last_error() } else { None };
-        let Some(fault) = self.flush_fault(task, Some(&range)).or(dropped) else { return Ok(true) };
-        if through && task.bio.op() == platter_block::bio::Op::Write {
+        let Some((fault, pos)) = self.flush_fault(&task.flushing, Some(&range)).or(dropped) else {
+            return Ok(true);
+        };
+        if through && task.bio.op() == Op::Write {
             // The writer is told, and readers see what the disk has.
-            self.forget(range);
+            task.phase = Phase::Forget(0, fault, pos);
+            return Ok(false);
         }
-        Err(fault)
+        Err((fault, pos))
+    }
+
+    /// Drops what could not be written, and fails.
+    pub(super) fn forget_write(&mut self, task: &mut Task, from: u64, (fault, pos): (Fault, u64)) -> Step {
+        match self.forget(&(task.start..task.start + task.size), from) {
+            Some(next) => {
+                task.phase = Phase::Forget(next, fault, pos);
+                self.park_for_turn(task)
+            }
+            None => Err((fault, pos)),
+        }
     }
 }

@@ -1,15 +1,23 @@
 //! Writing dirty pages back: in batches, in order of position, each run of them one bio.
 
 use super::engine::Engine;
-use super::frames::{Loan, NONE};
+use super::frames::{Loan, Store};
 use super::ios::{IoKey, IoKind};
-use super::pages::{FAILED, FILLING, PASSED, WRITING, runs};
+use super::pages::{FAILED, WRITING, runs};
 use platter_block::bio::Bio;
+use platter_block::defect::{self, Defect};
 use platter_block::readahead::PAGE;
 use platter_block::time::Time;
 
-/// Pages that are written back at a time, of those whose time has come.
-const BATCH: usize = 1024;
+/// Write-backs under way beyond which none is begun. What is read does not count: a crowd of readers must not keep what is
+/// dirty from the disk.
+pub(super) const MAX_WRITES: u32 = 1024;
+
+/// Places in the order of dirty pages that are looked at in one go.
+const LOOKS: usize = 1024;
+
+/// Pages whose write-back begins in one go.
+pub(super) const BATCH: usize = 256;
 
 /// Dirty neighbours that are taken along behind a page.
 const NEIGHBOURS: u64 = 64;
@@ -22,62 +30,56 @@ struct Open {
 }
 
 impl Engine {
-    /// Does what is due: writes back what has been dirty for too long, and more while too much is dirty.
-    pub(super) fn tend(&mut self, now: Time) {
-        let rules = *self.rules();
-        while self.pages.dirty.wakeup(now).is_some_and(|at| at <= now) {
-            let over = self.pages.dirty.count > rules.background;
-            let looks = now >= self.pages.dirty.next_look || self.pages.dirty.owed;
-            if now >= self.pages.dirty.next_look {
-                self.pages.dirty.next_look = now + rules.interval;
-            }
-            let expired = |since: Time| looks && since + rules.expire <= now;
-            let mut any = self.write_oldest(|since| over || expired(since), true);
-            if !any && !looks {
-                return;
-            }
-            while looks && any {
-                any = self.write_oldest(expired, true);
-            }
-            self.pages.dirty.owed = looks && self.is_full();
-            if over && !looks {
-                // The rest when these are done.
-                return;
-            }
+    /// Does a piece of what is due in the background: jobs, and writing back what has been dirty for too long, or
+    /// whatever is as long as too much is.
+    pub(super) fn run_background(&mut self, now: Time) {
+        self.run_jobs();
+        let rules = self.pages.dirty.rules;
+        if self.is_spent() || self.pages.dirty.wakeup(now).is_none_or(|at| at > now) {
+            return;
         }
+        let dirty = &mut self.pages.dirty;
+        let over = dirty.count > rules.background;
+        let looks = now >= dirty.next_look || dirty.owed;
+        if now >= dirty.next_look {
+            dirty.next_look = now + rules.interval;
+        }
+        let expired = |since: Time| looks && since + rules.expire <= now;
+        let any = self.write_oldest(|since| over || expired(since), true);
+        // The rest in the next go.
+        self.pages.dirty.owed = looks && (any || self.is_full());
     }
 
-    /// Starts to write back a batch of the pages that have been dirty longest, as far as they are `due`. Whether
-    /// there were any.
-    /// What could not be written before is tried only `again`.
+    /// Starts to write back some of the pages that have been dirty longest, as far as they are `due`. Whether there were
+    /// any. What could not be written before is tried only `again`.
     pub(super) fn write_oldest(&mut self, due: impl Fn(Time) -> bool, again: bool) -> bool {
         if self.is_full() {
             self.pages.dirty.stalled = true;
             return false;
         }
+        let mut chosen = std::mem::take(&mut self.pages.dirty.chosen);
+        if chosen.is_empty() {
+            self.pages.choose(LOOKS, &mut chosen, due, again);
+            // From the back, so that the first can be taken from the end.
+            chosen.sort_unstable_by_key(|&(page, ..)| std::cmp::Reverse(page));
+            self.work += 1 + chosen.len() as u32 / 16;
+        }
         let mut batch = std::mem::take(&mut self.batch);
-        let (dirty, metas) = self.pages.dirty_and_metas();
-        let oldest = dirty.oldest_epoch();
-        let mut later = std::mem::take(&mut self.later);
-        dirty.take(BATCH, &mut batch, |frame, seq, since| {
-            let meta = &metas[frame as usize];
-            if meta.seq != seq || meta.dirty == 0 || meta.is(WRITING) {
-                return None;
+        // Pages before this are in the batch.
+        let mut next = 0;
+        while batch.len() < BATCH
+            && let Some(place) = chosen.pop()
+        {
+            let (page, seq, _) = place;
+            let Some(frame) = self.pages.version(page, seq).filter(|_| page >= next) else { continue };
+            if self.pages.may_write(frame) {
+                batch.push(frame);
+                next = self.add_neighbours(page, &mut batch);
+            } else if !self.pages.meta(frame).is(WRITING) {
+                self.pages.dirty.put_back(place);
             }
-            if !due(since) {
-                return Some(false);
-            }
-            let waits = meta.epoch != oldest || meta.older != NONE || meta.is(FILLING | PASSED);
-            if waits || (meta.is(FAILED) && !again) {
-                // Its turn comes when what is before it is written.
-                later.push((frame, seq, since));
-                return None;
-            }
-            Some(true)
-        });
-        later.drain(..).rev().for_each(|entry| self.pages.dirty.put_back(entry));
-        self.later = later;
-        self.add_neighbours(&mut batch);
+        }
+        self.pages.dirty.chosen = chosen;
         let any = !batch.is_empty();
         self.pages.dirty.stalled |= !any;
         self.write_back(&mut batch);
@@ -87,29 +89,28 @@ impl Engine {
 
     /// Whether so much is under way that no write-back is begun.
     fn is_full(&self) -> bool {
-        self.ios.out >= self.congestion.max(BATCH as u32)
+        if defect::is_on(Defect::CacheWriteBackCountsAllIo) {
+            return self.ios.out >= MAX_WRITES;
+        }
+        self.ios.writing >= MAX_WRITES
     }
 
-    /// Takes dirty pages next to those of a batch along, so that the disk gets runs.
-    fn add_neighbours(&self, batch: &mut Vec<u32>) {
-        let chosen = batch.len();
-        for at in 0..chosen {
-            let page = self.pages.store.page(batch[at]);
-            for next in page + 1..page.saturating_add(NEIGHBOURS) {
-                match self.pages.store.find(next) {
-                    Some(frame) if self.pages.may_write(frame) => batch.push(frame),
-                    _ => break,
-                }
+    /// Takes dirty pages behind one along, so that the disk gets runs. The first page that is not.
+    fn add_neighbours(&self, page: u64, batch: &mut Vec<u32>) -> u64 {
+        let end = page.saturating_add(NEIGHBOURS).min(page + 1 + BATCH.saturating_sub(batch.len()) as u64);
+        for next in page + 1..end {
+            match self.pages.store.find(next) {
+                Some(frame) if self.pages.may_write(frame) => batch.push(frame),
+                _ => return next,
             }
         }
-        if batch.len() > chosen {
-            batch.sort_unstable();
-            batch.dedup();
-        }
+        end.max(page + 1)
     }
 
-    /// Starts to write back frames that may be written, and empties the list.
+    /// Starts to write back frames that may be written, and empties the list. What has begun is in `begun` then.
     pub(super) fn write_back(&mut self, batch: &mut Vec<u32>) {
+        self.begun.clear();
+        self.work += batch.len() as u32;
         let store = &self.pages.store;
         batch.sort_unstable_by_key(|&frame| store.page(frame));
         let (max_bytes, max_segments) = (self.max_bytes(), self.max_segments());
@@ -140,7 +141,7 @@ impl Engine {
                     // Several pieces of one page are one I/O, so that the page is clean when all are.
                     self.stage_write(key, bio);
                     let mut bio = self.ios.bio();
-                    self.pages.store.lease(&mut bio, Loan::WriteBack, pos);
+                    Store::lease(&mut bio, &self.ios.get(key).lent, Loan::WriteBack, pos);
                     open = Some(Open { key, bio, alone });
                 }
                 if let Some(open) = &mut open {
@@ -162,8 +163,9 @@ impl Engine {
 
     fn begin_write(&mut self, pos: u64, alone: bool) -> Open {
         let key = self.ios.begin(IoKind::WriteBack);
+        self.begun.push(key);
         let mut bio = self.ios.bio();
-        self.pages.store.lease(&mut bio, Loan::WriteBack, pos);
+        Store::lease(&mut bio, &self.ios.get(key).lent, Loan::WriteBack, pos);
         Open { key, bio, alone }
     }
 
@@ -175,7 +177,7 @@ impl Engine {
 
     fn stage_write(&mut self, key: IoKey, mut bio: Bio) {
         self.ios.sign(key, &mut bio);
-        self.staged.push((bio, false));
+        self.send(bio, false);
     }
 }
 

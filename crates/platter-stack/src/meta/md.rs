@@ -4,6 +4,8 @@
 //! sizes in sectors of 512 bytes.
 
 use super::record::Uuid;
+use platter_block::planted::{self, Planted};
+use platter_block::text::printable;
 use std::fmt;
 
 /// Bytes that hold a superblock with its table of members.
@@ -106,7 +108,7 @@ pub struct Superblock {
     pub place: Place,
     /// Which array.
     pub array: Uuid,
-    /// Name of the array.
+    /// Name of the array. U+FFFD stands for bytes that are not UTF-8 and for characters that a terminal might obey.
     pub name: String,
     /// This device.
     pub device: Uuid,
@@ -217,7 +219,8 @@ pub fn parse(place: Place, bytes: &[u8]) -> Result<Superblock, NoSuperblock> {
         _ => Zones::Unsaid,
     };
     let number = u32_at(bytes, 0xa0);
-    let role = (number < max_members).then(|| {
+    let inside = number < max_members || (planted::is_on(Planted::MdRole) && number == max_members);
+    let role = inside.then(|| {
         let at = 0x100 + 2 * number as usize;
         u32::from(bytes[at]) | u32::from(bytes[at + 1]) << 8
     });
@@ -229,7 +232,7 @@ pub fn parse(place: Place, bytes: &[u8]) -> Result<Superblock, NoSuperblock> {
     Ok(Superblock {
         place,
         array: uuid_at(bytes, 0x10),
-        name: String::from_utf8_lossy(name).into_owned(),
+        name: printable(&String::from_utf8_lossy(name)).into_owned(),
         device: uuid_at(bytes, 0xa8),
         level,
         chunk: u64::from(u32_at(bytes, 0x58)) * SECTOR,

@@ -1,7 +1,8 @@
 //! Changes of an array as steps in an order that survives a cut between any two.
 
-use super::record::{Layout, MAX_LISTED, Phase, RECORD_BYTES, Record, SLOTS, Slots, Uuid};
+use super::record::{Layout, MAX_LISTED, MAX_SEQUENCE, Phase, RECORD_BYTES, Record, SLOTS, Slots, Uuid};
 use crate::raid0::MAX_MEMBERS;
+use platter_block::text::is_unsafe;
 
 /// Where data begins on a member of a new array: room for the records, and a multiple of every usual block,
 /// page and stripe.
@@ -50,7 +51,7 @@ impl NewArray {
         if self.name.len() > 64 {
             return Err(format!("the name \"{}\" has {} bytes; 64 are possible", self.name, self.name.len()));
         }
-        if self.name.chars().any(char::is_control) {
+        if self.name.contains(is_unsafe) {
             return Err(format!("the name {:?} has control characters", self.name));
         }
         let count = self.members.len();
@@ -120,13 +121,23 @@ pub fn create_plan(array: &NewArray, slots: &[Slots]) -> Result<Vec<Step>, Strin
 
 /// Begins a new turn of an array that was assembled: the sequence number that marks every member as having been
 /// there. `records` are the newest of its members, in the order of `slots`.
-pub fn commit_plan(records: &[Record], slots: &[Slots]) -> Vec<Step> {
+///
+/// # Errors
+/// The sequence numbers are used up, which only records that Platter has not written say: the records of a further turn
+/// would be refused as damaged.
+pub fn commit_plan(records: &[Record], slots: &[Slots]) -> Result<Vec<Step>, String> {
     let newest = records.iter().map(|record| record.sequence).max().unwrap_or(0);
+    if newest > MAX_SEQUENCE - 2 {
+        return Err(format!(
+            "the sequence number of its records is {newest}, and a change needs two more up to {MAX_SEQUENCE}; \
+             open the array to read only"
+        ));
+    }
     let prepared: Vec<Record> = records
         .iter()
         .map(|record| Record { phase: Phase::Prepared, sequence: newest + 1, ..record.clone() })
         .collect();
-    two_phases(&prepared, slots)
+    Ok(two_phases(&prepared, slots))
 }
 
 /// Removes the records of devices. The array is given up with the first durable write: what a cut leaves is

@@ -1,6 +1,8 @@
 //! What is written on a member.
 
 use crate::raid0::MAX_MEMBERS;
+use platter_block::planted::{self, Planted};
+use platter_block::text::{excerpt, is_unsafe};
 use std::fmt;
 
 /// Bytes of a record.
@@ -16,7 +18,7 @@ const VERSION: u32 = 1;
 const RECORDS_END: u64 = SLOTS[1] + RECORD_BYTES as u64;
 
 /// Far more than any array reaches, and far enough from the end for sums.
-const MAX_SEQUENCE: u64 = 1 << 62;
+pub(super) const MAX_SEQUENCE: u64 = 1 << 62;
 
 /// Bytes of a name.
 const NAME_BYTES: usize = 64;
@@ -51,7 +53,9 @@ impl std::str::FromStr for Uuid {
     fn from_str(text: &str) -> Result<Uuid, String> {
         // md writes colons.
         let digits: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'-' | b':')).collect();
-        let wrong = || format!("\"{text}\" is not a UUID: 32 hexadecimal digits, with or without dashes");
+        let wrong = || {
+            format!("\"{}\" is not a UUID: 32 hexadecimal digits, with or without dashes", excerpt(text, 60))
+        };
         if digits.len() != 32 {
             return Err(wrong());
         }
@@ -238,7 +242,11 @@ impl Record {
         let (data_size, device_size) = (fields.u64(), fields.u64());
         let name: [u8; NAME_BYTES] = fields.take();
         let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
-        let name = String::from_utf8_lossy(name).into_owned();
+        let name = String::from_utf8(name.to_vec()).ok().filter(|name| !name.contains(is_unsafe));
+        let Some(name) = name else {
+            // Messages quote the name, so it must be safe to show on a terminal.
+            return Err(Damage::Damaged("its name is not UTF-8 or has control characters".to_owned()));
+        };
         if members as usize > MAX_MEMBERS {
             return Err(damaged("number of members", members));
         }
@@ -254,7 +262,7 @@ impl Record {
         if listed.get(index as usize).is_some_and(|own| *own != member) {
             return Err(Damage::Damaged(format!("its list of members does not have it at place {index}")));
         }
-        if sequence > MAX_SEQUENCE {
+        if sequence > MAX_SEQUENCE && !planted::is_on(Planted::RecordSequence) {
             return Err(Damage::Damaged(format!("its sequence number is {sequence}")));
         }
         // All that uses a record may then add up these numbers.

@@ -130,6 +130,9 @@ fn numbers_that_no_array_can_have_are_damage() {
         ("data", Record { data_size: 0, ..good.clone() }),
         ("sequence", Record { sequence: u64::MAX, ..good.clone() }),
         ("sequence", Record { sequence: 1 << 63, ..good.clone() }),
+        ("name", Record { name: "a\u{1b}[2J".into(), ..good.clone() }),
+        // It is cut in the middle of a character.
+        ("name", Record { name: format!("{}é", "x".repeat(63)), ..good.clone() }),
     ];
     for (what, record) in crafted {
         let Err(Damage::Damaged(said)) = Record::decode(&record.encode()) else { panic!("{record:?}") };
@@ -137,6 +140,24 @@ fn numbers_that_no_array_can_have_are_damage() {
     }
     let largest = Record { members: most, listed: Vec::new(), ..good.clone() };
     assert_eq!(Record::decode(&largest.encode()), Ok(largest));
+}
+
+/// A turn of an array leaves it one that can be assembled, or is refused.
+#[test]
+fn the_last_sequence_numbers_end_with_a_refusal() {
+    let mut disks = made(1, 1);
+    for (sequence, possible) in [((1 << 62) - 2, true), ((1 << 62) - 1, false), (1 << 62, false)] {
+        let records: Vec<Record> =
+            records(&disks).into_iter().map(|record| Record { sequence, ..record }).collect();
+        match commit_plan(&records, &disks.slots()) {
+            Ok(steps) => {
+                assert!(possible, "{sequence}");
+                disks.apply_all(&steps);
+                assert_eq!(disks.assembled(), Ok(uuid(1)));
+            }
+            Err(error) => assert!(!possible && error.contains(&sequence.to_string()), "{error}"),
+        }
+    }
 }
 
 /// Of the largest array one member is there: the message about the others stays short.
@@ -169,6 +190,8 @@ fn a_uuid_is_written_and_read_in_both_ways() {
     assert_eq!(uuid.to_string(), text);
     assert_eq!("00112233:44556677:8899aabb:ccddeeff".parse(), Ok(uuid));
     assert!("12".parse::<Uuid>().unwrap_err().contains("32 hexadecimal"));
+    let error = format!("\u{1b}{}", "x".repeat(100)).parse::<Uuid>().unwrap_err();
+    assert!(!error.contains('\u{1b}') && error.chars().count() < 150, "{error}");
     assert!("zz112233-4455-6677-8899-aabbccddeeff".parse::<Uuid>().is_err());
 }
 
@@ -216,10 +239,10 @@ fn making_an_array_over_another_leaves_the_old_one_or_the_new_one() {
 fn a_turn_that_is_cut_short_leaves_the_array_whole_and_can_be_done_again() {
     let mut disks = made(1, 3);
     for _ in 0..3 {
-        let steps = commit_plan(&records(&disks), &disks.slots());
+        let steps = commit_plan(&records(&disks), &disks.slots()).unwrap();
         for mut state in cuts(&disks, &steps) {
             assert_eq!(state.assembled(), Ok(uuid(1)));
-            let again = commit_plan(&records(&state), &state.slots());
+            let again = commit_plan(&records(&state), &state.slots()).unwrap();
             state.apply_all(&again);
             assert_eq!(state.assembled(), Ok(uuid(1)));
         }
@@ -309,7 +332,7 @@ fn what_does_not_belong_is_refused_with_the_reason() {
 fn a_copy_from_before_the_last_turn_is_stale() {
     let mut disks = made(1, 3);
     let old = disks.0[1].clone();
-    let steps = commit_plan(&records(&disks), &disks.slots());
+    let steps = commit_plan(&records(&disks), &disks.slots()).unwrap();
     disks.apply_all(&steps);
     disks.0[1] = old;
     assert_eq!(against(&disks, &Select::Any), [Problem::Stale("d1".into(), 2, 4)]);

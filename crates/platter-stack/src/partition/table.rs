@@ -1,6 +1,8 @@
 //! Finding a partition by its number: in a GUID partition table (UEFI specification, section 5.3) or in a master
 //! boot record with its chain of extended ones.
 
+use platter_block::planted::{self, Planted};
+
 /// Reads whole logical blocks: what they hold (for errors), the first, and how many.
 pub(super) type ReadBlocks<'a> = &'a mut dyn FnMut(&str, u64, u64) -> Result<Vec<u8>, String>;
 
@@ -90,7 +92,9 @@ impl Header {
         }
         let (entries, count) = (u64_at(bytes, 72), u64::from(u32_at(bytes, 80)));
         let (size, crc) = (u64::from(u32_at(bytes, 84)), u32_at(bytes, 88));
-        if !(128..=4096).contains(&size) || !size.is_power_of_two() || count == 0 || count > MAX_ENTRIES {
+        let possible = (128..=4096).contains(&size) && size.is_power_of_two();
+        let possible = possible || planted::is_on(Planted::GptEntrySize);
+        if !possible || count == 0 || count > MAX_ENTRIES {
             return Err(format!(
                 "it has {count} entries of {size} bytes; possible are 1 to {MAX_ENTRIES} of a power of two from 128 to 4096"
             ));

@@ -17,6 +17,15 @@ fn layer(name: &str, named: &[(&str, i64)], below: Vec<Arc<dyn Backend>>) -> Arc
     by_name(name).unwrap().make(named, below).unwrap()
 }
 
+/// Submits a write of one letter and runs the lane.
+fn write(hand: &mut Hand, now: u64, token: u64, (pos, len): (u64, usize), with: impl FnOnce(&mut Bio)) {
+    let mut bio = Bio::write(pos, vec![token as u8; len]).unwrap();
+    bio.set_token(token);
+    with(&mut bio);
+    hand.submit(now, bio);
+    hand.lane.run(Time(now));
+}
+
 fn until(at: u64) -> impl Fn(&mut Bio) {
     move |bio| bio.set_deadline(Some(Time(at)))
 }
@@ -50,9 +59,9 @@ fn a_bio_behind_a_barrier_ends_by_its_deadline() {
     for (name, disks, device) in gated() {
         let (mut one, mut two) = (Hand::on(&device), Hand::on(&device));
         disks.iter().for_each(|disk| disk.hold(true));
-        one.write(0, 1, (0, 512), barrier);
-        two.write(0, 2, (0, 512), until(4096));
-        two.write(0, 3, (8192, 512), |_| {});
+        write(&mut one, 0, 1, (0, 512), barrier);
+        write(&mut two, 0, 2, (0, 512), until(4096));
+        write(&mut two, 0, 3, (8192, 512), |_| {});
         assert_eq!(two.lane.next_wakeup(), Some(Time(4096)), "{name}");
         assert_eq!((two.kinds(4095), two.kinds(4096)), (vec![], vec![(2, Some(Kind::TimedOut))]), "{name}");
         disks.iter().for_each(|disk| disk.hold(false));
@@ -68,7 +77,7 @@ fn deadlines_go_down() {
         let mut hand = Hand::on(&device);
         let sizes = [512, CHUNK as usize * 3];
         for (token, len) in sizes.into_iter().enumerate() {
-            hand.write(0, token as u64, (0, len), until(1 << 30));
+            write(&mut hand, 0, token as u64, (0, len), until(1 << 30));
         }
         let mut flush = Bio::flush();
         until(1 << 30)(&mut flush);
@@ -89,8 +98,8 @@ fn a_delay_ends_at_the_deadline() {
     let disk = Script::new("a", MIB);
     for (name, named) in [("delay", [("write", 1000)]), ("limit", [("latency", 1000)])] {
         let mut hand = Hand::on(&layer(name, &named, vec![disk.backend()]));
-        hand.write(0, 1, (0, 512), until(4096));
-        hand.write(0, 2, (512, 512), until(1 << 30));
+        write(&mut hand, 0, 1, (0, 512), until(4096));
+        write(&mut hand, 0, 2, (512, 512), until(1 << 30));
         assert_eq!(hand.lane.next_wakeup(), Some(Time(4096)));
         assert_eq!(hand.kinds(4095), []);
         assert_eq!(hand.kinds(4096), [(1, Some(Kind::TimedOut))], "{name}");
@@ -103,9 +112,9 @@ fn a_delay_ends_at_the_deadline() {
 fn a_bio_that_a_limit_has_not_admitted_ends_by_its_deadline() {
     let disk = Script::new("a", MIB);
     let mut hand = Hand::on(&layer("limit", &[("latency", 1000), ("depth", 1)], vec![disk.backend()]));
-    hand.write(0, 1, (0, 512), |_| {});
-    hand.write(0, 2, (512, 512), until(4096));
-    hand.write(0, 3, (1024, 512), |_| {});
+    write(&mut hand, 0, 1, (0, 512), |_| {});
+    write(&mut hand, 0, 2, (512, 512), until(4096));
+    write(&mut hand, 0, 3, (1024, 512), |_| {});
     assert_eq!(
         (hand.lane.next_wakeup(), hand.kinds(4096)),
         (Some(Time(4096)), vec![(2, Some(Kind::TimedOut))])
@@ -121,22 +130,22 @@ fn a_lane_that_is_not_run_stops_others_for_a_bounded_time() {
     for (name, disks, device) in gated() {
         let (mut idle, mut one, mut two) = (Hand::on(&device), Hand::on(&device), Hand::on(&device));
         disks.iter().for_each(|disk| disk.hold(true));
-        idle.write(0, 1, (0, 512), |_| {});
+        write(&mut idle, 0, 1, (0, 512), |_| {});
         disks.iter().for_each(|disk| disk.hold(false));
-        one.write(1000, 2, (512, 512), barrier);
-        one.write(1000, 3, (1024, 512), |_| {});
-        two.write(2000, 4, (1536, 512), |_| {});
+        write(&mut one, 1000, 2, (512, 512), barrier);
+        write(&mut one, 1000, 3, (1024, 512), |_| {});
+        write(&mut two, 2000, 4, (1536, 512), |_| {});
         assert_eq!(one.lane.next_wakeup(), Some(Time(1000 + TIMEOUT)), "{name}");
         assert_eq!((one.kinds(TIMEOUT), two.kinds(TIMEOUT)), (vec![], vec![]));
-        let failed = [(2, Some(Kind::TimedOut)), (3, Some(Kind::Cancelled))];
+        let failed = [(2, Some(Kind::LaneStalled)), (3, Some(Kind::Cancelled))];
         assert_eq!(one.kinds(TIMEOUT + 1000), failed, "{name}");
         assert_eq!(two.kinds(TIMEOUT + 1000), [(4, Some(Kind::Cancelled))], "{name}");
-        let blame = device.facts().into_iter().find(|(key, _)| *key == "barrier").unwrap().1;
+        let blame = device.explain(Fault::new(Kind::LaneStalled, Stage::Layer)).unwrap();
         assert!(blame.contains("waited for 30 s") && blame.contains("lane 1"), "{name}: {blame}");
-        two.write(TIMEOUT + 2000, 5, (0, 512), |_| {});
+        write(&mut two, TIMEOUT + 2000, 5, (0, 512), |_| {});
         assert_eq!(two.kinds(TIMEOUT + 2000), [(5, None)], "{name}");
         assert_eq!(idle.kinds(TIMEOUT + 2000), [(1, None)], "{name}");
-        one.write(TIMEOUT + 3000, 6, (0, 512), barrier);
+        write(&mut one, TIMEOUT + 3000, 6, (0, 512), barrier);
         assert_eq!(one.kinds(TIMEOUT + 3000), [(6, None)], "{name}");
     }
 }
@@ -165,16 +174,16 @@ fn cancelling_reaches_a_bio_wherever_it_waits() {
         let (mut one, mut two) = (Hand::on(&device), Hand::on(&device));
         disks.iter().for_each(|disk| disk.hold(true));
         // With the device: one bio as it is, one in parts.
-        one.write(0, 1, (0, 512), |_| {});
-        one.write(0, 2, (0, CHUNK as usize * 3), |_| {});
-        one.write(0, 3, (0, 512), |_| {});
+        write(&mut one, 0, 1, (0, 512), |_| {});
+        write(&mut one, 0, 2, (0, CHUNK as usize * 3), |_| {});
+        write(&mut one, 0, 3, (0, 512), |_| {});
         one.lane.cancel(Time(0), 1);
         assert_eq!(one.kinds(0), [(1, Some(Kind::Cancelled))], "{name}");
         one.lane.cancel(Time(0), 2);
         assert_eq!(one.kinds(0), [(2, Some(Kind::Cancelled))], "{name}");
         // Behind a barrier, and not even that far.
-        two.write(0, 4, (0, 512), barrier);
-        two.write(0, 5, (0, 512), |_| {});
+        write(&mut two, 0, 4, (0, 512), barrier);
+        write(&mut two, 0, 5, (0, 512), |_| {});
         two.lane.submit(Time(0), Bio::write(0, vec![1u8; 512]).unwrap());
         two.lane.cancel(Time(0), 5);
         two.lane.cancel(Time(0), 0);
@@ -197,14 +206,14 @@ fn atomic_writes_are_not_done_in_parts() {
         let most = device.geometry().limits.atomic_write;
         assert_eq!(most, 16384, "{name}");
         let mut hand = Hand::on(&device);
-        hand.write(0, 1, (16384, 16384), atomic);
+        write(&mut hand, 0, 1, (16384, 16384), atomic);
         assert_eq!(hand.kinds(0), [(1, None)], "{name}");
         let seen: Vec<Seen> = disks.iter().flat_map(Script::seen).collect();
         let [Seen { op: Op::Write, len: 16384, flags, .. }] = seen[..] else { panic!("{name}: {seen:?}") };
         assert!(flags.contains(Flags::ATOMIC), "{name}");
         if disks.len() > 1 {
             let border = if name == "raid0" { CHUNK } else { 8 * MIB };
-            hand.write(0, 2, (border - 4096, 8192), atomic);
+            write(&mut hand, 0, 2, (border - 4096, 8192), atomic);
             assert_eq!(hand.kinds(0), [(2, Some(Kind::Unsupported))], "{name}");
             assert!(disks.iter().all(|disk| disk.seen().is_empty()), "{name}");
         }

@@ -174,6 +174,45 @@ fn a_limit_keeps_its_rate_when_it_is_run_late() {
     }
 }
 
+/// With many I/Os at a time each of them takes its latency, less at most what the completion that it follows was late: what
+/// several completions were late together is not taken off the next.
+#[test]
+fn latency_is_kept_by_each_of_many_when_they_are_run_late() {
+    for named in [&[("latency", 1000)][..], &[("latency", 1000), ("iops", 1_000_000)]] {
+        let device = over("limit", named, &Device::ram(1 << 20).unwrap());
+        let mut lane = device.backend().open_lane(platter_block::backend::LaneUse::Exclusive).unwrap();
+        let (begin, mut done) = (Time(1_000_000_000), Vec::new());
+        let (mut now, mut shortest, mut draw, mut count) = (begin, u64::MAX, 1u64, 0u64);
+        let mut submitted = [begin; 8];
+        let submit = |lane: &mut dyn platter_block::lane::Lane, now, place: u64| {
+            let mut bio = write(place * 4096, 4096);
+            bio.set_token(place);
+            lane.submit(now, bio);
+        };
+        (0..8).for_each(|place| submit(&mut *lane, now, place));
+        for _ in 0..1000 {
+            lane.run(now);
+            if let Some(at) = lane.next_wakeup() {
+                draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                now = at.max(now) + Span((draw >> 33) % 120_000);
+            }
+            lane.run(now);
+            lane.take_done(&mut done);
+            for bio in done.drain(..) {
+                count += 1;
+                let place = bio.token();
+                let took = now.since(submitted[place as usize]).0;
+                shortest = shortest.min(took);
+                submitted[place as usize] = now;
+                submit(&mut *lane, now, place);
+            }
+        }
+        assert!(shortest > 1_000_000 - 120_000, "{named:?}: {shortest} ns");
+        let rate = now.since(begin).0 as f64 / (count * 1_000_000 / 8) as f64;
+        assert!((0.99..1.01).contains(&rate), "{named:?}: {rate}");
+    }
+}
+
 /// What the program itself is late is not made up for, nor is more than a bound of what timers are.
 #[test]
 fn a_limit_makes_up_for_timers_only_and_not_for_any_length() {

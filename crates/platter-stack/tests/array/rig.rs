@@ -1,5 +1,6 @@
 //! What the tests of arrays share.
 
+use crate::script::Deaf;
 use platter_block::backend::Backend;
 use platter_block::bio::Op;
 use platter_block::driver::{Completion, Driver, Geometry, Started};
@@ -53,7 +54,7 @@ pub(crate) fn simulated_with(
         geometry: disk.geometry(),
         settings,
         elevator: None,
-        make_driver: Box::new(move |_| Ok(Box::new(channels.channel()) as Box<dyn Driver>)),
+        make_driver: Box::new(move |_| Ok(Box::new(Deaf(channels.channel())) as Box<dyn Driver>)),
         facts: Vec::new(),
         clock: Some(Arc::clone(world.clock())),
     };

@@ -2,7 +2,7 @@
 
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Flags, Op};
-use platter_block::driver::{Features, Geometry};
+use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::fault::{Error, Fault, Status};
 use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
@@ -187,19 +187,9 @@ impl Hand {
         Hand { lane: device.open_lane(LaneUse::Exclusive).unwrap(), done: Vec::new() }
     }
 
-    /// Submits a write of one letter and runs the lane.
-    pub(crate) fn write(
-        &mut self,
-        now: u64,
-        token: u64,
-        (pos, len): (u64, usize),
-        with: impl FnOnce(&mut Bio),
-    ) {
-        let mut bio = Bio::write(pos, vec![token as u8; len]).unwrap();
-        bio.set_token(token);
-        with(&mut bio);
+    /// Submits a bio.
+    pub(crate) fn submit(&mut self, now: u64, bio: Bio) {
         self.lane.submit(Time(now), bio);
-        self.lane.run(Time(now));
     }
 
     /// Runs it: what has ended, and how; each with its memory.
@@ -211,7 +201,7 @@ impl Hand {
             .drain(..)
             .map(|mut bio| {
                 let memory: Option<Vec<u8>> = bio.take_buffer();
-                assert!(bio.op() == Op::Flush || memory.is_some(), "{} came without its memory", bio.token());
+                assert!(!bio.op().has_data() || memory.is_some(), "{} came without its memory", bio.token());
                 (bio.token(), bio.status())
             })
             .collect();
@@ -225,5 +215,30 @@ impl Hand {
             .into_iter()
             .map(|(token, status)| (token, status.err().map(|fault| fault.kind)))
             .collect()
+    }
+}
+
+/// A driver that cannot ask its device to give a command up.
+pub(crate) struct Deaf<D>(pub(crate) D);
+
+impl<D: Driver> Driver for Deaf<D> {
+    fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
+        self.0.queue(now, request)
+    }
+
+    fn submit(&mut self, now: Time) {
+        self.0.submit(now);
+    }
+
+    fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
+        self.0.reap(now, done);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.0.next_event()
+    }
+
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        self.0.wait(now, timeout);
     }
 }

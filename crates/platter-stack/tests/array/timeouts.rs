@@ -79,7 +79,7 @@ fn a_flush_of_the_array_fails_while_a_write_of_a_member_is_in_doubt() {
     let disks = [9000, 100].map(|us| simulated_with(&world, Span::from_micros(us), false, settings.clone()));
     let device = Device::new(raid0::new(backends(&disks), CHUNK, Sizes::Zones).unwrap());
     let mut channel = device.channel(4).unwrap();
-    let mut end = |channel: &mut Channel, bio: Bio| {
+    let end = |channel: &mut Channel, bio: Bio| {
         let mut done = Vec::new();
         assert!(channel.submit(bio).is_ok());
         channel.wait(&mut done, None);

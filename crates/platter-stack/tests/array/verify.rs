@@ -1,6 +1,7 @@
 //! The layer that checks what is read.
 
 use crate::rig::{CHUNK, backends, rams};
+use crate::script::Hand;
 use platter_block::bio::Bio;
 use platter_block::fault::Kind;
 use platter_disk::device::Device;
@@ -93,4 +94,26 @@ fn an_array_says_on_which_member_the_block_is() {
         (error.fault.kind, error.detail),
         (Kind::Corrupt, format!("on member 1 (ram) at {}", CHUNK + 1024))
     );
+}
+
+/// A bio that the device refuses because its range is none leaves what is known of other blocks as it was, also of those
+/// that were written by the bio whose slot it takes.
+#[test]
+fn a_refused_bio_changes_nothing_that_is_known() {
+    let (disk, device) = pair();
+    let mut hand = Hand::on(device.backend());
+    let outside = Bio::write(1 << 30, vec![2u8; 512]).unwrap();
+    let empty = Bio::write(0, Vec::<u8>::new()).unwrap();
+    let mut end = |bio: Bio| {
+        hand.submit(0, bio);
+        let mut ends = (0..100).flat_map(|_| hand.kinds(0));
+        ends.next().expect("memory is done at once").1
+    };
+    for refused in [outside, empty] {
+        disk.write_at(&[0; 512], 0).unwrap();
+        assert_eq!(end(Bio::write(0, vec![1u8; 512]).unwrap()), None);
+        end(refused);
+        disk.write_at(&[9; 512], 0).unwrap();
+        assert_eq!(end(Bio::read(0, vec![0u8; 512]).unwrap()), Some(Kind::Corrupt));
+    }
 }

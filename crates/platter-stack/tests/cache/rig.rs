@@ -22,16 +22,25 @@ pub(crate) fn disk(world: &Arc<World>, ideal: Ideal, faults: Option<FaultPlan>) 
 
 /// A simulated disk as a device.
 pub(crate) fn leaf(disk: &SimDisk, settings: LeafSettings) -> Arc<dyn Backend> {
+    let channels = disk.clone();
+    leaf_by(disk, settings, move || Box::new(channels.channel()))
+}
+
+/// The same with drivers of the test's own.
+pub(crate) fn leaf_by(
+    disk: &SimDisk,
+    settings: LeafSettings,
+    driver: impl Fn() -> Box<dyn Driver> + Send + Sync + 'static,
+) -> Arc<dyn Backend> {
     let mut settings = settings;
     settings.queue.depth = settings.queue.depth.min(disk.depth());
-    let channels = disk.clone();
     Arc::new(
         Leaf::new(LeafParts {
             name: Arc::from("sim"),
             geometry: disk.geometry(),
             settings,
             elevator: None,
-            make_driver: Box::new(move |_| Ok(Box::new(channels.channel()) as Box<dyn Driver>)),
+            make_driver: Box::new(move |_| Ok(driver())),
             facts: Vec::new(),
             clock: Some(Arc::clone(disk.world().clock())),
         })

@@ -122,7 +122,7 @@ fn a_version_that_is_written_back_stays() {
         device.join().unwrap();
         assert_eq!((old.frame.word(), new.read(2)), (0, Some(2)));
         assert_eq!(old.frame.next.load(crate::sync::Ordering::Relaxed), u32::MAX);
-        old.frame.strand();
+        old.frame.hold();
         assert!(old.frame.is_pinned());
     });
 }

@@ -147,7 +147,7 @@ fn a_barrier_fails_that_waits_for_a_lane_that_is_not_run() {
             assert!(tokens(&mut own).is_empty() && tokens(&mut other).is_empty());
             own.expire(now);
             assert_eq!(own.next_wakeup(), (!fails).then_some(Time(TIMEOUT.0 + 5)));
-            let expected = [(1, Kind::TimedOut), (2, Kind::Cancelled)];
+            let expected = [(1, Kind::LaneStalled), (2, Kind::Cancelled)];
             assert_eq!(failed(&mut own), if fails { &expected[..] } else { &[] });
         }
         let blame = gate.blame().unwrap();
@@ -192,10 +192,10 @@ fn a_barrier_of_a_lane_that_is_not_run_stops_nobody_for_ever() {
             if started {
                 let mut bio = write(1, Flags::HARD_BARRIER);
                 idle.complete_barrier(&mut bio);
-                assert_eq!(bio.status().unwrap_err().kind, Kind::TimedOut, "others did not wait for it");
+                assert_eq!(bio.status().unwrap_err().kind, Kind::LaneStalled, "others did not wait for it");
             } else {
                 assert!(tokens(&mut idle).is_empty());
-                assert_eq!(failed(&mut idle), [(1, Kind::TimedOut)]);
+                assert_eq!(failed(&mut idle), [(1, Kind::LaneStalled)]);
             }
             assert!(!idle.is_holding() && idle.pass(1));
         });

@@ -29,7 +29,8 @@ pub fn assemble(select: &Select, candidates: &[Device], write: bool) -> Result<D
         let slots: Vec<Slots> = array.members.iter().map(|(at, _)| described[*at].slots.clone()).collect();
         let records: Vec<_> = array.members.iter().map(|(_, record)| record.clone()).collect();
         let devices: Vec<Device> = members.iter().map(|&device| device.clone()).collect();
-        carry_out(&devices, &meta::commit_plan(&records, &slots))?;
+        let steps = meta::commit_plan(&records, &slots).map_err(RaidError::Refused)?;
+        carry_out(&devices, &steps)?;
     }
     let parts = array
         .members

@@ -2,6 +2,7 @@
 
 use super::{RaidError, carry_out, read_slots};
 use crate::spec::format_size;
+use platter_block::text::is_unsafe;
 use platter_disk::device::Device;
 use platter_stack::meta::{Layout, NewArray, Slots, Uuid, create_plan, wipe_plan};
 
@@ -50,7 +51,7 @@ fn check(devices: &[Device], array: &Array) -> Result<(), RaidError> {
         let (name, bytes) = (&array.name, array.name.len());
         return Err(RaidError::Argument(format!("the name \"{name}\" has {bytes} bytes; 64 are possible")));
     }
-    if array.name.chars().any(char::is_control) {
+    if array.name.contains(is_unsafe) {
         return Err(RaidError::Argument(format!("the name {:?} has control characters", array.name)));
     }
     if let Some(device) = devices.iter().find(|device| device.geometry().features.read_only) {

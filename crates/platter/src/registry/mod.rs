@@ -97,7 +97,11 @@ fn parse_file(path: &str) -> Result<Spec, SpecError> {
     let mut bytes = Vec::new();
     let most = spec::MAX_LEN as u64 + 1;
     if let Err(error) = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
-        let told = SysError::from_io("read the spec in", path, &error);
+        let mut told = SysError::from_io("read the spec in", path, &error);
+        if error.kind() == std::io::ErrorKind::NotFound {
+            // Unlike a disk, it is not created.
+            told = told.with_help("check the path");
+        }
         let help = format!("a file or device of the name @{path} itself is written ./@{path}");
         return Err(given.unfit(told.to_string()).with_help(help));
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::error::{SpecError, SpecErrorKind, list, shown};
 use super::suggest::closest;
+use platter_block::text::is_unsafe;
 
 /// A range of bytes of the spec's text.
 pub type Span = Range<usize>;
@@ -323,7 +324,7 @@ fn quoted(bytes: &[u8]) -> String {
                 '\n' => out.push_str("\\n"),
                 '\r' => out.push_str("\\r"),
                 '\t' => out.push_str("\\t"),
-                c if c.is_control() => out.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
+                c if is_unsafe(c) => out.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
                 c => out.push(c),
             }
         }

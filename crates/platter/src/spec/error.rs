@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::ast::{Source, Span};
 use super::render::picture;
+use platter_block::text::excerpt;
 
 /// The kinds of [`SpecError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -144,10 +145,5 @@ pub(super) fn list<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
 /// Text from the user as it may stand in a message: without control characters, cut when long.
 pub(super) fn shown(text: &str) -> String {
     const LONGEST: usize = 60;
-    let mut out: String =
-        text.chars().take(LONGEST).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    if text.chars().nth(LONGEST).is_some() {
-        out.push('…');
-    }
-    out
+    excerpt(text, LONGEST)
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use super::ast::{Arg, ArgValue, Source, Span, Spec, Word, is_bare};
 use super::error::{SpecError, SpecErrorKind, shown};
+use platter_block::planted::{self, Planted};
+use platter_block::text::is_unsafe;
 
 /// The longest spec, in bytes.
 pub const MAX_LEN: usize = 1 << 20;
@@ -229,7 +231,8 @@ impl<'t> Parser<'t> {
 
     /// `xHH`, read up to but not including its last digit.
     fn byte(&mut self) -> Option<u8> {
-        let digits = self.text[self.pos..].strip_prefix('x')?.get(..2)?;
+        let rest = self.text[self.pos..].strip_prefix('x')?;
+        let digits = if planted::is_on(Planted::SpecByte) { &rest[..2] } else { rest.get(..2)? };
         let hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
         let byte = u8::from_str_radix(digits, 16).ok().filter(|_| hex)?;
         self.pos += "xH".len();
@@ -321,5 +324,5 @@ fn is_version(text: &str) -> bool {
 }
 
 fn shown_char(c: char) -> String {
-    if c.is_control() { format!("U+{:04X}", u32::from(c)) } else { c.to_string() }
+    if is_unsafe(c) { format!("U+{:04X}", u32::from(c)) } else { c.to_string() }
 }

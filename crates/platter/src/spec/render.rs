@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::ast::Span;
+use platter_block::text::is_unsafe;
 
 /// Lines shown before and after the marked one.
 const CONTEXT: usize = 4;
@@ -67,7 +68,7 @@ fn window(line: &str, skip: usize) -> String {
     let mut rest = line.chars().skip(skip);
     out.extend(rest.by_ref().take(WIDTH).map(|c| match c {
         '\t' => ' ',
-        c if c.is_control() => '\u{fffd}',
+        c if is_unsafe(c) => '\u{fffd}',
         c => c,
     }));
     if rest.next().is_some() {

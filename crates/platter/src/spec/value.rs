@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::error::{did_you_mean, list, shown};
 use super::suggest::closest;
 use platter_block::params::Unit;
+use platter_block::planted::{self, Planted};
 
 /// The kinds of [`ValueError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -273,7 +274,7 @@ impl Decimal {
 
     fn times(&self, unit: u64) -> Scaled {
         // With at most 18 digits after the point, every product whose result fits in 64 bits fits in 128.
-        if self.digits > MAX_FRACTION_DIGITS {
+        if self.digits > MAX_FRACTION_DIGITS && !planted::is_on(Planted::ValueDigits) {
             return Scaled::Fraction;
         }
         let divisor = 10u128.pow(self.digits);

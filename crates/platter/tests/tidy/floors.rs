@@ -10,6 +10,10 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("platter-sim", &["platter-block", "platter-stack"]),
     ("platter-bench", &["platter-block", "platter-stack", "platter-disk", "platter-sim"]),
     ("platter", &["platter-block", "platter-stack", "platter-disk", "platter-sim", "platter-bench"]),
+    (
+        "platter-fuzz",
+        &["platter-block", "platter-stack", "platter-disk", "platter-sim", "platter-bench", "platter"],
+    ),
 ];
 
 /// What the layer itself may use of other people's crates, outside its tests.

@@ -2,8 +2,10 @@
 
 use crate::device::Device;
 use crate::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_block::bio::Bio;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::elevator::by_name;
+use platter_block::fault::Kind;
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use rustix::event::{EventfdFlags, eventfd};
@@ -11,6 +13,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const CALLERS: u64 = 24;
 /// From one caller's block to the next, so that nothing merges.
@@ -121,4 +124,36 @@ fn one_of_many_callers_polls_the_driver() {
         }
         callers.into_iter().for_each(|caller| caller.join().expect("no panic"));
     }
+}
+
+/// A lane that polls sleeps without a time limit. Another one sends a bio with a deadline, and relies on the first one.
+#[test]
+fn the_lane_that_polls_keeps_the_deadlines_of_the_others() {
+    let (disk, leaf) = leaf("noop");
+    let device = Device::new(Arc::new(leaf.clone()));
+    let caller = {
+        let device = device.clone();
+        std::thread::spawn(move || device.read_at(&mut [0; 512], 0).is_ok())
+    };
+    until_asleep(&disk, &leaf, 1, 0);
+    let (ended, ends) = channel();
+    let other = std::thread::spawn(move || {
+        let mut bio = Bio::read(APART, vec![0; 512]).expect("a bio");
+        bio.set_deadline(Some(crate::clock::now() + Span::from_millis(20)));
+        let (mut channel, mut done) = (device.channel(1).expect("a channel"), Vec::new());
+        channel.submit(bio).expect("room");
+        while done.is_empty() {
+            channel.wait(&mut done, None);
+        }
+        ended.send(done[0].status().map_err(|fault| fault.kind)).expect("the test waits");
+    });
+    let status = ends.recv_timeout(Duration::from_secs(20));
+    // On a slow machine it was too late to start.
+    if disk.started() == 2 {
+        disk.complete(APART);
+    }
+    disk.complete(0);
+    assert_eq!(status, Ok(Err(Kind::TimedOut)));
+    assert!(caller.join().expect("no panic"));
+    other.join().expect("no panic");
 }

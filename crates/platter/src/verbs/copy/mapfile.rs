@@ -2,6 +2,7 @@
 //! files (its manual, "Mapfile structure"), so that the programs that show and edit those work with them.
 
 use super::map::{Map, Status};
+use platter_block::planted::{self, Planted};
 use platter_disk::sys::SysError;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -134,7 +135,11 @@ fn parse(text: &str, size: u64) -> Result<Loaded, String> {
                 "line {line} begins at {pos}, inside the part before it, which ends at {end}"
             ));
         }
-        end = pos.checked_add(len).ok_or_else(|| format!("line {line} ends beyond 2^64"))?;
+        end = match pos.checked_add(len) {
+            Some(end) => end,
+            None if planted::is_on(Planted::MapEnd) => pos.wrapping_add(len),
+            None => return Err(format!("line {line} ends beyond 2^64")),
+        };
         if end <= size {
             map.mark(pos, len, status);
         }

@@ -1,0 +1,85 @@
+//! Barriers while a lane of the device is not run.
+
+use crate::disk::{Disk, ELEVATORS, Lane, Options, write};
+use platter_block::bio::Flags;
+use platter_block::fault::Kind;
+use platter_block::queue::Settings;
+use platter_block::time::Span;
+use platter_disk::device::Device;
+use platter_disk::sync_io::IoOptions;
+use std::sync::Arc;
+
+/// A device with a lane that has a write out and that is not run. Nothing times out.
+fn neglected(elevator: &'static str, visible: bool) -> (Arc<Disk>, Device, Lane) {
+    let queue = Settings { timeout: None, plug: None, depth: 8, ..Settings::default() };
+    let (disk, device) = Disk::open(Options { elevator, queue, visible, ..Options::default() });
+    let mut lane = Lane::open(&device);
+    lane.send(write(0, 1, 1, Flags::NONE));
+    assert_eq!(disk.held(), [0]);
+    (disk, device, lane)
+}
+
+#[test]
+fn a_barrier_fails_in_bounded_time_and_says_which_lane_it_waited_for() {
+    for flag in [Flags::HARD_BARRIER, Flags::SOFT_BARRIER | Flags::FUA] {
+        let (disk, device, mut one) = neglected("none", false);
+        disk.finish(0);
+        let begin = disk.now();
+        let error = device.write_at_with(&[2; 4096], 8192, IoOptions::flags(flag)).unwrap_err();
+        assert_eq!(error.fault.kind, Kind::LaneStalled, "{flag:?}");
+        assert_eq!(disk.now().since(begin), Span::from_secs(30), "{flag:?}");
+        let text = error.to_string();
+        assert!(text.contains("channel 0, opened by thread"), "{text}");
+        assert!(text.contains("poll or close it, or raise barrier_timeout"), "{text}");
+        // The device works on, and with that lane too when it is run again.
+        let mut two = Lane::open(&device);
+        two.send(write(16384, 3, 2, Flags::NONE));
+        disk.finish(16384);
+        two.poll();
+        one.poll();
+        two.send(write(8192, 4, 3, flag));
+        for _ in 0..3 {
+            disk.finish_all();
+            two.poll();
+        }
+        assert_eq!((one.kind(1), two.kind(2), two.kind(3)), (None, None, None), "{flag:?}");
+        assert_eq!(disk.byte(8192), 4);
+    }
+}
+
+#[test]
+fn a_barrier_goes_ahead_when_the_disk_is_seen_to_have_completed_everything() {
+    for elevator in ELEVATORS {
+        let (disk, device, mut one) = neglected(elevator, true);
+        let mut two = Lane::open(&device);
+        two.send(write(8192, 2, 2, Flags::HARD_BARRIER));
+        assert_eq!(disk.held(), [0], "{elevator}: the disk has the first write");
+        disk.finish(0);
+        for _ in 0..3 {
+            two.poll();
+            disk.finish_all();
+        }
+        two.poll();
+        one.poll();
+        assert_eq!((one.kind(1), two.kind(2)), (None, None), "{elevator}");
+    }
+}
+
+/// Another attempt would come after the barrier.
+#[test]
+fn what_a_barrier_has_gone_ahead_of_is_not_started_again() {
+    for (result, kind) in [(-4, Kind::Io), (2048, Kind::Short)] {
+        let (disk, device, mut one) = neglected("none", true);
+        let mut two = Lane::open(&device);
+        disk.finish_with(0, Some(result));
+        two.send(write(8192, 2, 2, Flags::HARD_BARRIER));
+        for _ in 0..3 {
+            disk.finish_all();
+            two.poll();
+        }
+        assert_eq!(two.kind(2), None);
+        one.poll();
+        assert_eq!(one.kind(1), Some(kind));
+        assert!(disk.held().is_empty());
+    }
+}

@@ -1,0 +1,121 @@
+//! One run of a target on one input, and what must hold for it whatever the format is.
+
+use crate::guard;
+use crate::memory::{self, Usage};
+use crate::rng::Rng;
+use platter_block::planted::Planted;
+use platter_block::text::is_unsafe;
+use std::cell::{Cell, RefCell};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+
+/// What a parser made of an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was accepted.
+    Accepted,
+    /// It was refused, with this message.
+    Refused(String),
+}
+
+/// A format, and what reads it.
+pub struct Target {
+    /// Name on the command line and of the folder of its corpus.
+    pub name: &'static str,
+    /// What is read, by what.
+    pub summary: &'static str,
+    /// Makes an input that is sound, or nearly.
+    pub generate: fn(&mut Rng) -> Vec<u8>,
+    /// Changes an input, with another one to take pieces from, so that checksums are right again most of the time.
+    pub mutate: fn(&mut Rng, &mut Vec<u8>, &[u8]),
+    /// Reads an input. An error is a bug of the parser: something that must hold of what it said does not.
+    pub read: fn(&[u8]) -> Result<Verdict, String>,
+    /// Bytes that reading may take beside [`PER_BYTE`] times the length of the input.
+    pub memory: usize,
+    /// The bug that can be planted here.
+    pub planted: Planted,
+}
+
+/// Bytes of memory for each byte of input.
+pub const PER_BYTE: usize = 128;
+
+/// Calls of the allocator for each byte of input, and without any. What loops for ever allocates, mostly.
+const CALLS_PER_BYTE: u64 = 32;
+const CALLS: u64 = 1 << 20;
+
+/// Beyond this the process ends, in bytes.
+const END: usize = 4 << 30;
+
+/// Longest message.
+const MOST_MESSAGE: usize = 16 << 10;
+
+thread_local! {
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+    static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Keeps the message of a panic in a run instead of printing it.
+fn install_hook() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if QUIET.get() {
+                PANIC.with_borrow_mut(|kept| *kept = info.to_string().replace('\n', " "));
+            } else {
+                before(info);
+            }
+        }));
+    });
+}
+
+/// Runs a target on an input.
+///
+/// # Errors
+/// What is wrong: a panic, too much memory, a message that says nothing or would upset a terminal, or what the target
+/// itself found.
+pub fn run(target: &Target, input: &[u8]) -> Result<(Verdict, Usage), String> {
+    install_hook();
+    QUIET.set(true);
+    let read = || panic::catch_unwind(AssertUnwindSafe(|| (target.read)(input)));
+    let (result, usage) = guard::watched(target.name, input, || memory::measured(END, read));
+    QUIET.set(false);
+    let verdict = result.map_err(|_| PANIC.with_borrow(Clone::clone))??;
+    let most = target.memory + PER_BYTE * input.len();
+    if usage.peak > most {
+        return Err(format!(
+            "{} bytes of input took {} of memory; at most {most} may be",
+            input.len(),
+            usage.peak
+        ));
+    }
+    let most = CALLS + CALLS_PER_BYTE * input.len() as u64;
+    if usage.calls > most {
+        return Err(format!(
+            "{} bytes of input took {} allocations; at most {most} may be",
+            input.len(),
+            usage.calls
+        ));
+    }
+    if let Verdict::Refused(message) = &verdict {
+        check_message(message)?;
+    }
+    Ok((verdict, usage))
+}
+
+/// Whether a message can be shown to an operator.
+///
+/// # Errors
+/// It is empty, longer than 16 KiB, or has control characters in it, which a terminal may obey.
+pub fn check_message(message: &str) -> Result<(), String> {
+    if message.trim().is_empty() {
+        return Err("refused without a message".to_owned());
+    }
+    if message.len() > MOST_MESSAGE {
+        return Err(format!("a message of {} bytes: {:.200}…", message.len(), message));
+    }
+    match message.chars().find(|c| is_unsafe(*c) && *c != '\n') {
+        Some(c) => Err(format!("the control character U+{:04X} in the message {message:?}", u32::from(c))),
+        None => Ok(()),
+    }
+}

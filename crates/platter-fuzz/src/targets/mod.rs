@@ -1,0 +1,62 @@
+//! The formats.
+
+mod assemble;
+mod blocks;
+mod disksim;
+mod locks;
+mod map_file;
+mod md;
+mod mounts;
+mod partition;
+mod read_trace;
+mod record;
+mod service_trace;
+mod signature;
+mod spec;
+mod sysfs;
+mod value;
+
+use crate::run::{Target, Verdict};
+use std::fmt::Display;
+
+/// Every format.
+pub static ALL: &[Target] = &[
+    spec::TARGET,
+    value::TARGET,
+    partition::TARGET,
+    record::TARGET,
+    md::TARGET,
+    assemble::TARGET,
+    signature::TARGET,
+    disksim::TARGET,
+    service_trace::TARGET,
+    read_trace::TARGET,
+    map_file::TARGET,
+    blocks::TARGET,
+    mounts::TARGET,
+    locks::TARGET,
+    sysfs::TARGET,
+];
+
+/// The format of a name.
+pub fn by_name(name: &str) -> Option<&'static Target> {
+    ALL.iter().find(|target| target.name == name)
+}
+
+/// What a parser said, as a verdict.
+fn verdict<T, E: Display>(result: Result<T, E>) -> Verdict {
+    match result {
+        Ok(_) => Verdict::Accepted,
+        Err(error) => Verdict::Refused(error.to_string()),
+    }
+}
+
+/// The text of an input.
+fn text_of(input: &[u8]) -> String {
+    String::from_utf8_lossy(input).into_owned()
+}
+
+/// Refuses what does not hold.
+fn hold(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}

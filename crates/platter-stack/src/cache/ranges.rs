@@ -1,0 +1,107 @@
+//! Ranges that operations past the cache are about: discards and zeroes.
+//!
+//! Reads and writes of such a range wait until the operation is over. Write-back of it goes on until the operation is with
+//! the device, so that what has to be written before something else can be, wherever it is.
+
+use std::ops::Range;
+
+/// A range of pages that only one operation may touch.
+pub(super) struct Reserved {
+    pub(super) pages: Range<u64>,
+    pub(super) ticket: u64,
+    /// Pages of it that the device reads or writes on behalf of others: the operation waits for them.
+    pub(super) busy: u32,
+    /// The operation is with the device: nothing of the range is written back.
+    pub(super) closed: bool,
+    /// Lanes that wait for its end.
+    pub(super) waiters: Vec<u32>,
+}
+
+/// All of them; few.
+#[derive(Default)]
+pub(super) struct Ranges {
+    list: Vec<Reserved>,
+    tickets: u64,
+}
+
+impl Ranges {
+    /// Reserves a range of which so many pages are busy. `Err`: the ticket of a reservation that it overlaps.
+    pub(super) fn reserve(&mut self, pages: Range<u64>, busy: u32) -> Result<u64, u64> {
+        let overlaps = |other: &&Reserved| other.pages.start < pages.end && pages.start < other.pages.end;
+        if let Some(other) = self.list.iter().find(overlaps) {
+            return Err(other.ticket);
+        }
+        self.tickets += 1;
+        let (ticket, closed, waiters) = (self.tickets, false, Vec::new());
+        self.list.push(Reserved { pages, ticket, busy, closed, waiters });
+        Ok(ticket)
+    }
+
+    /// Ends a reservation: the lanes that wait for that.
+    pub(super) fn end(&mut self, ticket: u64) -> Vec<u32> {
+        let at = self.list.iter().position(|range| range.ticket == ticket);
+        at.map(|at| self.list.swap_remove(at).waiters).unwrap_or_default()
+    }
+
+    pub(super) fn get(&mut self, ticket: u64) -> Option<&mut Reserved> {
+        self.list.iter_mut().find(|range| range.ticket == ticket)
+    }
+
+    /// Whether a reservation has not ended.
+    #[inline]
+    pub(super) fn is_live(&self, ticket: u64) -> bool {
+        self.list.iter().any(|range| range.ticket == ticket)
+    }
+
+    /// The ticket of the reservation of a page.
+    #[inline]
+    pub(super) fn of(&self, page: u64) -> Option<u64> {
+        self.list.iter().find(|range| range.pages.contains(&page)).map(|range| range.ticket)
+    }
+
+    /// Whether the operation on a page's range is with the device.
+    #[inline]
+    pub(super) fn is_closed(&self, page: u64) -> bool {
+        self.list.iter().any(|range| range.closed && range.pages.contains(&page))
+    }
+
+    /// The device has begun with a page.
+    #[inline]
+    pub(super) fn began(&mut self, page: u64) {
+        for range in self.list.iter_mut().filter(|range| range.pages.contains(&page)) {
+            range.busy += 1;
+        }
+    }
+
+    /// It is done with it.
+    #[inline]
+    pub(super) fn ended(&mut self, page: u64) {
+        for range in self.list.iter_mut().filter(|range| range.pages.contains(&page)) {
+            range.busy = range.busy.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_one_operations_until_it_ends() {
+        let mut ranges = Ranges::default();
+        let one = ranges.reserve(10..20, 1).unwrap();
+        assert_eq!(ranges.reserve(19..30, 0), Err(one));
+        let two = ranges.reserve(20..30, 0).unwrap();
+        assert_eq!((ranges.of(19), ranges.of(20), ranges.of(30)), (Some(one), Some(two), None));
+        ranges.began(15);
+        ranges.ended(15);
+        ranges.ended(15);
+        ranges.ended(25);
+        assert_eq!((ranges.get(one).unwrap().busy, ranges.get(two).unwrap().busy), (0, 0));
+        ranges.get(two).unwrap().closed = true;
+        ranges.get(two).unwrap().waiters.push(3);
+        assert!(ranges.is_closed(25) && !ranges.is_closed(15));
+        assert_eq!((ranges.end(two), ranges.end(two)), (vec![3], vec![]));
+        assert!(ranges.is_live(one) && !ranges.is_live(two));
+    }
+}
