@@ -489,5 +489,6 @@ impl Queue {
             self.submit_checked(now, bio);
         }
         self.order.releasing = false;
+        self.note_attention();
     }
 }

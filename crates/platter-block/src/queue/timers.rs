@@ -65,6 +65,10 @@ impl Queue {
         if self.barrier_deadline().is_some_and(|at| now >= at) {
             self.fail_barrier(now, Kind::LaneStalled);
         }
+        if self.is_idle() {
+            // It is of a bio that has left in time. The alarm is not set for it any more, so the next bio must not find it.
+            self.next_deadline = None;
+        }
         self.alarm = self.next_timer();
         true
     }

@@ -267,3 +267,33 @@ fn the_disks_timeout_counts_from_submission() {
         rig.drain();
     }
 }
+
+/// A timer that found the queue idle had it forget when the next deadline is, but not the deadline: a later bio without one
+/// found the queue always due and never late, and what waited for it did so without sleeping.
+#[test]
+fn a_deadline_that_was_met_wakes_nobody_later() {
+    let settings = Settings { plug: Some(PlugSettings::default()), ..Settings::default() };
+    for elevator in elevators().into_iter().filter(|&name| name != "none") {
+        let mut rig = Rig::manual(elevator, settings, THROUGH);
+        let end = |rig: &mut Rig| {
+            rig.lane.queue.unplug_for_waiter(rig.now);
+            rig.run();
+            rig.disk().finish(0);
+            rig.run();
+        };
+        let met = rig.submit_until(Io::write(0, 512), AT);
+        end(&mut rig);
+        assert_eq!(rig.result(met), Ok(()), "{elevator}");
+        // The timer of the plug, which is not needed any more.
+        rig.now += Span::from_millis(10);
+        rig.run();
+        let later = rig.submit(Io::write(4096, 512));
+        rig.lane.queue.unplug_for_waiter(rig.now);
+        rig.now = AT + Span::from_secs(60);
+        rig.run();
+        let next = rig.lane.next_wakeup();
+        assert!(next.is_none_or(|at| at > rig.now), "{elevator}: {next:?} at {:?}", rig.now);
+        end(&mut rig);
+        assert_eq!(rig.result(later), Ok(()), "{elevator}");
+    }
+}

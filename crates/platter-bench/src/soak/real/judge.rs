@@ -140,6 +140,10 @@ fn judge(live: &Live, fault: Fault, memory: bool) -> Option<Outcome> {
         Kind::TimedOut => Some(Outcome::InDoubt),
         Kind::WouldBlock => live.flags.contains(Flags::READAHEAD).then_some(Outcome::Failed),
         Kind::Io if !transient => Some(Outcome::InDoubt),
+        // Some threads block, and leave channels unpolled.
+        Kind::LaneStalled => {
+            live.flags.intersects(Flags::HARD_BARRIER | Flags::SOFT_BARRIER).then_some(Outcome::InDoubt)
+        }
         Kind::FlushFailed | Kind::InDoubt | Kind::Stuck => Some(Outcome::InDoubt),
         Kind::Cancelled if fault.stage != Stage::Disk => Some(Outcome::Failed),
         Kind::Unsupported => matches!(live.op, Op::Discard | Op::WriteZeroes).then_some(Outcome::Failed),

@@ -95,8 +95,17 @@ impl Run<'_> {
             Some(Unsound::Empty) | None => Kind::ZeroLength,
         };
         let kind = status.err().map(|fault| fault.kind);
-        let early =
-            matches!(kind, Some(Kind::Cancelled | Kind::TimedOut | Kind::Gone | Kind::Stuck | Kind::InDoubt));
+        let early = matches!(
+            kind,
+            Some(
+                Kind::Cancelled
+                    | Kind::TimedOut
+                    | Kind::Gone
+                    | Kind::Stuck
+                    | Kind::InDoubt
+                    | Kind::LaneStalled
+            )
+        );
         // A call of no bytes has nothing to do.
         let idle = live.by == By::Call && live.unsound == Some(Unsound::Empty) && kind.is_none();
         match kind == Some(right) || early || idle {

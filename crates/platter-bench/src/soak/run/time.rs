@@ -30,6 +30,7 @@ impl Run<'_> {
     /// Lets time pass to the next thing that happens.
     pub(super) fn pass(&mut self) -> Result<(), Finding> {
         // What one lane runs may complete what is of another.
+        while self.poll()? > 0 {}
         let next = loop {
             let next = self.next();
             if self.poll()? == 0 {
