@@ -338,6 +338,16 @@ impl Bio {
         }
     }
 
+    /// Records the failure of a part of the bio. The first failure stays, with one exception: if it says that its part was not
+    /// carried out, a timeout replaces it, because the part that timed out may still reach the disk.
+    pub(crate) fn fail_in_part(&mut self, fault: Fault) {
+        let refused = |first: Fault| matches!(first.kind, Kind::Cancelled | Kind::InDoubt | Kind::Stuck);
+        if fault.kind == Kind::TimedOut && self.0.status.is_err_and(refused) {
+            self.0.status = Ok(());
+        }
+        self.fail(fault);
+    }
+
     /// The segments that are not done.
     #[inline]
     pub fn segments(&self) -> Segments<'_> {

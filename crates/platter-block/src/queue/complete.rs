@@ -347,7 +347,7 @@ impl Queue {
     pub(super) fn child_done(&mut self, now: Time, at: u32, status: Status) {
         let Some(parent) = self.families.get_mut(at) else { return };
         if let Err(fault) = status {
-            parent.bio.fail(fault);
+            parent.bio.fail_in_part(fault);
         }
         if let Role::Zeroes { .. } = parent.role {
             // While this child still counts, so that a further one that fails at once does not end the parent.

@@ -1,9 +1,9 @@
 //! Requests that have timed out and fill the depth.
 
-use crate::flush::BACK;
+use crate::flush::{BACK, THROUGH};
 use crate::rig::{Io, Rig, elevators};
 use crate::timeout::{LATE, rig, settle, submit};
-use platter_block::bio::Flags;
+use platter_block::bio::{Flags, Op};
 use platter_block::fault::Kind;
 
 /// A queue of depth 4 with `stuck` reads that have timed out.
@@ -111,5 +111,33 @@ fn a_stuck_flush_counts() {
         let read = rig.submit(Io::read(0, 512));
         rig.drain();
         assert_eq!(rig.result(read), Ok(()), "{elevator}");
+    }
+}
+
+/// A part of a split write that is with the driver may reach the disk after the parts behind it were refused. The write must
+/// not be reported as one that was not carried out.
+#[test]
+fn a_write_with_a_part_in_doubt_fails_as_timed_out() {
+    for elevator in elevators() {
+        for flags in [Flags::NONE, Flags::PREFLUSH] {
+            let mut rig = rig(elevator, THROUGH);
+            rig.lane.queue.set_depth(1);
+            let token = submit(&mut rig, Io::write(0, 12288).with(flags));
+            assert_eq!(rig.disk().starts(), [(Op::Write, 0, 4096, false)], "{elevator}");
+            // The requests that hold the depth of the device are of another queue.
+            let now = rig.now;
+            rig.lane.queue.set_stuck(now, true);
+            rig.run();
+            assert!(!rig.is_done(token), "{elevator}");
+            rig.now += LATE;
+            rig.run();
+            assert_eq!(rig.failure(token), Some(Kind::TimedOut), "{elevator} {flags:?}");
+            assert!(rig.has_memory(token), "{elevator}: the driver still has the memory");
+            rig.disk().finish(0);
+            rig.run();
+            rig.model[..12288].copy_from_slice(&rig.lane.driver().data[..12288]);
+            settle(&mut rig);
+            assert!(!rig.has_memory(token), "{elevator}");
+        }
     }
 }

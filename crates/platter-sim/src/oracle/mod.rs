@@ -17,6 +17,8 @@
 //! - What was read after a cut stays.
 //! - A write that was [in doubt](Outcome::InDoubt) cannot change the device any more once a later I/O to the same sector
 //!   or a later flush has completed well.
+//! - When a device with a page cache is closed and cannot write everything back, writes that no flush has covered may be
+//!   lost; what is durable is not.
 //! - Nothing of a write that was [not carried out](Outcome::Untouched) is ever there.
 //! - After a cut an atomic write is there as a whole or not at all.
 //!
@@ -362,6 +364,13 @@ impl Oracle {
     /// for it.
     pub fn forget_doubts(&mut self) {
         self.sectors.values_mut().for_each(Sector::forget_doubts);
+    }
+
+    /// The device was closed, and its page cache may have failed to write back what no flush had covered: each of those writes
+    /// may be there or not. `may_land`: the disks still have commands, so that it may also be there later.
+    pub fn lose_unflushed(&mut self, may_land: bool) {
+        let session = self.session;
+        self.sectors.values_mut().for_each(|sector| sector.lose_unflushed(session, may_land));
     }
 
     /// Nothing is under way any more, not even what was [abandoned](Outcome::Abandoned).

@@ -187,6 +187,15 @@ impl Sector {
         }
     }
 
+    /// See [`Oracle::lose_unflushed`](super::Oracle::lose_unflushed).
+    pub(super) fn lose_unflushed(&mut self, session: u32, may_land: bool) {
+        let lost = |v: &&mut Version| v.is_done() && !v.durable && v.session == session;
+        for version in self.versions.iter_mut().filter(lost) {
+            version.outcome = Some(if may_land { Outcome::Abandoned } else { Outcome::Failed });
+            version.end = if may_land { NEVER } else { version.end };
+        }
+    }
+
     pub(super) fn quiesce(&mut self, now: u64) {
         self.versions.iter_mut().filter(|v| v.outcome.is_some() && v.end == NEVER).for_each(|v| v.end = now);
     }

@@ -406,3 +406,29 @@ fn outcomes_of_small_histories_are_those_of_the_rules() {
         assert_eq!(rig.oracle.permitted(0), (durable..=newest).collect::<Vec<u64>>(), "{history}");
     }
 }
+
+/// A page cache that is closed while its disk fails may lose what no flush has covered, and nothing else.
+#[test]
+fn a_cache_that_is_closed_may_lose_what_was_not_flushed() {
+    for may_land in [false, true] {
+        let closed = |content| {
+            let mut rig = Rig::new(true);
+            rig.write(0, 1);
+            rig.write(0, 2);
+            rig.flush(Outcome::Done);
+            rig.write(0, 3);
+            rig.oracle.lose_unflushed(may_land);
+            rig.read(0, content)
+        };
+        assert_eq!([1, 2, 3].map(closed), [Some(Rule::Stale), None, None]);
+        // A later write is over it, unless a disk still has it.
+        let mut rig = Rig::new(true);
+        rig.write(0, 1);
+        rig.oracle.lose_unflushed(may_land);
+        rig.write(0, 2);
+        assert_eq!(rig.read(0, 1).is_none(), may_land);
+        rig.oracle.quiesce();
+        rig.write(0, 3);
+        assert_eq!((rig.read(0, 1), rig.read(0, 3)), (Some(Rule::Stale), None));
+    }
+}

@@ -48,11 +48,22 @@ impl Run<'_> {
         // What the disks have inside may land at any time, and no queue is left that knows of it.
         self.neglect_nothing();
         self.settle()?;
+        let (before, held) = (self.injected().total(), self.is_held());
         self.close()?;
         self.cover.reopened += 1;
         self.judged.reopened();
         self.oracle.forget_doubts();
+        let failed = held || self.injected().total() > before || self.stack().has("error");
+        if self.stack().writes_back() && failed {
+            // The cache has tried once to write back what it had, and cannot say that it failed.
+            self.oracle.lose_unflushed(self.is_held());
+        }
         self.open()
+    }
+
+    /// Whether a disk still has commands.
+    fn is_held(&self) -> bool {
+        self.disks.iter().any(|disk| !disk.inside().is_empty())
     }
 
     /// Gives the device up, after a look at what it has counted.
