@@ -43,6 +43,8 @@ defects! {
     CacheFlushIgnoresDoubt "cache-flush-ignores-doubt" "a cache reports a page durable while an older write of it may still reach the disk"
     /// The frames of a cache's I/Os that timed out are never used again, even when the disk has given them back.
     CacheFramesStayLost "cache-frames-stay-lost" "a cache never uses the frames of an I/O that timed out again"
+    /// A read call that is over but for its lane keeps its handle from all other calls, where the policy lets one run at a time.
+    CacheHandleKept "cache-handle-kept" "with readahead=2.6.6+lock, a lane that is not run stops all reads of its handle"
     /// A cache reads nothing ahead while many I/Os of any kind are under way.
     CacheReadaheadCountsAllIo "cache-readahead-counts-all-io" "a cache reads nothing ahead while many reads of any kind are under way"
     /// A page that was read into a cache on demand may be evicted before its reader gets it.

@@ -155,6 +155,7 @@ impl Engine {
         self.totals.longest = self.totals.longest.max(self.work);
         self.totals.work += u64::from(self.work);
         self.grant(now);
+        self.pass_handles_on(now);
         if self.shared_out > 0 {
             self.lanes.appoint();
         }
@@ -468,7 +469,7 @@ impl Engine {
         }
         let runs = self.shared_out > 0 || !self.away.is_empty();
         let lane = if runs { self.lane.next_wakeup() } else { None };
-        let lines = self.room.wakeup().into_iter().chain(self.wanted.wakeup());
+        let lines = self.room.wakeup().into_iter().chain(self.wanted.wakeup()).chain(self.handles.wakeup());
         lane.into_iter().chain(self.pages.dirty.wakeup(now)).chain(self.holds.wakeup()).chain(lines).min()
     }
 

@@ -1,9 +1,27 @@
 //! What a cache keeps for each open handle: its readahead, its counts, and which errors it has been told.
 
+use super::engine::Engine;
+use super::task::Wait;
+use platter_block::defect::{self, Defect};
 use platter_block::fault::Fault;
 use platter_block::handle::{HandleCounters, HandleId};
 use platter_block::readahead::{Readahead, Row, Settings};
+use platter_block::time::{Span, Time};
 use std::collections::HashMap;
+
+/// How long a read call that could go on keeps its handle from other calls. A program that runs its lane less often than that
+/// has its calls overlap, which makes the policy less exact; without a limit, a lane that is not run would stop all others.
+const PATIENCE: Span = Span::from_millis(10);
+
+/// The read call that has a handle to itself.
+struct Sole {
+    /// Its number.
+    call: u64,
+    /// What it waits for.
+    wait: Wait,
+    /// When it was first seen that it could go on.
+    since: Option<Time>,
+}
 
 /// One handle.
 pub(super) struct Handle {
@@ -12,8 +30,8 @@ pub(super) struct Handle {
     pub(super) counters: HandleCounters,
     /// Errors of write-back up to this one are before its time, or known to it.
     seen: u64,
-    /// A read call is under way, and the lanes of those that wait for its end: some policies let only one run at a time.
-    busy: bool,
+    /// The read call under way, and the lanes of those that wait for its end, if the policy lets only one run at a time.
+    sole: Option<Sole>,
     waiters: Vec<u32>,
     /// Pages that it reads need not stay.
     pub(super) once: bool,
@@ -31,6 +49,12 @@ pub(super) struct Handles {
     /// Errors of write-back so far, and the last one with its position.
     errors: u64,
     last_error: Option<(Fault, u64)>,
+    /// Read calls so far that had a handle to themselves.
+    calls: u64,
+    /// Places where others may wait for such a call.
+    awaited: Vec<u16>,
+    /// When the first handle is taken from a call that does not go on.
+    due: Option<Time>,
 }
 
 impl Handles {
@@ -44,6 +68,9 @@ impl Handles {
             closed: HandleCounters::default(),
             errors: 0,
             last_error: None,
+            calls: 0,
+            awaited: Vec::new(),
+            due: None,
         };
         handles.open(HandleId::DEVICE);
         handles
@@ -59,7 +86,7 @@ impl Handles {
             policy: Some((self.row.make)(&self.settings)),
             counters: HandleCounters::default(),
             seen: self.errors,
-            busy: false,
+            sole: None,
             waiters: Vec::new(),
             once: false,
         };
@@ -92,32 +119,65 @@ impl Handles {
         self.places.get_mut(usize::from(place))?.as_mut()
     }
 
-    /// Whether a read call of a handle is under way.
+    /// Whether a read call has a handle to itself.
     pub(super) fn is_busy(&self, place: u16) -> bool {
-        self.places.get(usize::from(place)).and_then(Option::as_ref).is_some_and(|handle| handle.busy)
+        self.places
+            .get(usize::from(place))
+            .and_then(Option::as_ref)
+            .is_some_and(|handle| handle.sole.is_some())
     }
 
-    /// A read call of a handle begins.
-    pub(super) fn set_busy(&mut self, place: u16) {
+    /// A read call begins that has its handle to itself: its number, which is not 0.
+    pub(super) fn occupy(&mut self, place: u16) -> u64 {
+        self.calls += 1;
+        let call = self.calls;
         if let Some(handle) = self.at(place) {
-            handle.busy = true;
+            handle.sole = Some(Sole { call, wait: Wait::None, since: None });
+            if !handle.waiters.is_empty() {
+                self.await_place(place);
+            }
+        }
+        call
+    }
+
+    /// A read call that has its handle to itself has been run, and waits for something.
+    pub(super) fn parked(&mut self, place: u16, call: u64, wait: Wait) {
+        if let Some(sole) = self.at(place).and_then(|handle| handle.sole.as_mut())
+            && sole.call == call
+        {
+            (sole.wait, sole.since) = (wait, None);
         }
     }
 
-    /// A lane waits until no read call of a handle is under way. `false`: none is.
+    /// A lane waits until no read call has a handle to itself. `false`: none has.
     pub(super) fn wait_for(&mut self, place: u16, lane: u32) -> bool {
-        let Some(handle) = self.at(place).filter(|handle| handle.busy) else { return false };
+        let Some(handle) = self.at(place).filter(|handle| handle.sole.is_some()) else { return false };
         if !handle.waiters.contains(&lane) {
             handle.waiters.push(lane);
         }
+        self.await_place(place);
         true
     }
 
-    /// A read call of a handle is over: the lanes that have waited for that. Only one goes on, so they stay in the list.
-    pub(super) fn set_idle(&mut self, place: u16) -> &[u32] {
+    fn await_place(&mut self, place: u16) {
+        if !self.awaited.contains(&place) {
+            self.awaited.push(place);
+        }
+    }
+
+    /// A read call is over: the lanes that have waited for that, unless it has lost its handle already. Only one goes on, so
+    /// they stay in the list.
+    pub(super) fn release(&mut self, place: u16, call: u64) -> &[u32] {
         let Some(handle) = self.at(place) else { return &[] };
-        handle.busy = false;
+        if handle.sole.take_if(|sole| sole.call == call).is_none() {
+            return &[];
+        }
         &handle.waiters
+    }
+
+    /// When [`Engine::pass_handles_on`] has something to do although nothing happens.
+    pub(super) fn wakeup(&self) -> Option<Time> {
+        self.due
     }
 
     /// Counts something of a handle, or of the device if it is gone.
@@ -170,6 +230,34 @@ impl Handles {
     pub(super) fn manners(&self) -> (bool, bool) {
         let policy = self.places.first().and_then(Option::as_ref).and_then(|handle| handle.policy.as_ref());
         policy.map_or((false, false), |policy| (policy.every_page(), policy.exclusive()))
+    }
+}
+
+impl Engine {
+    /// Takes handles from read calls that could go on and have not for some time: their lanes may not be run.
+    pub(super) fn pass_handles_on(&mut self, now: Time) {
+        self.handles.due = None;
+        let mut at = 0;
+        while let Some(&place) = self.handles.awaited.get(at) {
+            let wait = self.handles.at(place).and_then(|handle| handle.sole.as_ref()).map(|sole| sole.wait);
+            let can_go_on = wait.is_some_and(|wait| self.is_over(wait));
+            let Some(sole) = self.handles.at(place).and_then(|handle| handle.sole.as_mut()) else {
+                self.handles.awaited.swap_remove(at);
+                continue;
+            };
+            at += 1;
+            if !can_go_on || defect::is_on(Defect::CacheHandleKept) {
+                sole.since = None;
+                continue;
+            }
+            let until = *sole.since.get_or_insert(now) + PATIENCE;
+            if now < until {
+                self.handles.due = Time::earliest(self.handles.due, Some(until));
+                continue;
+            }
+            let call = sole.call;
+            self.handles.release(place, call).iter().for_each(|&lane| self.lanes.kick(lane));
+        }
     }
 }
 

@@ -41,7 +41,7 @@ impl Engine {
                     task.wait = Wait::Handle(task.ask.handle);
                     return Ok(false);
                 }
-                self.begin(task);
+                self.begin(task, exclusive);
             }
             if every && !task.steps.announced {
                 task.steps.announced = true;
@@ -55,9 +55,11 @@ impl Engine {
         Ok(true)
     }
 
-    fn begin(&mut self, task: &mut Task) {
+    fn begin(&mut self, task: &mut Task, exclusive: bool) {
         task.begun = true;
-        self.handles.set_busy(task.ask.handle);
+        if exclusive {
+            task.sole = self.handles.occupy(task.ask.handle);
+        }
         self.tell(task, &mut |policy, call, view| policy.begin(call, view));
     }
 

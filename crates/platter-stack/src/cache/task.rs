@@ -136,6 +136,8 @@ pub(super) struct Task {
     // Of reads.
     pub(super) call: Call,
     pub(super) begun: bool,
+    /// Its number as a call that has its handle to itself; 0: it is none.
+    pub(super) sole: u64,
     pub(super) steps: PageSteps,
     /// The first byte that is not read, and the one past the last.
     pub(super) at: u64,
@@ -191,6 +193,7 @@ impl Task {
             deadline,
             call,
             begun: false,
+            sole: 0,
             steps: PageSteps::default(),
             at: bio.pos(),
             end: bio.end(),
@@ -214,15 +217,7 @@ impl Task {
 
     /// Whether it may go on.
     pub(super) fn is_ready(&self, engine: &Engine) -> bool {
-        match self.wait {
-            Wait::None | Wait::Turn => true,
-            Wait::Io(key) => !engine.ios.is_running(key),
-            Wait::Room(turn) => !engine.room.has(turn),
-            Wait::Frame(turn) => !engine.wanted.has(turn),
-            Wait::Range(ticket) => !engine.pages.reserved.is_live(ticket),
-            Wait::Job(ticket) => !engine.jobs.is_running(ticket),
-            Wait::Handle(place) => !engine.handles.is_busy(place),
-        }
+        engine.is_over(self.wait)
     }
 
     /// Whether its deadline has come.
@@ -232,6 +227,19 @@ impl Task {
 }
 
 impl Engine {
+    /// Whether what a task waits for has come.
+    pub(super) fn is_over(&self, wait: Wait) -> bool {
+        match wait {
+            Wait::None | Wait::Turn => true,
+            Wait::Io(key) => !self.ios.is_running(key),
+            Wait::Room(turn) => !self.room.has(turn),
+            Wait::Frame(turn) => !self.wanted.has(turn),
+            Wait::Range(ticket) => !self.pages.reserved.is_live(ticket),
+            Wait::Job(ticket) => !self.jobs.is_running(ticket),
+            Wait::Handle(place) => !self.handles.is_busy(place),
+        }
+    }
+
     /// Does what can be done of a task now. `true`: it is over, well or not.
     pub(super) fn step(&mut self, now: Time, task: &mut Task, through: bool) -> bool {
         if task.over {
@@ -276,7 +284,12 @@ impl Engine {
             }
         };
         match step {
-            Ok(false) => return false,
+            Ok(false) => {
+                if task.sole != 0 {
+                    self.handles.parked(task.ask.handle, task.sole, task.wait);
+                }
+                return false;
+            }
             Ok(true) => {}
             Err((fault, pos)) => {
                 if task.bio.op() == Op::Flush {
@@ -311,7 +324,7 @@ impl Engine {
             {
                 policy.end(&mut task.call);
             }
-            self.handles.set_idle(task.ask.handle).iter().for_each(|&lane| self.lanes.kick(lane));
+            self.handles.release(task.ask.handle, task.sole).iter().for_each(|&lane| self.lanes.kick(lane));
         }
         if task.ticket != 0 {
             self.abandon_pass(task.ticket);

@@ -1,5 +1,6 @@
 //! What `cache` promises, under everything that can go wrong below it.
 
+mod alone;
 mod dead;
 mod errors;
 mod killed;
