@@ -6,6 +6,9 @@
 //! read, that two writes raced for, whose write failed, or that were discarded. After a write that timed out its
 //! blocks are never checked again, since the device may still write them at any time.
 //!
+//! It knows only what went through it. If a write times out, the device is closed and the disk is opened again, that
+//! write may land over newer contents, and their reads then fail.
+//!
 //! Discards and write-zeroes are remembered as ranges, so that their size does not matter.
 
 use crate::filter::{Filter, Filtered};

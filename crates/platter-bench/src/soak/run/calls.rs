@@ -105,6 +105,7 @@ impl Run<'_> {
         live.sector = begin + token % block;
         live.count = (end - live.sector).min(1 + token % 11).max(1);
         live.single = false;
+        live.reads_first = live.op == Op::Write;
         self.cover.misplaced += 1;
         Ok(())
     }

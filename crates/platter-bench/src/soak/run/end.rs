@@ -138,8 +138,7 @@ impl Run<'_> {
             self.device()?.acknowledge_flush_failure();
             self.judged.acknowledge();
             // A cache tries again in its own time.
-            self.world.clock().advance_to(self.now() + AGAIN);
-            self.poll()?;
+            self.live_on(AGAIN)?;
         }
         Err(Finding::new("broken", format!("a {op} fails on a device with which nothing is wrong any more")))
     }

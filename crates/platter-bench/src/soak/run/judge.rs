@@ -9,6 +9,7 @@ use platter_block::time::{Span, Time};
 use platter_sim::fault::{Injected, TRANSIENT};
 use platter_sim::oracle::Outcome;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// What the failures so far mean for those to come.
 #[derive(Default)]
@@ -38,6 +39,9 @@ pub(super) struct Judged {
     flush_lost: bool,
     /// The device was opened again after a cut.
     cut: bool,
+    /// Where changes may land that disks still had when the device was closed: each disk, with sectors of it.
+    /// The device that was opened then does not know of them.
+    left_behind: Vec<(usize, Range<u64>)>,
 }
 
 /// A change that may still reach a disk.
@@ -58,9 +62,12 @@ impl Judged {
         self.doubts.clear();
         (self.sticky, self.cut) = (None, true);
         self.owed.clear();
+        self.left_behind.clear();
     }
 
-    pub(super) fn reopened(&mut self) {
+    /// `left_behind`: where the disks may still change something, though the device that asked for it is closed.
+    pub(super) fn reopened(&mut self, left_behind: Vec<(usize, Range<u64>)>) {
+        self.left_behind = left_behind;
         self.sticky = None;
         self.owed.clear();
         self.doubts.clear();
@@ -191,6 +198,7 @@ impl Run<'_> {
             // What is atomic is one request, whatever its memory is like.
             Kind::BadSegments => live.shredded || live.has(Flags::ATOMIC),
             Kind::Io => self.may_be_io(live, &injected),
+            Kind::Corrupt => self.may_be_corrupt(live),
             _ => false,
         };
         if !excused {
@@ -340,6 +348,17 @@ impl Run<'_> {
         lacks || (self.stack().spreads() && matches!(live.op, Op::Discard | Op::WriteZeroes))
     }
 
+    /// Whether `verify` may find other contents than it saw written: it is as new as the device, and a change from before
+    /// the device was opened may land over what was written since.
+    fn may_be_corrupt(&self, live: &Live) -> bool {
+        let sectors = live.sector as usize..(live.sector + live.count) as usize;
+        let places = self.open.as_ref().and_then(|open| open.map.get(sectors)).unwrap_or_default();
+        let lands = |&(disk, sector): &(usize, u64)| {
+            self.judged.left_behind.iter().any(|(on, range)| *on == disk && range.contains(&sector))
+        };
+        live.op == Op::Read && self.stack().has("verify") && places.iter().any(lands)
+    }
+
     fn may_be_io(&mut self, live: &Live, injected: &Injected) -> bool {
         // Each time that the device is opened they begin anew.
         let by_layer = layers_of_errors(self.stack()) * FAILURES.unsigned_abs() * self.opens;
@@ -351,6 +370,13 @@ impl Run<'_> {
         let flushes = Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER | Flags::SOFT_BARRIER;
         if disk_flushes && (live.op == Op::Flush || live.has(flushes)) {
             return true;
+        }
+        // A write that begins or ends inside a block reads that block first, and fails if that fails.
+        if live.reads_first && injected.read_errors > live.before.read_errors {
+            self.judged.reads += 1;
+            if self.judged.reads <= injected.read_errors + by_layer {
+                return true;
+            }
         }
         let (seen, most) = match live.op {
             Op::Read => (&mut self.judged.reads, injected.read_errors),

@@ -3,7 +3,9 @@
 use super::{Finding, Run};
 use crate::soak::memory::ask_when_freed;
 use platter_block::time::Span;
+use platter_sim::SimDisk;
 use platter_sim::power::Survivors;
+use std::ops::Range;
 
 impl Run<'_> {
     pub(super) fn plan_cut(&mut self, survivors: u64, after: Result<u64, Span>) {
@@ -24,7 +26,7 @@ impl Run<'_> {
         self.settle()?;
         self.close()?;
         self.oracle.cut();
-        self.disks.iter().for_each(platter_sim::SimDisk::settle);
+        self.disks.iter().for_each(SimDisk::settle);
         for report in self.supply.take_reports() {
             self.cover.cuts += 1;
             self.cover.cuts_in_flush += u64::from(report.flushes > 0);
@@ -51,7 +53,7 @@ impl Run<'_> {
         let (before, held) = (self.injected().total(), self.is_held());
         self.close()?;
         self.cover.reopened += 1;
-        self.judged.reopened();
+        self.judged.reopened(self.still_inside());
         self.oracle.forget_doubts();
         let failed = held || self.injected().total() > before || self.stack().has("error");
         if self.stack().writes_back() && failed {
@@ -64,6 +66,15 @@ impl Run<'_> {
     /// Whether a disk still has commands.
     fn is_held(&self) -> bool {
         self.disks.iter().any(|disk| !disk.inside().is_empty())
+    }
+
+    /// Where the disks may still change something: each disk, with sectors of it.
+    fn still_inside(&self) -> Vec<(usize, Range<u64>)> {
+        let of = |(at, disk): (usize, &SimDisk)| {
+            let changes = disk.inside().into_iter().filter(|inside| inside.op.changes() && !inside.landed);
+            changes.map(move |inside| (at, inside.sector..inside.sector + inside.sectors)).collect::<Vec<_>>()
+        };
+        self.disks.iter().enumerate().flat_map(of).collect()
     }
 
     /// Gives the device up, after a look at what it has counted.

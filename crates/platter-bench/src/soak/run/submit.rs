@@ -36,6 +36,8 @@ pub(super) struct Live {
     /// It is one block, which is never cut.
     pub(super) single: bool,
     pub(super) unsound: Option<Unsound>,
+    /// It is a write by a call that may begin or end inside a block, so that blocks are read for it.
+    pub(super) reads_first: bool,
     pub(super) cancelled: bool,
     /// Its bio was used before.
     pub(super) again: bool,
@@ -112,6 +114,7 @@ impl Run<'_> {
             placed: false,
             single: count * SECTOR as u64 == u64::from(limits.logical_block),
             unsound: io.unsound,
+            reads_first: false,
             cancelled: false,
             again: false,
             switches: self.cover.switches,
