@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 /// What the parts below the soak do not keep yet.
-const UNKEPT: &str = "transient,timeouts,deadlines";
+const UNKEPT: &str = "transient,timeouts,deadlines,cache";
 
 fn soak(place: &Path, drivers: &[FileDriver], rounds: u64) -> RealReport {
     let (place, drivers, without) = (place.to_owned(), drivers.to_vec(), UNKEPT.parse().unwrap());
