@@ -104,6 +104,14 @@ impl Doubts {
         self.change(gate, |state| state.remove(|request| (request.owner, request.tag) == (owner, tag)));
     }
 
+    /// Whether the driver has anything that a queue has given up.
+    #[allow(dead_code, reason = "what looks at the state from outside is not in the models")]
+    pub(crate) fn has_given_up(&self, owner: Owner) -> bool {
+        let state = lock(&self.state);
+        let requests = state.ranges.iter().map(|range| &range.request);
+        requests.chain(&state.quarantined).any(|request| request.owner == owner)
+    }
+
     /// Forgets what the device has completed although the driver has not returned it. `outstanding` says of a queue how
     /// many requests the device has of it, where that can be seen. Whether there is anything left.
     pub(crate) fn forget_complete(&self, gate: &Gate, outstanding: impl Fn(Owner) -> Option<u32>) -> bool {

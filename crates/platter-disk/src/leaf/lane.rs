@@ -48,6 +48,8 @@ pub(super) struct LeafLane {
     busy: bool,
     /// The lane's driver still has requests that were given up; others need not wait for those.
     lingers: bool,
+    /// The driver of the shared queue may still have requests of this lane that were given up. `lingers` is set as well.
+    lingers_away: bool,
     pub(super) depth: Depth,
     /// Bios of this lane in the shared queue.
     pub(super) away: usize,
@@ -85,6 +87,7 @@ impl LeafLane {
             timeout: shared.settings.queue.timeout,
             busy: false,
             lingers: false,
+            lingers_away: false,
             depth: Depth::default(),
             away: 0,
             done: Vec::new(),
@@ -289,7 +292,21 @@ impl LeafLane {
         let before = self.done.len();
         self.shared.run_control(now, Some(Runs { route: self.route, done: &mut self.done }));
         self.cell.mailbox.take(&mut self.done);
+        self.has_come_back(before);
+    }
+
+    /// Bios have come back from the shared queue: those of `done` from `before` on.
+    pub(super) fn has_come_back(&mut self, before: usize) {
         self.away -= self.done.len() - before;
+        let given_up = |bio: &Bio| bio.status().is_err_and(|fault| fault.kind == Kind::TimedOut);
+        if self.done[before..].iter().any(given_up) {
+            (self.lingers, self.lingers_away) = (true, true);
+        }
+    }
+
+    /// Whether the lane has something in the shared queue, if only what it has given up.
+    pub(super) fn needs_shared(&self) -> bool {
+        self.away > 0 || self.lingers_away
     }
 
     // Also called where the queue is run for what was given up, which is rare.
@@ -353,7 +370,7 @@ impl LeafLane {
                 self.depth.give_back(&self.shared, &mut local.queue);
             }
             // Empty but for what was given up.
-            self.lingers = local.in_flight() > 0;
+            self.lingers = local.in_flight() > 0 || self.lingers_away;
         }
         self.cell.busy.leave();
         if self.shared.gate.look() != self.expected {
@@ -369,11 +386,15 @@ impl LeafLane {
         }
     }
 
-    /// Runs the lane's own queue only for what was given up.
+    /// Runs the queues only for what was given up.
     #[cold]
     fn run_lingering(&mut self, now: Time) {
         self.run_local(now);
-        self.lingers = self.local.as_ref().is_some_and(|local| local.in_flight() > 0);
+        if self.lingers_away {
+            self.help(now);
+            self.lingers_away = self.shared.doubts.has_given_up(Owner::CONTROL);
+        }
+        self.lingers = self.lingers_away || self.local.as_ref().is_some_and(|local| local.in_flight() > 0);
         if let Some(local) = &mut self.local {
             self.depth.give_back(&self.shared, &mut local.queue);
         }
@@ -430,7 +451,7 @@ impl Lane for LeafLane {
 
     fn next_wakeup(&self) -> Option<Time> {
         let local = self.local.as_ref().and_then(Lane::next_wakeup);
-        if self.away == 0 {
+        if !self.needs_shared() {
             return local;
         }
         let shared = self.shared.with_control(|control| control.next_wakeup());

@@ -45,7 +45,7 @@ impl LeafLane {
     pub(super) fn has_all_mail(&mut self) -> bool {
         let before = self.done.len();
         self.cell.mailbox.take(&mut self.done);
-        self.away -= self.done.len() - before;
+        self.has_come_back(before);
         // In a simulation each look at the queue counts, since disks may have an event at just this time.
         self.away == 0 && self.shared.clock.simulated().is_none()
     }
@@ -60,7 +60,7 @@ impl LeafLane {
         let bell = self.cell.mailbox.fall_asleep();
         let mut heard = bell.descriptor().map(|fd| handles.push(fd)).is_some();
         heard &= self.listen_local(handles);
-        if self.away > 0 {
+        if self.needs_shared() {
             heard &= self.shared.with_control(|control| control.listen(handles));
         }
         if self.cell.mailbox.has_mail() | self.cell.mailbox.take_nudge() {
@@ -86,7 +86,7 @@ impl LeafLane {
         }
         // A destructor of the program that ran below could wait for a lane that relies on this one to poll.
         let _section = Section::enter();
-        let place = (self.away > 0).then(|| self.place());
+        let place = self.needs_shared().then(|| self.place());
         let until = timeout.map(|span| now + span);
         let mut sleeper = std::mem::take(&mut self.sleeper);
         let mut now = now;
@@ -97,7 +97,8 @@ impl LeafLane {
             if !self.has_all_mail() && !is_called {
                 self.help(now);
             }
-            if self.has_done() {
+            // Of what was given up only the end of its memory is heard, by those that wait for that.
+            if self.has_done() || self.away == 0 {
                 break;
             }
         }

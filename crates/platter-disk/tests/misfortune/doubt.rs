@@ -51,6 +51,19 @@ fn another_lane_waits_for_what_it_would_overwrite() {
     }
 }
 
+/// Nothing else is submitted. What the disk returns late is taken in all the same, also from the shared queue.
+#[test]
+fn what_comes_late_is_taken_in_by_the_lane_that_gave_it_up() {
+    for elevator in ELEVATORS {
+        let (disk, device, mut one, _two) = in_doubt(elevator);
+        let gauges = device.statistics().gauges;
+        assert_eq!((gauges.quarantined, gauges.in_doubt), (1, 1), "{elevator}");
+        disk.finish(0);
+        one.poll();
+        assert_eq!(device.statistics().gauges, Gauges::default(), "{elevator}");
+    }
+}
+
 /// What waits for doubt to end ends by its deadline.
 #[test]
 fn waiting_for_doubt_to_end_is_bounded_by_the_deadline() {
