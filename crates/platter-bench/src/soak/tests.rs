@@ -79,7 +79,7 @@ fn a_soak_can_go_on_after_a_finding() {
 fn the_result_does_not_depend_on_threads() {
     for bug in [None, bugs::by_name("gate-no-fua")] {
         let of = |threads| {
-            let report = soak(&Options {
+            let mut report = soak(&Options {
                 seed: 7,
                 runs: 100,
                 threads,
@@ -88,6 +88,8 @@ fn the_result_does_not_depend_on_threads() {
                 without: without(),
                 ..Options::default()
             });
+            // Some memory of the layers lies where the allocator puts it, so that it is aligned by chance.
+            report.cover.bytes_bounced = 0;
             (text(&report), json(&report).to_string())
         };
         let one = of(1);

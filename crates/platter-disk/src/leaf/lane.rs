@@ -304,9 +304,10 @@ impl LeafLane {
         }
     }
 
-    /// Whether the lane has something in the shared queue, if only what it has given up.
+    /// Whether the lane has something in the shared queue that `run` looks at. What it has given up there has to wait while
+    /// its own queue is at work: `run` would need another test for each I/O otherwise.
     pub(super) fn needs_shared(&self) -> bool {
-        self.away > 0 || self.lingers_away
+        self.away > 0 || self.lingers_away && !self.busy
     }
 
     // Also called where the queue is run for what was given up, which is rare.
