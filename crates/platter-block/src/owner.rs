@@ -25,7 +25,7 @@ struct Table {
 /// future, a timeout) leaves the memory alive until the device is done with it.
 ///
 /// An owner that is dropped while its thread holds a lock of the library keeps its value until that lock is released
-/// ([`deferred`](crate::deferred)): the value's destructor is code of the program.
+/// ([`deferred`]): the value's destructor is code of the program.
 pub struct Owner {
     store: Store,
     table: Option<&'static Table>,

@@ -2,7 +2,7 @@
 //!
 //! With `-C passes=sancov-module -C llvm-args=-sanitizer-coverage-level=3 -C llvm-args=-sanitizer-coverage-inline-8bit-counters`
 //! in `RUSTFLAGS` every branch of every crate has a counter of one byte, and each module tells
-//! [`__sanitizer_cov_8bit_counters_init`] where its counters are (Clang's manual, "SanitizerCoverage"). Without these
+//! `__sanitizer_cov_8bit_counters_init` where its counters are (Clang's manual, "SanitizerCoverage"). Without these
 //! flags nothing calls it and there are no counters.
 
 use std::collections::HashSet;

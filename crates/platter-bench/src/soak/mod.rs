@@ -2,7 +2,7 @@
 //! must be.
 //!
 //! A run is decided by its seed alone: run number `n` of a soak from seed `s` has seed `s + n`, so any run can be
-//! repeated by itself. From the seed comes a [plan](plan::Plan): simulated disks, layers over them, and a list of steps. A
+//! repeated by itself. From the seed comes a plan: simulated disks, layers over them, and a list of steps. A
 //! step submits I/O through channels, as futures or by synchronous calls, lets time pass, drops, cancels, switches, fails,
 //! cuts the power. All that the program sees is compared with an [oracle](platter_sim::oracle) and with the promises:
 //!

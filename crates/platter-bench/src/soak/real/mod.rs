@@ -1,7 +1,7 @@
 //! The soak on real drivers: threads, a file or a block device, and a script that makes the driver fail.
 //!
 //! A round makes a stack of layers over one or two files (or a block device), and threads that use it at once in all three
-//! ways of calling. A [script](script) between queue and driver delays completions, keeps requests until they are
+//! ways of calling. A `script` between queue and driver delays completions, keeps requests until they are
 //! released or past their timeout, lets writes land late, cuts transfers short and fails some, transiently or not. Some
 //! futures are begun by threads that exit, or that block, before they complete.
 //!
