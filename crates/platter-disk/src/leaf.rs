@@ -6,7 +6,7 @@
 //! shared queue, so that they exist once per device.
 
 use crate::clock::Clock;
-use crate::sync::{AtomicU32, Mutex, lock};
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use platter_block::backend::{Backend, Fact, Ground, Identity, LaneUse, SinkMaker};
 use platter_block::bio::{Bio, Context, Op};
 use platter_block::counters::{Counters, Snapshot};
@@ -106,6 +106,7 @@ struct Shared {
     report: OnceLock<Report>,
     identity: OnceLock<Identity>,
     make_driver: DriverFactory,
+    drivers_opened: AtomicU64,
     gate: Gate,
     tokens: Tokens,
     doubts: Doubts,
@@ -170,6 +171,7 @@ impl Leaf {
             report: OnceLock::new(),
             identity: OnceLock::new(),
             make_driver,
+            drivers_opened: AtomicU64::new(0),
             gate: Gate::new(shared_mode),
             tokens: Tokens::new(settings.queue.depth),
             doubts: Doubts::new(settings.queue.depth),
@@ -230,6 +232,7 @@ impl Shared {
         for region in lock(&self.regions).iter() {
             driver.register(region);
         }
+        self.drivers_opened.fetch_add(1, Ordering::SeqCst);
         Ok(driver)
     }
 
@@ -237,8 +240,11 @@ impl Shared {
     fn reopener(&self, lane_use: LaneUse, cell: Option<Arc<LaneCell>>) -> Reopen<Box<dyn Driver>> {
         let shared = Weak::clone(&self.itself);
         Box::new(move || {
-            let driver = shared.upgrade()?.open_driver(lane_use).ok()?;
+            let shared = shared.upgrade()?;
+            let driver = shared.open_driver(lane_use).ok()?;
             cell.iter().for_each(|cell| cell.set_driver(&driver));
+            // Those that sleep still listen to the dead one.
+            shared.lanes.ring_all();
             Some(driver)
         })
     }

@@ -1,8 +1,8 @@
 //! Waking a thread that sleeps on file descriptors.
 
 use platter_block::time::Span;
-use rustix::event::{EventfdFlags, eventfd};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// A bell: rung by any thread, heard by whoever polls its descriptor. Without a descriptor to be had (the
 /// process is out of them) sleepers fall back to short naps.
@@ -29,6 +29,58 @@ impl Event {
     pub(crate) fn descriptor(&self) -> Option<RawFd> {
         self.0.as_ref().map(OwnedFd::as_raw_fd)
     }
+}
+
+/// Descriptors behind one descriptor, which is readable when one of them is.
+///
+/// Threads that sleep on that one also hear descriptors that another thread adds meanwhile. With a plain list they would
+/// have to be woken to make it anew, and a wake-up on a bell that several threads hear is lost on those that have not run
+/// before the first of them clears it.
+pub(crate) struct WaitSet {
+    epoll: OwnedFd,
+    has: Vec<RawFd>,
+    /// The drivers that had been opened when it was made.
+    drivers: u64,
+}
+
+impl WaitSet {
+    /// An empty set; `None`: the process is out of descriptors.
+    pub(crate) fn new() -> Option<WaitSet> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
+        Some(WaitSet { epoll, has: Vec::new(), drivers: 0 })
+    }
+
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.epoll.as_raw_fd()
+    }
+
+    /// Has the set consist of `wanted`. `drivers` counts the drivers that were opened so far: when it has changed, the
+    /// same number may be another descriptor. `false`: not all could be added.
+    pub(crate) fn set(&mut self, wanted: &[RawFd], drivers: u64) -> bool {
+        if self.has == wanted && self.drivers == drivers {
+            return true;
+        }
+        for &fd in &self.has {
+            // One that was closed has left the set by itself.
+            let _ = epoll::delete(&self.epoll, borrowed(fd));
+        }
+        self.has.clear();
+        for &fd in wanted {
+            let data = epoll::EventData::new_u64(0);
+            if epoll::add(&self.epoll, borrowed(fd), data, epoll::EventFlags::IN).is_ok() {
+                self.has.push(fd);
+            }
+        }
+        self.drivers = drivers;
+        self.has.len() == wanted.len()
+    }
+}
+
+#[allow(unsafe_code)]
+fn borrowed(fd: RawFd) -> BorrowedFd<'static> {
+    // SAFETY: the borrow ends with the system call that it is for. A descriptor that was closed meanwhile, or is another
+    // one now, makes that call fail, or wakes a sleeper that then finds nothing to do.
+    unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
 /// How long to sleep when what is waited for cannot be seen on a descriptor.

@@ -6,6 +6,7 @@ use super::depth::Depth;
 use super::doubts::Owner;
 use super::gate::View;
 use super::lanes::LaneCell;
+use super::listen::Listed;
 use super::teller::Teller;
 use super::{AnyLane, Shared};
 use crate::sync::{Ordering, lock};
@@ -19,6 +20,7 @@ use platter_block::lane::{Bell, Lane, QueueLane};
 use platter_block::queue::{Rest, append};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 mod cancel;
@@ -55,6 +57,7 @@ pub(super) struct LeafLane {
     pub(super) away: usize,
     pub(super) done: Vec<Bio>,
     pub(super) sleeper: Sleeper,
+    pub(super) listed: RefCell<Listed>,
     bouncer: Bouncer,
     /// Whether some bio in the plug may need the shared queue.
     ordered: bool,
@@ -92,6 +95,7 @@ impl LeafLane {
             away: 0,
             done: Vec::new(),
             sleeper: Sleeper::default(),
+            listed: RefCell::default(),
             bouncer: Bouncer::default(),
             ordered: false,
             size: shared.extent.size(),
@@ -110,6 +114,8 @@ impl LeafLane {
         let mut local = QueueLane::new(queue, driver);
         local.set_reopen(self.shared.reopener(self.lane_use, Some(Arc::clone(&self.cell))));
         self.local = Some(local);
+        // Threads that sleep do not listen to it yet.
+        self.cell.mailbox.ring();
         // The driver was told of the regions when it was opened; which these are is looked up at the next batch.
         self.regions.clear();
         self.expected = View::NEVER;

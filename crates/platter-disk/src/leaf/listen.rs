@@ -6,7 +6,7 @@ use super::lane::LeafLane;
 use super::lanes::LaneCell;
 use crate::deferred::Section;
 use crate::sync::Ordering;
-use crate::wake::{Ended, Sleeper};
+use crate::wake::{Ended, Sleeper, WaitSet};
 use platter_block::lane::Lane;
 use platter_block::time::{Span, Time, VirtualClock};
 use std::sync::Arc;
@@ -40,6 +40,13 @@ impl Drop for Place {
     }
 }
 
+/// What threads that run the lane in turn sleep on.
+#[derive(Default)]
+pub(super) struct Listed {
+    set: Option<WaitSet>,
+    wanted: Vec<i32>,
+}
+
 impl LeafLane {
     /// Collects mail. Whether nothing of the lane is left in the shared queue: then the lane need not run it.
     pub(super) fn has_all_mail(&mut self) -> bool {
@@ -55,13 +62,27 @@ impl LeafLane {
         self.local.as_ref().is_none_or(|local| local.wait_handles(handles))
     }
 
-    /// [`Lane::wait_handles`]: for somebody who will sleep while others may use the lane.
+    /// [`Lane::wait_handles`]: for threads that will sleep while others may use the lane. There may be several, and what
+    /// one lists is heard by all.
     pub(super) fn list_handles(&self, handles: &mut Vec<i32>) -> bool {
+        let mut listed = self.listed.borrow_mut();
+        let Listed { set, wanted } = &mut *listed;
+        wanted.clear();
         let bell = self.cell.mailbox.fall_asleep();
-        let mut heard = bell.descriptor().map(|fd| handles.push(fd)).is_some();
-        heard &= self.listen_local(handles);
+        let mut heard = bell.descriptor().map(|fd| wanted.push(fd)).is_some();
+        heard &= self.listen_local(wanted);
         if self.needs_shared() {
-            heard &= self.shared.with_control(|control| control.listen(handles));
+            heard &= self.shared.with_control(|control| control.listen(wanted));
+        }
+        *set = set.take().or_else(WaitSet::new);
+        let drivers = self.shared.drivers_opened.load(Ordering::SeqCst);
+        if let Some(set) = set
+            && set.set(wanted, drivers)
+        {
+            handles.push(set.descriptor());
+        } else {
+            handles.append(wanted);
+            heard = false;
         }
         if self.cell.mailbox.has_mail() | self.cell.mailbox.take_nudge() {
             bell.ring();

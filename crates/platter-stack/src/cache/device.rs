@@ -88,6 +88,11 @@ impl Shared {
         (at != NEVER).then_some(Time(at))
     }
 
+    /// Whether bios are out on the shared lane.
+    pub(super) fn is_out(&self) -> bool {
+        self.out.load(Ordering::SeqCst)
+    }
+
     /// Whether there is something dirty or under way.
     pub(super) fn has_work(&self) -> bool {
         self.out.load(Ordering::SeqCst) || self.due.load(Ordering::SeqCst) != NEVER
@@ -105,6 +110,9 @@ impl Shared {
         self.out.store(engine.is_out(), Ordering::SeqCst);
         self.is_heard.store(engine.lanes.is_heard(), Ordering::SeqCst);
         self.due.store(at, Ordering::SeqCst);
+        if at != NEVER {
+            engine.lanes.hasten(Time(at));
+        }
         // Reads that nobody waits for are taken in by whoever comes next; what is dirty, and what is done in pieces,
         // needs somebody in its time.
         let told = self.told.load(Ordering::SeqCst);

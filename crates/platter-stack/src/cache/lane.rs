@@ -11,6 +11,7 @@ use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::{Bell, Lane};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -39,6 +40,8 @@ pub(super) struct CacheLane {
     listed: bool,
     /// It has listened to the shared lane and was woken.
     woke: bool,
+    /// A thread that sleeps on descriptors of the lane's listens to the shared lane.
+    is_heard: Cell<bool>,
     /// The first deadline of a task, or one before it.
     deadline: Option<Time>,
     /// Bios out on the own lane.
@@ -75,6 +78,7 @@ impl CacheLane {
             fresh: false,
             listed: false,
             woke: false,
+            is_heard: Cell::new(false),
             deadline: None,
             own_out: 0,
             came: Vec::new(),
@@ -180,6 +184,7 @@ impl CacheLane {
         };
         let engine = &mut *guard;
         engine.enter();
+        engine.lanes.awake(self.number);
         let mut came = self.came.drain(..);
         while !engine.is_spent()
             && let Some(bio) = came.next()
@@ -350,7 +355,7 @@ impl CacheLane {
     /// Blocks until something has changed.
     fn sleep_on(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
         let wakeup = self.next_wakeup().map(|at| at.since(now));
-        let timeout = timeout.into_iter().chain(wakeup).min();
+        let mut timeout = timeout.into_iter().chain(wakeup).min();
         if self.simulated {
             return self.own.sleep(now, timeout, others);
         }
@@ -365,8 +370,10 @@ impl CacheLane {
                 listens = !self.listed || engine.lanes.sleep(self.number);
                 // Also while nothing is out there: somebody else may start something and go.
                 let hears = !listens || engine.lane.wait_handles(&mut handles);
+                // What others have done since may have to be run sooner.
+                timeout = timeout.into_iter().chain(engine.wakeup(now).map(|at| at.since(now))).min();
                 if self.listed && listens {
-                    engine.lanes.set_hears(hears);
+                    engine.lanes.set_hears(hears, timeout.map(|span| now + span));
                 }
                 self.shared.publish(now, &engine);
                 hears || engine.shared_out == 0
@@ -398,6 +405,8 @@ impl Lane for CacheLane {
     }
 
     fn run(&mut self, now: Time) {
+        // Otherwise what can be heard would not be taken in, and wake the thread that listens again and again.
+        self.woke |= self.is_heard.take() && self.shared.is_out();
         self.progress(now, false);
     }
 
@@ -457,6 +466,7 @@ impl Lane for CacheLane {
 
     fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
         let own = self.own.wait_handles(out);
+        self.is_heard.set(true);
         self.shared.engine().is_ok_and(|engine| engine.lane.wait_handles(out)) && own
     }
 

@@ -57,6 +57,8 @@ pub(super) struct Lanes {
     listener: Option<u32>,
     /// The shared lane can be heard. (Memory cannot: it is done at the next look.)
     hears: bool,
+    /// Until when the lane that listens sleeps.
+    until: Option<Time>,
     /// Others that sleep.
     sleepers: Vec<u32>,
 }
@@ -109,8 +111,25 @@ impl Lanes {
     }
 
     /// The lane that listens has what it listens to, or there is nothing to be heard.
-    pub(super) fn set_hears(&mut self, hears: bool) {
-        self.hears = hears;
+    /// `until`: it sleeps no longer than that.
+    pub(super) fn set_hears(&mut self, hears: bool, until: Option<Time>) {
+        (self.hears, self.until) = (hears, until);
+    }
+
+    /// A lane is awake: it looks at the time before it sleeps.
+    pub(super) fn awake(&mut self, number: u32) {
+        if self.listener == Some(number) {
+            self.until = Some(Time(0));
+        }
+    }
+
+    /// The shared lane is to be run at a time: the lane that listens may not sleep longer.
+    pub(super) fn hasten(&self, at: Time) {
+        if let Some(number) = self.listener
+            && self.until.is_none_or(|until| until > at)
+        {
+            self.kick(number);
+        }
     }
 
     /// A lane is about to sleep. Whether it is to listen to the shared lane.
@@ -290,7 +309,7 @@ mod tests {
     #[test]
     fn one_of_those_that_sleep_listens() {
         let (mut lanes, cells) = lanes(3);
-        lanes.set_hears(true);
+        lanes.set_hears(true, None);
         assert!(lanes.sleep(0) && !lanes.sleep(1) && !lanes.sleep(2));
         assert!(lanes.sleep(0), "it listens again");
         lanes.appoint();
@@ -305,8 +324,17 @@ mod tests {
         assert_eq!(kicked(&cells), [0]);
         assert!(lanes.is_heard());
         // Where nothing can be heard it has to look.
-        lanes.set_hears(false);
+        lanes.set_hears(false, None);
         lanes.appoint();
         assert_eq!((kicked(&cells), lanes.is_heard()), (vec![0], false));
+        // Where there is something to do before it wakes up it has to think again.
+        lanes.set_hears(true, Some(Time(5)));
+        lanes.hasten(Time(5));
+        assert_eq!(kicked(&cells), []);
+        lanes.hasten(Time(4));
+        assert_eq!(kicked(&cells), [0]);
+        lanes.awake(0);
+        lanes.hasten(Time(4));
+        assert_eq!(kicked(&cells), []);
     }
 }

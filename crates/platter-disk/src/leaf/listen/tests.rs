@@ -2,6 +2,8 @@
 
 use crate::device::Device;
 use crate::leaf::{Leaf, LeafParts, LeafSettings};
+use crate::wake::{Ended, Sleeper};
+use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::Bio;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::elevator::by_name;
@@ -156,4 +158,38 @@ fn the_lane_that_polls_keeps_the_deadlines_of_the_others() {
     assert_eq!(status, Ok(Err(Kind::TimedOut)));
     assert!(caller.join().expect("no panic"));
     other.join().expect("no panic");
+}
+
+/// Whether one of the descriptors is readable.
+fn is_readable(handles: &[i32]) -> bool {
+    let mut sleeper = Sleeper::default();
+    sleeper.handles.extend_from_slice(handles);
+    sleeper.sleep(true, Some(Span(0))) == Ended::Readable
+}
+
+/// Two threads sleep on a lane's descriptors that they have listed at different times. The second listing clears the bell
+/// that told the first thread of the lane's new I/O; the first hears its end nevertheless.
+#[test]
+fn a_listing_of_another_thread_makes_nobody_deaf() {
+    let (disk, leaf) = leaf("noop");
+    let mut lane = leaf.open_lane(LaneUse::Shared).expect("a lane");
+    let now = crate::clock::now;
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    assert!(lane.wait_handles(&mut first));
+    lane.submit(now(), Bio::read(0, vec![0; 512]).expect("a bio"));
+    lane.run(now());
+    lane.unplug(now());
+    lane.run(now());
+    assert_eq!(disk.started(), 1);
+    assert!(lane.wait_handles(&mut second));
+    assert!(!is_readable(&first) && !is_readable(&second));
+    disk.complete(0);
+    assert!(is_readable(&first) && is_readable(&second));
+    lane.run(now());
+    assert!(lane.has_done() && !is_readable(&first));
+    lane.take_done(&mut Vec::new());
+    // Nothing of the lane is with the disk any more: what others have there does not wake its threads.
+    assert!(lane.wait_handles(&mut second));
+    rustix::io::write(&disk.bell, &1u64.to_ne_bytes()).expect("room in the counter");
+    assert!(!is_readable(&first));
 }
