@@ -1,9 +1,10 @@
 //! Futures: buffers move in and come back with the result; any executor will do.
 //!
 //! Dropping a future gives up interest, not memory: the buffer stays with the bio until the device is done with it and is
-//! freed then. A read that is dropped is cancelled, since only its result was wanted; anything else is carried out. A
-//! future that is polled makes progress by itself. For futures that are not, one service thread per process, started on
-//! first need, sleeps on the drivers' descriptors and wakes their tasks.
+//! freed then. A read that is dropped is cancelled, since only its result was wanted; anything else is carried out,
+//! and so is a read that is a barrier or flushes the device first. A future that is polled makes progress by itself.
+//! For futures that are not, one service thread per process, started on first need, sleeps on the drivers' descriptors
+//! and wakes their tasks.
 
 use crate::clock::Clock;
 use crate::closed::Closed;
@@ -12,7 +13,7 @@ use crate::device::Device;
 use crate::service;
 use crate::sync::{Mutex, lock};
 use crate::sync_io::IoOptions;
-use platter_block::bio::{Bio, Op};
+use platter_block::bio::{Bio, Flags, Op};
 use platter_block::buf::{IoBuf, IoBufMut};
 use platter_block::deferred::{Deferred, later};
 use platter_block::fault::{Error, Fault, Kind, Stage, Status};
@@ -330,8 +331,8 @@ pub struct Io<B: IoBuf> {
     device: Device,
     lane: Option<Arc<AsyncLane>>,
     index: u32,
-    /// A read, which only its caller needs.
-    is_read: bool,
+    /// A read that has no effect on others: only its caller needs it.
+    is_mere_read: bool,
     /// A failure before anything was submitted, with the buffer.
     refused: Option<(Error, Option<B>)>,
     _buffer: PhantomData<fn() -> B>,
@@ -380,7 +381,7 @@ impl<B: IoBuf> Io<B> {
 impl<B: IoBuf> Drop for Io<B> {
     fn drop(&mut self) {
         if let Some(lane) = &self.lane {
-            lane.abandon(self.index, !self.is_read);
+            lane.abandon(self.index, !self.is_mere_read);
         }
     }
 }
@@ -511,13 +512,21 @@ impl Device {
 
     fn started<B: IoBuf>(&self, lane: Arc<AsyncLane>, mut bio: Bio) -> Io<B> {
         self.submitter.sign(&mut bio);
-        let is_read = bio.op() == Op::Read;
+        let effect = Flags::SOFT_BARRIER | Flags::HARD_BARRIER | Flags::PREFLUSH;
+        let is_mere_read = bio.op() == Op::Read && !bio.flags().intersects(effect);
         let index = lock(&lane.state).start(lane.clock.now(), bio);
-        Io { device: self.clone(), lane: Some(lane), index, is_read, refused: None, _buffer: PhantomData }
+        Io {
+            device: self.clone(),
+            lane: Some(lane),
+            index,
+            is_mere_read,
+            refused: None,
+            _buffer: PhantomData,
+        }
     }
 
     fn refused<B: IoBuf>(&self, error: Error, buffer: Option<B>) -> Io<B> {
         let refused = Some((error, buffer));
-        Io { device: self.clone(), lane: None, index: 0, is_read: false, refused, _buffer: PhantomData }
+        Io { device: self.clone(), lane: None, index: 0, is_mere_read: false, refused, _buffer: PhantomData }
     }
 }

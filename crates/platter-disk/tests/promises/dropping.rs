@@ -49,6 +49,25 @@ fn a_dropped_future_leaves_its_buffer_until_the_disk_is_done() {
 }
 
 #[test]
+fn a_barrier_orders_others_when_its_future_is_dropped() {
+    with_both_kinds_of_queue(|disk, device| {
+        let mut before = device.read(0, vec![0u8; 512]);
+        assert!(poll_once(&mut before).is_pending());
+        let mut bio = Bio::read(4096, vec![0u8; 512]).expect("fits");
+        bio.add_flags(Flags::HARD_BARRIER);
+        let mut barrier = device.submit::<Vec<u8>>(bio);
+        assert!(poll_once(&mut barrier).is_pending());
+        let mut behind = device.read(8192, vec![0u8; 512]);
+        assert!(poll_once(&mut behind).is_pending());
+        drop(barrier);
+        assert!(poll_once(&mut behind).is_pending());
+        assert_eq!(disk.held(), 1, "what is behind the barrier waits");
+        disk.let_go();
+        assert!(finish(before).0.is_ok() && finish(behind).0.is_ok());
+    });
+}
+
+#[test]
 fn a_device_that_goes_waits_for_its_disk() {
     with_both_kinds_of_queue(|disk, device| {
         disk.let_go_when_waited_for();

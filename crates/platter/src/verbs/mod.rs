@@ -19,6 +19,8 @@ mod raid;
 mod readahead;
 mod repro;
 mod sim;
+#[cfg(test)]
+mod tests;
 
 /// What to do.
 #[derive(Subcommand, Debug)]

@@ -140,6 +140,8 @@ impl Planter<'_> {
     fn cache(&mut self) -> Vec<(&'static str, i64)> {
         let rng = &mut *self.rng;
         let (background, dirty) = rng.pick(&[(0, 1), (0, 50), (10, 20), (50, 100), (100, 100)]);
+        // A cache that looks around each millisecond while a command is stuck for an hour takes seconds to simulate.
+        let shortest = if self.on.has(Feature::Stuck) { 1000 } else { 1 };
         vec![
             ("size", rng.pick(&[16, 17, 24, 40]) * PAGE as i64),
             ("readahead", rng.below(readahead::TABLE.len() as u64) as i64),
@@ -148,7 +150,7 @@ impl Planter<'_> {
             ("background", background),
             ("dirty", dirty),
             ("expire", rng.pick(&[1, 1000, 30_000])),
-            ("interval", rng.pick(&[1, 5000])),
+            ("interval", rng.pick(&[shortest, 5000])),
             ("congestion", rng.pick(&[1, 112])),
             ("gather", rng.pick(&[0, 4, 64])),
         ]

@@ -260,10 +260,14 @@ impl Run<'_> {
         live.cancelled = true;
         self.cover.cancels += 1;
         let by = live.by;
-        let lanes = self.open.iter_mut().flat_map(|open| &mut open.lanes);
-        for lane in lanes.filter(|lane| By::Channel(lane.id) == by) {
+        let mut lanes = self.open.iter().flat_map(|open| &open.lanes);
+        let Some(at) = lanes.position(|lane| By::Channel(lane.id) == by) else { return Ok(()) };
+        // Some layers give what is plugged its place before they look for what is called back.
+        self.place_held(at);
+        self.with_lane(at, |lane| {
+            lane.channel.flush();
             lane.channel.cancel(token);
-        }
+        });
         Ok(())
     }
 }

@@ -4,6 +4,7 @@ use super::{Finding, Lane, PER_STEP, Pending, Run, Spare};
 use crate::soak::memory::{Layout, Memory, fill_bio};
 use crate::soak::plan::{Io, Unsound, Way};
 use crate::soak::stamp::{self, SECTOR};
+use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Context, Flags, IoPrio, Op};
 use platter_block::fault::Fault;
 use platter_block::limits::Limits;
@@ -11,6 +12,7 @@ use platter_block::time::Time;
 use platter_disk::channel::Full;
 use platter_sim::fault::Injected;
 use platter_sim::oracle::{Outcome, Submission};
+use std::sync::Arc;
 
 /// Who sees an I/O complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,6 +251,8 @@ impl Run<'_> {
     pub(super) fn place(&mut self, token: u64) {
         let event = self.event();
         let orders = self.orders_softly();
+        let limits = self.open.as_ref().map(|open| open.device.geometry().limits);
+        let discards = limits.is_some_and(|limits| limits.discard_granularity > 0);
         let Some(live) = self.live.get_mut(&token) else { return };
         live.placed = true;
         live.event = event;
@@ -262,25 +266,32 @@ impl Run<'_> {
             return;
         }
         let contents = vec![token; if live.op == Op::Write { live.count as usize } else { 0 }];
+        // A barrier that the device cannot carry out fails before it has a place.
+        let refused = live.op == Op::Discard && !discards;
         let submission = Submission {
             contents: &contents,
             fua: live.flags.contains(Flags::FUA),
             preflush: live.flags.contains(Flags::PREFLUSH),
-            hard: live.flags.contains(Flags::HARD_BARRIER),
-            soft: live.flags.contains(Flags::SOFT_BARRIER) && orders,
+            hard: live.flags.contains(Flags::HARD_BARRIER) && !refused,
+            soft: live.flags.contains(Flags::SOFT_BARRIER) && orders && !refused,
             atomic: live.flags.contains(Flags::ATOMIC),
             ..Submission::new(live.op, live.sector, live.count)
         };
         self.oracle.submit(token, &submission);
-        self.order.placed(token, live.op, live.flags);
+        if !refused {
+            self.order.placed(token, live.op, live.flags);
+        }
     }
 
     /// Whether a soft barrier of the device orders what is on the disks, and not only in what order they get it: a layer
     /// waits for what is before it, and disks without a volatile cache keep what has completed.
     fn orders_softly(&self) -> bool {
         let waits = ["raid0", "concat", "limit", "delay", "error", "verify", "cache"];
-        let disks = self.disks.iter().all(|disk| !disk.geometry().features.write_cache);
-        disks && waits.iter().any(|kind| self.stack().kind() == *kind)
+        // A cache of this program that writes back is as volatile as that of a disk.
+        let volatile = |below: &Arc<dyn Backend>| below.geometry().features.write_cache;
+        let keeps =
+            self.open.as_ref().is_some_and(|open| !open.device.backend().below().iter().any(volatile));
+        keeps && waits.iter().any(|kind| self.stack().kind() == *kind)
     }
 
     pub(super) fn start(&mut self, batch: Vec<(u64, Bio, Live)>, hold: bool) -> Result<(), Finding> {

@@ -18,10 +18,10 @@ use std::time::Duration;
 #[command(after_help = "\
 Examples:
   platter sim soak --runs 10000
-  platter sim soak --time 10m --seed 1000000
+  platter sim soak --time 600s --seed 1000000
   platter sim soak --bug list
   platter sim soak --bug no-fua
-  platter sim soak --real /var/tmp --time 10m
+  platter sim soak --real /var/tmp --time 600s
 
 A run that finds something is named with its seed and the command that repeats it, and the exit
 status is 1. The result does not depend on --threads. docs/simulation.md says what is checked.
