@@ -84,8 +84,7 @@ impl Run<'_> {
         self.settle()?;
         self.judged.mended();
         self.oracle.quiesce();
-        self.device()?.acknowledge_flush_failure();
-        self.judged.acknowledge();
+        self.acknowledge()?;
         // An elevator may have been told to wait for minutes.
         self.switch(None)
     }
@@ -135,8 +134,7 @@ impl Run<'_> {
             if last == 0 || !self.may_fail_late() {
                 break;
             }
-            self.device()?.acknowledge_flush_failure();
-            self.judged.acknowledge();
+            self.acknowledge()?;
             // A cache tries again in its own time.
             self.live_on(AGAIN)?;
         }

@@ -22,6 +22,8 @@ pub(super) struct Judged {
     pub(super) doubts: BTreeMap<u64, Doubt>,
     /// The first event at which a flush had failed that nobody has acknowledged.
     sticky: Option<u64>,
+    /// The last acknowledgement: its event, and how many flushes had failed on the disks by then.
+    acknowledged: Option<(u64, u64)>,
     /// A barrier failed, and what it held back may fail with it: the last time.
     barrier_failed: Option<Time>,
     /// Something timed out since the disks were empty last.
@@ -54,8 +56,18 @@ pub(super) struct Doubt {
 }
 
 impl Judged {
-    pub(super) fn acknowledge(&mut self) {
+    /// The program acknowledges at `event` that flushes have failed; on the disks `failed` have so far.
+    pub(super) fn acknowledge(&mut self, event: u64, failed: u64) {
         self.sticky = None;
+        self.acknowledged = Some((event, failed));
+    }
+
+    /// Whether the failure of a flush, of which the program learns now, may be older than the last acknowledgement: that ends
+    /// what had failed by then, also what a channel reports later. A flush that was submitted before it is older if a flush failed
+    /// on a disk in between.
+    fn is_acknowledged(&self, live: &Live) -> bool {
+        self.acknowledged
+            .is_some_and(|(event, failed)| live.event < event && live.before.flush_errors < failed)
     }
 
     pub(super) fn cut(&mut self) {
@@ -144,7 +156,8 @@ impl Run<'_> {
         }
         let by_disk = fault.kind == Kind::Io && fault.stage == Stage::Disk;
         let keeps = !self.stack().has("cache") && !self.stack().has("error");
-        if live.op == Op::Flush && by_disk && keeps && live.unsound.is_none() {
+        let sticks = live.op == Op::Flush && by_disk && keeps && live.unsound.is_none();
+        if sticks && !self.judged.is_acknowledged(live) {
             self.judged.sticky.get_or_insert(event);
         }
         self.order.failed(token);

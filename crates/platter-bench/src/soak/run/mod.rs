@@ -310,10 +310,7 @@ impl<'a> Run<'a> {
             Act::Release(pick) => {
                 self.disks[*pick as usize % self.disks.len()].release_stuck();
             }
-            Act::Acknowledge => {
-                open.device.acknowledge_flush_failure();
-                self.judged.acknowledge();
-            }
+            Act::Acknowledge => return self.acknowledge(),
             Act::OpenHandle => open.handles.push(open.device.handle()),
             Act::CloseHandle(pick) if !open.handles.is_empty() => {
                 open.handles.swap_remove(*pick as usize % open.handles.len());
@@ -328,6 +325,13 @@ impl<'a> Run<'a> {
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    fn acknowledge(&mut self) -> Result<(), Finding> {
+        self.device()?.acknowledge_flush_failure();
+        let (event, failed) = (self.event(), self.injected().flush_errors);
+        self.judged.acknowledge(event, failed);
         Ok(())
     }
 
