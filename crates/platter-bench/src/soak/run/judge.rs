@@ -228,9 +228,11 @@ impl Run<'_> {
 
     /// What a failure says about what was done.
     fn outcome(&self, live: &Live, fault: Fault, memory: bool) -> Outcome {
-        // One block in one request, whose data is all there is to it.
+        // One block in one request, whose data is all there is to it. A member of an array with smaller blocks than the array's
+        // cuts a block whose memory is in too many pieces; the first parts may be carried out then, and the others not.
         let steps = Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER;
-        let plain = live.single && !live.has(steps) && !self.stack().has("cache");
+        let cut = live.shredded && self.has_smaller_blocks();
+        let plain = live.single && !cut && !live.has(steps) && !self.stack().has("cache");
         // A layer that makes parts of an I/O gives its memory back also when the disk has done them.
         let whole = !self.stack().spreads();
         let never = if plain || live.op == Op::Flush { Outcome::Untouched } else { Outcome::Failed };
@@ -247,6 +249,12 @@ impl Run<'_> {
             _ if least_timeout(self).is_some() || live.deadline.is_some() => Outcome::InDoubt,
             _ => Outcome::Failed,
         }
+    }
+
+    /// Whether a disk has smaller blocks than the device.
+    fn has_smaller_blocks(&self) -> bool {
+        let block = self.open.as_ref().map_or(0, |open| open.device.geometry().limits.logical_block);
+        self.disks.iter().any(|disk| disk.geometry().limits.logical_block < block)
     }
 
     /// Whether an I/O is not tried again, whatever the disk says: it was cancelled, or a barrier of another channel went ahead
