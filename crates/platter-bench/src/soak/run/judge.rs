@@ -37,6 +37,8 @@ pub(super) struct Judged {
     owed: Vec<(u64, Vec<u64>)>,
     /// Something was dropped while it was under way.
     pub(super) dropped: bool,
+    /// When the first of the futures that were dropped may have timed out: the program is not told.
+    lost: Option<Time>,
     /// A flush timed out, so that nothing is known of it.
     flush_lost: bool,
     /// The device was opened again after a cut.
@@ -72,6 +74,7 @@ impl Judged {
 
     pub(super) fn cut(&mut self) {
         self.doubts.clear();
+        self.lost = None;
         (self.sticky, self.cut) = (None, true);
         self.owed.clear();
         self.left_behind.clear();
@@ -80,14 +83,14 @@ impl Judged {
     /// `left_behind`: where the disks may still change something, though the device that asked for it is closed.
     pub(super) fn reopened(&mut self, left_behind: Vec<(usize, Range<u64>)>) {
         self.left_behind = left_behind;
-        self.sticky = None;
+        (self.sticky, self.lost) = (None, None);
         self.owed.clear();
         self.doubts.clear();
     }
 
     /// Nothing is on its way to a disk any more.
     pub(super) fn mended(&mut self) {
-        (self.barrier_failed, self.timed_out) = (None, false);
+        (self.barrier_failed, self.timed_out, self.lost) = (None, false, None);
         if !self.dropped {
             self.doubts.clear();
         }
@@ -312,6 +315,12 @@ impl Run<'_> {
         tokens.into_iter().for_each(|token| self.oracle.unorder(token));
     }
 
+    /// The program has dropped the future of an I/O, which goes on.
+    pub(super) fn lose_future(&mut self, live: &Live) {
+        let given = least_timeout(self).map(|timeout| live.submitted + timeout);
+        self.judged.lost = Time::earliest(self.judged.lost, Time::earliest(live.deadline, given));
+    }
+
     /// A barrier is lost to the program: it may fail at any time.
     pub(super) fn lose_barrier(&mut self, barrier: u64) {
         self.forgive_owed(barrier);
@@ -348,7 +357,8 @@ impl Run<'_> {
             let own = live.deadline.is_some_and(|at| at <= self.now());
             own || given.is_some_and(|given| live.submitted + given <= self.now())
         };
-        known || self.live.values().any(late) || (timeouts && self.stack().has("cache"))
+        let lost = judged.lost.is_some_and(|at| at <= self.now());
+        known || lost || self.live.values().any(late) || (timeouts && self.stack().has("cache"))
     }
 
     fn may_flush_have_failed(&self, live: &Live, injected: &Injected) -> bool {

@@ -243,6 +243,9 @@ impl Run<'_> {
         let at = pick as usize % open.futures.len();
         let Pending { token, io } = open.futures.swap_remove(at);
         self.cover.dropped += 1;
+        if let Some(live) = self.live.get(&token).cloned() {
+            self.lose_future(&live);
+        }
         self.lose(token);
         drop(io);
         Ok(())
