@@ -164,7 +164,9 @@ impl Run<'_> {
             self.judged.sticky.get_or_insert(event);
         }
         self.order.failed(token);
-        if !matches!(fault.kind, Kind::Io | Kind::FlushFailed | Kind::Gone) {
+        // A barrier that other lanes have given up may fail later, and say how: what is behind it has not waited for that.
+        let in_turn = matches!(fault.kind, Kind::Io | Kind::FlushFailed | Kind::Gone);
+        if !in_turn || self.may_lane_have_stalled(live) {
             // If it was a barrier, it failed before its turn or instead of it.
             self.oracle.unorder(token);
         }
