@@ -357,7 +357,8 @@ impl Oracle {
     /// # Errors
     /// [`Rule::Doubt`]: it would overwrite what was acknowledged.
     pub fn may_land(&self, sector: u64, content: u64, cached: bool) -> Result<(), Violation> {
-        self.sectors.get(&sector).map_or(Ok(()), |versions| versions.may_land(sector, content, cached))
+        let now = (self.session, self.proved);
+        self.sectors.get(&sector).map_or(Ok(()), |versions| versions.may_land(sector, content, cached, now))
     }
 
     /// The device was opened again: no queue knows any more of what is [in doubt](Outcome::InDoubt), so later I/O does not wait

@@ -167,16 +167,26 @@ impl Sector {
         self.versions.iter_mut().filter(|v| v.doubted < start).for_each(|v| v.end = v.end.min(now));
     }
 
-    /// See [`Oracle::may_land`](super::Oracle::may_land).
-    pub(super) fn may_land(&self, at: u64, content: u64, cached: bool) -> Result<(), Violation> {
-        let counts = |w: &&Version| w.is_done() && (w.durable || !cached);
+    /// See [`Oracle::may_land`](super::Oracle::may_land), in a session in which so much is proved.
+    pub(super) fn may_land(
+        &self,
+        at: u64,
+        content: u64,
+        cached: bool,
+        (session, proved): (u32, u64),
+    ) -> Result<(), Violation> {
+        // What a cut has taken was acknowledged before it, and says nothing about the contents since.
+        let counts = |w: &&Version| match w.session == session {
+            true => w.is_done() && (w.durable || !cached),
+            false => w.stays(session, proved) || w.pinned,
+        };
+        let mut found = Ok(());
         for v in self.versions.iter().filter(|v| v.content == content) {
-            if let Some(w) = self.versions.iter().filter(counts).find(|w| v.before(w)) {
-                let permitted = vec![w.content];
-                return Err(Violation { sector: at, found: content, permitted, rule: Rule::Doubt });
-            }
+            let Some(w) = self.versions.iter().filter(counts).find(|w| v.before(w)) else { return Ok(()) };
+            let permitted = vec![w.content];
+            found = Err(Violation { sector: at, found: content, permitted, rule: Rule::Doubt });
         }
-        Ok(())
+        found
     }
 
     pub(super) fn forget_doubts(&mut self) {

@@ -432,3 +432,19 @@ fn a_cache_that_is_closed_may_lose_what_was_not_flushed() {
         assert_eq!((rig.read(0, 1), rig.read(0, 3)), (Some(Rule::Stale), None));
     }
 }
+
+#[test]
+fn what_a_cut_has_taken_forbids_no_older_contents_on_their_way() {
+    for survivor in [1, 2] {
+        let mut rig = Rig::new(true);
+        rig.write(0, 1);
+        rig.flush(Outcome::Done);
+        rig.write(0, 2);
+        assert!(rig.oracle.may_land(0, 1, false).is_err());
+        rig.oracle.cut();
+        // A cache writes what it has read together with its neighbours.
+        assert!(rig.oracle.may_land(0, 1, false).is_ok());
+        assert_eq!(rig.read(0, survivor), None);
+        assert_eq!(rig.oracle.may_land(0, 1, false).is_ok(), survivor == 1);
+    }
+}
