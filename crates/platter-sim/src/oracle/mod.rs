@@ -374,6 +374,14 @@ impl Oracle {
         self.sectors.values_mut().for_each(|sector| sector.lose_unflushed(session, may_land));
     }
 
+    /// The device was closed while a disk still had a command that brings `content` to `sector`. The device that is opened
+    /// then does not know of it, so `content` may be there at any time, whatever else is written.
+    pub fn leave_behind(&mut self, sector: u64, content: u64) {
+        self.now += 1;
+        let (now, session) = (self.now, self.session);
+        self.sectors.entry(sector).or_default().leave_behind(content, now, session);
+    }
+
     /// Nothing is under way any more, not even what was [abandoned](Outcome::Abandoned).
     pub fn quiesce(&mut self) {
         self.now += 1;

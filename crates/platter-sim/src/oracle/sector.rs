@@ -206,6 +206,13 @@ impl Sector {
         }
     }
 
+    /// See [`Oracle::leave_behind`](super::Oracle::leave_behind).
+    pub(super) fn leave_behind(&mut self, content: u64, now: u64, session: u32) {
+        // Its place is before all barriers: that it is there proves nothing.
+        let version = Version::new(NEVER, content, now, 0, session, false);
+        self.versions.push(Version { outcome: Some(Outcome::Abandoned), ..version });
+    }
+
     pub(super) fn quiesce(&mut self, now: u64) {
         self.versions.iter_mut().filter(|v| v.outcome.is_some() && v.end == NEVER).for_each(|v| v.end = now);
     }

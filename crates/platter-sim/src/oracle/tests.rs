@@ -448,3 +448,24 @@ fn what_a_cut_has_taken_forbids_no_older_contents_on_their_way() {
         assert_eq!(rig.oracle.may_land(0, 1, false).is_ok(), survivor == 1);
     }
 }
+
+#[test]
+fn what_a_closed_device_left_with_a_disk_may_happen_late() {
+    let mut rig = Rig::new(false);
+    rig.write(0, 1);
+    let two = rig.begin(0, 2);
+    rig.oracle.complete(two, Outcome::Failed);
+    rig.oracle.leave_behind(0, 2);
+    assert_eq!(rig.read(0, 1), None);
+    rig.write(0, 3);
+    assert_eq!(rig.oracle.permitted(0), [2, 3]);
+    assert!(rig.oracle.may_land(0, 2, false).is_ok() && rig.oracle.may_land(0, 1, false).is_err());
+    rig.oracle.cut();
+    assert_eq!((rig.read(0, 1), rig.read(0, 2)), (Some(Rule::Lost), None));
+    let mut rig = Rig::new(false);
+    rig.write(0, 1);
+    rig.oracle.leave_behind(0, 2);
+    rig.oracle.quiesce();
+    rig.write(0, 3);
+    assert_eq!(rig.oracle.permitted(0), [3]);
+}
