@@ -19,6 +19,7 @@
 //!   or a later flush has completed well.
 //! - When a device with a page cache is closed and cannot write everything back, writes that no flush has covered may be
 //!   lost; what is durable is not.
+//! - What a disk still has of a device that was closed may be there at any time: the next device does not know of it.
 //! - Nothing of a write that was [not carried out](Outcome::Untouched) is ever there.
 //! - After a cut an atomic write is there as a whole or not at all.
 //!
