@@ -89,6 +89,11 @@ impl Version {
         self.outcome == Some(Outcome::Done)
     }
 
+    /// See [`Oracle::leave_behind`](super::Oracle::leave_behind).
+    fn is_left_behind(&self) -> bool {
+        self.id == NEVER && self.outcome == Some(Outcome::Abandoned)
+    }
+
     /// Whether the cut before `session` cannot have taken it: it is durable, or what was found behind a barrier
     /// proves it. Of what came before an earlier cut nothing is proved so.
     fn stays(&self, session: u32, proved: u64) -> bool {
@@ -269,8 +274,12 @@ impl Sector {
                 self.settle_doubts(only, now);
             }
             self.note_atoms(only, now, atoms);
-            let version = &mut self.versions[only];
-            version.after = version.after.max(now.start);
+            // What a page cache gives says nothing of what has landed below it without its knowledge.
+            let unseen = |v: &Version| v.is_left_behind() && v.end >= self.versions[only].submitted;
+            if now.settles || !self.versions.iter().any(unseen) {
+                let version = &mut self.versions[only];
+                version.after = version.after.max(now.start);
+            }
         }
         if now.settles {
             self.returned(now.start, now.at);

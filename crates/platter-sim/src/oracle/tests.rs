@@ -469,3 +469,18 @@ fn what_a_closed_device_left_with_a_disk_may_happen_late() {
     rig.write(0, 3);
     assert_eq!(rig.oracle.permitted(0), [3]);
 }
+
+#[test]
+fn a_page_cache_hides_what_lands_below_it() {
+    for remembers in [false, true] {
+        let mut rig = Rig::new(true);
+        rig.oracle = Oracle::new(true).that_remembers(remembers);
+        rig.oracle.leave_behind(0, 1);
+        rig.write(0, 2);
+        rig.oracle.quiesce();
+        assert_eq!(rig.read(0, 2), None);
+        rig.flush(Outcome::Done);
+        rig.oracle.cut();
+        assert_eq!(rig.read(0, 1).is_none(), remembers);
+    }
+}
