@@ -45,10 +45,15 @@ fn without_a_bug_nothing_is_found_and_much_is_come_across() {
 /// a block for which a read failed, 109547 a write that landed over newer contents after the device was opened again, and
 /// 106847 a cache whose write-back timed out because the soak let 40 s pass in one step. In 1072889 a channel reports a failed flush
 /// after the failure was acknowledged; in 1036629 a block is cancelled that a member with smaller blocks has in part; in 1001677
-/// and 1084776 the write of a dropped future times out; in 1034973 power fails after a barrier was given up.
+/// and 1084776 the write of a dropped future times out; in 1034973 power fails after a barrier was given up. 1036052 and 7003225
+/// were writes that a disk still had of a cache that was closed, 1023660 a write of contents that a power cut had brought back,
+/// and 1116568 a read that no barrier held back, because that was cancelled.
 #[test]
 fn runs_that_were_misjudged_find_nothing() {
-    let all = [106_847, 1_072_889, 1_036_629, 1_001_677, 1_084_776, 1_034_973];
+    let all = [
+        106_847, 1_072_889, 1_036_629, 1_001_677, 1_084_776, 1_034_973, 1_036_052, 7_003_225, 1_023_660,
+        1_116_568,
+    ];
     let all = all.map(|seed| (seed, Features::default()));
     for (seed, without) in [(109_547, without()), (114_204, without())].into_iter().chain(all) {
         let report = soak(&Options { seed, runs: 1, without, ..Options::default() });

@@ -19,6 +19,7 @@
 //!   or a later flush has completed well.
 //! - When a device with a page cache is closed and cannot write everything back, writes that no flush has covered may be
 //!   lost; what is durable is not.
+//! - What a disk still has of a device that was closed may be there at any time: the next device does not know of it.
 //! - Nothing of a write that was [not carried out](Outcome::Untouched) is ever there.
 //! - After a cut an atomic write is there as a whole or not at all.
 //!
@@ -357,7 +358,8 @@ impl Oracle {
     /// # Errors
     /// [`Rule::Doubt`]: it would overwrite what was acknowledged.
     pub fn may_land(&self, sector: u64, content: u64, cached: bool) -> Result<(), Violation> {
-        self.sectors.get(&sector).map_or(Ok(()), |versions| versions.may_land(sector, content, cached))
+        let now = (self.session, self.proved);
+        self.sectors.get(&sector).map_or(Ok(()), |versions| versions.may_land(sector, content, cached, now))
     }
 
     /// The device was opened again: no queue knows any more of what is [in doubt](Outcome::InDoubt), so later I/O does not wait
@@ -371,6 +373,14 @@ impl Oracle {
     pub fn lose_unflushed(&mut self, may_land: bool) {
         let session = self.session;
         self.sectors.values_mut().for_each(|sector| sector.lose_unflushed(session, may_land));
+    }
+
+    /// The device was closed while a disk still had a command that brings `content` to `sector`. The device that is opened
+    /// then does not know of it, so `content` may be there at any time, whatever else is written.
+    pub fn leave_behind(&mut self, sector: u64, content: u64) {
+        self.now += 1;
+        let (now, session) = (self.now, self.session);
+        self.sectors.entry(sector).or_default().leave_behind(content, now, session);
     }
 
     /// Nothing is under way any more, not even what was [abandoned](Outcome::Abandoned).

@@ -89,6 +89,11 @@ impl Version {
         self.outcome == Some(Outcome::Done)
     }
 
+    /// See [`Oracle::leave_behind`](super::Oracle::leave_behind).
+    fn is_left_behind(&self) -> bool {
+        self.id == NEVER && self.outcome == Some(Outcome::Abandoned)
+    }
+
     /// Whether the cut before `session` cannot have taken it: it is durable, or what was found behind a barrier
     /// proves it. Of what came before an earlier cut nothing is proved so.
     fn stays(&self, session: u32, proved: u64) -> bool {
@@ -167,16 +172,26 @@ impl Sector {
         self.versions.iter_mut().filter(|v| v.doubted < start).for_each(|v| v.end = v.end.min(now));
     }
 
-    /// See [`Oracle::may_land`](super::Oracle::may_land).
-    pub(super) fn may_land(&self, at: u64, content: u64, cached: bool) -> Result<(), Violation> {
-        let counts = |w: &&Version| w.is_done() && (w.durable || !cached);
+    /// See [`Oracle::may_land`](super::Oracle::may_land), in a session in which so much is proved.
+    pub(super) fn may_land(
+        &self,
+        at: u64,
+        content: u64,
+        cached: bool,
+        (session, proved): (u32, u64),
+    ) -> Result<(), Violation> {
+        // What a cut has taken was acknowledged before it, and says nothing about the contents since.
+        let counts = |w: &&Version| match w.session == session {
+            true => w.is_done() && (w.durable || !cached),
+            false => w.stays(session, proved) || w.pinned,
+        };
+        let mut found = Ok(());
         for v in self.versions.iter().filter(|v| v.content == content) {
-            if let Some(w) = self.versions.iter().filter(counts).find(|w| v.before(w)) {
-                let permitted = vec![w.content];
-                return Err(Violation { sector: at, found: content, permitted, rule: Rule::Doubt });
-            }
+            let Some(w) = self.versions.iter().filter(counts).find(|w| v.before(w)) else { return Ok(()) };
+            let permitted = vec![w.content];
+            found = Err(Violation { sector: at, found: content, permitted, rule: Rule::Doubt });
         }
-        Ok(())
+        found
     }
 
     pub(super) fn forget_doubts(&mut self) {
@@ -194,6 +209,13 @@ impl Sector {
             version.outcome = Some(if may_land { Outcome::Abandoned } else { Outcome::Failed });
             version.end = if may_land { NEVER } else { version.end };
         }
+    }
+
+    /// See [`Oracle::leave_behind`](super::Oracle::leave_behind).
+    pub(super) fn leave_behind(&mut self, content: u64, now: u64, session: u32) {
+        // Its place is before all barriers: that it is there proves nothing.
+        let version = Version::new(NEVER, content, now, 0, session, false);
+        self.versions.push(Version { outcome: Some(Outcome::Abandoned), ..version });
     }
 
     pub(super) fn quiesce(&mut self, now: u64) {
@@ -252,8 +274,12 @@ impl Sector {
                 self.settle_doubts(only, now);
             }
             self.note_atoms(only, now, atoms);
-            let version = &mut self.versions[only];
-            version.after = version.after.max(now.start);
+            // What a page cache gives says nothing of what has landed below it without its knowledge.
+            let unseen = |v: &Version| v.is_left_behind() && v.end >= self.versions[only].submitted;
+            if now.settles || !self.versions.iter().any(unseen) {
+                let version = &mut self.versions[only];
+                version.after = version.after.max(now.start);
+            }
         }
         if now.settles {
             self.returned(now.start, now.at);

@@ -432,3 +432,55 @@ fn a_cache_that_is_closed_may_lose_what_was_not_flushed() {
         assert_eq!((rig.read(0, 1), rig.read(0, 3)), (Some(Rule::Stale), None));
     }
 }
+
+#[test]
+fn what_a_cut_has_taken_forbids_no_older_contents_on_their_way() {
+    for survivor in [1, 2] {
+        let mut rig = Rig::new(true);
+        rig.write(0, 1);
+        rig.flush(Outcome::Done);
+        rig.write(0, 2);
+        assert!(rig.oracle.may_land(0, 1, false).is_err());
+        rig.oracle.cut();
+        // A cache writes what it has read together with its neighbours.
+        assert!(rig.oracle.may_land(0, 1, false).is_ok());
+        assert_eq!(rig.read(0, survivor), None);
+        assert_eq!(rig.oracle.may_land(0, 1, false).is_ok(), survivor == 1);
+    }
+}
+
+#[test]
+fn what_a_closed_device_left_with_a_disk_may_happen_late() {
+    let mut rig = Rig::new(false);
+    rig.write(0, 1);
+    let two = rig.begin(0, 2);
+    rig.oracle.complete(two, Outcome::Failed);
+    rig.oracle.leave_behind(0, 2);
+    assert_eq!(rig.read(0, 1), None);
+    rig.write(0, 3);
+    assert_eq!(rig.oracle.permitted(0), [2, 3]);
+    assert!(rig.oracle.may_land(0, 2, false).is_ok() && rig.oracle.may_land(0, 1, false).is_err());
+    rig.oracle.cut();
+    assert_eq!((rig.read(0, 1), rig.read(0, 2)), (Some(Rule::Lost), None));
+    let mut rig = Rig::new(false);
+    rig.write(0, 1);
+    rig.oracle.leave_behind(0, 2);
+    rig.oracle.quiesce();
+    rig.write(0, 3);
+    assert_eq!(rig.oracle.permitted(0), [3]);
+}
+
+#[test]
+fn a_page_cache_hides_what_lands_below_it() {
+    for remembers in [false, true] {
+        let mut rig = Rig::new(true);
+        rig.oracle = Oracle::new(true).that_remembers(remembers);
+        rig.oracle.leave_behind(0, 1);
+        rig.write(0, 2);
+        rig.oracle.quiesce();
+        assert_eq!(rig.read(0, 2), None);
+        rig.flush(Outcome::Done);
+        rig.oracle.cut();
+        assert_eq!(rig.read(0, 1).is_none(), remembers);
+    }
+}

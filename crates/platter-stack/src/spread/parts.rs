@@ -27,6 +27,8 @@ struct Slot {
     pending: u32,
     /// Why it failed and the first byte of the device that is not done for it.
     failed: Option<(Fault, u64)>,
+    /// Why a part timed out, if one did; only used, and emptied, where `failed` is.
+    late: Option<Fault>,
     /// The data is still to be done: so far it was flushed for.
     data_follows: bool,
     barrier: bool,
@@ -202,6 +204,9 @@ impl Parts {
         let slot = &mut self.slots[at as usize];
         if let Err(fault) = status {
             let place = place(part.pos());
+            if fault.kind == Kind::TimedOut {
+                slot.late = Some(fault);
+            }
             if slot.failed.is_none_or(|(_, first)| place < first) {
                 slot.failed = Some((fault, place));
             }
@@ -219,7 +224,7 @@ impl Parts {
             slot.data_follows = false;
             return Turn::Data(at);
         }
-        let failed = slot.failed.take();
+        let failed = slot.failed.take().map(|first| blame(first, slot.late.take()));
         let only_flushed = slot.data_follows;
         let start = slot.whole.bio().map_or(0, Bio::pos);
         let done = failed.map(|(fault, place)| (fault, place.saturating_sub(start)));
@@ -241,6 +246,19 @@ impl Parts {
             part.reset(Op::Flush, 0, 0);
             self.spare.push(part);
         }
+    }
+}
+
+/// Why a bio failed of which `first` is the first failure by position. If that says that its part was not carried out, the
+/// timeout of another part replaces it, because that part may still reach its disk. The place stays, so that what counts as
+/// done is right; the downside is that the error then names the member of the first failure.
+#[cold]
+fn blame(first: (Fault, u64), late: Option<Fault>) -> (Fault, u64) {
+    match late {
+        Some(late) if matches!(first.0.kind, Kind::Cancelled | Kind::InDoubt | Kind::Stuck) => {
+            (late, first.1)
+        }
+        _ => first,
     }
 }
 

@@ -102,6 +102,25 @@ fn a_flush_of_the_array_fails_while_a_write_of_a_member_is_in_doubt() {
     }
 }
 
+/// A part that waits for a range in doubt was not carried out, but one that timed out on another member may still be.
+#[test]
+fn a_part_that_times_out_replaces_the_doubt_of_an_earlier_one() {
+    let world = World::new(1);
+    let queue = Settings { timeout: Some(Span::from_millis(1)), ..Settings::default() };
+    let settings = LeafSettings { queue, ..LeafSettings::default() };
+    let disks = [9000, 9000].map(|us| simulated_with(&world, Span::from_micros(us), false, settings.clone()));
+    let device = Device::new(raid0::new(backends(&disks), CHUNK, Sizes::Zones).unwrap());
+    let mut channel = device.channel(4).unwrap();
+    for len in [4096, 2 * CHUNK] {
+        let (mut done, (bio, watch)) = (Vec::new(), write(len));
+        assert!(channel.submit(bio).is_ok());
+        channel.wait(&mut done, None);
+        let bio = done.pop().unwrap();
+        assert_eq!((bio.status().unwrap_err().kind, bio.done()), (Kind::TimedOut, 0));
+        assert!(watch.upgrade().is_some(), "a disk has its memory");
+    }
+}
+
 /// All is dropped while a part is with the disk.
 #[test]
 fn a_dropped_channel_frees_each_buffer_once() {

@@ -298,7 +298,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Barriers that must have failed by now order nothing, though the program has not been told.
+    /// Barriers that must have failed by now order nothing, though the program has not been told; nor do those that may have
+    /// failed because they were cancelled: one that has not started fails at once.
     pub(super) fn void_barriers(&mut self) {
         let now = self.now();
         let queues = || self.plan.disks.iter().map(|disk| &disk.settings.queue);
@@ -309,7 +310,7 @@ impl Run<'_> {
             let own = live.deadline.is_some_and(|at| at <= now);
             // Or it was held back by another one that failed.
             let held = self.judged.barrier_failed >= Some(live.submitted);
-            own || held || least.is_some_and(|least| live.submitted + least <= now)
+            own || held || live.cancelled || least.is_some_and(|least| live.submitted + least <= now)
         };
         let void = |live: &Live| live.placed && live.is_barrier() && late(live);
         let tokens: Vec<u64> =

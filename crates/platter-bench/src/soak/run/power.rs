@@ -2,6 +2,7 @@
 
 use super::{Finding, Run};
 use crate::soak::memory::ask_when_freed;
+use crate::soak::stamp::{self, SECTOR};
 use platter_block::time::Span;
 use platter_sim::SimDisk;
 use platter_sim::power::Survivors;
@@ -60,7 +61,32 @@ impl Run<'_> {
             // The cache has tried once to write back what it had, and cannot say that it failed.
             self.oracle.lose_unflushed(self.is_held());
         }
-        self.open()
+        self.open()?;
+        self.leave_behind();
+        Ok(())
+    }
+
+    /// Tells the oracle what disks still have of a cache that was closed. It has memory of its own, so a write may end at its
+    /// deadline while the disk has its data; and it writes a page from its first dirty block to its last, so a command may
+    /// bring old contents again. No other layer leaves anything that the program was not told of.
+    fn leave_behind(&mut self) {
+        let Some(open) = &self.open else { return };
+        if !self.stack().has("cache") {
+            return;
+        }
+        for (disk, state) in self.disks.iter().enumerate() {
+            for inside in state.inside().into_iter().filter(|inside| inside.op.changes() && !inside.landed) {
+                let here = |at: u64| {
+                    let on = inside.sector + at;
+                    open.map.iter().position(|&place| place == (disk, on)).map(|sector| (at, sector as u64))
+                };
+                for (at, sector) in (0..inside.sectors).filter_map(here) {
+                    let data = inside.data.chunks(SECTOR).nth(at as usize);
+                    let content = data.map_or(0, |data| stamp::version_of(data, sector));
+                    self.oracle.leave_behind(sector, content);
+                }
+            }
+        }
     }
 
     /// Whether a disk still has commands.
