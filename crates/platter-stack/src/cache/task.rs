@@ -127,6 +127,8 @@ pub(super) struct Task {
     pub(super) barrier: bool,
     /// Its epoch, if it is a barrier, has begun.
     pub(super) placed: bool,
+    /// Dirty pages from before an earlier barrier have been written back for it, or need not be.
+    pub(super) cleared: bool,
     pub(super) ask: Ask,
     /// Its place in the line that it has waited in, as long as it has not had what it waited for.
     pub(super) turn: Option<u64>,
@@ -187,6 +189,7 @@ impl Task {
             phase: if before { Phase::Before } else { Phase::Data },
             barrier,
             placed: false,
+            cleared: before || !matches!(bio.op(), Op::Discard | Op::WriteZeroes),
             ask,
             turn: None,
             looks: 0,
@@ -268,6 +271,11 @@ impl Engine {
                 self.pages.dirty.next_epoch();
                 task.placed = true;
             }
+            if !task.cleared && !self.pages.dirty.is_one_epoch() {
+                // It goes past the cache and would reach the disk before dirty pages from before a barrier.
+                task.phase = Phase::Before;
+            }
+            task.cleared = true;
             let fault = fault.take();
             let step = match (task.phase, task.bio.op()) {
                 (Phase::Data, Op::Read) => self.read(now, task, fault),

@@ -77,3 +77,32 @@ fn nothing_from_behind_a_soft_barrier_is_there_without_what_is_before_it() {
     }
     assert!(seen > 50, "only {seen} lives got that far");
 }
+
+/// What goes past the cache must not overtake what is dirty from before a barrier.
+#[test]
+fn zeroes_written_behind_a_soft_barrier_reach_the_disk_after_what_is_before_it() {
+    for discards in [false, true] {
+        let world = World::new(1);
+        let ideal =
+            Ideal { size: SECTORS * 512, latency: Span::from_micros(10), depth: 8, write_cache: false };
+        let (disk, supply) = rig::disk(&world, ideal, None);
+        let settings = Settings { background: 90, dirty: 95, ..small(20) };
+        let device = rig::cached(rig::leaf(&disk, LeafSettings::default()), &settings);
+        device.write_at(&[9; 4096], 16384).unwrap();
+        device.flush().unwrap();
+        device.write_at(&[1; 4096], 0).unwrap();
+        device.write_at_with(&[2; 4096], 8192, IoOptions::flags(Flags::SOFT_BARRIER)).unwrap();
+        let passed = if discards { device.discard(16384, 4096) } else { device.write_zeroes(16384, 4096) };
+        passed.unwrap();
+        supply.cut(world.clock().now(), Survivors::None);
+        drop(device);
+        supply.restore();
+        let below = rig::cached(rig::leaf(&disk, LeafSettings::default()), &small(20));
+        let first = |pos: u64| {
+            let mut byte = [0; 512];
+            below.read_at(&mut byte, pos).unwrap();
+            byte[0]
+        };
+        assert_eq!((first(16384), first(0), first(8192)), (0, 1, 2), "discards: {discards}");
+    }
+}
