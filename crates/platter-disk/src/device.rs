@@ -196,6 +196,11 @@ impl Device {
         self.inner.size.load(Ordering::Relaxed)
     }
 
+    /// The largest size in bytes that it has had.
+    pub(crate) fn largest(&self) -> u64 {
+        self.inner.largest.load(Ordering::Relaxed)
+    }
+
     /// Size, limits and features.
     pub fn geometry(&self) -> Geometry {
         Geometry { size: self.size(), ..self.inner.geometry }

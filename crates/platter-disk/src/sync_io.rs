@@ -192,7 +192,12 @@ impl Device {
     /// The length of a range, where 0 stands for "to the end".
     pub(crate) fn range_to(&self, op: Op, pos: u64, len: u64) -> Result<u64, Error> {
         let rest = self.size().checked_sub(pos).filter(|&rest| len <= rest);
-        let out = || self.error(Fault::new(Kind::OutOfRange, Stage::Handle), op, pos, len, String::new());
+        let out = || {
+            // As for I/O: what the device once had is gone.
+            let was_inside = pos.checked_add(len).is_some_and(|end| end <= self.largest());
+            let kind = if was_inside { Kind::Gone } else { Kind::OutOfRange };
+            self.error(Fault::new(kind, Stage::Handle), op, pos, len, String::new())
+        };
         rest.map(|rest| if len == 0 { rest } else { len }).ok_or_else(out)
     }
 

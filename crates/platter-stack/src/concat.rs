@@ -3,6 +3,7 @@
 use crate::members;
 use crate::partition::atomic_behind;
 use crate::raid0::MAX_MEMBERS;
+use crate::reports::Reports;
 use crate::spread::{Extent, Map, Spread, name_of};
 use crate::{LayerError, Row};
 use platter_block::backend::{Backend, Fact};
@@ -51,6 +52,7 @@ pub fn new(members: Vec<Arc<dyn Backend>>) -> Result<Arc<dyn Backend>, LayerErro
         name: name_of("concat", "", &members),
         geometry: Geometry { size: end, limits: Limits { atomic_write, ..stacked.limits }, ..stacked },
         map: Arc::new(map),
+        reports: Reports::on(&members),
         members,
         gate: Arc::default(),
     }))

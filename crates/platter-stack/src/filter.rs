@@ -8,6 +8,7 @@ use crate::gate::{BARRIER, Door, Gate};
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Bio, Op};
 use platter_block::driver::Geometry;
+use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::{Bell, Lane};
 use platter_block::limits::{LimitSource, Limits};
@@ -15,7 +16,8 @@ use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// What one lane of such a layer does.
 pub(crate) trait Filter: Send {
@@ -42,6 +44,17 @@ pub(crate) trait Filter: Send {
 /// Makes the filter of a lane.
 pub(crate) type MakeFilter = Box<dyn Fn() -> Box<dyn Filter> + Send + Sync>;
 
+/// The size of the device below, which lanes that are open follow.
+struct Size(AtomicU64);
+
+impl Watcher for Size {
+    fn event(&self, event: &DeviceEvent) {
+        if let DeviceEvent::Resized { to, .. } = event {
+            self.0.store(*to, Ordering::Relaxed);
+        }
+    }
+}
+
 /// A device behind a filter.
 pub(crate) struct Filtered {
     pub(crate) below: Arc<dyn Backend>,
@@ -49,6 +62,7 @@ pub(crate) struct Filtered {
     pub(crate) facts: Vec<Fact>,
     pub(crate) make: MakeFilter,
     gate: Arc<Gate>,
+    size: Arc<Size>,
 }
 
 impl Filtered {
@@ -56,7 +70,9 @@ impl Filtered {
     pub(crate) fn new(layer: &str, params: &str, below: Arc<dyn Backend>, make: MakeFilter) -> Filtered {
         let name = crate::spread::name_of(layer, params, std::slice::from_ref(&below));
         let facts = vec![("layer", layer.to_string())];
-        Filtered { below, name, facts, make, gate: Arc::default() }
+        let size = Arc::new(Size(AtomicU64::new(below.geometry().size)));
+        below.watch(Arc::downgrade(&size) as Weak<dyn Watcher>);
+        Filtered { below, name, facts, make, gate: Arc::default(), size }
     }
 }
 
@@ -83,7 +99,8 @@ impl Backend for Filtered {
             below,
             filter: (self.make)(),
             refused: false,
-            geometry,
+            limits: geometry.limits,
+            size: Arc::clone(&self.size),
             plug: Vec::new(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -136,7 +153,8 @@ struct FilterLane {
     filter: Box<dyn Filter>,
     /// The filter admitted no more when it was asked last.
     refused: bool,
-    geometry: Geometry,
+    limits: Limits,
+    size: Arc<Size>,
     /// The caller's plug.
     plug: Vec<Bio>,
     slots: Vec<Slot>,
@@ -203,7 +221,7 @@ impl FilterLane {
         let barrier = bio.flags().intersects(BARRIER);
         // A bio whose range is invalid goes down as it is, to be refused there; the filter never hears of it.
         let sound = bio.op() == Op::Flush
-            || self.geometry.limits.check_range(bio.pos(), bio.len(), self.geometry.size).is_ok();
+            || self.limits.check_range(bio.pos(), bio.len(), self.size.0.load(Ordering::Relaxed)).is_ok();
         let due = if sound { self.filter.start(now, slot, &mut bio) } else { Ok(now) };
         let (token, time) = (bio.token(), due.unwrap_or(now));
         let deadline = bio.deadline().filter(|&deadline| deadline < time);

@@ -16,6 +16,7 @@ pub mod partition;
 pub mod raid0;
 mod random;
 mod reader;
+mod reports;
 mod spread;
 mod sync;
 #[allow(unsafe_code)]

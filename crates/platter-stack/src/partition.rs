@@ -1,17 +1,19 @@
 //! `partition`: a contiguous part of a device.
 
 use crate::reader::Reader;
+use crate::reports::Reports;
 use crate::{LayerError, Row};
 use platter_block::backend::{Backend, Fact, Ground, LaneUse};
 use platter_block::bio::{Bio, Op};
 use platter_block::driver::Geometry;
+use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::{Bell, Lane};
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 mod table;
 
@@ -63,6 +65,7 @@ pub struct Partition {
     below: Arc<dyn Backend>,
     offset: u64,
     size: u64,
+    reports: Reports,
 }
 
 impl Partition {
@@ -88,7 +91,8 @@ impl Partition {
         if size == 0 || size > rest || !size.is_multiple_of(block) {
             return refuse("length", size, format!("multiples of {block} from {block} to {rest}"));
         }
-        Ok(Partition { below, offset, size })
+        let reports = Reports::on(std::slice::from_ref(&below));
+        Ok(Partition { below, offset, size, reports })
     }
 
     /// The partition of `below` that has this number, from 1, in its partition table.
@@ -168,6 +172,10 @@ impl Backend for Partition {
 
     fn below(&self) -> Vec<Arc<dyn Backend>> {
         vec![Arc::clone(&self.below)]
+    }
+
+    fn watch(&self, watcher: Weak<dyn Watcher>) {
+        self.reports.watch(watcher);
     }
 
     fn facts(&self) -> Vec<Fact> {

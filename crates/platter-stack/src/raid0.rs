@@ -4,6 +4,7 @@
 //! disk, whatever the size of chunks.
 
 use crate::members;
+use crate::reports::Reports;
 use crate::spread::{Spread, name_of};
 use crate::{LayerError, Row};
 use platter_block::backend::Backend;
@@ -130,6 +131,7 @@ pub fn new(members: Vec<Arc<dyn Backend>>, chunk: u64, sizes: Sizes) -> Result<A
         name: name_of("raid0", &params, &members),
         geometry: Geometry { size: map.size(), limits, features: stacked.features },
         map: Arc::new(map),
+        reports: Reports::on(&members),
         members,
         gate: Arc::default(),
     }))

@@ -7,13 +7,15 @@
 //! whole: nothing is copied.
 
 use crate::gate::Gate;
+use crate::reports::Reports;
 use lane::SpreadLane;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::driver::Geometry;
+use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 mod lane;
 mod parts;
@@ -51,6 +53,7 @@ pub(crate) struct Spread<M> {
     pub(crate) map: Arc<M>,
     pub(crate) geometry: Geometry,
     pub(crate) gate: Arc<Gate>,
+    pub(crate) reports: Reports,
 }
 
 impl<M: Map> LimitSource for Spread<M> {
@@ -79,6 +82,10 @@ impl<M: Map> Backend for Spread<M> {
 
     fn below(&self) -> Vec<Arc<dyn Backend>> {
         self.members.clone()
+    }
+
+    fn watch(&self, watcher: Weak<dyn Watcher>) {
+        self.reports.watch(watcher);
     }
 
     fn explain(&self, fault: Fault) -> Option<String> {

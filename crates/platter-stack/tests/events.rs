@@ -98,3 +98,46 @@ fn what_was_cut_off_a_simulated_disk_is_lost() {
     device.read_at(&mut back, SIZE / 2 - 4096).expect("it is there again");
     assert_eq!(back, [0; 4096]);
 }
+
+/// A layer that keeps its size says of which device below it speaks.
+#[test]
+fn layers_that_keep_their_size_report_what_is_below() {
+    for (name, named, count) in [
+        ("partition", &[("length", SIZE as i64 / 4)][..], 1),
+        ("concat", &[], 2),
+        ("raid0", &[("chunk", 65536)], 2),
+        ("cache", &[("size", 1 << 20)], 1),
+    ] {
+        let world = World::new(1);
+        let (disks, leaves): (Vec<_>, Vec<_>) = (0..count).map(|_| disk(&world)).unzip();
+        let below = leaves[count - 1].name();
+        let row = platter_stack::by_name(name).expect("a layer");
+        let device = Device::new(row.make(named, leaves).expect("it can be made"));
+        let size = device.size();
+        let notes = Arc::new(Notes::default());
+        device.watch(Arc::downgrade(&notes) as Weak<dyn Watcher>);
+        let disk = &disks[count - 1];
+        assert!(disk.resize(SIZE / 8));
+        device.refresh().expect("a size");
+        disk.set_removed(true);
+        device.refresh().expect("an answer");
+        assert_eq!(device.size(), size, "{name}");
+        let told = [DeviceEvent::Resized { from: SIZE / 2, to: SIZE / 8 }, DeviceEvent::Removed]
+            .map(|event| DeviceEvent::Below { device: Arc::clone(&below), event: Box::new(event) });
+        assert_eq!(*notes.0.lock().expect("no panic"), told, "{name}");
+    }
+}
+
+/// A filter is asked about I/O to the new end on lanes that were open when the disk grew, too.
+#[test]
+fn filters_filter_to_the_new_end_of_a_disk_that_grew() {
+    let world = World::new(1);
+    let (disk, leaf) = disk(&world);
+    let row = platter_stack::by_name("error").expect("a layer");
+    let device = Device::new(row.make(&[("chance", 1_000_000)], vec![leaf]).expect("it can be made"));
+    let fails = |pos| device.read_at(&mut [0; 4096], pos).expect_err("all fail").fault.kind;
+    assert_eq!(fails(0), Kind::Io);
+    assert!(disk.resize(SIZE));
+    device.refresh().expect("a size");
+    assert_eq!(fails(SIZE - 4096), Kind::Io);
+}

@@ -28,7 +28,7 @@ pub(super) const LAYERS: [&str; 9] =
     ["disk", "partition", "raid0", "concat", "limit", "delay", "error", "verify", "cache"];
 
 /// What went wrong, or changed, while an I/O was under way.
-pub(super) const FAULTS: [&str; 11] = [
+pub(super) const FAULTS: [&str; 12] = [
     "nothing",
     "spike",
     "stuck",
@@ -40,6 +40,7 @@ pub(super) const FAULTS: [&str; 11] = [
     "cancel",
     "switch",
     "neglect",
+    "resize",
 ];
 
 const CELLS: usize = OPS.len() * FLAGS.len() * LAYERS.len() * FAULTS.len();

@@ -109,6 +109,14 @@ cover! {
     stuck,
     /// Disks that died and came back.
     deaths,
+    /// Disks that shrank or grew.
+    resizes,
+    /// Disks that were taken away for a while.
+    removals,
+    /// Times that the program accepted the sizes of the disks.
+    refreshes,
+    /// I/Os that failed because a disk was away or ended before them.
+    gone,
     /// Elevators that were found to be wrong.
     elevator_faults,
     /// Virtual time, in ms.

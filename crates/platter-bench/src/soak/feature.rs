@@ -63,6 +63,7 @@ features! {
     Atomic "atomic" 30 "atomic writes",
     Destructors "destructors" 30 "memory whose destructor uses the device that it was lent to",
     Unsound "unsound" 20 "I/Os that must be refused",
+    Resize "resize" 20 "disks that shrink, grow again or are taken away while in use",
 }
 
 /// Some of the features.

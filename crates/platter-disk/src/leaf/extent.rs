@@ -13,7 +13,7 @@ use crate::sync::{Mutex, lock};
 use platter_block::bio::Bio;
 use platter_block::defect::{self, Defect};
 use platter_block::event::{DeviceEvent, Watcher, Watchers};
-use platter_block::fault::Kind;
+use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::queue::Queue;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,6 +73,16 @@ impl Extent {
     /// Gives a queue the size as of the last look.
     pub(super) fn tell(&self, queue: &mut Queue) {
         queue.set_size(self.size(), self.largest.load(Ordering::Relaxed));
+    }
+
+    /// The fault of a bio that is past the end: where the disk once was larger, that part of it is gone.
+    pub(super) fn past_the_end(&self, bio: &Bio, fault: Fault) -> Fault {
+        let largest = self.largest.load(Ordering::Relaxed);
+        let was_inside = bio.pos().checked_add(bio.len()).is_some_and(|end| end <= largest);
+        match fault.kind {
+            Kind::OutOfRange if was_inside => Fault::new(Kind::Gone, Stage::Queue),
+            _ => fault,
+        }
     }
 
     pub(super) fn watch(&self, watcher: Weak<dyn Watcher>) {

@@ -226,9 +226,10 @@ impl LeafLane {
     #[cold]
     fn plug_bounced(&mut self, mut bio: Bio, fault: Fault) {
         let limits = &self.shared.geometry.limits;
-        if limits.check_range(bio.pos(), bio.len(), self.shared.extent.size()).is_err() {
-            // The queue refuses it for its place, and says why.
-            return self.plug.push(bio);
+        if let Err(range) = limits.check_range(bio.pos(), bio.len(), self.shared.extent.size()) {
+            // At once: if it waited in the plug while the disk grows, a queue would take it with this memory.
+            let fault = self.shared.extent.past_the_end(&bio, range);
+            return self.refuse(bio, fault);
         }
         if fault.kind == Kind::Misaligned && self.shared.settings.bounce {
             match self.bouncer.wrap(limits, bio) {

@@ -79,6 +79,13 @@ impl Medium {
     pub fn zero(&mut self, sector: u64, sectors: u64) {
         let mut at = sector;
         let end = sector + sectors;
+        if sectors / PAGE_SECTORS > self.pages.len() as u64 {
+            // Far less is stored than is cleared, as where the end of a large disk is cut off.
+            let (first, last) = (at.div_ceil(PAGE_SECTORS), end / PAGE_SECTORS);
+            self.pages.retain(|page, _| !(first..last).contains(page));
+            self.zero(at, first * PAGE_SECTORS - at);
+            at = last * PAGE_SECTORS;
+        }
         while at < end {
             let next = end.min((at / PAGE_SECTORS + 1) * PAGE_SECTORS);
             let skip = (at % PAGE_SECTORS) as usize * SECTOR;

@@ -20,6 +20,7 @@
 //! - When a device with a page cache is closed and cannot write everything back, writes that no flush has covered may be
 //!   lost; what is durable is not.
 //! - What a disk still has of a device that was closed may be there at any time: the next device does not know of it.
+//! - Sectors that were [lost](Oracle::lose) are zeroes, or hold what was under way then.
 //! - Nothing of a write that was [not carried out](Outcome::Untouched) is ever there.
 //! - After a cut an atomic write is there as a whole or not at all.
 //!
@@ -381,6 +382,18 @@ impl Oracle {
         self.now += 1;
         let (now, session) = (self.now, self.session);
         self.sectors.entry(sector).or_default().leave_behind(content, now, session);
+    }
+
+    /// What was stored in these sectors is lost, as where a disk is cut off: they hold zeroes unless something lands there
+    /// that is under way. `id` is a number that was not used before. Where reads are [remembered](Oracle::that_remembers)
+    /// they may also give what was there.
+    pub fn lose(&mut self, id: u64, sectors: &[u64]) {
+        self.now += 2;
+        let lost = Version::lost(id, self.now, self.session, !self.remembers);
+        let oldest = self.oldest_read();
+        for sector in sectors {
+            self.sectors.entry(*sector).or_default().add(lost.clone(), oldest);
+        }
     }
 
     /// Nothing is under way any more, not even what was [abandoned](Outcome::Abandoned).

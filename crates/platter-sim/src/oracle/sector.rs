@@ -36,6 +36,8 @@ pub(super) struct Version {
     pinned: bool,
     /// Of an atomic write.
     atomic: bool,
+    /// The zeroes of a sector that was lost: barriers and doubts do not order them.
+    lost: bool,
 }
 
 /// When a read happens.
@@ -67,7 +69,15 @@ impl Version {
             gone: false,
             pinned: false,
             atomic,
+            lost: false,
         }
+    }
+
+    /// The zeroes of a sector that is lost at `now`, `certain`ly or possibly.
+    pub(super) fn lost(id: u64, now: u64, session: u32, certain: bool) -> Version {
+        let new = Version::new(id, 0, now - 1, 0, session, false);
+        let (end, outcome) = if certain { (now, Outcome::Done) } else { (NEVER, Outcome::Abandoned) };
+        Version { end, outcome: Some(outcome), durable: certain, lost: true, ..new }
     }
 
     /// The zeroes that were there from the beginning.
@@ -79,10 +89,12 @@ impl Version {
     /// Whether it is certainly older than `other`.
     fn before(&self, other: &Version) -> bool {
         let loose = matches!(self.outcome, Some(Outcome::Abandoned | Outcome::InDoubt));
+        // A cache may show what was there before a loss long after it: that says nothing of the disk.
+        let since = if self.lost && !self.is_done() { other.submitted } else { other.after };
         self.id != other.id
-            && (self.end < other.after
-                || (self.place < other.place && !loose)
-                || (self.doubted < other.submitted && other.is_done()))
+            && (self.end < since
+                || (self.place < other.place && !loose && !self.lost && !other.lost)
+                || (self.doubted < other.submitted && other.is_done() && !other.lost))
     }
 
     fn is_done(&self) -> bool {
@@ -237,7 +249,7 @@ impl Sector {
     /// Whether a read may not see `v`, because of `w`.
     fn hides(v: &Version, w: &Version, now: &Now) -> bool {
         let seen = match w.session == now.session {
-            true => w.is_done() && (w.end < now.start || w.place < now.place),
+            true => w.is_done() && (w.end < now.start || (w.place < now.place && !w.lost)),
             false => w.stays(now.session, now.proved) || w.pinned,
         };
         seen && v.before(w)

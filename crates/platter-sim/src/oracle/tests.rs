@@ -484,3 +484,37 @@ fn a_page_cache_hides_what_lands_below_it() {
         assert_eq!(rig.read(0, 1).is_none(), remembers);
     }
 }
+
+#[test]
+fn what_is_lost_is_zeroes_or_what_was_under_way() {
+    let mut rig = Rig::new(true);
+    rig.write(0, 1);
+    let flush = rig.submit(&NOTHING);
+    rig.done(flush);
+    let early = rig.begin(1, 2);
+    let barrier = rig.submit(&Submission { hard: true, ..NOTHING });
+    let late = rig.begin(2, 3);
+    rig.next += 1;
+    rig.oracle.lose(rig.next, &[0, 1, 2]);
+    for id in [early, barrier, late] {
+        rig.done(id);
+    }
+    // A barrier between what was under way says nothing about what was lost.
+    assert_eq!(rig.oracle.permitted(0), [0]);
+    assert_eq!(rig.oracle.permitted(1), [0, 2]);
+    assert_eq!(rig.oracle.permitted(2), [0, 3]);
+    rig.oracle.cut();
+    assert_eq!(rig.oracle.permitted(0), [0], "it was durable, and does not come back");
+    assert!(rig.oracle.permitted(1).contains(&0));
+    rig.write(0, 4);
+    assert_eq!(rig.oracle.permitted(0), [4]);
+    let mut cached = Rig { oracle: Oracle::new(true).that_remembers(true), next: 0 };
+    cached.write(0, 1);
+    cached.next += 1;
+    cached.oracle.lose(cached.next, &[0]);
+    assert_eq!(cached.oracle.permitted(0), [0, 1]);
+    cached.oracle.quiesce();
+    let read = cached.submit(&Submission { op: Op::Read, count: 1, ..NOTHING });
+    cached.oracle.complete_read(read, &[1]).expect("it was in memory");
+    assert_eq!(cached.oracle.permitted(0), [0, 1], "the disk has lost it all the same");
+}

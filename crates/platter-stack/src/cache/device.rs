@@ -11,10 +11,12 @@ use super::task::{Spare, Task};
 use super::{Settings, Write};
 use crate::LayerError;
 use crate::gate::Gate;
+use crate::reports::Reports;
 use crate::sync::{Mutex, MutexGuard, lock, lock_unbroken};
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Bio, Context, IoPrio, Op};
 use platter_block::driver::{Features, Geometry};
+use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::handle::{HandleCounters, HandleId};
 use platter_block::lane::{Bell, Lane};
@@ -41,6 +43,7 @@ pub(super) struct Shared {
     pub(super) frames: Arc<Frames>,
     pub(super) gate: Arc<Gate>,
     pub(super) below: Arc<dyn Backend>,
+    reports: Reports,
     pub(super) geometry: Geometry,
     pub(super) simulated: bool,
     pub(super) through: bool,
@@ -236,6 +239,7 @@ impl Cache {
             wakers: Mutex::new(Vec::new()),
             told: AtomicU64::new(NEVER),
             broken: AtomicBool::new(false),
+            reports: Reports::on(std::slice::from_ref(&below)),
             below,
         })))
     }
@@ -293,6 +297,10 @@ impl Backend for Cache {
 
     fn below(&self) -> Vec<Arc<dyn Backend>> {
         vec![Arc::clone(&self.0.below)]
+    }
+
+    fn watch(&self, watcher: Weak<dyn Watcher>) {
+        self.0.reports.watch(watcher);
     }
 
     fn explain(&self, fault: Fault) -> Option<String> {

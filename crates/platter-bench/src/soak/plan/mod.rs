@@ -23,6 +23,9 @@ pub(super) use stack::{FAILURES, Node};
 /// Sectors that a run uses in all: few, so that I/Os meet.
 const SECTORS: u64 = 256;
 
+/// What the generator of resizes differs by from that of the plan.
+const RESIZES: u64 = 0x7265_7369_7a65;
+
 /// Most disks.
 const DISKS: u64 = 4;
 
@@ -99,6 +102,17 @@ pub(super) enum Act {
         survivors: u64,
         after: Result<u64, Span>,
     },
+    /// A disk has so many 256th of what is used of it: 256 are the size that it had at first.
+    Resize {
+        disk: u32,
+        keep: u64,
+    },
+    /// A disk is taken away.
+    Remove(u32),
+    /// A disk is brought back.
+    Return(u32),
+    /// Accepts the sizes that the disks have.
+    Refresh,
     /// Closes the device and opens it again.
     Reopen,
     /// Reads everything.
@@ -163,7 +177,15 @@ impl Plan {
         let taken = planter.taken;
         disks.truncate(taken);
         let channels = 1 + rng.below(3) as usize;
-        let steps = steps::draw(&mut rng, features, taken as u32);
+        let mut acts = steps::draw(&mut rng, features, taken as u32);
+        // Drawn by themselves, so that they change nothing else of the plan.
+        let mut rng = Rng::new(seed ^ RESIZES);
+        let mut features = features;
+        if rng.below(100) < Feature::Resize.chance() && !without.has(Feature::Resize) {
+            features = features.and(Feature::Resize);
+            steps::add_resizes(&mut rng, &mut acts, taken as u32);
+        }
+        let steps = (0..).zip(acts).map(|(number, act)| Step { number, act }).collect();
         Plan { seed, features, disks, stack, channels, steps }
     }
 }
@@ -171,7 +193,7 @@ impl Plan {
 /// The features of a run.
 fn draw(rng: &mut Rng) -> Features {
     let mut features = Features::default();
-    for feature in Feature::ALL {
+    for feature in Feature::ALL.iter().filter(|feature| **feature != Feature::Resize) {
         if rng.below(100) < feature.chance() {
             features = features.and(*feature);
         }

@@ -3,7 +3,7 @@
 use super::super::feature::{Feature, Features};
 use super::disk::ElevatorPlan;
 use super::io::Mix;
-use super::{Act, Step, Way};
+use super::{Act, Way};
 use platter_block::bio::Op;
 use platter_block::elevator;
 use platter_block::readahead::Hint;
@@ -147,7 +147,7 @@ impl Draw {
     }
 }
 
-pub(super) fn draw(rng: &mut Rng, on: Features, disks: u32) -> Vec<Step> {
+pub(super) fn draw(rng: &mut Rng, on: Features, disks: u32) -> Vec<Act> {
     let share = |rng: &mut Rng, feature| if on.has(feature) { rng.pick(&[10, 30, 60]) } else { 0 };
     let (calls, futures) = (share(rng, Feature::Calls), share(rng, Feature::Futures) / 2);
     let mix = Mix::new(rng, on);
@@ -157,5 +157,33 @@ pub(super) fn draw(rng: &mut Rng, on: Features, disks: u32) -> Vec<Step> {
     if on.has(Feature::Cuts) {
         acts.insert(0, cut(rng));
     }
-    acts.into_iter().enumerate().map(|(at, act)| Step { number: at as u64, act }).collect()
+    acts
+}
+
+/// Puts changes of the sizes of disks between the steps of a plan.
+pub(super) fn add_resizes(rng: &mut Rng, acts: &mut Vec<Act>, disks: u32) {
+    for _ in 0..1 + rng.below(3) {
+        let disk = rng.below(disks.into()) as u32;
+        let mut some = Vec::new();
+        if rng.below(4) == 0 {
+            some.extend([Act::Remove(disk), Act::Return(disk)]);
+        } else {
+            some.push(Act::Resize { disk, keep: rng.below(256) });
+            if rng.below(3) == 0 {
+                some.push(Act::Refresh);
+            }
+            if rng.below(4) > 0 {
+                let part = rng.below(256);
+                some.push(Act::Resize { disk, keep: rng.pick(&[256, 256, part]) });
+            }
+        }
+        if rng.below(2) == 0 {
+            some.push(Act::Refresh);
+        }
+        let mut at = rng.below(acts.len() as u64 + 1) as usize;
+        for act in some {
+            acts.insert(at, act);
+            at = (at + 1 + rng.below(20) as usize).min(acts.len());
+        }
+    }
 }

@@ -34,7 +34,9 @@ impl Run<'_> {
                 pos = live.sector * SECTOR as u64;
                 memory = self.memory(token, &live, io.layout);
             }
-            Some(Unsound::OutOfRange) => pos = device.size(),
+            Some(Unsound::OutOfRange) => {
+                pos = self.open.as_ref().map_or(0, |open| open.map.len() as u64 * SECTOR as u64);
+            }
             Some(Unsound::Empty) => {
                 memory = self.memory(token, &Live { count: 0, ..live.clone() }, io.layout)
             }

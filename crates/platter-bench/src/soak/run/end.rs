@@ -45,6 +45,7 @@ impl Run<'_> {
         self.neglect_nothing();
         self.settle()?;
         self.notice_cut()?;
+        self.restore_sizes()?;
         self.mend()?;
         self.work_again()?;
         self.verify()?;

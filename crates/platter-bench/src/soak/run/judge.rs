@@ -141,7 +141,7 @@ impl Run<'_> {
 
     /// Whether a range that begins a little behind this one ends behind the device.
     fn is_at_the_end(&self, live: &Live) -> bool {
-        let size = self.open.as_ref().map_or(0, |open| open.device.size());
+        let size = self.open.as_ref().map_or(0, |open| open.map.len() as u64 * 512);
         (live.sector + live.count) * 512 + 7 > size
     }
 
@@ -165,7 +165,8 @@ impl Run<'_> {
         }
         self.order.failed(token);
         // A barrier that other lanes have given up may fail later, and say how: what is behind it has not waited for that.
-        let in_turn = matches!(fault.kind, Kind::Io | Kind::FlushFailed | Kind::Gone);
+        let gone = fault.kind == Kind::Gone && fault.stage == Stage::Disk;
+        let in_turn = gone || matches!(fault.kind, Kind::Io | Kind::FlushFailed);
         if !in_turn || self.may_lane_have_stalled(live) {
             // If it was a barrier, it failed before its turn or instead of it.
             self.oracle.unorder(token);
@@ -195,12 +196,16 @@ impl Run<'_> {
         memory: bool,
     ) -> Result<Outcome, Finding> {
         let injected = self.injected();
-        if fault.kind == Kind::Gone && !self.supply.is_on() {
+        if fault.kind == Kind::Gone && !self.supply.is_on() && !self.may_be_gone(live) {
             return Ok(Outcome::CutOff);
         }
         let passing = TRANSIENT.contains(&i32::from(fault.errno));
         let excused = match fault.kind {
             _ if passing && fault.stage == Stage::Disk && self.may_not_be_tried_again(live) => true,
+            Kind::Gone if self.may_be_gone(live) => {
+                self.cover.gone += 1;
+                true
+            }
             Kind::Gone => injected.deaths > 0,
             // A layer gives a barrier up because of a channel that is not polled.
             Kind::TimedOut => {
@@ -365,7 +370,8 @@ impl Run<'_> {
     }
 
     fn may_flush_have_failed(&self, live: &Live, injected: &Injected) -> bool {
-        let failed = injected.flush_errors + injected.deaths > 0 || self.supply.cuts() > 0;
+        let failed =
+            injected.flush_errors + injected.deaths > 0 || self.supply.cuts() > 0 || self.has_resized();
         let durable = live.op == Op::Flush
             || live.has(Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER | Flags::SOFT_BARRIER);
         durable && (failed || self.judged.flush_lost)
@@ -388,7 +394,8 @@ impl Run<'_> {
         let sectors = live.sector as usize..(live.sector + live.count) as usize;
         let places = self.open.as_ref().and_then(|open| open.map.get(sectors)).unwrap_or_default();
         let lands = |&(disk, sector): &(usize, u64)| {
-            self.judged.left_behind.iter().any(|(on, range)| *on == disk && range.contains(&sector))
+            self.was_cut_off(disk, sector)
+                || self.judged.left_behind.iter().any(|(on, range)| *on == disk && range.contains(&sector))
         };
         live.op == Op::Read && self.stack().has("verify") && places.iter().any(lands)
     }

@@ -186,6 +186,9 @@ impl Run<'_> {
                 let outcome = self.judge(token, &live, fault, memory.is_some())?;
                 self.fails(token, &live, fault, outcome);
             }
+            Ok(()) if self.look_for_gone(token, &live).is_err() => {
+                self.look_for_gone(token, &live)?;
+            }
             Ok(()) if live.op == Op::Read => self.compare(token, &live, &memory.unwrap_or_default())?,
             Ok(()) => {
                 self.oracle.complete(token, Outcome::Done);

@@ -75,6 +75,7 @@ impl Run<'_> {
                 (live.cancelled, "cancel"),
                 (self.cover.switches > live.switches, "switch"),
                 (neglected, "neglect"),
+                (self.sizes.changes() > live.changes, "resize"),
             ],
         );
         let faults = if faults == 0 { bit(&cells::FAULTS, "nothing") } else { faults };

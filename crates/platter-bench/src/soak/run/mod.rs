@@ -31,11 +31,13 @@ mod lanes;
 mod met;
 mod order;
 mod power;
+mod resize;
 mod submit;
 mod time;
 
 use judge::Judged;
 use order::Order;
+use resize::{Ear, Sizes};
 use submit::Live;
 
 /// Longest virtual time that anything may take: several commands may be stuck one after the other.
@@ -75,6 +77,8 @@ struct Open {
     device: Device,
     /// Of each sector of the device the disk and the sector on it.
     map: Vec<(usize, u64)>,
+    /// What hears of changes of the disks and of the device.
+    _ears: Vec<Arc<Ear>>,
 }
 
 /// What is done when a synchronous call never returns. It does not return either.
@@ -99,6 +103,7 @@ pub(super) struct Run<'a> {
     layers: Bits,
     judged: Judged,
     order: Order,
+    sizes: Sizes,
     on_stall: OnStall,
     /// The step that is done now.
     step: u64,
@@ -144,6 +149,7 @@ impl<'a> Run<'a> {
         };
         let disks: Vec<SimDisk> =
             plan.disks.iter().map(disk).collect::<Result<_, String>>().map_err(Finding::setup)?;
+        let sizes = Sizes::new(&disks);
         let mut run = Run {
             plan,
             bug,
@@ -161,6 +167,7 @@ impl<'a> Run<'a> {
             layers: met::layers(&plan.stack),
             judged: Judged::default(),
             order: Order::default(),
+            sizes,
             on_stall,
             step: 0,
             opened: 0,
@@ -185,6 +192,7 @@ impl<'a> Run<'a> {
 
     /// Opens the device on its disks.
     fn open(&mut self) -> Result<(), Finding> {
+        self.restore_disks();
         let leaf = |(at, plan): (usize, &super::plan::DiskPlan)| {
             let disk = &self.disks[at];
             let elevator = self.elevator(plan.elevator.as_ref());
@@ -210,9 +218,13 @@ impl<'a> Run<'a> {
         let device = Device::new(self.plan.stack.build(&leaves).map_err(Finding::setup)?);
         let map = (0..device.size() / 512).map(|sector| place(device.backend(), &leaves, sector)).collect();
         self.opens += 1;
+        let mut ears: Vec<_> = (0..leaves.len()).map(|at| self.sizes.ear(Some(at))).collect();
+        leaves.iter().zip(&ears).for_each(|(leaf, ear)| leaf.watch(resize::watcher(ear)));
+        ears.push(self.sizes.ear(None));
+        ears.last().into_iter().for_each(|ear| device.watch(resize::watcher(ear)));
         ask_when_freed(self.plan.features.has(Feature::Destructors).then(|| device.backend()));
         let (futures, held, lanes, handles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        self.open = Some(Open { futures, held, lanes, handles, device, map });
+        self.open = Some(Open { futures, held, lanes, handles, device, map, _ears: ears });
         (0..self.plan.channels).try_for_each(|_| self.open_channel())
     }
 
@@ -254,6 +266,7 @@ impl<'a> Run<'a> {
             self.step = step.number;
             self.say(|| step.to_string());
             self.act(&step.act)?;
+            self.hear()?;
             self.notice_cut()?;
             self.cover.faults(&self.injected());
         }
@@ -278,6 +291,19 @@ impl<'a> Run<'a> {
                 self.plan_cut(*survivors, *after);
                 Ok(())
             }
+            Act::Resize { disk, keep } => {
+                self.resize(*disk, *keep);
+                Ok(())
+            }
+            Act::Remove(pick) => {
+                self.remove(*pick, true);
+                Ok(())
+            }
+            Act::Return(pick) => {
+                self.remove(*pick, false);
+                Ok(())
+            }
+            Act::Refresh => self.refresh(),
             Act::Reopen => self.reopen(),
             Act::DropChannel(pick) => self.drop_channel(*pick),
             Act::DropFuture(pick) => self.drop_future(*pick),

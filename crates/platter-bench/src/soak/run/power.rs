@@ -56,7 +56,8 @@ impl Run<'_> {
         self.cover.reopened += 1;
         self.judged.reopened(self.still_inside());
         self.oracle.forget_doubts();
-        let failed = held || self.injected().total() > before || self.stack().has("error");
+        let failed =
+            held || self.injected().total() > before || self.stack().has("error") || self.has_resized();
         if self.stack().writes_back() && failed {
             // The cache has tried once to write back what it had, and cannot say that it failed.
             self.oracle.lose_unflushed(self.is_held());

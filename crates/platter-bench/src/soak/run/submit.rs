@@ -49,6 +49,8 @@ pub(super) struct Live {
     pub(super) shredded: bool,
     /// When it got its place, in events of the program.
     pub(super) event: u64,
+    /// How many changes of the sizes of disks there had been when it was made.
+    pub(super) changes: usize,
     /// What had gone wrong when it was submitted.
     pub(super) before: Injected,
 }
@@ -101,7 +103,9 @@ impl Run<'_> {
     }
 
     fn live_of(&self, way: Way, io: &Io) -> Result<Live, Finding> {
-        let (limits, size) = (self.device()?.geometry().limits, self.device()?.size());
+        // Where the device ends that was opened, whatever it has now: what is beyond that must fail.
+        let size = self.open.as_ref().map_or(0, |open| open.map.len() as u64 * SECTOR as u64);
+        let limits = self.device()?.geometry().limits;
         let (sector, count) = locate(io, &limits, size);
         let now = self.now();
         Ok(Live {
@@ -122,6 +126,7 @@ impl Run<'_> {
             switches: self.cover.switches,
             shredded: self.is_shredded(io.layout, limits.logical_block),
             event: 0,
+            changes: self.sizes.changes(),
             before: self.injected(),
         })
     }
@@ -164,7 +169,7 @@ impl Run<'_> {
         }
         match live.unsound {
             Some(Unsound::Misplaced) => bio.rewind(bio.pos() + 7, bio.len()),
-            Some(Unsound::OutOfRange) => bio.rewind(open.device.size(), bio.len()),
+            Some(Unsound::OutOfRange) => bio.rewind(open.map.len() as u64 * SECTOR as u64, bio.len()),
             Some(Unsound::Empty) => bio.rewind(bio.pos(), 0),
             None => {}
         }
@@ -253,6 +258,7 @@ impl Run<'_> {
         let orders = self.orders_softly();
         let limits = self.open.as_ref().map(|open| open.device.geometry().limits);
         let discards = limits.is_some_and(|limits| limits.discard_granularity > 0);
+        let beyond = self.live.get(&token).is_some_and(|live| self.is_beyond(live));
         let Some(live) = self.live.get_mut(&token) else { return };
         live.placed = true;
         live.event = event;
@@ -267,7 +273,7 @@ impl Run<'_> {
         }
         let contents = vec![token; if live.op == Op::Write { live.count as usize } else { 0 }];
         // A barrier that the device cannot carry out fails before it has a place.
-        let refused = live.op == Op::Discard && !discards;
+        let refused = beyond || (live.op == Op::Discard && !discards);
         let submission = Submission {
             contents: &contents,
             fua: live.flags.contains(Flags::FUA),
