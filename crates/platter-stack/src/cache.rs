@@ -1,16 +1,20 @@
 //! `cache`: a page cache over a device.
 //!
-//! Pages of 4 KiB in a bounded number of frames, shared by all threads. A read of what is in memory takes no lock and
-//! no lane: a handle asks the frames ([`Resident`](platter_block::resident::Resident)). What is not goes by a bio to
-//! one engine behind one lock, which knows every page, asks the handle's readahead policy what to read, and writes
-//! back what is dirty in runs, by age and by share, as Linux does (`mm/page-writeback.c`).
+//! Pages of 4 KiB in a bounded number of frames that all threads share. A read of cached pages takes no lock
+//! and needs no lane: a handle reads the frames directly ([`Resident`](platter_block::resident::Resident)).
+//! Every other I/O becomes a bio to one engine behind one lock. The engine has an index of all pages, asks
+//! the handle's readahead policy what to read, and writes dirty pages back in runs, by age and by dirty
+//! ratio, as Linux does (`mm/page-writeback.c`).
 //!
-//! - **A write** ends in memory (`write=back`) or on the disk (`write=through`). A page that is being written back, is
-//!   lent by reference, or is dirty from before a barrier is not changed: the write makes a new version of it.
-//! - **A flush** writes back what was dirty when it came, of the device or of its range, and flushes the disk. What
-//!   could not be written stays dirty and is tried again; each open handle is told once, by its next flush.
-//! - **A barrier** begins an epoch: nothing written after it reaches the disk before all that was dirty at it has.
-//! - **Replacement** is S3-FIFO, which a scan passes through without pushing out what is used often.
+//! - **A write** completes when it is in memory (`write=back`) or on the disk (`write=through`). A page that
+//!   is being written back, is lent by reference, or has been dirty since before a barrier is not changed;
+//!   the write makes a new version of it.
+//! - **A flush** writes back the pages of the device or of its range that were dirty when the flush was
+//!   submitted, and flushes the disk. Pages that could not be written stay dirty and are tried again; the
+//!   next flush of each open handle reports the error once.
+//! - **A barrier** begins an epoch: no write submitted after it reaches the disk before all pages that were
+//!   dirty at the barrier.
+//! - **Replacement** is S3-FIFO: a scan does not push out pages that are used often.
 
 mod device;
 mod dirty;
@@ -49,7 +53,7 @@ use platter_block::readahead::{self, PAGE};
 use platter_block::time::Span;
 use std::sync::Arc;
 
-/// The readahead policies as words of a parameter.
+/// The names of the readahead policies, as the values of a parameter.
 const POLICIES: [&str; readahead::TABLE.len()] = {
     let mut names = [""; readahead::TABLE.len()];
     let mut at = 0;
@@ -67,24 +71,24 @@ pub(crate) const ROW: Row = Row {
         Param::number("size", Unit::Bytes, 64 << 20, (0, 1 << 43), "memory for pages, a multiple of 4096"),
         Param::word("readahead", &POLICIES, POLICIES.len() - 1, "policy of each handle"),
         Param::number("window", Unit::Bytes, 128 << 10, (0, 1 << 30), "most that is read ahead at a time"),
-        Param::word("write", &["back", "through"], 0, "when a write is over: in memory, or on the disk"),
+        Param::word("write", &["back", "through"], 0, "when a write completes: in memory, or on the disk"),
         Param::number("background", Unit::Count, 10, (0, 100), "percent dirty at which write-back begins"),
         Param::number("dirty", Unit::Count, 20, (1, 100), "percent dirty at which writers wait"),
-        Param::number("expire", Unit::Millis, 30_000, (0, 86_400_000), "a page is dirty for so long at most"),
-        Param::number("interval", Unit::Millis, 5_000, (1, 86_400_000), "how often that is looked at"),
+        Param::number("expire", Unit::Millis, 30_000, (0, 86_400_000), "age at which a dirty page is written back"),
+        Param::number("interval", Unit::Millis, 5_000, (1, 86_400_000), "how often ages are checked"),
         Param::number(
             "congestion",
             Unit::Requests,
             112,
             (1, 65_536),
-            "nothing is read ahead while so many I/Os that read ahead are under way",
+            "no readahead while this many readahead I/Os are in flight",
         ),
         Param::number(
             "gather",
             Unit::Count,
             1024,
             (0, 1 << 31),
-            "a flush of a range takes along all that is dirty up to so many pages",
+            "a flush of a range writes back all dirty pages if there are at most this many",
         ),
     ],
     members: 1..=1,
@@ -113,40 +117,41 @@ pub(crate) const ROW: Row = Row {
     },
 };
 
-/// When a write is over.
+/// When a write completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// It is in memory.
+    /// When it is in memory.
     Back,
-    /// It is on the disk.
+    /// When it is on the disk.
     Through,
 }
 
-/// What a cache is made with.
+/// Settings of a cache.
 #[derive(Clone)]
 pub struct Settings {
     /// Memory for pages, in bytes.
     pub size: u64,
-    /// The policy of each handle.
+    /// The readahead policy of each handle.
     pub readahead: &'static readahead::Row,
-    /// Its parameters; those at the end that are left out have their defaults.
+    /// The values of its parameters in order; missing values at the end have their defaults.
     pub values: Vec<i64>,
-    /// Most that is read ahead at a time, in bytes.
+    /// Largest readahead window, in bytes.
     pub window: u64,
-    /// When a write is over.
+    /// When a write completes.
     pub write: Write,
-    /// Write-back begins when so many percent of the pages are dirty.
+    /// Write-back begins at this share of dirty pages, in percent.
     pub background: u32,
-    /// Writers wait while so many percent are.
+    /// Writers wait at this share of dirty pages, in percent.
     pub dirty: u32,
-    /// A page is written back when it has been dirty for so long.
+    /// Age at which a dirty page is written back.
     pub expire: Span,
-    /// How often that is looked at.
+    /// How often the ages of dirty pages are checked.
     pub interval: Span,
-    /// So many I/Os under way are too many to read ahead: 7/8 of a queue's 128 requests.
+    /// No readahead while this many readahead I/Os are in flight. The default is 7/8 of a queue's 128
+    /// requests.
     pub congestion: u32,
-    /// A flush of a range (a file) takes along all that is dirty if that is no more pages: then the flushes of other
-    /// ranges that follow find nothing left to do.
+    /// A flush of a range (a file) writes back all dirty pages of the device if there are at most this many:
+    /// flushes of other ranges that follow then find nothing left to write.
     pub gather: u32,
 }
 
@@ -168,7 +173,7 @@ impl Default for Settings {
     }
 }
 
-/// Fewest pages of a cache: one I/O may need as many at once.
+/// Fewest pages of a cache: a single I/O may need this many at once.
 const MIN_PAGES: u64 = 16;
 
 impl Settings {
@@ -203,7 +208,7 @@ impl Settings {
 /// A page cache over `below`.
 ///
 /// # Errors
-/// Settings out of range or too large for the memory, a device that cannot be opened.
+/// Settings that are out of range or need more memory than there is, and a device that cannot be opened.
 pub fn new(below: Arc<dyn Backend>, settings: &Settings) -> Result<Arc<dyn Backend>, LayerError> {
     Ok(Arc::new(Cache::new(below, settings)?))
 }

@@ -1,4 +1,4 @@
-//! `concat`: disks one behind the other.
+//! `concat`: disks laid end to end.
 
 use crate::members;
 use crate::partition::atomic_behind;
@@ -13,16 +13,17 @@ use std::sync::Arc;
 
 pub(crate) const ROW: Row = Row {
     name: "concat",
-    summary: "disks one behind the other",
+    summary: "disks laid end to end",
     params: &[],
     members: 1..=MAX_MEMBERS,
     build: |_, members| new(members),
 };
 
-/// A device that has all of the first member, then all of the next, and so on.
+/// A device made of all of the first member, then all of the next, and so on. Its logical block is the
+/// largest of any member's.
 ///
 /// # Errors
-/// Members on the same disk, and members without a whole block; a block is the largest of any member's.
+/// Members on the same disk, and members smaller than one logical block.
 pub fn new(members: Vec<Arc<dyn Backend>>) -> Result<Arc<dyn Backend>, LayerError> {
     members::check("concat", &members)?;
     let Some(stacked) = members::stack(&members) else {
@@ -59,7 +60,7 @@ pub fn new(members: Vec<Arc<dyn Backend>>) -> Result<Arc<dyn Backend>, LayerErro
 }
 
 struct Pieces {
-    /// By member: the first byte behind it.
+    /// By member: the offset of its end on the device.
     ends: Vec<u64>,
     limits: Vec<Limits>,
 }
@@ -71,7 +72,7 @@ impl Pieces {
 }
 
 impl Pieces {
-    /// The largest atomic write on a member: aligned on the device as it is on the member.
+    /// The largest atomic write on a member. It must be aligned both on the device and on the member.
     fn atomic_write(&self, member: usize) -> u32 {
         atomic_behind(self.limits[member].atomic_write, self.begin(member))
     }
@@ -81,7 +82,7 @@ impl LimitSource for Pieces {
     fn limits_at(&self, pos: u64) -> (Limits, u64) {
         let member = self.find(pos).member;
         let last = member + 1 == self.ends.len();
-        // Borders of chunks are those of the member; they are elsewhere here unless it begins at one.
+        // A member's chunk borders are chunk borders of the device only if the member begins at one.
         let limits = self.limits[member];
         let aligned = limits.chunk != 0 && self.begin(member).is_multiple_of(limits.chunk);
         let chunk = if aligned { limits.chunk } else { 0 };

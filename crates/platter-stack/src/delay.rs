@@ -1,7 +1,7 @@
-//! `delay`: a device whose completions come later.
+//! `delay`: a device whose completions are delayed.
 //!
-//! An I/O goes down at once; its completion is held back until the delay of its operation has passed since it
-//! started. What the device takes longer than that is not added to.
+//! An I/O is passed down at once. Its completion is held back until the delay of its operation has passed
+//! since the I/O started. A device that is slower than the delay is not slowed further.
 
 use crate::filter::{Filter, Filtered};
 use crate::random::Random;
@@ -18,13 +18,13 @@ const MOST: i64 = 3_600_000_000;
 
 pub(crate) const ROW: Row = Row {
     name: "delay",
-    summary: "a device whose completions come later",
+    summary: "a device whose completions are delayed",
     params: &[
         Param::number("read", Unit::Micros, 0, (0, MOST), "least time of a read"),
         Param::number("write", Unit::Micros, 0, (0, MOST), "least time of a write, discard or write-zeroes"),
         Param::number("flush", Unit::Micros, 0, (0, MOST), "least time of a flush"),
-        Param::number("jitter", Unit::Micros, 0, (0, MOST), "up to so much more, at random"),
-        Param::number("seed", Unit::Count, 1, (0, i64::MAX), "of the jitter"),
+        Param::number("jitter", Unit::Micros, 0, (0, MOST), "random time of up to this much added"),
+        Param::number("seed", Unit::Count, 1, (0, i64::MAX), "seed of the jitter"),
     ],
     members: 1..=1,
     build: |values, mut members| {
@@ -42,16 +42,16 @@ pub(crate) const ROW: Row = Row {
 pub struct Delays {
     /// Of a read.
     pub read: Span,
-    /// Of what changes the device.
+    /// Of a write, discard or write-zeroes.
     pub write: Span,
     /// Of a flush.
     pub flush: Span,
-    /// Up to so much more, evenly spread.
+    /// Upper bound of a random time that is added, evenly distributed.
     pub jitter: Span,
 }
 
-/// A device on which nothing completes sooner than `delays` say. Each lane draws its jitter from `seed` and its
-/// number, in the order in which lanes are opened.
+/// A device on which no I/O completes sooner than `delays` say. Each lane seeds its jitter with `seed` and
+/// its number, which counts lanes in the order in which they are opened.
 pub fn new(below: Arc<dyn Backend>, delays: Delays, seed: u64) -> Arc<dyn Backend> {
     let lanes = AtomicU64::new(0);
     let parts =

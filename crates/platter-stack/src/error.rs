@@ -1,4 +1,4 @@
-//! `error`: a device that fails on purpose.
+//! `error`: a device that fails I/Os as configured.
 
 use crate::filter::{Filter, Filtered};
 use crate::random::Random;
@@ -10,24 +10,24 @@ use platter_block::params::{Param, ParamError, Unit};
 use platter_block::time::Time;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What `op=` may be.
+/// Values of `op=`.
 const OPS: &[&str] = &["any", "read", "write", "flush", "discard", "write-zeroes"];
 
-/// Of how many `chance` counts.
+/// The unit of `chance`: failures per million I/Os.
 const MILLION: i64 = 1_000_000;
 
 pub(crate) const ROW: Row = Row {
     name: "error",
-    summary: "a device that fails on purpose",
+    summary: "a device that injects errors",
     params: &[
         Param::word("op", OPS, 0, "what fails"),
-        Param::number("offset", Unit::Bytes, 0, (0, i64::MAX), "only what touches the range from here"),
+        Param::number("offset", Unit::Bytes, 0, (0, i64::MAX), "fail only I/Os that touch the range from here"),
         Param::number("length", Unit::Bytes, 0, (0, i64::MAX), "bytes of that range; 0: to the end"),
-        Param::number("chance", Unit::Count, MILLION, (0, MILLION), "of a million of those, so many fail"),
-        Param::number("nth", Unit::Count, 0, (0, i64::MAX), "only each so many-th of those; 0: all"),
-        Param::number("times", Unit::Count, 0, (0, i64::MAX), "fail no more often than this; 0: no end"),
+        Param::number("chance", Unit::Count, MILLION, (0, MILLION), "failures per million matching I/Os"),
+        Param::number("nth", Unit::Count, 0, (0, i64::MAX), "fail only every nth of those; 0: all"),
+        Param::number("times", Unit::Count, 0, (0, i64::MAX), "most failures; 0: no limit"),
         Param::number("errno", Unit::Count, 5, (1, 4095), "the error, as Linux numbers them; 5: EIO"),
-        Param::number("seed", Unit::Count, 1, (0, i64::MAX), "of the chance"),
+        Param::number("seed", Unit::Count, 1, (0, i64::MAX), "seed of the chance"),
     ],
     members: 1..=1,
     build: |values, mut members| {
@@ -61,27 +61,28 @@ pub(crate) const ROW: Row = Row {
     },
 };
 
-/// Which I/Os fail, and how.
+/// Which I/Os fail, and with which error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Only this operation; `None`: any.
+    /// The operation that fails; `None`: any.
     pub op: Option<Op>,
-    /// Only what touches the bytes from the first to below the second. A flush touches all.
+    /// Only I/Os that touch the bytes from the first to below the second. A flush touches all bytes.
     pub range: (u64, u64),
-    /// Of a million of those so many fail.
+    /// How many of a million matching I/Os fail, at random.
     pub chance: u32,
-    /// Only each so many-th of those; 0: all.
+    /// Only every nth of those; 0: all.
     pub nth: u64,
-    /// No more often than this; 0: no end.
+    /// Most failures; 0: no limit.
     pub times: u64,
     /// The error, a positive Linux errno.
     pub errno: i32,
 }
 
-/// A device on which what the plan says fails, without reaching the device. All lanes count together.
+/// A device on which the I/Os that the plan selects fail without reaching the device below. All lanes share
+/// the counters of the plan.
 ///
 /// # Errors
-/// A range that does not begin on the device.
+/// A range that begins past the end of the device.
 pub fn new(below: Arc<dyn Backend>, plan: Plan, seed: u64) -> Result<Arc<dyn Backend>, LayerError> {
     let size = below.geometry().size;
     if plan.range.0 >= size {
@@ -99,7 +100,7 @@ pub fn new(below: Arc<dyn Backend>, plan: Plan, seed: u64) -> Result<Arc<dyn Bac
     Ok(Arc::new(Filtered::new("error", &params, below, Box::new(make))))
 }
 
-/// What has come to pass so far.
+/// The state of the plan: random numbers drawn and I/Os counted.
 struct Fate {
     random: Random,
     met: u64,
@@ -122,13 +123,13 @@ impl Filter for Failing {
         fate.met += 1;
         let due = plan.nth == 0 || fate.met.is_multiple_of(plan.nth);
         let more = plan.times == 0 || fate.failed < plan.times;
-        // Drawn in any case, so that one seed means the same whatever else is asked for.
+        // Drawn for every I/O, so that a seed gives the same sequence whatever the other parameters are.
         let drawn = fate.random.below(MILLION.unsigned_abs()) < u64::from(plan.chance);
         if !(due && more && drawn) {
             return Ok(now);
         }
         fate.failed += 1;
-        // It stands for the disk: nothing above can tell.
+        // The error looks like one of the disk: layers above cannot tell the difference.
         Err(Fault::from_errno(plan.errno))
     }
 }

@@ -1,8 +1,9 @@
-//! Layers over one device that hold bios back, look at them or fail them: the part that is the same for all.
+//! The common part of layers over one device that delay bios, inspect them or fail them.
 //!
-//! A bio keeps its place and memory on its way; its token is replaced by the number of a slot, which finds
-//! what the layer knows of it, whatever comes back in its place after a timeout. A bio that the device has done
-//! may have to wait for its time: those wait in order of it.
+//! A bio keeps its position and memory on its way. Its token is replaced by the number of a slot that holds
+//! the layer's state of the bio, so that the slot is found even if another bio comes back in its place after
+//! a timeout. A bio that the device has completed may be held until a time that the filter has set; held bios
+//! are ordered by that time.
 
 use crate::gate::{BARRIER, Door, Gate};
 use platter_block::backend::{Backend, Fact, LaneUse};
@@ -19,23 +20,25 @@ use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// What one lane of such a layer does.
+/// The filter of one lane.
 pub(crate) trait Filter: Send {
-    /// Whether another bio may start now. If so, one does or [`release`](Filter::release) takes it back.
+    /// Whether another bio may start now. After `true` either a bio starts or the lane calls
+    /// [`release`](Filter::release).
     fn admits(&mut self) -> bool {
         true
     }
 
-    /// A bio starts: when it may complete at the earliest, or why it is not done.
+    /// Starts a bio. Returns the earliest time at which it may complete, or the fault with which it fails at
+    /// once.
     fn start(&mut self, now: Time, slot: usize, bio: &mut Bio) -> Result<Time, Fault>;
 
-    /// The device has done a bio that was started.
+    /// Called when the device has completed a bio that was started.
     fn end(&mut self, _slot: usize, _bio: &mut Bio) {}
 
-    /// A bio that waited for its time goes back, by so much later than it should have: the lane was run late.
+    /// Called when a held bio is returned, with the delay past its time: the lane was run late.
     fn late(&mut self, _by: Span) {}
 
-    /// It goes back to its submitter. Whether another lane may wait for just that.
+    /// Called when a bio is returned to its submitter. Returns whether another lane may be waiting for this.
     fn release(&mut self) -> bool {
         false
     }
@@ -66,7 +69,7 @@ pub(crate) struct Filtered {
 }
 
 impl Filtered {
-    /// `layer(PARAMS, below)`.
+    /// Builds a device that is named `layer(PARAMS, below)`.
     pub(crate) fn new(layer: &str, params: &str, below: Arc<dyn Backend>, make: MakeFilter) -> Filtered {
         let name = crate::spread::name_of(layer, params, std::slice::from_ref(&below));
         let facts = vec![("layer", layer.to_string())];
@@ -121,7 +124,7 @@ impl Backend for Filtered {
     }
 
     fn explain(&self, fault: Fault) -> Option<String> {
-        // The layer's own barriers are given up at the same fault as those of the disks below.
+        // The layer gives up its own barriers at the same faults as the disks below.
         let own =
             self.gate.blame().filter(|_| fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer);
         own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))
@@ -132,26 +135,26 @@ impl Backend for Filtered {
     }
 }
 
-/// What is known of a bio while it is on its way.
+/// State of a bio in flight.
 #[derive(Clone, Copy)]
 struct Slot {
-    /// Whether the device has the bio.
+    /// Whether the bio is in the device below.
     out: bool,
-    /// Whether the filter was told of its start, and so is of its end.
+    /// Whether [`Filter::start`] was called for the bio, so that [`Filter::end`] must be.
     started: bool,
     token: u64,
     due: Time,
     barrier: bool,
-    /// The bio's deadline comes before its time: it has failed then.
+    /// The bio's deadline is earlier than the time until which it is held: it then fails.
     times_out: bool,
 }
 
 struct FilterLane {
-    // Dropped first: waits for what its driver has.
+    // Dropped first: this waits for the I/O that the driver has.
     below: Box<dyn Lane>,
     door: Door,
     filter: Box<dyn Filter>,
-    /// The filter admitted no more when it was asked last.
+    /// The filter refused the last bio.
     refused: bool,
     limits: Limits,
     size: Arc<Size>,
@@ -159,10 +162,10 @@ struct FilterLane {
     plug: Vec<Bio>,
     slots: Vec<Slot>,
     free: Vec<usize>,
-    /// Bios that are done before their time, by that and the order in which they came, with their places in `kept`.
+    /// Completed bios that are held, ordered by time and then by completion, with their indexes in `kept`.
     late: BinaryHeap<Reverse<(Time, u64, usize)>>,
     kept: Vec<Option<Bio>>,
-    /// Bios that came before their time so far.
+    /// Number of bios held so far; orders bios with the same time.
     turns: u64,
     came: Vec<Bio>,
     done: Vec<Bio>,
@@ -175,7 +178,7 @@ impl FilterLane {
         }
     }
 
-    /// Starts what may start. Whether anything did.
+    /// Starts the bios that the filter admits. Returns whether any started.
     fn admit(&mut self, now: Time) -> bool {
         let mut any = false;
         self.refused = false;
@@ -198,7 +201,7 @@ impl FilterLane {
         any
     }
 
-    /// A bio that was admitted is not under way any more.
+    /// Undoes the admission of a bio that is no longer in flight.
     fn give_way(&mut self) {
         if self.filter.release() {
             self.door.ring();
@@ -219,7 +222,7 @@ impl FilterLane {
             self.slots.len() - 1
         });
         let barrier = bio.flags().intersects(BARRIER);
-        // A bio whose range is invalid goes down as it is, to be refused there; the filter never hears of it.
+        // A bio with an invalid range is passed down for the device to refuse; the filter does not see it.
         let sound = bio.op() == Op::Flush
             || self.limits.check_range(bio.pos(), bio.len(), self.size.0.load(Ordering::Relaxed)).is_ok();
         let due = if sound { self.filter.start(now, slot, &mut bio) } else { Ok(now) };
@@ -238,7 +241,7 @@ impl FilterLane {
         }
     }
 
-    /// Takes what the device has done. Whether any of it goes back at once.
+    /// Takes completions from the device. Returns whether any bio is returned to its submitter at once.
     fn collect(&mut self, now: Time) -> bool {
         let (mut any, mut came) = (false, std::mem::take(&mut self.came));
         self.below.take_done(&mut came);
@@ -262,7 +265,7 @@ impl FilterLane {
         any
     }
 
-    /// Gives back whose time has come. Whether any was.
+    /// Returns held bios whose time has come. Returns whether there was any.
     fn release(&mut self, now: Time) -> bool {
         let mut any = false;
         while let Some(&Reverse((due, _, slot))) = self.late.peek()
@@ -359,7 +362,7 @@ impl Lane for FilterLane {
     fn cancel(&mut self, now: Time, token: u64) {
         self.flush_plug();
         self.door.cancel(token);
-        // What the device has done and waits for its time is beyond recall.
+        // A held bio can no longer be cancelled: the device has completed it.
         let concerned = self.slots.iter().enumerate().filter(|(_, slot)| slot.out && slot.token == token);
         concerned.for_each(|(slot, _)| self.below.cancel(now, slot as u64));
     }

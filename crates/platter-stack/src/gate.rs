@@ -1,21 +1,22 @@
-//! The gate of a layer that stands on several lanes: what keeps barriers across members and across lanes.
+//! The gate of a layer over several lanes: it keeps barriers across members and across lanes.
 //!
 //! Barriers are numbered in the order in which they take their places. A bio takes its place when the plug of
-//! its lane is flushed and gets as its epoch the number of barriers before it. It may start once so many are
-//! over; barrier k may start once k are over and nothing of an epoch up to k is left on any lane. So all that
-//! is under way at a time is of one epoch, and a lane has to tell the others only the epoch of the oldest
-//! bio it has.
+//! its lane is flushed; its epoch is the number of barriers placed before it. A bio of epoch k may start once
+//! k barriers are over. Barrier k may start once k barriers are over and no lane has an incomplete bio of an
+//! epoch up to k. So all bios in flight at a time have the same epoch, and a lane has to publish only the
+//! epoch of its oldest bio.
 //!
-//! A lane publishes that before it looks at the number of barriers, and a barrier takes its number before it
-//! looks at the lanes, both sequentially consistent: at least one of the two sees the other (Dekker's
-//! argument, as in the gate of a disk).
+//! A lane publishes that epoch before it reads the number of barriers, and a barrier takes its number before
+//! it reads the epochs of the lanes, both sequentially consistent: at least one of the two sees the other
+//! (Dekker's argument, as in the gate of a disk).
 //!
-//! **Barriers that fail.** A barrier that no other barrier's end has brought nearer for [`BARRIER_TIMEOUT`] fails with
-//! [`Kind::LaneStalled`]. Its own lane may notice that, or a lane that holds bios behind it, so that a lane that is not
-//! run stops the others for no longer than that. A barrier also fails when its deadline passes, or when the device could
-//! not carry it out because something timed out. All bios that are held behind it then fail with [`Kind::Cancelled`],
-//! barriers among them: the numbers up to the last one given out are over, and each lane finds the range of epochs that
-//! failed in its seat (`Seat::failed`) before it starts anything that it held.
+//! **Barriers that fail.** A barrier fails with [`Kind::LaneStalled`] if for [`BARRIER_TIMEOUT`] no other
+//! barrier has ended before it. Its own lane may detect that, or a lane that holds bios behind it; so a lane
+//! that is not run stops the others for no longer than that. A barrier also fails when its deadline passes,
+//! or when the device could not carry it out because an I/O timed out. All bios that are held behind it,
+//! including barriers, then fail with [`Kind::Cancelled`]: the numbers up to the last one given out count as
+//! over, and each lane finds the range of epochs that failed in its seat (`Seat::failed`) before it starts
+//! any bio that it held.
 
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering::SeqCst, lock};
 use platter_block::bio::{Bio, Flags};
@@ -26,20 +27,20 @@ use platter_block::time::{Span, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Bios that nothing may pass.
+/// Flags of bios that no other bio may pass.
 pub(crate) const BARRIER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);
 
 /// How long a barrier may wait for bios of other lanes, and bios for a barrier.
 pub(crate) const BARRIER_TIMEOUT: Span = Span::from_secs(30);
 
-/// What a lane publishes when it has nothing.
+/// Published by a lane that has no bios.
 const NOTHING: u64 = u64::MAX;
 
-/// One per device.
+/// The state of a gate; one per device.
 pub(crate) struct Gate {
-    /// Barriers that have their place.
+    /// Barriers that have taken their places.
     placed: AtomicU64,
-    /// Barriers that are over: the first so many.
+    /// Barriers that are over: all with numbers below this.
     over: AtomicU64,
     lanes: Mutex<Lanes>,
 }
@@ -47,40 +48,40 @@ pub(crate) struct Gate {
 #[derive(Default)]
 struct Lanes {
     seats: Vec<Seat>,
-    /// Lanes that were opened so far.
+    /// Lanes opened so far.
     opened: u64,
-    /// Barriers that are not over yet and that no lane will end: of lanes that are gone, and failed ones.
+    /// Barriers that are not over and that no lane will end: barriers of dropped lanes, and failed barriers.
     orphans: Vec<u64>,
-    /// Why the last barrier failed that waited too long.
+    /// Why the last barrier that timed out at the gate failed.
     blame: Option<String>,
 }
 
-/// A lane in the list of all.
+/// A lane in the list of all lanes.
 struct Seat {
     cell: Arc<Cell>,
-    /// What the lane holds and has failed. Of several failures before the lane looks this is all in one: it has placed
-    /// nothing since the first.
+    /// Bios of this lane that have failed and that the lane has not looked at yet. One entry is enough for
+    /// several failures: the lane has placed no bio since the first.
     failed: Option<Failed>,
 }
 
-/// Bios that have failed with a barrier before them.
+/// Bios that have failed because a barrier before them failed.
 #[derive(Clone, Copy)]
 struct Failed {
-    /// The barrier, and how it failed.
+    /// The number of the barrier, and the kind of its fault.
     number: u64,
     kind: Kind,
-    /// Bios of later epochs up to this one fail with it.
+    /// Bios of later epochs up to this one fail.
     last: u64,
 }
 
-/// A lane as the others see it.
+/// The part of a lane that other lanes read.
 struct Cell {
-    /// Epoch of the oldest bio that is not complete.
+    /// Epoch of the oldest incomplete bio.
     oldest: AtomicU64,
-    /// Not 0: there is something in the seat's `failed`.
+    /// Not 0: the seat's `failed` is set.
     has_failed: AtomicU64,
     bell: Option<Arc<dyn Bell>>,
-    /// Which lane it is, for errors.
+    /// Names the lane in errors.
     name: String,
 }
 
@@ -95,14 +96,16 @@ impl Gate {
         lock(&self.lanes)
     }
 
-    /// A lane says that it has nothing any more of what it said it had: a barrier may have waited for just that.
+    /// Wakes lanes with barriers after a lane has no more bios of an epoch that it published: a barrier may
+    /// have waited for that.
     fn ring_barriers(&self) {
         if self.placed.load(SeqCst) != self.over.load(SeqCst) {
             self.lanes().ring();
         }
     }
 
-    /// Barrier `number` is over, and with it those that no lane will end. `false`: it was already, because it failed.
+    /// Marks barrier `number` as over, and the orphans that follow it. Returns `false` if it was over already
+    /// because it had failed.
     fn end(&self, number: u64) -> bool {
         let mut lanes = self.lanes();
         if number < self.over.load(SeqCst) || lanes.orphans.contains(&number) {
@@ -114,7 +117,7 @@ impl Gate {
         true
     }
 
-    /// Counts the barriers that are over.
+    /// Advances the number of barriers that are over past orphans.
     fn advance(&self, lanes: &mut Lanes) {
         let mut over = self.over.load(SeqCst);
         while let Some(at) = lanes.orphans.iter().position(|&orphan| orphan == over) {
@@ -124,7 +127,8 @@ impl Gate {
         self.over.store(over, SeqCst);
     }
 
-    /// Barrier `number` has failed, and with it all that is held behind it on any lane. `false`: it was over.
+    /// Fails barrier `number` and all bios that any lane holds behind it. Returns `false` if the barrier was
+    /// over already.
     fn fail(&self, number: u64, kind: Kind, blame: impl FnOnce(&Lanes) -> Option<String>) -> bool {
         let mut lanes = self.lanes();
         if number < self.over.load(SeqCst) || lanes.orphans.contains(&number) {
@@ -133,14 +137,14 @@ impl Gate {
         if let Some(blame) = blame(&lanes) {
             lanes.blame = Some(blame);
         }
-        // A number for no barrier, so that what takes its place from now on can be told from what fails.
+        // This number belongs to no barrier. It separates bios placed from now on from those that fail.
         let last = self.placed.fetch_add(1, SeqCst);
         let failed: Vec<u64> = (number..=last).filter(|number| !lanes.orphans.contains(number)).collect();
         lanes.orphans.extend(failed);
         for seat in &mut lanes.seats {
             let before = seat.failed.filter(|before| before.number < number);
             seat.failed = Some(Failed { last, ..before.unwrap_or(Failed { number, kind, last }) });
-            // Before the gate opens: a lane that sees it open sees this.
+            // Stored before the gate opens: a lane that sees the gate open sees this too.
             seat.cell.has_failed.store(1, SeqCst);
         }
         self.advance(&mut lanes);
@@ -148,7 +152,7 @@ impl Gate {
         true
     }
 
-    /// Why the last barrier failed that waited too long.
+    /// Why the last barrier that timed out at the gate failed.
     pub(crate) fn blame(&self) -> Option<String> {
         self.lanes().blame.clone()
     }
@@ -159,7 +163,7 @@ impl Lanes {
         self.seats.iter().filter_map(|seat| seat.cell.bell.as_ref()).for_each(|bell| bell.ring());
     }
 
-    /// What barrier `number` waits for: lanes with bios from before it.
+    /// Describes the lanes that barrier `number` waits for: those with bios placed before it.
     fn culprits(&self, number: u64) -> String {
         let busy = |seat: &&Seat| seat.cell.oldest.load(SeqCst) <= number;
         let names: Vec<&str> = self.seats.iter().filter(busy).map(|seat| seat.cell.name.as_str()).collect();
@@ -171,28 +175,29 @@ impl Lanes {
     }
 }
 
-/// A lane's side of the gate: the bios that wait at it.
+/// A lane's side of the gate, with the bios that wait at the gate.
 pub(crate) struct Door {
     gate: Arc<Gate>,
     cell: Arc<Cell>,
-    /// Bios that have their place and may not start, with their epochs; a barrier's is the one behind it.
+    /// Bios that have taken their places and may not start yet, with their epochs. The epoch of a barrier is
+    /// that of the bios behind it.
     held: VecDeque<(u64, Bio)>,
     /// Held bios that have failed.
     failed: Vec<Bio>,
     /// Bios that have started and are not complete.
     out: usize,
-    /// Epoch of those.
+    /// Epoch of the bios counted in `out`.
     epoch: u64,
-    /// The barrier among them.
+    /// The number of the barrier among them.
     barrier: Option<u64>,
-    /// Whether the cell says that there is something.
+    /// Whether the lane has published an epoch in its cell.
     open: bool,
-    /// How many barriers were over when what is held first had to wait for another lane, and when that was.
+    /// The number of barriers over, and the time, when the first held bio began to wait for another lane.
     waits: Option<(u64, Time)>,
 }
 
 impl Door {
-    /// A lane's door; `bell` wakes the lane when the gate has opened.
+    /// Opens a lane's door; `bell` wakes the lane when the gate opens.
     pub(crate) fn new(gate: &Arc<Gate>, bell: Option<Arc<dyn Bell>>) -> Door {
         let mut lanes = gate.lanes();
         lanes.opened += 1;
@@ -219,8 +224,8 @@ impl Door {
         }
     }
 
-    /// Whether bios that take their places now may all start at once. `true`: `count` of them have, barriers
-    /// must not be among them.
+    /// Whether bios that take their places now may all start at once. After `true`, `count` bios have
+    /// started; there must be no barriers among them.
     #[inline]
     pub(crate) fn pass(&mut self, count: usize) -> bool {
         let epoch = self.enter();
@@ -231,7 +236,7 @@ impl Door {
         may
     }
 
-    /// Publishes that there is something, and gives the epoch of what comes now.
+    /// Publishes that the lane has bios, and returns the epoch of the next one.
     #[inline]
     fn enter(&mut self) -> u64 {
         let mut epoch = self.gate.placed.load(SeqCst);
@@ -248,7 +253,8 @@ impl Door {
         epoch
     }
 
-    /// Barriers came while the lane published the epoch before them, and may wait now for what it does not have.
+    /// Publishes a later epoch if barriers were placed while the lane published the earlier one: they might
+    /// wait for bios that the lane does not have.
     #[cold]
     fn enter_again(&self, mut epoch: u64) -> u64 {
         loop {
@@ -263,26 +269,27 @@ impl Door {
         epoch
     }
 
-    /// Gives a bio its place behind what the lane has.
+    /// Places a bio behind those that the lane has.
     pub(crate) fn place(&mut self, bio: Bio) {
-        // What has failed so far must be known before something takes a place that is not concerned.
+        // Bios that have failed must be collected before a bio is placed that is not affected.
         self.collect_failed();
         let mut epoch = self.enter();
-        // A barrier is of an epoch of its own between the two; that before it is good enough to publish.
+        // A barrier has an epoch of its own between the two; publishing the one before it is correct.
         let mut oldest = epoch;
         if bio.flags().intersects(BARRIER) {
             oldest = self.gate.placed.fetch_add(1, SeqCst);
             epoch = oldest + 1;
         }
         if self.out == 0 && self.held.is_empty() && self.cell.oldest.load(SeqCst) < oldest {
-            // Others' barriers came after the lane had entered, and before this: it has nothing that they wait for.
+            // Other lanes placed barriers after this lane had entered: this lane has no bios that they must
+            // wait for.
             self.cell.oldest.swap(oldest, SeqCst);
             self.gate.ring_barriers();
         }
         self.held.push_back((epoch, bio));
     }
 
-    /// The next bio that may start, if one may.
+    /// The next bio that may start.
     pub(crate) fn next(&mut self) -> Option<Bio> {
         loop {
             let &(epoch, ref bio) = self.held.front()?;
@@ -291,7 +298,7 @@ impl Door {
             if over < epoch && barrier != Some(over) {
                 return None;
             }
-            // What opened the gate may be that a barrier failed.
+            // The gate may have opened because a barrier failed.
             if self.collect_failed() {
                 continue;
             }
@@ -299,14 +306,14 @@ impl Door {
                 if self.out > 0 {
                     return None;
                 }
-                // All that this lane has is the barrier and what is behind it.
+                // The lane has only the barrier and the bios behind it.
                 self.cell.oldest.store(epoch, SeqCst);
                 let is_before = |seat: &Seat| seat.cell.oldest.load(SeqCst) <= number;
                 if self.gate.lanes().seats.iter().any(is_before) {
                     return None;
                 }
             }
-            // One that has failed may still be out.
+            // A barrier that has failed may still be in flight.
             self.barrier = barrier.or(self.barrier);
             self.epoch = epoch;
             self.waits = None;
@@ -315,7 +322,7 @@ impl Door {
         }
     }
 
-    /// Moves held bios that failed with a barrier before them to the failed ones. Whether there were any.
+    /// Moves held bios whose barrier has failed to `failed`. Returns whether there were any.
     fn collect_failed(&mut self) -> bool {
         if self.cell.has_failed.load(SeqCst) == 0 {
             return false;
@@ -340,8 +347,9 @@ impl Door {
         self.failed.len() > before
     }
 
-    /// Fails held bios whose deadline has come, and the barrier that has kept the lane waiting for too long. To be called
-    /// whenever the lane is run and [is holding](Door::is_holding), after what may start has.
+    /// Fails held bios whose deadline has passed, and the barrier for which the lane has waited too long. To
+    /// be called whenever the lane is run and [is holding](Door::is_holding), after bios that may start have
+    /// been started.
     pub(crate) fn expire(&mut self, now: Time) {
         self.collect_failed();
         let is_late = |(_, bio): &(u64, Bio)| bio.deadline().is_some_and(|at| at <= now);
@@ -356,8 +364,8 @@ impl Door {
         let Some(&(epoch, ref bio)) = self.held.front() else { return };
         let over = self.gate.over.load(SeqCst);
         let own_barrier = bio.flags().intersects(BARRIER) && epoch == over + 1;
-        // A bio that is before all barriers that are not over waits for its own lane, as does a barrier for the bios
-        // of its own.
+        // A bio placed before all barriers that are not over waits only for its own lane, and so does a
+        // barrier that waits for bios of its own lane.
         if over >= epoch || (own_barrier && self.out > 0) || defect::is_on(Defect::LayerBarrierNeverFails) {
             self.waits = None;
             return;
@@ -381,7 +389,7 @@ impl Door {
         }
     }
 
-    /// Takes a held bio out, which fails. The number of a barrier is over when its turn comes.
+    /// Removes a held bio and fails it. The number of a barrier counts as over when its turn comes.
     fn take_out(&mut self, at: usize, kind: Kind) {
         let Some((epoch, mut bio)) = self.held.remove(at) else { return };
         if bio.flags().intersects(BARRIER) {
@@ -392,19 +400,19 @@ impl Door {
         self.settle();
     }
 
-    /// Fails held bios with a token, on the submitter's demand.
+    /// Cancels the held bios with a token.
     pub(crate) fn cancel(&mut self, token: u64) {
         while let Some(at) = self.held.iter().position(|(_, bio)| bio.token() == token) {
             self.take_out(at, Kind::Cancelled);
         }
     }
 
-    /// Held bios that have failed: they go back to their submitter.
+    /// Takes the held bios that have failed; they are returned to their submitter.
     pub(crate) fn take_failed(&mut self, out: &mut Vec<Bio>) {
         out.append(&mut self.failed);
     }
 
-    /// Whether a run would start or fail a held bio now, as far as the gate is concerned.
+    /// Whether a run of the lane would start or fail a held bio now, judging by the gate alone.
     pub(crate) fn is_ready(&self) -> bool {
         let Some(&(epoch, ref bio)) = self.held.front() else { return !self.failed.is_empty() };
         if self.cell.has_failed.load(SeqCst) != 0 || !self.failed.is_empty() {
@@ -419,13 +427,13 @@ impl Door {
         over + 1 == epoch && self.out == 0 && !self.gate.lanes().seats.iter().any(is_before)
     }
 
-    /// When held bios have to be looked at although nothing changes.
+    /// When held bios must be checked even if nothing else happens.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         let deadline = self.held.iter().filter_map(|(_, bio)| bio.deadline()).min();
         Time::earliest(deadline, self.waits.map(|(_, since)| since + BARRIER_TIMEOUT))
     }
 
-    /// So many of those that started are complete.
+    /// Counts completions of bios that have started.
     #[inline]
     pub(crate) fn complete(&mut self, count: usize) {
         self.out -= count;
@@ -434,8 +442,8 @@ impl Door {
         }
     }
 
-    /// The barrier that started is complete: the gate opens. If it timed out, or other lanes would not wait for it any
-    /// longer, it fails with all that was held behind it.
+    /// The barrier that was started is complete: the gate opens. If it timed out, or other lanes stopped
+    /// waiting for it, it fails together with all bios that were held behind it.
     pub(crate) fn complete_barrier(&mut self, bio: &mut Bio) {
         if let Some(number) = self.barrier.take() {
             let was_due = match bio.status().map_err(|fault| fault.kind) {
@@ -445,7 +453,7 @@ impl Door {
                 _ => self.gate.end(number),
             };
             if !was_due {
-                // Other lanes have not waited for it, and may have started what was behind it.
+                // Other lanes did not wait for it and may have started bios that belong behind it.
                 bio.fail(at_gate(Kind::LaneStalled));
             }
         }
@@ -459,7 +467,7 @@ impl Door {
         self.gate.ring_barriers();
     }
 
-    /// What was held first may have gone.
+    /// Resets the wait if the first held bio may have changed.
     fn settle(&mut self) {
         self.waits = None;
         if self.out == 0 {
@@ -467,12 +475,12 @@ impl Door {
         }
     }
 
-    /// Wakes the lanes that sleep: something that they share has changed.
+    /// Wakes the lanes that sleep, after a change of shared state.
     pub(crate) fn ring(&self) {
         self.gate.lanes().ring();
     }
 
-    /// Whether bios wait, or have failed and are to be taken.
+    /// Whether bios wait at the gate, or have failed and must be taken.
     #[inline]
     pub(crate) fn is_holding(&self) -> bool {
         !self.held.is_empty() || !self.failed.is_empty()
@@ -490,7 +498,7 @@ fn at_gate(kind: Kind) -> Fault {
 }
 
 impl Drop for Door {
-    /// What the lane had is gone, or goes on without it.
+    /// The bios of the lane are dropped or complete without it.
     fn drop(&mut self) {
         let held = self.held.drain(..).filter(|(_, bio)| bio.flags().intersects(BARRIER));
         let numbers: Vec<u64> = held.map(|(epoch, _)| epoch - 1).chain(self.barrier).collect();

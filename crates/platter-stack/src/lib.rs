@@ -1,5 +1,5 @@
-//! Devices made of devices: each layer is a [`Backend`] over others, one file
-//! each, and a row of [`TABLE`].
+//! Devices built on other devices. Each layer is a [`Backend`] over one or more others and has one file and
+//! one row of [`TABLE`].
 
 #![deny(unsafe_code)]
 
@@ -29,25 +29,25 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Makes a layer of parameter values and devices.
+/// Builds a layer from the values of its parameters and the devices below.
 pub type Build = fn(&[i64], Vec<Arc<dyn Backend>>) -> Result<Arc<dyn Backend>, LayerError>;
 
 /// A kind of layer.
 pub struct Row {
     /// Name in device specs.
     pub name: &'static str,
-    /// One line.
+    /// One-line summary.
     pub summary: &'static str,
     /// Parameters.
     pub params: &'static [Param],
-    /// How many devices it is made of.
+    /// Number of devices below.
     pub members: RangeInclusive<usize>,
-    /// Makes one: the values of all parameters in the order of `params` (behind them those of a readahead policy, where
-    /// the layer has one), and the devices below.
+    /// Builds the layer from the values of all parameters in the order of `params`, followed by those of the
+    /// readahead policy if the layer has one, and from the devices below.
     pub build: Build,
 }
 
-/// Every layer.
+/// All layers.
 pub static TABLE: &[Row] =
     &[raid0::ROW, concat::ROW, partition::ROW, limit::ROW, delay::ROW, error::ROW, verify::ROW, cache::ROW];
 
@@ -56,12 +56,12 @@ pub fn by_name(name: &str) -> Option<&'static Row> {
     TABLE.iter().find(|row| row.name == name)
 }
 
-/// Why a layer cannot be made.
+/// Why a layer cannot be built.
 #[derive(Clone, Debug)]
 pub enum LayerError {
-    /// A parameter is unknown, out of range or contradicts another one, whatever the devices below are.
+    /// A parameter is unknown, out of range or contradicts another one, regardless of the devices below.
     Param(ParamError),
-    /// A parameter that is possible does not fit the devices below.
+    /// A parameter is valid by itself but does not fit the devices below.
     Unfit(ParamError),
     /// The wrong number of devices.
     Members(String),
@@ -82,7 +82,7 @@ impl fmt::Display for LayerError {
 impl std::error::Error for LayerError {}
 
 impl Row {
-    /// Makes a layer from named values; what is not named has its default.
+    /// Builds a layer from named values; parameters that are not named have their defaults.
     ///
     /// # Errors
     /// See [`LayerError`].
@@ -94,8 +94,8 @@ impl Row {
         self.make_with(named, &[], members)
     }
 
-    /// [`Row::make`] with the parameters of the readahead policy that `readahead` names, in their order; those at the end
-    /// that are left out have their defaults.
+    /// [`Row::make`] with the values of the parameters of the readahead policy that `readahead` names, in the
+    /// policy's order. Missing values at the end have their defaults.
     ///
     /// # Errors
     /// See [`LayerError`].
@@ -112,10 +112,10 @@ impl Row {
         }
         if !self.members.contains(&members.len()) {
             let (least, most, got) = (self.members.start(), self.members.end(), members.len());
-            let message = format!("{} is made of {least} to {most} devices, not {got}", self.name);
+            let message = format!("{} takes {least} to {most} devices, not {got}", self.name);
             return Err(LayerError::Members(message));
         }
-        // The parameters of the policy are behind those of the row.
+        // The values of the policy follow those of the row.
         values.extend_from_slice(policy);
         (self.build)(&values, members)
     }

@@ -1,16 +1,17 @@
-//! `limit`: a device with less bandwidth, fewer I/Os a second and more latency: a model of a slow disk.
+//! `limit`: a device with limited bandwidth and I/O rate and with added latency: a model of a slow disk.
 //!
-//! One pipe for all lanes: an I/O occupies it for its bytes at the bandwidth, or for its share of a second at the
-//! I/O rate, whichever is longer. When it is through the pipe the latency is added, for all I/Os in parallel (as
-//! Linux' dm-delay does), and it completes then, but not before the device below has done it. What the pipe is idle
-//! is lost, except for as much as `burst` lets it catch up on: the generic cell rate algorithm (ITU-T I.371) with that
-//! tolerance. With `depth` no more I/Os than that are in the device at a time, latency included: a disk that has
-//! no queue is `depth=1`.
+//! All lanes share one pipe. An I/O occupies it for its bytes at the bandwidth or for one period of the I/O
+//! rate, whichever is longer. After the pipe the latency is added, to all I/Os in parallel (as in Linux'
+//! dm-delay), and then the I/O completes, but not before the device below has completed it. Idle time of the
+//! pipe is lost, except for up to `burst`, which can be caught up on: this is the generic cell rate algorithm
+//! (ITU-T I.371) with that tolerance. `depth` limits the number of I/Os in the device at a time, including
+//! those in their latency: a disk without a queue has `depth=1`.
 //!
-//! In real time a completion is always late: a timer wakes a thread some 50 µs after its time. A submitter that waits
-//! for each completion would lose that for each I/O, 2 to 12 % of a usual rate. So the pipe is credited with what
-//! completions were late, up to 10 ms: for each late completion one later I/O is let through as if it had come that much
-//! sooner, and completes that much sooner. In virtual time nothing is ever late, and the rate is exact.
+//! In real time a completion is always late: a timer wakes a thread about 50 µs after the set time. A
+//! submitter that waits for each completion would lose that time with each I/O, 2 to 12 % of a usual rate. So
+//! the pipe is credited with the lateness of completions, up to 10 ms: for each late completion one later I/O
+//! is treated as if it had arrived that much earlier, and completes that much earlier. In virtual time no
+//! completion is late, and the rate is exact.
 
 use crate::filter::{Filter, Filtered};
 use crate::{LayerError, Row};
@@ -24,15 +25,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const MOST: i64 = 1 << 50;
 
-/// Most that late completions are made up for. A program that is not run for longer than this has lost the time.
+/// Most lateness that is credited. Time lost because the program was not run for longer than this is not made
+/// up for.
 const MOST_CREDIT: Span = Span::from_millis(10);
 
-/// Late completions that are remembered.
+/// Late completions that are recorded.
 const MOST_LATES: usize = 1024;
 
 pub(crate) const ROW: Row = Row {
     name: "limit",
-    summary: "a device with less bandwidth, fewer I/Os a second, more latency",
+    summary: "limits bandwidth and I/O rate, adds latency",
     params: &[
         Param::number("bw", Unit::Bytes, 0, (0, MOST), "most bytes per second; 0: no limit"),
         Param::number("iops", Unit::Count, 0, (0, 1_000_000_000), "most I/Os per second; 0: no limit"),
@@ -42,14 +44,14 @@ pub(crate) const ROW: Row = Row {
             Unit::Micros,
             0,
             (0, 3_600_000_000),
-            "how much of what it was idle it may catch up on, as time",
+            "idle time that it may catch up on",
         ),
         Param::number(
             "depth",
             Unit::Requests,
             0,
             (0, 65_536),
-            "I/Os at a time, latency included; 0: any number",
+            "most I/Os at a time, those in their latency included; 0: no limit",
         ),
     ],
     members: 1..=1,
@@ -71,22 +73,22 @@ pub(crate) const ROW: Row = Row {
     },
 };
 
-/// How much a device may do.
+/// Limits of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Bytes per second; 0: no limit.
     pub bandwidth: u64,
     /// I/Os per second; 0: no limit.
     pub iops: u64,
-    /// Time of each I/O beside that in the pipe.
+    /// Latency added to each I/O after the pipe.
     pub latency: Span,
     /// Idle time that may be caught up on.
     pub burst: Span,
-    /// I/Os at a time, those in their latency included; 0: any number.
+    /// Most I/Os at a time, those in their latency included; 0: no limit.
     pub depth: u32,
 }
 
-/// A device that does no more than `rate` says, whoever asks.
+/// A device that all users together cannot drive faster than `rate`.
 pub fn new(below: Arc<dyn Backend>, rate: Rate) -> Arc<dyn Backend> {
     let Rate { bandwidth, iops, latency, burst, depth } = rate;
     let params = [
@@ -107,19 +109,20 @@ pub fn new(below: Arc<dyn Backend>, rate: Rate) -> Arc<dyn Backend> {
 /// What the lanes of a device share.
 #[derive(Default)]
 struct Pipe {
-    /// When it has let through all that it was given.
+    /// When the pipe has passed all I/Os that it was given.
     free_at: Time,
-    /// By how much completions were late that no I/O has followed yet, the oldest first.
+    /// Lateness of completions that has not been credited to an I/O yet, oldest first.
     lates: VecDeque<Span>,
     /// Their sum, at most [`MOST_CREDIT`].
     credit: Span,
     running: u32,
-    /// Lanes that found it full.
+    /// Lanes that found the depth used up.
     waiting: u32,
 }
 
 impl Pipe {
-    /// A completion was late, by no more than [`MOST_CREDIT`]. What is oldest gives way.
+    /// Records the lateness of a completion, at most [`MOST_CREDIT`]. The oldest records are dropped to make
+    /// room.
     fn add_late(&mut self, by: Span) {
         while self.lates.len() == MOST_LATES || self.credit.0 + by.0 > MOST_CREDIT.0 {
             self.take_late();
@@ -130,7 +133,7 @@ impl Pipe {
         }
     }
 
-    /// By how much the next I/O has been delayed.
+    /// Lateness to credit to the next I/O.
     fn take_late(&mut self) -> Span {
         let late = self.lates.pop_front().unwrap_or(Span::ZERO);
         self.credit = Span(self.credit.0 - late.0);
@@ -153,9 +156,9 @@ impl Rate {
 struct Throttle {
     rate: Rate,
     pipe: Arc<Mutex<Pipe>>,
-    /// Counted among those that wait.
+    /// The lane is counted in `Pipe::waiting`.
     refused: bool,
-    /// Bios of this lane that are running.
+    /// Bios of this lane in flight.
     held: u32,
 }
 
@@ -186,14 +189,16 @@ impl Filter for Throttle {
         let bytes = if bio.op().has_data() { bio.len() } else { 0 };
         let (cost, rate) = (self.rate.cost(bytes), self.rate);
         let mut pipe = self.pipe();
-        // Each I/O makes up for one completion: those that were late together delayed as many I/Os, each by as much.
+        // Each I/O makes up for one completion: completions that were late together delayed as many I/Os by
+        // the same time.
         let late = pipe.take_late();
-        // Idle time counts only as far as a completion was late or the burst goes.
+        // Idle time counts only up to the lateness of a completion plus the burst.
         let catches_up = Span(late.0.saturating_add(rate.burst.0));
         let begin = pipe.free_at.max(Time(now.0.saturating_sub(catches_up.0)));
         pipe.free_at = begin + cost;
         let due = pipe.free_at + rate.latency;
-        // What this I/O is still behind remains to be caught up on; what a busy pipe had no use for is gone.
+        // Lateness that this I/O could not use stays recorded; lateness that a busy pipe did not need is
+        // dropped.
         let behind = Span(now.since(due).0.saturating_sub(rate.burst.0)).min(late);
         if behind > Span::ZERO {
             pipe.lates.push_front(behind);
@@ -215,7 +220,7 @@ impl Filter for Throttle {
 }
 
 impl Drop for Throttle {
-    /// What the lane still had goes on below without it.
+    /// Bios that the lane still has complete below without it.
     fn drop(&mut self) {
         let mut pipe = self.pipe();
         pipe.running -= self.held;

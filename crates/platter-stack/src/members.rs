@@ -1,11 +1,11 @@
-//! What is checked about the devices that a layer is made of, and how their properties combine.
+//! Checks the devices that a layer is built on and combines their properties.
 
 use crate::LayerError;
 use platter_block::backend::Backend;
 use platter_block::driver::{Features, Geometry};
 use std::sync::Arc;
 
-/// Checks that no two members share a part of a disk, and that all live by the same clock.
+/// Checks that no two members share a part of a disk, and that all use the same clock.
 pub(crate) fn check(layer: &str, members: &[Arc<dyn Backend>]) -> Result<(), LayerError> {
     if members.is_empty() {
         return Err(LayerError::Members(format!("{layer} needs at least one device")));
@@ -15,7 +15,7 @@ pub(crate) fn check(layer: &str, members: &[Arc<dyn Backend>]) -> Result<(), Lay
         grounds.extend(member.ground().into_iter().map(|ground| (number, ground)));
     }
     grounds.sort_by_key(|(_, ground)| (ground.disk, ground.begin));
-    // Of ranges in order of their beginnings two overlap if and only if two neighbours do.
+    // Ranges sorted by their beginnings overlap if and only if two neighbours do.
     for pair in grounds.windows(2) {
         let [(one, before), (other, ground)] = pair else { continue };
         if one != other && ground.overlaps(before) {
@@ -34,8 +34,8 @@ pub(crate) fn check(layer: &str, members: &[Arc<dyn Backend>]) -> Result<(), Lay
     let first = clock(&members[0]);
     if let Some(other) = members.iter().position(|member| clock(member) != first) {
         let message = format!(
-            "{layer}: members 0 ({}) and {other} ({}) do not live by the same clock; all must be simulated in one \
-             world, or none",
+            "{layer}: members 0 ({}) and {other} ({}) do not use the same clock; all must be simulated on one \
+             clock, or none may be",
             members[0].name(),
             members[other].name(),
         );
@@ -44,7 +44,7 @@ pub(crate) fn check(layer: &str, members: &[Arc<dyn Backend>]) -> Result<(), Lay
     Ok(())
 }
 
-/// Geometry of a device that needs all of its members, of size 0: the stricter of all limits.
+/// Geometry of a device that needs all of its members, with size 0: the strictest of all limits.
 pub(crate) fn stack(members: &[Arc<dyn Backend>]) -> Option<Geometry> {
     let one = |member: &Arc<dyn Backend>| Geometry { size: 0, ..member.geometry() };
     members.iter().map(one).reduce(|a, b| Geometry {
@@ -52,7 +52,7 @@ pub(crate) fn stack(members: &[Arc<dyn Backend>]) -> Option<Geometry> {
         limits: a.limits.stack(&b.limits),
         features: Features {
             write_cache: a.features.write_cache || b.features.write_cache,
-            // Where there is no cache every write is durable.
+            // Without a volatile cache every write is durable.
             fua: durable(a.features) && durable(b.features),
             read_only: a.features.read_only || b.features.read_only,
         },

@@ -1,16 +1,18 @@
-//! Arrays whose members describe them: what members carry, and the rules by which an array is found among devices.
+//! Arrays whose members describe themselves: the records on members, and the rules for assembling an array
+//! from devices.
 //!
-//! Pure: bytes in, decisions out. Whoever holds the devices reads the two slots of each
+//! This module does no I/O: bytes in, decisions out. The caller reads the two slots of each device
 //! ([`SLOTS`]) and carries out [`Step`]s in their order.
 //!
-//! A member has room for two [`Record`]s, of [`RECORD_BYTES`] each, before its data. Each change of the array goes
-//! through all members twice. First every member gets a record of [`Phase::Prepared`] in the slot that holds the
-//! older of its two; when all of these are durable, every member gets one of [`Phase::Committed`] in the other slot.
-//! No record of the old state is overwritten before the new one is prepared everywhere, so a cut between any two
-//! writes, or inside one, leaves the old state or the new.
+//! A member has room for two [`Record`]s of [`RECORD_BYTES`] each before its data. Each change of the array
+//! goes through all members twice. First every member gets a record of [`Phase::Prepared`] in the slot that
+//! holds the older of its two records. When all of these are durable, every member gets a record of
+//! [`Phase::Committed`] in the other slot. No record of the old state is overwritten before the new state is
+//! prepared everywhere, so a power cut between any two writes, or during one, leaves either the old state or
+//! the new one.
 //!
 //! The sequence number grows by one with each phase, also each time the array is opened for writing. A member
-//! that was left out of a change, as a copy from yesterday was, is therefore two or more behind and is refused.
+//! that missed a change (for example an old copy) is therefore behind by two or more, and is refused.
 
 mod assembly;
 pub mod md;

@@ -69,10 +69,10 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// The part of `below` from byte `offset` on, `length` bytes long or to the end.
+    /// The part of `below` from byte `offset`, `length` bytes long or to the end of the device.
     ///
     /// # Errors
-    /// A part that is empty, reaches past the end or does not begin and end at logical blocks.
+    /// A part that is empty, extends past the end or is not aligned to logical blocks.
     pub fn new(below: Arc<dyn Backend>, offset: u64, length: Option<u64>) -> Result<Partition, LayerError> {
         let geometry = below.geometry();
         let block = u64::from(geometry.limits.logical_block);
@@ -95,13 +95,14 @@ impl Partition {
         Ok(Partition { below, offset, size, reports })
     }
 
-    /// The partition of `below` that has this number, from 1, in its partition table.
+    /// The partition of `below` with this number (from 1) in its partition table.
     ///
-    /// A GUID partition table is checked by its CRCs; where the primary one is damaged the backup at the end of the disk
-    /// counts. In a master boot record 1 to 4 are the primary partitions, from 5 on the logical ones.
+    /// A GUID partition table is checked by its CRCs; if the primary table is damaged, the backup at the end
+    /// of the disk is used. In a master boot record, 1 to 4 are the primary partitions and the logical
+    /// partitions begin at 5.
     ///
     /// # Errors
-    /// No table, a damaged one, no such partition, a disk that cannot be read.
+    /// No partition table, a damaged one, no such partition, or a disk that cannot be read.
     pub fn numbered(below: Arc<dyn Backend>, number: u64) -> Result<Partition, LayerError> {
         let geometry = below.geometry();
         let block = u64::from(geometry.limits.logical_block);
@@ -121,9 +122,10 @@ impl Partition {
         Partition::new(below, first * block, Some(count * block))
     }
 
-    /// Limits as seen from the part: a chunk border of the device below is one here only if the part begins
-    /// at such a border. (The queue below splits at its own borders in any case.) An atomic write is aligned to its
-    /// length here and there only if the part begins at a multiple of that.
+    /// The limits of the part. A chunk border of the device below is a chunk border of the part only if the
+    /// part begins at such a border. (The queue below splits at its own borders in any case.) An atomic write
+    /// is aligned to its length on both the part and the device only if the part begins at a multiple of that
+    /// length.
     fn shift(&self, limits: Limits) -> Limits {
         let aligned = limits.chunk != 0 && self.offset.is_multiple_of(limits.chunk);
         let chunk = if aligned { limits.chunk } else { 0 };
@@ -161,7 +163,7 @@ impl Backend for Partition {
     fn ground(&self) -> Vec<Ground> {
         let below = self.below.ground();
         match &below[..] {
-            // A part of a part, or of a disk.
+            // The device below is a partition itself, or a disk.
             [disk] if disk.end - disk.begin == self.below.geometry().size => {
                 let begin = disk.begin + self.offset;
                 vec![Ground { begin, end: begin + self.size, ..*disk }]
@@ -185,13 +187,13 @@ impl Backend for Partition {
     }
 }
 
-/// The largest atomic write of a device at whose byte `offset` another begins: lengths are powers of two, and positions
-/// multiples of them, on both.
+/// The largest atomic write of a device that begins at byte `offset` of another one. Lengths are powers of
+/// two, and positions are multiples of the length on both devices.
 pub(crate) fn atomic_behind(most: u32, offset: u64) -> u32 {
     if offset == 0 { most } else { most.min(1 << offset.trailing_zeros().min(31)) }
 }
 
-/// Whether a bio is about a place: a flush may be about the whole device.
+/// Whether the range of a bio has a position. A flush may cover the whole device.
 fn has_place(bio: &Bio) -> bool {
     bio.op() != Op::Flush || bio.len() + bio.done() > 0
 }
@@ -228,7 +230,7 @@ impl Lane for PartitionLane {
         self.below.take_done(out);
         for bio in &mut out[first..] {
             if has_place(bio) {
-                // What a flush could not write back may lie outside of the part.
+                // A flush may report a write-back error at a position before the part.
                 bio.remap(bio.pos().saturating_sub(self.offset));
             }
         }

@@ -1,7 +1,7 @@
-//! `raid0`: chunks of a device on several disks in turn.
+//! `raid0`: a striped device, whose chunks are on several disks in turn.
 //!
-//! Neighbouring chunks of one disk lie next to each other on it, so that a large transfer is one part for each
-//! disk, whatever the size of chunks.
+//! Consecutive chunks of a member are contiguous on it, so that a large transfer becomes one part per member,
+//! whatever the chunk size.
 
 use crate::members;
 use crate::reports::Reports;
@@ -17,14 +17,14 @@ mod stripes;
 
 pub(crate) const ROW: Row = Row {
     name: "raid0",
-    summary: "chunks of a device on several disks in turn",
+    summary: "stripes chunks over several disks",
     params: &[
         Param::number(
             "chunk",
             Unit::Bytes,
             64 << 10,
             (512, 1 << 30),
-            "bytes on one disk before the next, a power of two",
+            "chunk size, a power of two",
         ),
         Param::word(
             "sizes",
@@ -41,16 +41,16 @@ pub(crate) const ROW: Row = Row {
 /// Most members of an array.
 pub const MAX_MEMBERS: usize = 65_536;
 
-/// What to do about members of unequal size.
+/// How members of unequal size are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sizes {
-    /// All of each is used: where the smallest end, the array goes on over the others.
+    /// All of each member is used: where the smallest members end, the array continues over the others.
     #[default]
     Zones,
-    /// Of each as much is used as the smallest has.
+    /// Each member is used up to the size of the smallest.
     Truncate,
-    /// As [`Zones`](Sizes::Zones), but whose turn it is goes by the chunk's number on the array: what md calls its
-    /// original layout, that of Linux before 3.14.
+    /// As [`Zones`](Sizes::Zones), but the member of a chunk follows from the chunk's number on the array.
+    /// This is md's "original" layout, used by Linux before 3.14.
     ZonesOriginal,
 }
 
@@ -63,7 +63,7 @@ impl Sizes {
         }
     }
 
-    /// What the array's name says of it.
+    /// The part of the array's name that shows this setting.
     fn told(self) -> &'static str {
         match self {
             Sizes::Zones => "",
@@ -73,14 +73,14 @@ impl Sizes {
     }
 }
 
-/// An array that has `chunk` bytes on one member, then `chunk` on the next, and so on.
+/// An array that has `chunk` bytes on one member, then `chunk` bytes on the next, and so on.
 ///
-/// Members of unequal size are laid out in zones, as Linux' md does in its layout "alternate": a zone reaches
-/// over all members that are at least so large, and begins with the first of them.
+/// Members of unequal size are laid out in zones, as in the "alternate" layout of Linux' md: a zone extends
+/// over all members that are large enough for it, and begins with the first of them.
 ///
 /// # Errors
-/// A chunk that is no power of two or less than a logical block of some member, members on the same disk, and
-/// members that do not have a whole chunk; 2^63 bytes or more together.
+/// A chunk that is not a power of two or is smaller than the logical block of a member, members on the same
+/// disk, members smaller than one chunk, and a total of 2^63 bytes or more.
 pub fn new(members: Vec<Arc<dyn Backend>>, chunk: u64, sizes: Sizes) -> Result<Arc<dyn Backend>, LayerError> {
     members::check("raid0", &members)?;
     let Some(stacked) = members::stack(&members) else {
@@ -88,7 +88,7 @@ pub fn new(members: Vec<Arc<dyn Backend>>, chunk: u64, sizes: Sizes) -> Result<A
     };
     let block = u64::from(stacked.limits.logical_block);
     if !chunk.is_power_of_two() || chunk < block || chunk > 1 << 30 {
-        // A chunk of a sector or more is wrong only for these members.
+        // A chunk of at least a sector can be wrong only for these members.
         let possible = chunk.is_power_of_two() && (512..=1 << 30).contains(&chunk);
         let error = if possible { LayerError::Unfit } else { LayerError::Param };
         return Err(error(ParamError(format!(
@@ -109,7 +109,7 @@ pub fn new(members: Vec<Arc<dyn Backend>>, chunk: u64, sizes: Sizes) -> Result<A
                 geometry.size
             )));
         }
-        // A block of the array is the largest of any member's, everywhere on it.
+        // The logical block of the array is the largest of any member's, on the whole array.
         let limits =
             platter_block::limits::Limits { logical_block: stacked.limits.logical_block, ..geometry.limits };
         shares.push((geometry.size >> shift, limits));

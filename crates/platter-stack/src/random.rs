@@ -1,4 +1,4 @@
-//! Random numbers that are the same on every machine.
+//! Random numbers that are reproducible on every machine.
 
 /// Steele, Lea and Flood's splitmix64 ("Fast splittable pseudorandom number generators", OOPSLA 2014).
 #[derive(Clone)]
@@ -13,7 +13,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`, all as likely as each other to within 2^-64 n.
+    /// A number below `n`, uniformly distributed to within 2^-64 n.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
@@ -23,7 +23,7 @@ impl Random {
 mod tests {
     use super::*;
 
-    /// The first outputs for seed 1234567, as the published reference implementation gives them.
+    /// The first outputs for seed 1234567 of the published reference implementation.
     #[test]
     fn the_sequence_is_the_published_one() {
         let mut random = Random(1_234_567);

@@ -1,4 +1,4 @@
-//! Reading a device while a layer is being made over it.
+//! Reads from a device while a layer is being built over it.
 
 use crate::LayerError;
 use platter_block::backend::{Backend, LaneUse};
@@ -7,7 +7,7 @@ use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use std::sync::Arc;
 
-/// A lane for reading a little.
+/// A lane for small reads.
 pub(crate) struct Reader<'a> {
     device: &'a Arc<dyn Backend>,
     lane: Box<dyn Lane>,
@@ -19,7 +19,7 @@ impl Reader<'_> {
         Ok(Reader { device, lane })
     }
 
-    /// Reads `len` bytes at `pos`, both multiples of the logical block. Errors say that `what` was being read.
+    /// Reads `len` bytes at `pos`, both multiples of the logical block. `what` names the data in errors.
     pub(crate) fn read(&mut self, what: &str, pos: u64, len: usize) -> Result<Vec<u8>, LayerError> {
         let failed = |fault: Fault| {
             LayerError::Device(Error {

@@ -1,10 +1,10 @@
-//! Devices that spread what they hold over several others: the part that is the same whatever the rule.
+//! The common part of devices that distribute their data over several members.
 //!
-//! A rule is a [`Map`]: which member holds a byte, and how many bytes from there on. What lies on one member
-//! is passed on as it is: the bio is aimed at its place there and aimed back when it completes. What lies on
-//! several is done in parts, one for each member and more only where a member takes fewer segments. A
-//! member's pieces that follow each other there become one part, whose segments point into the memory of the
-//! whole: nothing is copied.
+//! A [`Map`] gives the member that holds a byte, and the number of bytes that follow there. A transfer that
+//! lies on one member is passed on as it is: the bio is remapped to the member and mapped back when it
+//! completes. A transfer over several members is done in parts, one per member, and more only where a member
+//! takes fewer segments. Pieces that are contiguous on a member become one part, whose segments point into
+//! the memory of the whole: nothing is copied.
 
 use crate::gate::Gate;
 use crate::reports::Reports;
@@ -21,28 +21,28 @@ mod lane;
 mod parts;
 mod source;
 
-/// A place on a member, and how far the bytes that follow on the device follow there too.
+/// A position on a member, and the number of bytes that are contiguous both there and on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) member: usize,
     /// First byte on the member.
     pub(crate) pos: u64,
-    /// Bytes; at least one.
+    /// Length in bytes; at least one.
     pub(crate) len: u64,
 }
 
-/// Where the bytes of a device are. Positions are below the device's size.
+/// Maps the bytes of a device to its members. Positions are below the device's size.
 pub(crate) trait Map: LimitSource + 'static {
-    /// The place of a byte.
+    /// The position of a byte on its member.
     fn find(&self, pos: u64) -> Extent;
 
-    /// The byte whose place this is.
+    /// The byte of the device at this position of a member.
     fn whence(&self, member: usize, pos: u64) -> u64;
 
-    /// The places of a range, each member's in as few as possible.
+    /// The extents of a range, as few as possible for each member.
     fn ranges(&self, pos: u64, len: u64, each: &mut dyn FnMut(Extent));
 
-    /// What to tell an operator.
+    /// Facts to show to an operator.
     fn facts(&self) -> Vec<Fact>;
 }
 
@@ -89,7 +89,7 @@ impl<M: Map> Backend for Spread<M> {
     }
 
     fn explain(&self, fault: Fault) -> Option<String> {
-        // The layer's own barriers are given up at the same fault as those of the disks below.
+        // The layer gives up its own barriers at the same faults as the disks below.
         let own =
             (self.gate.blame()).filter(|_| fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer);
         own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))
@@ -106,13 +106,13 @@ impl<M: Map> Backend for Spread<M> {
     }
 }
 
-/// Members whose facts are told.
+/// Most members whose facts are shown.
 const FACTS_OF: usize = 16;
 
-/// Members that a name lists.
+/// Most members that a name lists.
 const NAMED: usize = 8;
 
-/// A name like the spec that it could have been made of; of many members only their number.
+/// A name that looks like the spec of the device. With many members it has only their number.
 pub(crate) fn name_of(layer: &str, params: &str, members: &[Arc<dyn Backend>]) -> Arc<str> {
     let below = match members {
         few if few.len() <= NAMED => few.iter().map(|m| m.name().to_string()).collect::<Vec<_>>().join(", "),

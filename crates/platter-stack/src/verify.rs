@@ -1,15 +1,16 @@
-//! `verify`: a device that remembers what was written and checks what is read.
+//! `verify`: a device that records what is written and checks what is read.
 //!
-//! In memory it keeps a CRC32C of each logical block that was written through it, and nothing of the others. A
-//! read whose bytes have another one fails with [`Kind::Corrupt`] and names the first such block; its memory
-//! holds what was read. Checked is only what is certain: not blocks that were being written while they were
-//! read, that two writes raced for, whose write failed, or that were discarded. After a write that timed out its
-//! blocks are never checked again, since the device may still write them at any time.
+//! It keeps in memory a CRC32C of each logical block that was written through it, and nothing of other
+//! blocks. A read whose data has a different checksum fails with [`Kind::Corrupt`] and reports the first such
+//! block; its memory then holds the data that was read. A block is checked only if its contents are certain:
+//! not if it was written during the read, if two writes of it overlapped in time, if its write failed, or if
+//! it was discarded. After a write that timed out its blocks are never checked again, because the device may
+//! still write them at any time.
 //!
-//! It knows only what went through it. If a write times out, the device is closed and the disk is opened again, that
-//! write may land over newer contents, and their reads then fail.
+//! The layer only sees I/O that goes through it. If a write times out, the device is closed and the disk is
+//! opened again, that write may overwrite newer data, and reads of these blocks then fail.
 //!
-//! Discards and write-zeroes are remembered as ranges, so that their size does not matter.
+//! Discards and write-zeroes are recorded as ranges, so that their size does not matter.
 
 use crate::filter::{Filter, Filtered};
 use crate::{LayerError, Row};
@@ -25,7 +26,7 @@ mod memory;
 
 pub(crate) const ROW: Row = Row {
     name: "verify",
-    summary: "a device that remembers checksums of what was written and checks what is read",
+    summary: "records checksums of written blocks and checks reads against them",
     params: &[],
     members: 1..=1,
     build: |_, mut members| {
@@ -36,8 +37,8 @@ pub(crate) const ROW: Row = Row {
     },
 };
 
-/// A device on which reads fail that do not give what was written last. It takes some 40 bytes of memory for each
-/// logical block that is written and some 50 for each range of zeroes, and its lanes know of each other.
+/// A device on which a read fails that does not return what was written last. It takes about 40 bytes of
+/// memory for each logical block written and about 50 for each range of zeroes. All lanes share this state.
 pub fn new(below: Arc<dyn Backend>) -> Arc<dyn Backend> {
     let unit = below.geometry().limits.logical_block as usize;
     let zero = crc32c::crc32c(&vec![0; unit]);
@@ -48,23 +49,23 @@ pub fn new(below: Arc<dyn Backend>) -> Arc<dyn Backend> {
     Arc::new(Filtered::new("verify", "", below, Box::new(make)))
 }
 
-/// An I/O that is under way.
+/// An I/O in flight.
 #[derive(Default)]
 struct Task {
     op: Option<Op>,
     pos: u64,
     len: u64,
     began: u64,
-    /// Of what changes the device.
+    /// The change that a write, discard or write-zeroes makes.
     change: Change,
-    /// Of a write, by block.
+    /// Checksums of the blocks of a write.
     crcs: Vec<u32>,
 }
 
 struct Verifier {
     unit: usize,
     known: Arc<Mutex<Known>>,
-    /// By slot.
+    /// Indexed by slot.
     tasks: Vec<Task>,
     read: Vec<u32>,
 }
@@ -74,7 +75,7 @@ fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
 }
 
 impl Task {
-    /// Numbers of the blocks, without the piece of one that a device may end with.
+    /// Numbers of the blocks, without the incomplete one at the end of some devices.
     fn numbers(&self, unit: usize) -> std::ops::Range<u64> {
         let unit = unit as u64;
         self.pos / unit..(self.pos + self.len) / unit
@@ -87,7 +88,7 @@ impl Filter for Verifier {
             self.tasks.resize_with(slot + 1, Task::default);
         }
         let task = &mut self.tasks[slot];
-        // What has been done in part already does not begin with its first segment.
+        // Of a bio that is partly done, the rest does not begin with the first segment.
         task.op = (bio.done() == 0).then_some(bio.op());
         (task.pos, task.len) = (bio.pos(), bio.len());
         task.crcs.clear();

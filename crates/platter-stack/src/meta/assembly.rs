@@ -1,4 +1,4 @@
-//! Which devices make an array, and why the others do not.
+//! Selects the devices that form an array, and explains why the others do not.
 
 use super::record::{Phase, Record, Slots, Uuid};
 use platter_block::planted::{self, Planted};
@@ -12,14 +12,14 @@ pub struct Candidate {
     pub name: String,
     /// Its size in bytes.
     pub size: u64,
-    /// What its slots hold.
+    /// The contents of its slots.
     pub slots: Slots,
 }
 
-/// Which array is meant.
+/// Selects an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Select {
-    /// The only one there is.
+    /// The only array found.
     Any,
     /// By number.
     Uuid(Uuid),
@@ -28,7 +28,7 @@ pub enum Select {
 }
 
 impl Select {
-    /// Whether a record is one of the array that is meant.
+    /// Whether a record belongs to the selected array.
     pub fn matches(&self, record: &Record) -> bool {
         match self {
             Select::Any => true,
@@ -38,44 +38,44 @@ impl Select {
     }
 }
 
-/// An array that is complete.
+/// A complete array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Array {
-    /// Its members in their order: the place of each among the candidates, and its record.
+    /// Its members in order: the index of each among the candidates, and its record.
     pub members: Vec<(usize, Record)>,
 }
 
-/// Why candidates do not make an array. Devices are named.
+/// Why candidates do not form an array. Strings name devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// It is a member of nothing.
+    /// The device has no record.
     NoRecord(String),
-    /// It looks like a member, and both records are damaged.
+    /// The device has records, and both are damaged.
     Damaged(String, String),
-    /// It is a member of another array.
+    /// The device is a member of another array.
     Foreign(String, String, Uuid),
-    /// Several arrays are there and none was chosen.
+    /// There are several arrays and none was selected.
     Ambiguous(Vec<(String, Uuid)>),
     /// Two devices are the same member.
     Duplicate(String, String, u32),
-    /// Members of an array that no device is.
+    /// Members of an array are missing.
     Missing {
         /// The array's name and number.
         array: (String, Uuid),
-        /// How many members it has.
+        /// Number of members of the array.
         members: u32,
-        /// The places of the missing ones, with their numbers where the others know them.
+        /// The places of the missing members, with their numbers where other members list them.
         missing: Vec<(u32, Option<Uuid>)>,
     },
-    /// It was not there when the array was last changed: its sequence number, and the newest.
+    /// The device missed the last change of the array: its sequence number, and the newest.
     Stale(String, u64, u64),
-    /// It says something else about the array than the others: what.
+    /// The record of the device contradicts those of the other members in the named property.
     Disagrees(String, &'static str),
-    /// It is smaller than it was: bytes now, bytes needed.
+    /// The device is smaller than it was: bytes now, bytes needed.
     Shrunk(String, u64, u64),
-    /// Making the array was cut short; it never held.
+    /// The array was never completed: its creation was interrupted.
     Unfinished(String),
-    /// The array was given up.
+    /// The array was being wiped.
     Retired(String),
 }
 
@@ -104,13 +104,13 @@ impl fmt::Display for Problem {
                  an old copy?"
             ),
             Problem::Disagrees(device, what) => {
-                write!(f, "{device} has another {what} than the other members")
+                write!(f, "{device} has a different {what} than the other members")
             }
             Problem::Shrunk(device, now, needed) => {
                 write!(f, "{device} has {now} bytes, and the array needs {needed} of it: it has shrunk")
             }
             Problem::Unfinished(name) => {
-                write!(f, "making the array \"{name}\" was cut short; make it again")
+                write!(f, "the creation of the array \"{name}\" was interrupted; create it again")
             }
             Problem::Retired(name) => {
                 write!(f, "the array \"{name}\" was being wiped; wipe it again to finish")
@@ -122,7 +122,8 @@ impl fmt::Display for Problem {
 /// Most runs of numbers that a message lists.
 const LISTED: usize = 16;
 
-/// A few members by place and number; many, or members whose numbers are not known, by place only.
+/// Lists a few members by place and number. Lists many members, or members with unknown numbers, by place
+/// only.
 fn missing_members(missing: &[(u32, Option<Uuid>)]) -> String {
     let one = |&(place, member): &(u32, Option<Uuid>)| Some(format!("{place} (member {})", member?));
     let few = (missing.len() <= LISTED).then(|| missing.iter().map(one).collect::<Option<Vec<_>>>());
@@ -132,7 +133,7 @@ fn missing_members(missing: &[(u32, Option<Uuid>)]) -> String {
     }
 }
 
-/// Ascending numbers as text: runs of them by their ends, and only the first of very many.
+/// Ascending numbers as text, runs as first and last; with very many runs only the first ones.
 fn runs(numbers: &[u32]) -> String {
     let (mut text, mut listed, mut told) = (Vec::new(), 0, 0);
     for run in numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
@@ -150,10 +151,10 @@ fn runs(numbers: &[u32]) -> String {
     text.join(", ")
 }
 
-/// Finds the array that `select` means among `candidates`, in any order.
+/// Assembles the array that `select` selects from `candidates`, in any order.
 ///
 /// # Errors
-/// Everything that speaks against it.
+/// All problems found.
 pub fn assemble(select: &Select, candidates: &[Candidate]) -> Result<Array, Vec<Problem>> {
     let chosen = choose(select, candidates)?;
     let mut problems = Vec::new();
@@ -178,7 +179,7 @@ pub fn assemble(select: &Select, candidates: &[Candidate]) -> Result<Array, Vec<
     if problems.is_empty() { Ok(Array { members }) } else { Err(problems) }
 }
 
-/// The array that is meant.
+/// The selected array.
 fn choose(select: &Select, candidates: &[Candidate]) -> Result<Option<Uuid>, Vec<Problem>> {
     let mut known: Vec<Known<'_>> = Vec::new();
     for (at, candidate) in candidates.iter().enumerate() {
@@ -204,10 +205,10 @@ fn choose(select: &Select, candidates: &[Candidate]) -> Result<Option<Uuid>, Vec
     }
 }
 
-/// An array that some records speak of.
+/// An array that some records describe.
 struct Known<'a> {
     record: &'a Record,
-    /// It has held at some time.
+    /// It was committed at some time.
     is_born: bool,
     places: BTreeSet<u32>,
     /// The candidates that have a record of it.
@@ -231,9 +232,9 @@ impl<'a> Known<'a> {
         self.places.len() == self.record.members as usize
     }
 
-    /// Whether another array on the same devices holds instead: of an old array and a new one that is made over
-    /// it the old one is whole until the first record of its own goes, which is not before the new one has been
-    /// prepared everywhere.
+    /// Whether another array on the same devices takes precedence. Where a new array is created over an old
+    /// one, the old one is complete until its first record is overwritten, which happens only after the new
+    /// one is prepared on all members.
     fn gives_way(&self, all: &[Known<'_>]) -> bool {
         let rank = |known: &Known<'_>| (known.is_complete(), known.is_born);
         all.iter().any(|other| !other.on.is_disjoint(&self.on) && rank(other) > rank(self))
@@ -254,7 +255,7 @@ fn own_record(candidate: &Candidate, chosen: Option<Uuid>) -> Result<&Record, Pr
         .ok_or_else(|| Problem::Foreign(name(), newest.name.clone(), newest.array))
 }
 
-/// Whether the last change holds, and whether every member was there.
+/// Checks that the last change was completed and that every member took part in it.
 fn check_state(members: &[(usize, Record)], name_of: &dyn Fn(usize) -> String, problems: &mut Vec<Problem>) {
     let Some((_, newest)) = members.iter().max_by_key(|(_, record)| record.sequence) else { return };
     if let Some((_, retired)) = members.iter().find(|(_, record)| record.phase == Phase::Retired) {
@@ -269,7 +270,7 @@ fn check_state(members: &[(usize, Record)], name_of: &dyn Fn(usize) -> String, p
             problems.push(Problem::Stale(name_of(*at), record.sequence, newest.sequence));
         }
     }
-    // A change is committed somewhere only when it has been prepared everywhere.
+    // A change is committed on any member only after it was prepared on all.
     if newest.phase == Phase::Committed {
         for (at, record) in members {
             if record.sequence + 1 == newest.sequence && record.phase == Phase::Committed {

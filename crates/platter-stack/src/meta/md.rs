@@ -1,25 +1,26 @@
 //! The superblock of Linux' md, versions 1.0, 1.1 and 1.2: read, never written.
 //!
-//! Source: the structure `mdp_superblock_1` of Linux 6.1 (`md_p.h`). Numbers are little-endian, places and
-//! sizes in sectors of 512 bytes.
+//! Source: the structure `mdp_superblock_1` of Linux 6.1 (`md_p.h`). Numbers are little-endian; positions and
+//! sizes are in sectors of 512 bytes.
 
 use super::record::Uuid;
 use platter_block::planted::{self, Planted};
 use platter_block::text::printable;
 use std::fmt;
 
-/// Bytes that hold a superblock with its table of members.
+/// Size of a superblock with its table of members, in bytes.
 pub const SUPERBLOCK_BYTES: usize = 4096;
 
 const MAGIC: u32 = 0xa92b_4efc;
 const SECTOR: u64 = 512;
-/// Members that a superblock has room for.
+/// Most members that a superblock can list.
 const MAX_MEMBERS: u32 = 1920;
-/// Feature: which of two rules unequal members are striped by is written down.
+/// Feature: the superblock records the rule by which unequal members are striped.
 const FEATURE_RAID0_LAYOUT: u32 = 4096;
-/// Features that do not change where data is or whether it can be read: a bitmap, the rule of the layout.
+/// Features that change neither the layout of data nor whether it can be read: a bitmap, the recorded layout
+/// rule.
 const HARMLESS: u32 = 1 | FEATURE_RAID0_LAYOUT;
-/// The other features of Linux 6.1, with what an array that has them needs.
+/// The other features of Linux 6.1, with what each requires of the reader.
 const FEATURES: [(u32, &str); 10] = [
     (2, "recovery of a member"),
     (4, "a reshape in progress"),
@@ -45,10 +46,10 @@ pub enum Place {
 }
 
 impl Place {
-    /// All of them, in the order in which to look.
+    /// All positions, in the order in which they are probed.
     pub const ALL: [Place; 3] = [Place::Offset4K, Place::Start, Place::End];
 
-    /// Where, on a device of `size` bytes; `None` if it is too small.
+    /// Byte position on a device of `size` bytes; `None` if the device is too small.
     pub fn offset(self, size: u64) -> Option<u64> {
         let sectors = size / SECTOR;
         let at = match self {
@@ -59,7 +60,7 @@ impl Place {
         (at * SECTOR + SUPERBLOCK_BYTES as u64 <= size).then_some(at * SECTOR)
     }
 
-    /// Its version.
+    /// The superblock version that uses this position.
     pub const fn version(self) -> &'static str {
         match self {
             Place::End => "1.0",
@@ -69,14 +70,14 @@ impl Place {
     }
 }
 
-/// How an array's data lies on its members.
+/// The layout of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Level −1: one member after the other.
+    /// Level −1: members laid end to end.
     Linear,
     /// Level 0: striped.
     Raid0,
-    /// Another one, which is shown and cannot be opened.
+    /// Another level, which is shown but cannot be opened.
     Other(i32),
 }
 
@@ -90,52 +91,52 @@ impl fmt::Display for Level {
     }
 }
 
-/// By which rule unequal members are striped beyond the end of the smallest.
+/// The rule by which unequal members are striped beyond the end of the smallest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zones {
-    /// The superblock does not say.
+    /// The superblock does not record the rule.
     Unsaid,
-    /// The first disk of a zone is counted from the start of the array (before Linux 3.14).
+    /// The first disk of a zone follows from the chunk's number on the array (before Linux 3.14).
     Original,
-    /// It is counted from the start of the zone (since Linux 3.14).
+    /// The first disk of a zone follows from the chunk's number in the zone (since Linux 3.14).
     Alternate,
 }
 
-/// A superblock. Places and sizes in bytes.
+/// A superblock. Positions and sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Where it was.
+    /// Where it was found.
     pub place: Place,
-    /// Which array.
+    /// UUID of the array.
     pub array: Uuid,
-    /// Name of the array. U+FFFD stands for bytes that are not UTF-8 and for characters that a terminal might obey.
+    /// Name of the array. Bytes that are not UTF-8 and control characters are replaced by U+FFFD.
     pub name: String,
-    /// This device.
+    /// UUID of this device.
     pub device: Uuid,
-    /// How data lies on the members.
+    /// Layout of the data.
     pub level: Level,
-    /// Bytes on one member before the next.
+    /// Chunk size in bytes.
     pub chunk: u64,
     /// Rule for unequal members.
     pub zones: Zones,
-    /// Members of the array.
+    /// Number of members of the array.
     pub members: u32,
-    /// Place in the array; `None` for a spare or failed device.
+    /// Index of this device in the array; `None` for a spare or failed device.
     pub index: Option<u32>,
-    /// Where data begins on this device.
+    /// Start of the data on this device, in bytes.
     pub data_offset: u64,
     /// Bytes of data on this device.
     pub data_size: u64,
-    /// Events counted so far: equal on all members of a healthy array.
+    /// Event count: equal on all members of a healthy array.
     pub events: u64,
-    /// Seconds since 1970 when the array was made.
+    /// Creation time of the array, in seconds since 1970.
     pub created_s: u64,
-    /// Features that keep it from being opened here.
+    /// Features that this library does not support; an array with any of them cannot be opened.
     pub unknown_features: u32,
 }
 
 impl Superblock {
-    /// Names what [`unknown_features`](Superblock::unknown_features) are for; empty if there are none.
+    /// Describes the [`unknown_features`](Superblock::unknown_features); empty if there are none.
     pub fn needs(&self) -> String {
         let mut left = self.unknown_features;
         let mut names = Vec::new();
@@ -152,12 +153,12 @@ impl Superblock {
     }
 }
 
-/// Why there is no superblock.
+/// Why no superblock was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoSuperblock {
-    /// Nothing that looks like one.
+    /// There is no superblock.
     Nothing,
-    /// It looks like one and is damaged.
+    /// There is a damaged superblock.
     Damaged(String),
 }
 
@@ -177,7 +178,7 @@ fn uuid_at(bytes: &[u8], at: usize) -> Uuid {
     Uuid(field)
 }
 
-/// The sum of all 32-bit words but its own, folded to 32 bits.
+/// The sum of all 32-bit words except its own, folded to 32 bits.
 fn checksum(bytes: &[u8], len: usize) -> u32 {
     let mut sum = 0u64;
     for at in (0..len & !3).step_by(4) {
@@ -191,10 +192,10 @@ fn checksum(bytes: &[u8], len: usize) -> u32 {
     (sum as u32).wrapping_add((sum >> 32) as u32)
 }
 
-/// Reads a superblock from the [`SUPERBLOCK_BYTES`] at `place`.
+/// Parses a superblock from the [`SUPERBLOCK_BYTES`] bytes at `place`.
 ///
 /// # Errors
-/// Nothing is there, or what is there is damaged.
+/// There is no superblock, or it is damaged.
 pub fn parse(place: Place, bytes: &[u8]) -> Result<Superblock, NoSuperblock> {
     if bytes.len() < SUPERBLOCK_BYTES || u32_at(bytes, 0) != MAGIC || u32_at(bytes, 4) != 1 {
         return Err(NoSuperblock::Nothing);
@@ -202,7 +203,7 @@ pub fn parse(place: Place, bytes: &[u8]) -> Result<Superblock, NoSuperblock> {
     let damaged = |what: String| Err(NoSuperblock::Damaged(what));
     let max_members = u32_at(bytes, 0xdc);
     if max_members > MAX_MEMBERS {
-        return damaged(format!("it has room for {max_members} members, and {MAX_MEMBERS} are possible"));
+        return damaged(format!("it has room for {max_members} members; at most {MAX_MEMBERS} are possible"));
     }
     if checksum(bytes, 256 + 2 * max_members as usize) != u32_at(bytes, 0xd8) {
         return damaged("its checksum does not match".to_owned());
@@ -226,7 +227,7 @@ pub fn parse(place: Place, bytes: &[u8]) -> Result<Superblock, NoSuperblock> {
     });
     let members = u32_at(bytes, 0x5c);
     if members > MAX_MEMBERS {
-        return damaged(format!("it has {members} members, and at most {MAX_MEMBERS} are possible"));
+        return damaged(format!("it has {members} members; at most {MAX_MEMBERS} are possible"));
     }
     let name = bytes[0x20..0x40].split(|&byte| byte == 0).next().unwrap_or_default();
     Ok(Superblock {

@@ -1,52 +1,52 @@
-//! Changes of an array as steps in an order that survives a cut between any two.
+//! Changes of an array as a sequence of steps that survives a power cut between any two of them.
 
 use super::record::{Layout, MAX_LISTED, MAX_SEQUENCE, Phase, RECORD_BYTES, Record, SLOTS, Slots, Uuid};
 use crate::raid0::MAX_MEMBERS;
 use platter_block::text::is_unsafe;
 
-/// Where data begins on a member of a new array: room for the records, and a multiple of every usual block,
-/// page and stripe.
+/// Start of the data on a member of a new array, in bytes: leaves room for the records and is a multiple of
+/// every usual block, page and stripe size.
 const DATA_OFFSET: u64 = 1 << 20;
 
-/// One step. Each must have been done before the next begins.
+/// One step. Each must be complete before the next begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Write these bytes on a member.
     Write {
-        /// Which device, by its place in the list that the plan was made for.
+        /// The device, as an index in the list that the plan was made for.
         device: usize,
-        /// Where, in bytes.
+        /// Position in bytes.
         offset: u64,
-        /// What.
+        /// The data.
         bytes: Vec<u8>,
     },
-    /// Make what was written on a member durable.
+    /// Make all earlier writes to a member durable.
     Flush {
-        /// Which device.
+        /// The device, as an index in the same list.
         device: usize,
     },
 }
 
-/// An array to be made.
+/// The description of an array to create.
 #[derive(Clone, Debug)]
 pub struct NewArray {
-    /// Its number.
+    /// Its UUID.
     pub array: Uuid,
     /// Its name, at most 64 bytes.
     pub name: String,
-    /// How data lies on its members.
+    /// Layout of the data.
     pub layout: Layout,
-    /// Bytes on one member before the next; 0 for [`Layout::Concat`].
+    /// Chunk size in bytes; 0 for [`Layout::Concat`].
     pub chunk: u64,
-    /// For each member: its number and the size of its device, in bytes.
+    /// For each member: its UUID and the size of its device in bytes.
     pub members: Vec<(Uuid, u64)>,
 }
 
 impl NewArray {
-    /// The records of its members, prepared and with sequence number 1.
+    /// The records of the members, in phase [`Phase::Prepared`] with sequence number 1.
     ///
     /// # Errors
-    /// A name that is too long, too many members, a member without room for data.
+    /// A name that is too long, too many members, or a member without room for data.
     pub fn records(&self) -> Result<Vec<Record>, String> {
         if self.name.len() > 64 {
             return Err(format!("the name \"{}\" has {} bytes; 64 are possible", self.name, self.name.len()));
@@ -57,7 +57,7 @@ impl NewArray {
         let count = self.members.len();
         let members = u32::try_from(count).ok().filter(|_| count <= MAX_MEMBERS);
         let Some(members) = members else {
-            return Err(format!("{count} members are too many; an array has at most {MAX_MEMBERS}"));
+            return Err(format!("{count} members are too many; the limit is {MAX_MEMBERS}"));
         };
         let listed: Vec<Uuid> = match members <= MAX_LISTED {
             true => self.members.iter().map(|(member, _)| *member).collect(),
@@ -68,7 +68,7 @@ impl NewArray {
             let data_size = size.saturating_sub(DATA_OFFSET) / unit * unit;
             if data_size == 0 {
                 let least = DATA_OFFSET + unit;
-                return Err(format!("member {index} has {size} bytes; it takes at least {least}"));
+                return Err(format!("member {index} has {size} bytes; it must have at least {least}"));
             }
             Ok(Record {
                 array: self.array,
@@ -94,8 +94,8 @@ fn write(device: usize, slot: usize, record: &Record) -> Step {
     Step::Write { device, offset: SLOTS[slot], bytes: record.encode() }
 }
 
-/// Takes every member from what its slots hold to `records`, which are prepared: first prepared everywhere, then
-/// committed everywhere, with the next sequence number.
+/// Replaces the contents of all slots by `records`, which are prepared: first prepared on all members, then
+/// committed on all members with the next sequence number.
 fn two_phases(records: &[Record], slots: &[Slots]) -> Vec<Step> {
     let mut steps = Vec::with_capacity(records.len() * 4);
     let flushes = (0..records.len()).map(|device| Step::Flush { device });
@@ -111,19 +111,19 @@ fn two_phases(records: &[Record], slots: &[Slots]) -> Vec<Step> {
     steps
 }
 
-/// Makes an array of devices whose slots hold what `slots` says.
+/// Creates an array on devices with the slots `slots`.
 ///
 /// # Errors
-/// As for [`NewArray::records`].
+/// See [`NewArray::records`].
 pub fn create_plan(array: &NewArray, slots: &[Slots]) -> Result<Vec<Step>, String> {
     Ok(two_phases(&array.records()?, slots))
 }
 
-/// Begins a new turn of an array that was assembled: the sequence number that marks every member as having been
-/// there. `records` are the newest of its members, in the order of `slots`.
+/// Commits the next sequence number to an assembled array, which marks every member as present from now on.
+/// `records` are the newest records of the members, in the order of `slots`.
 ///
 /// # Errors
-/// The sequence numbers are used up, which only records that Platter has not written say: the records of a further turn
+/// No sequence number is left, which happens only with records that Platter has not written: later records
 /// would be refused as damaged.
 pub fn commit_plan(records: &[Record], slots: &[Slots]) -> Result<Vec<Step>, String> {
     let newest = records.iter().map(|record| record.sequence).max().unwrap_or(0);
@@ -140,8 +140,8 @@ pub fn commit_plan(records: &[Record], slots: &[Slots]) -> Result<Vec<Step>, Str
     Ok(two_phases(&prepared, slots))
 }
 
-/// Removes the records of devices. The array is given up with the first durable write: what a cut leaves is
-/// known as remains.
+/// Removes the records of devices. The array is given up with the first durable write: what a power cut
+/// leaves is recognised as the remains of a wiped array.
 pub fn wipe_plan(slots: &[Slots]) -> Vec<Step> {
     let mut steps = Vec::new();
     for (device, held) in slots.iter().enumerate() {
@@ -156,7 +156,7 @@ pub fn wipe_plan(slots: &[Slots]) -> Vec<Step> {
         offset: SLOTS[slot],
         bytes: vec![0; RECORD_BYTES],
     };
-    // The retired record goes last.
+    // The retired record is removed last.
     for (device, held) in slots.iter().enumerate() {
         for slot in [1 - held.older(), held.older()] {
             steps.push(zero(device, slot));

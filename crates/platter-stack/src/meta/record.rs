@@ -1,33 +1,33 @@
-//! What is written on a member.
+//! The record format of members.
 
 use crate::raid0::MAX_MEMBERS;
 use platter_block::planted::{self, Planted};
 use platter_block::text::{excerpt, is_unsafe};
 use std::fmt;
 
-/// Bytes of a record.
+/// Size of a record in bytes.
 pub const RECORD_BYTES: usize = 4096;
 
-/// Where the two records of a member are, in bytes from its start.
+/// Positions of a member's two records, in bytes from its start.
 pub const SLOTS: [u64; 2] = [4096, 65536];
 
 const MAGIC: [u8; 16] = *b"platter array\0\0\0";
 const VERSION: u32 = 1;
 
-/// Where data may begin at the earliest: behind the records.
+/// Lowest possible start of the data: the end of the records.
 const RECORDS_END: u64 = SLOTS[1] + RECORD_BYTES as u64;
 
-/// Far more than any array reaches, and far enough from the end for sums.
+/// Largest sequence number: more than any array reaches, and far enough from overflow.
 pub(super) const MAX_SEQUENCE: u64 = 1 << 62;
 
-/// Bytes of a name.
+/// Most bytes of a name.
 const NAME_BYTES: usize = 64;
 
-/// Most members whose numbers a record lists. A record of 4 KiB has room for a few more; an array with more
-/// members than this has no list.
+/// Most members whose numbers a record lists. A record of 4 KiB has room for a few more. An array with more
+/// members has no list.
 pub const MAX_LISTED: u32 = 240;
 
-/// A number that is unique without anybody keeping a list.
+/// A universally unique identifier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uuid(pub [u8; 16]);
 
@@ -51,7 +51,7 @@ impl std::str::FromStr for Uuid {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Uuid, String> {
-        // md writes colons.
+        // md writes UUIDs with colons.
         let digits: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'-' | b':')).collect();
         let wrong = || {
             format!("\"{}\" is not a UUID: 32 hexadecimal digits, with or without dashes", excerpt(text, 60))
@@ -68,17 +68,17 @@ impl std::str::FromStr for Uuid {
     }
 }
 
-/// How an array's data lies on its members.
+/// The layout of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Chunk by chunk in turn; unequal members in zones, as md has it.
+    /// Striped; unequal members in zones, as in md.
     Raid0,
-    /// One member after the other.
+    /// Members laid end to end.
     Concat,
 }
 
 impl Layout {
-    /// Its name, which is that of the layer.
+    /// Its name, the same as that of the layer.
     pub const fn name(self) -> &'static str {
         match self {
             Layout::Raid0 => "raid0",
@@ -87,59 +87,59 @@ impl Layout {
     }
 }
 
-/// How far the change that a record belongs to had come when it was written.
+/// The phase that the change of a record had reached when the record was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Members are being told; it does not hold yet.
+    /// Records are being written to members; the change is not in effect yet.
     Prepared,
-    /// It holds: every member has been told.
+    /// In effect: every member has a prepared record.
     Committed,
-    /// The array is given up.
+    /// The array is being wiped.
     Retired,
 }
 
-/// One record: the array and this member's place in it.
+/// A record: the array and this member's place in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Which array.
+    /// UUID of the array.
     pub array: Uuid,
-    /// Its name for operators, at most 64 bytes.
+    /// Name for operators, at most 64 bytes.
     pub name: String,
-    /// Which member: a number of its own beside its place.
+    /// UUID of this member, in addition to its index.
     pub member: Uuid,
-    /// The numbers of all members in their order, so that one that is missing can be named. Empty in an array of
-    /// more than [`MAX_LISTED`] members, and in records that were written before there was a list.
+    /// The UUIDs of all members in order, so that errors can name missing members. Empty in an array of more
+    /// than [`MAX_LISTED`] members, and in records of versions that had no list.
     pub listed: Vec<Uuid>,
-    /// Place in the array, from 0.
+    /// Index in the array, from 0.
     pub index: u32,
-    /// Members of the array.
+    /// Number of members of the array.
     pub members: u32,
-    /// How data lies on the members.
+    /// Layout of the data.
     pub layout: Layout,
-    /// Bytes on one member before the next; 0 for [`Layout::Concat`].
+    /// Chunk size in bytes; 0 for [`Layout::Concat`].
     pub chunk: u64,
-    /// Where data begins on this member.
+    /// Start of the data on this member, in bytes.
     pub data_offset: u64,
     /// Bytes of data on this member.
     pub data_size: u64,
-    /// Size of the member when the array was made.
+    /// Size of the member in bytes when the array was created.
     pub device_size: u64,
     /// Grows with each phase of each change.
     pub sequence: u64,
-    /// How far that change had come.
+    /// The phase that the change had reached.
     pub phase: Phase,
 }
 
-/// Why a slot holds no record.
+/// Why a slot has no valid record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// Nothing that looks like one.
+    /// There is no record.
     Nothing,
-    /// It looks like one and is damaged.
+    /// There is a damaged record.
     Damaged(String),
 }
 
-/// Little-endian fields, one after the other.
+/// Reads little-endian fields in sequence.
 struct Fields<'a> {
     bytes: &'a [u8],
 }
@@ -162,11 +162,11 @@ impl Fields<'_> {
     }
 }
 
-/// Where the checksum is: the last four bytes.
+/// Position of the checksum: the last four bytes.
 const CHECKSUM: usize = RECORD_BYTES - 4;
 
 impl Record {
-    /// The record as it is written.
+    /// The record in its on-disk format.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(RECORD_BYTES);
         bytes.extend(MAGIC);
@@ -200,10 +200,10 @@ impl Record {
         bytes
     }
 
-    /// Reads a slot.
+    /// Decodes a slot.
     ///
     /// # Errors
-    /// Nothing is there, or what is there is damaged.
+    /// There is no record, or it is damaged.
     pub fn decode(bytes: &[u8]) -> Result<Record, Damage> {
         let Some((body, checksum)) = bytes.get(..RECORD_BYTES).map(|slot| slot.split_at(CHECKSUM)) else {
             return Err(Damage::Nothing);
@@ -217,7 +217,7 @@ impl Record {
         let mut fields = Fields { bytes: &body[MAGIC.len()..] };
         let version = fields.u32();
         if version != VERSION {
-            let wrong = format!("it is of version {version}, and {VERSION} is the only one known");
+            let wrong = format!("its version is {version}; only version {VERSION} is supported");
             return Err(Damage::Damaged(wrong));
         }
         Record::of_fields(fields)
@@ -255,20 +255,20 @@ impl Record {
         }
         let listed_here = if members <= MAX_LISTED { members } else { 0 };
         let mut listed: Vec<Uuid> = (0..listed_here).map(|_| Uuid(fields.take())).collect();
-        // Records from before there was a list have zeroes here.
+        // Records written before there was a list have zeroes here.
         if listed.iter().all(|number| number.0 == [0; 16]) {
             listed.clear();
         }
         if listed.get(index as usize).is_some_and(|own| *own != member) {
-            return Err(Damage::Damaged(format!("its list of members does not have it at place {index}")));
+            return Err(Damage::Damaged(format!("its list of members does not have this member at index {index}")));
         }
         if sequence > MAX_SEQUENCE && !planted::is_on(Planted::RecordSequence) {
             return Err(Damage::Damaged(format!("its sequence number is {sequence}")));
         }
-        // All that uses a record may then add up these numbers.
+        // The sum of these numbers must not overflow anywhere.
         let end = data_offset.checked_add(data_size).filter(|&end| end <= i64::MAX as u64);
         if data_offset < RECORDS_END || data_size == 0 || end.is_none() {
-            let wrong = format!("its data is {data_size} bytes from {data_offset} on");
+            let wrong = format!("its data of {data_size} bytes at {data_offset} is out of range");
             return Err(Damage::Damaged(wrong));
         }
         Ok(Record {
@@ -289,17 +289,17 @@ impl Record {
     }
 }
 
-/// What the two slots of a device hold.
+/// The two slots of a device, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slots(pub [Result<Record, Damage>; 2]);
 
 impl Slots {
-    /// Reads both.
+    /// Decodes both slots.
     pub fn decode(bytes: [&[u8]; 2]) -> Slots {
         Slots(bytes.map(Record::decode))
     }
 
-    /// The records that can be read.
+    /// The valid records.
     pub fn records(&self) -> impl Iterator<Item = &Record> {
         self.0.iter().flatten()
     }
@@ -309,7 +309,7 @@ impl Slots {
         self.records().max_by_key(|record| record.sequence)
     }
 
-    /// The slot that may be overwritten: one that holds no record, else the older.
+    /// The index of the slot to overwrite: one without a record, else the older.
     pub fn older(&self) -> usize {
         match &self.0 {
             [Err(_), _] => 0,
@@ -318,7 +318,7 @@ impl Slots {
         }
     }
 
-    /// What is wrong with a slot that looks like a record's.
+    /// What is wrong with a damaged record.
     pub fn damage(&self) -> Option<&str> {
         self.0.iter().find_map(|slot| match slot {
             Err(Damage::Damaged(what)) => Some(what.as_str()),

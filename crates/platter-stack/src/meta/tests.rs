@@ -1,9 +1,9 @@
-//! Records, assembly, and every place at which a change can be cut short.
+//! Records, assembly, and power cuts at every point of a change.
 
 use super::*;
 use crate::raid0::MAX_MEMBERS;
 
-/// Devices as bytes: only the slots are kept.
+/// Devices as bytes; only the slots are kept.
 #[derive(Clone)]
 struct Disks(Vec<[Vec<u8>; 2]>);
 
@@ -73,9 +73,9 @@ fn records(disks: &Disks) -> Vec<Record> {
         .collect()
 }
 
-/// Every state that a cut can leave: all steps up to one, and a part of the next, torn between sectors. Between
-/// two flushes writes are of different devices and may survive in any subset; here the order given and its
-/// reverse are tried.
+/// Every state that a power cut can leave: all steps up to one and a part of the next, torn between sectors.
+/// Writes between two flushes are of different devices, and any subset of them may survive; the order given
+/// and its reverse are tried here.
 fn cuts(before: &Disks, steps: &[Step]) -> Vec<Disks> {
     let mut states = Vec::new();
     let mut orders = vec![steps.to_vec()];
@@ -116,7 +116,7 @@ fn records_come_back_and_damage_is_told() {
     assert_eq!(Record::decode(&[0; 100]), Err(Damage::Nothing));
 }
 
-/// Numbers that no array has, under a checksum that is right: what reads the record must not take them at their word.
+/// Values that no array can have, with a valid checksum: the decoder must not trust them.
 #[test]
 fn numbers_that_no_array_can_have_are_damage() {
     let [good] = &array(1, 1).records().unwrap()[..] else { panic!("one member") };
@@ -131,7 +131,7 @@ fn numbers_that_no_array_can_have_are_damage() {
         ("sequence", Record { sequence: u64::MAX, ..good.clone() }),
         ("sequence", Record { sequence: 1 << 63, ..good.clone() }),
         ("name", Record { name: "a\u{1b}[2J".into(), ..good.clone() }),
-        // It is cut in the middle of a character.
+        // The name is cut in the middle of a character.
         ("name", Record { name: format!("{}é", "x".repeat(63)), ..good.clone() }),
     ];
     for (what, record) in crafted {
@@ -142,7 +142,7 @@ fn numbers_that_no_array_can_have_are_damage() {
     assert_eq!(Record::decode(&largest.encode()), Ok(largest));
 }
 
-/// A turn of an array leaves it one that can be assembled, or is refused.
+/// The last sequence numbers leave an array that can be assembled, or are refused.
 #[test]
 fn the_last_sequence_numbers_end_with_a_refusal() {
     let mut disks = made(1, 1);
@@ -160,7 +160,7 @@ fn the_last_sequence_numbers_end_with_a_refusal() {
     }
 }
 
-/// Of the largest array one member is there: the message about the others stays short.
+/// Only one member of the largest array is present: the message about the missing ones stays short.
 #[test]
 fn many_missing_members_make_a_short_message() {
     let [good] = &array(1, 1).records().unwrap()[..] else { panic!("one member") };
@@ -287,7 +287,7 @@ fn members_are_found_in_any_order() {
     assert_eq!(array.members.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [3, 2, 1, 0]);
 }
 
-/// What speaks against assembling `disks`.
+/// The problems of assembling `disks`.
 fn against(disks: &Disks, select: &Select) -> Vec<Problem> {
     assemble(select, &disks.candidates()).unwrap_err()
 }

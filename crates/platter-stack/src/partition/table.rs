@@ -1,16 +1,18 @@
-//! Finding a partition by its number: in a GUID partition table (UEFI specification, section 5.3) or in a master
-//! boot record with its chain of extended ones.
+//! Finds a partition by its number, in a GUID partition table (UEFI specification, section 5.3) or in a
+//! master boot record with its chain of extended boot records.
 
 use platter_block::planted::{self, Planted};
 
-/// Reads whole logical blocks: what they hold (for errors), the first, and how many.
+/// Reads whole logical blocks. Arguments: what the blocks hold (for errors), the first block, and the number
+/// of blocks.
 pub(super) type ReadBlocks<'a> = &'a mut dyn FnMut(&str, u64, u64) -> Result<Vec<u8>, String>;
 
-/// Most entries that a table may have, and links that a chain of extended records may.
+/// Most entries of a table, and most links of a chain of extended boot records.
 const MAX_ENTRIES: u64 = 4096;
 const MAX_LINKS: usize = 256;
 
-/// First block and number of blocks of partition `number` (from 1) of a disk of `blocks` blocks of `block` bytes.
+/// First block and number of blocks of partition `number` (from 1) of a disk of `blocks` blocks of `block`
+/// bytes.
 ///
 /// # Errors
 /// What is wrong with the table, or that it has no such partition.
@@ -60,10 +62,10 @@ pub(super) fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), step))
 }
 
-/// What a header begins with.
+/// Signature of a header.
 const SIGNATURE: &[u8] = b"EFI PART";
 
-/// What a sound header says of its entries.
+/// The fields of a valid header that describe its entries.
 struct Header {
     entries: u64,
     count: u64,
@@ -85,10 +87,10 @@ impl Header {
         sum[16..20].fill(0);
         let (crc, stored) = (crc32(&sum), u32_at(bytes, 16));
         if crc != stored {
-            return Err(format!("its CRC is {crc:#010x}, and it says {stored:#010x}"));
+            return Err(format!("its CRC is {crc:#010x}, but its header says {stored:#010x}"));
         }
         if u64_at(bytes, 24) != at {
-            return Err(format!("it says that it is in block {}", u64_at(bytes, 24)));
+            return Err(format!("its header says that it is in block {}", u64_at(bytes, 24)));
         }
         let (entries, count) = (u64_at(bytes, 72), u64::from(u32_at(bytes, 80)));
         let (size, crc) = (u64::from(u32_at(bytes, 84)), u32_at(bytes, 88));
@@ -96,7 +98,7 @@ impl Header {
         let possible = possible || planted::is_on(Planted::GptEntrySize);
         if !possible || count == 0 || count > MAX_ENTRIES {
             return Err(format!(
-                "it has {count} entries of {size} bytes; possible are 1 to {MAX_ENTRIES} of a power of two from 128 to 4096"
+                "it has {count} entries of {size} bytes; expected 1 to {MAX_ENTRIES} of a power of two from 128 to 4096"
             ));
         }
         let len = (count * size).div_ceil(block);
@@ -107,7 +109,7 @@ impl Header {
     }
 }
 
-/// The entries of the table whose header was read from block `at`, and their size.
+/// The entries of the table whose header was read from block `at`, and the size of an entry.
 fn entries(
     header: &[u8],
     at: u64,
@@ -120,12 +122,12 @@ fn entries(
     table.truncate(len as usize);
     let crc = crc32(&table);
     if crc != header.crc {
-        return Err(format!("the CRC of its entries is {crc:#010x}, and it says {:#010x}", header.crc));
+        return Err(format!("the CRC of its entries is {crc:#010x}, but its header says {:#010x}", header.crc));
     }
     Ok((table, header.size))
 }
 
-/// The primary table, or the backup at the end of the disk where that is damaged.
+/// The primary table, or the backup at the end of the disk if the primary table is damaged.
 fn gpt(
     number: u64,
     (block, blocks): (u64, u64),
@@ -192,14 +194,14 @@ fn mbr_partition(number: u64, mbr: &[u8], read: ReadBlocks<'_>) -> Result<(u64, 
     }
     match known.iter().find(|(at, _)| *at == number) {
         Some((_, slot)) if slot.is_extended() => {
-            Err(format!("partition {number} is an extended one: a frame for those from 5 on"))
+            Err(format!("partition {number} is an extended partition, which only holds logical ones (5 and up)"))
         }
         Some((_, slot)) => Ok((slot.begin, slot.blocks)),
         None => Err(missing(number, "master boot record", known.iter().map(|(at, _)| *at))),
     }
 }
 
-/// Adds the partitions of the chain of extended records that begins in block `first`, from number 5 on.
+/// Adds the partitions of the chain of extended boot records that begins in block `first`, numbered from 5.
 fn logical(first: u64, known: &mut Vec<(u64, Slot)>, read: ReadBlocks<'_>) -> Result<(), String> {
     let mut at = first;
     for number in 5..5 + MAX_LINKS as u64 {
@@ -220,6 +222,6 @@ fn logical(first: u64, known: &mut Vec<(u64, Slot)>, read: ReadBlocks<'_>) -> Re
         at = first + next.begin;
     }
     Err(format!(
-        "the chain of extended boot records from block {first} on has more than {MAX_LINKS}, or is a ring"
+        "the chain of extended boot records from block {first} on has more than {MAX_LINKS} records, or is a cycle"
     ))
 }

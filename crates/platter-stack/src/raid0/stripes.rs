@@ -1,29 +1,29 @@
-//! Where the bytes of a striped array are.
+//! Maps the bytes of a striped array to its members.
 
 use crate::spread::{Extent, Map};
 use platter_block::backend::Fact;
 use platter_block::bio::MAX_SEGMENTS;
 use platter_block::limits::{LimitSource, Limits};
 
-/// A part of the array that the same members share: chunks go to them in turn.
+/// A part of the array that is striped over the same members.
 #[derive(Clone, Debug)]
 struct Zone {
-    /// First chunk on the array, and the one past the last.
+    /// Range of chunks on the array; the end is exclusive.
     begin: u64,
     end: u64,
-    /// First chunk on each of its members.
+    /// First chunk of the zone on each of its members.
     below: u64,
-    /// Numbers of the members, in turn; empty: all of them.
+    /// Numbers of the members in stripe order; empty: all members.
     members: Vec<u32>,
-    /// By member: its place in `members`. Empty where those are all.
+    /// By member: its index in `members`. Empty if `members` is.
     turns: Vec<u32>,
     width: u64,
-    /// Where the width is a power of two: its logarithm.
+    /// Base-2 logarithm of the width if that is a power of two.
     shift: Option<u32>,
     limits: Limits,
 }
 
-/// Which member's turn it is after each chunk.
+/// The map from chunks to members.
 pub(super) struct Stripes {
     chunk_shift: u32,
     chunk_mask: u64,
@@ -31,7 +31,7 @@ pub(super) struct Stripes {
 }
 
 impl Zone {
-    /// Member and chunk there of a chunk of the zone.
+    /// Maps a chunk of the zone to a member and a chunk of that member.
     #[inline]
     fn split(&self, chunk: u64) -> (usize, u64) {
         let chunk = chunk - self.begin;
@@ -50,17 +50,18 @@ impl Zone {
         self.turns.get(member).map_or(member as u64, |&turn| u64::from(turn))
     }
 
-    /// Chunks on each of its members.
+    /// Number of chunks on each member of the zone.
     fn height(&self) -> u64 {
         (self.end - self.begin) / self.width
     }
 }
 
 impl Stripes {
-    /// Stripes of chunks of `1 << chunk_shift` bytes over members with so many chunks and such limits. Zones:
-    /// the first is as high as the smallest member, over all; the next goes on over those that are larger. So
-    /// does Linux' md, in the layout that it calls alternate. In the one it calls original, whose turn it is goes
-    /// by the number of the chunk on the array, also in zones that do not begin with the first one's turn.
+    /// Stripes with chunks of `1 << chunk_shift` bytes. `members` has the number of chunks and the limits of
+    /// each member. The first zone extends over all members and is as high as the smallest member; the next
+    /// extends over the members that are larger, and so on. This is what Linux' md calls the alternate
+    /// layout. In its original layout (`original`) the member of a chunk follows from the chunk's number on
+    /// the array, even in zones that then do not begin with their first member.
     pub(super) fn new(chunk_shift: u32, members: &[(u64, Limits)], original: bool) -> Stripes {
         let chunk = 1u64 << chunk_shift;
         let mut heights: Vec<u64> = members.iter().map(|&(chunks, _)| chunks).collect();
@@ -100,12 +101,12 @@ impl Stripes {
         Stripes { chunk_shift, chunk_mask: chunk - 1, zones }
     }
 
-    /// Bytes of the array.
+    /// Size of the array in bytes.
     pub(super) fn size(&self) -> u64 {
         self.zones.last().map_or(0, |zone| zone.end << self.chunk_shift)
     }
 
-    /// Limits that hold everywhere.
+    /// Limits that hold on the whole array.
     pub(super) fn limits(&self) -> Option<Limits> {
         let optimal = self.zones.first()?.limits.optimal_io;
         let all = self.zones.iter().map(|zone| zone.limits).reduce(|a, b| a.stack(&b))?;
@@ -127,12 +128,13 @@ impl Stripes {
         }
     }
 
-    /// The range of each member of `zone` that holds its share of `[pos, end)`, which lies in the zone.
+    /// The range on each member of `zone` that holds the member's share of `[pos, end)`, which lies in the
+    /// zone.
     fn zone_ranges(&self, zone: &Zone, pos: u64, end: u64, each: &mut dyn FnMut(Extent)) {
         let (first, last) = (pos >> self.chunk_shift, (end - 1) >> self.chunk_shift);
         let turns = zone.width.min(last - first + 1);
         for chunk in first..first + turns {
-            // The first chunk of the range on this member, and the last.
+            // The first and the last chunk of the range on this member.
             let (member, place) = zone.split(chunk);
             let laps = (last - chunk) / zone.width;
             let begin = if chunk == first { pos & self.chunk_mask } else { 0 };
@@ -145,7 +147,7 @@ impl Stripes {
     }
 }
 
-/// Limits of `width` members in turn. Requests of several stripes become one request for each member.
+/// Limits of an array of `width` members. Requests of several stripes become one request per member.
 fn array_limits(member: &Limits, chunk: u64, width: u64) -> Limits {
     let block = u64::from(member.logical_block);
     let largest = (1u64 << 31) / block * block;
@@ -162,7 +164,8 @@ fn array_limits(member: &Limits, chunk: u64, width: u64) -> Limits {
         chunk: if width == 1 { member.chunk } else { 0 },
         optimal_io: u32::try_from(chunk * width).unwrap_or(u32::MAX),
         max_discard: member.max_discard.saturating_mul(width),
-        // What lies in one chunk goes to one disk as it is, aligned there as it is here: a chunk is a power of two.
+        // A write within one chunk goes to one disk unchanged, with the same alignment: the chunk is a power
+        // of two.
         atomic_write: member.atomic_write.min(u32::try_from(chunk).unwrap_or(u32::MAX)),
         ..*member
     }

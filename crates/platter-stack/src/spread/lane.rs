@@ -13,32 +13,32 @@ use platter_block::time::{Span, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Bios that are not just passed on to where they lie.
+/// Flags of bios that are not simply passed on to a member.
 const SPECIAL: Flags = BARRIER.union(Flags::PREFLUSH);
 
-/// Most parts out at once, those of one bio aside: bios that need more wait in the lane.
+/// Most parts in flight, except that one bio may exceed it alone: other bios wait in the lane.
 const MAX_PARTS: usize = 4096;
 
 struct Member {
     lane: Box<dyn Lane>,
-    /// Bios and parts that it has.
+    /// Bios and parts that the member has.
     out: usize,
-    /// Whether it is in the list of those that are run.
+    /// Whether the member is in `active`.
     active: bool,
 }
 
 pub(super) struct SpreadLane<M> {
-    // Dropped first: waits for what the members' own drivers have.
+    // Dropped first: this waits for the I/O that the members' drivers have.
     members: Vec<Member>,
-    /// Members that have something, by number.
+    /// Numbers of the members that have bios or parts.
     active: Vec<u32>,
     map: Arc<M>,
     size: u64,
     block_mask: u64,
     limits: Limits,
-    /// Only one member: it sees to everything.
+    /// There is only one member, which keeps the order itself.
     alone: bool,
-    /// Members with a volatile cache.
+    /// Numbers of the members with a volatile cache.
     cached: Vec<u32>,
     simulated: bool,
     door: Door,
@@ -47,11 +47,11 @@ pub(super) struct SpreadLane<M> {
     /// Whether a barrier is in the plug.
     ordered: bool,
     parts: Parts,
-    /// Bios that wait until fewer parts are out.
+    /// Bios that wait until fewer parts are in flight.
     waiting: VecDeque<Bio>,
     done: Vec<Bio>,
     mixed: Vec<Bio>,
-    /// Something was started while completions were collected.
+    /// A bio was started while completions were collected.
     again: bool,
     handles: Vec<i32>,
 }
@@ -91,7 +91,7 @@ impl<M: Map> SpreadLane<M> {
         })
     }
 
-    /// Gives the plugged bios their places, and starts what may start.
+    /// Gives the plugged bios their places in the order, and starts those that may start.
     #[inline]
     fn flush_plug(&mut self, now: Time) {
         if self.plug.is_empty() {
@@ -109,7 +109,7 @@ impl<M: Map> SpreadLane<M> {
         self.plug = plug;
     }
 
-    /// Starts what the gate lets through, and gives back what failed waiting for it.
+    /// Starts the bios that the gate admits, and returns those that failed while they waited for it.
     #[cold]
     fn pass_door(&mut self, now: Time) {
         while let Some(bio) = self.door.next() {
@@ -120,7 +120,8 @@ impl<M: Map> SpreadLane<M> {
         self.door.take_failed(&mut self.done);
     }
 
-    /// Fails bios that wait for fewer parts to be out, and are late or were called back.
+    /// Fails bios that wait for fewer parts to be in flight and for which `fails` holds (timed out or
+    /// cancelled).
     #[cold]
     fn fail_waiting(&mut self, kind: Kind, fails: impl Fn(&Bio) -> bool) {
         while let Some(at) = self.waiting.iter().position(&fails) {
@@ -159,7 +160,7 @@ impl<M: Map> SpreadLane<M> {
         member.lane.submit(now, bio);
     }
 
-    /// What is wrong with a bio by itself, as far as its parts would not show it.
+    /// Checks a bio for errors that its parts would not show.
     fn check(&self, bio: &Bio) -> Result<(), Fault> {
         let at_layer = |fault: Fault| Fault { stage: Stage::Layer, ..fault };
         self.limits.check_range(bio.pos(), bio.len(), self.size).map_err(at_layer)?;
@@ -170,7 +171,7 @@ impl<M: Map> SpreadLane<M> {
         Ok(())
     }
 
-    /// A bio that is more than one member's affair.
+    /// Starts a bio that spans several members.
     fn start_whole(&mut self, now: Time, mut bio: Bio) {
         let is_flush = bio.op() == Op::Flush;
         if self.alone && is_flush {
@@ -193,7 +194,8 @@ impl<M: Map> SpreadLane<M> {
         let flushes = is_flush || flags.intersects(Flags::HARD_BARRIER | Flags::PREFLUSH);
         let at = self.parts.insert(bio, barrier, flushes && !is_flush);
         if flushes {
-            // Members without a cache as well: a write in doubt there fails the flush, which otherwise costs them nothing.
+            // Members without a cache are flushed too: a write in doubt there must fail the flush. Otherwise
+            // this costs nothing.
             self.parts.flushes(at, self.members.len() as u32);
             self.send_parts(now, at);
         } else {
@@ -201,7 +203,7 @@ impl<M: Map> SpreadLane<M> {
         }
     }
 
-    /// Whether a transfer can be passed on as one bio: nothing makes several of it.
+    /// Whether a transfer can be passed on as one bio, without being split.
     fn is_on_one_member(&self, bio: &Bio) -> bool {
         let place = self.map.find(bio.pos());
         bio.len() <= place.len && self.parts.takes(place.member, bio)
@@ -231,7 +233,7 @@ impl<M: Map> SpreadLane<M> {
         }
     }
 
-    /// A bio goes back to its submitter.
+    /// Returns a bio to its submitter.
     fn over(&mut self, mut bio: Bio, barrier: bool) {
         match barrier {
             true => self.door.complete_barrier(&mut bio),
@@ -240,7 +242,7 @@ impl<M: Map> SpreadLane<M> {
         self.done.push(bio);
     }
 
-    /// Aims a bio that a member has done back at the device.
+    /// Maps a bio that a member has completed back to the device.
     #[inline]
     fn restore(&self, member: usize, bio: &mut Bio) {
         if bio.op() != Op::Flush {
@@ -249,7 +251,7 @@ impl<M: Map> SpreadLane<M> {
         }
     }
 
-    /// Takes what a member has done.
+    /// Takes the completions of a member.
     #[inline]
     fn collect(&mut self, now: Time, at: usize) {
         let first = self.done.len();
@@ -265,7 +267,7 @@ impl<M: Map> SpreadLane<M> {
         self.door.complete(count);
     }
 
-    /// The same where parts may be among it.
+    /// As `collect`, where some of the completed bios may be parts.
     fn collect_mixed(&mut self, now: Time, at: usize, first: usize) {
         let mut mixed = std::mem::take(&mut self.mixed);
         mixed.extend(self.done.drain(first..));
@@ -288,7 +290,7 @@ impl<M: Map> SpreadLane<M> {
         }
     }
 
-    /// Has members run that have work of their own: caches, when what is dirty is to be written.
+    /// Marks members as active that have work of their own to do: a cache that must write dirty pages.
     #[cold]
     fn find_work(&mut self) {
         for &at in &self.cached {
@@ -300,7 +302,7 @@ impl<M: Map> SpreadLane<M> {
         }
     }
 
-    /// Runs the members that have something.
+    /// Runs the members that have bios or parts.
     #[inline]
     fn run_members(&mut self, now: Time) {
         let mut at = 0;
@@ -321,16 +323,18 @@ impl<M: Map> SpreadLane<M> {
         }
     }
 
-    /// Sleeps until a member has something, the gate opens or `timeout` has passed.
+    /// Sleeps until a member has completions, the gate opens or `timeout` has passed.
     fn sleep_on(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
         let wakeup = self.next_wakeup().map(|at| at.since(now));
         let timeout = timeout.into_iter().chain(wakeup).min();
         let mut handles = std::mem::take(&mut self.handles);
         handles.extend_from_slice(others);
         let rest = self.active.iter().map(|&at| at as usize).filter(|&at| at != 0 && !self.simulated);
-        // All are asked, also after one that cannot be heard: each rings only for those that listen.
+        // Every member is asked, even after one that has no handle: a member signals only lanes that have
+        // asked.
         let heard = rest.fold(true, |heard, at| self.members[at].lane.wait_handles(&mut handles) & heard);
-        // What cannot be heard of is there at the next run, if it has been started.
+        // Without a handle for every member, sleep only if nothing is in flight: the next run finds what was
+        // started.
         if (heard || self.in_flight() == 0)
             && let Some(first) = self.members.first_mut()
         {
@@ -362,7 +366,7 @@ impl<M: Map> Lane for SpreadLane<M> {
             if self.door.is_holding() {
                 self.pass_door(now);
             }
-            // What was started only now has not been handed over.
+            // Bios that were only just started have not been handed over.
             if !self.again {
                 return;
             }
@@ -382,7 +386,7 @@ impl<M: Map> Lane for SpreadLane<M> {
     fn next_wakeup(&self) -> Option<Time> {
         let wakeup = |&at: &u32| self.members[at as usize].lane.next_wakeup();
         let members = self.active.iter().filter_map(wakeup);
-        // Another lane may have opened the gate; whoever makes a simulation's time pass must not pass that by.
+        // Another lane may have opened the gate; a caller that advances simulated time must not skip this.
         let now = self.door.is_ready().then_some(Time(0));
         members
             .chain(now)
@@ -426,7 +430,8 @@ impl<M: Map> Lane for SpreadLane<M> {
     }
 
     fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
-        // All of them, also after one that cannot be heard: each rings only for those that listen.
+        // Every member is asked, even after one that has no handle: a member signals only lanes that have
+        // asked.
         self.members.iter().fold(true, |heard, member| member.lane.wait_handles(out) & heard)
     }
 
@@ -441,7 +446,7 @@ impl<M: Map> Lane for SpreadLane<M> {
         self.fail_waiting(Kind::Cancelled, |bio| bio.token() == token);
         for at in 0..self.active.len() {
             let lane = &mut self.members[self.active[at] as usize].lane;
-            // What was passed on as it is, and the parts of what was not.
+            // Cancels both bios that were passed on as they are and the parts of others.
             lane.cancel(now, token);
             self.parts.tokens_of(token).for_each(|part| lane.cancel(now, part));
         }

@@ -1,4 +1,4 @@
-//! Bios that are done in parts: what is out, what failed, what comes next.
+//! Bios that are done in parts: which parts are in flight, which failed, and what to do next.
 
 use super::source::Source;
 use super::{Extent, Map};
@@ -7,40 +7,40 @@ use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::whole::Whole;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What a part does not take over from the whole: the layer itself sees to order.
+/// Flags that a part does not inherit: the layer keeps the order itself.
 const ORDER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER).union(Flags::PREFLUSH);
 
-/// No part in the making.
+/// No open part.
 const NONE: u32 = u32::MAX;
 
-/// Spare parts that a lane keeps.
+/// Most spare parts that a lane keeps.
 const SPARE: usize = 4096;
 
-/// A number for each lane of the process; 0 is nobody's.
+/// Numbers the lanes of the process; 0 is never used.
 static MAKERS: AtomicU32 = AtomicU32::new(1);
 
 /// A bio that is done in parts.
 #[derive(Default)]
 struct Slot {
     whole: Whole,
-    /// Parts that are out.
+    /// Parts in flight.
     pending: u32,
-    /// Why it failed and the first byte of the device that is not done for it.
+    /// The first fault, and the first byte of the device that failed with it.
     failed: Option<(Fault, u64)>,
-    /// Why a part timed out, if one did; only used, and emptied, where `failed` is.
+    /// The timeout of a part, if one timed out; used and cleared together with `failed`.
     late: Option<Fault>,
-    /// The data is still to be done: so far it was flushed for.
+    /// The parts in flight are flushes that precede the data.
     data_follows: bool,
     barrier: bool,
 }
 
-/// What the parts of a bio that have come back leave to do.
+/// What to do after a part has come back.
 pub(super) enum Turn {
-    /// Others are out.
+    /// Other parts are still in flight.
     Wait,
-    /// The data of this one.
+    /// Start the data of this bio.
     Data(u32),
-    /// The bio is done; whether it was a barrier.
+    /// The bio is done; `true` if it was a barrier.
     Over(Bio, bool),
 }
 
@@ -50,20 +50,20 @@ pub(super) struct Parts {
     slots: Vec<Slot>,
     free: Vec<u32>,
     spare: Vec<Bio>,
-    /// Parts made and not sent yet, with their members.
+    /// Parts that are not sent yet, with their members.
     staged: Vec<(u32, Bio)>,
-    /// By member: its part in `staged` that may grow.
+    /// By member: its part in `staged` to which segments may be appended.
     open: Vec<u32>,
     /// By member: most segments of a part.
     max_segments: Vec<u16>,
-    /// Parts that are out.
+    /// Parts in flight.
     pub(super) out: usize,
 }
 
 impl Parts {
     pub(super) fn new(max_segments: Vec<u16>) -> Parts {
         Parts {
-            // After four thousand million lanes numbers come again; two lanes of one stack are never so far apart.
+            // Numbers repeat after 2^32 lanes; two lanes of one stack are never that far apart.
             maker: MAKERS.fetch_add(1, Ordering::Relaxed).max(1),
             slots: Vec::new(),
             free: Vec::new(),
@@ -75,7 +75,7 @@ impl Parts {
         }
     }
 
-    /// Takes a bio in of which parts will be made. `data_follows`: those that are made first are flushes.
+    /// Adds a bio that will be done in parts. `data_follows`: its first parts are flushes.
     pub(super) fn insert(&mut self, bio: Bio, barrier: bool, data_follows: bool) -> u32 {
         let at = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
@@ -88,13 +88,13 @@ impl Parts {
         at
     }
 
-    /// Whether a bio that came back is a part of this lane's.
+    /// Whether a bio that came back is a part that this lane made.
     #[inline]
     pub(super) fn made(&self, bio: &Bio) -> bool {
         bio.maker() == self.maker
     }
 
-    /// Stages a flush of each of so many members on behalf of bio `at`.
+    /// Stages a flush of each of the first `members` members on behalf of bio `at`.
     pub(super) fn flushes(&mut self, at: u32, members: u32) {
         let Parts { slots, spare, staged, .. } = self;
         let slot = &mut slots[at as usize];
@@ -122,7 +122,7 @@ impl Parts {
         slot.pending = staged.len() as u32;
     }
 
-    /// Stages the parts of a transfer: pieces that follow each other on a member are one part.
+    /// Stages the parts of a transfer: pieces that are contiguous on a member become one part.
     fn gather<M: Map>(&mut self, map: &M, at: u32) {
         let Parts { slots, spare, staged, open, max_segments, .. } = self;
         let slot = &mut slots[at as usize];
@@ -143,7 +143,7 @@ impl Parts {
             let part = &mut staged[open[member] as usize].1;
             let mut left = len;
             while let Some(piece) = source.next(left) {
-                // A new part has room for all segments that a bio can have.
+                // A new part has room for the most segments that a bio can have.
                 let _ = part.extend(piece);
                 left -= u64::from(piece.len());
                 if left == 0 {
@@ -158,7 +158,7 @@ impl Parts {
         slot.pending = staged.len() as u32;
     }
 
-    /// The parts that were made last, named as those of bio `at`, for sending.
+    /// Takes the staged parts and marks them as parts of bio `at`, for sending.
     pub(super) fn take_staged(&mut self, at: u32) -> Vec<(u32, Bio)> {
         let mut staged = std::mem::take(&mut self.staged);
         let token = self.token(at);
@@ -170,13 +170,13 @@ impl Parts {
         staged
     }
 
-    /// The token of the parts of bio `at`: one that no bio is likely to have that is passed on to a member as it is, so
-    /// that cancelling the ones does not hit the other.
+    /// The token of the parts of bio `at`. It is unlikely to be the token of a bio that is passed on as it
+    /// is, so that cancelling one does not cancel the other.
     fn token(&self, at: u32) -> u64 {
         1 << 63 | u64::from(self.maker) << 32 | u64::from(at)
     }
 
-    /// The tokens of the parts of bios with a token, for cancelling them.
+    /// The tokens of the parts of all bios with this token, for cancelling them.
     pub(super) fn tokens_of(&self, token: u64) -> impl Iterator<Item = u64> + '_ {
         let has = move |slot: &Slot| slot.whole.bio().is_some_and(|bio| bio.token() == token);
         let slots = self.slots.iter().enumerate().filter(move |(_, slot)| has(slot));
@@ -188,12 +188,12 @@ impl Parts {
         bio.segment_count() <= self.max_segments[member]
     }
 
-    /// Gives the list back when all are sent.
+    /// Returns the list for reuse when all parts are sent.
     pub(super) fn keep_list(&mut self, staged: Vec<(u32, Bio)>) {
         self.staged = staged;
     }
 
-    /// A part came back from a member; `place` says which byte of the device lies where.
+    /// A part came back from a member; `place` maps a position on the member to the device.
     pub(super) fn came_back(&mut self, part: Bio, place: impl FnOnce(u64) -> u64) -> Turn {
         let at = part.token() as u32;
         let status = match part.status() {
@@ -217,7 +217,7 @@ impl Parts {
         if slot.pending > 0 { Turn::Wait } else { self.turn(at) }
     }
 
-    /// What comes after the parts that bio `at` had out.
+    /// What to do when no part of bio `at` is in flight.
     pub(super) fn turn(&mut self, at: u32) -> Turn {
         let slot = &mut self.slots[at as usize];
         if slot.data_follows && slot.failed.is_none() {
@@ -233,14 +233,14 @@ impl Parts {
         let barrier = slot.barrier;
         let Some(mut bio) = slot.whole.end(done) else { return Turn::Wait };
         if let (Some((_, place)), true) = (failed, is_flush) {
-            // A flush has no place; one that failed says on which member.
+            // A flush has no position; a failed one reports the position on its member.
             bio.remap(place);
         }
         self.free.push(at);
         Turn::Over(bio, barrier)
     }
 
-    /// Keeps a part for the next time. Its share of the whole ends here.
+    /// Keeps a part for reuse. Its reference to the whole is dropped.
     fn keep(&mut self, mut part: Bio) {
         if self.spare.len() < SPARE {
             part.reset(Op::Flush, 0, 0);
@@ -249,9 +249,9 @@ impl Parts {
     }
 }
 
-/// Why a bio failed of which `first` is the first failure by position. If that says that its part was not carried out, the
-/// timeout of another part replaces it, because that part may still reach its disk. The place stays, so that what counts as
-/// done is right; the downside is that the error then names the member of the first failure.
+/// The fault of a bio whose first failure by position is `first`. If `first` says that its part was not carried out,
+/// the timeout of another part replaces it, because that part may still reach its disk. The position stays, so that
+/// the count of done bytes is right; the downside is that the error names the member of the first failure.
 #[cold]
 fn blame(first: (Fault, u64), late: Option<Fault>) -> (Fault, u64) {
     match late {
@@ -262,7 +262,7 @@ fn blame(first: (Fault, u64), late: Option<Fault>) -> (Fault, u64) {
     }
 }
 
-/// A part of `whole`, without what only concerns the order of the whole.
+/// Makes a part of `whole`, without the flags that order the whole.
 fn make(whole: &Whole, spare: &mut Vec<Bio>, op: Op, pos: u64) -> Bio {
     let mut part = spare.pop().unwrap_or_else(Bio::flush);
     whole.share(&mut part, op, pos);

@@ -3,7 +3,7 @@
 use platter_block::bio::Segments;
 use platter_block::segment::Segment;
 
-/// What is left of a bio's segments.
+/// The remaining segments of a bio.
 #[derive(Clone)]
 pub(super) struct Source<'a> {
     current: Segment,
@@ -27,7 +27,7 @@ impl<'a> Source<'a> {
         Some(piece)
     }
 
-    /// How many pieces the next `bytes` are.
+    /// The number of pieces in the next `bytes` bytes.
     #[inline]
     pub(super) fn pieces(&self, bytes: u64) -> usize {
         if u64::from(self.current.len()) >= bytes {

@@ -1,4 +1,4 @@
-//! What `verify` knows of the contents of a device: checksums of blocks that were written, and ranges of zeroes.
+//! What `verify` knows about the contents of a device: checksums of written blocks, and ranges of zeroes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -6,25 +6,26 @@ use std::ops::Range;
 /// A block that was written.
 #[derive(Default)]
 struct Block {
-    /// `None`: it may be anything.
+    /// Checksum; `None` if the contents are unknown.
     crc: Option<u32>,
-    /// Writes of it that are under way.
+    /// Writes of the block in flight.
     writers: u32,
-    /// Two of them met.
+    /// Two of those writes overlapped in time.
     raced: bool,
-    /// When the last one began or ended.
+    /// When the last write began or ended.
     changed: u64,
 }
 
-/// A change that is under way.
+/// A change in flight.
 struct Running {
     numbers: Range<u64>,
     began: u64,
-    /// It overlaps another change of which at least one is no write: nothing is known of the blocks that both have.
+    /// It overlaps another change, and at least one of the two is no write: the contents of blocks that both
+    /// change are unknown.
     met: bool,
 }
 
-/// The number of a change that is under way; 0: of none.
+/// The number of a change in flight; 0: no change.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Change(u64);
 
@@ -33,13 +34,13 @@ pub(super) struct Change(u64);
 struct Ranges(BTreeMap<u64, (u64, u64)>);
 
 impl Ranges {
-    /// The number of the range that has a block.
+    /// The number of the range that contains a block.
     fn get(&self, block: u64) -> Option<u64> {
         let (_, &(end, number)) = self.0.range(..=block).next_back()?;
         (block < end).then_some(number)
     }
 
-    /// Takes blocks out.
+    /// Removes blocks.
     fn cut(&mut self, blocks: &Range<u64>) {
         while let Some((&start, &(end, number))) = self.0.range(..blocks.end).next_back()
             && end > blocks.start
@@ -55,7 +56,7 @@ impl Ranges {
         }
     }
 
-    /// Adds blocks. What touches them becomes one with them, with the larger of the numbers.
+    /// Adds blocks. Ranges that touch them are merged with them and get the larger number.
     fn add(&mut self, blocks: &Range<u64>, number: u64) {
         if blocks.is_empty() {
             return;
@@ -75,18 +76,18 @@ impl Ranges {
     }
 }
 
-/// What all lanes know.
+/// The state that all lanes share.
 pub(super) struct Known {
     /// Checksum of a block of zeroes.
     zero: u32,
     blocks: HashMap<u64, Block>,
-    /// Blocks that are zero unless they are in `blocks`, and when they became so.
+    /// Blocks that are zero unless they are in `blocks`, with the moment at which they became zero.
     zeroed: Ranges,
-    /// Blocks that discards or write-zeroes that timed out may still change.
+    /// Blocks that a discard or write-zeroes that timed out may still change.
     lost: Ranges,
     writes: HashMap<u64, Running>,
     sweeps: HashMap<u64, Running>,
-    /// Counts what begins and ends.
+    /// Counts begins and ends of changes.
     moment: u64,
 }
 
@@ -94,7 +95,7 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-/// Marks those of some changes that overlap a range as having met another. Whether there are any.
+/// Marks the changes that overlap a range as having met another one. Returns whether there are any.
 fn meet(running: &mut HashMap<u64, Running>, numbers: &Range<u64>) -> bool {
     let mut any = false;
     for other in running.values_mut().filter(|other| overlap(&other.numbers, numbers)) {
@@ -104,7 +105,7 @@ fn meet(running: &mut HashMap<u64, Running>, numbers: &Range<u64>) -> bool {
 }
 
 impl Known {
-    /// Nothing, but the checksum of a block of zeroes.
+    /// Knows nothing but the checksum of a block of zeroes.
     pub(super) fn new(zero: u32) -> Known {
         Known {
             zero,
@@ -136,7 +137,7 @@ impl Known {
         Change(now)
     }
 
-    /// A write of blocks has ended, and these are their checksums now, if that is known.
+    /// A write of blocks has ended. `crcs` are their checksums now, if these are known.
     pub(super) fn end_write(
         &mut self,
         change: Change,
@@ -154,7 +155,7 @@ impl Known {
         }
     }
 
-    /// A write has timed out: its blocks stay as being written.
+    /// A write has timed out: its blocks stay marked as being written.
     pub(super) fn lose_write(&mut self, change: Change) {
         self.writes.remove(&change.0);
     }
@@ -168,11 +169,11 @@ impl Known {
         Change(now)
     }
 
-    /// It has ended; `zeroes`: its blocks are zero now.
+    /// A discard or write-zeroes has ended; `zeroes`: its blocks are zero now.
     pub(super) fn end_sweep(&mut self, change: Change, zeroes: bool) {
         let Some(Running { numbers, began, met }) = self.sweeps.remove(&change.0) else { return };
         let now = self.tick();
-        // What was written meanwhile may be anything, and stays known as that.
+        // The contents of blocks that were written meanwhile stay unknown.
         let stays = |block: &Block| block.writers > 0 || block.changed >= began;
         if numbers.end - numbers.start < self.blocks.len() as u64 {
             for number in numbers.clone() {
@@ -189,14 +190,14 @@ impl Known {
         }
     }
 
-    /// It has timed out: its blocks are never checked again.
+    /// A discard or write-zeroes has timed out: its blocks are never checked again.
     pub(super) fn lose_sweep(&mut self, change: Change) {
         if let Some(sweep) = self.sweeps.remove(&change.0) {
             self.lost.add(&sweep.numbers, 0);
         }
     }
 
-    /// Whether a block that was read, beginning at a moment, cannot have this checksum.
+    /// Whether a block read from moment `began` on cannot have this checksum.
     pub(super) fn differs(&self, number: u64, crc: u32, began: u64) -> bool {
         let (known, changed) = match (self.blocks.get(&number), self.zeroed.get(number)) {
             (Some(block), _) if block.writers > 0 => return false,
@@ -227,7 +228,7 @@ mod tests {
         known.end_write(change, numbers, |_| Some(crc));
     }
 
-    /// Whether a read of a block now would have to give a checksum, and this one not.
+    /// Whether a read of a block now must return a checksum, and `crc` is a different one.
     fn wrong(known: &mut Known, number: u64, crc: u32) -> bool {
         let now = known.tick();
         known.differs(number, crc, now)
@@ -255,7 +256,8 @@ mod tests {
         assert!(!wrong(&mut known, 5, 7) && wrong(&mut known, 9, 3));
     }
 
-    /// Whatever two changes leave of what both have is not known, in whatever order they begin and end.
+    /// After two overlapping changes the contents of the blocks of both are unknown, in whatever order they
+    /// begin and end.
     #[test]
     fn changes_that_meet_leave_blocks_unknown() {
         for order in 0..6 {

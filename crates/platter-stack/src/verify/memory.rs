@@ -1,4 +1,4 @@
-//! Looking at the memory of bios that a layer has in its hands.
+//! Reads the memory of bios that a layer has.
 
 #![allow(unsafe_code)]
 
@@ -7,10 +7,11 @@ use platter_block::bio::Bio;
 /// Bytes that are copied at a time.
 const STEP: usize = 4096;
 
-/// Appends the CRC32C of each whole `unit` of the first `len` bytes of a bio's memory, from its first segment on.
+/// Appends the CRC32C of each whole `unit` of the first `len` bytes of a bio's memory, starting with its
+/// first segment.
 ///
 /// # Safety
-/// The bio is with the caller between its submission and its completion, and no driver has it.
+/// The bio has been submitted and has not completed, the caller has it, and no driver has it.
 pub(super) unsafe fn checksums(bio: &Bio, unit: usize, len: u64, out: &mut Vec<u32>) {
     let mut scratch = [0u8; STEP];
     let (mut crc, mut filled, mut left) = (0, 0, len);
@@ -22,8 +23,8 @@ pub(super) unsafe fn checksums(bio: &Bio, unit: usize, len: u64, out: &mut Vec<u
             let piece = rest.slice(0, step);
             rest = rest.slice(step, u32::MAX);
             let copy = &mut scratch[..piece.len() as usize];
-            // SAFETY: until the bio completes its memory is valid, and nobody but a driver may write to it, which
-            // by this function's contract has it not.
+            // SAFETY: the memory is valid until the bio completes. Only a driver may write to it, and by this
+            // function's contract no driver has the bio.
             unsafe { piece.copy_to(copy) };
             crc = crc32c::crc32c_append(crc, copy);
             filled += copy.len();
