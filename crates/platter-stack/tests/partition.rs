@@ -60,7 +60,7 @@ fn parts_that_do_not_fit_are_refused_with_the_range() {
 fn the_number_of_devices_is_checked() {
     let row = by_name("partition").unwrap();
     let error = row.make(&[], Vec::new()).err().unwrap();
-    assert_eq!(error.to_string(), "partition is made of 1 to 1 devices, not 0");
+    assert_eq!(error.to_string(), "partition takes 1 to 1 devices, not 0");
 }
 
 /// A flush of a range is of that range of the part; one without a length is of everything, wherever it points.

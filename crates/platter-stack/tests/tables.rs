@@ -165,7 +165,7 @@ fn nonsense_in_a_sound_table_is_refused() {
     // A chain that is a ring, one that leads past the end, and one that is damaged.
     let mut image = mbr();
     slot(&mut image, 1500, 1, 0x05, 500, 300);
-    assert!(part(&image, 300).unwrap_err().contains("has more than 256, or is a ring"));
+    assert!(part(&image, 300).unwrap_err().contains("has more than 256 records, or is a cycle"));
     slot(&mut image, 1500, 1, 0x05, 50_000, 300);
     assert!(part(&image, 5).unwrap_err().contains("block 51000 is past the end"));
     image[1500 * BLOCK + 511] = 0;

@@ -381,7 +381,7 @@ fn wipe_tells_wrong_usage_from_a_device_that_holds_nothing() {
     let (code, said) = platter(&["raid", "wipe", "--force", &blank]).unwrap_err();
     assert!(code == 4 && said.contains("holds nothing of an array"), "{said}");
     let (code, said) = platter(&["raid", "create", &blank]).unwrap_err();
-    assert!(code == 4 && said.contains("it takes at least"), "{said}");
+    assert!(code == 4 && said.contains("it must have at least"), "{said}");
     let (code, said) = platter(&["info", &format!("raid({blank})")]).unwrap_err();
     assert!(code == 3 && said.contains("is not a member of an array"), "{said}");
 }

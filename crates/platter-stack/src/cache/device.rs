@@ -28,16 +28,17 @@ use platter_block::time::{Span, Time};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// What a device that does not say likes to be asked for at once: on most, more than this hardly makes transfers cheaper.
+/// Assumed optimal I/O size of a device that reports none: on most devices larger transfers are hardly
+/// cheaper.
 const UNKNOWN_OPTIMUM: u64 = 1 << 20;
 
-/// Nothing to be woken for.
+/// The value of a time that is not set.
 const NEVER: u64 = u64::MAX;
 
-/// How long a cache that goes waits for a device that completes nothing.
+/// How long a cache that is dropped waits for a device that completes nothing.
 const PATIENCE: Span = Span::from_secs(30);
 
-/// What the lanes and handles of a cache share.
+/// The state that the lanes and handles of a cache share.
 pub(super) struct Shared {
     engine: Mutex<Engine>,
     pub(super) frames: Arc<Frames>,
@@ -47,24 +48,24 @@ pub(super) struct Shared {
     pub(super) geometry: Geometry,
     pub(super) simulated: bool,
     pub(super) through: bool,
-    /// Reads of what is in memory are answered without asking the engine.
+    /// Reads of cached pages are answered without the engine.
     pub(super) answers: bool,
-    /// When the engine has something to do although nobody asks; [`NEVER`].
+    /// When the engine has work of its own to do, or [`NEVER`].
     due: AtomicU64,
-    /// Bios are out on the shared lane.
+    /// Bios are in flight on the shared lane.
     out: AtomicBool,
-    /// A lane that sleeps listens to it; otherwise anybody who comes by runs it.
+    /// A sleeping lane listens to the shared lane; otherwise every lane that is run runs the engine too.
     is_heard: AtomicBool,
-    /// Bells of those who are to be told that there is work to do. They are their owners'.
+    /// Bells to ring when there is work to do. They belong to their owners.
     wakers: Mutex<Vec<Weak<dyn Bell>>>,
-    /// The time at which they were told to look; [`NEVER`].
+    /// The time for which they were last rung, or [`NEVER`].
     told: AtomicU64,
-    /// A panic was found to have left the engine as it was in the middle of something.
+    /// A panic may have left the engine inconsistent.
     broken: AtomicBool,
 }
 
 impl Shared {
-    /// The engine, for a short time.
+    /// Locks the engine, for a short time.
     ///
     /// # Errors
     /// [`Kind::Broken`] after a panic.
@@ -73,41 +74,42 @@ impl Shared {
             return Ok(engine);
         }
         if !self.broken.swap(true, Ordering::SeqCst) {
-            // Nothing that is in memory is vouched for any more.
+            // Cached pages can no longer be trusted.
             self.frames.shut();
         }
         Err(Fault::new(Kind::Broken, Stage::Layer))
     }
 
-    /// Whether anybody who comes by should run the engine.
+    /// Whether the caller should run the engine.
     pub(super) fn is_due(&self, now: Time) -> bool {
         let unheard = self.out.load(Ordering::SeqCst) && !self.is_heard.load(Ordering::SeqCst);
         unheard || self.due.load(Ordering::SeqCst) <= now.0
     }
 
-    /// When to come by although nothing completes.
+    /// When the engine should be run even if nothing completes.
     pub(super) fn wakeup(&self) -> Option<Time> {
         let at = self.due.load(Ordering::SeqCst);
         (at != NEVER).then_some(Time(at))
     }
 
-    /// Whether bios are out on the shared lane.
+    /// Whether bios are in flight on the shared lane.
     pub(super) fn is_out(&self) -> bool {
         self.out.load(Ordering::SeqCst)
     }
 
-    /// Whether there is something dirty or under way.
+    /// Whether pages are dirty or I/O is in flight.
     pub(super) fn has_work(&self) -> bool {
         self.out.load(Ordering::SeqCst) || self.due.load(Ordering::SeqCst) != NEVER
     }
 
-    /// To be called before the engine is let go when anything has changed: whoever can go on is told.
+    /// To be called before the engine is unlocked if anything has changed: wakes lanes whose tasks can
+    /// continue.
     pub(super) fn leave(&self, now: Time, engine: &mut Engine) {
         engine.leave(now);
         self.publish(now, engine);
     }
 
-    /// Says what is left to do, to those who do not hold the engine.
+    /// Publishes the remaining work for threads that do not hold the engine.
     pub(super) fn publish(&self, now: Time, engine: &Engine) {
         let at = engine.wakeup(now).map_or(NEVER, |at| at.0);
         self.out.store(engine.is_out(), Ordering::SeqCst);
@@ -116,8 +118,8 @@ impl Shared {
         if at != NEVER {
             engine.lanes.hasten(Time(at));
         }
-        // Reads that nobody waits for are taken in by whoever comes next; what is dirty, and what is done in pieces,
-        // needs somebody in its time.
+        // Reads that no task waits for are collected by the next lane that is run. Dirty pages, and jobs done
+        // in pieces, need a thread that comes back at a certain time.
         let told = self.told.load(Ordering::SeqCst);
         let at = if engine.jobs.is_empty() { at } else { now.0 };
         if engine.pages.dirty.count == 0 && engine.jobs.is_empty() {
@@ -126,13 +128,13 @@ impl Shared {
             self.told.store(at, Ordering::SeqCst);
             lock(&self.wakers).iter().filter_map(Weak::upgrade).for_each(|waker| waker.ring());
         } else if told <= now.0 {
-            // Then somebody looked, and knows what time is next.
+            // In this case a thread has checked and knows the next time.
             self.told.store(at, Ordering::SeqCst);
         }
     }
 
-    /// Writes back all that is dirty, once, and flushes the device: for a cache that goes. It waits no longer than
-    /// something is done.
+    /// Writes back all dirty pages once and flushes the device, for a cache that is dropped. Gives up when
+    /// nothing completes for [`PATIENCE`].
     fn flush_at_end(&self) {
         let mut bio = Bio::flush();
         bio.set_token(0);
@@ -215,12 +217,12 @@ impl Cache {
             max_segment_size: 1 << 30,
             segment_boundary: 0,
             chunk: 0,
-            // Pages are written back each by itself.
+            // Pages are written back individually, so no larger write is atomic.
             atomic_write: 0,
             ..geometry.limits
         };
         let features = Features {
-            // What is dirty is lost at a power cut until a flush.
+            // A power cut loses dirty pages that no flush has covered.
             write_cache: geometry.features.write_cache || settings.write == Write::Back,
             fua: true,
             ..geometry.features
@@ -244,7 +246,7 @@ impl Cache {
         })))
     }
 
-    /// Has a range read that will be needed.
+    /// Starts reading a range that will be needed.
     fn prefetch(engine: &mut Engine, id: HandleId, pos: u64, len: u64) {
         let ask = Ask {
             lane: 0,
@@ -255,7 +257,7 @@ impl Cache {
             ioprio: IoPrio::default(),
             deadline: None,
         };
-        // No more than half of the cache, or the end would push out the beginning.
+        // At most half of the cache; otherwise the end of the range would evict its beginning.
         let most = u64::from(engine.pages.store.count() / 2);
         let first = pos / PAGE;
         let end = pos.saturating_add(len).div_ceil(PAGE).min(engine.pages.end()).min(first + most);
@@ -304,7 +306,7 @@ impl Backend for Cache {
     }
 
     fn explain(&self, fault: Fault) -> Option<String> {
-        // The layer's own barriers are given up at the same fault as those of the disks below.
+        // The layer gives up its own barriers at the same faults as the disks below.
         let own =
             self.0.gate.blame().filter(|_| fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer);
         own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))
@@ -353,7 +355,7 @@ impl Backend for Cache {
                 return Ok(());
             }
         }
-        // The first piece of it at once; the rest by whoever runs the cache next.
+        // The first piece is read at once, the rest by the next run of the cache.
         let now = self.0.below.now();
         engine.enter();
         engine.run_jobs();
@@ -368,7 +370,7 @@ impl Backend for Cache {
     }
 
     fn cache_counters(&self) -> Option<HandleCounters> {
-        // What is read without the lock is of no handle in particular.
+        // Reads without the lock are not counted for any handle.
         let mut sum = self.0.engine().ok()?.handles.sum();
         sum.hits += self.0.frames.hits.sum();
         Some(sum)
@@ -382,7 +384,7 @@ impl Backend for Cache {
         self.0.below.keep(Arc::clone(&keeper));
         let mut wakers = lock(&self.0.wakers);
         if self.0.told.load(Ordering::SeqCst) != NEVER {
-            // Whoever was told may be gone.
+            // The owner of the bell that was told may be gone.
             keeper.ring();
         }
         wakers.retain(|waker| waker.strong_count() > 0);
@@ -402,9 +404,9 @@ fn facts_of(engine: &Engine) -> Vec<Fact> {
         ("pages evicted", pages.evictions.to_string()),
         ("write-back errors", totals.write_errors.to_string()),
         ("cache turns", totals.turns.to_string()),
-        ("cache turns in vain", totals.vain.to_string()),
-        ("pages looked at", totals.work.to_string()),
-        ("most pages in one turn", totals.longest.to_string()),
+        ("cache turns without progress", totals.vain.to_string()),
+        ("pages handled", totals.work.to_string()),
+        ("most pages handled in one turn", totals.longest.to_string()),
     ];
     if engine.frames_away > 0 {
         facts.push(("pages with the driver", engine.frames_away.to_string()));

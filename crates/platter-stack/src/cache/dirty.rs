@@ -1,72 +1,75 @@
-//! What has to be written back, in the order in which it became so, and when.
+//! The dirty pages in the order in which they became dirty, and when to write them back.
 
 use super::extents::Extents;
 use super::places::Places;
 use platter_block::time::{Span, Time};
 use std::collections::VecDeque;
 
-/// When dirty pages are written back, as Linux 2.6's `pdflush` has it (`mm/page-writeback.c`).
+/// When dirty pages are written back, as in Linux 2.6's `pdflush` (`mm/page-writeback.c`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WriteBack {
-    /// Writing back begins when so many pages are dirty (`dirty_background_ratio`).
+    /// Write-back begins at this number of dirty pages (`dirty_background_ratio`).
     pub(super) background: u32,
-    /// Writers wait while more are (`dirty_ratio`).
+    /// Writers wait while there are more dirty pages than this (`dirty_ratio`).
     pub(super) limit: u32,
-    /// A page is written back when it has been dirty for so long (`dirty_expire_centisecs`).
+    /// Age at which a dirty page is written back (`dirty_expire_centisecs`).
     pub(super) expire: Span,
-    /// How often that is looked at (`dirty_writeback_centisecs`).
+    /// How often ages are checked (`dirty_writeback_centisecs`).
     pub(super) interval: Span,
-    /// A flush of a range takes along all that is dirty if that is no more pages.
+    /// A flush of a range writes back all dirty pages if there are at most this many.
     pub(super) gather: u32,
 }
 
-/// A page's place in the order: the page, its number, and since when it is dirty. Stale as soon as no version of the page
+/// An entry in the order: the page, its sequence number, and when it became dirty. It is stale as soon as no
+/// version of the page has that number.
 /// has that number.
 pub(super) type Place = (u64, u32, Time);
 
 /// The dirty pages of a cache.
 pub(super) struct Dirty {
     pub(super) rules: WriteBack,
-    /// Places by age: first these, then those of `ring`. Stale ones are dropped from the front of `ring` on the way here.
+    /// Entries by age: these first, then those of `ring`. Stale entries are dropped when they move here from
+    /// the front of `ring`.
     tidied: Places<Place>,
     ring: Places<Place>,
-    /// Places taken out to be written back next, the first page last.
+    /// Entries chosen to be written back next, the first page last.
     pub(super) chosen: Vec<Place>,
-    /// Pages of which some version is dirty, by position.
+    /// Pages with a dirty version, by position.
     pub(super) extents: Extents,
     seq: u32,
-    /// Pages that are dirty, being written ones included.
+    /// Dirty pages, including those being written.
     pub(super) count: u32,
-    /// Dirty pages of each epoch, the oldest first.
+    /// Number of dirty pages of each epoch, oldest first.
     epochs: VecDeque<u32>,
-    /// The number of the oldest.
+    /// The number of the oldest epoch.
     first_epoch: u16,
-    /// Next look at what has expired.
+    /// When ages are checked next.
     pub(super) next_look: Time,
-    /// The last attempt failed: not tried again before, unless somebody asks.
+    /// After a failed attempt: no other attempt before this time unless a caller asks for it.
     pub(super) not_before: Option<Time>,
-    /// How long the next attempt that times out, or meets one that has, puts off the one after it.
+    /// How long the next attempt that times out postpones the one after it.
     pause: Span,
-    /// Attempts that have failed since one went well.
+    /// Failed attempts since the last success.
     pub(super) failed: u32,
-    /// Of those that are dirty: being written.
+    /// Dirty pages that are being written.
     pub(super) writing: u32,
-    /// Of those that are being written: in doubt. Their write has timed out, and the device still has their memory.
+    /// Pages among those being written that are in doubt: their write has timed out, and the device still has
+    /// their memory.
     pub(super) in_doubt: u32,
-    /// More has expired than could be written at once.
+    /// More pages have expired than could be written at once.
     pub(super) owed: bool,
-    /// Too much is dirty, but nothing of it can be written before something else has been.
+    /// Too many pages are dirty, but none can be written before another write is complete.
     pub(super) stalled: bool,
 }
 
-/// How long write-back pauses after the first attempt that timed out; doubled with each.
+/// How long write-back pauses after the first attempt that timed out; doubled with each further one.
 const FIRST_PAUSE: Span = Span::from_millis(100);
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 
-/// Places that are tidied at a time.
+/// Stale entries are removed from this many entries at a time.
 const TIDY: usize = 256;
 
-/// Epochs that may be dirty at once; a barrier beyond waits until there are fewer.
+/// Most epochs with dirty pages; a further barrier waits until there are fewer.
 pub(super) const MAX_EPOCHS: usize = 4096;
 
 impl Dirty {
@@ -93,34 +96,34 @@ impl Dirty {
         }
     }
 
-    /// What is written now belongs to this epoch.
+    /// The epoch of pages written now.
     pub(super) fn epoch(&self) -> u16 {
         self.first_epoch.wrapping_add(self.epochs.len() as u16 - 1)
     }
 
-    /// The epoch of which pages may be written back.
+    /// The epoch whose pages may be written back.
     pub(super) fn oldest_epoch(&self) -> u16 {
         self.first_epoch
     }
 
-    /// Whether all that is dirty is of one epoch.
+    /// Whether all dirty pages are of one epoch.
     pub(super) fn is_one_epoch(&self) -> bool {
         self.epochs.len() == 1
     }
 
-    /// Whether another barrier may begin an epoch for itself and one for what comes after it.
+    /// Whether another barrier may begin two epochs: its own and that of the writes after it.
     pub(super) fn has_room(&self) -> bool {
         self.epochs.len() + 2 <= MAX_EPOCHS
     }
 
-    /// What is written from now on must not reach the disk before what is dirty.
+    /// Begins an epoch: pages written from now on must not reach the disk before those that are dirty.
     pub(super) fn next_epoch(&mut self) {
         if self.epochs.back() != Some(&0) {
             self.epochs.push_back(0);
         }
     }
 
-    /// A page has become dirty: its number in the order, never 0.
+    /// Counts a page that has become dirty. Returns its sequence number, which is never 0.
     pub(super) fn add(&mut self, page: u64, now: Time) -> u32 {
         if self.count == 0 {
             self.next_look = now + self.rules.interval;
@@ -132,7 +135,7 @@ impl Dirty {
         self.queue(page, now)
     }
 
-    /// A dirty page finds its place behind all others (again).
+    /// Puts a dirty page at the end of the order (again).
     pub(super) fn queue(&mut self, page: u64, now: Time) -> u32 {
         self.seq = self.seq.wrapping_add(1).max(1);
         self.ring.push_back((page, self.seq, now));
@@ -144,7 +147,7 @@ impl Dirty {
         self.tidied.push_front(place);
     }
 
-    /// A page of an epoch is not dirty any more.
+    /// A page of an epoch is no longer dirty.
     pub(super) fn remove(&mut self, epoch: u16) {
         self.count -= 1;
         let at = usize::from(epoch.wrapping_sub(self.first_epoch));
@@ -157,13 +160,14 @@ impl Dirty {
         }
     }
 
-    /// The number given last.
+    /// The last sequence number given out.
     pub(super) fn last_seq(&self) -> u32 {
         self.seq
     }
 
-    /// Looks at the oldest `looks` places and takes those that `is_due` says of into `out`; `None` from it: the place is
-    /// stale and goes. Stops at the first that is not due.
+    /// Checks at most the oldest `looks` entries and moves those to `out` for which `is_due` returns
+    /// `Some(true)`. Stops at the first entry that is not due. `None` means that the entry is stale; it is
+    /// dropped.
     pub(super) fn take(
         &mut self,
         looks: usize,
@@ -182,7 +186,7 @@ impl Dirty {
         }
     }
 
-    /// Drops some stale places when they are most of all, and keeps the order.
+    /// Drops some stale entries when they are the majority. Keeps the order.
     pub(super) fn tidy(&mut self, is_live: impl Fn(u64, u32) -> bool) {
         if self.tidied.len() + self.ring.len() <= 64 + 2 * self.count as usize {
             return;
@@ -198,14 +202,14 @@ impl Dirty {
         }
     }
 
-    /// Write-back works.
+    /// Records a successful write-back.
     pub(super) fn went_well(&mut self) {
         self.not_before = None;
         self.pause = FIRST_PAUSE;
         self.failed = 0;
     }
 
-    /// It does not: not tried again for a while. `slow`: because something timed out.
+    /// Records a failed write-back, which postpones the next attempt. `slow`: a write timed out.
     pub(super) fn went_wrong(&mut self, now: Time, slow: bool) {
         self.failed = self.failed.saturating_add(1);
         if !slow {
@@ -213,14 +217,14 @@ impl Dirty {
             return;
         }
         if self.not_before.is_some_and(|at| at > now) {
-            // Another one of the same attempt.
+            // Another failure of the same attempt.
             return;
         }
         self.not_before = Some(now + self.pause);
         self.pause = Span(self.pause.0.saturating_mul(2)).min(LONGEST_PAUSE);
     }
 
-    /// When write-back has something to do by itself.
+    /// When write-back has work to do even if nothing else happens.
     pub(super) fn wakeup(&self, now: Time) -> Option<Time> {
         if self.count == 0 {
             return None;
@@ -268,21 +272,22 @@ mod tests {
         assert_eq!(pages(&out), [0, 1]);
         dirty.take(8, &mut out, |(.., since)| Some(since < Time(3)));
         assert_eq!(pages(&out), [0, 1, 2]);
-        // One that is put back is the next again.
+        // An entry that is put back is the next again.
         dirty.put_back(out[1]);
         out.clear();
         dirty.take(8, &mut out, |_| Some(true));
         assert_eq!(pages(&out), [1, 3]);
     }
 
-    /// What is stale goes a few at a time, wherever it is; the rest stays in order, also while more comes.
+    /// Stale entries are dropped a few at a time, wherever they are; the others keep their order while more
+    /// are added.
     #[test]
     fn stale_places_go_and_the_order_stays() {
         let mut dirty = Dirty::new(RULES);
         let live: Vec<u32> = (0..100).map(|page| dirty.add(page, Time(0))).collect();
         let mut rounds = 0;
         for page in 0..100_000 {
-            // As a page that is written again and again.
+            // As with a page that is rewritten again and again.
             dirty.queue(1000 + page, Time(1));
             let before = dirty.tidied.len() + dirty.ring.len();
             dirty.tidy(|page, seq| live.get(page as usize) == Some(&seq));
@@ -307,7 +312,7 @@ mod tests {
         assert_eq!([(); 8].map(|()| waits(true))[7], 60_000);
         dirty.went_well();
         assert_eq!(dirty.not_before, None);
-        // Several of one attempt count once.
+        // Several failures of one attempt count once.
         (0..3).for_each(|_| dirty.went_wrong(Time(0), true));
         assert_eq!(dirty.not_before, Some(Time(100_000_000)));
     }

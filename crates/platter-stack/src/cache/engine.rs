@@ -1,11 +1,12 @@
-//! What the lanes of a cache share, under one lock: pages, handles, and the lane on which whoever comes first runs
-//! what nobody in particular waits for.
+//! The state that the lanes of a cache share, under one lock: pages, handles, and the shared lane, which any
+//! of them runs for I/O that no particular task waits for.
 //!
-//! A read whose caller sleeps until it is there goes to the disk on the caller's own lane. All else (readahead,
-//! write-back, reads of programs that poll) goes on the shared one, so that its completion strands on nobody's.
+//! A read whose caller sleeps until it completes goes to the disk on the caller's own lane. All other I/O
+//! (readahead, write-back, reads of programs that poll) goes on the shared lane, so that its completion does
+//! not depend on one lane being run.
 //!
-//! Nobody holds the lock for long: what is done in one go is counted in pages ([`Engine::is_spent`]), and what is left is
-//! done when the lock is taken again.
+//! The lock is held only for a short time: the work of one turn is counted in pages ([`Engine::is_spent`]),
+//! and the rest is done when the lock is taken again.
 
 use super::frames::{Loan, NONE};
 use super::handles::Handles;
@@ -24,83 +25,84 @@ use platter_block::time::{Span, Time};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Pages that are handled in one go before the lock is given up. One I/O or one window of readahead more may come on top.
+/// Pages handled in one turn before the lock is released. One I/O or one window of readahead may exceed it.
 pub(super) const SPENT: u32 = 256;
 
-/// Most pages of a window of readahead that are asked for in one go.
+/// Most pages of a readahead window that are requested in one turn.
 pub(super) const WINDOW: u32 = 256;
 
-/// For whom something is read.
+/// On whose behalf pages are read.
 #[derive(Clone)]
 pub(super) struct Ask {
     pub(super) lane: u32,
     pub(super) handle: u16,
-    /// What the read call is about: these pages are not read ahead.
+    /// The pages of the read call itself: these are not counted as readahead.
     pub(super) demand: Range<u64>,
-    /// Whether the caller sleeps until it is there, on its own lane.
+    /// Whether the caller sleeps on its own lane until the read completes.
     pub(super) own: bool,
     pub(super) context: Context,
     pub(super) ioprio: IoPrio,
     pub(super) deadline: Option<Time>,
 }
 
-/// What a cache has done, as facts tell it.
+/// Statistics of a cache, shown as facts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     pub(super) pages_written: u64,
     pub(super) write_errors: u64,
-    /// How often a lane took the lock to bring its bios further, and how often it had been told to and could not.
+    /// How often a lane took the lock to advance its bios, and how often it had been woken and could advance
+    /// none.
     pub(super) turns: u64,
     pub(super) vain: u64,
-    /// Pages handled, and most in one go.
+    /// Pages handled in total, and most in one turn.
     pub(super) work: u64,
     pub(super) longest: u32,
 }
 
 pub(super) struct Engine {
-    // Dropped first: it waits for what its driver has.
+    // Dropped first: this waits for the I/O that its driver has.
     pub(super) lane: Box<dyn Lane>,
     pub(super) pages: PageTable,
     pub(super) ios: Ios,
     pub(super) handles: Handles,
     pub(super) totals: Totals,
-    /// Bios to submit, and whether on the lane of whoever is at work.
+    /// Bios to submit; `true`: on the lane of the current caller.
     pub(super) staged: Vec<(Bio, bool)>,
-    /// Bios out on the shared lane.
+    /// Bios in flight on the shared lane.
     pub(super) shared_out: u32,
-    /// The device may have something in its own cache: something was written since the last flush began.
+    /// The device may have data in its volatile cache: a write has completed since the last flush began.
     pub(super) unflushed: bool,
-    /// A flush of the device under way.
+    /// The flush of the device in flight.
     pub(super) flushing: Option<IoKey>,
-    /// Write-back fails: the last attempt did.
+    /// The fault and position of the last write-back if it failed.
     pub(super) write_error: Option<(Fault, u64)>,
-    /// So many I/Os under way that nobody has asked for are too many to read ahead.
+    /// No readahead while this many readahead I/Os are in flight.
     pub(super) congestion: u32,
     pub(super) limits: Limits,
     pub(super) lanes: Lanes,
-    /// Writers that wait until less is dirty.
+    /// Writers that wait for fewer dirty pages.
     pub(super) room: Line,
     /// Tasks that wait for a frame.
     pub(super) wanted: Line,
-    /// Places given in these lines so far.
+    /// Places given out in these lines so far.
     pub(super) turns: u64,
     pub(super) holds: Holds,
     pub(super) jobs: Jobs,
-    /// Bios that have come back and were not looked at yet.
+    /// Bios that have come back and were not processed yet.
     came: Vec<Bio>,
-    /// I/Os that are over, of which the device still has memory, and how many frames those are.
+    /// Completed I/Os whose memory the device still has, and the number of their frames.
     away: Vec<IoKey>,
     pub(super) frames_away: u32,
     /// Pages handled since the lock was taken.
     pub(super) work: u32,
-    /// Something has ended since: what waits may go on.
+    /// An I/O has ended since the lock was taken: waiting tasks may continue.
     pub(super) events: bool,
-    /// Something was done since, whatever it was.
+    /// Any work was done since the lock was taken.
     pub(super) progress: bool,
     pub(super) batch: Vec<u32>,
-    /// Write-backs begun last.
+    /// Write-backs that were begun last.
     pub(super) begun: Vec<IoKey>,
-    /// What failed writes have dropped: how often, and the last ranges.
+    /// Pages dropped by failed writes: how often, and the last ranges.
     pub(super) drops: u64,
     pub(super) dropped: VecDeque<Range<u64>>,
 }
@@ -145,12 +147,12 @@ impl Engine {
         }
     }
 
-    /// The lock was taken.
+    /// To be called when the lock was taken.
     pub(super) fn enter(&mut self) {
         (self.work, self.events, self.progress) = (0, false, false);
     }
 
-    /// The lock will be given up: whoever can go on is told.
+    /// To be called before the lock is released: wakes the lanes whose tasks can continue.
     pub(super) fn leave(&mut self, now: Time) {
         self.totals.longest = self.totals.longest.max(self.work);
         self.totals.work += u64::from(self.work);
@@ -161,12 +163,12 @@ impl Engine {
         }
     }
 
-    /// Whether so much was done since the lock was taken that the rest has to wait.
+    /// Whether the work of this turn is used up, so that the rest must wait.
     pub(super) fn is_spent(&self) -> bool {
         self.work >= SPENT
     }
 
-    /// Has a lane kicked when an I/O is over.
+    /// Registers a lane to be kicked when an I/O completes.
     pub(super) fn wait_for(&mut self, number: u32, key: IoKey) {
         let waiters = &mut self.ios.get(key).waiters;
         if !waiters.contains(&number) {
@@ -174,25 +176,26 @@ impl Engine {
         }
     }
 
-    /// The I/O that has a frame.
+    /// The I/O that uses a frame.
     pub(super) fn io_of(&self, frame: u32) -> IoKey {
         self.ios.key(self.pages.meta(frame).io)
     }
 
-    /// Counts what making room has cost.
+    /// Counts the costs of an eviction.
     pub(super) fn note(&mut self, evicted: Evicted) {
         if let Some(handle) = evicted.unused_by {
             self.handles.count(handle, |counters| counters.pages_evicted_unused += 1);
         }
     }
 
-    /// A bio of the cache goes to the device: on the lane of whoever is at work, or the shared one.
+    /// Stages a bio of the cache for the device: on the current caller's lane if `own`, else on the shared
+    /// one.
     pub(super) fn send(&mut self, bio: Bio, own: bool) {
         self.progress = true;
         self.staged.push((bio, own));
     }
 
-    /// Submits what is staged: to `own` what is for that lane, the rest to the shared one. How many to `own`.
+    /// Submits the staged bios to `own` or to the shared lane. Returns the number submitted to `own`.
     pub(super) fn submit(&mut self, now: Time, own: &mut dyn Lane) -> u32 {
         let mut to_own = 0;
         for (bio, is_own) in self.staged.drain(..) {
@@ -210,7 +213,7 @@ impl Engine {
         to_own
     }
 
-    /// The same where there is only the shared lane.
+    /// As `submit`, where there is only the shared lane.
     pub(super) fn submit_shared(&mut self, now: Time) {
         for (bio, _) in self.staged.drain(..) {
             self.shared_out += 1;
@@ -218,7 +221,7 @@ impl Engine {
         }
     }
 
-    /// Runs the shared lane and takes in what has come back, as much as may be done in one go.
+    /// Runs the shared lane and processes completions, as many as one turn allows.
     pub(super) fn run(&mut self, now: Time) {
         if self.shared_out == 0 && self.away.is_empty() {
             return;
@@ -238,12 +241,12 @@ impl Engine {
         self.take_back(now);
     }
 
-    /// Whether bios have come back that were not looked at yet.
+    /// Whether bios have come back that were not processed yet.
     pub(super) fn is_behind(&self) -> bool {
         !self.came.is_empty()
     }
 
-    /// A bio of the cache has come back from whatever lane.
+    /// Processes a bio of the cache that came back on any lane.
     pub(super) fn came_back(&mut self, now: Time, bio: Bio) {
         self.progress = true;
         let Some(key) = self.ios.came_back(bio) else { return };
@@ -282,7 +285,7 @@ impl Engine {
         }
     }
 
-    /// Pages were read, or not. Whether the device still has their frames.
+    /// Ends a read of pages, which may have failed. Returns whether the device still has their frames.
     fn filled(&mut self, frames: &[u32], failed: Option<(Fault, u64)>, back: bool) -> bool {
         for &frame in frames {
             let pages = &mut self.pages;
@@ -306,11 +309,11 @@ impl Engine {
                     pages.drop_page(frame);
                     continue;
                 }
-                // What was written to it stays; the rest is asked for again by whoever needs it.
+                // Data that was written to the page stays valid; the rest is read again on demand.
                 Some(_) => {
                     meta.flags &= !(AHEAD | MARKED);
                     if !back {
-                        // It is neither changed nor evicted until the device has given it back.
+                        // Neither changed nor evicted until the device has returned it.
                         let _ = pages.store.hold(frame);
                         continue;
                     }
@@ -321,8 +324,8 @@ impl Engine {
         !back
     }
 
-    /// Pages were written back, or not. Whether it is in doubt whether they will be: the device still has their frames,
-    /// and they stay as being written.
+    /// Ends a write-back of pages, which may have failed. Returns whether the write is in doubt: the device
+    /// then still has the frames, and the pages stay marked as being written.
     fn wrote_back(&mut self, now: Time, frames: &[u32], failed: Option<(Fault, u64)>, back: bool) -> bool {
         self.unflushed = true;
         match failed {
@@ -354,7 +357,7 @@ impl Engine {
         false
     }
 
-    /// Takes frames in that the device has given back after all.
+    /// Takes back frames that the device has returned late.
     fn take_back(&mut self, now: Time) {
         let mut at = 0;
         while let Some(&key) = self.away.get(at) {
@@ -372,7 +375,7 @@ impl Engine {
             self.frames_away -= frames.len() as u32;
             for &frame in &frames {
                 if kind == IoKind::WriteBack {
-                    // Whether it was written is not known, so it is written again, and soon.
+                    // It is unknown whether the page was written, so it is written again soon.
                     self.pages.dirty.in_doubt -= 1;
                     self.pages.end_write(frame, false, now);
                     continue;
@@ -397,8 +400,7 @@ impl Engine {
         }
     }
 
-    /// Where a range has pages, or all of the device, that may be written by a command that timed out: they are neither
-    /// on the disk nor not.
+    /// The position of a page in a range (or on the whole device) whose write has timed out and is in doubt.
     pub(super) fn doubt(&mut self, range: Option<&Range<u64>>) -> Option<u64> {
         if self.pages.dirty.in_doubt == 0 {
             return None;
@@ -414,7 +416,7 @@ impl Engine {
                 found = found.or(Some(begin));
             }
         }
-        // What is of a later epoch cannot be written before what is in doubt, wherever that is.
+        // Pages of a later epoch cannot be written while any page of an earlier one is in doubt.
         let blocked = |range: &Range<u64>| {
             (!self.pages.dirty.is_one_epoch() && self.is_dirty(range)).then_some(range.start)
         };
@@ -426,7 +428,7 @@ impl Engine {
         self.pass_until(op, range, context, ioprio, None)
     }
 
-    /// The same, with a deadline.
+    /// As `pass`, with a deadline.
     pub(super) fn pass_until(
         &mut self,
         op: Op,
@@ -447,22 +449,22 @@ impl Engine {
         key
     }
 
-    /// Asks the device to give up an operation that was passed on.
+    /// Asks the device to cancel an operation that was passed on.
     pub(super) fn cancel(&mut self, now: Time, key: IoKey) {
         self.lane.cancel(now, Ios::token(key));
     }
 
-    /// Most segments of a bio of the cache's own.
+    /// Most segments of the cache's own bios.
     pub(super) fn max_segments(&self) -> u16 {
         self.limits.max_segments.clamp(1, MAX_SEGMENTS as u16)
     }
 
-    /// Most bytes of one.
+    /// Most bytes of the cache's own bios.
     pub(super) fn max_bytes(&self) -> u64 {
         u64::from(self.limits.max_transfer).clamp(PAGE, 1 << 20)
     }
 
-    /// When somebody should run the cache although nobody calls.
+    /// When the cache should be run even if no caller does.
     pub(super) fn wakeup(&self, now: Time) -> Option<Time> {
         if self.is_behind() || self.jobs.can_go_on {
             return Some(now);
@@ -473,12 +475,12 @@ impl Engine {
         lane.into_iter().chain(self.pages.dirty.wakeup(now)).chain(self.holds.wakeup()).chain(lines).min()
     }
 
-    /// Whether bios are out on the shared lane, or memory of some that are over.
+    /// Whether bios are in flight on the shared lane, or the device has memory of completed ones.
     pub(super) fn is_out(&self) -> bool {
         self.shared_out > 0 || !self.away.is_empty()
     }
 
-    /// Lets time pass in a simulation until the shared lane has something.
+    /// Advances simulated time until the shared lane has completions.
     pub(super) fn wait(&mut self, now: Time, timeout: Option<Span>) {
         if self.shared_out > 0 {
             self.lane.wait(now, timeout);

@@ -1,7 +1,7 @@
-//! Which pages are dirty, by position: what a flush of a range looks at, whatever else is dirty.
+//! The dirty pages by position, for flushes of a range: their cost does not depend on dirty pages elsewhere.
 //!
-//! A page is in it as long as any version of it is dirty. Extents of 1 MiB keep neighbours together; only those that have
-//! a dirty page are there, some 50 bytes for each.
+//! The set contains a page while any version of it is dirty. Pages are grouped in extents of 1 MiB. Only
+//! extents with dirty pages are stored, at about 50 bytes each.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ mod tests {
         fn they_are_a_set(steps in prop::collection::vec((0..3u8, 0..1000u64, 0..1000u64), 1..300)) {
             let (mut extents, mut model) = (Extents::default(), BTreeSet::new());
             for (step, page, end) in steps {
-                // Far apart, too, and up to the last page that there can be.
+                // Also tests pages that are far apart, up to the last possible page.
                 let far = |page: u64| if page > 900 { (u64::MAX >> 12) - 1000 + page } else { page };
                 let (page, end) = (far(page), far(end));
                 match step {

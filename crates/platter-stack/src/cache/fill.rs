@@ -1,4 +1,4 @@
-//! Reading pages: what a readahead policy may ask, and the bios that come of it.
+//! Reads pages: what a readahead policy may request, and the bios that result.
 
 use super::engine::{Ask, Engine, WINDOW};
 use super::frames::{Loan, Store};
@@ -25,7 +25,7 @@ impl Pages for View<'_> {
     }
 
     fn is_congested(&self) -> bool {
-        // What somebody waits for does not count: how much a device takes is for its queue to say.
+        // Reads that a task waits for do not count: their number is limited by the queue of the device.
         let ios = &self.engine.ios;
         let out = if defect::is_on(Defect::CacheReadaheadCountsAllIo) { ios.out } else { ios.ahead };
         out >= self.engine.congestion
@@ -42,7 +42,7 @@ impl Pages for View<'_> {
     }
 
     fn read(&mut self, window: Window) -> u32 {
-        // Of a very large window the rest is read when this much has begun.
+        // The rest of a very large window is read when this much has begun.
         let now = window.count.min(WINDOW);
         if window.count > now {
             let rest = window.first + u64::from(now)..window.first + u64::from(window.count);
@@ -52,7 +52,7 @@ impl Pages for View<'_> {
     }
 }
 
-/// A bio that is being put together.
+/// A bio under construction.
 struct Open {
     key: IoKey,
     bio: Bio,
@@ -60,7 +60,8 @@ struct Open {
 }
 
 impl Engine {
-    /// Starts to read those pages of a window that are not in the cache, as far as there are frames. How many.
+    /// Starts reading the pages of a window that are not in the cache, as far as there are frames. Returns
+    /// their number.
     pub(super) fn fill(&mut self, ask: &Ask, window: Window) -> u32 {
         let end = window.first.saturating_add(u64::from(window.count)).min(self.pages.end());
         let (mut count, mut open) = (0, None::<Open>);
@@ -91,7 +92,7 @@ impl Engine {
             self.ios.get(open.key).frames.push(frame);
             let bytes = self.pages.bytes_of(page);
             let lent = self.pages.store.lend(frame, (0, bytes), Loan::Fill, &mut open.bio);
-            lent.expect("a new frame is nobody's, and the bio was cut before it was full");
+            lent.expect("a new frame is not in use, and the bio was ended before it was full");
             open.pages.end = page + 1;
             count += 1;
             self.work += 1;
@@ -131,13 +132,13 @@ impl Engine {
         self.send(bio, own);
     }
 
-    /// Starts to read those of `blocks` of a page in the cache that are not valid; not all are. `None`: it takes
-    /// another frame, and there is none.
+    /// Starts reading those of `blocks` of a cached page that are not valid; at least one is not. Returns
+    /// `None` if this needs another frame and there is none.
     pub(super) fn fill_blocks(&mut self, ask: &Ask, frame: u32, blocks: u8) -> Option<IoKey> {
         let page = self.pages.store.page(frame);
         let wanted = blocks & self.pages.all_of(page) & !self.pages.meta(frame).valid;
         let mut evicted = Evicted { unused_by: None };
-        // A device may be reading the rest of it just now.
+        // A device may be reading the rest of the frame at this moment.
         let frame = self.pages.writable(frame, wanted, &mut evicted);
         self.note(evicted);
         let frame = frame?;
@@ -151,7 +152,7 @@ impl Engine {
             Store::lease(&mut bio, &self.ios.get(key).lent, Loan::Fill, at);
             let len = piece.end.min(bytes) - piece.start;
             let lent = self.pages.store.lend(frame, (piece.start, len), Loan::Fill, &mut bio);
-            lent.expect("a writable frame is nobody's, and the bio is empty");
+            lent.expect("a writable frame is not in use, and the bio is empty");
             self.send_read(ask, key, bio, true, ask.own);
         }
         self.handles.count(ask.handle, |counters| counters.count_read(1));

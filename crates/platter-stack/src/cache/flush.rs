@@ -1,4 +1,4 @@
-//! Flushes: writing back what was dirty when they came, of the device or of a range of it.
+//! Flushes: write back the pages of the device or of a range that were dirty when the flush was submitted.
 
 use super::engine::Engine;
 use super::frames::NONE;
@@ -11,21 +11,22 @@ use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::readahead::PAGE;
 use std::ops::Range;
 
-/// Drops that are remembered.
+/// Most drops that are recorded.
 const DROPS: usize = 32;
 
 impl Engine {
-    /// A flush of the device, or of a range of it.
+    /// Carries out a flush of the device or of a range of it.
     pub(super) fn flush(&mut self, task: &mut Task, failed: Option<Failure>) -> Step {
         let range = (task.size > 0).then(|| task.start..task.start.saturating_add(task.size));
-        // One flush of the device for many files that are synced in turn.
+        // One flush of the device serves many files that are synced in turn.
         let takes_all = self.pages.dirty.count <= self.pages.dirty.rules.gather;
         if !self.flush_range(task, failed, range.as_ref().filter(|_| !takes_all), true)? {
             return Ok(false);
         }
-        // Whoever asks is told of every error since the last time, also of those that were overcome meanwhile.
+        // The caller gets every error since its last flush, including errors that a later write-back has
+        // corrected.
         let told = self.handles.take_error(task.ask.handle);
-        // Nor is a flush well that somebody else's, through the same handle, has been told of.
+        // An error that was reported to another flush through the same handle fails this one too.
         match self.flush_fault(&task.flushing, range.as_ref()).or(told) {
             Some(fault) => Err(fault),
             None => {
@@ -35,9 +36,10 @@ impl Engine {
         }
     }
 
-    /// What went wrong with the write-back of a task's own data, or of all data.
+    /// The fault of writing back a task's own data, or all data.
     ///
-    /// A write that times out has the device fail its flushes as [`Kind::InDoubt`]: then the write's fault is the cause.
+    /// After a write times out, the device fails its flushes as [`Kind::InDoubt`]: the fault of the write is
+    /// the cause.
     pub(super) fn flush_fault(
         &mut self,
         flushing: &Flushing,
@@ -50,17 +52,18 @@ impl Engine {
         if flushing.errors != self.handles.errors() && self.is_dirty(range.unwrap_or(&(0..u64::MAX))) {
             return self.handles.last_error();
         }
-        // A write that timed out before this flush may still reach the disk, and what is newer has not.
+        // A write that timed out before this flush may still reach the disk, and newer data has not been
+        // written.
         flushing.fault.or_else(|| self.doubt(range).map(|pos| (Fault::new(Kind::InDoubt, Stage::Layer), pos)))
     }
 
-    /// Whether something of a range is dirty, being written included.
+    /// Whether a page of a range is dirty or being written.
     pub(super) fn is_dirty(&self, range: &Range<u64>) -> bool {
         self.pages.dirty.extents.next(range.start / PAGE, range.end.div_ceil(PAGE)).is_some()
     }
 
-    /// Has written back what was dirty when the task began with it, of a range or all, and then, if `device`,
-    /// has the device flushed. Whether that is over; errors are in the task then.
+    /// Writes back the pages of a range (or all) that were dirty when the task began to, and then flushes the
+    /// device if `device`. Returns whether that is complete; errors are recorded in the task.
     pub(super) fn flush_range(
         &mut self,
         task: &mut Task,
@@ -77,7 +80,8 @@ impl Engine {
             return Ok(true);
         }
         if task.flushing.device.is_none() && task.flushing.fault.is_none() {
-            // What has failed by now is not covered by the device's flush, also if it is written again meanwhile.
+            // The device's flush does not cover pages that have failed by now, even if they are written again
+            // meanwhile.
             let own = task.start..task.start.saturating_add(task.size);
             let own = (task.phase != Phase::Before && task.size > 0).then_some(own);
             task.flushing.fault = self.flush_fault(&task.flushing, own.as_ref());
@@ -85,15 +89,16 @@ impl Engine {
         self.flush_device(task, failed)
     }
 
-    /// Has written back what was dirty of a range, or all, when that began. It goes from front to back through what is
-    /// dirty, and then waits for all that it has begun or found under way; where a page had an older version, once more.
+    /// Writes back the pages of a range (or all) that were dirty when this began. Goes through them from
+    /// front to back, then waits for all I/Os that it has started or found in flight; a second time for pages
+    /// that had an older version.
     pub(super) fn write_out(&mut self, flushing: &mut Flushing, range: Option<&Range<u64>>) -> Progress {
         if !flushing.begun {
             flushing.begun = true;
             flushing.limit = self.pages.dirty.last_seq();
             flushing.errors = self.handles.errors();
         }
-        // What is of an older epoch has to go first, wherever it is.
+        // Pages of an older epoch have to be written first, wherever they are.
         let range = range.filter(|_| self.pages.dirty.is_one_epoch());
         let pages = range.map_or(0..u64::MAX, |range| range.start / PAGE..range.end.div_ceil(PAGE));
         while !flushing.written {
@@ -117,14 +122,14 @@ impl Engine {
                 }
                 flushing.waiting.pop();
             }
-            // Where nothing was waited for a second look finds nothing else.
+            // If there was nothing to wait for, a second pass would find nothing else.
             flushing.written = !(flushing.again && flushing.waited);
             (flushing.again, flushing.waited, flushing.at) = (false, false, 0);
         }
         Progress::Done
     }
 
-    /// Starts to write back some of what can be, from a page on, and finds what to wait for.
+    /// Starts to write back some of the dirty pages from a page on, and collects the I/Os to wait for.
     fn write_some(&mut self, flushing: &mut Flushing, end: u64) {
         let limit = flushing.limit;
         let mut batch = std::mem::take(&mut self.batch);
@@ -145,22 +150,22 @@ impl Engine {
             if newer == oldest && !concerns(oldest) {
                 continue;
             }
-            // The newer one can only be written when this one has been.
+            // The newer version can only be written after this one.
             flushing.again |= newer != oldest;
             let meta = *self.pages.meta(oldest);
             if self.pages.may_write(oldest) {
-                // What has failed meanwhile is of a later number: once is enough.
+                // Pages that have failed meanwhile have later numbers: one attempt is enough.
                 if concerns(oldest) {
                     batch.push(oldest);
                 }
             } else if meta.is(WRITING) && !concerns(oldest) {
-                // It has failed since the flush began, which reports that, and is tried again already. To wait for each
-                // attempt would take as long as the disk fails.
+                // The page has failed since the flush began, which reports that, and is already being tried
+                // again. Waiting for each attempt would take as long as the disk keeps failing.
                 continue;
             } else if meta.is(WRITING | FILLING) {
                 flushing.again |= meta.is(FILLING);
                 let key = self.io_of(oldest);
-                // What is in doubt is not waited for.
+                // Writes in doubt are not waited for.
                 if self.ios.is_running(key) {
                     flushing.wait_for(key);
                 }
@@ -181,7 +186,7 @@ impl Engine {
     fn flush_device(&mut self, task: &mut Task, failed: Option<Failure>) -> Step {
         let key = match task.flushing.device {
             Some(key) => key,
-            // Nothing was written since the last flush; it may still be under way.
+            // Nothing was written since the last flush of the device, which may still be in flight.
             None if !self.unflushed => match self.flushing {
                 Some(key) => key,
                 None => return Ok(true),
@@ -205,7 +210,7 @@ impl Engine {
         Ok(true)
     }
 
-    /// A discard or write-zeroes: nobody else touches the range until the device has done it.
+    /// Passes on a discard or write-zeroes: no other operation uses the range until the device has done it.
     pub(super) fn pass_on(&mut self, task: &mut Task) -> Step {
         if task.ticket == 0 {
             let range = task.start..task.start + task.size;
@@ -213,7 +218,7 @@ impl Engine {
             return match self.begin_pass(task.ask.lane, task.bio.op(), range, ask) {
                 Ok(ticket) => {
                     task.ticket = ticket;
-                    // Most need nothing to be done before.
+                    // Usually nothing has to be done first.
                     self.run_jobs();
                     self.park_for_job(task)
                 }
@@ -230,8 +235,8 @@ impl Engine {
         Ok(true)
     }
 
-    /// Drops what is dirty in a range and could not be written, from a page on. Other writes to its pages stay. Where to
-    /// go on, if that was not all.
+    /// Drops dirty data of a range that could not be written, from a page on. Other writes to these pages are
+    /// kept. Returns the page to continue at if there is more.
     pub(super) fn forget(&mut self, range: &Range<u64>, from: u64) -> Option<u64> {
         let mut at = from.max(range.start / PAGE);
         while let Some(page) = self.pages.dirty.extents.next(at, range.end.div_ceil(PAGE)) {
@@ -262,7 +267,7 @@ impl Engine {
         None
     }
 
-    /// Whether something of a range may have been dropped since there were so many drops.
+    /// Whether data of a range may have been dropped since the number of drops was `since`.
     pub(super) fn was_dropped(&self, since: u64, range: &Range<u64>) -> bool {
         let news = (self.drops - since) as usize;
         let mut last = self.dropped.iter().rev().take(news);

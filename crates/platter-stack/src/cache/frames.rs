@@ -1,10 +1,11 @@
 //! The memory of a page cache and its index: looked up and read without a lock, changed by one [`Store`].
 //!
-//! A frame is 4 KiB of memory with a word of state. Whoever reads without the cache's lock pins the frame first: one
-//! atomic exchange tells whether its contents may be read (`READY`) and keeps them from changing. The store takes
-//! `READY` away before it changes a frame; it may do so if nobody had it pinned at that moment, for whoever comes
-//! later sees that it is not ready. Index chains may lead a reader astray while they change: it then looks in vain and
-//! asks under the lock; it never takes one page for another, because the page's number is compared after pinning.
+//! A frame is 4 KiB of memory with a state word. A reader without the cache's lock pins the frame first: one
+//! atomic exchange checks that its contents may be read (`READY`) and keeps them from changing. The store
+//! clears `READY` before it changes a frame, and may change it if the frame had no pins at that moment: a
+//! reader that comes later sees that the frame is not ready. A reader may follow a wrong index chain while
+//! chains change. It then finds nothing and tries again under the lock. It never takes one page for another,
+//! because it compares the page's number after pinning.
 
 use super::frame::{FILLING, Frame, WRITING};
 use super::tally::Tally;
@@ -23,38 +24,40 @@ pub(super) const FRAME: usize = PAGE as usize;
 /// No frame.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Links of a chain that a reader without the lock follows.
+/// Most links of a chain that a reader without the lock follows.
 const MAX_STEPS: usize = 64;
 
-/// Uses that a frame remembers.
+/// Most uses that a frame counts.
 const MAX_USES: u16 = 3;
 
-/// The frames, from the side of those who only read.
+/// The frames, as readers see them.
 pub(super) struct Frames {
     memory: NonNull<u8>,
     bytes: usize,
     frames: Box<[Frame]>,
-    /// Uses since the replacement last asked (low byte) and the tick of the last one that counted (high byte).
+    /// Uses since replacement last read the count (low byte), and the tick of the last counted use (high
+    /// byte).
     uses: Box<[AtomicU16]>,
     heads: Box<[AtomicU32]>,
-    /// Moves on as pages come in. Uses within one tick are one: reading a page in pieces is not using it often.
+    /// Advances as pages come in. Uses within one tick count once: reading a page in pieces is not frequent
+    /// use.
     tick: AtomicU8,
     /// Pages read without the lock.
     pub(super) hits: Tally,
-    /// Frames that lanes hold to copy from them, without the lock.
+    /// Frames that lanes hold for copying without the lock.
     copying: AtomicU32,
-    /// Somebody waits for a frame that is held so.
+    /// A task waits for a frame that is held for copying.
     starved: AtomicBool,
 }
 
-// SAFETY: the memory is reached only through pins and through the one `Store`, which keep readers and writers apart;
+// SAFETY: the memory is accessed only through pins and through the one `Store`, which exclude each other;
 // everything else is atomic.
 unsafe impl Send for Frames {}
 // SAFETY: as above.
 unsafe impl Sync for Frames {}
 
-/// Memory that is zero and takes no room before it is used; in large pages where the system has them, so that a page
-/// in a large cache does not cost a walk through the processor's page tables.
+/// Zeroed memory that is allocated on first use, in large pages where the system supports them, so that an
+/// access in a large cache does not cost a page table walk.
 fn map(bytes: usize) -> Option<NonNull<u8>> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
     let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -67,15 +70,15 @@ fn map(bytes: usize) -> Option<NonNull<u8>> {
     NonNull::new(memory.cast())
 }
 
-/// Reads that go through a whole page come to four places of it at once: the memory does not wait for the processor to
-/// notice that it goes through it in order.
+/// Prefetches four places of the page at once for reads of a whole page: memory access then does not wait for
+/// the processor's prefetcher to detect the sequence.
 #[inline]
 fn prefetch(from: *const u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
     if len == FRAME {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         for line in [0, 64, 1024, 1088, 2048, 2112, 3072, 3136] {
-            // SAFETY: a hint about an address; it is not accessed.
+            // SAFETY: only a prefetch hint; the address is not accessed.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(line).cast()) };
         }
     }
@@ -83,16 +86,16 @@ fn prefetch(from: *const u8, len: usize) {
     let _ = (from, len);
 }
 
-/// From this size on memory may be had in large pages.
+/// From this size on memory may be in large pages.
 const LARGE_PAGES: usize = 2 << 20;
 
-/// Chains of the index: two to four pages for each, for the sake of memory.
+/// Number of chains of the index: one for two to four pages, to save memory.
 fn heads_of(count: usize) -> usize {
     (count / 2).next_power_of_two()
 }
 
 impl Frames {
-    /// `count` frames, or the number of bytes that could not be had.
+    /// Allocates `count` frames. Fails with the number of bytes that could not be allocated.
     fn new(count: u32) -> Result<Frames, usize> {
         let bytes = (count as usize).saturating_mul(FRAME);
         let memory = map(bytes).ok_or(bytes)?;
@@ -110,14 +113,14 @@ impl Frames {
         })
     }
 
-    /// Bytes that the cache knows about each page, of which this module has its part.
+    /// This module's share of the bytes of metadata that the cache keeps for `count` pages.
     pub(super) fn overhead(count: usize) -> usize {
         count * (size_of::<Frame>() + size_of::<AtomicU16>()) + heads_of(count) * size_of::<AtomicU32>()
     }
 
     #[inline]
     fn head(&self, page: u64) -> &AtomicU32 {
-        // Fibonacci hashing: neighbours go far apart.
+        // Fibonacci hashing: adjacent pages go to distant chains.
         let hash = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         &self.heads[hash as usize & (self.heads.len() - 1)]
     }
@@ -128,7 +131,7 @@ impl Frames {
         self.memory.as_ptr().wrapping_add(frame as usize * FRAME)
     }
 
-    /// Pins the frame with a page that may be read.
+    /// Pins the frame of a page if the page may be read.
     #[inline]
     pub(super) fn pin(&self, page: u64) -> Option<u32> {
         let mut at = self.head(page).load(Ordering::Acquire);
@@ -142,20 +145,20 @@ impl Frames {
         None
     }
 
-    /// Lets a pinned frame go.
+    /// Unpins a frame.
     #[inline]
     pub(super) fn unpin(&self, frame: u32) {
         self.frames[frame as usize].unpin();
     }
 
-    /// A page is read without the lock: counts it.
+    /// Counts a page read without the lock.
     #[inline]
     pub(super) fn hit(&self, frame: u32) {
         self.hits.add();
         self.touch(frame);
     }
 
-    /// Counts a use, unless there was one a moment ago.
+    /// Counts a use, unless there was one in the same tick.
     #[inline]
     pub(super) fn touch(&self, frame: u32) {
         let tick = u16::from(self.tick.load(Ordering::Relaxed));
@@ -166,7 +169,7 @@ impl Frames {
         }
     }
 
-    /// Copies what is in memory of a range; `false` as soon as a page of it is not.
+    /// Copies a range from memory. Returns `false` at the first page that is not in memory.
     #[inline]
     pub(super) fn read(&self, mut pos: u64, mut out: &mut [u8]) -> bool {
         while !out.is_empty() {
@@ -174,8 +177,8 @@ impl Frames {
             let step = out.len().min(FRAME - offset);
             let Some(frame) = self.pin(pos / PAGE) else { return false };
             let (part, rest) = out.split_at_mut(step);
-            // SAFETY: the frame is pinned and was ready: its memory is initialised and nobody writes to it. `part` is
-            // the caller's own.
+            // SAFETY: the frame is pinned and was ready: its memory is initialised and is not written to.
+            // `part` belongs to the caller.
             unsafe {
                 let from = self.address(frame).add(offset);
                 prefetch(from, step);
@@ -196,7 +199,7 @@ impl Frames {
         NonNull::new(self.address(frame)).unwrap_or(self.memory)
     }
 
-    /// Reads as much as is in memory of what is left of a bio into its memory, and marks it as done.
+    /// Copies as much of the rest of a bio's range as is in memory to the bio, and marks it as done.
     pub(super) fn read_bio(&self, bio: &mut Bio) {
         while !bio.is_empty() {
             let offset = (bio.pos() % PAGE) as usize;
@@ -208,7 +211,7 @@ impl Frames {
         }
     }
 
-    /// Copies from a held frame to the next `len` bytes of a bio that reads, and lets the frame go.
+    /// Copies from a held frame to the next `len` bytes of a reading bio, and releases the frame.
     pub(super) fn copy_out(&self, held: Held, offset: usize, bio: &mut Bio, len: usize) {
         assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
         self.copy_to(held.0, offset, bio, len);
@@ -216,33 +219,34 @@ impl Frames {
         self.copying.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether lanes hold frames to copy from, which they let go without the lock. If so [`was_starved`] tells one of them
-    /// that somebody waits.
+    /// Whether lanes hold frames for copying, which they release without the lock. If so, [`was_starved`]
+    /// tells one of them that a task waits.
     pub(super) fn is_copied_from(&self) -> bool {
-        // Before looking: who lets go after this sees it.
+        // Stored before the load: a lane that releases a frame after it sees this.
         self.starved.store(true, Ordering::SeqCst);
         self.copying.load(Ordering::SeqCst) > 0
     }
 
-    /// Whether somebody waits for a frame that was held: to be asked after letting frames go.
+    /// Whether a task waits for a frame that was held. To be called after releasing frames.
     pub(super) fn was_starved(&self) -> bool {
         self.starved.load(Ordering::SeqCst) && self.starved.swap(false, Ordering::SeqCst)
     }
 
-    /// Answers nobody any more: the engine is broken.
+    /// Stops all reads without the lock: the engine is broken.
     pub(super) fn shut(&self) {
         for frame in &self.frames {
             frame.close();
         }
     }
 
-    /// Copies from a frame that is pinned to the next `len` bytes of a bio.
+    /// Copies from a pinned frame to the next `len` bytes of a bio.
     fn copy_to(&self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
         let mut at = offset;
         for segment in bio.segments() {
             let piece = segment.slice(0, (offset + len - at) as u32);
-            // SAFETY: the frame is pinned and no device fills it, so its memory does not change; the bio is with the
-            // cache between its submission and its completion, and its memory is not the cache's, so it is valid for writes and does not overlap.
+            // SAFETY: the frame is pinned and no device fills it, so its memory does not change. The bio is
+            // with the cache between its submission and its completion, so its memory is valid for writes; it
+            // is not the cache's, so the two do not overlap.
             unsafe {
                 let from = self.address(frame).add(at);
                 piece.copy_from(std::slice::from_raw_parts(from, piece.len() as usize));
@@ -258,12 +262,14 @@ impl Frames {
 
 impl Drop for Frames {
     fn drop(&mut self) {
-        // SAFETY: mapped with this length in `new`; whoever has a frame pinned or a bio over it has a share of this.
+        // SAFETY: mapped with this length in `new`; every holder of a pin and every bio over a frame has a
+        // share of `self`.
         let _ = unsafe { rustix::mm::munmap(self.memory.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// A frame that the store holds on to: neither evicted nor changed until it is let go. Forgetting one costs the frame.
+/// A frame that the store holds: it is neither evicted nor changed until it is released. A leaked hold costs
+/// the frame.
 #[derive(Debug)]
 pub(super) struct Held(u32);
 
@@ -273,14 +279,14 @@ impl Held {
     }
 }
 
-/// What the bios of one I/O have of the frames. When no bio has a share of it any more, the driver has given all memory
-/// back, whatever was told before.
+/// The share that the bios of one I/O have in the frames. When no bio has a share any more, the driver has
+/// returned all memory, whatever it reported before.
 pub(super) struct Lent {
     _frames: Arc<Frames>,
 }
 
 impl Lent {
-    /// For a new I/O.
+    /// A share for a new I/O.
     pub(super) fn of(frames: &Arc<Frames>) -> Arc<Lent> {
         Arc::new(Lent { _frames: Arc::clone(frames) })
     }
@@ -291,9 +297,9 @@ struct Lease {
     _lent: Arc<Lent>,
 }
 
-// SAFETY: it adds no memory; the segments over frames are added by `Store::lend`, which vouches for them.
+// SAFETY: adds no memory; the segments over frames are added by `Store::lend`, which ensures their validity.
 unsafe impl IoBuf for Lease {
-    // It is dropped with the engine's lock held, and the engine looks at once whether the driver has the frames.
+    // Dropped while the engine's lock is held; the engine checks at once whether the driver has the frames.
     const IS_FOREIGN: bool = false;
 
     fn byte_len(&self) -> usize {
@@ -304,15 +310,15 @@ unsafe impl IoBuf for Lease {
     }
 }
 
-// SAFETY: as above; frames are valid for writes and any byte will do.
+// SAFETY: as above; frames are valid for writes, and any byte is a valid value.
 unsafe impl platter_block::buf::IoBufMut for Lease {}
 
-/// What a device is to do with lent frames.
+/// The use of lent frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loan {
-    /// Write to them.
+    /// The device writes to them.
     Fill,
-    /// Read from them.
+    /// The device reads from them.
     WriteBack,
 }
 
@@ -325,24 +331,24 @@ impl Loan {
     }
 }
 
-/// The only one who changes frames and their index: there is one for each [`Frames`].
+/// The only type that changes frames and their index; each [`Frames`] has one.
 pub(super) struct Store(Arc<Frames>);
 
 impl Store {
-    /// The frames of a cache of `count` pages.
+    /// Allocates the frames of a cache of `count` pages.
     ///
     /// # Errors
-    /// The bytes that could not be had.
+    /// The number of bytes that could not be allocated.
     pub(super) fn new(count: u32) -> Result<Store, usize> {
         Ok(Store(Arc::new(Frames::new(count)?)))
     }
 
-    /// The side of the readers.
+    /// The part that readers use.
     pub(super) fn frames(&self) -> &Arc<Frames> {
         &self.0
     }
 
-    /// How many frames there are.
+    /// The number of frames.
     pub(super) fn count(&self) -> u32 {
         self.0.frames.len() as u32
     }
@@ -351,7 +357,7 @@ impl Store {
         &self.0.frames[frame as usize]
     }
 
-    /// The frame that holds a page, ready or not.
+    /// The frame of a page, ready or not.
     pub(super) fn find(&self, page: u64) -> Option<u32> {
         let mut at = self.0.head(page).load(Ordering::Relaxed);
         while at != NONE {
@@ -364,12 +370,12 @@ impl Store {
         None
     }
 
-    /// The page that a frame is of.
+    /// The page of a frame.
     pub(super) fn page(&self, frame: u32) -> u64 {
         self.frame(frame).page.load(Ordering::Relaxed)
     }
 
-    /// Puts a page into the index that is not in it. The frame is not ready yet.
+    /// Adds a page to the index, which must not contain it. The frame is not ready yet.
     pub(super) fn insert(&mut self, frame: u32, page: u64) {
         let head = self.0.head(page);
         self.frame(frame).page.store(page, Ordering::Relaxed);
@@ -379,7 +385,7 @@ impl Store {
         self.0.uses[frame as usize].store(tick << 8, Ordering::Relaxed);
     }
 
-    /// Takes a page out of the index. The frame keeps its number and is not ready any more.
+    /// Removes a page from the index. The frame keeps its page number and is no longer ready.
     pub(super) fn remove(&mut self, frame: u32) {
         self.close(frame);
         let after = self.frame(frame).next.load(Ordering::Relaxed);
@@ -395,12 +401,12 @@ impl Store {
         }
     }
 
-    /// Pages have come in: uses that follow count again.
+    /// Advances the tick when pages have come in: later uses are counted again.
     pub(super) fn tick(&mut self) {
         self.0.tick.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes one from the uses of a frame: how many there were.
+    /// Decrements the use count of a frame. Returns the count before.
     pub(super) fn take_use(&mut self, frame: u32) -> u8 {
         let uses = &self.0.uses[frame as usize];
         let before = uses.load(Ordering::Relaxed);
@@ -411,41 +417,42 @@ impl Store {
         count as u8
     }
 
-    /// The frame was not used.
+    /// Resets the use count of a frame.
     pub(super) fn forget_uses(&mut self, frame: u32) {
         self.0.uses[frame as usize].fetch_and(0xff00, Ordering::Relaxed);
     }
 
-    /// Lets everybody read the frame.
+    /// Allows readers to pin the frame.
     pub(super) fn open(&mut self, frame: u32) {
         self.frame(frame).open();
     }
 
-    /// Lets nobody pin the frame from now on. Whether nobody has it pinned.
+    /// Stops readers from pinning the frame. Returns whether it has no pins.
     pub(super) fn close(&mut self, frame: u32) -> bool {
         self.frame(frame).close()
     }
 
-    /// Whether somebody has the frame pinned.
+    /// Whether the frame has pins.
     pub(super) fn is_pinned(&self, frame: u32) -> bool {
         self.frame(frame).is_pinned()
     }
 
-    /// Nobody but the store can reach the frame's memory now, nor get at it.
+    /// Panics unless only the store can access the frame's memory.
     fn assert_exclusive(&self, frame: u32) {
         let word = self.frame(frame).word();
         assert!(word == 0, "a frame in use was to be changed: {word:#x}");
     }
 
-    /// Copies the next `len` bytes of a bio that writes into a closed frame.
+    /// Copies the next `len` bytes of a writing bio into a closed frame.
     pub(super) fn copy_in(&mut self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
         self.assert_exclusive(frame);
         assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
         let mut at = offset;
         for segment in bio.segments() {
             let piece = segment.slice(0, (offset + len - at) as u32);
-            // SAFETY: nobody else reaches the frame's memory, as just asserted; the bio is with the cache between its
-            // submission and its completion, so its memory is valid for reads, and it is not the cache's.
+            // SAFETY: nothing else accesses the frame's memory, as just asserted. The bio is with the cache
+            // between its submission and its completion, so its memory is valid for reads, and it is not the
+            // cache's.
             unsafe {
                 let to = self.0.address(frame).add(at);
                 piece.copy_to(std::slice::from_raw_parts_mut(to, piece.len() as usize));
@@ -458,13 +465,13 @@ impl Store {
         bio.advance(len as u64);
     }
 
-    /// Holds on to a frame: it is neither evicted nor changed until [`unhold`](Store::unhold).
+    /// Holds a frame: it is neither evicted nor changed until [`unhold`](Store::unhold).
     pub(super) fn hold(&mut self, frame: u32) -> Held {
         self.frame(frame).hold();
         Held(frame)
     }
 
-    /// Holds on to a frame that no device fills, for [`Frames::copy_out`].
+    /// Holds a frame that no device fills, for [`Frames::copy_out`].
     pub(super) fn hold_to_copy(&mut self, frame: u32) -> Held {
         let word = self.frame(frame).word();
         assert!(word & FILLING == 0, "a frame was to be read while a device fills it");
@@ -472,28 +479,29 @@ impl Store {
         self.hold(frame)
     }
 
-    /// Lets a held frame go.
+    /// Releases a held frame.
     pub(super) fn unhold(&mut self, held: Held) {
         self.0.unpin(held.0);
     }
 
-    /// Copies bytes from one frame to the same place of another, which is closed.
+    /// Copies bytes from one frame to the same offset of another, which is closed.
     pub(super) fn copy_frame(&mut self, from: u32, to: u32, offset: usize, len: usize) {
         self.assert_exclusive(to);
         assert!(from != to && offset + len <= FRAME, "two frames of {FRAME} bytes");
         let word = self.frame(from).word();
         assert!(word & FILLING == 0, "a frame was to be read while a device fills it");
-        // SAFETY: two frames, the second nobody else's, the first not written to by anybody.
+        // SAFETY: two different frames; only this function accesses the second, and the first is not written
+        // to.
         unsafe {
             let (from, to) = (self.0.address(from).add(offset), self.0.address(to).add(offset));
             std::ptr::copy_nonoverlapping(from, to, len);
         }
     }
 
-    /// Makes a bio one over no memory yet that has a share of what is `lent` to an I/O.
+    /// Makes a bio without memory one that has a share of the frames `lent` to an I/O.
     pub(super) fn lease(bio: &mut Bio, lent: &Arc<Lent>, loan: Loan, pos: u64) {
         let lease = Lease { _lent: Arc::clone(lent) };
-        // It has no segments of its own, so there is no room that they could lack.
+        // It has no segments of its own, so that no segment can fail to fit.
         let _ = match loan {
             Loan::Fill => bio.reset_read(pos, lease),
             Loan::WriteBack => bio.reset_write(pos, lease),
@@ -503,7 +511,7 @@ impl Store {
     /// Lends a part of a frame to a device: adds it to a bio with a [`lease`](Store::lease).
     ///
     /// # Errors
-    /// The bio is full; the frame is as it was.
+    /// The bio is full; the frame is unchanged.
     pub(super) fn lend(
         &mut self,
         frame: u32,
@@ -520,20 +528,21 @@ impl Store {
         if clash != 0 {
             return Err(Fault::new(Kind::Contract, Stage::Layer));
         }
-        // SAFETY: the bio has a share of the frames, so the memory is valid until it is gone. Marked as lent, the
-        // frame is neither changed nor, while it is filled, read, until `settle`.
+        // SAFETY: the bio has a share of the frames, so the memory stays valid as long as the bio has it.
+        // While it is marked as lent, the frame is not changed (nor read while it is being filled) until
+        // `settle`.
         let segment = unsafe { Segment::new(self.0.address(frame).add(offset), len as u32, RegionId::NONE) };
         bio.extend(segment)?;
         self.frame(frame).lend(loan.bit());
         Ok(())
     }
 
-    /// The device is done with a frame that it had for a loan of this kind.
+    /// The device has returned a frame that it had for this use.
     pub(super) fn give_back(&mut self, frame: u32, loan: Loan) {
         self.frame(frame).give_back(loan.bit());
     }
 
-    /// Whether a device has a frame to fill it.
+    /// Whether a device is filling a frame.
     pub(super) fn is_filling(&self, frame: u32) -> bool {
         self.frame(frame).word() & FILLING != 0
     }
@@ -549,7 +558,7 @@ mod tests {
         let mut store = Store::new(16).unwrap();
         store.insert(0, 5);
         store.open(0);
-        // As references that a program forgets.
+        // As if a program leaked its references.
         (1..MOST_PINS).for_each(|_| _ = store.hold(0));
         let frames = Arc::clone(store.frames());
         assert_eq!((frames.pin(5), frames.pin(5)), (Some(0), None));

@@ -87,7 +87,7 @@ fn members_live_by_one_clock() {
     let worlds = [World::new(1), World::new(2)];
     let sims: Vec<Device> =
         worlds.iter().map(|world| simulated(world, Span::from_micros(1), false)).collect();
-    assert!(refused(4096, &sims).contains("do not live by the same clock"));
+    assert!(refused(4096, &sims).contains("do not use the same clock"));
     assert!(refused(4096, &[sims[0].clone(), rams(&[1 << 20]).remove(0)]).contains("same clock"));
 }
 

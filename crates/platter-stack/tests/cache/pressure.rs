@@ -181,7 +181,7 @@ fn writers_wait_in_line() {
         let mut all: Vec<Channel> = (0..writers).map(|_| device.channel(1).unwrap()).collect();
         let mut written = vec![0u64; writers];
         let (mut rng, mut done) = (Rng::new(3), Vec::new());
-        let before = fact(&device, "cache turns in vain");
+        let before = fact(&device, "cache turns without progress");
         while written.iter().sum::<u64>() < 4000 {
             for (channel, written) in all.iter_mut().zip(&mut written) {
                 if channel.outstanding() == 0 {
@@ -196,7 +196,7 @@ fn writers_wait_in_line() {
         }
         let (least, most) = (written.iter().min().unwrap(), written.iter().max().unwrap());
         assert!(most - least <= most / 4 + 2, "{writers} writers: {written:?}");
-        let vain = fact(&device, "cache turns in vain") - before;
-        assert!(vain < 400, "{writers} writers: {vain} turns in vain for 4000 pages");
+        let vain = fact(&device, "cache turns without progress") - before;
+        assert!(vain < 400, "{writers} writers: {vain} turns without progress for 4000 pages");
     }
 }

@@ -48,7 +48,7 @@ fn a_cold_read_takes_the_lock_twice() {
 #[test]
 fn no_call_holds_the_engine_for_long() {
     let most = |device: &Device, what: &str| {
-        let pages = fact(device, "most pages in one turn");
+        let pages = fact(device, "most pages handled in one turn");
         assert!(pages <= 768, "{what}: {pages} pages in one turn");
     };
     let device = over_nothing();
@@ -105,13 +105,13 @@ fn a_durable_write_looks_at_its_own_pages_only() {
     let looks = |dirty: u64| {
         let device = over_nothing();
         (0..dirty).for_each(|page| device.write_at(&[1; 4096], page * 8192).unwrap());
-        let before = fact(&device, "pages looked at");
+        let before = fact(&device, "pages handled");
         for at in 0..10 {
             device.write_at_with(&[2; 4096], (8 << 30) + at * 4096, IoOptions::flags(Flags::FUA)).unwrap();
             device.write_at(&[2; 4096], (9 << 30) + at * 4096).unwrap();
             device.flush_range((9 << 30) + at * 4096, 4096).unwrap();
         }
-        fact(&device, "pages looked at") - before
+        fact(&device, "pages handled") - before
     };
     let (few, many) = (looks(10), looks(10_000));
     assert!(many <= few + 10, "beside 10 dirty pages {few} looks, beside 10,000 {many}");
