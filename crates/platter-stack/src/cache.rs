@@ -74,7 +74,13 @@ pub(crate) const ROW: Row = Row {
         Param::word("write", &["back", "through"], 0, "when a write completes: in memory, or on the disk"),
         Param::number("background", Unit::Count, 10, (0, 100), "percent dirty at which write-back begins"),
         Param::number("dirty", Unit::Count, 20, (1, 100), "percent dirty at which writers wait"),
-        Param::number("expire", Unit::Millis, 30_000, (0, 86_400_000), "age at which a dirty page is written back"),
+        Param::number(
+            "expire",
+            Unit::Millis,
+            30_000,
+            (0, 86_400_000),
+            "age at which a dirty page is written back",
+        ),
         Param::number("interval", Unit::Millis, 5_000, (1, 86_400_000), "how often ages are checked"),
         Param::number(
             "congestion",

@@ -21,7 +21,13 @@ pub(crate) const ROW: Row = Row {
     summary: "a device that injects errors",
     params: &[
         Param::word("op", OPS, 0, "what fails"),
-        Param::number("offset", Unit::Bytes, 0, (0, i64::MAX), "fail only I/Os that touch the range from here"),
+        Param::number(
+            "offset",
+            Unit::Bytes,
+            0,
+            (0, i64::MAX),
+            "fail only I/Os that touch the range from here",
+        ),
         Param::number("length", Unit::Bytes, 0, (0, i64::MAX), "bytes of that range; 0: to the end"),
         Param::number("chance", Unit::Count, MILLION, (0, MILLION), "failures per million matching I/Os"),
         Param::number("nth", Unit::Count, 0, (0, i64::MAX), "fail only every nth of those; 0: all"),

@@ -39,13 +39,7 @@ pub(crate) const ROW: Row = Row {
         Param::number("bw", Unit::Bytes, 0, (0, MOST), "most bytes per second; 0: no limit"),
         Param::number("iops", Unit::Count, 0, (0, 1_000_000_000), "most I/Os per second; 0: no limit"),
         Param::number("latency", Unit::Micros, 0, (0, 3_600_000_000), "added to each I/O, in parallel"),
-        Param::number(
-            "burst",
-            Unit::Micros,
-            0,
-            (0, 3_600_000_000),
-            "idle time that it may catch up on",
-        ),
+        Param::number("burst", Unit::Micros, 0, (0, 3_600_000_000), "idle time that it may catch up on"),
         Param::number(
             "depth",
             Unit::Requests,

@@ -34,8 +34,8 @@ pub(crate) fn check(layer: &str, members: &[Arc<dyn Backend>]) -> Result<(), Lay
     let first = clock(&members[0]);
     if let Some(other) = members.iter().position(|member| clock(member) != first) {
         let message = format!(
-            "{layer}: members 0 ({}) and {other} ({}) do not use the same clock; either all members or none must belong \
-             to one simulation",
+            "{layer}: members 0 ({}) and {other} ({}) do not use the same clock; use members of \
+             one simulation only, or none",
             members[0].name(),
             members[other].name(),
         );

@@ -19,13 +19,7 @@ pub(crate) const ROW: Row = Row {
     name: "raid0",
     summary: "stripes chunks over several disks",
     params: &[
-        Param::number(
-            "chunk",
-            Unit::Bytes,
-            64 << 10,
-            (512, 1 << 30),
-            "chunk size, a power of two",
-        ),
+        Param::number("chunk", Unit::Bytes, 64 << 10, (512, 1 << 30), "chunk size, a power of two"),
         Param::word(
             "sizes",
             &["zones", "truncate", "zones-original"],

@@ -1,5 +1,5 @@
-//! Synchronous calls with a timeout end by it, whatever layer is between them and a disk that does not answer. The time
-//! is virtual, so "by it" is exact.
+//! Synchronous calls with a timeout end by it, whatever layers are between them and a disk that does not
+//! answer. Time is virtual, so this is checked exactly.
 
 use platter_block::backend::Backend;
 use platter_block::driver::Driver;
@@ -15,7 +15,7 @@ use platter_sim::{SimDisk, World};
 use platter_stack::{Row, TABLE};
 use std::sync::Arc;
 
-/// A disk that takes ten seconds for everything.
+/// A disk that takes ten seconds for each command.
 fn disk(world: &Arc<World>, elevator: &str) -> Arc<dyn Backend> {
     let model = Ideal { size: 16 << 20, latency: Span::from_secs(10), depth: 32, write_cache: true };
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
@@ -57,7 +57,7 @@ fn calls_end_at_their_timeout() {
                 assert_eq!(clock.now().since(begun), timeout, "{what}");
                 assert!(buffer.iter().all(|byte| *byte == 7), "{what}");
             }
-            // When the disk has answered, all is as before.
+            // After the disk has answered, all works as before.
             clock.advance_to(clock.now() + Span::from_secs(100));
             let begun = clock.now();
             device.read_at(&mut [0; 512], 0).expect("an answer");
@@ -66,12 +66,12 @@ fn calls_end_at_their_timeout() {
     }
 }
 
-/// A write that timed out may still be carried out; a later one is not overtaken by it.
+/// A write that timed out may still be carried out; it does not overwrite a later one.
 #[test]
 fn the_data_of_a_later_call_stays() {
     for row in TABLE {
         if row.name == "cache" {
-            // A write to a cache is done when it is in memory.
+            // A write to a cache completes in memory.
             continue;
         }
         let world = World::new(1);

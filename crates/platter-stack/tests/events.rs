@@ -1,4 +1,5 @@
-//! Disks of a simulation that change their size or go away, seen through layers as large as what is below them.
+//! Simulated disks that change their size or disappear, seen through layers that are as large as the device
+//! below.
 
 use platter_block::backend::Backend;
 use platter_block::driver::Driver;
@@ -85,7 +86,7 @@ fn filters_pass_events_on_and_have_the_size_of_what_is_below() {
     }
 }
 
-/// Without anybody who looks, contents that were cut off do not come back.
+/// Contents beyond a temporary new end are lost, even if no device noticed the change.
 #[test]
 fn what_was_cut_off_a_simulated_disk_is_lost() {
     let world = World::new(1);

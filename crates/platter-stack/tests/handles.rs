@@ -1,4 +1,4 @@
-//! What layers pass on of a cache below them, and what they must not.
+//! What layers must pass on from a cache below them, and what they must not.
 
 #![allow(unsafe_code)]
 
@@ -18,18 +18,18 @@ use std::sync::{Arc, Mutex};
 const SIZE: u64 = 1 << 20;
 const OFFSET: u64 = 65536;
 
-/// A disk in memory that says it is cached, and notes what it is told.
+/// A memory disk that claims to be cached and records its calls.
 struct Cache {
     below: Device,
     asked: Arc<Asked>,
     told: Mutex<Vec<String>>,
 }
 
-/// Counts how often it is asked, and has nothing.
+/// Counts lookups and has no pages.
 #[derive(Default)]
 struct Asked(AtomicU32);
 
-// SAFETY: it gives no page and writes to no memory.
+// SAFETY: returns no page and writes to no memory.
 unsafe impl Resident for Asked {
     fn read(&self, _pos: u64, _out: &mut [u8]) -> bool {
         self.0.fetch_add(1, SeqCst);
@@ -41,7 +41,7 @@ unsafe impl Resident for Asked {
         None
     }
 
-    // SAFETY: it gives no page.
+    // SAFETY: returns no page.
     unsafe fn unpin(&self, _frame: u32) {}
 }
 
@@ -149,7 +149,8 @@ fn handles_advice_and_bells_reach_the_cache_below() {
     }
 }
 
-/// Where a range is on several caches no one of them is advised or answers for a handle; the sum is of all.
+/// Where a range spans several caches, none of them alone answers for a handle or gets advice; counters are
+/// summed.
 #[test]
 fn of_several_caches_all_are_told_and_summed() {
     let row = platter_stack::by_name("raid0").unwrap();

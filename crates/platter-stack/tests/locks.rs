@@ -1,5 +1,5 @@
-//! Destructors of buffers may call the device, whatever layer dropped them: no lock of a layer, or of a disk below, is
-//! held then.
+//! Destructors of buffers may call the device, whatever layer dropped the buffer: no lock of a layer or of a
+//! disk below is held at that time.
 
 #![allow(unsafe_code)]
 
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-/// What is not done then waits for ever.
+/// A task that takes longer is considered hung.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A buffer that calls its device when it is dropped.
@@ -34,7 +34,7 @@ struct Visitor {
 impl Drop for Visitor {
     fn drop(&mut self) {
         drop(self.device.facts());
-        // What a dropped channel leaves with a simulated disk is given up: at most the four parts of this buffer.
+        // A dropped channel's I/O on a simulated disk is cancelled: at most the four parts of this buffer.
         let failed = self.device.counters().bios_failed;
         assert!(failed <= 4, "{failed} bios failed");
         drop(self.device.handle());
@@ -54,7 +54,7 @@ unsafe impl IoBuf for Visitor {
     }
 }
 
-/// A disk whose first command takes long and is given up after a while, unless `timeout` is `None`.
+/// A disk whose first command takes long and times out, unless `timeout` is `None`.
 fn disk(world: &Arc<World>, elevator: &str, timeout: Option<Span>) -> Arc<dyn Backend> {
     let model = Ideal { size: 16 << 20, latency: Span::from_millis(5), depth: 32, write_cache: true };
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
@@ -82,7 +82,7 @@ fn over(row: &Row, world: &Arc<World>, elevator: &str, timeout: Option<Span>) ->
     Device::new(row.make(named, members).expect("it can be made"))
 }
 
-/// Runs something that may hang on a thread of its own.
+/// Runs a task that may hang on a thread of its own.
 fn within_patience(what: &str, run: impl FnOnce() + Send + 'static) {
     let (tell, told) = channel();
     std::thread::spawn(move || {
@@ -92,7 +92,7 @@ fn within_patience(what: &str, run: impl FnOnce() + Send + 'static) {
     told.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{what}: {error}"));
 }
 
-/// A channel goes while its bio is with the disk.
+/// A channel is dropped while its bio is with the disk.
 #[test]
 fn buffers_of_dropped_channels() {
     for row in TABLE {
@@ -107,7 +107,7 @@ fn buffers_of_dropped_channels() {
                 lost.submit(Bio::write(0, buffer).expect("fits")).expect("room");
                 lost.flush();
                 drop(lost);
-                // In the shared queue of an elevator it goes on until somebody runs that.
+                // In the shared queue of an elevator the bio continues only when a lane runs that queue.
                 world.clock().advance_to(world.clock().now() + Span::from_secs(1));
                 let mut reads = 0;
                 while told.try_recv().is_err() {
@@ -119,7 +119,7 @@ fn buffers_of_dropped_channels() {
     }
 }
 
-/// A bio fails at its timeout, and its memory comes back from the disk later, while another bio is done.
+/// A bio fails at its timeout, and its memory comes back from the disk later, while another bio completes.
 #[test]
 fn buffers_that_come_back_after_their_timeout() {
     for row in TABLE {
@@ -129,7 +129,7 @@ fn buffers_that_come_back_after_their_timeout() {
                 let world = World::new(1);
                 let device = over(row, &world, elevator, Some(Span::from_millis(6)));
                 let (done, told) = channel();
-                // More than the disk does at a time: what comes late times out.
+                // More than the disk does at a time, so that the rest times out.
                 let buffer = Visitor { bytes: vec![1; 8 << 20], device: device.clone(), done };
                 let mut polled = device.channel(4).expect("a channel");
                 polled.submit(Bio::write(0, buffer).expect("fits")).expect("room");

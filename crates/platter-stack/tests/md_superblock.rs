@@ -67,7 +67,7 @@ fn damage_and_absence_are_told_apart() {
     assert_eq!(md::parse(Place::Start, &slot[..100]), Err(NoSuperblock::Nothing));
 }
 
-/// The checksum of a superblock as the kernel makes it.
+/// The checksum of a superblock as the kernel computes it.
 fn sign(slot: &mut [u8]) {
     let word = |at: usize| u64::from(u32::from_le_bytes(slot[at..at + 4].try_into().unwrap()));
     let members = word(0xdc) as usize;
@@ -76,8 +76,8 @@ fn sign(slot: &mut [u8]) {
     slot[0xd8..0xdc].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Bit 8 of the features says that the member has a list of bad blocks, and that it is not empty: what lies there
-/// cannot be read, and nothing here would know.
+/// Bit 8 of the features says that the member has a non-empty list of bad blocks. These cannot be read, and
+/// this reader would not know it.
 #[test]
 fn what_an_array_needs_that_is_not_here_has_a_name() {
     let good = image("r0v12.0")[4096..8192].to_vec();

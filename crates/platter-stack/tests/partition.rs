@@ -63,7 +63,8 @@ fn the_number_of_devices_is_checked() {
     assert_eq!(error.to_string(), "partition takes 1 to 1 devices, not 0");
 }
 
-/// A flush of a range is of that range of the part; one without a length is of everything, wherever it points.
+/// A flush of a range flushes that range of the part; a flush without a length flushes everything, whatever
+/// its position.
 #[test]
 fn a_flush_of_a_range_is_moved_and_comes_back() {
     let (_disk, part) = part(&[("offset", 4096), ("length", 8192)]).unwrap();

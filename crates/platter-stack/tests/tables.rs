@@ -1,4 +1,4 @@
-//! Partitions by number: sound tables, damaged ones, none.
+//! Partitions by number: valid tables, damaged ones, none.
 
 use platter_disk::device::Device;
 use platter_stack::by_name;
@@ -30,7 +30,7 @@ fn slot(image: &mut [u8], block: usize, at: usize, kind: u8, begin: u32, count: 
     put(image, block * BLOCK + 510, &[0x55, 0xaa]);
 }
 
-/// A header for entries that are in the image already.
+/// Writes a header for entries that are already in the image.
 fn header(image: &mut [u8], at: usize, other: usize, entries: usize) {
     let crc = crc32(&image[entries * BLOCK..entries * BLOCK + 128 * 128]);
     let mut header = [0u8; BLOCK];
@@ -107,7 +107,10 @@ fn what_is_not_there_is_said_with_what_is() {
         "partition of ram: number=2: there is no partition 2: the GUID partition table has 1, 3"
     );
     assert!(wrong(&mbr(), 4).contains("the master boot record has 1, 2, 3, 5, 6"));
-    assert!(wrong(&mbr(), 3).contains("partition 3 is an extended one: a frame for those from 5 on"));
+    assert!(
+        wrong(&mbr(), 3)
+            .contains("partition 3 is an extended partition, which only holds logical ones (5 and up)")
+    );
     assert!(wrong(&vec![0; 65536], 1).contains("there is no partition table: block 0 does not end in 55 aa"));
     assert!(wrong(&[0; 1024], 1).contains("the disk has 2 blocks, too few"));
     let disk = Device::ram(65536).unwrap();
@@ -116,7 +119,7 @@ fn what_is_not_there_is_said_with_what_is() {
     assert!(error.to_string().contains("leave out offset= and length="), "{error}");
 }
 
-/// Any damage to one table leaves the other; damage to both is named.
+/// Damage to one table leaves the other one usable; the error names damage to both.
 #[test]
 fn a_damaged_table_is_replaced_by_the_backup() {
     let damage = |places: &[usize]| {
@@ -162,7 +165,7 @@ fn nonsense_in_a_sound_table_is_refused() {
     let mut image = mbr();
     slot(&mut image, 0, 0, 0x83, u32::MAX, u32::MAX);
     assert!(part(&image, 1).unwrap_err().contains("and the disk 4096"));
-    // A chain that is a ring, one that leads past the end, and one that is damaged.
+    // A chain with a cycle, one that leads past the end, and one that is damaged.
     let mut image = mbr();
     slot(&mut image, 1500, 1, 0x05, 500, 300);
     assert!(part(&image, 300).unwrap_err().contains("has more than 256 records, or is a cycle"));
@@ -172,7 +175,7 @@ fn nonsense_in_a_sound_table_is_refused() {
     assert!(part(&image, 5).unwrap_err().contains("the extended boot record in block 1500 is damaged"));
 }
 
-/// A disk that cannot be read in one place: the error says what is there.
+/// A disk that cannot be read in one place: the error says which data is there.
 #[test]
 fn an_error_says_which_part_of_the_table_was_read() {
     let cases = [
@@ -203,7 +206,7 @@ fn an_error_says_which_part_of_the_table_was_read() {
     }
 }
 
-/// Numbers of entries that would take gigabytes: refused before anything is allocated.
+/// Entry counts that would take gigabytes are refused before anything is allocated.
 #[test]
 fn the_size_of_a_table_is_bounded() {
     for (at, value) in [(80, u32::MAX), (80, 4097), (80, 0), (84, u32::MAX), (84, 8192), (84, 0), (84, 100)] {
@@ -219,7 +222,7 @@ fn the_size_of_a_table_is_bounded() {
     }
 }
 
-/// Whatever is in the table: an answer, never a panic.
+/// Random contents of tables never cause a panic.
 #[test]
 fn random_tables_do_no_harm() {
     let mut seed = 1u64;

@@ -1,4 +1,4 @@
-//! What a cache keeps for each open handle: its readahead, its counts, and which errors it has been told.
+//! The state of each open handle of a cache: its readahead, its counters, and which errors it has reported.
 
 use super::engine::Engine;
 use super::task::Wait;
@@ -9,51 +9,55 @@ use platter_block::readahead::{Readahead, Row, Settings};
 use platter_block::time::{Span, Time};
 use std::collections::HashMap;
 
-/// How long a read call that could go on keeps its handle from other calls. A program that runs its lane less often than that
-/// has its calls overlap, which makes the policy less exact; without a limit, a lane that is not run would stop all others.
+/// How long a read call that could continue keeps its handle from other calls. If a program runs its lane
+/// less often than that, its calls overlap and the policy becomes less exact. Without a limit, a lane that is
+/// not run would block all others.
 const PATIENCE: Span = Span::from_millis(10);
 
-/// The read call that has a handle to itself.
+/// The read call that has exclusive use of a handle.
 struct Sole {
-    /// Its number.
+    /// The number of the call.
     call: u64,
     /// What it waits for.
     wait: Wait,
-    /// When it was first seen that it could go on.
+    /// When it was first found that the call could continue.
     since: Option<Time>,
 }
 
-/// One handle.
+/// The state of a handle.
 pub(super) struct Handle {
-    /// Taken out while it is asked.
+    /// Removed while it is being called.
     pub(super) policy: Option<Box<dyn Readahead>>,
     pub(super) counters: HandleCounters,
-    /// Errors of write-back up to this one are before its time, or known to it.
+    /// Write-back errors up to this one occurred before the handle was opened, or have been reported through
+    /// it.
     seen: u64,
-    /// The read call under way, and the lanes of those that wait for its end, if the policy lets only one run at a time.
+    /// The read call in progress, and the lanes that wait for its end, if the policy runs only one call at a
+    /// time.
     sole: Option<Sole>,
     waiters: Vec<u32>,
-    /// Pages that it reads need not stay.
+    /// Pages that this handle reads are evicted first.
     pub(super) once: bool,
 }
 
-/// Handles by number, in places that frames can name in two bytes. The first is the device's own.
+/// Handles by number, at indexes that fit in the two bytes that a frame has for them. The first is the
+/// device's own.
 pub(super) struct Handles {
     row: &'static Row,
     settings: Settings,
     places: Vec<Option<Handle>>,
     free: Vec<u16>,
     by_id: HashMap<HandleId, u16>,
-    /// Counts of handles that are closed.
+    /// Counters of closed handles.
     closed: HandleCounters,
-    /// Errors of write-back so far, and the last one with its position.
+    /// Number of write-back errors so far, and the last one with its position.
     errors: u64,
     last_error: Option<(Fault, u64)>,
-    /// Read calls so far that had a handle to themselves.
+    /// Number of exclusive read calls so far.
     calls: u64,
-    /// Places where others may wait for such a call.
+    /// Indexes of handles for which lanes may wait.
     awaited: Vec<u16>,
-    /// When the first handle is taken from a call that does not go on.
+    /// When the first handle is taken away from a call that does not continue.
     due: Option<Time>,
 }
 
@@ -76,7 +80,7 @@ impl Handles {
         handles
     }
 
-    /// A handle is there from now on. Those beyond 65,535 share the device's own.
+    /// Adds a handle. Handles beyond 65,535 share the entry of the device.
     pub(super) fn open(&mut self, id: HandleId) {
         let full = self.free.is_empty() && self.places.len() > usize::from(u16::MAX);
         if full || self.by_id.contains_key(&id) {
@@ -98,9 +102,9 @@ impl Handles {
         self.by_id.insert(id, place);
     }
 
-    /// A handle is gone. What it counted stays in the sum.
+    /// Removes a handle. Its counts stay in the sum.
     ///
-    /// Its place, and the lanes that wait for a read call of it: what they wait for is no more.
+    /// Returns its index, and the lanes that waited for its read call and can continue now.
     pub(super) fn close(&mut self, id: HandleId) -> Option<(u16, Vec<u32>)> {
         let place = if id == HandleId::DEVICE { None } else { self.by_id.remove(&id) }?;
         let handle = self.places[usize::from(place)].take()?;
@@ -109,17 +113,17 @@ impl Handles {
         Some((place, handle.waiters))
     }
 
-    /// The place of a handle; of one that nobody opened that of the device.
+    /// The index of a handle; that of the device for an unknown one.
     pub(super) fn place(&self, id: HandleId) -> u16 {
         self.by_id.get(&id).copied().unwrap_or(0)
     }
 
-    /// What is at a place. A frame may name a place whose handle is gone.
+    /// The handle at an index. A frame may name an index whose handle is closed.
     pub(super) fn at(&mut self, place: u16) -> Option<&mut Handle> {
         self.places.get_mut(usize::from(place))?.as_mut()
     }
 
-    /// Whether a read call has a handle to itself.
+    /// Whether a read call has exclusive use of a handle.
     pub(super) fn is_busy(&self, place: u16) -> bool {
         self.places
             .get(usize::from(place))
@@ -127,7 +131,7 @@ impl Handles {
             .is_some_and(|handle| handle.sole.is_some())
     }
 
-    /// A read call begins that has its handle to itself: its number, which is not 0.
+    /// Begins an exclusive read call. Returns its number, which is not 0.
     pub(super) fn occupy(&mut self, place: u16) -> u64 {
         self.calls += 1;
         let call = self.calls;
@@ -140,7 +144,7 @@ impl Handles {
         call
     }
 
-    /// A read call that has its handle to itself has been run, and waits for something.
+    /// Records that an exclusive read call was run and waits.
     pub(super) fn parked(&mut self, place: u16, call: u64, wait: Wait) {
         if let Some(sole) = self.at(place).and_then(|handle| handle.sole.as_mut())
             && sole.call == call
@@ -149,7 +153,7 @@ impl Handles {
         }
     }
 
-    /// A lane waits until no read call has a handle to itself. `false`: none has.
+    /// Registers a lane that waits for the end of the exclusive read call. Returns `false` if there is none.
     pub(super) fn wait_for(&mut self, place: u16, lane: u32) -> bool {
         let Some(handle) = self.at(place).filter(|handle| handle.sole.is_some()) else { return false };
         if !handle.waiters.contains(&lane) {
@@ -165,8 +169,8 @@ impl Handles {
         }
     }
 
-    /// A read call is over: the lanes that have waited for that, unless it has lost its handle already. Only one goes on, so
-    /// they stay in the list.
+    /// Ends a read call. Returns the lanes that waited for it, unless the handle was taken from it already.
+    /// Only one of them continues, so they stay in the list.
     pub(super) fn release(&mut self, place: u16, call: u64) -> &[u32] {
         let Some(handle) = self.at(place) else { return &[] };
         if handle.sole.take_if(|sole| sole.call == call).is_none() {
@@ -175,12 +179,12 @@ impl Handles {
         &handle.waiters
     }
 
-    /// When [`Engine::pass_handles_on`] has something to do although nothing happens.
+    /// When [`Engine::pass_handles_on`] has work to do even if nothing else happens.
     pub(super) fn wakeup(&self) -> Option<Time> {
         self.due
     }
 
-    /// Counts something of a handle, or of the device if it is gone.
+    /// Updates the counters of a handle, or those of the device if the handle is closed.
     pub(super) fn count(&mut self, place: u16, count: impl FnOnce(&mut HandleCounters)) {
         match self.places.get_mut(usize::from(place)).and_then(Option::as_mut) {
             Some(handle) => count(&mut handle.counters),
@@ -188,26 +192,26 @@ impl Handles {
         }
     }
 
-    /// A handle's counts.
+    /// The counters of a handle.
     pub(super) fn counters(&self, id: HandleId) -> Option<HandleCounters> {
         let place = *self.by_id.get(&id)?;
         self.places[usize::from(place)].as_ref().map(counters_of)
     }
 
-    /// The counts of all, closed ones included.
+    /// The sum of the counters of all handles, including closed ones.
     pub(super) fn sum(&self) -> HandleCounters {
         let mut sum = self.closed.clone();
         self.places.iter().flatten().for_each(|handle| sum.merge(&counters_of(handle)));
         sum
     }
 
-    /// Something could not be written back.
+    /// Records a write-back error.
     pub(super) fn failed(&mut self, fault: Fault, pos: u64) {
         self.errors += 1;
         self.last_error = Some((fault, pos));
     }
 
-    /// The last error of write-back since the handle was opened or asked last, if there was one.
+    /// The last write-back error since the handle was opened or last asked.
     pub(super) fn take_error(&mut self, place: u16) -> Option<(Fault, u64)> {
         let errors = self.errors;
         let handle = self.at(place)?;
@@ -216,17 +220,18 @@ impl Handles {
         if news { self.last_error } else { None }
     }
 
-    /// How often something could not be written back.
+    /// The number of write-back errors.
     pub(super) fn errors(&self) -> u64 {
         self.errors
     }
 
-    /// What could not be written back last.
+    /// The last write-back error, with its position.
     pub(super) fn last_error(&self) -> Option<(Fault, u64)> {
         self.last_error
     }
 
-    /// Whether what comes through a handle has to be told to its policy page by page, and whether one call at a time.
+    /// Whether calls through a handle must be reported to the policy page by page, and whether only one call
+    /// may run at a time.
     pub(super) fn manners(&self) -> (bool, bool) {
         let policy = self.places.first().and_then(Option::as_ref).and_then(|handle| handle.policy.as_ref());
         policy.map_or((false, false), |policy| (policy.every_page(), policy.exclusive()))
@@ -234,7 +239,8 @@ impl Handles {
 }
 
 impl Engine {
-    /// Takes handles from read calls that could go on and have not for some time: their lanes may not be run.
+    /// Takes handles from read calls that could have continued for [`PATIENCE`] and have not: their lanes may
+    /// not be run.
     pub(super) fn pass_handles_on(&mut self, now: Time) {
         self.handles.due = None;
         let mut at = 0;

@@ -1,8 +1,8 @@
-//! Pages that are held for the readers that asked for them: without that, a page that came for a reader that is not
-//! run at once could be evicted for the next, and be read again, and again.
+//! Pages that are held for the readers that requested them. Otherwise a page read for a reader that is not
+//! run at once could be evicted for the next one and be read again, repeatedly.
 //!
-//! A reader whose lane is not run at all would keep its page, and others from having its frame. So a hold may be ended
-//! when nobody else finds a frame for some time.
+//! A reader whose lane is never run would keep its page and so a frame that others need. So a hold may be
+//! ended if no other frame becomes free for some time.
 
 use super::engine::Engine;
 use super::frames::Held;
@@ -10,33 +10,33 @@ use super::task::Task;
 use platter_block::defect::{self, Defect};
 use platter_block::time::{Span, Time};
 
-/// How long a page that is there is held while others need frames.
+/// How long a page that was read is held while other tasks need frames.
 const LONGEST: Span = Span::from_millis(100);
 
-/// Holds that are looked at in one go.
+/// Holds that are checked in one turn.
 const LOOKS: usize = 256;
 
 struct Hold {
     held: Held,
-    /// Since when somebody has needed the frame.
+    /// Since when another task has needed the frame.
     needed: Option<Time>,
 }
 
-/// Names a hold, also when it has ended.
+/// Identifies a hold, even after it has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct HoldId {
     index: u32,
     generation: u32,
 }
 
-/// All of them: one for each task at most.
+/// All holds: at most one per task.
 #[derive(Default)]
 pub(super) struct Holds {
     list: Vec<(u32, Option<Hold>)>,
     free: Vec<u32>,
-    /// Where the next look begins.
+    /// Where the next check begins.
     hand: usize,
-    /// When one may be ended.
+    /// When the next hold may be ended.
     due: Option<Time>,
 }
 
@@ -67,14 +67,15 @@ impl Holds {
         hold.as_ref().filter(|_| *generation == id.generation).map(|hold| hold.held.frame())
     }
 
-    /// When a hold may be ended for somebody who needs its frame.
+    /// When a hold may be ended for a task that needs its frame.
     pub(super) fn wakeup(&self) -> Option<Time> {
         self.due
     }
 }
 
 impl Engine {
-    /// The task waits for a page to come into a frame: it is there when the task goes on.
+    /// Holds the frame into which a page is read for the task, so that the page is still there when the task
+    /// continues.
     pub(super) fn hold_for(&mut self, task: &mut Task, frame: u32) {
         if task.hold.and_then(|id| self.holds.frame(id)) == Some(frame)
             || defect::is_on(Defect::CacheReadersLosePages)
@@ -86,7 +87,7 @@ impl Engine {
         task.hold = Some(self.holds.add(held));
     }
 
-    /// The task has its page, or does not want it any more.
+    /// Ends the hold of a task that has its page or no longer wants it.
     pub(super) fn end_hold(&mut self, task: &mut Task) {
         if let Some(held) = task.hold.take().and_then(|id| self.holds.take(id)) {
             let frame = held.frame();
@@ -95,7 +96,8 @@ impl Engine {
         }
     }
 
-    /// Somebody needs a frame, and nothing that is under way brings one. Whether one is held, which comes in a while.
+    /// Ends old holds for a task that needs a frame which no I/O in flight will free. Returns whether any
+    /// frame is held and will become free later.
     pub(super) fn end_old_holds(&mut self, now: Time) -> bool {
         let count = self.holds.list.len();
         let mut due = None;
@@ -123,7 +125,7 @@ impl Engine {
         due.is_some()
     }
 
-    /// Whether it is time to look at holds again, or nobody waits for that.
+    /// Whether holds must be checked again, or no task waits for that.
     pub(super) fn holds_are_due(&mut self, now: Time) -> bool {
         if self.holds.due.is_some_and(|at| at > now) {
             return false;

@@ -1,4 +1,4 @@
-//! The bios that a cache has with the device below, and who waits for them.
+//! The bios of a cache in flight on the device below, and the lanes that wait for them.
 
 use super::frames::{Frames, Lent};
 use platter_block::bio::Bio;
@@ -6,55 +6,55 @@ use platter_block::fault::Fault;
 use platter_block::time::Time;
 use std::sync::Arc;
 
-/// One I/O of the cache, for as long as it lives: place and generation.
+/// Identifies an I/O of the cache: index and generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IoKey {
     pub(super) index: u32,
     generation: u32,
 }
 
-/// What it is for.
+/// The purpose of an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IoKind {
-    /// Reads pages that somebody asked for.
+    /// Reads pages that a task needs.
     Fill,
-    /// Reads pages that nobody has asked for yet.
+    /// Reads pages ahead.
     Ahead,
     /// Writes dirty pages.
     WriteBack,
-    /// A bio that the cache has no part in: flush, discard, write-zeroes.
+    /// Passes on a bio that the cache does not carry out itself: flush, discard, write-zeroes.
     Pass,
 }
 
-/// An I/O in progress: one bio, or several where the parts of a page that are missing are not one piece.
+/// An I/O in progress: one bio, or several if the missing parts of a page are not contiguous.
 pub(super) struct Io {
     pub(super) kind: IoKind,
     generation: u32,
     /// Bios that have not come back.
     out: u32,
-    /// All bios have come back, at least one of them without its memory, which the device still has.
+    /// All bios have come back, but the device still has the memory of at least one.
     is_away: bool,
-    /// In order of their pages, which follow each other.
+    /// In the order of their pages, which are consecutive.
     pub(super) frames: Vec<u32>,
     /// Lanes that wait for it.
     pub(super) waiters: Vec<u32>,
-    /// What went wrong first, and where.
+    /// The first fault, and its position.
     pub(super) failed: Option<(Fault, u64)>,
-    /// When its bios time out, if whoever asked for it said so.
+    /// The deadline of its bios, if its task set one.
     pub(super) deadline: Option<Time>,
-    /// What its bios have a share of.
+    /// The share of the frames that its bios have.
     pub(super) lent: Arc<Lent>,
 }
 
-/// All of them. Places, lists and bios are used again.
+/// All I/Os. Entries, lists and bios are reused.
 pub(super) struct Ios {
     frames: Arc<Frames>,
     ios: Vec<Io>,
     free: Vec<u32>,
     spare: Vec<Bio>,
-    /// In progress, those aside whose memory is away.
+    /// I/Os in progress, without those that only wait for their memory.
     pub(super) out: u32,
-    /// Of those: writing back, and reading ahead.
+    /// Those that write back, and those that read ahead.
     pub(super) writing: u32,
     pub(super) ahead: u32,
 }
@@ -65,7 +65,7 @@ impl Ios {
         Ios { frames: Arc::clone(frames), ios, free, spare, out: 0, writing: 0, ahead: 0 }
     }
 
-    /// A new I/O without bios.
+    /// Begins an I/O without bios.
     pub(super) fn begin(&mut self, kind: IoKind) -> IoKey {
         let frames = &self.frames;
         let index = self.free.pop().unwrap_or_else(|| {
@@ -98,7 +98,7 @@ impl Ios {
         }
     }
 
-    /// Nobody has asked for what an I/O reads.
+    /// Marks an I/O as readahead.
     pub(super) fn set_ahead(&mut self, key: IoKey) {
         self.get(key).kind = IoKind::Ahead;
         self.ahead += 1;
@@ -109,7 +109,7 @@ impl Ios {
         self.spare.pop().unwrap_or_else(Bio::flush)
     }
 
-    /// Makes a bio one of an I/O's.
+    /// Makes a bio part of an I/O.
     pub(super) fn sign(&mut self, key: IoKey, bio: &mut Bio) {
         bio.set_token(Ios::token(key));
         let io = &mut self.ios[key.index as usize];
@@ -126,7 +126,7 @@ impl Ios {
         &mut self.ios[key.index as usize]
     }
 
-    /// Whether the I/O is still in progress, or its memory away.
+    /// Whether the I/O is in progress, or the device still has its memory.
     pub(super) fn is_live(&self, key: IoKey) -> bool {
         self.ios[key.index as usize].generation == key.generation
     }
@@ -136,8 +136,8 @@ impl Ios {
         self.is_live(key) && !self.ios[key.index as usize].is_away
     }
 
-    /// Calls `each` with the first and the last frame of every I/O that keeps an operation on its pages waiting: those
-    /// that read pages, and those that write pages back, until the device has given their memory back.
+    /// Calls `each` with the first and the last frame of every I/O that delays an operation on its pages:
+    /// reads, and write-backs until the device has returned their memory.
     pub(super) fn each_run(&self, each: &mut dyn FnMut(u32, u32)) {
         for io in self.ios.iter().filter(|io| io.out > 0 || io.is_away) {
             let has = match io.kind {
@@ -151,18 +151,18 @@ impl Ios {
         }
     }
 
-    /// A write-back in progress.
+    /// A write-back in progress, if there is one.
     pub(super) fn some_write(&self) -> Option<IoKey> {
         let is_one = |io: &Io| io.out > 0 && io.kind == IoKind::WriteBack;
         self.ios.iter().position(is_one).map(|index| self.key(index as u32))
     }
 
-    /// The I/O that has a place, which must be in progress.
+    /// The key of the I/O at an index, which must be in progress.
     pub(super) fn key(&self, index: u32) -> IoKey {
         IoKey { index, generation: self.ios[index as usize].generation }
     }
 
-    /// A bio has come back. The I/O, if that was the last one of it.
+    /// Records that a bio has come back. Returns the I/O if this was its last bio.
     pub(super) fn came_back(&mut self, mut bio: Bio) -> Option<IoKey> {
         let token = bio.token();
         let key = IoKey { index: token as u32, generation: (token >> 32) as u32 };
@@ -177,7 +177,7 @@ impl Ios {
         }
         io.out -= 1;
         let over = io.out == 0;
-        // Its share of the frames goes now; the list of segments stays for the next.
+        // Drops its share of the frames now; the list of segments is kept for the next use.
         bio.reset(platter_block::bio::Op::Flush, 0, 0);
         if self.spare.len() < 256 {
             self.spare.push(bio);
@@ -185,12 +185,12 @@ impl Ios {
         over.then_some(key)
     }
 
-    /// Whether no driver has memory of an I/O any more.
+    /// Whether the device has returned all memory of an I/O.
     pub(super) fn is_back(&mut self, key: IoKey) -> bool {
         Arc::get_mut(&mut self.get(key).lent).is_some()
     }
 
-    /// All bios of an I/O have come back, and the device still has memory of it.
+    /// Records that all bios of an I/O have come back while the device still has memory of it.
     pub(super) fn set_away(&mut self, key: IoKey) {
         let io = self.get(key);
         io.is_away = true;
@@ -198,7 +198,7 @@ impl Ios {
         self.count(kind, -1);
     }
 
-    /// Ends an I/O: whoever looks for it finds it gone.
+    /// Ends an I/O: its key is no longer live.
     pub(super) fn end(&mut self, key: IoKey) {
         let io = self.get(key);
         io.generation = io.generation.wrapping_add(1);

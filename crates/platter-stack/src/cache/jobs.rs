@@ -1,7 +1,7 @@
-//! What the engine does in pieces, by whichever lane is run: reading what a program said it will need, letting go what it
-//! does not need, and operations of the device on ranges (discard, write-zeroes).
+//! Work that the engine does in pieces on whichever lane is run: reading ranges that a program will need,
+//! dropping ranges that it does not need, and operations of the device on ranges (discard, write-zeroes).
 //!
-//! None of it depends on the lane that asked for it: that may not be run again for a long time.
+//! None of this depends on the lane that requested it, which may not be run again for a long time.
 
 use super::engine::{Ask, Engine, WINDOW};
 use super::ios::IoKey;
@@ -15,16 +15,16 @@ use platter_block::time::Time;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Ranges to be read ahead that are remembered; what a program says beyond that is not heard.
+/// Most ranges queued for reading ahead; further advice is ignored.
 const MAX_PREFETCH: usize = 1024;
 
-/// I/Os of such reading that are out at a time.
+/// Most I/Os in flight for such ranges.
 const PREFETCH_OUT: u32 = 16;
 
-/// A range of which every page in memory is looked at, in pieces.
+/// A range whose cached pages are visited in pieces.
 struct Scan {
     pages: Range<u64>,
-    /// Where it is: a page, or if there are fewer frames than pages a frame.
+    /// The position: a page, or a frame if there are fewer frames than pages.
     at: u64,
     by_frame: bool,
 }
@@ -35,7 +35,8 @@ impl Scan {
         Scan { at: if by_frame { 0 } else { pages.start }, pages, by_frame }
     }
 
-    /// The next frame after at most `looks`; how many were taken. `Err`: that was all.
+    /// The next frame, after at most `looks` steps, and the number of steps taken. `Err`: the end was
+    /// reached.
     fn next(&mut self, table: &PageTable, looks: u32) -> Result<(Option<u32>, u32), u32> {
         let end = if self.by_frame { u64::from(table.store.count()) } else { self.pages.end };
         for taken in 0..looks {
@@ -68,7 +69,7 @@ struct Prefetch {
 /// An operation of the device on a range.
 pub(super) struct Pass {
     pub(super) ticket: u64,
-    /// Who waits for it; `None`: nobody any more.
+    /// The lane that waits for it; `None`: no lane does any more.
     lane: Option<u32>,
     op: Op,
     range: Range<u64>,
@@ -79,13 +80,13 @@ pub(super) struct Pass {
 }
 
 enum PassState {
-    /// What has to be written before it is looked for, from a page on.
+    /// Pages that must be written first are being looked for, from this page on.
     Clear(u64),
-    /// It is written: a page.
+    /// This page is being written.
     Flush(u64, Flushing),
-    /// The device does it.
+    /// The device carries out the operation.
     Out(IoKey),
-    /// It has, well or not: the pages in memory are as they were no more.
+    /// The device has finished, with or without a fault: the cached pages are out of date.
     Sweep(Scan, Option<(Fault, u64)>),
 }
 
@@ -95,14 +96,14 @@ pub(super) struct Jobs {
     prefetches: VecDeque<Prefetch>,
     dont_need: VecDeque<Scan>,
     passes: Vec<Pass>,
-    /// Operations that are over, and how, of which their tasks have not been told.
+    /// Operations that have ended, with their results, which their tasks have not fetched yet.
     over: Vec<(u64, Option<(Fault, u64)>)>,
-    /// Something is left that waits for nothing but its turn.
+    /// Work is left that only waits for the next turn.
     pub(super) can_go_on: bool,
 }
 
 impl Jobs {
-    /// Has pages read that nobody has asked for yet.
+    /// Queues pages for reading ahead.
     pub(super) fn prefetch(&mut self, ask: &Ask, pages: Range<u64>, mark: Option<u64>) {
         if pages.start < pages.end && self.prefetches.len() < MAX_PREFETCH {
             let ask = Ask { demand: 0..0, own: false, deadline: None, ..ask.clone() };
@@ -111,29 +112,29 @@ impl Jobs {
         }
     }
 
-    /// A handle is closed: what it asked for is read for the device.
+    /// A handle is closed: its queued ranges are read on behalf of the device.
     pub(super) fn forget_handle(&mut self, place: u16) {
         for prefetch in self.prefetches.iter_mut().filter(|prefetch| prefetch.ask.handle == place) {
             prefetch.ask.handle = 0;
         }
     }
 
-    /// The cache goes: nothing is read ahead any more.
+    /// Drops all queued ranges, for a cache that is dropped.
     pub(super) fn stop_reading(&mut self) {
         self.prefetches.clear();
     }
 
-    /// Whether there are any.
+    /// Whether there are any jobs.
     pub(super) fn is_empty(&self) -> bool {
         self.prefetches.is_empty() && self.dont_need.is_empty() && self.passes.is_empty()
     }
 
-    /// Whether an operation is not over yet.
+    /// Whether an operation has not ended yet.
     pub(super) fn is_running(&self, ticket: u64) -> bool {
         self.passes.iter().any(|pass| pass.ticket == ticket)
     }
 
-    /// How an operation ended.
+    /// The result of an operation that has ended.
     pub(super) fn result(&mut self, ticket: u64) -> Result<(), (Fault, u64)> {
         let at = self.over.iter().position(|&(over, _)| over == ticket);
         match at.and_then(|at| self.over.swap_remove(at).1) {
@@ -144,7 +145,7 @@ impl Jobs {
 }
 
 impl Engine {
-    /// Lets the pages of a range go: clean ones at once, dirty ones when they have been written.
+    /// Drops the pages of a range: clean ones at once, dirty ones when they have been written.
     pub(super) fn dont_need(&mut self, pos: u64, len: u64) {
         let end = pos.saturating_add(len).min(self.pages.end() * PAGE);
         let pages = pos / PAGE..end.div_ceil(PAGE);
@@ -154,8 +155,8 @@ impl Engine {
         }
     }
 
-    /// Begins an operation of the device on a range that nobody else touches until it is over. `Err`: the ticket of one
-    /// that has to end first.
+    /// Begins an operation of the device on a range, which no other operation uses until it ends. `Err`: the
+    /// ticket of an operation that has to end first.
     pub(super) fn begin_pass(
         &mut self,
         lane: u32,
@@ -178,7 +179,7 @@ impl Engine {
         Ok(ticket)
     }
 
-    /// Nobody waits for an operation any more. It is not begun if it has not been.
+    /// The task of an operation no longer waits for it. If it has not begun, it is dropped.
     pub(super) fn abandon_pass(&mut self, ticket: u64) {
         let at = self.jobs.passes.iter().position(|pass| pass.ticket == ticket);
         if let Some(at) = at {
@@ -191,7 +192,7 @@ impl Engine {
         let _ = self.jobs.result(ticket);
     }
 
-    /// The I/O of an operation, if the device has it.
+    /// The I/O of an operation that the device is carrying out.
     pub(super) fn io_of_pass(&self, ticket: u64) -> Option<IoKey> {
         self.jobs.passes.iter().find(|pass| pass.ticket == ticket).and_then(|pass| match pass.state {
             PassState::Out(key) => Some(key),
@@ -222,7 +223,7 @@ impl Engine {
     fn run_prefetch(&mut self) {
         while let Some(prefetch) = self.jobs.prefetches.front() {
             if self.ios.ahead >= PREFETCH_OUT {
-                // What comes back brings it on.
+                // The completions will continue it.
                 return;
             }
             if self.is_spent() {
@@ -233,12 +234,12 @@ impl Engine {
             let count = (prefetch.pages.end - first).min(u64::from(WINDOW)) as u32;
             let next = first + u64::from(count);
             self.fill(&ask, Window { first, count, mark, sync: false });
-            // Looking pages up is work, too.
+            // Looking up pages counts as work, too.
             self.work += 1 + count / 16;
             let is_there = self.pages.store.find(next - 1).is_some();
             if let Some(prefetch) = self.jobs.prefetches.front_mut() {
                 prefetch.pages.start = next;
-                // Without a frame for the last page there is none for the rest.
+                // If there is no frame for the last page, there is none for the rest.
                 if next >= prefetch.pages.end || !is_there {
                     self.jobs.prefetches.pop_front();
                 }
@@ -265,7 +266,7 @@ impl Engine {
                     }
                 }
             };
-            // What is clean, or may not be written yet, is passed over.
+            // Pages that are clean or may not be written yet are skipped.
             self.write_back(&mut batch);
             self.batch = batch;
             if !over {
@@ -276,7 +277,7 @@ impl Engine {
         }
     }
 
-    /// Brings an operation further. It is gone from the list when it is over.
+    /// Advances an operation. Removes it from the list when it has ended.
     fn run_pass(&mut self, at: usize) {
         loop {
             if self.is_spent() {
@@ -292,7 +293,7 @@ impl Engine {
                         Obstacle::Looked(next) => self.set_pass(at, PassState::Clear(next)),
                         Obstacle::Dirty(page) => {
                             if self.doubt(Some(&(page * PAGE..(page + 1) * PAGE))).is_some() {
-                                // Until the device has given it back.
+                                // Waits until the device has returned the page.
                                 return self.set_pass(at, PassState::Clear(page));
                             }
                             self.set_pass(at, PassState::Flush(page, Flushing::default()));
@@ -338,8 +339,8 @@ impl Engine {
         self.jobs.passes[at].state = state;
     }
 
-    /// Looks for a page of a range, from a page on, that has to be written before an operation on the range: one that is
-    /// dirty and not all in it, or of which an older version is left.
+    /// Finds a page of a range, from a page on, that must be written before an operation on the range: one
+    /// that is dirty and not entirely in the range, or one with an older version.
     fn first_obstacle(&mut self, from: u64, range: &Range<u64>) -> Obstacle {
         let (mut at, end) = (from, range.end.div_ceil(PAGE));
         while !self.is_spent() {
@@ -357,7 +358,7 @@ impl Engine {
         Obstacle::Looked(at)
     }
 
-    /// The device gets an operation for which everything is ready.
+    /// Passes an operation to the device once nothing is in its way.
     fn send_pass(&mut self, at: usize) {
         let pass = &self.jobs.passes[at];
         let (ticket, op, range) = (pass.ticket, pass.op, pass.range.clone());
@@ -369,7 +370,7 @@ impl Engine {
         self.set_pass(at, PassState::Out(key));
     }
 
-    /// The device is done with something that was passed on.
+    /// The device has completed an operation that was passed on.
     pub(super) fn passed(&mut self, key: IoKey, failed: Option<(Fault, u64)>) {
         if self.flushing == Some(key) {
             self.flushing = None;
@@ -386,8 +387,8 @@ impl Engine {
         }
     }
 
-    /// What was in memory of a range is so no more; if the operation failed, only what is dirty is: nobody knows what the
-    /// disk has. Whether that is over, and the operation with it.
+    /// Drops the cached data of a range; after a failed operation only clean data, because the contents of
+    /// the disk are unknown. Returns whether this is complete, which ends the operation.
     fn sweep(&mut self, at: usize) -> bool {
         let state = std::mem::replace(&mut self.jobs.passes[at].state, PassState::Clear(0));
         let PassState::Sweep(mut scan, failed) = state else { return false };
@@ -425,19 +426,19 @@ impl Engine {
         }
     }
 
-    /// Why an operation is not over, for somebody whose time is: what it needs may still be with the device.
+    /// The fault of an operation whose deadline has passed: its prerequisites may still be with the device.
     pub(super) fn why_late(&mut self, range: &Range<u64>) -> Fault {
         let kind = if self.doubt(Some(range)).is_some() { Kind::InDoubt } else { Kind::TimedOut };
         Fault::new(kind, Stage::Layer)
     }
 }
 
-/// What is in the way of an operation on a range.
+/// What delays an operation on a range.
 enum Obstacle {
     /// Nothing.
     None,
     /// A page that must be written first.
     Dirty(u64),
-    /// Nothing before this page; the rest was not looked at.
+    /// Nothing before this page; the rest was not checked.
     Looked(u64),
 }

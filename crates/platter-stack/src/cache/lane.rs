@@ -16,15 +16,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 pub(super) struct CacheLane {
-    // Dropped first: it waits for what its driver has.
+    // Dropped first: this waits for the I/O that its driver has.
     own: Box<dyn Lane>,
     shared: Arc<Shared>,
     cell: Arc<LaneCell>,
     number: u32,
-    /// Each caller sleeps until its bios are done, so that reads may go on its own lane, and others count on it to listen to
-    /// the shared lane.
+    /// Each caller sleeps until its bios complete. So reads may go on its own lane, and other lanes rely on
+    /// it to listen to the shared lane.
     sleeps: bool,
-    /// It is run for the device's own work, too.
+    /// The lane is also run for the device's own work.
     is_background: bool,
     simulated: bool,
     has_bell: bool,
@@ -32,19 +32,19 @@ pub(super) struct CacheLane {
     /// The caller's plug.
     plug: Vec<Bio>,
     tasks: Vec<Task>,
-    /// The task that is looked at first in the next turn.
+    /// The task to try first in the next turn.
     next: usize,
-    /// Tasks that have not been at the engine yet, or have not done all that they may.
+    /// Tasks have not been run yet, or could continue.
     fresh: bool,
-    /// The engine has it among the lanes that sleep until their bios are done.
+    /// The engine lists the lane among those that sleep until their bios complete.
     listed: bool,
-    /// It has listened to the shared lane and was woken.
+    /// The lane listened to the shared lane and was woken.
     woke: bool,
-    /// A thread that sleeps on descriptors of the lane's listens to the shared lane.
+    /// A thread that sleeps on the lane's descriptors listens to the shared lane.
     is_heard: Cell<bool>,
-    /// The first deadline of a task, or one before it.
+    /// The first deadline of a task, or an earlier time.
     deadline: Option<Time>,
-    /// Bios out on the own lane.
+    /// Bios in flight on the lane's own lane below.
     own_out: u32,
     came: Vec<Bio>,
     done: Vec<Bio>,
@@ -103,7 +103,7 @@ impl CacheLane {
         self.plug = plug;
     }
 
-    /// Starts what the gate lets through, and gives back what failed waiting for it.
+    /// Starts the bios that the gate admits, and returns those that failed while they waited for it.
     #[cold]
     fn pass_door(&mut self, now: Time) {
         while let Some(bio) = self.door.next() {
@@ -113,7 +113,7 @@ impl CacheLane {
         self.door.take_failed(&mut self.done);
     }
 
-    /// Begins with a bio: what is in memory is there at once.
+    /// Starts a bio: data in memory is copied at once.
     fn start(&mut self, mut bio: Bio) {
         if let Err(fault) = self.check(&bio) {
             bio.fail(fault);
@@ -149,7 +149,7 @@ impl CacheLane {
         if bio.op().changes() && geometry.features.read_only {
             return refuse(Kind::ReadOnly);
         }
-        // Pages are written back each by itself, so no write of several is there as a whole or not at all.
+        // Pages are written back individually, so a write of several pages cannot be atomic.
         if bio.flags().contains(Flags::ATOMIC) {
             return refuse(Kind::Unsupported);
         }
@@ -173,8 +173,8 @@ impl CacheLane {
             || self.deadline.is_some_and(|at| at <= now)
     }
 
-    /// A turn with the engine: takes in what came back, and brings every task as far as it gets. Whether another
-    /// turn may bring more.
+    /// Runs a turn of the engine: processes completions and advances every task as far as possible. Returns
+    /// whether another turn may advance more.
     fn turn(&mut self, now: Time) -> bool {
         let called = self.woke || self.cell.kicked.load(Ordering::SeqCst);
         let shared = Arc::clone(&self.shared);
@@ -196,7 +196,7 @@ impl CacheLane {
         self.came.extend(left);
         engine.run(now);
         engine.run_background(now);
-        // What is kicked from here on has news.
+        // A kick from here on means a change that this turn has not seen.
         (self.fresh, self.woke) = (false, false);
         self.cell.kicked.store(false, Ordering::SeqCst);
         self.expire(now, engine);
@@ -216,7 +216,7 @@ impl CacheLane {
         to_own > 0 || self.fresh || (finished && self.door.is_holding())
     }
 
-    /// Fails tasks whose deadline has come.
+    /// Fails tasks whose deadline has passed.
     fn expire(&mut self, now: Time, engine: &mut Engine) {
         if self.deadline.is_none_or(|at| at > now) {
             return;
@@ -232,7 +232,7 @@ impl CacheLane {
         self.deadline = self.tasks.iter().filter(|task| !task.over).filter_map(|task| task.deadline).min();
     }
 
-    /// Brings each task further that may go on, beginning with the one behind that which came last the time before.
+    /// Advances each task that can continue, starting with the one after the last task of the previous turn.
     fn step_all(&mut self, now: Time, engine: &mut Engine) {
         let count = self.tasks.len();
         let first = if self.next < count { self.next } else { 0 };
@@ -243,7 +243,7 @@ impl CacheLane {
                 continue;
             }
             if engine.is_spent() {
-                // The others have not seen what they waited for.
+                // The remaining tasks have not been run.
                 (self.next, self.fresh) = (at, true);
                 return;
             }
@@ -253,14 +253,15 @@ impl CacheLane {
         engine.lanes.forget_failures(self.number);
     }
 
-    /// The lane will not sleep again, or only in its own: others must not count on it to listen to the shared lane.
+    /// Removes the lane from the engine's list, because it will not sleep again or only in its own lane:
+    /// others must not rely on it to listen to the shared lane.
     fn unlist(&mut self, engine: &mut Engine) {
         if std::mem::take(&mut self.listed) {
             engine.lanes.wake(self.number);
         }
     }
 
-    /// The same where the lock is not held.
+    /// As `unlist`, without the lock held.
     fn resign(&mut self, now: Time) {
         if !self.listed {
             return;
@@ -273,7 +274,7 @@ impl CacheLane {
         }
     }
 
-    /// Copies what tasks have taken, without the lock.
+    /// Copies the pieces that tasks have taken, without the lock.
     fn take_pieces(&mut self) {
         let frames = &self.shared.frames;
         let mut any = false;
@@ -292,12 +293,13 @@ impl CacheLane {
         }
     }
 
-    /// Gives back what is over. Whether anything was.
+    /// Returns bios whose tasks are over. Returns whether there were any.
     fn give_back(&mut self) -> bool {
         let (mut at, before) = (0, self.done.len());
         while at < self.tasks.len() {
             let task = &self.tasks[at];
-            // A caller that sleeps has reads on its own lane: it must not go before they are back.
+            // Reads of a sleeping caller are on its own lane: the caller must not continue before they have
+            // completed.
             if task.over && !(task.ask.own && self.own_out > 0) {
                 let (bio, spare) = self.tasks.swap_remove(at).into_parts();
                 self.spare.push(spare);
@@ -309,7 +311,7 @@ impl CacheLane {
         self.done.len() > before
     }
 
-    /// The engine does not work any more.
+    /// Fails all tasks: the engine is broken.
     fn fail_all(&mut self, fault: Fault) -> bool {
         (self.fresh, self.woke, self.listed) = (false, false, false);
         self.cell.kicked.store(false, Ordering::SeqCst);
@@ -323,11 +325,11 @@ impl CacheLane {
         self.give_back() && self.door.is_holding()
     }
 
-    /// Brings everything as far as it gets. A caller that `waits` and has only its own lane to wait for hands over
-    /// what it has for it and sleeps in one go.
+    /// Advances everything as far as possible. If the caller `waits` and only has its own lane to wait for,
+    /// it submits to that lane and sleeps in one call.
     fn progress(&mut self, now: Time, waits: bool) {
         self.flush_plug();
-        // What is to be done for all is done once, or a lane would never come back from it.
+        // The shared work is done only once, or the lane might never return.
         let mut due = self.shared.is_due(now);
         loop {
             if self.door.is_holding() {
@@ -363,14 +365,14 @@ impl CacheLane {
         handles.extend_from_slice(others);
         let mut listens = false;
         let heard = match self.shared.engine() {
-            // It fails all that it has at the next run.
+            // The next run fails all tasks.
             Err(_) => false,
             Ok(mut engine) => {
                 self.listed = self.sleeps && self.has_bell;
                 listens = !self.listed || engine.lanes.sleep(self.number);
-                // Also while nothing is out there: somebody else may start something and go.
+                // Also if nothing is in flight there: another thread may submit a bio and not wait for it.
                 let hears = !listens || engine.lane.wait_handles(&mut handles);
-                // What others have done since may have to be run sooner.
+                // Another thread may have scheduled an earlier wakeup since.
                 timeout = timeout.into_iter().chain(engine.wakeup(now).map(|at| at.since(now))).min();
                 if self.listed && listens {
                     engine.lanes.set_hears(hears, timeout.map(|span| now + span));
@@ -379,7 +381,7 @@ impl CacheLane {
                 hears || engine.shared_out == 0
             }
         };
-        // What cannot be heard of is there at the next run.
+        // Completions that cannot be waited for are found by the next run.
         if heard && !self.cell.kicked.load(Ordering::SeqCst) {
             self.own.sleep(now, timeout, &handles);
         }
@@ -387,12 +389,12 @@ impl CacheLane {
         self.handles = handles;
         self.woke = listens;
         if self.tasks.is_empty() {
-            // It may not be run again.
+            // The lane may not be run again.
             self.resign(now);
         }
     }
 
-    /// Whether all that is waited for is on the own lane.
+    /// Whether all tasks wait for bios on the own lane.
     fn waits_for_own(&self) -> bool {
         self.own_out > 0 && self.tasks.len() == 1 && self.done.is_empty() && !self.door.is_holding()
     }
@@ -405,7 +407,8 @@ impl Lane for CacheLane {
     }
 
     fn run(&mut self, now: Time) {
-        // Otherwise what can be heard would not be taken in, and wake the thread that listens again and again.
+        // Otherwise the completion would not be processed, and would wake the listening thread again and
+        // again.
         self.woke |= self.is_heard.take() && self.shared.is_out();
         self.progress(now, false);
     }
@@ -421,7 +424,7 @@ impl Lane for CacheLane {
     fn next_wakeup(&self) -> Option<Time> {
         let runs = self.own_out > 0 || !self.own.is_idle();
         let own = if runs { self.own.next_wakeup() } else { None };
-        // Another lane may have opened the gate; whoever makes a simulation's time pass must not pass that by.
+        // Another lane may have opened the gate; a caller that advances simulated time must not skip this.
         let kicked = self.cell.kicked.load(Ordering::SeqCst);
         let now = (self.fresh || kicked || self.door.is_ready()).then_some(Time(0));
         let timers = [own, self.shared.wakeup(), self.deadline, self.door.next_wakeup(), now];
@@ -471,7 +474,7 @@ impl Lane for CacheLane {
     }
 
     fn in_flight(&self) -> u32 {
-        // A lane that is run for the cache's own work counts that too.
+        // A lane that is run for the cache's own work counts that work too.
         let none = self.tasks.is_empty() && !(self.is_background && self.shared.has_work());
         let shared = match (none, self.shared.engine()) {
             (false, Ok(engine)) => engine.lane.in_flight(),
@@ -490,7 +493,7 @@ impl Lane for CacheLane {
         let concerned = |task: &&mut Task| !task.over && !task.ask.own && task.bio.token() == token;
         for task in self.tasks.iter_mut().filter(concerned) {
             match engine.io_of_pass(task.ticket) {
-                // The device has it: it is asked.
+                // The device is carrying it out and is asked to cancel it.
                 Some(key) => engine.cancel(now, key),
                 None => engine.give_up(task, Fault::new(Kind::Cancelled, Stage::Layer)),
             }
@@ -518,7 +521,7 @@ impl Lane for CacheLane {
 impl Drop for CacheLane {
     fn drop(&mut self) {
         let now = self.shared.below.now();
-        // What is being read into pages belongs to all.
+        // Pages that are being read belong to all lanes.
         while self.own_out > 0 {
             self.own.wait(now, None);
             self.own.run(now);

@@ -1,4 +1,5 @@
-//! The lanes of a cache as its engine sees them: what they wait for, and who listens to the lane that they share.
+//! The lanes of a cache as its engine sees them: what they wait for, and which one listens to the shared
+//! lane.
 
 use super::ios::IoKey;
 use platter_block::fault::Fault;
@@ -8,9 +9,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A lane as the others see it.
+/// The part of a lane that other lanes access.
 pub(super) struct LaneCell {
-    /// Something that it waits for has happened.
+    /// An event that the lane waits for has happened.
     pub(super) kicked: AtomicBool,
     bell: Option<Arc<dyn Bell>>,
 }
@@ -35,36 +36,39 @@ pub(super) struct Failure {
     pub(super) key: IoKey,
     pub(super) fault: Fault,
     pub(super) pos: u64,
-    /// If it took too long: whoever has no more time than until then need not try again. The end of time: nobody has.
+    /// If it timed out: tasks whose deadline is not later than this need not try again. The end of time: no
+    /// deadline is.
     pub(super) until: Time,
 }
 
 struct LaneState {
     cell: Arc<LaneCell>,
-    /// I/Os that it waited for and that failed.
+    /// I/Os that the lane waited for and that failed.
     failures: Vec<Failure>,
 }
 
 /// All lanes.
 ///
-/// Many threads may sleep until something on the shared lane has completed. If all of them listened to it, each
-/// completion would wake all. So one of those that sleep until their calls are over listens, and the others only wait to
-/// be kicked. Whoever stops listening while bios are out appoints another one.
+/// Many threads may sleep until a bio on the shared lane completes. If all of them listened to it, each
+/// completion would wake all of them. So one of the lanes that sleep until their calls complete listens, and
+/// the others only wait to be kicked. A lane that stops listening while bios are in flight appoints another
+/// one.
 #[derive(Default)]
 pub(super) struct Lanes {
     list: Vec<Option<LaneState>>,
-    /// The lane that listens, or will when it has woken.
+    /// The lane that listens, or will listen when it has woken.
     listener: Option<u32>,
-    /// The shared lane can be heard. (Memory cannot: it is done at the next look.)
+    /// The shared lane has a descriptor to listen to. (A memory device has none: its I/O is complete at the
+    /// next run.)
     hears: bool,
-    /// Until when the lane that listens sleeps.
+    /// Until when the listening lane sleeps.
     until: Option<Time>,
-    /// Others that sleep.
+    /// Other lanes that sleep.
     sleepers: Vec<u32>,
 }
 
 impl Lanes {
-    /// A lane joins: its number.
+    /// Adds a lane. Returns its number.
     pub(super) fn join(&mut self, cell: &Arc<LaneCell>) -> u32 {
         let state = LaneState { cell: Arc::clone(cell), failures: Vec::new() };
         let free = self.list.iter().position(Option::is_none);
@@ -76,20 +80,20 @@ impl Lanes {
         number as u32
     }
 
-    /// A lane is gone.
+    /// Removes a lane.
     pub(super) fn leave(&mut self, number: u32) {
         self.wake(number);
         self.list[number as usize] = None;
     }
 
-    /// Has a lane look at what it waits for.
+    /// Makes a lane check the events that it waits for.
     pub(super) fn kick(&self, number: u32) {
         if let Some(Some(lane)) = self.list.get(number as usize) {
             lane.cell.kick();
         }
     }
 
-    /// Tells a lane that an I/O that it waits for is over.
+    /// Tells a lane that an I/O that it waits for has ended.
     pub(super) fn tell(&mut self, number: u32, failed: Option<Failure>) {
         if let Some(Some(lane)) = self.list.get_mut(number as usize) {
             lane.failures.extend(failed);
@@ -97,33 +101,33 @@ impl Lanes {
         }
     }
 
-    /// What went wrong with an I/O that a lane waited for.
+    /// The failure of an I/O that a lane waited for.
     pub(super) fn failure_of(&self, number: u32, key: IoKey) -> Option<Failure> {
         let lane = self.list.get(number as usize)?.as_ref()?;
         lane.failures.iter().find(|failure| failure.key == key).copied()
     }
 
-    /// All tasks of a lane that waited for what has failed so far have seen it.
+    /// Drops the failures that all tasks of a lane have seen.
     pub(super) fn forget_failures(&mut self, number: u32) {
         if let Some(Some(lane)) = self.list.get_mut(number as usize) {
             lane.failures.clear();
         }
     }
 
-    /// The lane that listens has what it listens to, or there is nothing to be heard.
-    /// `until`: it sleeps no longer than that.
+    /// Records whether the listening lane has a descriptor to listen to, and that it sleeps until `until` at
+    /// most.
     pub(super) fn set_hears(&mut self, hears: bool, until: Option<Time>) {
         (self.hears, self.until) = (hears, until);
     }
 
-    /// A lane is awake: it looks at the time before it sleeps.
+    /// The lane is awake: it will check the time before it sleeps.
     pub(super) fn awake(&mut self, number: u32) {
         if self.listener == Some(number) {
             self.until = Some(Time(0));
         }
     }
 
-    /// The shared lane is to be run at a time: the lane that listens may not sleep longer.
+    /// The shared lane is to be run at a time: the listening lane may not sleep longer.
     pub(super) fn hasten(&self, at: Time) {
         if let Some(number) = self.listener
             && self.until.is_none_or(|until| until > at)
@@ -132,7 +136,7 @@ impl Lanes {
         }
     }
 
-    /// A lane is about to sleep. Whether it is to listen to the shared lane.
+    /// A lane is about to sleep. Returns whether it must listen to the shared lane.
     pub(super) fn sleep(&mut self, number: u32) -> bool {
         let listens = self.listener.is_none_or(|listener| listener == number);
         if listens {
@@ -143,7 +147,7 @@ impl Lanes {
         listens
     }
 
-    /// A lane sleeps no more.
+    /// A lane no longer sleeps.
     pub(super) fn wake(&mut self, number: u32) {
         if self.listener == Some(number) {
             self.listener = None;
@@ -151,7 +155,8 @@ impl Lanes {
         self.sleepers.retain(|&sleeper| sleeper != number);
     }
 
-    /// Bios are out on the shared lane: somebody has to listen if anybody sleeps, or to look where nothing is heard.
+    /// Bios are in flight on the shared lane: if lanes sleep, one of them must listen to it, or poll where
+    /// there is no descriptor.
     pub(super) fn appoint(&mut self) {
         match self.listener {
             Some(number) if !self.hears => self.kick(number),
@@ -165,23 +170,23 @@ impl Lanes {
         }
     }
 
-    /// Whether a lane listens to the shared one, so that others need not look after it.
+    /// Whether a lane listens to the shared lane, so that others need not poll it.
     pub(super) fn is_heard(&self) -> bool {
         self.listener.is_some() && self.hears
     }
 }
 
-/// How long what was granted is kept for a task whose lane is not run.
+/// How long a grant is kept for a task whose lane is not run.
 const PATIENCE: Span = Span::from_millis(10);
 
-/// Tasks that wait for the same thing, in the order in which they came.
+/// Tasks that wait for the same resource, in order of arrival.
 ///
-/// What is granted to a task is its own until it has gone on, so that nobody who comes later takes it away; but not for
-/// long, because its lane may not be run.
+/// A grant belongs to the task until the task continues, so that later tasks cannot take it; but only for a
+/// limited time, because the task's lane may not be run.
 #[derive(Default)]
 pub(super) struct Line {
     queue: VecDeque<Waiter>,
-    /// Those that may go on and have not, and until when what they wanted is kept.
+    /// Tasks with a grant that have not continued yet, and until when their grants are kept.
     granted: VecDeque<(Waiter, Time)>,
 }
 
@@ -189,12 +194,12 @@ pub(super) struct Line {
 struct Waiter {
     turn: u64,
     lane: u32,
-    /// How much of it, at most.
+    /// The most that the task wants.
     wants: u32,
 }
 
 impl Line {
-    /// A task joins, in its place.
+    /// Adds a task at its place.
     pub(super) fn join(&mut self, turn: u64, lane: u32, wants: u32) {
         let at = self.queue.partition_point(|waiter| waiter.turn < turn);
         self.queue.insert(at, Waiter { turn, lane, wants });
@@ -205,7 +210,7 @@ impl Line {
         self.queue.binary_search_by_key(&turn, |waiter| waiter.turn).is_ok()
     }
 
-    /// A task goes on, or does not want it any more.
+    /// Removes a task that continues or no longer wants its grant.
     pub(super) fn leave(&mut self, turn: u64) {
         if let Ok(at) = self.queue.binary_search_by_key(&turn, |waiter| waiter.turn) {
             self.queue.remove(at);
@@ -218,13 +223,13 @@ impl Line {
         self.queue.is_empty()
     }
 
-    /// What is kept for tasks that have not gone on.
+    /// The sum of the grants of tasks that have not continued.
     pub(super) fn promised(&self) -> u32 {
         self.granted.iter().map(|(waiter, _)| waiter.wants).sum()
     }
 
-    /// Lets tasks go on, the first first, as long as something of `amount` is left beside what is promised; `all`:
-    /// however much they want.
+    /// Grants `amount`, less what is already granted, to the tasks in order. `all`: to all tasks, however
+    /// much they want.
     pub(super) fn grant(&mut self, now: Time, lanes: &Lanes, amount: u32, all: bool) {
         while self.granted.front().is_some_and(|&(_, until)| until <= now) {
             self.granted.pop_front();
@@ -239,7 +244,7 @@ impl Line {
         }
     }
 
-    /// When what is kept for a task can be given to another one.
+    /// When a grant expires and can go to another task.
     pub(super) fn wakeup(&self) -> Option<Time> {
         self.granted.front().filter(|_| !self.queue.is_empty()).map(|&(_, until)| until)
     }
@@ -288,17 +293,17 @@ mod tests {
         line.grant(Time(0), &lanes, 4, false);
         assert_eq!((kicked(&cells), line.promised()), (vec![0, 1], 6));
         assert!(!line.has(10) && line.has(20));
-        // The same room is not given twice.
+        // The same room is not granted twice.
         line.grant(Time(1), &lanes, 4, false);
         assert_eq!(kicked(&cells), []);
         line.leave(0);
         line.leave(10);
-        // The second found none after all: it is before the others again.
+        // The second task found none after all: it is in front of the others again.
         line.join(10, 1, 3);
         line.grant(Time(2), &lanes, 1, false);
         assert_eq!(kicked(&cells), [1]);
         line.leave(20);
-        // The lane of the second is not run: what was kept for it goes to the next.
+        // The lane of the second task is not run: its grant goes to the next.
         let later = Time(2) + PATIENCE;
         assert_eq!(line.wakeup(), Some(later));
         line.grant(later, &lanes, 1, false);
@@ -311,7 +316,7 @@ mod tests {
         let (mut lanes, cells) = lanes(3);
         lanes.set_hears(true, None);
         assert!(lanes.sleep(0) && !lanes.sleep(1) && !lanes.sleep(2));
-        assert!(lanes.sleep(0), "it listens again");
+        assert!(lanes.sleep(0), "the lane listens again");
         lanes.appoint();
         assert_eq!(kicked(&cells), []);
         lanes.wake(0);
@@ -323,11 +328,11 @@ mod tests {
         lanes.appoint();
         assert_eq!(kicked(&cells), [0]);
         assert!(lanes.is_heard());
-        // Where nothing can be heard it has to look.
+        // Without a descriptor the lane must poll.
         lanes.set_hears(false, None);
         lanes.appoint();
         assert_eq!((kicked(&cells), lanes.is_heard()), (vec![0], false));
-        // Where there is something to do before it wakes up it has to think again.
+        // If there is work before the lane wakes up, it must set an earlier wakeup.
         lanes.set_hears(true, Some(Time(5)));
         lanes.hasten(Time(5));
         assert_eq!(kicked(&cells), []);

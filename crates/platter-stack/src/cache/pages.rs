@@ -1,9 +1,9 @@
-//! The pages of a cache: which frame holds which, what of it is valid and dirty, and its older versions.
+//! The pages of a cache: which frame holds which page, which blocks are valid or dirty, and older versions.
 //!
-//! A frame holds one version of a page. The newest is in the index. A page is written to in place as long as nobody
-//! looks: while it is being written back, while somebody has a reference to it, or while it is dirty from before a
-//! barrier, a write makes a new version instead and leaves the old one as it is. A version is written back only when
-//! no older one is left (`older`), so that the disk gets them in order.
+//! A frame holds one version of a page. The newest version is in the index. A page is normally written to in
+//! place. While it is being written back, while a program has a reference to it, or while it is dirty from
+//! before a barrier, a write makes a new version instead and leaves the old one unchanged. A version is
+//! written back only when no older one is left (`older`), so that versions reach the disk in order.
 
 use super::dirty::{Dirty, Place, WriteBack};
 use super::frames::{FRAME, Loan, NONE, Store};
@@ -14,45 +14,46 @@ use platter_block::time::Time;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Attempts to find a frame for a page before somebody has to wait for one.
+/// Attempts to find a frame for a page before the task has to wait for one.
 pub(super) const TRIES: u32 = 4;
 
-/// Frames that programs have held by reference that are looked at for one.
+/// Frames checked in one search whose old versions programs have held by reference.
 const PINNED_LOOKS: usize = 16;
 
 /// In the index.
 pub(super) const CURRENT: u8 = 1;
-/// A device writes to it.
+/// A device is writing to it.
 pub(super) const FILLING: u8 = 2;
-/// A device reads from it.
+/// A device is reading from it.
 pub(super) const WRITING: u8 = 4;
-/// Read ahead, and not asked for yet.
+/// Read ahead and not requested yet.
 pub(super) const AHEAD: u8 = 8;
-/// Whoever reads it tells the readahead policy.
+/// The next read of it must be reported to the readahead policy.
 pub(super) const MARKED: u8 = 16;
-/// Somebody at work needs it where it is.
+/// The current task needs it to stay in its frame.
 pub(super) const HELD: u8 = 32;
-/// It could not be written back: the next attempt is made with it alone, lest its neighbours share its fate.
+/// Its write-back has failed: it is tried again in a bio of its own, so that its neighbours do not fail with
+/// it.
 pub(super) const FAILED: u8 = 64;
 
-/// What is known of a frame, beside what readers look at.
+/// The state of a frame that lock-free readers do not use.
 #[derive(Clone, Copy)]
 pub(super) struct Meta {
-    /// The version that has to be on disk before this one.
+    /// The version that must be on disk before this one.
     pub(super) older: u32,
     /// The version that has this as its `older`.
     newer: u32,
-    /// The I/O that has the frame.
+    /// The I/O that uses the frame.
     pub(super) io: u32,
-    /// Place in the order of dirty pages.
+    /// Sequence number in the order of dirty pages.
     pub(super) seq: u32,
     pub(super) epoch: u16,
-    /// Who had it read.
+    /// The handle that requested the page.
     pub(super) handle: u16,
-    /// Blocks of 512 bytes with contents, and those that have to be written.
+    /// Blocks of 512 bytes that are valid, and those that must be written.
     pub(super) valid: u8,
     pub(super) dirty: u8,
-    /// Blocks that a device is to fill.
+    /// Blocks that a device will fill.
     pub(super) filling: u8,
     pub(super) flags: u8,
 }
@@ -76,10 +77,10 @@ impl Meta {
     }
 }
 
-/// What came of making room.
+/// The result of an eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Evicted {
-    /// The page had been read ahead for this handle, and nobody came.
+    /// The page had been read ahead for this handle and was never read.
     pub(super) unused_by: Option<u16>,
 }
 
@@ -87,15 +88,15 @@ pub(super) struct Evicted {
 pub(super) struct PageTable {
     pub(super) store: Store,
     metas: Vec<Meta>,
-    /// The first frame that is free; the `older` of each is the next.
+    /// The first free frame; the `older` of each is the next.
     free: u32,
     free_count: u32,
-    /// Old versions that are clean but pinned, those that were not looked at for longest in front.
+    /// Old versions that are clean but pinned, least recently checked first.
     pinned: VecDeque<u32>,
-    /// Frames that have become free, or can be evicted now, since somebody looked.
+    /// Frames that have become free or evictable since the last check.
     freed: u32,
     pub(super) reserved: Ranges,
-    /// Kept for its memory.
+    /// Kept to reuse its memory.
     later: Vec<Place>,
     replacement: Replacement,
     pub(super) dirty: Dirty,
@@ -106,14 +107,14 @@ pub(super) struct PageTable {
 }
 
 impl PageTable {
-    /// `count` frames for a device of `size` bytes.
+    /// Allocates a table of `count` frames for a device of `size` bytes.
     ///
     /// # Errors
-    /// The bytes that could not be had.
+    /// The number of bytes that could not be allocated.
     pub(super) fn new(count: u32, size: u64, rules: WriteBack) -> Result<PageTable, usize> {
         let store = Store::new(count)?;
         let overhead = PageTable::overhead(count as usize);
-        // Asked for as a whole first, because a part of it that cannot be had later would end the program.
+        // Reserved as a whole first: a later allocation that fails would abort the program.
         Vec::<u8>::new().try_reserve_exact(overhead).map_err(|_| overhead)?;
         let chained = |frame| Meta { older: if frame + 1 < count { frame + 1 } else { NONE }, ..EMPTY };
         Ok(PageTable {
@@ -133,7 +134,7 @@ impl PageTable {
         })
     }
 
-    /// Bytes kept for each page beside its contents, for `count` pages.
+    /// Bytes of metadata per page, in a cache of `count` pages.
     pub(super) fn overhead(count: usize) -> usize {
         super::frames::Frames::overhead(count)
             + count * size_of::<Meta>()
@@ -148,27 +149,27 @@ impl PageTable {
         &mut self.metas[frame as usize]
     }
 
-    /// Pages of the device, a piece at its end included.
+    /// Number of pages of the device, including an incomplete one at its end.
     pub(super) fn end(&self) -> u64 {
         self.size.div_ceil(PAGE)
     }
 
-    /// Bytes of a page that are on the device.
+    /// Bytes of a page that lie on the device.
     pub(super) fn bytes_of(&self, page: u64) -> usize {
         self.size.saturating_sub(page * PAGE).min(PAGE) as usize
     }
 
-    /// The blocks of a page that are on the device.
+    /// The blocks of a page that lie on the device.
     pub(super) fn all_of(&self, page: u64) -> u8 {
         blocks(0..self.bytes_of(page))
     }
 
-    /// Whether all of a frame's page is valid.
+    /// Whether all blocks of a frame's page are valid.
     pub(super) fn is_whole(&self, frame: u32) -> bool {
         self.meta(frame).valid == self.all_of(self.store.page(frame))
     }
 
-    /// Lets readers without the lock have the frame, if there is nothing that they would have to tell.
+    /// Makes the frame available to lock-free readers, unless its next read must be reported to the policy.
     pub(super) fn expose(&mut self, frame: u32) {
         let meta = self.meta(frame);
         if meta.is(CURRENT) && !meta.is(FILLING | AHEAD | MARKED) && self.is_whole(frame) {
@@ -176,14 +177,15 @@ impl PageTable {
         }
     }
 
-    /// A frame for a page that is not in the index: it is now, without contents. `None`: all are in use.
+    /// Takes a frame for a page that is not in the index, and adds the page without contents. `None`: all
+    /// frames are in use.
     pub(super) fn take(&mut self, page: u64, evicted: &mut Evicted) -> Option<u32> {
         let frame = self.take_frame(evicted)?;
         self.metas[frame as usize] = Meta { flags: CURRENT, ..EMPTY };
         self.store.insert(frame, page);
         self.replacement.insert(frame, page);
         if self.until_tick == 0 {
-            // Uses that lie closer together than the coming of a sixty-fourth of all pages are one.
+            // Uses count once within the time in which a sixty-fourth of all pages come in.
             self.until_tick = (self.store.count() / 64).max(1);
             self.store.tick();
         }
@@ -205,11 +207,11 @@ impl PageTable {
             }
             self.pinned.push_back(frame);
         }
-        // What cannot go now is put aside as it is found, so that the next try looks further.
+        // Frames that cannot be evicted now are put aside when found, so that the next try gets further.
         (0..TRIES).find_map(|_| self.evict(evicted))
     }
 
-    /// Frames that can be had since this was asked last, or hold nothing.
+    /// Frames that have become available since the last call, and empty ones.
     pub(super) fn take_freed(&mut self) -> u32 {
         std::mem::take(&mut self.freed).max(self.free_count)
     }
@@ -218,7 +220,7 @@ impl PageTable {
         let (store, metas) = (&mut self.store, &self.metas);
         let frame = self.replacement.evict(&mut |frame| {
             let meta = &metas[frame as usize];
-            // What has an older version on its way to the disk could not be read from there.
+            // A page with an older version in flight to the disk cannot be read from there.
             let busy = meta.dirty != 0 || meta.older != NONE || meta.is(FILLING | WRITING | HELD);
             if busy || store.is_pinned(frame) {
                 return Probe::Busy;
@@ -239,19 +241,19 @@ impl PageTable {
         if unpinned {
             return Some(frame);
         }
-        // Somebody has taken a reference just now; the page has gone, and its frame will.
+        // A program has just taken a reference: the page is dropped, and its frame will be freed later.
         self.pinned.push_back(frame);
         None
     }
 
-    /// The page's frame may be the next to go.
+    /// Makes the page's frame the first candidate for eviction.
     pub(super) fn cool(&mut self, frame: u32) {
         self.store.forget_uses(frame);
         self.replacement.cold_hint(frame);
     }
 
-    /// A frame in which `blocks` of a page may be written: in place if nobody looks, else a new version. `None`: no
-    /// frame is to be had for it.
+    /// A frame in which `blocks` of a page may be written: in place if possible, else a new version. `None`:
+    /// there is no frame for a new version.
     pub(super) fn writable(&mut self, frame: u32, blocks: u8, evicted: &mut Evicted) -> Option<u32> {
         let free = self.store.close(frame);
         let meta = *self.meta(frame);
@@ -281,14 +283,14 @@ impl PageTable {
             self.meta_mut(new).older = frame;
             self.meta_mut(frame).newer = new;
         } else {
-            // Somebody reads it by reference. What was dirty is so in the new version, and since then.
+            // A program reads it by reference. Its dirty blocks move to the new version, with their age.
             self.inherit(frame, new, meta.seq);
             self.release(frame);
         }
         Some(new)
     }
 
-    /// A new version takes over what is dirty in an old one, which has it no more.
+    /// Moves the dirty blocks of an old version to a new one.
     fn inherit(&mut self, old: u32, new: u32, seq: u32) {
         let from = *self.meta(old);
         if self.meta(new).dirty != 0 {
@@ -308,7 +310,7 @@ impl PageTable {
         (meta.dirty, meta.seq, meta.older, meta.newer) = (0, 0, NONE, NONE);
     }
 
-    /// A frame that is in no index is not needed any more.
+    /// Frees a frame that is not in the index.
     pub(super) fn release(&mut self, frame: u32) {
         if self.store.is_pinned(frame) {
             self.pinned.push_back(frame);
@@ -324,7 +326,7 @@ impl PageTable {
         self.freed += 1;
     }
 
-    /// Blocks of a frame have been written to. Whether the page was clean.
+    /// Marks blocks of a frame as written to. Returns whether the page was clean.
     pub(super) fn wrote(&mut self, frame: u32, blocks: u8, now: Time) -> bool {
         let was = self.meta(frame).dirty;
         if was == 0 {
@@ -340,8 +342,8 @@ impl PageTable {
         was == 0
     }
 
-    /// Looks at the pages that have been dirty longest and takes places of those that can be written back into `out`, as
-    /// far as they are `due`. What could not be written before is taken only `again`.
+    /// Moves the entries of the oldest dirty pages that can be written back to `out`, as far as they are
+    /// `due`. Pages whose write-back has failed are only included if `again`.
     pub(super) fn choose(
         &mut self,
         looks: usize,
@@ -363,7 +365,7 @@ impl PageTable {
             }
             let waits = meta.epoch != oldest || meta.older != NONE || meta.is(FILLING);
             if waits || (meta.is(FAILED) && !again) || reserved.is_closed(page) {
-                // Its turn comes when what is before it is written.
+                // It can be written once the older version is.
                 later.push(place);
                 return None;
             }
@@ -383,12 +385,12 @@ impl PageTable {
             && !self.reserved.is_closed(self.store.page(frame))
     }
 
-    /// The version of a page that is dirty with this number.
+    /// The version of a page that is dirty with this sequence number.
     pub(super) fn version(&self, page: u64, seq: u32) -> Option<u32> {
         version(&self.store, &self.metas, page, seq)
     }
 
-    /// The version before which no other has to be written.
+    /// The oldest version of a page, which can be written first.
     pub(super) fn oldest(&self, mut frame: u32) -> u32 {
         while self.meta(frame).older != NONE {
             frame = self.meta(frame).older;
@@ -396,7 +398,7 @@ impl PageTable {
         frame
     }
 
-    /// A device has begun to read the frame's dirty blocks.
+    /// Records that a device has begun to read the frame's dirty blocks.
     pub(super) fn begin_write(&mut self, frame: u32, io: u32) {
         self.dirty.writing += 1;
         self.reserved.began(self.store.page(frame));
@@ -405,7 +407,7 @@ impl PageTable {
         meta.io = io;
     }
 
-    /// The device is done with writing a frame back.
+    /// Records the end of a frame's write-back.
     pub(super) fn end_write(&mut self, frame: u32, well: bool, now: Time) {
         self.store.give_back(frame, Loan::WriteBack);
         let page = self.store.page(frame);
@@ -420,7 +422,7 @@ impl PageTable {
             return self.clean(frame);
         }
         if !current && newer != NONE && (self.meta(newer).dirty == 0 || self.meta(newer).epoch == epoch) {
-            // What could not be written is in the newer version too, as far as it was not written over.
+            // Blocks that could not be written are also in the newer version, unless it overwrote them.
             let seq = match self.meta(newer).dirty {
                 0 => self.dirty.queue(page, now),
                 _ => self.meta(newer).seq,
@@ -432,7 +434,7 @@ impl PageTable {
         self.meta_mut(frame).seq = seq;
     }
 
-    /// Nothing of a frame needs to be written any more.
+    /// Marks a frame as clean.
     pub(super) fn clean(&mut self, frame: u32) {
         let meta = *self.meta(frame);
         if meta.dirty != 0 {
@@ -474,7 +476,7 @@ impl PageTable {
         false
     }
 
-    /// A frame that was filled, or whose holder let it go, can be evicted again.
+    /// A frame that was filled or released can be evicted again.
     pub(super) fn usable(&mut self, frame: u32) {
         self.freed += 1;
         if self.meta(frame).is(CURRENT) {
@@ -482,17 +484,17 @@ impl PageTable {
         }
     }
 
-    /// A page's contents are not wanted any more, whatever they are: neither in memory nor on disk. No device has
-    /// its frame, and there are no older versions.
+    /// Drops a page with its contents, dirty or not. No device has its frame, and there are no older
+    /// versions.
     pub(super) fn drop_page(&mut self, frame: u32) {
         self.replacement.forget(frame);
         self.store.remove(frame);
         self.meta_mut(frame).flags = 0;
-        // Not current any more, so it is released.
+        // It is no longer current, so this releases it.
         self.clean(frame);
     }
 
-    /// Blocks of a dirty frame are not wanted any more, neither in memory nor on disk; others are.
+    /// Drops blocks of a dirty frame, valid or dirty; at least one other dirty block remains.
     pub(super) fn forget_blocks(&mut self, frame: u32, blocks: u8) {
         self.store.close(frame);
         let meta = self.meta_mut(frame);
@@ -500,7 +502,7 @@ impl PageTable {
         meta.dirty &= !blocks;
     }
 
-    /// Of a dirty frame only what is dirty is valid.
+    /// Drops the blocks of a dirty frame that are not dirty.
     pub(super) fn keep_dirty(&mut self, frame: u32) {
         self.store.close(frame);
         let meta = self.meta_mut(frame);
@@ -508,14 +510,14 @@ impl PageTable {
         self.expose(frame);
     }
 
-    /// A frame that was to be filled stays with the device: its page gets another one.
+    /// Leaves a frame that was to be filled to the device: its page gets another frame.
     pub(super) fn abandon(&mut self, frame: u32) {
         self.replacement.forget(frame);
         self.store.remove(frame);
         self.metas[frame as usize] = EMPTY;
     }
 
-    /// Drops some stale places of the order of dirty pages.
+    /// Drops some stale entries of the order of dirty pages.
     pub(super) fn tidy(&mut self) {
         let (store, metas) = (&self.store, &self.metas);
         let waits = |frame: u32| !metas[frame as usize].is(WRITING);
@@ -523,7 +525,7 @@ impl PageTable {
     }
 }
 
-/// The version of a page that is dirty with a number.
+/// The version of a page that is dirty with a sequence number.
 fn version(store: &Store, metas: &[Meta], page: u64, seq: u32) -> Option<u32> {
     let mut frame = store.find(page)?;
     loop {
@@ -545,7 +547,7 @@ pub(super) fn blocks(range: Range<usize>) -> u8 {
     upto(last) & !(if first == 0 { 0 } else { upto(first - 1) })
 }
 
-/// The pieces of a page, in bytes, that blocks make.
+/// The byte ranges of runs of blocks in a page.
 pub(super) fn runs(blocks: u8) -> impl Iterator<Item = Range<usize>> {
     let mut left = u32::from(blocks);
     let mut at = 0;

@@ -1,11 +1,11 @@
-//! A queue that grows without being moved: a lock is not held while a million entries are copied.
+//! A queue that grows without moving its entries: a lock is not held while a million entries are copied.
 
 use std::collections::VecDeque;
 
 /// Entries that are allocated together.
 const CHUNK: usize = 512;
 
-/// First in, first out; entries may also be put back to the front.
+/// First in, first out; entries may also be put back at the front.
 pub(super) struct Places<T> {
     /// None of them is empty.
     chunks: VecDeque<VecDeque<T>>,

@@ -1,15 +1,15 @@
-//! Ranges that operations past the cache are about: discards and zeroes.
+//! Ranges of operations that bypass the cache: discards and write-zeroes.
 //!
-//! Reads and writes of such a range wait until the operation is over. Write-back of it goes on until the operation is with
-//! the device, so that what has to be written before something else can be, wherever it is.
+//! Reads and writes of such a range wait until the operation ends. Write-back of the range continues until
+//! the operation is with the device, so that pages elsewhere that depend on it for order can be written.
 
 use std::ops::Range;
 
-/// A range of pages that only one operation may touch.
+/// A range of pages reserved for one operation.
 pub(super) struct Reserved {
     pub(super) pages: Range<u64>,
     pub(super) ticket: u64,
-    /// Pages of it that the device reads or writes on behalf of others: the operation waits for them.
+    /// Pages of the range that the device is reading or writing for other I/Os: the operation waits for them.
     pub(super) busy: u32,
     /// The operation is with the device: nothing of the range is written back.
     pub(super) closed: bool,
@@ -17,7 +17,7 @@ pub(super) struct Reserved {
     pub(super) waiters: Vec<u32>,
 }
 
-/// All of them; few.
+/// All reservations; there are few.
 #[derive(Default)]
 pub(super) struct Ranges {
     list: Vec<Reserved>,
@@ -25,7 +25,7 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    /// Reserves a range of which so many pages are busy. `Err`: the ticket of a reservation that it overlaps.
+    /// Reserves a range of which `busy` pages are busy. `Err`: the ticket of an overlapping reservation.
     pub(super) fn reserve(&mut self, pages: Range<u64>, busy: u32) -> Result<u64, u64> {
         let overlaps = |other: &&Reserved| other.pages.start < pages.end && pages.start < other.pages.end;
         if let Some(other) = self.list.iter().find(overlaps) {
@@ -37,7 +37,7 @@ impl Ranges {
         Ok(ticket)
     }
 
-    /// Ends a reservation: the lanes that wait for that.
+    /// Ends a reservation. Returns the lanes that waited for that.
     pub(super) fn end(&mut self, ticket: u64) -> Vec<u32> {
         let at = self.list.iter().position(|range| range.ticket == ticket);
         at.map(|at| self.list.swap_remove(at).waiters).unwrap_or_default()
@@ -65,7 +65,7 @@ impl Ranges {
         self.list.iter().any(|range| range.closed && range.pages.contains(&page))
     }
 
-    /// The device has begun with a page.
+    /// The device has begun to read or write a page.
     #[inline]
     pub(super) fn began(&mut self, page: u64) {
         for range in self.list.iter_mut().filter(|range| range.pages.contains(&page)) {
@@ -73,7 +73,7 @@ impl Ranges {
         }
     }
 
-    /// It is done with it.
+    /// The device has finished with a page.
     #[inline]
     pub(super) fn ended(&mut self, page: u64) {
         for range in self.list.iter_mut().filter(|range| range.pages.contains(&page)) {

@@ -1,5 +1,5 @@
-//! Reading: page by page, as the kernels' `do_generic_file_read` does, so that each of their readahead policies finds
-//! what it knows.
+//! Reads, page by page as in the kernels' `do_generic_file_read`, so that each readahead policy is called as
+//! it was designed for.
 
 use super::engine::Engine;
 use super::fill::View;
@@ -11,11 +11,11 @@ use platter_block::fault::{Fault, Kind};
 use platter_block::readahead::{PAGE, Readahead, Window};
 use platter_block::time::Time;
 
-/// Tells a policy something.
+/// Calls a policy.
 type Tell<'a> = &'a mut dyn FnMut(&mut dyn Readahead, &mut platter_block::readahead::Call, &mut View<'_>);
 
 impl Engine {
-    /// Does as much as can be done of a read.
+    /// Advances a read as far as possible.
     pub(super) fn read(&mut self, now: Time, task: &mut Task, failed: Option<Failure>) -> Step {
         if let Some(failure) = failed {
             let slow = matches!(failure.fault.kind, Kind::TimedOut | Kind::InDoubt | Kind::Stuck);
@@ -24,7 +24,7 @@ impl Engine {
             if task.steps.bare_io == Some(failure.key) || (slow && no_time) {
                 return Err((failure.fault, failure.pos));
             }
-            // It was read together with others: now what is needed is asked for alone.
+            // Reading it together with other pages failed: now only the needed blocks are read.
             task.steps.bare = true;
         }
         let (every, exclusive) = self.handles.manners();
@@ -74,7 +74,7 @@ impl Engine {
         }
     }
 
-    /// Reads what the task needs of a page. `None`: that is done; else how the step ends.
+    /// Reads the task's part of a page. `None`: complete; otherwise the result of the step.
     fn read_page(
         &mut self,
         now: Time,
@@ -108,11 +108,11 @@ impl Engine {
             self.count_miss(task);
             let wanted = if task.steps.bare { needed } else { u8::MAX };
             let Some(key) = self.fill_blocks(&task.ask, frame, wanted) else {
-                // It keeps its turn, or those behind it would never hear that there is no frame to be had.
+                // The task keeps its turn, or those behind it would never be told that there is no frame.
                 return Ok(Some(self.no_room(now, task)));
             };
             task.turn = None;
-            // It may have become another one's.
+            // The frame may have been given to another page.
             self.pages.store.find(page).into_iter().for_each(|frame| self.hold_for(task, frame));
             if task.steps.bare || wanted == needed {
                 task.steps.bare_io = Some(key);
@@ -130,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// The frame of a page. What is not in the cache is asked of the policy, or else read alone.
+    /// The frame of a page. If the page is not cached, the policy is asked; otherwise the page is read alone.
     fn find_or_fill(&mut self, task: &mut Task, page: u64) -> Option<u32> {
         if let Some(frame) = self.pages.store.find(page) {
             return Some(frame);
@@ -147,14 +147,14 @@ impl Engine {
             self.fill(&task.ask, Window { first: page, count: 1, mark: None, sync: true });
             return self.pages.store.find(page);
         }
-        // An empty frame: what is needed of it is read by itself.
+        // A frame without contents: only the needed blocks are read.
         let mut evicted = super::pages::Evicted { unused_by: None };
         let frame = self.pages.take(page, &mut evicted);
         self.note(evicted);
         frame
     }
 
-    /// Takes what is there of a page for the task's bio: it is copied when the lock has been given up.
+    /// Takes the valid part of a page for the task's bio; it is copied after the lock is released.
     fn take_page(&mut self, task: &mut Task, frame: u32, offset: usize, len: usize) {
         let handle = task.ask.handle;
         if !task.steps.missed {

@@ -1,20 +1,20 @@
-//! Which frame of a page cache to take for another page.
+//! Chooses which frame of a page cache to reuse.
 //!
 //! The policy is S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction",
-//! SOSP 2023). A new page waits in a small queue, a tenth of the frames. If it was used by the time it is the
-//! oldest there, it moves to the main queue; if not it goes, and a fingerprint of it stays behind. A page that
-//! comes back while its fingerprint is known enters the main queue at once. The main queue gives a page another
-//! round for each use, up to three. So a scan passes through the small queue only.
+//! SOSP 2023). A new page enters a small queue, which has a tenth of the frames. If it has been used by the
+//! time it is the oldest there, it moves to the main queue; if not, it is evicted and its fingerprint is
+//! kept. A page that comes back while its fingerprint is known enters the main queue at once. The main queue
+//! gives a page another round for each use, up to three. So a scan passes through the small queue only.
 //!
-//! From Clock2Q+ (Zhai and others: "Clock2Q+: a simple and efficient replacement algorithm for metadata cache in
-//! VMware vSAN", arXiv 2511.21958, 2025) is that uses do not count in the younger half of the small queue. Else a file read
-//! or written in pieces smaller than a page would look popular.
+//! From Clock2Q+ (Zhai and others: "Clock2Q+: a simple and efficient replacement algorithm for metadata cache
+//! in VMware vSAN", arXiv 2511.21958, 2025) comes the rule that uses do not count in the younger half of the
+//! small queue. Otherwise a file read or written in pieces smaller than a page would look popular.
 //!
-//! How often a page was used is counted outside, in an atomic counter of each frame: a hit touches nothing here.
+//! Uses are counted outside this module, in an atomic counter per frame: a hit changes nothing here.
 //!
-//! Two lists are added for a cache that also writes. A frame that cannot go (dirty, pinned, being read) is
-//! parked when it is found, so that it is not looked at again for every page that comes. A page whose owner
-//! said that it needs it no longer is taken before all others.
+//! Two lists are added for a cache that also writes. A frame that cannot be evicted (dirty, pinned, being
+//! read) is parked when it is found, so that it is not checked again for every new page. A page that its
+//! owner no longer needs is evicted before all others.
 
 mod ghost;
 mod queues;
@@ -24,60 +24,61 @@ mod tests;
 use ghost::Ghosts;
 use queues::{List, Queues, Standing};
 
-/// Frames looked at by one [`Replacement::evict`] at most, counting each time that one is.
+/// Most frames that one [`Replacement::evict`] checks; a frame checked twice counts twice.
 pub const LOOKS: u32 = 64;
 
-/// What a counter of uses goes up to.
+/// Upper limit of a use counter.
 pub const MOST_USES: u8 = 3;
 
-/// One in so many frames is in the small queue.
+/// The small queue has one in this many frames.
 const SMALL_SHARE: u32 = 10;
 
-/// One in so many frames of the small queue is one whose uses do not count.
+/// Uses do not count for one in this many frames of the small queue.
 const FRESH_SHARE: u32 = 2;
 
-/// Fresh frames that one call lets count from there on. One for each page that comes would do, but
-/// many come together when pages were written back.
+/// Fresh frames whose uses start to count in one call. One per new page would do, but many come at once when
+/// pages were written back.
 const SETTLED_AT_ONCE: u32 = 4;
 
-/// What a cache says of a frame that could go.
+/// The state of a frame that is a candidate for eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// Its count of uses is 0, and it holds this page.
+    /// Its use count is 0, and it holds this page.
     Free(u64),
-    /// Its count of uses, 1 to [`MOST_USES`], which is now one less.
+    /// Its use count, 1 to [`MOST_USES`], was decremented from this value.
     Used(u8),
-    /// It cannot go now; its count is as it was.
+    /// It cannot be evicted now; its count is unchanged.
     Busy,
 }
 
-/// The order in which the frames of a cache go. 16 bytes for each frame, allocated once.
+/// The order in which the frames of a cache are evicted. 16 bytes per frame, allocated once.
 pub struct Replacement {
     queues: Queues,
     ghosts: Ghosts,
 }
 
 impl Replacement {
-    /// What it keeps for each frame.
+    /// Bytes of state per frame.
     pub const BYTES_PER_FRAME: usize = 16;
 
-    /// An order of frames `0..frames`, with none in it.
+    /// An empty order for frames `0..frames`.
     pub fn new(frames: u32) -> Self {
         Replacement { queues: Queues::new(frames), ghosts: Ghosts::new(frames) }
     }
 
-    /// Page `page` has come into `frame`, whose count of uses is now 0. If the frame was in, what it held is forgotten.
+    /// Adds `frame`, which now holds page `page` and has a use count of 0. A frame that was in the order is
+    /// moved.
     ///
-    /// The use that a page was read for must not be counted, neither on a miss nor when readahead brought it
-    /// and it is used for the first time; else each page of a scan would look as if it had been used again.
+    /// The access for which a page was read must not be counted: not on a miss, and not on the first use
+    /// after readahead. Otherwise each page of a scan would look as if it had been used twice.
     ///
     /// # Panics
-    /// If there is no such frame, as do all that take one.
+    /// If there is no such frame; this holds for all methods that take a frame.
     pub fn insert(&mut self, frame: u32, page: u64) {
         let standing = if self.ghosts.take(page) { Standing::Main } else { Standing::Fresh };
         self.queues.remove(frame);
         self.queues.add(frame, standing);
-        // Where nothing is evicted, as in a cache that is not full yet, pages are fresh for a while only, too.
+        // Without evictions, as in a cache that is not full yet, pages must not stay fresh forever either.
         if self.queues.len_of(List::Fresh) > 2 * self.window()
             && let Some(oldest) = self.queues.oldest(List::Fresh)
         {
@@ -85,13 +86,15 @@ impl Replacement {
         }
     }
 
-    /// Chooses a frame to take; it is out of the order then. `None`: nothing that was looked at can go now.
+    /// Chooses a frame to reuse and removes it from the order. `None`: no frame that was checked can be
+    /// evicted now.
     ///
-    /// `probe` says of a candidate how often it was used, and takes one from its count. It is called [`LOOKS`]
-    /// times at most. If all that can go were used, one that was used least goes. Frames that were busy are
-    /// parked: later calls look at one of them each, and at more when there is nothing else.
+    /// `probe` returns the use count of a candidate and decrements it. It is called at most [`LOOKS`] times.
+    /// If all frames that can be evicted were used, one of the least used is chosen. Busy frames are parked:
+    /// each later call checks one of them, and more if there is no other candidate.
     ///
-    /// A frame may have been pinned since `probe` was asked about it. A cache that cannot take it inserts it again.
+    /// A frame may be pinned after `probe` was called for it. A cache that then cannot reuse it inserts it
+    /// again.
     pub fn evict(&mut self, probe: &mut dyn FnMut(u32) -> Probe) -> Option<u32> {
         let mut parked = self.queues.len_of(List::Parked);
         let mut fallback: Option<(u8, u32)> = None;
@@ -120,24 +123,25 @@ impl Replacement {
         Some(frame)
     }
 
-    /// The page in `frame` was dropped. O(1); nothing if the frame is not in.
+    /// Removes `frame`, whose page was dropped. O(1); no effect if the frame is not in the order.
     pub fn forget(&mut self, frame: u32) {
         self.queues.remove(frame);
     }
 
-    /// The page in `frame` will not be needed again: it goes before all others, unless it is used after all.
-    /// Its count of uses is to be set to 0. O(1); nothing if the frame is not in.
+    /// Marks the page in `frame` as no longer needed: it is evicted before all others unless it is used
+    /// again. The caller resets its use count to 0. O(1); no effect if the frame is not in the order.
     pub fn cold_hint(&mut self, frame: u32) {
         self.queues.change(frame, Standing::Cold);
     }
 
-    /// `frame` was busy and is not any more (its page was written back, say). If it was found busy it is the
-    /// next of its queue to be looked at. O(1); nothing if it is not parked. Without this call it is found too, later.
+    /// Reports that `frame` is no longer busy (for example because its page was written back). If it was
+    /// parked, it becomes the next of its queue to be checked. O(1); no effect if it is not parked. Without
+    /// this call it is found later.
     pub fn ready(&mut self, frame: u32) {
         self.queues.unpark(frame);
     }
 
-    /// Frames in the order, busy ones too.
+    /// Number of frames in the order, including busy ones.
     pub fn len(&self) -> usize {
         self.queues.len()
     }
@@ -147,19 +151,19 @@ impl Replacement {
         self.len() == 0
     }
 
-    /// Frames that the small queue is to have: a share of those that are not parked.
+    /// Target size of the small queue: a share of the frames that are not parked.
     fn quota(&self) -> u32 {
         let lists = [List::Fresh, List::Small, List::Main];
         lists.map(|list| self.queues.len_of(list)).iter().sum::<u32>() / SMALL_SHARE
     }
 
-    /// Frames of the small queue whose uses are not to count.
+    /// Number of frames of the small queue whose uses do not count.
     fn window(&self) -> u32 {
         self.quota() / FRESH_SHARE
     }
 
-    /// Makes room for a fresh frame: the uses that the oldest ones had are dropped, and count from here on. Returns how
-    /// often it looked.
+    /// Makes room for a fresh frame: drops the uses of the oldest fresh frames, whose uses count from here
+    /// on. Returns the number of probes.
     fn settle(&mut self, probe: &mut dyn FnMut(u32) -> Probe) -> u32 {
         let mut looks = 0;
         for _ in 0..SETTLED_AT_ONCE {
@@ -188,8 +192,8 @@ impl Replacement {
         looks
     }
 
-    /// The next frame to look at; at first (`recheck`) one that was busy. `parked` is how many of these were
-    /// not yet looked at in this call.
+    /// The next frame to check; first (`recheck`) one that was busy. `parked` is the number of busy frames
+    /// that were not yet checked in this call.
     fn candidate(&self, recheck: bool, parked: &mut u32) -> Option<u32> {
         if !recheck || *parked == 0 {
             let small = self.queues.len_of(List::Fresh) + self.queues.len_of(List::Small);
@@ -205,7 +209,7 @@ impl Replacement {
         self.queues.oldest(List::Parked)
     }
 
-    /// A frame that was not used goes. If it was new, its page is known as one for a while.
+    /// Evicts a frame that was not used. If it was new, the fingerprint of its page is kept for a while.
     fn go(&mut self, frame: u32, page: u64) {
         if let Some(Standing::Fresh | Standing::Small) = self.queues.standing(frame) {
             self.ghosts.add(page);

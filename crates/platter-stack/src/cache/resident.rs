@@ -1,11 +1,11 @@
-//! What a cache answers without a bio.
+//! Reads that a cache answers without a bio.
 
 use super::device::Shared;
 use platter_block::readahead::PAGE;
 use platter_block::resident::{Pinned, Resident};
 use std::sync::Arc;
 
-/// The frames of a cache, which they keep alive.
+/// The frames of a cache, with a share of the cache.
 pub(super) struct InMemory(Arc<Shared>);
 
 impl InMemory {
@@ -14,9 +14,9 @@ impl InMemory {
     }
 }
 
-// SAFETY: `Frames::read` writes to nothing but `out`; a pinned frame is neither given to another page nor written to
-// before it is let go (`Frames::pin`, `PageTable::writable`), and its memory lives as long as the cache, of which
-// this has a share.
+// SAFETY: `Frames::read` writes only to `out`. A pinned frame is neither given to another page nor written to
+// before it is unpinned (`Frames::pin`, `PageTable::writable`). Its memory lives as long as the cache, of
+// which `self` has a share.
 unsafe impl Resident for InMemory {
     #[inline]
     fn read(&self, pos: u64, out: &mut [u8]) -> bool {
@@ -32,7 +32,7 @@ unsafe impl Resident for InMemory {
         Some(Pinned { data: frames.data(frame), len, frame })
     }
 
-    // SAFETY: the caller has the frame from `pin` and lets it go once: pins and unpins are balanced.
+    // SAFETY: the caller got the frame from `pin` and unpins it once: pins and unpins are balanced.
     #[inline]
     unsafe fn unpin(&self, frame: u32) {
         self.0.frames.unpin(frame);

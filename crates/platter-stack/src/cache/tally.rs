@@ -1,17 +1,17 @@
-//! A count that many threads add to, each mostly alone.
+//! A counter that many threads increment, mostly in a cell of their own.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Cells of a count. Threads beyond share them.
+/// Number of cells. More threads than this share cells.
 const CELLS: usize = 16;
 
-/// One cache line, and the one that processors fetch with it.
+/// A cache line and the adjacent one, which processors prefetch together.
 #[repr(align(128))]
 #[derive(Default)]
 struct Cell128(AtomicU64);
 
-/// The count.
+/// The counter.
 #[derive(Default)]
 pub(super) struct Tally([Cell128; CELLS]);
 
@@ -21,7 +21,7 @@ thread_local! {
     static OWN: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// Which cell is this thread's.
+/// The cell of the current thread.
 #[inline]
 fn own() -> usize {
     OWN.with(|own| {
@@ -33,13 +33,13 @@ fn own() -> usize {
 }
 
 impl Tally {
-    /// One more.
+    /// Adds one.
     #[inline]
     pub(super) fn add(&self) {
         self.0[own()].0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many so far.
+    /// The sum of all cells.
     pub(super) fn sum(&self) -> u64 {
         self.0.iter().map(|cell| cell.0.load(Ordering::Relaxed)).sum()
     }

@@ -1,4 +1,4 @@
-//! A bio on its way through a cache: what is left to do of it, and what it waits for.
+//! A bio in a cache: its remaining work, and what it waits for.
 
 use super::engine::{Ask, Engine};
 use super::frames::Held;
@@ -12,15 +12,15 @@ use platter_block::time::Time;
 /// What a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// Nothing: it may go on.
+    /// Nothing: it can continue.
     None,
-    /// Its next turn: it has done as much as it may in one go.
+    /// The next turn: it has used up its share of this one.
     Turn,
     /// An I/O of the cache.
     Io(IoKey),
-    /// Less to be dirty: its place in that line.
+    /// Fewer dirty pages, with its place in that line.
     Room(u64),
-    /// A frame: its place in that line.
+    /// A frame, with its place in that line.
     Frame(u64),
     /// The end of an operation on a range.
     Range(u64),
@@ -30,52 +30,52 @@ pub(super) enum Wait {
     Handle(u16),
 }
 
-/// What a task is at.
+/// The phase of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// All that is dirty is written back, and the device flushed, before its data.
+    /// Before the data: all dirty pages are written back and the device is flushed.
     Before,
-    /// Its data, or whatever the operation is.
+    /// The data, or the whole operation.
     Data,
-    /// Its data is made durable.
+    /// After the data: it is made durable.
     After,
-    /// It could not be, and is dropped, from a page on.
+    /// The data could not be made durable and is dropped, from a page on.
     Forget(u64, Fault, u64),
 }
 
-/// How far writing back is.
+/// The progress of a write-back.
 pub(super) enum Progress {
-    /// All of it is over.
+    /// Complete.
     Done,
-    /// It goes on when an I/O is over.
+    /// Continues when an I/O ends.
     Waits(IoKey),
-    /// It goes on in the next turn.
+    /// Continues in the next turn.
     Again,
 }
 
-/// How far a flush is.
+/// The progress of a flush.
 #[derive(Default)]
 pub(super) struct Flushing {
     pub(super) begun: bool,
-    /// Pages that were dirty then have numbers up to this.
+    /// The last sequence number of the pages that were dirty when the flush began.
     pub(super) limit: u32,
-    /// The page from which on to look for dirty ones.
+    /// The page from which on to search for dirty pages.
     pub(super) at: u64,
-    /// There are pages that can be written only when others have been.
+    /// Some pages can be written only after others.
     pub(super) again: bool,
-    /// I/Os under way that it waits for, and whether there were any since it began to look.
+    /// I/Os in flight that the flush waits for, and whether there were any since it began to search.
     pub(super) waiting: Vec<IoKey>,
     pub(super) waited: bool,
-    /// Everything that was dirty has been written, or at least tried.
+    /// All pages that were dirty have been written, or an attempt was made.
     pub(super) written: bool,
     pub(super) device: Option<IoKey>,
     pub(super) fault: Option<(Fault, u64)>,
-    /// Errors of write-back when it began.
+    /// Number of write-back errors when the flush began.
     pub(super) errors: u64,
 }
 
 impl Flushing {
-    /// As new, keeping its memory.
+    /// Resets to the initial state and keeps allocated memory.
     pub(super) fn reset(&mut self) {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.clear();
@@ -90,77 +90,77 @@ impl Flushing {
     }
 }
 
-/// How far a read is with the page that it is at.
+/// The steps of a read with its current page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PageSteps {
-    /// The policy was told that it is looked for.
+    /// The policy was told that the page is wanted,
     pub(super) announced: bool,
-    /// ... that it was found.
+    /// that it was found,
     pub(super) found: bool,
-    /// ... that it is missing.
+    /// or that it is missing.
     pub(super) missed: bool,
-    /// Reading it with others failed: now only what is needed of it is read.
+    /// Reading the page together with others failed: now only the needed blocks are read.
     pub(super) bare: bool,
-    /// That read.
+    /// The I/O of that read.
     pub(super) bare_io: Option<IoKey>,
 }
 
-/// A piece of a page that is copied to the reader when the lock has been given up.
+/// A part of a page that is copied to the reader after the lock is released.
 pub(super) struct Piece {
     pub(super) held: Held,
     pub(super) offset: u32,
     pub(super) len: u32,
 }
 
-/// Lists that tasks use one after the other.
+/// Lists that tasks reuse.
 #[derive(Default)]
 pub(super) struct Spare {
     pub(super) flushing: Flushing,
     pub(super) pieces: Vec<Piece>,
 }
 
-/// A bio.
+/// A bio in the cache.
 pub(super) struct Task {
     pub(super) bio: Bio,
     pub(super) wait: Wait,
     pub(super) phase: Phase,
     pub(super) barrier: bool,
-    /// Its epoch, if it is a barrier, has begun.
+    /// The bio is a barrier whose epoch has begun.
     pub(super) placed: bool,
     /// Dirty pages from before an earlier barrier have been written back for it, or need not be.
     pub(super) cleared: bool,
     pub(super) ask: Ask,
-    /// Its place in the line that it has waited in, as long as it has not had what it waited for.
+    /// Its place in a line, kept until it gets what it waited for.
     pub(super) turn: Option<u64>,
-    /// How often it looked for a frame while nothing was under way.
+    /// How often it searched for a frame while nothing was in flight.
     pub(super) looks: u32,
     pub(super) deadline: Option<Time>,
-    // Of reads.
+    // Reads only.
     pub(super) call: Call,
     pub(super) begun: bool,
-    /// Its number as a call that has its handle to itself; 0: it is none.
+    /// Its number as an exclusive call of its handle; 0: it is not one.
     pub(super) sole: u64,
     pub(super) steps: PageSteps,
-    /// The first byte that is not read, and the one past the last.
+    /// The first byte that is not read yet, and the end.
     pub(super) at: u64,
     pub(super) end: u64,
-    /// What is to be copied.
+    /// Pieces to copy.
     pub(super) pieces: Vec<Piece>,
-    /// The page that it waits for.
+    /// The hold on the page that it waits for.
     pub(super) hold: Option<HoldId>,
-    // Of what is flushed.
+    // Flushes only.
     pub(super) flushing: Flushing,
     pub(super) start: u64,
     pub(super) size: u64,
-    /// An operation on a range; 0: it has not begun.
+    /// The operation on a range; 0: not begun.
     pub(super) ticket: u64,
-    /// [Drops](Engine::forget) when it began.
+    /// Number of [drops](Engine::forget) when it began.
     pub(super) drops: u64,
-    /// It is over, and waits only for its data, or reads on its caller's own lane.
+    /// The task is over and only waits for its copies, or for reads on its caller's own lane.
     pub(super) over: bool,
 }
 
-/// How a step ended: whether the task is over; or why it fails, and where.
+/// The result of a step: whether the task is over, or the fault and its position.
 pub(super) type Step = Result<bool, (Fault, u64)>;
 
 impl Task {
@@ -168,12 +168,13 @@ impl Task {
         let (start, size) = (bio.pos() - bio.done(), bio.len() + bio.done());
         let (flags, deadline) = (bio.flags(), bio.deadline());
         let barrier = flags.intersects(crate::gate::BARRIER);
-        // What goes past the cache would otherwise get to the disk before what is in it.
+        // Operations that bypass the cache would otherwise reach the disk before pages that are cached.
         let past = barrier && matches!(bio.op(), Op::Discard | Op::WriteZeroes);
         let before =
             past || (bio.op() != Op::Flush && flags.intersects(Flags::PREFLUSH | Flags::HARD_BARRIER));
         let call = Call::new(Access::new(start, size));
-        // A caller that may leave before its data is there leaves nothing on its lane that others wait for.
+        // A caller that may leave before its read completes must not leave a bio on its lane that other tasks
+        // wait for.
         let own = own && flags.contains(Flags::BORROWED) && bio.op() == Op::Read && deadline.is_none();
         let ask = Ask {
             lane,
@@ -212,25 +213,25 @@ impl Task {
         }
     }
 
-    /// Gives back what may be used again.
+    /// Returns the parts that can be reused.
     pub(super) fn into_parts(mut self) -> (Bio, Spare) {
         self.flushing.reset();
         (self.bio, Spare { flushing: self.flushing, pieces: self.pieces })
     }
 
-    /// Whether it may go on.
+    /// Whether the task can continue.
     pub(super) fn is_ready(&self, engine: &Engine) -> bool {
         engine.is_over(self.wait)
     }
 
-    /// Whether its deadline has come.
+    /// Whether its deadline has passed.
     pub(super) fn is_late(&self, now: Time) -> bool {
         !self.over && self.deadline.is_some_and(|at| at <= now)
     }
 }
 
 impl Engine {
-    /// Whether what a task waits for has come.
+    /// Whether the event that a task waits for has happened.
     pub(super) fn is_over(&self, wait: Wait) -> bool {
         match wait {
             Wait::None | Wait::Turn => true,
@@ -243,7 +244,7 @@ impl Engine {
         }
     }
 
-    /// Does what can be done of a task now. `true`: it is over, well or not.
+    /// Advances a task as far as possible. `true`: it is over, successfully or not.
     pub(super) fn step(&mut self, now: Time, task: &mut Task, through: bool) -> bool {
         if task.over {
             return true;
@@ -286,7 +287,7 @@ impl Engine {
                 (Phase::After, _) => self.flush_after(task, fault, through),
                 (Phase::Forget(from, fault, pos), _) => self.forget_write(task, from, (fault, pos)),
             };
-            // A phase is over, and the next has not begun.
+            // A phase has ended, and the next has not begun.
             if step != Ok(false) || task.wait != Wait::None {
                 break step;
             }
@@ -310,13 +311,13 @@ impl Engine {
         true
     }
 
-    /// A task ends before it is done: its time is over, or it was called back.
+    /// Ends a task early: its deadline has passed, or it was cancelled.
     pub(super) fn give_up(&mut self, task: &mut Task, fault: Fault) {
         task.bio.fail(fault);
         self.finish(task);
     }
 
-    /// Nobody wants a task's end any more, or it has come.
+    /// Releases the resources of a task that has ended or was given up.
     pub(super) fn finish(&mut self, task: &mut Task) {
         self.progress = true;
         task.over = true;
@@ -342,26 +343,26 @@ impl Engine {
         }
     }
 
-    /// The task goes on when an I/O is over.
+    /// Lets the task continue when an I/O ends.
     pub(super) fn park(&mut self, task: &mut Task, key: IoKey) -> Step {
         self.wait_for(task.ask.lane, key);
         task.wait = Wait::Io(key);
         Ok(false)
     }
 
-    /// The task goes on in its lane's next turn.
+    /// Lets the task continue in its lane's next turn.
     pub(super) fn park_for_turn(&mut self, task: &mut Task) -> Step {
         task.wait = Wait::Turn;
         Ok(false)
     }
 
-    /// The task goes on when its own operation is over.
+    /// Lets the task continue when its own operation ends.
     pub(super) fn park_for_job(&mut self, task: &mut Task) -> Step {
         task.wait = Wait::Job(task.ticket);
         Ok(false)
     }
 
-    /// The task goes on when an operation on a range is over.
+    /// Lets the task continue when an operation on a range ends.
     pub(super) fn park_for_range(&mut self, task: &mut Task, ticket: u64) -> Step {
         if let Some(range) = self.pages.reserved.get(ticket)
             && !range.waiters.contains(&task.ask.lane)
@@ -372,7 +373,7 @@ impl Engine {
         Ok(false)
     }
 
-    /// The fault of something that cannot be done by the cache itself.
+    /// The fault of an operation that the cache itself cannot do.
     pub(super) fn at_layer(kind: Kind, pos: u64) -> (Fault, u64) {
         (Fault::new(kind, Stage::Layer), pos)
     }

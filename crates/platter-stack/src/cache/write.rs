@@ -1,4 +1,4 @@
-//! Writing: into the cache, and for those who want it on to the disk at once.
+//! Writes: into the cache and, if requested, at once to the disk.
 
 use super::engine::Engine;
 use super::frames::FRAME;
@@ -10,21 +10,21 @@ use platter_block::fault::Fault;
 use platter_block::readahead::PAGE;
 use platter_block::time::Time;
 
-/// What makes a write wait for the disk.
+/// Flags of writes that wait for the disk.
 pub(super) const DURABLE: Flags = Flags::FUA.union(Flags::HARD_BARRIER);
 
-/// What copying a page counts, beside one that is only looked at: it takes about as long as so many.
+/// The cost of copying a page, in pages that are only looked up.
 const COPY: u32 = 4;
 
 impl Engine {
-    /// Does as much as can be done of a write.
+    /// Advances a write as far as possible.
     pub(super) fn write(&mut self, now: Time, task: &mut Task, through: bool) -> Step {
         if task.bio.done() == 0 {
             task.drops = self.drops;
         }
         while !task.bio.is_empty() {
             if self.is_spent() {
-                // Others go first the next time, if they wait.
+                // Next time, waiting tasks go first.
                 task.turn = None;
                 return self.park_for_turn(task);
             }
@@ -64,7 +64,7 @@ impl Engine {
         Ok(task.phase == Phase::Data)
     }
 
-    /// What a write needs done before its data.
+    /// Does what a write requires before its data.
     pub(super) fn flush_before(&mut self, task: &mut Task, failed: Option<Failure>) -> Step {
         let device = task.bio.flags().intersects(Flags::PREFLUSH | Flags::HARD_BARRIER);
         if !self.flush_range(task, failed, None, device)? {
@@ -78,7 +78,7 @@ impl Engine {
         Ok(false)
     }
 
-    /// What it needs done behind its data: that it is on the disk.
+    /// Does what a write requires after its data: making it durable.
     pub(super) fn flush_after(&mut self, task: &mut Task, failed: Option<Failure>, through: bool) -> Step {
         let range = task.start..task.start + task.size;
         let durable = task.bio.flags().intersects(DURABLE);
@@ -91,14 +91,14 @@ impl Engine {
             return Ok(true);
         };
         if through && task.bio.op() == Op::Write {
-            // The writer is told, and readers see what the disk has.
+            // The writer gets the error, and readers see what is on the disk.
             task.phase = Phase::Forget(0, fault, pos);
             return Ok(false);
         }
         Err((fault, pos))
     }
 
-    /// Drops what could not be written, and fails.
+    /// Drops the data that could not be written, and fails.
     pub(super) fn forget_write(&mut self, task: &mut Task, from: u64, (fault, pos): (Fault, u64)) -> Step {
         match self.forget(&(task.start..task.start + task.size), from) {
             Some(next) => {

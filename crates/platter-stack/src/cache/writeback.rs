@@ -1,4 +1,4 @@
-//! Writing dirty pages back: in batches, in order of position, each run of them one bio.
+//! Writes back dirty pages in batches, in order of position, each run of pages as one bio.
 
 use super::engine::Engine;
 use super::frames::{Loan, Store};
@@ -9,29 +9,28 @@ use platter_block::defect::{self, Defect};
 use platter_block::readahead::PAGE;
 use platter_block::time::Time;
 
-/// Write-backs under way beyond which none is begun. What is read does not count: a crowd of readers must not keep what is
-/// dirty from the disk.
+/// Most write-backs in flight. Reads do not count: many readers must not keep dirty pages from being written.
 pub(super) const MAX_WRITES: u32 = 1024;
 
-/// Places in the order of dirty pages that are looked at in one go.
+/// Entries of the order of dirty pages that are checked in one turn.
 const LOOKS: usize = 1024;
 
-/// Pages whose write-back begins in one go.
+/// Pages whose write-back begins in one turn.
 pub(super) const BATCH: usize = 256;
 
-/// Dirty neighbours that are taken along behind a page.
+/// Most dirty pages following a page that are written with it.
 const NEIGHBOURS: u64 = 64;
 
 struct Open {
     key: IoKey,
     bio: Bio,
-    /// Nothing joins it.
+    /// No other page may be added to it.
     alone: bool,
 }
 
 impl Engine {
-    /// Does a piece of what is due in the background: jobs, and writing back what has been dirty for too long, or
-    /// whatever is as long as too much is.
+    /// Does a piece of the background work: jobs, and writing back pages that have been dirty for too long,
+    /// or any pages while too many are dirty.
     pub(super) fn run_background(&mut self, now: Time) {
         self.run_jobs();
         let rules = self.pages.dirty.rules;
@@ -46,12 +45,12 @@ impl Engine {
         }
         let expired = |since: Time| looks && since + rules.expire <= now;
         let any = self.write_oldest(|since| over || expired(since), true);
-        // The rest in the next go.
+        // The rest is done in the next turn.
         self.pages.dirty.owed = looks && (any || self.is_full());
     }
 
-    /// Starts to write back some of the pages that have been dirty longest, as far as they are `due`. Whether there were
-    /// any. What could not be written before is tried only `again`.
+    /// Starts to write back some of the oldest dirty pages, as far as they are `due`. Returns whether there
+    /// were any. Pages whose write-back has failed are only tried if `again`.
     pub(super) fn write_oldest(&mut self, due: impl Fn(Time) -> bool, again: bool) -> bool {
         if self.is_full() {
             self.pages.dirty.stalled = true;
@@ -60,12 +59,12 @@ impl Engine {
         let mut chosen = std::mem::take(&mut self.pages.dirty.chosen);
         if chosen.is_empty() {
             self.pages.choose(LOOKS, &mut chosen, due, again);
-            // From the back, so that the first can be taken from the end.
+            // In reverse order, so that the first page is popped from the end.
             chosen.sort_unstable_by_key(|&(page, ..)| std::cmp::Reverse(page));
             self.work += 1 + chosen.len() as u32 / 16;
         }
         let mut batch = std::mem::take(&mut self.batch);
-        // Pages before this are in the batch.
+        // Pages before this one are in the batch.
         let mut next = 0;
         while batch.len() < BATCH
             && let Some(place) = chosen.pop()
@@ -87,7 +86,7 @@ impl Engine {
         any
     }
 
-    /// Whether so much is under way that no write-back is begun.
+    /// Whether too much is in flight to begin a write-back.
     fn is_full(&self) -> bool {
         if defect::is_on(Defect::CacheWriteBackCountsAllIo) {
             return self.ios.out >= MAX_WRITES;
@@ -95,7 +94,8 @@ impl Engine {
         self.ios.writing >= MAX_WRITES
     }
 
-    /// Takes dirty pages behind one along, so that the disk gets runs. The first page that is not.
+    /// Adds the dirty pages that follow a page, so that the disk gets runs. Returns the first page that is
+    /// not added.
     fn add_neighbours(&self, page: u64, batch: &mut Vec<u32>) -> u64 {
         let end = page.saturating_add(NEIGHBOURS).min(page + 1 + BATCH.saturating_sub(batch.len()) as u64);
         for next in page + 1..end {
@@ -107,7 +107,8 @@ impl Engine {
         end.max(page + 1)
     }
 
-    /// Starts to write back frames that may be written, and empties the list. What has begun is in `begun` then.
+    /// Starts to write back the frames that may be written, and empties the list. The I/Os started are added
+    /// to `begun`.
     pub(super) fn write_back(&mut self, batch: &mut Vec<u32>) {
         self.begun.clear();
         self.work += batch.len() as u32;
@@ -138,7 +139,8 @@ impl Engine {
                     self.send_write(open.take());
                     open = Some(self.begin_write(pos, alone));
                 } else if !first && let Some(Open { key, bio, .. }) = open.take() {
-                    // Several pieces of one page are one I/O, so that the page is clean when all are.
+                    // Several pieces of one page are one I/O, so that the page is clean when all of them are
+                    // written.
                     self.stage_write(key, bio);
                     let mut bio = self.ios.bio();
                     Store::lease(&mut bio, &self.ios.get(key).lent, Loan::WriteBack, pos);
@@ -148,7 +150,7 @@ impl Engine {
                     let part = (piece.start, len);
                     let lent = self.pages.store.lend(frame, part, Loan::WriteBack, &mut open.bio);
                     lent.expect(
-                        "no device fills a page that may be written, and the bio was cut before it was full",
+                        "no device fills a page that may be written, and the bio was ended before it was full",
                     );
                     if first {
                         self.ios.get(open.key).frames.push(frame);
@@ -181,7 +183,8 @@ impl Engine {
     }
 }
 
-/// What is written of a page: from its first dirty block to the last, if all between is valid, else each run.
+/// The byte ranges of a page to write: from its first dirty block to its last if all blocks between are
+/// valid, else each run of dirty blocks.
 fn pieces(dirty: u8, valid: u8) -> impl Iterator<Item = std::ops::Range<usize>> {
     let hull = match dirty {
         0 => 0,

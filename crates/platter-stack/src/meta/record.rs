@@ -260,7 +260,9 @@ impl Record {
             listed.clear();
         }
         if listed.get(index as usize).is_some_and(|own| *own != member) {
-            return Err(Damage::Damaged(format!("its list of members does not have this member at index {index}")));
+            return Err(Damage::Damaged(format!(
+                "its list of members does not have this member at index {index}"
+            )));
         }
         if sequence > MAX_SEQUENCE && !planted::is_on(Planted::RecordSequence) {
             return Err(Damage::Damaged(format!("its sequence number is {sequence}")));

@@ -122,7 +122,10 @@ fn entries(
     table.truncate(len as usize);
     let crc = crc32(&table);
     if crc != header.crc {
-        return Err(format!("the CRC of its entries is {crc:#010x}, but its header says {:#010x}", header.crc));
+        return Err(format!(
+            "the CRC of its entries is {crc:#010x}, but its header says {:#010x}",
+            header.crc
+        ));
     }
     Ok((table, header.size))
 }
@@ -193,9 +196,9 @@ fn mbr_partition(number: u64, mbr: &[u8], read: ReadBlocks<'_>) -> Result<(u64, 
         logical(extended.begin, &mut known, read)?;
     }
     match known.iter().find(|(at, _)| *at == number) {
-        Some((_, slot)) if slot.is_extended() => {
-            Err(format!("partition {number} is an extended partition, which only holds logical ones (5 and up)"))
-        }
+        Some((_, slot)) if slot.is_extended() => Err(format!(
+            "partition {number} is an extended partition, which only holds logical ones (5 and up)"
+        )),
         Some((_, slot)) => Ok((slot.begin, slot.blocks)),
         None => Err(missing(number, "master boot record", known.iter().map(|(at, _)| *at))),
     }

@@ -6,7 +6,7 @@ use platter_stack::by_name;
 use std::sync::Arc;
 
 pub(crate) const SIZE: u64 = 4 << 20;
-/// A request over this block fails on the stack that has a bad one.
+/// A request that includes this block fails on a stack with `is_flawed`.
 pub(crate) const BAD: u64 = SIZE - 4096;
 
 pub(crate) struct Kind {

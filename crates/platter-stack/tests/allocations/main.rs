@@ -1,4 +1,4 @@
-//! Once warm, no I/O allocates through layers either: parts and their lists are used again.
+//! After warm-up, no I/O through layers allocates: parts and their lists are reused.
 
 #[path = "../../../platter-disk/tests/allocations/counting.rs"]
 mod counting;
@@ -8,14 +8,15 @@ mod styles;
 
 use styles::Style;
 
-/// Rounds of a style's I/Os that are looked at together, and how often lists may still have grown in them.
+/// Rounds of I/Os that are measured together for each style, and how many rounds may still allocate because
+/// lists grow.
 const ROUNDS: usize = 40;
 const PATIENCE: usize = 12;
 
 #[test]
 fn no_io_allocates_once_warm() {
     for device in devices::all() {
-        // The error of a call names the member in words, which take memory; the fault of a bio does not.
+        // The error of a call names the member in a string, which allocates; the fault of a bio does not.
         for style in
             Style::ALL.into_iter().filter(|style| matches!(style, Style::Polled) || !device.is_flawed)
         {

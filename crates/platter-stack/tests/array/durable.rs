@@ -1,4 +1,4 @@
-//! What members see of writes that are to be durable.
+//! How durable writes reach the members.
 
 use crate::rig::{CHUNK, backends};
 use platter_block::bio::{Bio, Flags, Op};
@@ -49,8 +49,8 @@ fn disk(features: Features) -> (Log, Device) {
     (log, Device::new(Arc::new(Leaf::new(parts).unwrap())))
 }
 
-/// The same bio, written again: it is as durable on the member with a volatile cache as the first time, whatever member
-/// it went to in between.
+/// A bio that is written again is as durable on the member with a volatile cache as the first time, whatever
+/// member it went to in between.
 #[test]
 fn a_durable_write_stays_durable_when_its_bio_is_used_again() {
     for fua in [true, false] {

@@ -1,4 +1,4 @@
-//! Members that fail: the array says which, and where on it.
+//! Members that fail: the array reports which member, and the position there.
 
 use crate::rig::{Bad, CHUNK, backends, flawed};
 use platter_block::bio::{Bio, Flags};
@@ -27,11 +27,11 @@ fn an_error_names_the_member_and_its_offset() {
             CHUNK + 8192
         )
     );
-    // As a part: its first byte on the member is what is known.
+    // Of a part, only the first byte on the member is known.
     let error = device.read_at(&mut vec![0; 6 * CHUNK as usize], 3 * CHUNK).unwrap_err();
     assert_eq!((error.fault.kind, error.offset, error.len), (Kind::Io, 3 * CHUNK, 6 * CHUNK));
     assert_eq!(error.detail, format!("on member 1 (b) at {CHUNK}"));
-    // Its neighbours are well.
+    // Neighbouring chunks are not affected.
     device.write_at(&[1; 4096], 3 * CHUNK + 8192).unwrap();
 }
 
@@ -47,7 +47,7 @@ fn a_stack_of_layers_names_the_disk() {
     assert_eq!(error.detail, "on member 1.1 (b) at 0");
 }
 
-/// What is done of a bio that failed is what lies before the first byte that is not.
+/// `Bio::done` of a failed bio counts the bytes before the first failed one.
 #[test]
 fn done_is_the_part_before_the_first_failure() {
     let device = three(Bad::Byte(CHUNK));
@@ -65,7 +65,7 @@ fn done_is_the_part_before_the_first_failure() {
     assert_eq!(bio.take_buffer::<Vec<u8>>().map(|buffer| buffer.len()), Some(6 * CHUNK as usize));
 }
 
-/// A flush that fails on one member fails the device, for every later one, until that is acknowledged.
+/// A flush that fails on one member fails all later flushes of the device until that is acknowledged.
 #[test]
 fn a_failed_flush_of_a_member_is_that_of_the_array() {
     let device = three(Bad::Flush);
@@ -74,7 +74,7 @@ fn a_failed_flush_of_a_member_is_that_of_the_array() {
     let error = device.flush().unwrap_err();
     assert_eq!(error.fault.kind, Kind::FlushFailed);
     assert!(error.detail.starts_with("on member 1 (b) at 0; writes before it may be lost"), "{error}");
-    // What has to be durable before a write is not: the write does not happen.
+    // If a preflush fails, the write that needs it is not carried out.
     for flags in [Flags::PREFLUSH, Flags::HARD_BARRIER] {
         device.acknowledge_flush_failure();
         let error = device.write_at_with(&[7; 512], 0, IoOptions::flags(flags)).unwrap_err();

@@ -1,4 +1,4 @@
-//! Data written through an array is where an independent mapping says, and comes back.
+//! Data written through an array is where an independent mapping expects it, and is read back.
 
 use crate::rig::{array, backends, rams};
 use platter_disk::device::Device;
@@ -6,7 +6,7 @@ use platter_stack::concat;
 use platter_stack::raid0::{self, Sizes};
 use proptest::prelude::*;
 
-/// Member and offset of each chunk of an array, by dealing them out one by one: each round gives a chunk to every
+/// Member and offset of each chunk of an array, dealt out one by one: each round gives a chunk to every
 /// member that has one left.
 fn deal(chunk: u64, sizes: &[u64]) -> Vec<(usize, u64)> {
     let mut places = Vec::new();
@@ -117,7 +117,8 @@ fn truncated_members_are_used_as_far_as_the_smallest_goes() {
     assert_eq!(device.name().as_ref(), "raid0(chunk=4096, sizes=truncate, ram, ram, ram)");
 }
 
-/// The limits are those of the stripes at hand: wide at the beginning, narrow where only the large disks go on.
+/// The limits follow the stripes at a position: wide at the beginning, narrow where only the large disks
+/// continue.
 #[test]
 fn limits_depend_on_the_zone() {
     let (_, device) = array(65536, &[1 << 20, 1 << 20, 2 << 20]);
@@ -126,7 +127,7 @@ fn limits_depend_on_the_zone() {
     assert_eq!((wide.max_segments, wide.optimal_io, until), (1024, 3 * 65536, 3 << 20));
     let (narrow, until) = source.limits_at(3 << 20);
     assert_eq!((narrow.optimal_io, until), (65536, u64::MAX));
-    // What is on one disk only may be as long as it likes.
+    // A transfer on one disk only can have any length.
     let before = device.counters();
     device.read_at(&mut vec![0; 1 << 20], 3 << 20).unwrap();
     assert_eq!(device.counters().since(&before).bios, 1);

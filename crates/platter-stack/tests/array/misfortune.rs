@@ -1,4 +1,4 @@
-//! Deadlines, cancelling, atomic writes and barriers that fail, through every layer that has bios wait in it.
+//! Deadlines, cancellation, atomic writes and failing barriers, through every layer in which bios wait.
 
 use crate::rig::CHUNK;
 use crate::script::{Hand, Script, Seen};
@@ -17,7 +17,7 @@ fn layer(name: &str, named: &[(&str, i64)], below: Vec<Arc<dyn Backend>>) -> Arc
     by_name(name).unwrap().make(named, below).unwrap()
 }
 
-/// Submits a write of one letter and runs the lane.
+/// Submits a write of one repeated byte and runs the lane.
 fn write(hand: &mut Hand, now: u64, token: u64, (pos, len): (u64, usize), with: impl FnOnce(&mut Bio)) {
     let mut bio = Bio::write(pos, vec![token as u8; len]).unwrap();
     bio.set_token(token);
@@ -34,7 +34,7 @@ fn barrier(bio: &mut Bio) {
     bio.add_flags(Flags::HARD_BARRIER);
 }
 
-/// The layers with a gate, each over devices that do what a test says.
+/// The layers with a gate, each over scripted devices.
 fn gated() -> Vec<(&'static str, Vec<Script>, Arc<dyn Backend>)> {
     let disks = || vec![Script::new("a", 8 * MIB), Script::new("b", 8 * MIB)];
     let members = |disks: &[Script]| disks.iter().map(Script::backend).collect::<Vec<_>>();
@@ -53,7 +53,7 @@ fn gated() -> Vec<(&'static str, Vec<Script>, Arc<dyn Backend>)> {
     all
 }
 
-/// What waits behind another lane's barrier ends by its deadline, with its memory.
+/// A bio behind another lane's barrier ends by its deadline, with its memory.
 #[test]
 fn a_bio_behind_a_barrier_ends_by_its_deadline() {
     for (name, disks, device) in gated() {
@@ -70,7 +70,7 @@ fn a_bio_behind_a_barrier_ends_by_its_deadline() {
     }
 }
 
-/// The parts of a bio have its deadline, and so has what is passed on as it is.
+/// The parts of a bio have its deadline, and so has a bio that is passed on as it is.
 #[test]
 fn deadlines_go_down() {
     for (name, disks, device) in gated() {
@@ -92,7 +92,7 @@ fn deadlines_go_down() {
     }
 }
 
-/// A completion that a layer holds back for longer than the bio's deadline is a timeout, at the deadline.
+/// A completion that a layer delays past the bio's deadline becomes a timeout, at the deadline.
 #[test]
 fn a_delay_ends_at_the_deadline() {
     let disk = Script::new("a", MIB);
@@ -107,7 +107,7 @@ fn a_delay_ends_at_the_deadline() {
     }
 }
 
-/// What a limit has not admitted yet ends by its deadline, too.
+/// A bio that a limit has not admitted yet ends by its deadline, too.
 #[test]
 fn a_bio_that_a_limit_has_not_admitted_ends_by_its_deadline() {
     let disk = Script::new("a", MIB);
@@ -123,8 +123,8 @@ fn a_bio_that_a_limit_has_not_admitted_ends_by_its_deadline() {
     assert_eq!(hand.kinds(2_000_000), [(3, None)]);
 }
 
-/// A lane that is not run has a bio out: another one's barrier fails after its time, names that lane, and takes what is
-/// behind it along; then all goes on.
+/// A lane that is not run has a bio in flight. Another lane's barrier fails after the barrier timeout, names
+/// that lane and fails the bios behind it; later bios are carried out.
 #[test]
 fn a_lane_that_is_not_run_stops_others_for_a_bounded_time() {
     for (name, disks, device) in gated() {
@@ -150,7 +150,7 @@ fn a_lane_that_is_not_run_stops_others_for_a_bounded_time() {
     }
 }
 
-/// A barrier that times out below does the same: nothing that was held behind it is carried out.
+/// A barrier that times out below has the same effect: no bio that was held behind it is carried out.
 #[test]
 fn what_a_barrier_that_timed_out_held_is_called_off() {
     for (name, disks, device) in gated() {
@@ -173,7 +173,7 @@ fn cancelling_reaches_a_bio_wherever_it_waits() {
     for (name, disks, device) in gated() {
         let (mut one, mut two) = (Hand::on(&device), Hand::on(&device));
         disks.iter().for_each(|disk| disk.hold(true));
-        // With the device: one bio as it is, one in parts.
+        // In the device: one bio as it is, one in parts.
         write(&mut one, 0, 1, (0, 512), |_| {});
         write(&mut one, 0, 2, (0, CHUNK as usize * 3), |_| {});
         write(&mut one, 0, 3, (0, 512), |_| {});
@@ -181,7 +181,7 @@ fn cancelling_reaches_a_bio_wherever_it_waits() {
         assert_eq!(one.kinds(0), [(1, Some(Kind::Cancelled))], "{name}");
         one.lane.cancel(Time(0), 2);
         assert_eq!(one.kinds(0), [(2, Some(Kind::Cancelled))], "{name}");
-        // Behind a barrier, and not even that far.
+        // Behind a barrier, in the gate or in the plug.
         write(&mut two, 0, 4, (0, 512), barrier);
         write(&mut two, 0, 5, (0, 512), |_| {});
         two.lane.submit(Time(0), Bio::write(0, vec![1u8; 512]).unwrap());
@@ -192,13 +192,13 @@ fn cancelling_reaches_a_bio_wherever_it_waits() {
         disks.iter().for_each(|disk| disk.hold(false));
         assert_eq!(one.kinds(0), [(3, None)], "{name}");
         assert_eq!(two.kinds(0), [(4, None)], "{name}");
-        // What is not there is not cancelled.
+        // Cancelling an unknown token has no effect.
         one.lane.cancel(Time(0), 77);
         assert!(one.lane.is_idle() && two.lane.is_idle(), "{name}");
     }
 }
 
-/// An atomic write goes down whole, or not at all.
+/// An atomic write is passed down whole, or refused.
 #[test]
 fn atomic_writes_are_not_done_in_parts() {
     let atomic = |bio: &mut Bio| bio.add_flags(Flags::ATOMIC);
@@ -220,7 +220,8 @@ fn atomic_writes_are_not_done_in_parts() {
     }
 }
 
-/// The largest atomic write is that of the member, as far as what is aligned on the device is so on the member.
+/// The largest atomic write is the member's, as far as positions aligned on the device are aligned on the
+/// member.
 #[test]
 fn atomic_writes_are_as_large_as_alignment_allows() {
     let disk = || Script::new("a", 8 * MIB).backend();

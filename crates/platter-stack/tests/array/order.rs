@@ -10,7 +10,7 @@ use platter_sim::World;
 use platter_stack::raid0::{self, Sizes};
 use std::sync::Arc;
 
-/// A slow disk, a quick one and one in between, in virtual time.
+/// A slow disk, a fast one and one in between, in virtual time.
 fn unequal(write_cache: bool) -> (Arc<World>, Device) {
     let world = World::new(7);
     let disks = [900, 100, 300].map(|us| simulated(&world, Span::from_micros(us), write_cache));
@@ -25,7 +25,7 @@ fn write(member: u64, token: u64, flags: Flags) -> Bio {
     bio
 }
 
-/// Drives a channel to its end through virtual time; what completed when, in microseconds.
+/// Runs a channel until it is idle, in virtual time. Returns when each bio completed, in microseconds.
 fn drive(channel: &mut Channel) -> Vec<(u64, u64)> {
     let (mut done, mut times) = (Vec::new(), Vec::new());
     while channel.outstanding() > 0 {
@@ -38,7 +38,7 @@ fn drive(channel: &mut Channel) -> Vec<(u64, u64)> {
     times
 }
 
-/// Without a barrier each member goes at its own pace.
+/// Without a barrier each member works at its own pace.
 #[test]
 fn members_do_not_wait_for_each_other() {
     let (_, device) = unequal(false);
@@ -49,7 +49,7 @@ fn members_do_not_wait_for_each_other() {
     assert_eq!(drive(&mut channel), [(1, 100), (3, 100), (2, 300), (0, 900)]);
 }
 
-/// The barrier goes to the quick disk and waits for the slow one; what comes after it waits for both.
+/// The barrier goes to the fast disk and waits for the slow one; the bios after it wait for both.
 #[test]
 fn a_barrier_orders_across_members() {
     for flags in [Flags::HARD_BARRIER, Flags::SOFT_BARRIER] {
@@ -64,7 +64,7 @@ fn a_barrier_orders_across_members() {
     }
 }
 
-/// A hard barrier flushes all members before it; its own write is durable by itself.
+/// A hard barrier flushes all members before its own write, which is durable by itself.
 #[test]
 fn a_hard_barrier_is_durable_on_all_members() {
     let (_, device) = unequal(true);
@@ -72,12 +72,12 @@ fn a_hard_barrier_is_durable_on_all_members() {
     assert!(channel.submit(write(1, 0, Flags::NONE)).is_ok());
     assert!(channel.submit(write(1, 1, Flags::HARD_BARRIER)).is_ok());
     assert!(channel.submit(write(1, 2, Flags::NONE)).is_ok());
-    // 100 for the write, 900 for the slowest flush, 100 for the barrier, 100 for what was held back.
+    // 100 for the write, 900 for the slowest flush, 100 for the barrier, 100 for the bio held behind it.
     assert_eq!(drive(&mut channel), [(0, 100), (1, 1100), (2, 1200)]);
     assert_eq!(device.counters().flushes, 3);
 }
 
-/// What completed before is durable on all members before the data of a preflush is written.
+/// Writes that completed earlier are durable on all members before the data of a preflush is written.
 #[test]
 fn a_preflush_flushes_all_members_and_waits_for_nobody() {
     let (_, device) = unequal(true);
@@ -94,7 +94,7 @@ fn a_flush_takes_as_long_as_the_slowest_member() {
     device.write_at(&[1; 512], CHUNK).unwrap();
     device.flush().unwrap();
     assert_eq!(world.clock().now(), Time(1_000_000));
-    // A durable write only concerns those that it is on.
+    // A durable write only affects the members that it is on.
     device.write_at_with(&[1; 512], CHUNK, IoOptions::flags(Flags::FUA)).unwrap();
     assert_eq!(world.clock().now(), Time(1_100_000));
 }
@@ -122,7 +122,7 @@ fn a_barrier_orders_across_lanes() {
     assert_eq!(order, [(0, 900), (1, 1000), (2, 1100)]);
 }
 
-/// A channel with a bio in its plug has not given it its place yet: it keeps no barrier waiting.
+/// A bio in a channel's plug has not taken its place yet: no barrier waits for it.
 #[test]
 fn a_plugged_bio_has_no_place() {
     let (_, device) = array(CHUNK, &[1 << 20; 2]);
@@ -139,13 +139,13 @@ fn a_plugged_bio_has_no_place() {
     assert_eq!(back, [1; 512]);
 }
 
-/// A lane that holds the barrier up is dropped, and the barrier goes on; a lane that is held up by a barrier of
-/// a lane that is gone goes on too.
+/// A lane that delays a barrier is dropped, and the barrier continues. A lane that waits for the barrier of a
+/// dropped lane continues too.
 #[test]
 fn lanes_that_go_leave_nobody_waiting() {
     let (_, device) = unequal(false);
     let (mut one, mut two) = (device.channel(8).unwrap(), device.channel(8).unwrap());
-    // A write that is left behind would be in doubt, and the barrier would fail for that.
+    // A write left behind would be in doubt, and the barrier would fail for that reason.
     assert!(one.submit(Bio::read(0, vec![0; 512]).unwrap()).is_ok());
     one.flush();
     assert!(two.submit(write(1, 1, Flags::HARD_BARRIER)).is_ok());
@@ -164,7 +164,7 @@ fn lanes_that_go_leave_nobody_waiting() {
     assert_eq!(drive(&mut three).len(), 2);
 }
 
-/// Threads, each with barriers of its own, on a real clock: nobody hangs, and the last barrier's data is there.
+/// Threads with their own barriers on a real clock: none hangs, and the data of the last barrier is there.
 #[test]
 fn barriers_of_many_threads_all_end() {
     let (_, device) = array(CHUNK, &[1 << 20; 3]);

@@ -1,4 +1,4 @@
-//! Limits, delays and errors on purpose, to the nanosecond in virtual time.
+//! Limits, delays and injected errors, exact to the nanosecond in virtual time.
 
 use crate::rig::{CHUNK, backends, simulated};
 use platter_block::backend::Backend;
@@ -27,7 +27,7 @@ fn write(pos: u64, len: usize) -> Bio {
     bio
 }
 
-/// Submits all at once; when each ended, in ns.
+/// Submits all bios at once. Returns when each ended, in ns.
 fn ends(channel: &mut Channel, bios: impl IntoIterator<Item = Bio>) -> Vec<u64> {
     bios.into_iter().for_each(|bio| assert!(channel.submit(bio).is_ok()));
     let (mut done, mut times) = (Vec::new(), Vec::new());
@@ -42,18 +42,18 @@ fn ends(channel: &mut Channel, bios: impl IntoIterator<Item = Bio>) -> Vec<u64> 
 }
 
 const MIB: u64 = 1 << 20;
-/// At 100 MiB/s.
+/// Time of a chunk at 100 MiB/s.
 const CHUNK_NS: u64 = 625_000;
 
-/// Three disks that each do one thing at a time, 100 MiB a second.
+/// Three disks without queues, 100 MiB/s each.
 fn serial(world: &Arc<World>) -> Device {
     let named = [("bw", 100 << 20), ("depth", 1)];
     let disks: Vec<Device> = (0..3).map(|_| over("limit", &named, &quick(world))).collect();
     Device::new(raid0::new(backends(&disks), CHUNK, Sizes::Zones).unwrap())
 }
 
-/// A request of k chunks takes as long as the disk that has most of them: of the bandwidth of N disks it gets
-/// k / (N ceil(k/N)).
+/// A request of k chunks takes as long as the disk with most of them: it gets k / (N ceil(k/N)) of the
+/// bandwidth of N disks.
 #[test]
 fn one_request_at_a_time_gets_its_share_of_the_disks() {
     let world = World::new(1);
@@ -71,7 +71,7 @@ fn one_request_at_a_time_gets_its_share_of_the_disks() {
     }
 }
 
-/// Two requests for each disk, in order: the disks are never idle but at the ends.
+/// Two requests per disk, in order: the disks are idle only at the beginning and the end.
 #[test]
 fn streaming_gets_all_of_the_disks() {
     for size in [CHUNK, 4 * CHUNK] {
@@ -105,13 +105,14 @@ fn idle_time_is_not_saved_unless_as_burst() {
     }
 }
 
-/// Latency overlaps, the pipe does not; with a depth of one nothing does. The default is any depth.
+/// Latency overlaps, time in the pipe does not; with a depth of one neither does. The default depth is
+/// unlimited.
 #[test]
 fn latency_and_bandwidth_add_up() {
     let parallel = [150_000, 200_000, 250_000];
     for (depth, expected) in [(1, [150_000, 300_000, 450_000]), (3, parallel), (0, parallel)] {
         let world = World::new(1);
-        // 512 bytes in 50 us.
+        // 512 bytes take 50 us.
         let named = [("bw", 10_240_000), ("latency", 100), ("depth", depth)];
         let device = over("limit", &named, &quick(&world));
         let mut channel = device.channel(4).unwrap();
@@ -119,7 +120,8 @@ fn latency_and_bandwidth_add_up() {
     }
 }
 
-/// A hundred I/Os of 1 ms latency, submitted at once, take 1 ms: as on dm-delay, and unlike on a disk without a queue.
+/// A hundred I/Os with 1 ms latency, submitted at once, take 1 ms: as on dm-delay, and unlike on a disk
+/// without a queue.
 #[test]
 fn latency_is_added_in_parallel_by_default() {
     let world = World::new(1);
@@ -128,8 +130,8 @@ fn latency_is_added_in_parallel_by_default() {
     assert_eq!(ends, vec![1_000_000; 100]);
 }
 
-/// A lane of `limit` over memory, run by hand: each completion is seen `late` after its time. How long `count` I/Os
-/// took that were submitted one after the other, each `think` after the one before was seen, in ns.
+/// A lane of `limit` over memory, run by hand. Each completion is seen `late` ns after its time. Returns how
+/// long `count` I/Os take, in ns, each submitted `think` ns after the previous one was seen.
 fn one_by_one(named: &[(&str, i64)], count: u64, late: &mut dyn FnMut() -> u64, think: u64) -> u64 {
     let device = over("limit", named, &Device::ram(1 << 20).unwrap());
     let mut lane = device.backend().open_lane(platter_block::backend::LaneUse::Exclusive).unwrap();
@@ -140,7 +142,7 @@ fn one_by_one(named: &[(&str, i64)], count: u64, late: &mut dyn FnMut() -> u64, 
         lane.run(now);
         lane.take_done(&mut done);
         while done.is_empty() {
-            // Memory is done when it is run once more.
+            // A memory device completes at the next run.
             if let Some(at) = lane.next_wakeup() {
                 now = at.max(now) + Span(late());
             }
@@ -153,7 +155,7 @@ fn one_by_one(named: &[(&str, i64)], count: u64, late: &mut dyn FnMut() -> u64, 
     now.since(begin).0
 }
 
-/// Timers wake a thread late. The pipe makes up for that, so that the rate is kept at depth 1, too.
+/// Timers wake a thread late. The pipe makes up for that, so that the rate is also kept at depth 1.
 #[test]
 fn a_limit_keeps_its_rate_when_it_is_run_late() {
     for (named, each) in [
@@ -174,8 +176,8 @@ fn a_limit_keeps_its_rate_when_it_is_run_late() {
     }
 }
 
-/// With many I/Os at a time each of them takes its latency, less at most what the completion that it follows was late: what
-/// several completions were late together is not taken off the next.
+/// With many I/Os in flight each takes its latency, less at most the lateness of the completion that it
+/// follows: the lateness of several completions is not subtracted from one I/O.
 #[test]
 fn latency_is_kept_by_each_of_many_when_they_are_run_late() {
     for named in [&[("latency", 1000)][..], &[("latency", 1000), ("iops", 1_000_000)]] {
@@ -213,18 +215,18 @@ fn latency_is_kept_by_each_of_many_when_they_are_run_late() {
     }
 }
 
-/// What the program itself is late is not made up for, nor is more than a bound of what timers are.
+/// Delays by the program itself are not made up for, nor is timer lateness beyond a limit.
 #[test]
 fn a_limit_makes_up_for_timers_only_and_not_for_any_length() {
     let took = one_by_one(&[("iops", 10_000)], 1000, &mut || 0, 50_000);
     assert_eq!(took, 1000 * 150_000);
-    // Once a second late: all but 10 ms of it is lost.
+    // One completion is a second late: all but 10 ms of it is lost.
     let mut lates = std::iter::once(1_000_000_000).chain(std::iter::repeat(0));
     let took = one_by_one(&[("iops", 10_000)], 1000, &mut || lates.next().unwrap(), 0);
     assert_eq!(took, 1000 * 100_000 + 990_000_000);
 }
 
-/// The limit is the device's, whoever asks: two channels share it.
+/// The limit applies to the device: two channels share it.
 #[test]
 fn lanes_share_the_limit() {
     let world = World::new(1);
@@ -241,7 +243,7 @@ fn lanes_share_the_limit() {
         next.into_iter().for_each(|at| world.clock().advance_to(at));
     }
     assert_eq!((done.len(), world.clock().now()), (8, Time(800_000)));
-    // A call waits for its own time too.
+    // A synchronous call waits for its own latency too.
     device.write_at(&[1; 512], 0).unwrap();
     assert_eq!(world.clock().now(), Time(900_000));
 }
@@ -271,7 +273,7 @@ fn delays_are_by_operation_and_jitter_by_seed() {
     assert!(run(1).windows(2).any(|pair| pair[0] != pair[1]));
 }
 
-/// What the device takes longer than the delay is not added to.
+/// A device that is slower than the delay is not slowed further.
 #[test]
 fn a_slow_device_is_not_delayed() {
     let world = World::new(1);

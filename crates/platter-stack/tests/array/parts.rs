@@ -1,4 +1,4 @@
-//! How many parts a transfer has, and what they cost.
+//! The number of parts of a transfer, and their cost.
 
 use crate::rig::{CHUNK, array, backends};
 use platter_block::bio::{Bio, Op};
@@ -14,7 +14,7 @@ fn counted(device: &Device, mut io: impl FnMut()) -> Snapshot {
     device.counters().since(&before)
 }
 
-/// 256 chunks over 3 disks: one request for each of them, wherever it begins.
+/// 256 chunks over 3 disks: one request per disk, wherever the range begins.
 #[test]
 fn a_large_transfer_is_one_request_for_each_disk() {
     let (_, device) = array(CHUNK, &[8 << 20; 3]);
@@ -41,7 +41,7 @@ fn what_lies_in_one_chunk_is_passed_on_as_it_is() {
     }
 }
 
-/// A member takes so many segments at once; what is more is more parts.
+/// A member takes a limited number of segments per request; more segments need more parts.
 #[test]
 fn parts_have_no_more_segments_than_a_member_takes() {
     let disks: Vec<Device> = (0..2).map(|_| Device::null(64 << 20).unwrap()).collect();
@@ -55,7 +55,7 @@ fn parts_have_no_more_segments_than_a_member_takes() {
     assert_eq!((counts.bios, counts.splits), (4, 0));
 }
 
-/// Builders make requests of several stripes: more than a member takes.
+/// A builder can make requests of several stripes, larger than a member takes.
 #[test]
 fn an_array_takes_more_at_once_than_a_member() {
     let disks: Vec<Device> = (0..3).map(|_| Device::null(64 << 20).unwrap()).collect();
@@ -90,7 +90,7 @@ fn a_thousand_members_are_one_device() {
     device.flush().unwrap();
 }
 
-/// More parts at once than a lane lets out: bios wait for their turn and all come back.
+/// More parts than a lane may have in flight: bios wait, and all complete.
 #[test]
 fn parts_are_bounded_and_everything_comes_back() {
     let (_, device) = array(512, &[1 << 20; 64]);

@@ -1,4 +1,4 @@
-//! Arrays that cannot be made, and what they say.
+//! Arrays that cannot be built, and the error messages.
 
 use crate::rig::Bad;
 use crate::rig::{array, backends, flawed, rams, simulated};
@@ -58,7 +58,7 @@ fn the_same_disk_twice_is_refused_through_any_path() {
     // An array over itself.
     let (disks, inner) = array(4096, &[1 << 20; 2]);
     assert!(refused(4096, &[inner, disks[1].clone()]).contains("are on the same disk"));
-    // By a link.
+    // Through a symbolic link.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (path, link) = (dir.path().join("disk.img"), dir.path().join("link.img"));
     std::fs::write(&path, vec![0; 1 << 20]).unwrap();
@@ -91,7 +91,7 @@ fn members_live_by_one_clock() {
     assert!(refused(4096, &[sims[0].clone(), rams(&[1 << 20]).remove(0)]).contains("same clock"));
 }
 
-/// Of different blocks the largest is the array's, on all of it.
+/// The block of the array is the largest of its members', on the whole array.
 #[test]
 fn the_largest_block_wins() {
     let limits = platter_block::limits::Limits::unlimited(4096);
@@ -106,7 +106,7 @@ fn the_largest_block_wins() {
     let mut done = Vec::new();
     channel.wait(&mut done, None);
     assert_eq!(done[0].status().unwrap_err().kind, platter_block::fault::Kind::Misaligned);
-    // A call goes around that.
+    // A synchronous call works around the block size.
     device.write_at(&[7; 700], 1000).unwrap();
     let mut back = [0; 700];
     device.read_at(&mut back, 1000).unwrap();

@@ -1,4 +1,4 @@
-//! What the tests of arrays share.
+//! Shared by the tests of arrays.
 
 use crate::script::Deaf;
 use platter_block::backend::Backend;
@@ -34,12 +34,12 @@ pub(crate) fn array(chunk: u64, sizes: &[u64]) -> (Vec<Device>, Device) {
     (disks, Device::new(array))
 }
 
-/// A simulated disk that takes `latency` for everything, up to 32 things at a time.
+/// A simulated disk that takes `latency` for each command, up to 32 at a time.
 pub(crate) fn simulated(world: &Arc<World>, latency: Span, write_cache: bool) -> Device {
     simulated_with(world, latency, write_cache, LeafSettings::default())
 }
 
-/// The same with settings of its queue.
+/// As `simulated`, with settings of its queue.
 pub(crate) fn simulated_with(
     world: &Arc<World>,
     latency: Span,
@@ -61,7 +61,7 @@ pub(crate) fn simulated_with(
     Device::new(Arc::new(Leaf::new(parts).unwrap()))
 }
 
-/// Memory that fails requests over one byte, with an errno; or flushes.
+/// A memory device on which requests that contain one byte, or flushes, fail with an errno.
 pub(crate) fn flawed(name: &str, size: u64, bad: Bad) -> Device {
     made(name, size, bad, Limits::unlimited(512))
 }
@@ -128,14 +128,14 @@ impl Driver for Flawed {
     }
 }
 
-/// Something that might hang, on a thread of its own.
+/// Runs a task that might hang on a thread of its own.
 pub(crate) fn spawn<T: Send + 'static>(task: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
     let (tell, result) = channel();
     std::thread::spawn(move || tell.send(task()));
     result
 }
 
-/// The result of [`spawn`]; panics when it hangs.
+/// The result of [`spawn`]; panics if the task hangs.
 pub(crate) fn result<T>(task: &Receiver<T>) -> T {
     task.recv_timeout(Duration::from_secs(30)).expect("it ends")
 }

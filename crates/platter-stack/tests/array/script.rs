@@ -1,4 +1,4 @@
-//! A device that does what a test says, and tells what it was given.
+//! A scripted device, which records the bios that it gets.
 
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Flags, Op};
@@ -10,7 +10,7 @@ use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A bio as it came down.
+/// A bio as the device got it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) op: Op,
@@ -24,7 +24,7 @@ pub(crate) struct Seen {
 struct State {
     seen: Vec<Seen>,
     held: Vec<Bio>,
-    /// Bios are kept until the test has them done.
+    /// Bios are held until the test ends them.
     holds: bool,
     status: Option<Fault>,
 }
@@ -52,17 +52,17 @@ impl Script {
         Arc::new(self.clone())
     }
 
-    /// Bios stay with the device from now on, or end at the next run.
+    /// Sets whether the device holds bios or ends them at the next run.
     pub(crate) fn hold(&self, holds: bool) {
         self.state().holds = holds;
     }
 
-    /// What comes back from now on has failed so.
+    /// Sets the fault with which bios fail from now on.
     pub(crate) fn fail(&self, fault: Option<Fault>) {
         self.state().status = fault;
     }
 
-    /// What it was given since the last time.
+    /// The bios that the device got since the last call.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut self.state().seen)
     }
@@ -90,7 +90,7 @@ impl Backend for Script {
 
 struct ScriptLane {
     script: Script,
-    /// Bios of this lane, by their identities: others are other lanes'.
+    /// Bios of this lane, by address: others belong to other lanes.
     own: Vec<usize>,
     done: Vec<Bio>,
 }
@@ -192,7 +192,7 @@ impl Hand {
         self.lane.submit(Time(now), bio);
     }
 
-    /// Runs it: what has ended, and how; each with its memory.
+    /// Runs the lane. Returns the bios that have ended, with their status; checks that each has its memory.
     pub(crate) fn ended(&mut self, now: u64) -> Vec<(u64, Status)> {
         self.lane.run(Time(now));
         self.lane.take_done(&mut self.done);
@@ -209,7 +209,7 @@ impl Hand {
         ended
     }
 
-    /// The kinds of faults of what has ended.
+    /// The kinds of the faults of bios that have ended.
     pub(crate) fn kinds(&mut self, now: u64) -> Vec<(u64, Option<platter_block::fault::Kind>)> {
         self.ended(now)
             .into_iter()
@@ -218,7 +218,7 @@ impl Hand {
     }
 }
 
-/// A driver that cannot ask its device to give a command up.
+/// A driver that cannot cancel commands.
 pub(crate) struct Deaf<D>(pub(crate) D);
 
 impl<D: Driver> Driver for Deaf<D> {

@@ -1,4 +1,4 @@
-//! A member that takes too long: the array's bio fails, and its memory outlives the part that the disk still has.
+//! A member that times out: the array's bio fails, and its memory outlives the part that the disk still has.
 
 #![allow(unsafe_code)]
 
@@ -16,7 +16,7 @@ use platter_sim::World;
 use platter_stack::raid0::{self, Sizes};
 use std::sync::{Arc, Weak};
 
-/// A buffer that tells whether it is still there.
+/// A buffer that shows whether it still exists.
 struct Watched(Box<[u8]>, #[expect(dead_code, reason = "only there to be dropped")] Arc<()>);
 
 // SAFETY: memory on the heap, owned, which does not move with the handle.
@@ -62,7 +62,7 @@ fn memory_stays_until_the_slow_member_has_given_it_back() {
     assert!(watch.upgrade().is_some(), "the disk still has it");
     world.clock().advance_to(Time(10_000_000));
     channel.poll(&mut done);
-    assert!(done.is_empty() && watch.upgrade().is_none(), "nobody is told twice");
+    assert!(done.is_empty() && watch.upgrade().is_none(), "no bio completes twice");
     // The array goes on.
     let (bio, _watch) = write(4096);
     assert!(channel.submit(bio).is_ok());
@@ -70,7 +70,8 @@ fn memory_stays_until_the_slow_member_has_given_it_back() {
     assert_eq!(done[0].status(), Ok(()));
 }
 
-/// Members without a volatile cache have nothing to flush, but what timed out there may still change the array.
+/// Members without a volatile cache have nothing to flush, but a write that timed out there may still change
+/// the array.
 #[test]
 fn a_flush_of_the_array_fails_while_a_write_of_a_member_is_in_doubt() {
     let world = World::new(1);
@@ -121,7 +122,7 @@ fn a_part_that_times_out_replaces_the_doubt_of_an_earlier_one() {
     }
 }
 
-/// All is dropped while a part is with the disk.
+/// Everything is dropped while a part is with the disk.
 #[test]
 fn a_dropped_channel_frees_each_buffer_once() {
     let world = World::new(1);
@@ -135,7 +136,7 @@ fn a_dropped_channel_frees_each_buffer_once() {
         channel.flush();
         assert!(watch.upgrade().is_some());
         drop(channel);
-        // In the shared queue of an elevator it goes on until somebody runs that.
+        // In the shared queue of an elevator the part continues only when a lane runs that queue.
         world.clock().advance_to(world.clock().now() + Span::from_millis(20));
         device.read_at(&mut vec![0; 2 * CHUNK as usize], 0).unwrap();
         assert!(watch.upgrade().is_none(), "{elevator}");

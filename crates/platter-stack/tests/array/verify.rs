@@ -1,4 +1,4 @@
-//! The layer that checks what is read.
+//! The layer that checks reads.
 
 use crate::rig::{CHUNK, backends, rams};
 use crate::script::Hand;
@@ -29,24 +29,24 @@ fn what_was_changed_behind_its_back_is_found_and_named() {
         "verify(ram): read of 65536 bytes at 8192: what was read is not what was written; \
          the first block that differs is at 12800 of ram"
     );
-    // Its neighbours are well, and so is it when it is written anew.
+    // Neighbouring blocks are not affected, nor is the block itself after it is written again.
     device.read_at(&mut back[..4096], 8192).unwrap();
     assert!(device.read_at(&mut back[..512], 12800).is_err());
     device.write_at(&[7; 512], 12800).unwrap();
     device.read_at(&mut back, 8192).unwrap();
-    // Nobody knows what discarded blocks hold; zeroes are zeroes.
+    // The contents of discarded blocks are unknown; written zeroes are known.
     device.discard(8192, 4096).unwrap();
     device.write_zeroes(16384, 4096).unwrap();
     disk.write_at(&[1; 4096], 8192).unwrap();
     device.read_at(&mut back[..4096], 8192).unwrap();
     disk.write_at(&[1; 1], 16384).unwrap();
     assert!(device.read_at(&mut back[..4096], 16384).is_err());
-    // What was not written through it is not known.
+    // Blocks that were not written through the layer are unknown.
     disk.write_at(&[1; 4096], 1 << 19).unwrap();
     device.read_at(&mut back[..4096], 1 << 19).unwrap();
 }
 
-/// A write that the disk forgot: it failed on purpose below, and says so; then nothing is known.
+/// A write that fails below, with an injected error, leaves the contents of its block unknown.
 #[test]
 fn a_failed_write_leaves_the_block_unknown() {
     let disk = rams(&[1 << 20]).remove(0);
@@ -61,7 +61,7 @@ fn a_failed_write_leaves_the_block_unknown() {
     device.read_at(&mut back, 0).unwrap();
 }
 
-/// Writes of one block that race may end in either order: no read of it is called wrong.
+/// Racing writes of one block may end in either order: no read of it is reported as corrupt.
 #[test]
 fn races_are_not_called_damage() {
     let (_, device) = pair();
@@ -96,8 +96,8 @@ fn an_array_says_on_which_member_the_block_is() {
     );
 }
 
-/// A bio that the device refuses because its range is none leaves what is known of other blocks as it was, also of those
-/// that were written by the bio whose slot it takes.
+/// A bio that the device refuses because its range is invalid does not change what is known of other blocks,
+/// including those written by the bio whose slot it reuses.
 #[test]
 fn a_refused_bio_changes_nothing_that_is_known() {
     let (disk, device) = pair();

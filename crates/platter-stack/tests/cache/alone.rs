@@ -1,4 +1,4 @@
-//! A readahead policy that lets one call at a time run on each handle.
+//! A readahead policy that runs one call at a time on each handle.
 
 use crate::rig::{self, small};
 use platter_block::bio::Bio;
@@ -59,9 +59,9 @@ fn a_lane_that_is_not_run_does_not_stop_other_calls_of_its_handle() {
     let mut buffer = [1; 4096];
     let options = IoOptions::timeout(Span::from_secs(5));
     assert_eq!(device.read_at_with(&mut buffer, 100 * 4096, options).map_err(|error| error.fault), Ok(()));
-    // The first call had come to its end at 50 ms, and was given some time to be seen.
+    // The first call could have completed at 50 ms, and kept the handle for its patience.
     assert_eq!((world.clock().now(), buffer), (Time(110 * MS), [0; 4096]));
-    // It loses nothing but its turn, and what comes later has its turn again.
+    // It only loses its turn, and later calls get turns again.
     let mut done = Vec::new();
     neglected.poll(&mut done);
     assert_eq!(done.iter().map(Bio::status).collect::<Vec<_>>(), [Ok(())]);

@@ -1,4 +1,4 @@
-//! A disk below that is dead: what is submitted ends, however often write-back tries again.
+//! A dead disk below: bios end, however often write-back is tried again.
 
 use crate::rig;
 use crate::workload::Workload;
@@ -29,7 +29,7 @@ struct Dead {
 }
 
 impl Dead {
-    /// Lets time pass until nothing is under way.
+    /// Lets time pass until nothing is in flight.
     fn settle(&mut self) {
         self.channel.flush();
         let until = self.world.clock().now() + LONGEST;
@@ -94,8 +94,8 @@ fn live(seed: u64) {
     dead.settle();
 }
 
-/// Write-back that fails takes longer than it pauses, so that some of it is always under way: writers that wait for room
-/// are told all the same.
+/// A failing write-back takes longer than its pause, so that one is always in flight: writers that wait for
+/// room get the error all the same.
 #[test]
 fn writers_hear_of_errors_although_write_back_never_rests() {
     for (pages, flags) in [(19, Flags::NONE), (19, Flags::SOFT_BARRIER), (0, Flags::HARD_BARRIER)] {
@@ -106,7 +106,7 @@ fn writers_hear_of_errors_although_write_back_never_rests() {
         let device = rig::cached(rig::leaf(&disk, LeafSettings::default()), &settings);
         let mut dead = Dead { world, channel: device.channel(256).unwrap(), done: Vec::new(), failed: 0 };
         disk.set_faults(Some(FaultPlan { write_error_chance: 1_000_000, ..FaultPlan::default() }));
-        // Pieces of pages, so that each page is an I/O.
+        // Parts of pages, so that each page is an I/O.
         for page in 0..pages {
             assert!(dead.channel.submit(Bio::write(page * PAGE, vec![1; 512]).unwrap()).is_ok());
         }

@@ -1,4 +1,4 @@
-//! What does not work below, and who is told.
+//! Failures below, and which callers are told.
 
 use crate::rig::{self, small};
 use platter_block::backend::{Backend, LaneUse};
@@ -34,7 +34,8 @@ fn errno(result: Result<(), Error>) -> u16 {
     result.expect_err("the device fails").fault.errno
 }
 
-/// The lesson of 2018: after a flush that failed the data is neither lost nor taken for written.
+/// After a failed flush the data is neither dropped nor treated as written (the fsync error handling that
+/// Linux changed in 2018).
 #[test]
 fn each_handle_is_told_once_and_the_data_goes_later() {
     let disk = ram();
@@ -43,14 +44,15 @@ fn each_handle_is_told_once_and_the_data_goes_later() {
     one.write_at(&[7; 4096], 8192).unwrap();
     assert_eq!(errno(one.flush()), 5);
     let late = device.handle();
-    // It stays in memory, and is written by the next flush.
+    // The data stays in memory, and the next flush writes it.
     let mut found = [0; 4096];
     one.read_at(&mut found, 8192).unwrap();
     assert_eq!(found, [7; 4096]);
     late.flush().unwrap();
     Device::new(Arc::clone(&disk)).read_at(&mut found, 8192).unwrap();
     assert_eq!(found, [7; 4096]);
-    // The other handle may have written it, and is told although all is well now; then neither is any more.
+    // The other handle may have written the data, so it gets the error although write-back works again; later
+    // flushes of both succeed.
     assert_eq!(errno(two.flush()), 5);
     [&one, &two, &late].into_iter().for_each(|handle| handle.flush().unwrap());
 }
@@ -60,7 +62,7 @@ fn a_disk_that_is_full_fails_writers_and_loses_nothing() {
     let disk = ram();
     let device = rig::cached(failing(&disk, Op::Write, 30, 28), &small(64));
     let handle = device.handle();
-    // A fifth of 64 pages may be dirty.
+    // At most a fifth of 64 pages may be dirty.
     let failed = (0..64u64).find(|&page| handle.write_at(&[page as u8; 4096], page * 4096).is_err());
     let written = failed.expect("a writer over the limit is told");
     assert!((8..=16).contains(&written), "{written}");
@@ -98,7 +100,7 @@ fn only_a_read_of_the_bad_sector_fails() {
     handle.read_at(&mut whole, 38 * 512).unwrap();
     let error = handle.read_at(&mut vec![0; 65536], 0).unwrap_err();
     assert_eq!(error.fault.kind, Kind::Io);
-    // A write makes it good: it needs nothing of the sector.
+    // A write corrects it: it does not need the old contents of the sector.
     handle.write_at(&[1; 512], 37 * 512).unwrap();
     handle.read_at(&mut vec![0; 65536], 0).unwrap();
 }
@@ -144,7 +146,7 @@ fn a_flush_that_the_device_refuses_is_refused() {
     assert!(device.flush().is_err());
 }
 
-/// A flush of a range brings that to the disk, and leaves the rest.
+/// A flush of a range writes that range to the disk, and no other pages.
 #[test]
 fn a_flush_of_a_range_writes_the_range() {
     let disk = ram();
@@ -157,7 +159,7 @@ fn a_flush_of_a_range_writes_the_range() {
     assert_eq!(there.collect::<Vec<_>>(), [false, false, true, true, false, false]);
 }
 
-/// Commands that are stuck time out; nothing hangs, and what was written is not lost.
+/// Stuck commands time out; nothing hangs, and no written data is lost.
 #[test]
 fn timeouts_of_fills_and_of_write_backs_end() {
     let ideal = Ideal { size: MIB, latency: Span::from_micros(10), depth: 8, write_cache: false };
@@ -178,12 +180,12 @@ fn timeouts_of_fills_and_of_write_backs_end() {
     timed_out(device.flush());
     timed_out(device.read_at(&mut page, 40960));
     timed_out(device.read_at(&mut page, 65536));
-    // What the disk still has is not written to.
+    // A frame that the disk still has is not written to.
     device.write_at(&[7; 4096], 0).unwrap();
     disk.set_faults(None);
     disk.release_stuck();
     world.clock().advance_to(world.clock().now() + Span::from_secs(10));
-    // Of the errors so far the device is told once more.
+    // The device reports the errors so far once more.
     let _ = device.flush();
     device.flush().unwrap();
     device.read_at(&mut page, 40960).unwrap();
@@ -194,7 +196,7 @@ fn timeouts_of_fills_and_of_write_backs_end() {
     assert_eq!(page, [7; 4096]);
 }
 
-/// A disk on which no lane can be opened any more, as when the process has no file descriptors left.
+/// A disk on which no further lane can be opened, as when the process has no file descriptors left.
 struct Exhausted {
     below: Arc<dyn Backend>,
     is_out: AtomicBool,

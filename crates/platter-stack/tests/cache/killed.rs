@@ -1,4 +1,4 @@
-//! A program that is killed: what it had flushed is in its file.
+//! A program is killed: the data that it had flushed is in its file.
 
 use crate::rig::{self, small};
 use crate::stamp::{self, SECTOR};
@@ -11,18 +11,18 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// Names the file to those processes that are to be killed.
+/// Passes the file to the processes that will be killed.
 const VICTIM: &str = "PLATTER_TEST_VICTIM";
 
 const SECTORS: u64 = 512;
 
-/// Where version `version` is written.
+/// The positions at which `version` is written.
 fn places(version: u64) -> Vec<(u64, u64)> {
     let mut rng = Rng::new(version);
     (0..8).map(|_| (rng.below(SECTORS - 16), 1 + rng.below(16))).collect()
 }
 
-/// Writes one version after the other, and says which are flushed.
+/// Writes one version after the other, and prints which are flushed.
 fn work(path: &Path) {
     let below = Device::open(path, DiskOptions::read_write()).unwrap();
     let settings = Settings { background: 10, dirty: 50, ..small(32) };
@@ -63,7 +63,7 @@ fn what_was_flushed_survives_a_kill() {
         assert_eq!(last, life * 15);
         child.kill().unwrap();
         child.wait().unwrap();
-        // What it said before it was killed counts.
+        // The last flush reported before the kill counts.
         let last = said.filter_map(number).last().unwrap_or(last);
         check(&std::fs::read(file.path()).unwrap(), last);
     }

@@ -1,4 +1,4 @@
-//! One life of a cache: from a seed a stack, a workload and what goes wrong, beside an oracle.
+//! One random life of a cache: a stack, a workload and faults generated from a seed, checked by an oracle.
 
 use crate::rig;
 use crate::stamp::{self, SECTOR};
@@ -21,18 +21,18 @@ use platter_stack::cache::{Settings, Write};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What was found wrong.
+/// A description of an error that was found.
 pub(crate) type Finding = String;
 
-/// Turns without a completion after which nothing more is expected.
+/// Turns without a completion after which the life is considered hung.
 const TURNS: u32 = 20_000;
 
-/// What goes wrong in a life.
+/// The faults of a life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trouble {
     pub(crate) errors: bool,
     pub(crate) cuts: bool,
-    /// Commands are stuck, requests time out, bios have deadlines or are cancelled.
+    /// Commands get stuck, requests time out, bios have deadlines or are cancelled.
     pub(crate) timeouts: bool,
 }
 
@@ -132,7 +132,7 @@ impl Life {
         }
     }
 
-    /// What it was made of, and all that was done in it.
+    /// The setup of the life, and all its operations.
     pub(crate) fn story(&self) -> String {
         let (settings, leaf) = (&self.settings, &self.leaf.queue);
         let head = format!(
@@ -163,7 +163,7 @@ impl Life {
         }
     }
 
-    /// All of it: sessions with a power cut after each, and a last look at what is left.
+    /// Runs all of it: sessions that each end in a power cut, and a final check of the contents.
     pub(crate) fn run(&mut self) -> Result<(), Finding> {
         let sessions = if self.trouble.cuts { 3 } else { 1 };
         for session in 0..=sessions {
@@ -202,13 +202,13 @@ impl Life {
         Session { channels, handles, pins: Vec::new() }
     }
 
-    /// Works until power is cut or enough is done. Ends with everything flushed, if power lasts.
+    /// Works until power is cut or enough is done. If power lasts, everything is flushed at the end.
     fn session(&mut self, open: &mut Session<'_>) -> Result<(), Finding> {
         for _ in 0..self.rng.pick(&[20, 60, 150]) {
             match self.rng.below(100) {
                 0..50 => {
                     let bio = self.workload.next(&mut self.rng);
-                    // With several channels the order would be that in which they are flushed.
+                    // With several channels the order would depend on the order in which they are flushed.
                     let hold = self.channels == 1 && self.rng.below(3) == 0;
                     self.send(open, bio, hold);
                 }
@@ -252,7 +252,8 @@ impl Life {
         self.live.insert(bio.token(), live);
         if !live.is_ranged() {
             let submission = live.submission(brings);
-            // A barrier that times out or is cancelled orders nothing, and the oracle does not know which will be.
+            // A barrier that times out or is cancelled does not order anything, and the oracle cannot know
+            // which ones will be.
             let hard = submission.hard && !self.trouble.timeouts;
             self.oracle.submit(bio.token(), &Submission { hard, ..submission });
         }
@@ -267,7 +268,7 @@ impl Life {
         }
     }
 
-    /// Asks for something that is under way to be given up.
+    /// Cancels a bio in flight.
     fn cancel(&mut self, open: &mut Session<'_>) {
         let tokens: Vec<u64> = self.live.keys().copied().collect();
         if !tokens.is_empty() {
@@ -296,7 +297,7 @@ impl Life {
         if open.pins.len() >= 4 {
             return Ok(());
         }
-        // A call that blocks would wait for a barrier of a channel for which nobody would do anything meanwhile.
+        // A blocking call would wait for a barrier of a channel that no thread runs meanwhile.
         self.settle(open)?;
         self.oracle.submit(number, &live.submission(&[]));
         match open.handles[0].page(page * PAGE) {
@@ -345,11 +346,12 @@ impl Life {
     fn excuse(&self, live: &Live, fault: Fault) -> Result<Outcome, Finding> {
         let expected = match fault.kind {
             Kind::Gone if !self.supply.is_on() => return Ok(Outcome::CutOff),
-            // The flush that failed, failed because there was no power.
+            // The flush that failed before failed because there was no power.
             Kind::FlushFailed => self.trouble.errors || !self.supply.is_on(),
             Kind::WouldBlock => live.flags.contains(Flags::READAHEAD),
             Kind::Io => self.trouble.errors,
-            // What was begun may be done in part, and what the disk has may be done at any time.
+            // A bio that was started may be done in part, and a command that the disk has may be carried out
+            // at any time.
             Kind::TimedOut | Kind::InDoubt | Kind::Stuck | Kind::Cancelled if self.trouble.timeouts => {
                 return Ok(if live.op.changes() { Outcome::Abandoned } else { Outcome::Failed });
             }
@@ -375,7 +377,7 @@ impl Life {
         Ok(self.poll(open)? > 0)
     }
 
-    /// Until nothing is under way.
+    /// Runs until nothing is in flight.
     fn settle(&mut self, open: &mut Session<'_>) -> Result<(), Finding> {
         let mut turns = 0;
         open.channels.iter_mut().for_each(Channel::flush);
@@ -383,18 +385,21 @@ impl Life {
             turns = if self.pass(open)? { 0 } else { turns + 1 };
             if turns > 100 {
                 open.channels.iter_mut().for_each(Channel::unplug);
-                // A disk may have something to report that belongs to no bio any more.
+                // A disk may have completions for bios that no longer exist.
                 let wakeup = open.channels.iter().filter_map(Channel::next_wakeup).min();
                 wakeup.into_iter().for_each(|at| self.world.clock().advance_to(at.max(self.now())));
             }
             if turns > TURNS {
-                return Err(format!("nothing happens any more, and these are not done: {:?}", self.live));
+                return Err(format!(
+                    "nothing happens any more, and these bios are not complete: {:?}",
+                    self.live
+                ));
             }
         }
         Ok(())
     }
 
-    /// Reads everything.
+    /// Reads the whole device.
     fn verify(&mut self, open: &mut Session<'_>) -> Result<(), Finding> {
         let sectors = self.disk.geometry().size / SECTOR as u64;
         for first in (0..sectors).step_by(32) {

@@ -33,7 +33,7 @@ fn settings_out_of_range_are_named() {
     assert!(cache::new(ram(1 << 20), &Settings { size: 65536, window: 32768, ..small(16) }).is_ok());
 }
 
-/// A file whose end is within a page, and one that is not even whole sectors.
+/// A file that ends within a page, and one that ends within a sector.
 #[test]
 fn the_last_page_may_be_a_piece() {
     for size in [4096 * 5 + 512, 1024, 4096 * 16 + 3584, 10_000] {
@@ -68,7 +68,7 @@ fn the_last_page_may_be_a_piece() {
     }
 }
 
-/// What is in memory is none of the policy's business.
+/// Hits do not call the policy.
 #[test]
 fn hits_ask_no_policy() {
     let device = rig::cached(ram(1 << 20), &small(64));

@@ -1,4 +1,4 @@
-//! What `cache` promises, under everything that can go wrong below it.
+//! The guarantees of `cache` under faults of the device below.
 
 mod alone;
 mod dead;

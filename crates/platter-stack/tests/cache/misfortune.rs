@@ -1,4 +1,4 @@
-//! Commands that are stuck, late and lost; deadlines and cancelling.
+//! Commands that get stuck, complete late or are lost; deadlines and cancellation.
 
 use crate::rig::{self, small};
 use crate::script::{Deaf, Hand, Script};
@@ -37,7 +37,7 @@ impl Rig {
         let (disk, _) = rig::disk(&world, ideal, None);
         let mut settings = LeafSettings::default();
         settings.queue.timeout = Some(Span::from_millis(10));
-        // The disk does not give a command up that it is stuck with.
+        // The disk does not cancel a command that is stuck.
         let channels = disk.clone();
         let leaf = rig::leaf_by(&disk, settings, move || Box::new(Deaf(channels.channel())));
         let device = rig::cached(leaf, &small(32));
@@ -45,14 +45,14 @@ impl Rig {
         Rig { world, disk, device, below }
     }
 
-    /// All commands from now on are stuck, or none.
+    /// Makes all further commands stick, or none.
     fn stick(&self, stuck: bool) {
         let plan =
             FaultPlan { stuck_chance: 1_000_000, stuck: Span::from_secs(3600), ..FaultPlan::default() };
         self.disk.set_faults(stuck.then_some(plan));
     }
 
-    /// The disk does what it was stuck with.
+    /// The disk completes the stuck commands.
     fn release(&self) {
         self.disk.release_stuck();
         self.world.clock().advance_to(self.world.clock().now() + Span::from_secs(10));
@@ -72,8 +72,8 @@ impl Rig {
     }
 }
 
-/// The disk has a write that timed out and may do it at any time. Nothing newer of that page is reported durable until it
-/// has: or it would be covered by what is older.
+/// The disk has a write that timed out and may carry it out at any time. No newer version of the page is
+/// reported as durable until the disk has: otherwise the older data could overwrite it.
 #[test]
 fn a_write_that_lands_late_covers_nothing_that_was_flushed() {
     let rig = Rig::new();
@@ -96,13 +96,13 @@ fn a_write_that_lands_late_covers_nothing_that_was_flushed() {
     rig.world.clock().advance_to(rig.world.clock().now() + Span::from_secs(7200));
     rig.disk.settle();
     assert_eq!(rig.first(&rig.below), 8);
-    // Also when the page has gone from memory.
+    // Also after the page was evicted.
     let mut page = [0; 4096];
     (1..128u64).for_each(|at| rig.device.read_at(&mut page, at * 4096).unwrap());
     assert_eq!(rig.first(&rig.device), 8);
 }
 
-/// What has nothing to do with it goes on: other ranges are flushed, and other pages written and read.
+/// Unrelated I/O continues: other ranges are flushed, and other pages written and read.
 #[test]
 fn only_what_is_in_doubt_is_held_up() {
     let rig = Rig::new();
@@ -113,7 +113,7 @@ fn only_what_is_in_doubt_is_held_up() {
     for at in 1..100u64 {
         rig.device.write_at(&[at as u8; 4096], at * 4096).unwrap();
         rig.device.flush_range(at * 4096, 4096).unwrap_or_else(|error| {
-            // The disk itself fails all flushes as long as it is in doubt about one write.
+            // The disk itself fails all flushes while one write is in doubt.
             assert_eq!(error.fault.kind, Kind::InDoubt, "{error}");
         });
     }
@@ -128,7 +128,7 @@ fn only_what_is_in_doubt_is_held_up() {
     assert_eq!(rig.first(&rig.below), 5);
 }
 
-/// What comes behind a barrier is not written before what is in doubt, nor reported durable.
+/// Data written after a barrier is neither written back before the data in doubt nor reported as durable.
 #[test]
 fn what_is_in_doubt_holds_back_what_is_behind_a_barrier() {
     let rig = Rig::new();
@@ -150,8 +150,8 @@ fn what_is_in_doubt_holds_back_what_is_behind_a_barrier() {
     }
 }
 
-/// Frames of reads that timed out are used again when the disk has given them back; as long as it has all of them, what
-/// needs one fails.
+/// Frames of reads that timed out are reused when the disk has returned them. While it has all frames, an I/O
+/// that needs one fails.
 #[test]
 fn frames_come_back_from_a_disk_that_was_stuck() {
     let rig = Rig::new();
@@ -174,7 +174,7 @@ fn frames_come_back_from_a_disk_that_was_stuck() {
     rig.device.flush().unwrap();
 }
 
-/// A part of a page that was written is kept, whatever becomes of reading the rest.
+/// The written part of a page is kept, whatever becomes of reading the rest.
 #[test]
 fn a_page_that_could_not_be_read_in_time_keeps_what_was_written() {
     let rig = Rig::new();
@@ -195,7 +195,7 @@ fn a_page_that_could_not_be_read_in_time_keeps_what_was_written() {
     assert_eq!(rig.fact("pages with the driver"), 0);
 }
 
-/// A cache over a device that does what a test says, in a time that the test makes.
+/// A cache over a scripted device, with a clock that the test controls.
 fn scripted(settings: &Settings) -> (Script, Arc<dyn Backend>) {
     let script = Script::new("script", 16 * MIB);
     let device = cache::new(script.backend(), settings).unwrap();
@@ -216,7 +216,7 @@ fn write(pos: u64) -> Bio {
     Bio::write(pos, vec![1u8; 4096]).unwrap()
 }
 
-/// Write-back that times out is tried again, less and less often.
+/// Write-back that times out is tried again at growing intervals.
 #[test]
 fn write_back_that_times_out_is_tried_less_and_less_often() {
     let (script, device) = scripted(&Settings { background: 0, dirty: 100, ..small(64) });
@@ -244,7 +244,7 @@ fn write_back_that_times_out_is_tried_less_and_less_often() {
 fn bios_end_by_their_deadlines_whatever_they_wait_for() {
     let (script, device) = scripted(&Settings { background: 13, dirty: 13, window: 0, ..small(64) });
     let mut hand = Hand::on(&device);
-    // Eight dirty pages are as many as there may be.
+    // Eight is the limit of dirty pages.
     (0..8).for_each(|page| hand.submit(0, by(page, 0, write(page * 4096))));
     assert_eq!(hand.kinds(0).len(), 8);
     script.hold(true);
@@ -263,7 +263,7 @@ fn bios_end_by_their_deadlines_whatever_they_wait_for() {
     assert_eq!(hand.kinds(MS), []);
     assert_eq!(hand.kinds(MS + 1024), expected[..4]);
     assert_eq!(hand.kinds(2 * MS + 1024), expected[4..]);
-    // The device goes on, and the cache with it: nothing was lost.
+    // The device works again, and so does the cache: no data was lost.
     script.hold(false);
     (0..4).for_each(|_| drop(hand.kinds(3 * MS)));
     hand.submit(4 * MS, by(20, 0, Bio::flush()));
@@ -271,7 +271,7 @@ fn bios_end_by_their_deadlines_whatever_they_wait_for() {
     assert_eq!(hand.kinds(4 * MS), [(20, None), (21, None)]);
 }
 
-/// A reader with little time does not take that of another one, which waits for the same page.
+/// A reader with a short deadline does not affect another that waits for the same page.
 #[test]
 fn one_reader_s_deadline_is_not_another_s() {
     let (script, device) = scripted(&Settings { window: 0, ..small(64) });
@@ -314,7 +314,7 @@ fn cancelling_reaches_a_bio_wherever_it_waits() {
     assert_eq!(hand.kinds(0), [(20, None)]);
 }
 
-/// Pages are written back each by itself: a cache does not promise that several are there together.
+/// Pages are written back individually: the cache cannot write several atomically.
 #[test]
 fn atomic_writes_are_refused() {
     let (script, device) = scripted(&small(64));
@@ -327,7 +327,7 @@ fn atomic_writes_are_refused() {
     assert!(script.seen().is_empty());
 }
 
-/// A discard waits for what is in doubt in its range, or fails as that.
+/// A discard waits for the writes in doubt in its range, or fails with `InDoubt`.
 #[test]
 fn a_discard_waits_for_what_is_in_doubt() {
     let rig = Rig::new();

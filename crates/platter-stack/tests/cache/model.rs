@@ -1,7 +1,7 @@
-//! The cache against a model of what a device may hold: random lives from seeds.
+//! The cache against a model of possible device contents: random lives from seeds.
 //!
-//! `PLATTER_CACHE_CASES=n` has so many lives of each kind lived, `PLATTER_CACHE_SEED=s` only that of one seed, with
-//! all that happens in it printed.
+//! `PLATTER_CACHE_CASES=n` runs n lives of each kind. `PLATTER_CACHE_SEED=s` runs only the life of one seed
+//! and prints everything that happens in it.
 
 use crate::life::{Life, Trouble};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value}: a number")))
 }
 
-/// Lives `default` lives, or as many as asked for.
+/// Runs `default` lives, or as many as requested.
 fn live(default: u64, stream: u64, trouble: Trouble) {
     let seeds = match number("PLATTER_CACHE_SEED") {
         Some(seed) => seed..seed + 1,
@@ -51,14 +51,14 @@ fn nor_do_errors_and_power_cuts_together() {
     live(5000, 4, Trouble { errors: true, cuts: true, ..Trouble::default() });
 }
 
-/// Commands that are stuck and land late, deadlines, and I/O that is cancelled.
+/// Commands that get stuck and complete late, deadlines, and cancelled I/O.
 #[test]
 fn what_comes_late_covers_nothing_that_is_newer() {
     live(1500, 5, Trouble { timeouts: true, ..Trouble::default() });
 }
 
-/// A life in which a page fails while a preflush waits for it, and is written again while the device is flushed: that
-/// flush does not cover it.
+/// A life in which a page fails while a preflush waits for it, and is written again while the device is
+/// flushed: that flush does not cover it.
 #[test]
 fn what_failed_before_the_device_was_flushed_is_not_durable() {
     let trouble = Trouble { timeouts: true, errors: true, cuts: true };

@@ -1,4 +1,4 @@
-//! Soft barriers: whatever a power cut leaves, nothing from behind one is there without all from before it.
+//! Soft barriers: after a power cut no data from after a barrier is there unless all data from before it is.
 
 use crate::rig::{self, small};
 use crate::stamp::{self, SECTOR};
@@ -14,13 +14,13 @@ use platter_stack::cache::Settings;
 
 const SECTORS: u64 = 256;
 
-/// Where each version is written; every third is a barrier.
+/// The position of each version; every third is a barrier.
 fn places(seed: u64) -> Vec<(u64, u64)> {
     let mut rng = Rng::new(seed);
     (0..30).map(|_| (rng.below(SECTORS - 12), 1 + rng.below(12))).collect()
 }
 
-/// The version that each sector has when those up to `last` are there.
+/// The version in each sector when all versions up to `last` are there.
 fn state(places: &[(u64, u64)], last: usize) -> Vec<u64> {
     let mut state = vec![0; SECTORS as usize];
     for (version, &(first, count)) in (1..).zip(&places[..last]) {
@@ -29,7 +29,7 @@ fn state(places: &[(u64, u64)], last: usize) -> Vec<u64> {
     state
 }
 
-/// Versions of one span between barriers: from the last barrier up to the next, which stands alone.
+/// Versions of one span: between two barriers, or a barrier alone.
 fn span_of(version: u64) -> u64 {
     version / 3 * 2 + u64::from(!version.is_multiple_of(3))
 }
@@ -66,7 +66,7 @@ fn nothing_from_behind_a_soft_barrier_is_there_without_what_is_before_it() {
         let found = stamp::versions(&data, 0);
         let newest = found.iter().copied().max().unwrap_or(0);
         seen += u64::from(newest > 6);
-        // Everything of the spans before that of the newest is there, or what came after it.
+        // All versions of spans before that of the newest one are there, or newer ones.
         let before = (1..=30).filter(|&version| span_of(version) < span_of(newest)).max().unwrap_or(0);
         for (sector, (&found, &least)) in found.iter().zip(&state(&places, before as usize)).enumerate() {
             assert!(

@@ -1,4 +1,4 @@
-//! Many at once: nobody is kept out, and nothing is done twice or in vain.
+//! Many I/Os at once: none starves, and no work is done twice or without result.
 
 use crate::rig::{self, small};
 use platter_block::bio::Bio;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
 
-/// A disk of 256 MiB that takes 100 µs for each of up to so many commands at a time, and a cache over it.
+/// A disk of 256 MiB that takes 100 µs for each of up to `depth` commands at a time, and a cache over it.
 fn over(depth: u32, settings: &Settings) -> (Arc<World>, Device) {
     let ideal = Ideal { size: 256 * MIB, latency: Span::from_micros(100), depth, write_cache: false };
     let world = World::new(1);
@@ -29,13 +29,13 @@ fn fact(device: &Device, name: &str) -> u64 {
     facts.iter().find(|(key, _)| *key == name).map_or(0, |(_, value)| value.parse().unwrap())
 }
 
-/// Moves the clock to what the channels wait for.
+/// Advances the clock to the time that the channels wait for.
 fn pass<'a>(world: &World, channels: impl Iterator<Item = &'a Channel>) {
     let next = channels.filter_map(Channel::next_wakeup).min();
     next.into_iter().for_each(|at| world.clock().advance_to(at));
 }
 
-/// A crowd of reads of random pages of the upper half of the disk.
+/// Many reads of random pages in the upper half of the disk.
 struct Crowd {
     channel: Channel,
     rng: Rng,
@@ -58,7 +58,7 @@ impl Crowd {
     }
 }
 
-/// However many reads are under way, what is dirty is written in its time.
+/// However many reads are in flight, dirty pages are written on time.
 #[test]
 fn readers_do_not_keep_dirty_pages_from_the_disk() {
     for out in [500, 1100, 2000] {
@@ -76,7 +76,7 @@ fn readers_do_not_keep_dirty_pages_from_the_disk() {
     }
 }
 
-/// Nor do they keep writers waiting that have dirtied as much as they may.
+/// Reads do not block writers that wait at the limit of dirty pages either.
 #[test]
 fn readers_do_not_keep_writers_out() {
     let settings = Settings { size: 32 * MIB, window: 0, gather: 0, ..small(0) };
@@ -95,7 +95,8 @@ fn readers_do_not_keep_writers_out() {
     assert!(done.iter().all(|bio| bio.status().is_ok()));
 }
 
-/// A sequential reader is read ahead for, whoever else reads: on a disk that has room for all it is as quick as alone.
+/// Readahead works for a sequential reader beside other readers: on a disk with room for all of them it is as
+/// fast as alone.
 #[test]
 fn a_crowd_does_not_turn_readahead_off() {
     let alone = sequential(0);
@@ -105,7 +106,7 @@ fn a_crowd_does_not_turn_readahead_off() {
     }
 }
 
-/// How many microseconds a reader takes for 4 MiB beside so many random reads.
+/// The time, in microseconds, in which a reader reads 4 MiB beside `out` random reads.
 fn sequential(out: usize) -> u64 {
     let settings = Settings { size: 64 * MIB, ..small(0) };
     let (world, device) = over(512, &settings);
@@ -126,7 +127,7 @@ fn sequential(out: usize) -> u64 {
     world.clock().now().0 / 1000
 }
 
-/// Many more readers than frames: each page is read once for each reader that asks for it.
+/// Many more readers than frames: each page is read at most once for each reader that requests it.
 #[test]
 fn a_page_stays_until_its_reader_has_it() {
     for (channels, depth) in [(4, 8), (4, 32), (16, 32)] {
@@ -145,13 +146,13 @@ fn a_page_stays_until_its_reader_has_it() {
             pass(&world, all.iter());
         }
         let below: u64 = device.cache_counters().unwrap().reads.iter().sum();
-        // Those that are out now have been begun, too.
+        // The reads in flight have been started, too.
         let asked = reads + (channels * depth) as u64;
         assert!(below <= asked, "{channels} channels of {depth}: {below} reads below for {asked}");
     }
 }
 
-/// A channel that is not polled keeps its pages for a while, not for ever.
+/// A channel that is not polled keeps its pages for a limited time only.
 #[test]
 fn a_reader_that_does_not_come_keeps_nobody_out() {
     let (world, device) = over(64, &Settings { window: 0, ..small(16) });
@@ -172,7 +173,7 @@ fn a_reader_that_does_not_come_keeps_nobody_out() {
     assert!(done.iter().all(|bio| bio.status().is_ok()));
 }
 
-/// Writers that wait for less to be dirty are woken in turn, when there is room for them.
+/// Writers that wait for fewer dirty pages are woken in order, when there is room for them.
 #[test]
 fn writers_wait_in_line() {
     for writers in [4, 64] {

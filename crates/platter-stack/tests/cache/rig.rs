@@ -1,4 +1,4 @@
-//! What the tests of the cache share.
+//! Shared by the tests of the cache.
 
 use platter_block::backend::Backend;
 use platter_block::driver::Driver;
@@ -13,7 +13,7 @@ use platter_sim::{Options, SimDisk, World};
 use platter_stack::cache::{self, Settings};
 use std::sync::Arc;
 
-/// A simulated disk that takes as long for everything, and its power supply.
+/// A simulated disk with the same time for every command, and its power supply.
 pub(crate) fn disk(world: &Arc<World>, ideal: Ideal, faults: Option<FaultPlan>) -> (SimDisk, Supply) {
     let supply = Supply::new();
     let options = Options { medium: Some(Medium::new()), faults, supply: Some(supply.clone()) };
@@ -26,7 +26,7 @@ pub(crate) fn leaf(disk: &SimDisk, settings: LeafSettings) -> Arc<dyn Backend> {
     leaf_by(disk, settings, move || Box::new(channels.channel()))
 }
 
-/// The same with drivers of the test's own.
+/// As `leaf`, with drivers of the test.
 pub(crate) fn leaf_by(
     disk: &SimDisk,
     settings: LeafSettings,
@@ -53,7 +53,7 @@ pub(crate) fn cached(below: Arc<dyn Backend>, settings: &Settings) -> Device {
     Device::new(cache::new(below, settings).unwrap())
 }
 
-/// A small one: `pages`, with a window of four, that writes nothing back by age.
+/// Settings of a small cache: `pages` pages, a window of four, no write-back by age.
 pub(crate) fn small(pages: u64) -> Settings {
     let expire = Span::from_secs(3600);
     Settings { size: pages * 4096, window: 16384, expire, gather: 0, ..Settings::default() }

@@ -1,4 +1,4 @@
-//! When what is dirty is written back, and in how many I/Os, in virtual time.
+//! When dirty pages are written back, and in how many I/Os, in virtual time.
 
 use crate::rig::{self, small};
 use platter_block::readahead::Hint;
@@ -32,7 +32,7 @@ impl Rig {
         pages.into_iter().for_each(|page| self.device.write_at(&[1; 4096], page * 4096).unwrap());
     }
 
-    /// Lets time pass up to a second of it, serving whatever is due.
+    /// Lets time pass up to a given millisecond, and serves all wakeups.
     fn pass_to(&mut self, millis: u64) {
         let until = Span::from_millis(millis).0;
         loop {
@@ -84,7 +84,7 @@ fn pages_go_in_order_and_neighbours_in_one_io() {
     rig.pass_to(31_000);
     // 1 to 3, 8 and 9, 30 and 31.
     assert_eq!(rig.written(), (3, 7));
-    // A neighbour that is not old yet goes along.
+    // An adjacent page that has not expired yet is written too.
     rig.write([40]);
     rig.pass_to(60_000);
     rig.write([41]);
@@ -96,7 +96,7 @@ fn pages_go_in_order_and_neighbours_in_one_io() {
 fn more_than_one_batch_expires_at_once() {
     let settings = Settings { size: 4096 * 4096, ..rules(90, 95) };
     let mut rig = Rig::new(&settings);
-    // No two are neighbours.
+    // No two pages are adjacent.
     rig.write((0..3000).map(|page| page * 2));
     rig.pass_to(36_000);
     assert_eq!((rig.written().1, rig.fact("dirty pages")), (3000, 0));
@@ -113,7 +113,7 @@ fn a_share_of_dirty_pages_starts_write_back() {
     assert_eq!(rig.fact("dirty pages"), 0);
 }
 
-/// Writers do not get further ahead of the disk than the limit.
+/// Writers cannot get further ahead of the disk than the limit.
 #[test]
 fn writers_wait_at_the_limit() {
     let rig = Rig::new(&rules(10, 20));
@@ -125,7 +125,7 @@ fn writers_wait_at_the_limit() {
     assert!(pages >= 480 && writes < pages / 4, "{writes} writes of {pages} pages");
 }
 
-/// What a program lets go is written at once, and somebody sees the end of that.
+/// Pages that a program lets go are written at once, and a lane handles the completion.
 #[test]
 fn pages_that_are_let_go_are_written_at_once() {
     let mut rig = Rig::new(&rules(50, 60));

@@ -1,4 +1,4 @@
-//! Caches below other layers look after themselves while nobody calls.
+//! Caches below other layers write back by themselves while the program makes no calls.
 
 use crate::rig::small;
 use platter_block::backend::Backend;
@@ -20,7 +20,7 @@ fn ram() -> Arc<dyn Backend> {
     Arc::clone(Device::ram(1 << 20).unwrap().backend())
 }
 
-/// Writes to a device, and then only waits until nothing is dirty below.
+/// Writes to a device, and then only waits until no page below is dirty.
 fn comes_clean(device: &Device, what: &str) {
     device.write_at(&[1; 16384], 0).unwrap();
     let dirty = || device.facts().iter().any(|(key, value)| *key == "dirty pages" && value != "0");

@@ -1,9 +1,9 @@
-//! Contents of sectors that say which write brought them.
+//! Contents of sectors that show which write they are from.
 
 /// Bytes of a sector.
 pub(crate) const SECTOR: usize = 512;
 
-/// Contents that no write brought.
+/// The version of contents that are not from any write.
 const SPOILT: u64 = u64::MAX;
 
 fn word(version: u64, sector: u64, index: u64) -> u64 {
@@ -14,13 +14,13 @@ fn word(version: u64, sector: u64, index: u64) -> u64 {
     }
 }
 
-/// Sectors from `first` on as one write brings them.
+/// The contents of sectors from `first` on as written by one write.
 pub(crate) fn sectors(version: u64, first: u64, count: u64) -> Vec<u8> {
     let words = (first..first + count).flat_map(|at| (0..64).map(move |index| word(version, at, index)));
     words.flat_map(u64::to_le_bytes).collect()
 }
 
-/// Which version a sector holds: 0 for zeroes, a number that nobody writes for what no write brought there.
+/// The version in a sector: 0 for zeroes, [`SPOILT`] for contents that are not from any write of that sector.
 pub(crate) fn version_of(data: &[u8], sector: u64) -> u64 {
     let words: Vec<u64> =
         data.chunks_exact(8).map(|piece| u64::from_le_bytes(piece.try_into().unwrap())).collect();

@@ -1,4 +1,4 @@
-//! Real threads on one small cache, in every way to call, at once.
+//! Real threads on one small cache, using all kinds of calls at once.
 
 use crate::rig::{self, small};
 use crate::stamp::{self, SECTOR};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Sectors of each thread, and of what all read.
+/// Sectors of each thread, and of the region that all threads read.
 const REGION: u64 = 256;
 const ROUNDS: u64 = 400;
 
@@ -111,7 +111,7 @@ fn futures(device: &Device, region: &mut Region) {
         let piece = region.piece();
         let data = region.write(piece);
         finish(device.write(pos(piece), data)).0.unwrap();
-        // One that nobody waits for.
+        // A write whose future is dropped.
         let dropped = region.piece();
         drop(device.read(pos(dropped), space(dropped)));
         let piece = region.piece();
@@ -162,7 +162,7 @@ fn polled(device: &Device, region: &mut Region) {
     }
 }
 
-/// Reads what nobody writes, by copy and by reference, until all others are done.
+/// Reads a region that is not written to, by copy and by reference, until all other threads are done.
 fn shared(device: &Device, over: &AtomicBool) {
     let handle = device.handle();
     let mut rng = Rng::new(99);
@@ -203,7 +203,7 @@ fn together(device: &Device) {
         over.store(true, Ordering::Relaxed);
         reader.join().unwrap();
         device.flush().unwrap();
-        // All of it is on the disk.
+        // All data is on the disk.
         let below = Device::new(Arc::clone(&device.backend().below()[0]));
         for region in regions.into_iter().map(Result::unwrap) {
             let mut data = space((0, REGION));
@@ -238,7 +238,7 @@ fn threads_see_their_writes_over_a_file() {
     }
 }
 
-/// Whoever holds a page sees it as it was; everybody else sees what was written.
+/// A reference to a page shows its contents at that time; all other readers see what is written later.
 #[test]
 fn a_page_that_is_held_stays_as_it_was() {
     let below = Device::ram(1 << 20).unwrap();
@@ -249,7 +249,7 @@ fn a_page_that_is_held_stays_as_it_was() {
     handle.write_at(&[2; 512], 512).unwrap();
     let newer = handle.page(0).unwrap();
     handle.write_at(&[3; 512], 0).unwrap();
-    // Everything else goes through the other frames meanwhile.
+    // All other I/O goes through the other frames meanwhile.
     let mut page = [0; 4096];
     for at in 1..200u64 {
         handle.write_at(&[at as u8; 4096], at * 4096).unwrap();
@@ -263,7 +263,8 @@ fn a_page_that_is_held_stays_as_it_was() {
     assert_eq!((page[0], page[512], page[1024]), (3, 2, 1));
 }
 
-/// A cache whose every page is held says so instead of waiting for ever, and goes on when one is let go.
+/// A cache with references to all of its pages returns an error instead of waiting forever, and works again
+/// when one is released.
 #[test]
 fn a_cache_of_which_all_is_held_says_so() {
     let below = Device::ram(1 << 20).unwrap();

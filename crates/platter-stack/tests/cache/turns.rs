@@ -1,4 +1,4 @@
-//! How often the engine is locked, and for how long: counted, not timed.
+//! How often and for how long the engine is locked: counted, not timed.
 
 use crate::rig::{self, small};
 use platter_block::backend::Backend;
@@ -18,14 +18,14 @@ fn fact(device: &Device, name: &str) -> u64 {
     facts.iter().find(|(key, _)| *key == name).map_or(0, |(_, value)| value.parse().unwrap())
 }
 
-/// A cache of 64 MiB over a device of 16 GiB that does nothing, that never writes back by itself.
+/// A cache of 64 MiB over a null device of 16 GiB, without write-back of its own.
 fn over_nothing() -> Device {
     let below = Device::null(16 << 30).unwrap();
     let settings = Settings { background: 100, dirty: 100, window: 131_072, ..small(16384) };
     rig::cached(Arc::clone(below.backend()), &settings)
 }
 
-/// One to begin with it, and one to take what has come.
+/// Once to start the read, and once to take its completion.
 #[test]
 fn a_cold_read_takes_the_lock_twice() {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -44,7 +44,7 @@ fn a_cold_read_takes_the_lock_twice() {
     assert!(turns <= 2 * 500, "{turns} turns for 500 reads");
 }
 
-/// Whatever is asked for at once is done in pieces.
+/// Large requests are done in pieces.
 #[test]
 fn no_call_holds_the_engine_for_long() {
     let most = |device: &Device, what: &str| {
@@ -60,7 +60,7 @@ fn no_call_holds_the_engine_for_long() {
     device.read_at(&mut buffer, 0).unwrap();
     most(&device, "a read of 32 MiB in memory");
     let mut part = Bio::read(0, vec![0u8; 16 << 20]).unwrap();
-    // A barrier does not take what is in memory without asking.
+    // A bio with a barrier is not answered from memory directly.
     part.add_flags(Flags::SOFT_BARRIER);
     let mut channel = device.channel(1).unwrap();
     assert!(channel.submit(part).is_ok());
@@ -84,7 +84,7 @@ fn no_call_holds_the_engine_for_long() {
     most(&device, "letting all pages go");
 }
 
-/// What a program says it will need is read in pieces, and all of it, also if it does nothing else.
+/// Advice to read is carried out in pieces and completely, even if the program does nothing else.
 #[test]
 fn advice_is_followed_to_its_end() {
     let device = over_nothing();
@@ -99,7 +99,7 @@ fn advice_is_followed_to_its_end() {
     assert_eq!(handle.counters().unwrap().reads, before);
 }
 
-/// The cost of a durable write does not depend on what else is dirty: counted in pages that are looked at.
+/// The cost of a durable write does not depend on other dirty pages: counted in pages handled.
 #[test]
 fn a_durable_write_looks_at_its_own_pages_only() {
     let looks = |dirty: u64| {
@@ -117,8 +117,8 @@ fn a_durable_write_looks_at_its_own_pages_only() {
     assert!(many <= few + 10, "beside 10 dirty pages {few} looks, beside 10,000 {many}");
 }
 
-/// A layer below that breaks down leaves the cache as it was in the middle of something: from then on it does nothing, and
-/// says so.
+/// A panic in a layer below leaves the cache inconsistent: from then on all calls fail, and the error says
+/// why.
 #[test]
 fn a_cache_that_a_panic_has_broken_says_so() {
     use platter_block::trace::{Event, Sink};
@@ -159,7 +159,7 @@ fn a_cache_that_a_panic_has_broken_says_so() {
     assert_eq!(Op::Flush, Bio::flush().op());
 }
 
-/// A device that is closed is not kept to be told of work.
+/// A closed device is not kept alive by its registration for wakeups.
 #[test]
 fn bells_of_closed_devices_are_let_go() {
     struct Silent;

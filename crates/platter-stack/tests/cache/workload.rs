@@ -5,7 +5,7 @@ use platter_block::bio::{Bio, Flags, Op};
 use platter_sim::oracle::Submission;
 use platter_sim::rng::Rng;
 
-/// What is known of a bio that is under way.
+/// The state of a bio in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Live {
     pub(crate) op: Op,
@@ -26,13 +26,13 @@ const FLAGS: [Flags; 9] = [
     Flags::NOMERGE,
 ];
 
-/// Makes bios at random places, near each other.
+/// Makes bios at random positions that are close to each other.
 pub(crate) struct Workload {
     sectors: u64,
-    /// Bios in a hundred that have flags, and the flags if they are always the same.
+    /// Percentage of bios with flags, and the flags if they are always the same.
     flagged: u64,
     single: Option<Flags>,
-    /// Operations other than reads and writes, in a hundred.
+    /// Percentage of operations other than reads and writes.
     others: u64,
     near: u64,
     next: u64,
@@ -94,7 +94,7 @@ impl Workload {
         self.make(Live { op: Op::Flush, sector: 0, count: 0, flags: Flags::NONE })
     }
 
-    /// A number for something that is no bio.
+    /// A number for an operation that is not a bio.
     pub(crate) fn number(&mut self) -> u64 {
         self.next += 1;
         self.next - 1
@@ -115,7 +115,8 @@ impl Workload {
 }
 
 impl Live {
-    /// As the oracle gets it. Of a flush of a range it knows nothing: that is looked at apart.
+    /// The bio as passed to the oracle. The oracle does not know flushes of a range: these are checked
+    /// separately.
     pub(crate) fn submission<'a>(&self, contents: &'a [u64]) -> Submission<'a> {
         let count = if self.op == Op::Flush { 0 } else { self.count };
         Submission {

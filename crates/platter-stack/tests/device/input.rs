@@ -1,4 +1,4 @@
-//! What cannot be done is refused by layers as by disks.
+//! Layers refuse invalid I/O as disks do.
 
 use crate::callers::Style;
 use crate::kinds::{SIZE, on_all};

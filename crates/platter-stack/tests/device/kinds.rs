@@ -19,7 +19,7 @@ use tempfile::NamedTempFile;
 
 pub(crate) const SIZE: u64 = 1 << 20;
 
-/// The contract knows that this much, at a multiple of it, is one request.
+/// The contract expects this many bytes, aligned, to be one request.
 const UNIT: u64 = 65536;
 
 type Below = Arc<dyn Backend>;
@@ -56,7 +56,7 @@ fn layer(name: &str, named: &[(&str, i64)], below: Vec<Below>) -> Below {
     by_name(name).unwrap().make(named, below).unwrap()
 }
 
-/// A device of `size` bytes under a layer of each kind, by name; those of several members have three.
+/// A device of `size` bytes under a layer of each kind, by name; layers of several members have three.
 fn over(name: &str, leaf: &dyn Fn(u64) -> Below, size: u64) -> Below {
     let units = size / UNIT;
     match name {
@@ -80,7 +80,7 @@ fn over(name: &str, leaf: &dyn Fn(u64) -> Below, size: u64) -> Below {
     }
 }
 
-/// Layers over layers, as a seed has it.
+/// A random stack of layers, generated from a seed.
 fn random(seed: u64, leaf: &dyn Fn(u64) -> Below) -> Below {
     fn grow(random: &mut Xoshiro256PlusPlus, leaf: &dyn Fn(u64) -> Below, size: u64, depth: u64) -> Below {
         if depth == 0 || random.next_u64().is_multiple_of(4) {
@@ -118,7 +118,7 @@ pub(crate) fn on_all(test: impl Fn(&str, &Device)) {
     }
 }
 
-/// Stacks that threads crowd.
+/// Stacks for tests with many threads.
 pub(crate) fn in_memory() -> Vec<(&'static str, Device)> {
     let stacks = TABLE.iter().map(|row| (row.name, over(row.name, &|size| ram(size, "none"), SIZE)));
     let deep =
@@ -127,8 +127,8 @@ pub(crate) fn in_memory() -> Vec<(&'static str, Device)> {
     stacks.map(|(name, stack)| (name, Device::new(stack))).collect()
 }
 
-/// Runs a test on a part of a file, with each driver of files, and on an array of two where that is the same to
-/// the test: it is told the first.
+/// Runs a test on a part of a file with each file driver, and on an array of two files where that makes no
+/// difference to the test, which gets the first file.
 pub(crate) fn on_files(elevators: &[&str], test: impl Fn(&str, &Device, &NamedTempFile)) {
     for driver in FileDriver::ALL {
         for elevator in elevators {

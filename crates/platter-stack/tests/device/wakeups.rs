@@ -1,4 +1,4 @@
-//! Nobody sleeps for ever: whoever waits at the gate of a layer hears that it has opened.
+//! No thread sleeps forever: a thread that waits at the gate of a layer is woken when the gate opens.
 
 use crate::kinds::{files, in_memory};
 use crate::memory::{aligned, bytes, fill};
@@ -16,7 +16,8 @@ fn devices() -> impl Iterator<Item = (String, Device)> {
     in_memory().into_iter().map(|(name, device)| (name.to_string(), device)).chain(files)
 }
 
-/// The barrier of one thread waits for the lane of another, and what comes then for the barrier.
+/// The barrier of one thread waits for the lane of another thread, and then its later bios wait for the
+/// barrier.
 #[test]
 fn a_barrier_and_those_behind_it_hear_of_each_other() {
     for (name, device) in devices() {
@@ -39,7 +40,7 @@ fn a_barrier_and_those_behind_it_hear_of_each_other() {
     }
 }
 
-/// The same with futures, whose lane the service thread runs.
+/// As above, with futures, whose lane the service thread runs.
 #[test]
 fn futures_at_the_gate_are_woken() {
     for (name, device) in devices() {
@@ -55,7 +56,7 @@ fn futures_at_the_gate_are_woken() {
             let mut done = Vec::new();
             until("the channel's own", || channel.poll(&mut done) == 1);
             let (result, _) = match early {
-                // The barrier has not got so far as to hold it back.
+                // The barrier has not reached the gate yet, so that it does not hold the future back.
                 Poll::Ready(outcome) => outcome,
                 Poll::Pending => block_on(future),
             };

@@ -1,5 +1,5 @@
-//! The models of a frame: readers that pin it, and the store that gives it to another page. The checker reports a
-//! reader that looks at memory while it is changed.
+//! Models of a frame: readers that pin it, and the store that gives it to another page. The checker reports
+//! readers that access memory while it is changed.
 
 use crate::frame::{FILLING, Frame, WRITING};
 use loom::cell::UnsafeCell;
@@ -12,7 +12,7 @@ struct Page {
     memory: UnsafeCell<u64>,
 }
 
-// SAFETY: that the memory is not reached by two at a time, one of them writing, is what the checker proves.
+// SAFETY: the checker proves that no write to the memory overlaps with another access.
 unsafe impl Sync for Page {}
 // SAFETY: as above.
 unsafe impl Send for Page {}
@@ -26,7 +26,7 @@ impl Page {
         Arc::new(page)
     }
 
-    /// Has it hold another page, as the store does with a frame that is closed and nobody's.
+    /// Puts another page into the frame, as the store does with a closed frame without pins.
     fn fill(&self, number: u64) {
         assert_eq!(self.frame.word(), 0);
         self.frame.page.store(number, crate::sync::Ordering::Relaxed);
@@ -36,7 +36,7 @@ impl Page {
         self.frame.give_back(FILLING);
     }
 
-    /// Reads the page without the store, if it is there.
+    /// Reads the page without the store, if it is in the frame.
     fn read(&self, number: u64) -> Option<u64> {
         let pinned = self.frame.pin_if_ready(number);
         pinned.then(|| {
@@ -61,7 +61,7 @@ fn a_reader_never_takes_one_page_for_another() {
                 thread::spawn(move || assert!(page.read(number).is_none_or(|found| found == number)))
             })
             .collect();
-        // Whoever has it pinned keeps it as it is.
+        // A frame that is pinned is not changed.
         if page.frame.close() {
             page.fill(2);
         }
@@ -87,7 +87,7 @@ fn a_frame_is_free_when_the_last_pin_has_gone() {
             })
         };
         let unpinned = page.frame.close();
-        // The store tries again later where it was pinned.
+        // The store tries again later if the frame was pinned.
         if unpinned || !page.frame.is_pinned() {
             page.fill(2);
             page.frame.open();
@@ -96,7 +96,8 @@ fn a_frame_is_free_when_the_last_pin_has_gone() {
     });
 }
 
-/// What a device writes back may be read meanwhile, and is not changed: the write goes to another frame.
+/// A version that is being written back may be read meanwhile and is not changed: the write goes to another
+/// frame.
 #[test]
 fn a_version_that_is_written_back_stays() {
     loom::model(|| {

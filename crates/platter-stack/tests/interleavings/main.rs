@@ -1,5 +1,5 @@
-//! Every interleaving of a few lanes at the gate of a layer, and of readers and the store of a cache at a frame. Gate
-//! and frame are the sources of the library, built on the locks and atomics of a model checker.
+//! Every interleaving of a few lanes at the gate of a layer, and of readers and the store of a cache at a
+//! frame. Gate and frame are the library's own sources, built on the locks and atomics of a model checker.
 
 mod sync;
 

@@ -1,5 +1,5 @@
-//! The models: lanes that place what they have, start what they may, complete it and sleep until they are rung. A
-//! lane that is never rung again, the checker reports as a deadlock.
+//! The models: lanes that place bios, start those that may start, complete them and sleep until they are
+//! woken. The checker reports a lane that is never woken as a deadlock.
 
 use crate::gate::{Door, Gate};
 use loom::sync::{Condvar, Mutex};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 const PLAIN: Flags = Flags::NONE;
 const BARRIER: Flags = Flags::HARD_BARRIER;
 
-/// Ends a lane's sleep, or keeps it from beginning the next one.
+/// Ends a lane's sleep, or prevents its next one.
 struct Bell {
     rung: Mutex<bool>,
     changed: Condvar,
@@ -40,14 +40,14 @@ impl lane::Bell for Bell {
     }
 }
 
-/// A barrier that fails: its deadline has passed whenever its lane looks.
+/// A barrier that fails: its deadline has always passed when its lane checks.
 const FAILS: Flags = Flags::HARD_BARRIER.union(Flags::NOMERGE);
 
-/// What has begun and ended so far, in turn: whether it is a barrier.
+/// Begins and ends of bios in order; `.0` says whether the bio is a barrier.
 type Log = Arc<std::sync::Mutex<Vec<(bool, bool)>>>;
 
-/// A lane's thread: `first` is offered to the gate as a batch that need not stop (as arrays do), then each of
-/// `bios` takes its place; all are seen through to their ends.
+/// A lane's thread. `first` is offered to the gate as a batch that may pass without stopping (as arrays do).
+/// Then each of `bios` takes its place. The thread runs until all are complete.
 struct Lane {
     door: Door,
     bell: Arc<Bell>,
@@ -66,7 +66,7 @@ impl Lane {
         self.log.lock().unwrap().push((barrier, begins));
     }
 
-    /// Sees bios through; which of them failed, by their places in the list.
+    /// Runs the bios to their ends. Returns those that failed, by their index.
     fn run(mut self, passes: bool, bios: &[Flags]) -> Vec<(u64, Kind)> {
         if passes && self.door.pass(bios.len()) {
             bios.iter().for_each(|_| self.note(false, true));
@@ -104,10 +104,10 @@ impl Lane {
     }
 }
 
-/// For each lane: which of its bios failed, and how.
+/// For each lane: the bios that failed, and how.
 type Failures = Vec<Vec<(u64, Kind)>>;
 
-/// All of some lanes' bios end: which of each lane's failed. What has begun and ended, in turn.
+/// Runs the bios of some lanes. Returns the failures of each lane, and begins and ends in order.
 fn live(lanes: &'static [(bool, &'static [Flags])]) -> (Failures, Vec<(bool, bool)>) {
     let (gate, log) = (Arc::new(Gate::default()), Log::default());
     let mut opened = lanes.iter().map(|&(passes, bios)| (Lane::new(&gate, &log), passes, bios));
@@ -125,7 +125,7 @@ fn live(lanes: &'static [(bool, &'static [Flags])]) -> (Failures, Vec<(bool, boo
     (failed, log)
 }
 
-/// Checks all interleavings with up to three changes of thread (with three lanes: two) that no thread asked for.
+/// Checks all interleavings with up to three preemptions (two with three lanes).
 fn check(lanes: &'static [(bool, &'static [Flags])]) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(5 - lanes.len());
@@ -143,38 +143,40 @@ fn check(lanes: &'static [(bool, &'static [Flags])]) {
     });
 }
 
-/// A lane publishes an epoch, and a barrier takes its place and looks, before the lane sees that it is of the next.
+/// A lane publishes an epoch, and a barrier takes its place and reads it before the lane sees that its bio is
+/// of the next epoch.
 #[test]
 fn a_barrier_hears_that_a_lane_that_entered_is_behind_it() {
     check(&[(false, &[BARRIER]), (false, &[PLAIN])]);
 }
 
-/// The same with a lane that tries to go straight through.
+/// As above, with a lane that tries to pass without stopping.
 #[test]
 fn a_barrier_hears_of_a_lane_that_would_not_stop() {
     check(&[(false, &[BARRIER]), (true, &[PLAIN, PLAIN])]);
 }
 
-/// Both have entered before either has its number: neither waits for the barrier of the other one to go first.
+/// Both lanes publish before either barrier has its number: neither barrier waits for the other one's lane.
 #[test]
 fn barriers_that_come_together_go_in_turn() {
     check(&[(false, &[BARRIER, PLAIN]), (false, &[BARRIER])]);
 }
 
-/// The second is refused at first, and behind one more barrier when it takes its place.
+/// The second is refused at first, and is behind another barrier when it takes its place.
 #[test]
 fn two_barriers_and_a_lane_between_them() {
     check(&[(false, &[BARRIER]), (true, &[PLAIN]), (false, &[BARRIER])]);
 }
 
-/// Something before a barrier and something behind it, on both sides.
+/// Bios before and after a barrier, on both lanes.
 #[test]
 fn nothing_passes_a_barrier() {
     check(&[(false, &[PLAIN, BARRIER]), (false, &[PLAIN, PLAIN])]);
 }
 
-/// A barrier fails while another lane has something out, or has a place behind it. What the other one holds behind it
-/// fails with it, or came before it or after; nobody waits for ever, and the gate is open in the end.
+/// A barrier fails while another lane has a bio in flight, or a place behind it. The other lane's bio fails
+/// if it was held behind the barrier, and otherwise came before or after it. No thread waits forever, and the
+/// gate is open at the end.
 #[test]
 fn a_barrier_that_fails_takes_what_is_behind_it_along() {
     const CASES: [&[(bool, &[Flags])]; 3] = [
@@ -189,7 +191,7 @@ fn a_barrier_that_fails_takes_what_is_behind_it_along() {
             let (failed, _) = live(lanes);
             let [own, other] = &failed[..] else { unreachable!("two lanes") };
             match own[..] {
-                // It was its turn before anybody looked at the time.
+                // The barrier was started before any lane checked the time.
                 [] => {}
                 [(0, Kind::TimedOut)] => assert_eq!(lanes[0].1.len(), 1),
                 [(0, Kind::TimedOut), (1, Kind::Cancelled)] => {}

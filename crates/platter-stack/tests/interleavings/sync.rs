@@ -1,4 +1,4 @@
-//! Stands in for the library's `sync`.
+//! Replaces the library's `sync`.
 
 use loom::sync::atomic::{self as model, fence};
 
@@ -10,8 +10,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// The checker knows sequential consistency only of fences. A fence after each such write, none at reads, is
-/// how x86 has it, and the least that other machines do.
+/// The checker models sequential consistency of fences only. A fence after each such write and none at reads
+/// is what x86 does, and the minimum on other machines.
 fn write(order: Ordering, write: impl FnOnce() -> u64) -> u64 {
     let result = write();
     if order == Ordering::SeqCst {
@@ -31,7 +31,7 @@ impl AtomicU64 {
         self.0.load(order)
     }
 
-    /// As a swap: the checker leaves the order between a store and concurrent swaps open, beyond what any
+    /// Implemented as a swap: the checker allows more orders between a store and concurrent swaps than
     /// coherent memory does.
     pub(crate) fn store(&self, value: u64, order: Ordering) {
         let release = if order == Ordering::SeqCst { Ordering::Release } else { order };

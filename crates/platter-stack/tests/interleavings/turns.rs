@@ -1,4 +1,4 @@
-//! Who goes when, one call after the other: the models of one thread.
+//! The order of starts, call by call: models with one thread.
 
 use crate::gate::{BARRIER_TIMEOUT, Door, Gate};
 use platter_block::bio::{Bio, Flags};
@@ -46,7 +46,7 @@ fn a_barrier_waits_for_all_lanes_and_holds_all_back() {
         assert!(tokens(&mut two).is_empty() && one.is_ready() && !two.is_ready());
         assert_eq!(tokens(&mut one), [1]);
         one.complete_barrier(&mut Bio::flush());
-        // The next barrier is that of the other lane, behind both that were before it.
+        // The next barrier is that of the other lane, behind both earlier ones.
         assert_eq!((tokens(&mut one), tokens(&mut two)), (vec![2], vec![3]));
         two.complete(1);
         assert!(tokens(&mut two).is_empty());
@@ -95,7 +95,8 @@ fn barriers_of_one_lane_take_turns() {
     });
 }
 
-/// A lane that could not pass and found its place only behind a later barrier has nothing that this one waits for.
+/// A lane that could not pass and took its place only behind a later barrier has no bio that this barrier
+/// must wait for.
 #[test]
 fn a_lane_that_waits_for_a_barrier_is_not_waited_for() {
     loom::model(|| {
@@ -113,7 +114,7 @@ fn a_lane_that_waits_for_a_barrier_is_not_waited_for() {
     });
 }
 
-/// What lanes share beside the gate has changed: all look again.
+/// Shared state outside the gate has changed: all lanes are woken.
 #[test]
 fn every_lane_is_rung() {
     struct Counted(AtomicU32);
@@ -131,8 +132,8 @@ fn every_lane_is_rung() {
     });
 }
 
-/// A lane that is not run has something out: the barrier of another one fails in the end, and names it. What was held
-/// behind the barrier fails, on whatever lane; what comes later goes.
+/// A lane that is not run has a bio in flight: the barrier of another lane fails in the end, and the error
+/// names the lane. Bios held behind the barrier fail, on every lane; later ones start.
 #[test]
 fn a_barrier_fails_that_waits_for_a_lane_that_is_not_run() {
     loom::model(|| {
@@ -152,14 +153,14 @@ fn a_barrier_fails_that_waits_for_a_lane_that_is_not_run() {
         }
         let blame = gate.blame().unwrap();
         assert!(blame.contains("waited for 30 s") && blame.contains("lane 1, opened by thread"), "{blame}");
-        // Also before that lane has looked, something new may go.
+        // A new bio may start even before that lane has looked.
         assert!(own.pass(1));
         own.complete(1);
         assert!(tokens(&mut other).is_empty());
         assert_eq!(failed(&mut other), [(3, Kind::Cancelled), (4, Kind::Cancelled)]);
         assert!(other.pass(1) && !other.is_holding());
         other.complete(1);
-        // The next barrier waits for the same lane, until that is done.
+        // The next barrier waits for the same lane until its bio is complete.
         own.place(write(5, Flags::HARD_BARRIER));
         assert!(tokens(&mut own).is_empty());
         idle.complete(1);
@@ -171,7 +172,8 @@ fn a_barrier_fails_that_waits_for_a_lane_that_is_not_run() {
     });
 }
 
-/// The lane that sent the barrier is not run itself: what others hold behind it fails in the end, and then the barrier.
+/// The lane that sent the barrier is not run: bios of other lanes behind it fail in the end, and then the
+/// barrier does.
 #[test]
 fn a_barrier_of_a_lane_that_is_not_run_stops_nobody_for_ever() {
     for started in [false, true] {
@@ -202,8 +204,8 @@ fn a_barrier_of_a_lane_that_is_not_run_stops_nobody_for_ever() {
     }
 }
 
-/// A barrier that the device could not carry out in time fails with all that was held behind it; one that failed
-/// otherwise lets them go.
+/// A barrier that the device could not carry out in time fails with all bios that were held behind it; one
+/// that failed for another reason lets them start.
 #[test]
 fn what_is_behind_a_barrier_that_timed_out_is_not_done() {
     for kind in [Kind::TimedOut, Kind::InDoubt, Kind::Stuck, Kind::Io] {
@@ -230,7 +232,7 @@ fn what_is_behind_a_barrier_that_timed_out_is_not_done() {
     }
 }
 
-/// Deadlines of what is held, and calling it back.
+/// Deadlines and cancellation of held bios.
 #[test]
 fn held_bios_end_by_their_deadlines_and_when_they_are_called_back() {
     loom::model(|| {
@@ -254,7 +256,7 @@ fn held_bios_end_by_their_deadlines_and_when_they_are_called_back() {
         assert_eq!((door.next_wakeup(), failed(&mut door)), (Some(Time(4096)), vec![(2, Kind::TimedOut)]));
         door.cancel(3);
         assert_eq!(failed(&mut door), [(3, Kind::Cancelled)]);
-        // With the barrier goes what is behind it, but not what is before.
+        // The barrier fails with the bios behind it, but not those before it.
         door.expire(Time(5000));
         let expected = [(4, Kind::TimedOut), (5, Kind::Cancelled), (6, Kind::Cancelled)];
         assert_eq!((failed(&mut door), door.is_holding()), (expected.to_vec(), false));
@@ -265,7 +267,7 @@ fn held_bios_end_by_their_deadlines_and_when_they_are_called_back() {
         assert_eq!(tokens(&mut busy), [1]);
         assert!(tokens(&mut door).is_empty());
         busy.complete_barrier(&mut write(1, Flags::HARD_BARRIER));
-        // A barrier that was called back keeps nothing waiting.
+        // A cancelled barrier does not hold anything back.
         assert_eq!((tokens(&mut door), failed(&mut door)), (vec![8], vec![(7, Kind::Cancelled)]));
         assert!(busy.pass(1));
     });

@@ -1,17 +1,18 @@
-//! Fingerprints of pages that went lately.
+//! Fingerprints of recently evicted pages.
 
-/// Entries among which a fingerprint has its place.
+/// Entries per bucket.
 const WAYS: usize = 8;
-/// Low bits of an entry: when it was made, in steps.
+/// Low bits of an entry: the time step in which it was made.
 const TIME_BITS: u32 = 12;
 const TIME: u32 = (1 << TIME_BITS) - 1;
-/// Low bits of the hash that an entry holds.
+/// Low bits of the hash, which an entry holds.
 const TAG: u32 = (1 << (32 - TIME_BITS)) - 1;
-/// Steps in which as many pages go as are remembered.
+/// Number of time steps after which a fingerprint expires.
 const STEPS: u64 = 64;
 
-/// A hash of a page's number: the finalizer of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
-/// generators", OOPSLA 2014). The upper half chooses the bucket, the lower half is the tag: they must not share bits.
+/// A hash of a page number: the finalizer of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom
+/// number generators", OOPSLA 2014). The upper half selects the bucket and the lower half is the tag: they
+/// must not share bits.
 fn hash(page: u64) -> u64 {
     let mut x = page.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,17 +20,17 @@ fn hash(page: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A table of fingerprints, 4 bytes for each frame. An entry holds part of a page's hash and the time at which the
-/// page went, counted in pages that went. It is valid as long as fewer have gone since than are to be remembered,
-/// and may be lost sooner when too many fall into one bucket. A page is taken for another one with a probability of
-/// at most [`WAYS`] / 2^20, 8 in a million, whatever the size of the table (up to 2^35 entries).
+/// A table of fingerprints, 4 bytes per frame. An entry holds part of a page's hash and the time at which the page was
+/// evicted, counted in evictions. It expires after as many evictions as pages are to be remembered, and may be lost
+/// sooner if many pages fall into one bucket. A page is mistaken for another one with a probability of at most
+/// [`WAYS`] / 2^20, 8 in a million, whatever the size of the table (up to 2^35 entries).
 pub(super) struct Ghosts {
     entries: Box<[u32]>,
-    /// Pages that went.
+    /// Number of evictions.
     gone: u64,
-    /// Pages that go in one step of time.
+    /// Evictions per time step.
     step: u64,
-    /// Steps after which an entry is forgotten.
+    /// Steps after which an entry expires.
     window: u32,
 }
 
@@ -39,11 +40,11 @@ impl Ghosts {
         let step = remembered.div_ceil(STEPS);
         let window = (remembered / step) as u32;
         let entries = vec![0; (frames as usize).div_ceil(WAYS).max(1) * WAYS].into();
-        // Entries of time 0 are too old at the start.
+        // Entries of time 0 have expired at the start.
         Ghosts { entries, gone: step * u64::from(window + 1), step, window }
     }
 
-    /// Remembers a page that goes; in a full bucket the oldest entry makes room.
+    /// Records an evicted page; in a full bucket it replaces the oldest entry.
     pub(super) fn add(&mut self, page: u64) {
         self.gone += 1;
         let now = self.now();
@@ -54,7 +55,7 @@ impl Ghosts {
         }
     }
 
-    /// Whether a page is remembered; it is not from here on.
+    /// Whether a page is recorded; removes its entry.
     pub(super) fn take(&mut self, page: u64) -> bool {
         let (now, window) = (self.now(), self.window);
         let (bucket, tag) = self.bucket(page);
@@ -68,7 +69,7 @@ impl Ghosts {
         (self.gone / self.step) as u32 & TIME
     }
 
-    /// The bucket of a page among so many, and the tag that it has there.
+    /// The bucket of a page among `buckets`, and its tag there.
     pub(super) fn place(page: u64, buckets: u64) -> (u64, u32) {
         let hash = hash(page);
         (((hash >> 32) * buckets) >> 32, hash as u32 & TAG)
@@ -81,7 +82,7 @@ impl Ghosts {
     }
 }
 
-/// Steps since an entry was made.
+/// Age of an entry in steps.
 fn age(entry: u32, now: u32) -> u32 {
     now.wrapping_sub(entry) & TIME
 }

@@ -1,9 +1,9 @@
-//! The lists a frame can be in: each frame is in one at most, by links in a table of all frames.
+//! The lists of frames. Each frame is in at most one, by links in a table of all frames.
 
 /// No frame.
 const NONE: u32 = u32::MAX;
 
-/// What a frame counts as, also while it is parked.
+/// The standing of a frame, which it keeps while it is parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// New in the small queue: uses do not count yet.
@@ -12,7 +12,7 @@ pub(super) enum Standing {
     Small = 2,
     /// In the main queue.
     Main = 3,
-    /// Not needed again.
+    /// No longer needed.
     Cold = 4,
 }
 
@@ -26,7 +26,7 @@ pub(super) enum List {
     Parked,
 }
 
-/// The place of a frame: 12 bytes.
+/// The links of a frame: 12 bytes.
 #[derive(Clone, Copy)]
 struct Place {
     newer: u32,
@@ -73,7 +73,7 @@ impl Queues {
         Some(self.ends[list as usize].oldest).filter(|&frame| frame != NONE)
     }
 
-    /// What the frame counts as; `None` if it is in no list.
+    /// The standing of the frame; `None` if it is in no list.
     pub(super) fn standing(&self, frame: u32) -> Option<Standing> {
         match self.places[frame as usize].mark & STANDING {
             1 => Some(Standing::Fresh),
@@ -91,7 +91,7 @@ impl Queues {
         Some(if parked { List::Parked } else { own_list(standing) })
     }
 
-    /// Adds a frame that is in no list as the newest.
+    /// Adds a frame that is in no list, as the newest.
     pub(super) fn add(&mut self, frame: u32, standing: Standing) {
         self.places[frame as usize].mark = standing as u32;
         self.link_newest(frame, own_list(standing));
@@ -104,14 +104,14 @@ impl Queues {
         }
     }
 
-    /// Makes a frame the newest of those of a standing.
+    /// Makes a frame the newest of its standing.
     pub(super) fn renew(&mut self, frame: u32, standing: Standing) {
         if self.unlink(frame) {
             self.add(frame, standing);
         }
     }
 
-    /// Gives a frame another standing; if it is parked it stays so.
+    /// Gives a frame another standing; a parked frame stays parked.
     pub(super) fn change(&mut self, frame: u32, standing: Standing) {
         if self.list(frame) == Some(List::Parked) {
             let mark = &mut self.places[frame as usize].mark;
@@ -121,7 +121,7 @@ impl Queues {
         }
     }
 
-    /// Makes a frame the newest of those parked.
+    /// Parks a frame, as the newest parked one.
     pub(super) fn park(&mut self, frame: u32) {
         if self.unlink(frame) {
             self.places[frame as usize].mark |= PARKED;
@@ -129,7 +129,7 @@ impl Queues {
         }
     }
 
-    /// Makes a frame that is parked the oldest of its queue.
+    /// Makes a parked frame the oldest of its queue.
     pub(super) fn unpark(&mut self, frame: u32) {
         let Some(standing) = self.standing(frame).filter(|_| self.list(frame) == Some(List::Parked)) else {
             return;
@@ -160,7 +160,7 @@ impl Queues {
         (place.older, place.newer) = (before, NONE);
     }
 
-    /// Takes a frame out of its list and leaves its mark; whether it was in one.
+    /// Takes a frame out of its list and keeps its mark. Returns whether it was in one.
     fn unlink(&mut self, frame: u32) -> bool {
         let Some(list) = self.list(frame) else { return false };
         let Place { newer, older, .. } = self.places[frame as usize];

@@ -1,4 +1,4 @@
-//! The order against a model, its bounds, and its hit ratios beside those of other policies.
+//! The replacement order against a model, its bounds, and its hit ratios beside those of other policies.
 
 mod compare;
 mod model;
@@ -9,13 +9,13 @@ use super::queues::List;
 use super::{LOOKS, Probe, Replacement};
 use rivals::{Cache, Ours};
 
-/// Evicts from frames that have a count each, or none if they are busy; and how many were looked at. No page comes
-/// back.
+/// Evicts a frame. `uses` has the use count of each frame, `None` for busy ones. Returns the frame and the
+/// number of probes. No page comes back.
 fn evict(order: &mut Replacement, uses: &mut [Option<u8>]) -> (Option<u32>, u32) {
     evict_page(order, uses, &|frame| 1 << 40 | u64::from(frame))
 }
 
-/// The same with the page of each frame.
+/// As `evict`, with the page of each frame.
 fn evict_page(
     order: &mut Replacement,
     uses: &mut [Option<u8>],
@@ -36,8 +36,8 @@ fn evict_page(
     (frame, looks)
 }
 
-/// How much of a hot set of four fifths of a cache is left, in percent, after a scan of ten caches that reads each
-/// page so often on end.
+/// Percentage left in the cache of a hot set of four fifths of its size, after a scan of ten times its size
+/// that reads each page `reads` times in a row.
 fn left_after_scan(reads: u64) -> u64 {
     let size = 1000;
     let hot = size * 8 / 10;

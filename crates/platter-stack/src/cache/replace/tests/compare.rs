@@ -10,8 +10,8 @@ fn ratio(cache: &mut dyn Cache, trace: &[u64]) -> usize {
     trace.iter().filter(|&&page| cache.access(page)).count() * 1000 / trace.len()
 }
 
-/// By how much more than LRU's the ratio is, in thousandths, for each of [`TRACES`]: somewhat less than was measured. A set
-/// that fits and moves as a whole is where LRU cannot be beaten.
+/// Minimum advantage over LRU's hit ratio, in thousandths, for each of [`TRACES`]: somewhat less than was
+/// measured. LRU is optimal for a set that fits in the cache and is replaced as a whole.
 const MORE_THAN_LRU: [i64; 9] = [50, 80, 60, 600, 0, -120, 65, 20, 14];
 
 #[test]

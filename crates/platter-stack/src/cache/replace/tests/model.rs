@@ -1,4 +1,4 @@
-//! The order against one made of plain lists.
+//! The replacement order against a model of plain lists.
 
 use super::super::ghost::Ghosts;
 use super::super::queues::{List, Standing};
@@ -31,7 +31,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The same order with a queue for each list; no page comes back.
+/// The same order with a queue per list; no page comes back.
 #[derive(Default)]
 struct Model {
     /// Frames with their standing, oldest first.
@@ -179,7 +179,7 @@ fn apply(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Each list is the model's after every step, so no frame is twice or lost.
+    /// After every step each list equals the model's, so no frame is duplicated or lost.
     #[test]
     fn the_lists_are_those_of_the_model(steps in prop::collection::vec(step(), 1..400)) {
         let mut order = Replacement::new(FRAMES);
@@ -197,7 +197,8 @@ proptest! {
         }
     }
 
-    /// Pages come back, so that ghosts decide too: what goes was in and could go, and nothing else is lost.
+    /// Pages come back, so that ghosts have an effect: an evicted frame was in the order and not busy, and no
+    /// other is lost.
     #[test]
     fn what_goes_was_in_and_could_go(steps in prop::collection::vec((step(), 0..200u64), 1..400)) {
         let mut order = Replacement::new(FRAMES);
@@ -241,7 +242,7 @@ fn ghosts_are_known_for_about_as_many_pages_as_there_are_frames() {
     assert_eq!(known(last - frames / 2..last), 0, "what was taken is not known again");
 }
 
-/// With 4 million entries a hash of 28 bits would take one page in 64 for one that went.
+/// With 4 million entries, a hash of 28 bits would mistake one page in 64 for an evicted one.
 #[test]
 fn a_page_that_never_went_is_hardly_ever_known_however_many_did() {
     let frames = 1u64 << 22;
@@ -249,11 +250,11 @@ fn a_page_that_never_went_is_hardly_ever_known_however_many_did() {
     (0..frames).for_each(|page| ghosts.add(page));
     let looked = 4_000_000;
     let wrong = ((1 << 40)..(1 << 40) + looked).filter(|&page| ghosts.take(page)).count();
-    // 8 in 2^20 at most: 31 are to be expected.
+    // At most 8 in 2^20: 31 are expected.
     assert!(wrong < 100, "{wrong} of {looked}");
 }
 
-/// The largest cache has 2^28 buckets: each is reached, and the choice leaves the bits of the tag alone.
+/// The largest cache has 2^28 buckets: each is used, and the bucket number is independent of the tag.
 #[test]
 fn the_place_of_a_fingerprint_says_nothing_of_its_tag() {
     let buckets = 1u64 << 28;
@@ -267,7 +268,7 @@ fn the_place_of_a_fingerprint_says_nothing_of_its_tag() {
         tags.entry(16 + bucket * 16 / buckets).or_default().insert(tag);
     }
     assert!(lowest < buckets / 10_000 && highest > buckets - buckets / 10_000 && highest < buckets);
-    // 65,536 draws of 2^20 tags: some 63,500 different ones are to be expected.
+    // 65,536 draws of 2^20 tags: about 63,500 different ones are expected.
     assert!(
         tags.len() == 32 && tags.values().all(|tags| tags.len() > 62_000),
         "{:?}",

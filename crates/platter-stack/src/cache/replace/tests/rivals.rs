@@ -1,11 +1,11 @@
-//! Caches to compare: each tells of an access whether it was a hit.
+//! Caches to compare with. Each reports whether an access was a hit.
 
 use super::super::{Probe, Replacement};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
-/// A cache of pages that is asked for one after the other.
+/// A cache of pages that are accessed one by one.
 pub(super) trait Cache {
-    /// Whether `page` was in; it is from here on.
+    /// Accesses `page`, which is cached from here on. Returns whether it was cached.
     fn access(&mut self, page: u64) -> bool;
 }
 
@@ -141,8 +141,8 @@ impl Cache for Clock {
     }
 }
 
-/// 2Q in full (Johnson, Shasha: "2Q: a low overhead high performance buffer management replacement
-/// algorithm", VLDB 1994), with the sizes that they propose: a quarter in `A1in`, half as many ghosts as pages.
+/// Full 2Q (Johnson, Shasha: "2Q: a low overhead high performance buffer management replacement algorithm",
+/// VLDB 1994), with the sizes that they propose: a quarter in `A1in`, half as many ghosts as pages.
 pub(super) struct TwoQ {
     size: usize,
     fresh: VecDeque<u64>,
@@ -225,7 +225,7 @@ impl Cache for Sieve {
         while self.used.len() == self.size {
             let next = self.order.range(self.hand..).next().or_else(|| self.order.iter().next());
             let (stamp, victim) = next.map(|(&stamp, &victim)| (stamp, victim)).expect("it is full");
-            // After the newest comes the oldest, also if another page is added meanwhile.
+            // The oldest follows the newest, even if another page is added meanwhile.
             self.hand = self.order.range(stamp + 1..).next().map_or(0, |(&newer, _)| newer);
             if !std::mem::take(self.used.get_mut(&victim).expect("it is in the order")) {
                 self.order.remove(&stamp);
@@ -239,8 +239,8 @@ impl Cache for Sieve {
     }
 }
 
-/// Hits of the best that could be done, knowing all that comes (Belady: "A study of replacement algorithms for a
-/// virtual-storage computer", 1966).
+/// Hits of the optimal policy, which knows all future accesses (Belady: "A study of replacement algorithms
+/// for a virtual-storage computer", 1966).
 pub(super) fn best(trace: &[u64], size: usize) -> usize {
     let mut next = vec![usize::MAX; trace.len()];
     let mut seen = HashMap::new();

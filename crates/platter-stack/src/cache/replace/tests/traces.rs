@@ -1,9 +1,9 @@
-//! Sequences of pages that programs ask for, each of a seed and a cache size.
+//! Sequences of pages that programs access, generated from a seed and a cache size.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 
-/// A workload: its name and the pages it asks a cache of `size` pages for.
+/// A workload: its name and a function that returns the pages it accesses, given a cache of `size` pages.
 pub(super) type Trace = (&'static str, fn(size: u64) -> Vec<u64>);
 
 /// All workloads.
@@ -19,7 +19,7 @@ pub(super) static TRACES: &[Trace] = &[
     ("database", database),
 ];
 
-/// Pages that only scans touch begin here.
+/// First of the pages that only scans access.
 const FAR: u64 = 1 << 32;
 
 struct Dice(Xoshiro256PlusPlus);
@@ -77,13 +77,14 @@ fn looping(size: u64) -> Vec<u64> {
     (0..pages * 40).map(|at| at % pages).collect()
 }
 
-/// Four fifths of the cache, used evenly; another set after each ten rounds.
+/// Four fifths of the cache, used evenly; another set after every ten rounds.
 fn moving(size: u64) -> Vec<u64> {
     let (set, mut dice) = (size * 4 / 5, Dice::new());
     (0..set * 80).map(|at| at / (set * 10) * set + dice.below(set)).collect()
 }
 
-/// As many new pages by four sequential streams as Zipf's draws; each page is read `reads` times on end.
+/// Four sequential streams read as many new pages as Zipf's law draws; each page is read `reads` times in a
+/// row.
 fn streams(size: u64, reads: u64) -> Vec<u64> {
     let (zipf, mut dice) = (Zipf::new(size * 5, 1.0), Dice::new());
     let mut next = [0, 1, 2, 3].map(|stream| (stream + 1) * FAR);
@@ -97,8 +98,8 @@ fn streams(size: u64, reads: u64) -> Vec<u64> {
     trace
 }
 
-/// Lookups through a tree of three levels with leaves by Zipf's law, a third of them updates that use the leaf
-/// again soon; a log that grows; now and then a scan over a range of leaves or a whole table.
+/// Lookups through a tree of three levels with leaves by Zipf's law, a third of them updates that use the
+/// leaf again soon; a growing log; and occasional scans of a range of leaves or of a whole table.
 fn database(size: u64) -> Vec<u64> {
     let (leaves, fan) = (size * 8, 100);
     let (zipf, mut dice) = (Zipf::new(leaves, 0.9), Dice::new());
