@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 /// One channel to a simulated disk.
 ///
-/// Memory is only touched while a request is queued: what a write brings is taken then, and a read gets the
-/// contents of that moment, which is allowed to it, since no write that it must see can complete later.
+/// A request's memory is accessed only while the request is queued: the data of a write is copied then, and a
+/// read gets the contents of that moment. That is allowed, because no write that the read must see can
+/// complete later.
 pub struct SimChannel {
     disk: SimDisk,
     port: u32,
@@ -26,7 +27,7 @@ impl SimChannel {
     }
 }
 
-/// Collects what a write brings.
+/// Collects the data of a write.
 fn gather(request: &Started<'_>, data: &mut Vec<u8>) {
     data.resize(request.len as usize, 0);
     let mut at = 0;
@@ -41,7 +42,7 @@ fn gather(request: &Started<'_>, data: &mut Vec<u8>) {
     });
 }
 
-/// Hands out what a read gets.
+/// Copies the data of a read to its memory.
 fn scatter(request: &Started<'_>, data: &[u8]) {
     let mut at = 0;
     request.for_each_segment(|segment| {
@@ -112,7 +113,7 @@ impl Driver for SimChannel {
             return;
         }
         if !self.disk.world().pass(limit) {
-            // Another thread has to do something first.
+            // Another thread has to act first.
             std::thread::yield_now();
         }
     }

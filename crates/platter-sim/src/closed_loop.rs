@@ -39,7 +39,7 @@ impl<'m> Host<'m> {
         self.inside.insert(tag, self.now);
     }
 
-    /// Lives until the next event; gives back the commands that ended, with their times.
+    /// Advances to the next event. Returns the commands that ended, with their times.
     pub(crate) fn step(&mut self) -> Vec<(Ended, Span)> {
         let next = self.model.next_event().expect("something is going on");
         assert!(next >= self.now, "time goes on");
@@ -64,7 +64,7 @@ impl<'m> Host<'m> {
         }
     }
 
-    /// Runs `count` commands with `depth` of them inside, and gives the time that this took.
+    /// Runs `count` commands with `depth` in flight. Returns the time that this took.
     pub(crate) fn run(&mut self, depth: usize, count: usize, mut next: impl FnMut() -> Command) -> Span {
         let began = self.now;
         let mut left = count;
@@ -78,7 +78,7 @@ impl<'m> Host<'m> {
         self.now.since(began)
     }
 
-    /// Lets pass what happens by itself.
+    /// Runs until the disk is idle.
     pub(crate) fn settle(&mut self) {
         while self.model.next_event().is_some() {
             self.step();

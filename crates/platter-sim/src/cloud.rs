@@ -1,8 +1,8 @@
-//! A disk at the other end of a network, with the limits that its price buys.
+//! A network volume with the limits that its price pays for.
 //!
-//! A command waits, first come first served, until two token buckets let it through, one of I/Os and one of
-//! bytes; then it takes a time drawn from the seed: a base, up to as much again as the jitter, and now and then a
-//! long tail. Commands that were let through do not wait for each other, so they may end out of order.
+//! A command waits, first come first served, until two token buckets admit it, one of I/Os and one of bytes;
+//! then it takes a time drawn from the seed: a base time, a jitter and occasionally a long tail. Admitted
+//! commands do not wait for each other, so they may complete out of order.
 
 use crate::model::{Command, Ended, Model};
 use crate::rng::Rng;
@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 
-/// A disk at the other end of a network.
+/// Parameters of a network volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CloudParams {
     /// Bytes, a multiple of 512.
@@ -23,17 +23,17 @@ pub struct CloudParams {
     pub read: Span,
     /// Least time of a write, discard or flush.
     pub write: Span,
-    /// Most that is added to it, evenly distributed.
+    /// Upper bound of the jitter, evenly distributed.
     pub jitter: Span,
-    /// How many of a million commands take the tail's time more.
+    /// Commands per million that take the additional time of the tail.
     pub tail_per_million: u32,
-    /// That time.
+    /// Additional time of the tail.
     pub tail: Span,
-    /// I/Os.
+    /// Limit of I/Os.
     pub iops: Bucket,
     /// Bytes that count as one I/O; a larger command counts as several.
     pub io_unit: u32,
-    /// Bytes.
+    /// Limit of bytes.
     pub throughput: Bucket,
     /// Most commands at once.
     pub depth: u32,
@@ -41,24 +41,24 @@ pub struct CloudParams {
     pub seed: u64,
 }
 
-/// A token bucket: what may be used in the long run, and what may be saved for a burst.
+/// A token bucket: a long-term rate, and an amount that can be saved for bursts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
     /// Tokens that are added each second.
     pub per_second: u64,
-    /// Most tokens that are kept, and those that are there at the start. What a command needs beyond this it
-    /// takes once the bucket is full, and the bucket is then that much below empty.
+    /// Most tokens in the bucket, which is full at the start. A command that needs more is admitted when the
+    /// bucket is full, and the level is then negative by the difference.
     pub burst: u64,
 }
 
-/// A parameter that no disk can have.
+/// An invalid parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudError {
     /// The parameter.
     pub what: &'static str,
     /// Its value.
     pub found: u64,
-    /// What it may be.
+    /// The allowed values.
     pub expected: &'static str,
 }
 
@@ -76,7 +76,7 @@ const PARTS: i128 = 1_000_000_000;
 #[derive(Clone, Copy, Debug)]
 struct Level {
     bucket: Bucket,
-    /// Parts of tokens; below 0 while a command larger than the bucket is paid off.
+    /// Level of the bucket; negative while a command larger than the bucket is paid off.
     parts: i128,
     at: Time,
 }
@@ -86,13 +86,13 @@ impl Level {
         Level { bucket, parts: i128::from(bucket.burst) * PARTS, at: Time(0) }
     }
 
-    /// The level at `now`, which is not before the last time.
+    /// The level at `now`, which must not be before the last time.
     fn at(&self, now: Time) -> i128 {
         let added = i128::from(now.since(self.at).0) * i128::from(self.bucket.per_second);
         (self.parts + added).min(i128::from(self.bucket.burst) * PARTS)
     }
 
-    /// When `tokens` are there, or the bucket is full: not before `now`.
+    /// When the bucket has `tokens` tokens or is full; not before `now`.
     fn ready(&self, now: Time, tokens: u64) -> Time {
         let wanted = i128::from(tokens.min(self.bucket.burst)) * PARTS;
         let missing = u128::try_from(wanted - self.at(now)).unwrap_or(0);
@@ -111,9 +111,9 @@ pub struct CloudDisk {
     params: CloudParams,
     iops: Level,
     throughput: Level,
-    /// Those that the buckets do not let through yet.
+    /// Commands that the buckets have not admitted yet.
     waiting: VecDeque<Command>,
-    /// When the first of them is let through.
+    /// When the first of them is admitted.
     admission: Option<Time>,
     under_way: BinaryHeap<Reverse<(Time, u64, u32)>>,
     let_through: u64,
@@ -121,10 +121,10 @@ pub struct CloudDisk {
 }
 
 impl CloudDisk {
-    /// A disk of these parameters, its buckets full.
+    /// A volume with these parameters and full buckets.
     ///
     /// # Errors
-    /// The first parameter that no disk can have.
+    /// The first invalid parameter.
     pub fn new(params: CloudParams) -> Result<CloudDisk, CloudError> {
         let check = |ok: bool, what, found: u64, expected| match ok {
             true => Ok(()),
@@ -152,13 +152,13 @@ impl CloudDisk {
         })
     }
 
-    /// Tokens that a command takes: I/Os and bytes.
+    /// Tokens for a command: I/Os and bytes.
     fn cost(&self, command: &Command) -> (u64, u64) {
         let bytes = if command.op.has_data() { u64::from(command.sectors) * 512 } else { 0 };
         (bytes.div_ceil(self.params.io_unit.into()).max(1), bytes)
     }
 
-    /// When the first of those that wait is let through.
+    /// Computes when the first waiting command is admitted.
     fn plan(&mut self, now: Time) {
         self.admission = self.waiting.front().map(|command| {
             let (ios, bytes) = self.cost(command);
@@ -166,7 +166,7 @@ impl CloudDisk {
         });
     }
 
-    /// Lets the first through.
+    /// Admits the first waiting command.
     fn admit(&mut self, at: Time) {
         if let Some(command) = self.waiting.pop_front() {
             let (ios, bytes) = self.cost(&command);

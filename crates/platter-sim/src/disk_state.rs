@@ -1,4 +1,4 @@
-//! A simulated disk: a model that says when, a medium that says what, and the channels that ask.
+//! A simulated disk: a model for the times, a medium for the contents, and the channels that use them.
 
 use crate::channel::SimChannel;
 use crate::fault::{FaultPlan, Injected, Injector, Strike};
@@ -32,14 +32,14 @@ pub struct SimDisk {
     state: Arc<Mutex<State>>,
 }
 
-/// What a simulated disk has beside its model.
+/// Parts of a simulated disk other than its model.
 #[derive(Default)]
 pub struct Options {
-    /// What is stored on it. `None`: it forgets what is written, and reads leave memory as it was.
+    /// Its contents. `None`: writes are forgotten, and reads leave memory unchanged.
     pub medium: Option<Medium>,
-    /// What goes wrong with it.
+    /// Its faults.
     pub faults: Option<FaultPlan>,
-    /// The supply whose power cuts it feels.
+    /// The power supply whose cuts affect it.
     pub supply: Option<Supply>,
 }
 
@@ -49,16 +49,16 @@ pub(crate) enum Taken {
     /// It is full.
     No,
     Yes,
-    /// It will fail and touches no memory.
+    /// Taken, but it will fail without touching memory.
     Failing,
 }
 
-/// What a channel asks for, data aside.
+/// A request of a channel, without its data.
 pub(crate) struct Asked {
     pub(crate) port: u32,
     pub(crate) tag: u32,
     pub(crate) command: Command,
-    /// All of it or nothing, also in a power cut.
+    /// All or nothing is stored, even in a power cut.
     pub(crate) atomic: bool,
 }
 
@@ -67,7 +67,7 @@ struct Slot {
     port: u32,
     tag: u32,
     command: Command,
-    /// What a write brought.
+    /// The data of a write.
     data: Vec<u8>,
     /// The command has neither ended nor failed.
     busy: bool,
@@ -85,22 +85,22 @@ pub(crate) struct State {
     /// Faults and power cuts, if there may be any.
     trouble: Option<Box<Trouble>>,
     extent: Extent,
-    /// Sees each command that is taken.
+    /// Called for each command taken.
     observer: Option<Observer>,
-    /// Only the owner of a channel can know how many commands it has inside.
+    /// Only the owner of a channel can find out how many commands the channel has in the disk.
     owner_only: bool,
 }
 
-/// The channel of commands whose channel is gone.
+/// The channel number of commands whose channel was dropped.
 const NOBODY: u32 = u32::MAX;
 
 impl SimDisk {
-    /// A disk in `world`. Without a medium it forgets what is written, and reads leave memory as it was.
+    /// A disk in `world`. Without a medium it forgets writes, and reads leave memory unchanged.
     pub fn new(world: &Arc<World>, model: Box<dyn Model>, medium: Option<Medium>) -> SimDisk {
         SimDisk::with(world, model, Options { medium, ..Options::default() })
     }
 
-    /// A disk in `world` with what can go wrong with it.
+    /// A disk in `world`, with faults and a power supply.
     pub fn with(world: &Arc<World>, model: Box<dyn Model>, options: Options) -> SimDisk {
         let (geometry, depth) = (model.geometry(), model.depth());
         let Options { medium, faults, supply } = options;
@@ -133,7 +133,7 @@ impl SimDisk {
         }
     }
 
-    /// Size as it is now, limits, features.
+    /// The geometry with the current size.
     pub fn geometry(&self) -> Geometry {
         Geometry { size: self.lock().extent.size, ..self.geometry }
     }
@@ -148,7 +148,7 @@ impl SimDisk {
         &self.world
     }
 
-    /// Replaces what goes wrong with the disk, or ends it. What was decided for commands that it has stays.
+    /// Replaces the fault plan, or removes it. Decisions about commands that the disk already has remain.
     pub fn set_faults(&self, plan: Option<FaultPlan>) {
         let mut state = self.lock();
         state.live(self.world.clock().now());
@@ -157,8 +157,8 @@ impl SimDisk {
         self.publish(&state);
     }
 
-    /// Does this to the next command that fits. Strikes are used up in the order in which they were given, and
-    /// [`set_faults`](SimDisk::set_faults) forgets those that are left.
+    /// Applies a strike to the next matching command. Strikes are used up in the order given;
+    /// [`set_faults`](SimDisk::set_faults) drops those that are left.
     pub fn strike(&self, strike: Strike) {
         let mut state = self.lock();
         let trouble = self.trouble(&mut state);
@@ -174,18 +174,18 @@ impl SimDisk {
         state.trouble.get_or_insert_with(|| Box::new(Trouble::new(None, None, cache)))
     }
 
-    /// Makes the disk wrong on purpose, or right again.
+    /// Makes the disk misbehave, or behave correctly again.
     pub fn set_wrong(&self, wrong: Option<Wrong>) {
         let mut state = self.lock();
         State::set_mistakes(self.trouble(&mut state), wrong);
     }
 
-    /// How often what went wrong since the disk was made.
+    /// How often each kind of fault has occurred.
     pub fn injected(&self) -> Injected {
         self.lock().trouble.as_ref().map_or_else(Injected::default, |trouble| trouble.injected())
     }
 
-    /// Lets commands that are stuck, or take longer than their time, end now. Returns how many there were.
+    /// Completes commands now that are stuck or delayed. Returns their number.
     pub fn release_stuck(&self) -> usize {
         let mut state = self.lock();
         let released = state.release(self.world.clock().now());
@@ -193,28 +193,28 @@ impl SimDisk {
         released
     }
 
-    /// Lets the disk live until now: completions that are due are there to be reaped, and a power cut has been
-    /// noticed and reported to its supply.
+    /// Advances the disk to the current time: completions that are due can be reaped, and a power cut has
+    /// been noticed and reported to its supply.
     pub fn settle(&self) {
         let mut state = self.lock();
         state.live(self.world.clock().now());
         self.publish(&state);
     }
 
-    /// When a channel has something to collect.
+    /// When a channel has completions to collect.
     pub(crate) fn next_event(&self, port: u32) -> Option<Time> {
         let mut state = self.lock();
         let now = self.world.clock().now();
         if state.trouble.is_some() || state.next_internal().is_some_and(|at| at <= now) {
-            // A cut, a death or a write from the buffer may be due that nobody has noticed, since nobody has anything
-            // on the disk. Who moves the clock to the next event would never get past it.
+            // A power cut, a death or a write from the buffer may be due while no channel has commands on the
+            // disk. Without this, a caller that advances the clock to the next event would never get past it.
             state.live(now);
             self.publish(&state);
         }
         state.next_event(port)
     }
 
-    /// Another way to the disk.
+    /// Opens another channel to the disk.
     pub fn channel(&self) -> SimChannel {
         let port = self.lock().add_port();
         SimChannel::new(self.clone(), port)
@@ -224,7 +224,7 @@ impl SimDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the world when the disk is to be looked at next.
+    /// Publishes the time of the disk's next event to the world.
     pub(crate) fn publish(&self, state: &State) {
         self.horizon.set(state.next_internal());
     }
@@ -238,7 +238,7 @@ impl State {
         })
     }
 
-    /// The channel is gone: what it asked for goes on and ends for nobody.
+    /// The channel was dropped: its commands continue, and their completions are discarded.
     pub(crate) fn remove_port(&mut self, port: u32) {
         for slot in &mut self.slots {
             if slot.port == port {
@@ -249,7 +249,8 @@ impl State {
         self.free_ports.push(port);
     }
 
-    /// Offers a command. `data` fills in what a write brings; it is called once, and only if it is taken.
+    /// Offers a command. `data` supplies the data of a write; it is called once, and only if the command is
+    /// taken.
     pub(crate) fn accept(&mut self, now: Time, asked: Asked, data: impl FnOnce(&mut Vec<u8>)) -> Taken {
         self.live(now);
         if let Some(errno) = self.extent.refuses(&asked.command) {
@@ -274,7 +275,7 @@ impl State {
         self.free.pop().unwrap_or(self.slots.len() as u32)
     }
 
-    /// A slot is not needed after all.
+    /// Returns a slot that is not needed.
     fn put_back(&mut self, index: u32) {
         if index < self.slots.len() as u32 {
             self.free.push(index);
@@ -297,12 +298,12 @@ impl State {
         }
     }
 
-    /// The contents as a read finds them that is taken now.
+    /// The contents for a read that is taken now.
     pub(crate) fn medium(&self) -> Option<&Medium> {
         self.medium.as_ref()
     }
 
-    /// Lives until `now`.
+    /// Advances the disk to `now`.
     pub(crate) fn live(&mut self, now: Time) {
         if self.trouble.is_some() {
             return self.live_troubled(now);
@@ -337,14 +338,14 @@ impl State {
         self.free.push(end.tag);
     }
 
-    /// Hands a channel what has completed.
+    /// Gives a channel its completions.
     #[inline]
     pub(crate) fn collect(&mut self, now: Time, port: u32, done: &mut Vec<Completion>) {
         self.live(now);
         done.append(&mut self.ports[port as usize]);
     }
 
-    /// When a channel has something to collect.
+    /// When a channel has completions to collect.
     pub(crate) fn next_event(&self, port: u32) -> Option<Time> {
         match self.ports[port as usize].is_empty() {
             true => self.next_internal(),
@@ -352,7 +353,7 @@ impl State {
         }
     }
 
-    /// When something happens inside the disk without another command.
+    /// The time of the next internal event, without another command.
     #[inline]
     fn next_internal(&self) -> Option<Time> {
         let model = self.model.next_event();

@@ -1,4 +1,4 @@
-//! What goes wrong with a simulated disk: a plan, who carries it out, and how often it happened.
+//! Faults of a simulated disk: the plan, its execution, and counters.
 
 use crate::model::Command;
 use crate::rng::Rng;
@@ -9,7 +9,7 @@ use std::ops::Range;
 /// A chance in parts of a million.
 pub type Ppm = u32;
 
-/// When something happens to a disk.
+/// When a fault happens to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// At a time.
@@ -29,13 +29,13 @@ pub struct BadSectors {
     pub writes: bool,
 }
 
-/// A disk that is gone for a while. Everything it has then, and everything it is asked meanwhile, fails with
-/// ENODEV; contents stay.
+/// A disk that disappears for a while. All commands that it has, and all that it gets meanwhile, fail with
+/// ENODEV; its contents remain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Death {
     /// When.
     pub when: When,
-    /// For how long; `None`: for ever.
+    /// For how long; `None`: forever.
     pub lasts: Option<Span>,
 }
 
@@ -45,18 +45,18 @@ pub enum Lands {
     /// When it ends: a write that the host gave up long ago can still change the medium.
     #[default]
     Late,
-    /// When it would have ended; only the completion is late.
+    /// At its normal time; only the completion is late.
     Early,
     /// Either, as the seed decides.
     Either,
 }
 
-/// What happens to one command; see [`SimDisk::strike`](crate::SimDisk::strike).
+/// A fault of one command; see [`SimDisk::strike`](crate::SimDisk::strike).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blow {
-    /// It takes so much longer.
+    /// It takes longer by this.
     Spike(Span),
-    /// It is held for so long, or until [`release_stuck`](crate::SimDisk::release_stuck).
+    /// It is held for this long, or until [`release_stuck`](crate::SimDisk::release_stuck).
     Stuck(Span, Lands),
     /// It fails with EIO; a write may have changed each of its sectors.
     Error,
@@ -64,23 +64,23 @@ pub enum Blow {
     Transient(i32),
 }
 
-/// Something that happens to the next command that fits, whatever the chances of the plan.
+/// A fault of the next matching command, whatever the chances of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strike {
     /// Only a command of this operation; `None`: any command.
     pub op: Option<Op>,
-    /// What happens to it.
+    /// The fault.
     pub blow: Blow,
 }
 
-/// EINTR, EAGAIN, ENOMEM and ECANCELED: errors that say nothing about the disk.
+/// EINTR, EAGAIN, ENOMEM and ECANCELED: errors that do not indicate a fault of the disk.
 pub const TRANSIENT: [i32; 4] = [4, 11, 12, 125];
 
-/// What goes wrong with a disk, and how often. The default is nothing.
+/// The faults of a disk, and how often they happen. The default is no faults.
 ///
-/// All chances are per command, and the seeds of world and plan decide. Where several are drawn for one
-/// command, a transient error goes before EIO, that before a lost write, and that before a misdirected one; delays are
-/// added to any of them.
+/// All chances are per command, and the seeds of world and plan decide. If several faults are drawn for one
+/// command, a transient error takes precedence over EIO, EIO over a lost write, and a lost write over a
+/// misdirected one; delays are added to any of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultPlan {
     /// Makes disks of one world with the same plan differ.
@@ -96,7 +96,7 @@ pub struct FaultPlan {
     pub stuck: Span,
     /// When a command that was held takes effect.
     pub stuck_lands: Lands,
-    /// A command that the host asks to abort is given up; otherwise it goes on.
+    /// A command that the host asks to abort is aborted; otherwise it continues.
     pub abort_chance: Ppm,
     /// A command fails with one of [`TRANSIENT`] and has no effect.
     pub transient_chance: Ppm,
@@ -114,9 +114,9 @@ pub struct FaultPlan {
     pub lost_chance: Ppm,
     /// A write is acknowledged and stored elsewhere.
     pub misdirected_chance: Ppm,
-    /// Before a read, one of the bits it is about to see changes for good.
+    /// Before a read, one of the bits that it will read changes permanently.
     pub rot_chance: Ppm,
-    /// The disk is gone for a while.
+    /// The disk disappears for a while.
     pub death: Option<Death>,
 }
 
@@ -144,7 +144,7 @@ impl Default for FaultPlan {
     }
 }
 
-/// How often what went wrong.
+/// How often each fault has occurred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Injected {
     /// Commands that took longer.
@@ -153,7 +153,7 @@ pub struct Injected {
     pub stuck: u64,
     /// Commands that failed with a transient error.
     pub transient: u64,
-    /// Commands that were given up because the driver asked for it.
+    /// Commands that were aborted at the driver's request.
     pub aborted: u64,
     /// Reads that failed with EIO.
     pub read_errors: u64,
@@ -167,14 +167,14 @@ pub struct Injected {
     pub misdirected: u64,
     /// Bits that changed.
     pub rotten: u64,
-    /// Times that the disk went away.
+    /// Times that the disk disappeared.
     pub deaths: u64,
     /// Commands that failed with ENODEV because the disk was away.
     pub gone: u64,
 }
 
 impl Injected {
-    /// All commands that something was done to.
+    /// Number of commands with any fault.
     pub fn total(&self) -> u64 {
         let slow = self.spikes + self.stuck;
         let failed = self.read_errors + self.write_errors + self.flush_errors + self.gone;
@@ -201,12 +201,12 @@ impl Injected {
     }
 }
 
-/// What happens to a command.
+/// The fate of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fate {
     #[default]
     Good,
-    /// EIO. A write may have changed each of its sectors: this seed decides.
+    /// EIO. A write may have changed any of its sectors, as this seed decides.
     Error(u64),
     /// This errno, and no effect.
     Transient(i32),
@@ -222,10 +222,10 @@ pub(crate) struct Delay {
     pub(crate) early: bool,
 }
 
-/// Carries a plan out.
+/// Executes a plan.
 pub(crate) struct Injector {
     plan: FaultPlan,
-    /// In the order in which they were given.
+    /// In the order given.
     strikes: Vec<Strike>,
     rng: Rng,
     /// Sectors of the disk.
@@ -236,7 +236,7 @@ pub(crate) struct Injector {
     pub(crate) counts: Injected,
 }
 
-/// Where a disk is in its one death.
+/// The state of a disk's death.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
     Ahead,
@@ -260,12 +260,12 @@ impl Injector {
         }
     }
 
-    /// Whether the disk is away.
+    /// Whether the disk has disappeared.
     pub(crate) fn is_dead(&self) -> bool {
         matches!(self.death, Life::Until(_))
     }
 
-    /// When the disk goes away or comes back.
+    /// When the disk disappears or comes back.
     pub(crate) fn next_event(&self) -> Option<Time> {
         match (self.death, self.plan.death) {
             (Life::Ahead, Some(Death { when: When::At(at), .. })) => Some(at),
@@ -274,7 +274,7 @@ impl Injector {
         }
     }
 
-    /// Lives until `now`. `true`: the disk has just gone away.
+    /// Advances to `now`. `true`: the disk has just disappeared.
     pub(crate) fn advance(&mut self, now: Time) -> bool {
         if self.next_event().is_none_or(|at| at > now) {
             return false;
@@ -293,7 +293,7 @@ impl Injector {
         self.death = Life::Until(lasts.map(|span| now + span));
     }
 
-    /// Counts a command that is about to be offered. `true`: the disk goes away with it.
+    /// Counts a command that is about to be offered. `true`: the disk disappears with it.
     pub(crate) fn count(&mut self, now: Time) -> bool {
         let nth = self.ios;
         self.ios += 1;
@@ -309,7 +309,7 @@ impl Injector {
         self.strikes.push(strike);
     }
 
-    /// Decides what happens to a command that was taken, and how much longer it takes.
+    /// Decides the fate of a command that was taken, and its delay.
     pub(crate) fn decide(&mut self, command: &Command) -> (Fate, Delay) {
         let fits = |strike: &Strike| strike.op.is_none_or(|op| op == command.op);
         let struck = self.strikes.iter().position(fits).map(|at| self.strikes.remove(at).blow);
@@ -357,7 +357,7 @@ impl Injector {
         Delay::default()
     }
 
-    /// Whether the disk gives up a command that it was asked to give up; if so, the seed of what is left of it.
+    /// Whether the disk aborts a command as requested; if so, the seed for the part that was stored.
     pub(crate) fn aborts(&mut self) -> Option<u64> {
         let aborts = self.rng.chance(self.plan.abort_chance);
         self.counts.aborted += u64::from(aborts);
@@ -374,7 +374,7 @@ impl Injector {
         Some((sector, self.rng.below(512 * 8) as usize))
     }
 
-    /// What happens to a command that was taken.
+    /// The fate of a command that was taken.
     fn fate(&mut self, command: &Command) -> Fate {
         if self.rng.chance(self.plan.transient_chance) {
             self.counts.transient += 1;

@@ -1,4 +1,4 @@
-//! A disk that takes the same time for everything: for tests of what is above it.
+//! A disk with the same time for every command, for tests of the layers above it.
 
 use crate::model::{Command, Ended, Model};
 use platter_block::driver::{Features, Geometry};
@@ -6,7 +6,7 @@ use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use std::collections::VecDeque;
 
-/// A disk that serves up to `depth` commands side by side, each in `latency`.
+/// A disk that serves up to `depth` commands in parallel, each in `latency`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ideal {
     /// Bytes, a multiple of 512.
@@ -28,7 +28,7 @@ impl From<Ideal> for Box<dyn Model> {
 
 struct IdealDisk {
     ideal: Ideal,
-    /// In order of time, since all take the same.
+    /// In order of time, because all commands take equally long.
     busy: VecDeque<Ended>,
 }
 

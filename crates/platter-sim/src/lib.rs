@@ -1,8 +1,8 @@
-//! Simulated disks in virtual time: models of disks, what is stored on them, what goes wrong with them.
+//! Simulated disks in virtual time: models of disks, their contents and their faults.
 //!
-//! Everything here is a state machine: told what was asked and what time it is, a disk answers when it is
-//! done. One seed decides all that is random, and times are integers, so the same seed gives the same run on
-//! every machine.
+//! Everything here is a state machine: a disk gets commands and the time, and reports when they complete. One
+//! seed decides everything random, and times are integers, so the same seed gives the same run on every
+//! machine.
 //!
 //! ```
 //! use platter_block::driver::Driver;

@@ -1,4 +1,4 @@
-//! What a simulated disk is: a state machine that takes commands and says when they are done.
+//! The model of a disk: a state machine that takes commands and decides when they complete.
 
 use platter_block::bio::{IoPrio, Op};
 use platter_block::driver::Geometry;
@@ -9,7 +9,7 @@ use platter_block::time::Time;
 pub struct Command {
     /// Number under which its end is reported.
     pub tag: u32,
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// First sector.
     pub sector: u64,
@@ -30,11 +30,11 @@ pub struct Ended {
     pub at: Time,
 }
 
-/// The timing of a disk: knows nothing of contents, which lie in a store beside it.
+/// The timing of a disk. It has no contents, which are stored separately.
 ///
-/// Time never goes back: `now` is at least that of every call before. A model does nothing by itself; between
-/// two calls it is what [`next_event`](Model::next_event) promised. Integers only, so that every machine gets
-/// the same times.
+/// Time never goes back: `now` is at least that of every earlier call. A model does nothing by itself;
+/// between two calls its state is what [`next_event`](Model::next_event) announced. Integers only, so that
+/// every machine gets the same times.
 pub trait Model: Send {
     /// Size, limits, features.
     fn geometry(&self) -> Geometry;
@@ -45,9 +45,9 @@ pub trait Model: Send {
     /// Takes a command, within the geometry. `false`: the disk's queue is full; offer it again after an end.
     fn accept(&mut self, now: Time, command: &Command) -> bool;
 
-    /// When something happens next without another command, if anything does. Not before the last `now`.
+    /// The time of the next event without another command, if there is one. Not before the last `now`.
     fn next_event(&self) -> Option<Time>;
 
-    /// Lives until `now` and appends the commands that have ended, in order of time.
+    /// Advances to `now` and appends the commands that have ended, in order of time.
     fn advance(&mut self, now: Time, ended: &mut Vec<Ended>);
 }

@@ -1,9 +1,9 @@
-//! Power cuts: a supply that several disks hang on, and what is left of them after it failed.
+//! Power cuts: a supply for several disks, and what the disks retain after it failed.
 //!
-//! After a cut a disk holds every write that completed before the submission of a flush which has completed,
-//! and every FUA write that has completed. What else was in its cache, or in flight, survives sector by sector
-//! as the [`Survivors`] of the supply say: of each sector one of the versions that it could have. A disk
-//! without a write cache keeps all that has completed.
+//! After a cut a disk holds every write that completed before the submission of a flush that has completed,
+//! and every FUA write that has completed. Other data in its cache or in flight survives sector by sector as
+//! the [`Survivors`] of the supply decide: each sector has one of its possible versions. A disk without a
+//! write cache keeps every completed write.
 
 use crate::rng::Rng;
 use platter_block::text::excerpt;
@@ -13,18 +13,18 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Sectors that a cut took back, or did not let happen, by disk and by the number of the write that brought
-/// them. Disks are numbered as they were connected to the supply, writes by the commands of their disk, from
-/// 0; discards and write-zeroes are writes.
+/// Sectors that a cut took back or prevented, by disk and by number of the write. Disks are numbered in the
+/// order in which they were connected to the supply, writes by the commands of their disk, from 0; discards
+/// and write-zeroes count as writes.
 ///
-/// Its text is `disk/write:sector+count`, separated by commas: `0/17:2048+8,0/19:64+1`.
+/// Text format: `disk/write:sector+count`, separated by commas: `0/17:2048+8,0/19:64+1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     sectors: BTreeMap<(u32, u64), BTreeSet<u64>>,
 }
 
 impl Lost {
-    /// Nothing.
+    /// No lost sectors.
     pub fn new() -> Lost {
         Lost::default()
     }
@@ -44,7 +44,7 @@ impl Lost {
         self.sectors.iter().flat_map(|(&(disk, write), all)| all.iter().map(move |&s| (disk, write, s)))
     }
 
-    /// Writes that lost something.
+    /// Writes that lost any sector.
     pub fn writes(&self) -> usize {
         self.sectors.len()
     }
@@ -81,7 +81,7 @@ impl fmt::Display for Lost {
     }
 }
 
-/// A text that names no lost sectors.
+/// A text that is not a valid list of lost sectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostError(String);
 
@@ -120,23 +120,23 @@ impl FromStr for Lost {
     }
 }
 
-/// What a cut leaves of the writes that need not survive it.
+/// Which writes without a guarantee survive a cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Survivors {
-    /// Everything: what was in flight, too.
+    /// All of them, including those in flight.
     All,
-    /// Nothing.
+    /// None of them.
     None,
     /// As a seed decides: all, none, some writes, or some sectors of some writes.
     Seeded(u64),
-    /// Everything else.
+    /// All except these.
     Except(Lost),
 }
 
-/// What one disk did in one cut.
+/// The effects of one cut on one disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CutReport {
-    /// Which disk of the supply.
+    /// The number of the disk on the supply.
     pub disk: u32,
     /// Reads in flight, which failed.
     pub reads: u64,
@@ -144,13 +144,13 @@ pub struct CutReport {
     pub writes: u64,
     /// Flushes in flight, which failed.
     pub flushes: u64,
-    /// Sectors of which a version that had completed could be lost.
+    /// Sectors of which a completed version could be lost.
     pub volatile: u64,
     /// Writes of which some sectors survived and others did not.
     pub torn: u64,
-    /// Everything that could be lost and was.
+    /// All sectors that were lost.
     pub lost: Lost,
-    /// Everything that could be lost.
+    /// All sectors that could be lost.
     pub could: Lost,
 }
 
@@ -166,7 +166,7 @@ struct State {
     reports: Vec<CutReport>,
 }
 
-/// Cuts that a disk may have missed while nobody talked to it; more are one to it.
+/// Cuts that a disk may have missed while it was idle; several count as one.
 pub(crate) struct Cut {
     pub(crate) number: u64,
     pub(crate) survivors: Survivors,
@@ -220,7 +220,7 @@ impl Supply {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Cuts the power now. Each disk finds out as soon as it is asked for anything.
+    /// Cuts the power now. Each disk notices at its next use.
     pub fn cut(&self, now: Time, survivors: Survivors) {
         self.lock().cut(now, survivors);
     }
@@ -240,13 +240,13 @@ impl Supply {
         state.survivors = survivors;
     }
 
-    /// Takes a scheduled cut back.
+    /// Cancels a scheduled cut.
     pub fn cancel(&self) {
         let mut state = self.lock();
         (state.scheduled, state.scheduled_io) = (None, None);
     }
 
-    /// Power is back. Disks serve what is left.
+    /// Restores power. Disks serve the data that survived.
     pub fn restore(&self) {
         self.lock().on = true;
     }
@@ -266,7 +266,7 @@ impl Supply {
         self.lock().ios
     }
 
-    /// What the disks did in cuts since the last time this was asked, of those that noticed; see
+    /// Reports of cuts since the last call, from disks that have noticed; see
     /// [`SimDisk::settle`](crate::SimDisk::settle).
     pub fn take_reports(&self) -> Vec<CutReport> {
         std::mem::take(&mut self.lock().reports)
@@ -278,8 +278,7 @@ impl Supply {
         state.disks - 1
     }
 
-    /// The last cut, if a disk that knows of `seen` of them has missed it; `None` also when it comes after
-    /// `now`.
+    /// The last cut, if a disk that has noticed `seen` cuts has missed it; `None` also if it is after `now`.
     pub(crate) fn missed(&self, seen: u64, now: Time) -> Option<Cut> {
         let mut state = self.lock();
         if let Some(at) = state.scheduled.filter(|&at| at <= now && state.on) {
@@ -290,13 +289,13 @@ impl Supply {
         missed.then(|| Cut { number: state.cuts, survivors: state.survivors.clone() })
     }
 
-    /// When a disk that knows of `seen` cuts has to look again.
+    /// When a disk that has noticed `seen` cuts has to check again.
     pub(crate) fn next_event(&self, seen: u64) -> Option<Time> {
         let state = self.lock();
         if state.cuts > seen { Some(state.at) } else { state.scheduled.filter(|_| state.on) }
     }
 
-    /// Counts a command that a disk has taken. `true`: the power fails now.
+    /// Counts a command that a disk has taken. `true`: power fails now.
     pub(crate) fn count(&self, now: Time) -> bool {
         let mut state = self.lock();
         let nth = state.ios;
@@ -327,12 +326,13 @@ impl State {
     }
 }
 
-/// Decides for each sector of each write that need not survive, asked in order of the writes.
+/// Decides the fate of each sector of each write without a guarantee; called in order of the writes.
 pub(crate) struct Judge<'a> {
     survivors: &'a Survivors,
     disk: u32,
     rng: Rng,
-    /// Of a seed: the chance of a write to be lost as a whole, to be torn, and of its sectors to be lost then.
+    /// From the seed: the chance that a write is lost as a whole, that it is torn, and that each of its
+    /// sectors is then lost.
     whole: u32,
     torn: u32,
     sector: u32,

@@ -1,4 +1,4 @@
-//! Random numbers from a seed: few, fast, and the same on every machine.
+//! Random numbers from a seed: fast, and reproducible on every machine.
 
 /// A stream of random numbers: SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
 /// generators", OOPSLA 2014).
@@ -20,7 +20,7 @@ impl Rng {
         Rng(mix(seed ^ GOLDEN))
     }
 
-    /// The stream number `stream` of a seed; streams of one seed have nothing to do with each other.
+    /// Stream number `stream` of a seed; streams of one seed are independent of each other.
     pub fn stream(seed: u64, stream: u64) -> Rng {
         Rng::new(mix(seed) ^ mix(stream.wrapping_add(1).wrapping_mul(GOLDEN)))
     }
@@ -36,7 +36,7 @@ impl Rng {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Whether something happens whose chance is `ppm` in a million. A chance of 0 draws no number.
+    /// True with a chance of `ppm` in a million. A chance of 0 draws no number.
     pub fn chance(&mut self, ppm: u32) -> bool {
         ppm > 0 && self.below(1_000_000) < u64::from(ppm)
     }

@@ -1,4 +1,4 @@
-//! What the disks of one simulation share: a clock and a seed.
+//! The state that the disks of one simulation share: a clock and a seed.
 
 use crate::bus::Fabric;
 use platter_block::time::{Time, VirtualClock, Watch};
@@ -12,25 +12,25 @@ pub use stall::Stalled;
 
 /// A simulation: one clock, one seed, any number of disks.
 ///
-/// Time passes when somebody waits. A single thread that drives all of it sees the same run for the same
-/// seed; threads of their own can wait too, but who comes first is then the host's affair.
+/// Time advances when a caller waits. A single thread that runs all of it sees the same run for the same
+/// seed. Several threads may wait too, but then the order depends on the host.
 pub struct World {
     clock: Arc<VirtualClock>,
     seed: u64,
     horizons: Mutex<Vec<Weak<Horizon>>>,
     buses: Arc<Fabric>,
-    /// Calls for which it stood still.
+    /// Number of calls for which time stood still.
     stands: AtomicU32,
     calls: Option<Arc<CallWatch>>,
 }
 
-/// When something happens next on a disk, for those who look at all disks without their locks.
+/// The time of a disk's next event, readable without the disk's lock.
 #[derive(Debug)]
 pub(crate) struct Horizon(AtomicU64);
 
 const NEVER: u64 = u64::MAX;
 
-/// Calls for which time stands still when somebody has something to collect.
+/// Number of calls for which time stands still while a completion can be collected.
 const PATIENCE: u32 = 32;
 
 impl Horizon {
@@ -66,9 +66,10 @@ impl World {
         })
     }
 
-    /// Watches a synchronous call that begins now, in a world [by hand](World::by_hand): calls `act` if it looks at the
-    /// clock `looks` times while time stands still, 200 times as often while time passes, or after `until`. A call that
-    /// never returns does just that. `act` is called inside it, and may keep its thread.
+    /// Watches a synchronous call that begins now, in a world [by hand](World::by_hand). Calls `act` if the
+    /// call reads the clock `looks` times while time stands still, 200 times as often while time passes, or
+    /// after `until`; a call that never returns does that. `act` runs inside the call and may block its
+    /// thread.
     pub fn watch_call(&self, looks: u32, until: Time, act: impl Fn(Stalled) + Send + Sync + 'static) {
         if let Some(calls) = &self.calls {
             let call = Call { looks, until, at: self.clock.now(), looked: 0, total: 0, act: Arc::new(act) };
@@ -88,7 +89,7 @@ impl World {
         &self.clock
     }
 
-    /// The seed that decides everything random.
+    /// The seed of everything random.
     pub fn seed(&self) -> u64 {
         self.seed
     }
@@ -106,16 +107,17 @@ impl World {
         horizon
     }
 
-    /// When something happens next on any disk without another command.
+    /// The time of the next event of any disk without another command.
     pub fn next_event(&self) -> Option<Time> {
         let all = self.horizons.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().filter_map(|disk| disk.upgrade()?.get()).min()
     }
 
-    /// Lets time pass until the next event of any disk, but not past `limit`. `false`: there is neither.
+    /// Advances time to the next event of any disk, but not past `limit`. `false`: there is neither.
     ///
-    /// While a disk has something to report already, time stands still for some calls, so that whoever it is for
-    /// can collect it; then it passes to the next event behind that. Perhaps nobody looks at that disk now.
+    /// While a disk has completions to report, time stands still for some calls, so that their owner can
+    /// collect them. Then time advances to the next event after that, because the owner may not be polling
+    /// that disk.
     pub fn pass(&self, limit: Option<Time>) -> bool {
         let now = self.clock.now();
         let (mut due, mut next) = (false, None);
@@ -147,12 +149,12 @@ mod tests {
         let (unseen, seen) = (world.add(), world.add());
         unseen.set(Some(Time(50)));
         seen.set(Some(Time(100)));
-        // First to what is next, so that whoever it is for can look.
+        // First to the next event, so that its owner can collect it.
         assert!(world.pass(None));
         assert_eq!(world.clock().now(), Time(50));
         let steps = (0..1000).take_while(|_| world.pass(None) && world.clock().now() < Time(100)).count();
         assert_eq!((world.clock().now(), steps), (Time(100), PATIENCE as usize));
-        // Nothing is left that time could pass to, but somebody has something to do.
+        // There are no further events, but a completion can be collected.
         assert!((0..1000).all(|_| world.pass(None)));
         assert_eq!(world.clock().now(), Time(100));
         unseen.set(None);

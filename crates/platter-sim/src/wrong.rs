@@ -1,52 +1,52 @@
-//! Disks that are wrong on purpose, to see whether those who look for mistakes find them.
+//! Disks that misbehave on purpose, to verify that tests and checkers detect it.
 //!
-//! A [`Wrong`] is what a driver or a disk could get wrong; unlike a [fault](crate::fault) nothing counts or
-//! reports it. [`SimDisk::set_wrong`](crate::SimDisk::set_wrong) gives one to a disk.
+//! A [`Wrong`] is a possible bug of a driver or a disk; unlike a [fault](crate::fault) it is neither counted
+//! nor reported. [`SimDisk::set_wrong`](crate::SimDisk::set_wrong) applies one to a disk.
 
 use crate::model::Command;
 use platter_block::bio::Op;
 use std::collections::VecDeque;
 
-/// What is wrong. Those that say "some" are wrong with each fifth command that they can be wrong with.
+/// The misbehaviour. "Some" means every fifth command to which it can apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// Flushes end without making anything durable.
     FlushCoversNothing,
     /// Flushes do not cover the write that ended last.
     FlushMissesTheLast,
-    /// FUA is forgotten.
+    /// FUA is ignored.
     IgnoresFua,
     /// Some writes are acknowledged and not stored.
     DropsWrite,
-    /// Some commands end once more when the next one does.
+    /// Some commands complete a second time when the next command does.
     CompletesTwice,
-    /// Some writes of several sectors are stored with their halves in the other order.
+    /// Some writes of several sectors are stored with their halves swapped.
     SwapsHalves,
     /// Some reads of several sectors fill half of the memory.
     ShortRead,
-    /// A write where one has failed before is stored in part.
+    /// A retried write is stored in part.
     TornOnRetry,
-    /// Some reads find what was there before the last write.
+    /// Some reads return the contents before the last write.
     StaleRead,
-    /// Some commands never end.
+    /// Some commands never complete.
     LosesCompletion,
     /// Some writes go to the next sector.
     OffByOne,
-    /// Some reads fail for no reason.
+    /// Some reads fail without reason.
     InventsError,
 }
 
 /// Every how many times.
 const SOME: u64 = 5;
 
-/// Old contents that are remembered for stale reads.
+/// Old contents that are kept for stale reads.
 const OLD: usize = 64;
 
-/// A wrong disk at work.
+/// The state of a misbehaving disk.
 pub(crate) struct Mistakes {
     pub(crate) wrong: Wrong,
     chances: u64,
-    /// Where a write has failed last.
+    /// Position of the last failed write.
     failed: Option<u64>,
     /// What sectors held before they were overwritten last.
     old: VecDeque<(u64, Vec<u8>)>,

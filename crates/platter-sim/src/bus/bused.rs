@@ -45,7 +45,8 @@ impl Model for Bused {
         let disk = state.disk(self.disk)?;
         match disk.ended.first() {
             Some(end) => Some(end.at),
-            // What others do may be what this disk waits for. Without a command only the model can have plans.
+            // Other disks may cause what this disk waits for. Without a command only the model can have
+            // events.
             None if disk.inside.is_empty() => disk.model.next_event(),
             None => next,
         }

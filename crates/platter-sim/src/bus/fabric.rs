@@ -16,20 +16,20 @@ pub struct Fabric(Mutex<State>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BusError {
-    /// The bus has as many disks as it takes.
+    /// The bus has no room for another disk.
     Full {
         /// Its name.
         bus: String,
-        /// How many that are.
+        /// The number of disks that it takes.
         disks: u32,
     },
-    /// The way has no bus, or too many.
+    /// The path has no bus, or too many.
     Length(usize),
-    /// A bus comes twice on the way.
+    /// A bus occurs twice on the path.
     Twice(String),
-    /// The bus is there with other parameters.
+    /// The bus exists with other parameters.
     Differs(String),
-    /// The bus moves nothing: its rate or its burst is 0.
+    /// The bus cannot move data: its rate or its burst is 0.
     Still(String),
 }
 
@@ -55,8 +55,8 @@ impl Fabric {
         Arc::new(Fabric::default())
     }
 
-    /// Puts a disk on buses, named from the disk to the host; a name that is new makes a bus, one that is known is
-    /// the same bus. Dropping the disk takes it off.
+    /// Attaches a disk to buses, named from the disk to the host. A new name creates a bus; a known name is
+    /// the same bus. Dropping the disk detaches it.
     ///
     /// # Errors
     /// [`BusError`]; nothing was attached.

@@ -1,4 +1,4 @@
-//! What happens on all buses and disks of a world, in order of time.
+//! The events of all buses and disks of a world, in order of time.
 
 use super::MAX_PATH;
 use super::wire::{Burst, Wire};
@@ -8,27 +8,27 @@ use platter_block::time::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The disk of transfers whose disk is gone.
+/// The disk number of transfers whose disk was dropped.
 const NOBODY: u32 = u32::MAX;
 
 /// A disk on buses.
 pub(super) struct Attached {
     pub(super) model: Box<dyn Model>,
-    /// When the model does something next.
+    /// When the model has its next event.
     next: Option<Time>,
     /// Buses from the disk to the host.
     pub(super) path: Arc<[u32]>,
-    /// Commands from being taken to being reported, with when the model got them.
+    /// Commands taken and not yet reported, with the time at which the model got them.
     pub(super) inside: BTreeMap<u32, (Command, Time)>,
-    /// Commands that the model is to get.
+    /// Commands to give to the model.
     offered: VecDeque<Command>,
-    /// Ended commands that nobody asked for yet.
+    /// Completed commands that were not collected yet.
     pub(super) ended: Vec<Ended>,
-    /// When the model was last done with a command.
+    /// When the model last completed a command.
     last: Time,
 }
 
-/// Data, or a command without, on their way.
+/// Data, or a command without data, in transit.
 #[derive(Clone, Copy, Debug)]
 struct Transfer {
     disk: u32,
@@ -36,14 +36,14 @@ struct Transfer {
     /// To the host.
     inbound: bool,
     bytes: u64,
-    /// How far it has come on each bus of its way, of `size()`.
+    /// How many of its `size()` bytes have passed each bus of its path.
     done: [u64; MAX_PATH],
-    /// Whether it waits for the bus, or has it.
+    /// Whether it waits for the bus or occupies it.
     queued: [bool; MAX_PATH],
 }
 
 impl Transfer {
-    /// A command without data has to pass all the same.
+    /// A command without data has a size too, because it must pass the buses.
     fn size(&self) -> u64 {
         self.bytes.max(1)
     }
@@ -85,7 +85,7 @@ impl State {
         }
     }
 
-    /// Takes a disk off its buses, with all that it was doing.
+    /// Detaches a disk, with all of its commands.
     pub(super) fn remove(&mut self, disk: u32) {
         let Some(gone) = self.disks[disk as usize].take() else { return };
         for transfer in self.transfers.iter_mut().flatten().filter(|transfer| transfer.disk == disk) {
@@ -103,7 +103,7 @@ impl State {
                 transfers[transfer as usize].is_some_and(|transfer| transfer.disk != NOBODY)
             });
         }
-        // What is on a bus just now stays until its burst ends; the rest is forgotten.
+        // A burst that is on a bus stays until it ends; the rest is dropped.
         let on_wires: Vec<u32> = self.wires.iter().filter_map(|wire| Some(wire.now?.transfer)).collect();
         for index in 0..self.transfers.len() as u32 {
             let orphan = self.transfers[index as usize].is_some_and(|transfer| transfer.disk == NOBODY);
@@ -122,13 +122,13 @@ impl State {
         self.disks.get_mut(disk as usize)?.as_mut()
     }
 
-    /// When something happens next anywhere.
+    /// The time of the next event.
     pub(super) fn next_event(&self) -> Option<Time> {
         let bursts = self.wires.iter().filter_map(|wire| Some(wire.now?.end));
         bursts.chain(self.disks.iter().flatten().filter_map(|disk| disk.next)).min()
     }
 
-    /// Steps through everything until `now`.
+    /// Processes all events until `now`.
     pub(super) fn live(&mut self, now: Time) {
         while let Some(at) = self.next_event().filter(|&at| at <= now) {
             let due = |wire: &Wire| wire.now.is_some_and(|burst| burst.end == at);
@@ -144,7 +144,7 @@ impl State {
         }
     }
 
-    /// A command for a disk. `false`: it has enough.
+    /// Gives a command to a disk. `false`: its queue is full.
     pub(super) fn accept(&mut self, now: Time, disk: u32, command: &Command) -> bool {
         self.live(now);
         let Some(to) = self.disk(disk) else { return false };
@@ -163,7 +163,7 @@ impl State {
         true
     }
 
-    /// Gives an exclusive bus to the next who wants it.
+    /// Passes an exclusive bus to the next command that waits for it.
     fn hand_over(&mut self, now: Time, wire: u32) {
         let bus = &mut self.wires[wire as usize];
         if bus.holder.is_none()
@@ -174,7 +174,7 @@ impl State {
         }
     }
 
-    /// Sends a command to its disk, with what it writes.
+    /// Sends a command to its disk, with the data of a write.
     fn send_out(&mut self, now: Time, disk: u32, tag: u32) {
         let Some(&(command, _)) = self.disk(disk).and_then(|disk| disk.inside.get(&tag)) else { return };
         let bytes = if command.op == Op::Write { u64::from(command.sectors) * 512 } else { 0 };
@@ -191,7 +191,7 @@ impl State {
         self.queue(now, index, 0);
     }
 
-    /// The bus that is number `hop` on the way of a transfer, and whether it is the last.
+    /// Bus number `hop` on the path of a transfer, and whether it is the last.
     fn wire_at(&self, transfer: &Transfer, hop: usize) -> Option<(u32, bool)> {
         let path = &self.disks.get(transfer.disk as usize)?.as_ref()?.path;
         let last = hop + 1 == path.len();
@@ -199,7 +199,7 @@ impl State {
         Some((*path.get(at)?, last))
     }
 
-    /// Queues a transfer for a bus if it has something ready for it.
+    /// Queues a transfer for a bus if it has a burst ready for it.
     fn queue(&mut self, now: Time, index: u32, hop: usize) {
         let Some(mut transfer) = self.transfers[index as usize] else { return };
         let ready = if hop == 0 { transfer.size() } else { transfer.done[hop - 1] };
@@ -268,7 +268,7 @@ impl State {
         self.offer(now, transfer.disk);
     }
 
-    /// Gives a model what has arrived for it.
+    /// Gives a model the commands that have arrived.
     fn offer(&mut self, now: Time, disk: u32) {
         let Some(disk) = self.disk(disk) else { return };
         while let Some(command) = disk.offered.front() {
@@ -280,7 +280,7 @@ impl State {
         disk.next = disk.model.next_event();
     }
 
-    /// Lets a model live until `now`.
+    /// Advances a model to `now`.
     fn run_model(&mut self, now: Time, disk: u32) {
         let mut ended = std::mem::take(&mut self.scratch);
         if let Some(disk) = self.disk(disk) {
@@ -294,7 +294,7 @@ impl State {
         self.offer(now, disk);
     }
 
-    /// A model is done with a command: a read's data go to the host.
+    /// A model has completed a command: the data of a read goes to the host.
     fn model_ended(&mut self, now: Time, disk: u32, tag: u32) {
         let Some(at) = self.disk(disk) else { return };
         let Some(&(command, since)) = at.inside.get(&tag) else { return };
@@ -310,7 +310,7 @@ impl State {
         }
     }
 
-    /// How much of a read has been sent while the disk was still reading.
+    /// How much of a read was sent while the disk was still reading.
     fn streamed(&mut self, from: Time, now: Time, disk: u32, bytes: u64) -> u64 {
         let Some(path) = self.disk(disk).map(|disk| Arc::clone(&disk.path)) else { return 0 };
         let burst = path.first().map_or(0, |&wire| self.wires[wire as usize].params.burst);

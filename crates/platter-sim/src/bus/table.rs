@@ -7,11 +7,11 @@ use platter_block::time::Span;
 pub struct Row {
     /// Name in device specs: `sim(man3367mp, bus=ultra160:0)`.
     pub name: &'static str,
-    /// One line.
+    /// One-line summary.
     pub summary: &'static str,
-    /// Where the numbers are from.
+    /// Source of the parameters.
     pub source: &'static str,
-    /// The numbers.
+    /// The parameters.
     pub params: BusParams,
 }
 
@@ -19,7 +19,7 @@ const fn nanos(nanos: u64) -> Span {
     Span(nanos)
 }
 
-/// Every bus.
+/// All buses.
 pub static TABLE: &[Row] = &[
     Row {
         name: "fast10",

@@ -36,7 +36,7 @@ fn a_lone_command_costs_the_sum_of_its_parts() {
     let left = (65536 - 15_693) * 1_000_000_000 / 160_000_000;
     let time = host.one(command(Op::Read, 0, 65536)).0;
     assert!(time.abs_diff(24_000 + 100_000 + 8_000 + left) < 20, "{time}");
-    // A long read is through but for its last burst when the disk is done.
+    // When the disk completes a long read, all but its last burst has been sent.
     let mut disk = on(&Fabric::new(), &["ultra160"], ideal(10_000, 8));
     let time = Host::new(&mut disk).one(command(Op::Read, 0, 1 << 20)).0;
     assert_eq!(time, 24_000 + 10_000_000 + 4_000 + 204_800);
@@ -60,7 +60,7 @@ fn bursts_go_through_two_buses_one_behind_the_other() {
     assert!(time > last_on_pci + 100_000 && time < last_on_pci + 100_000 + 60_000, "{time}");
 }
 
-/// Lets each disk serve reads, `depth` at a time, until `until`; gives the bytes of each.
+/// Lets each disk serve reads, `depth` at a time, until `until`. Returns the bytes of each.
 fn share(disks: &mut [Bused], depth: usize, len: u64, until: Time) -> Vec<u64> {
     let mut bytes = vec![0; disks.len()];
     let mut inside = vec![0; disks.len()];
@@ -73,7 +73,7 @@ fn share(disks: &mut [Bused], depth: usize, len: u64, until: Time) -> Vec<u64> {
                 tags += 1;
             }
         }
-        now = disks.iter().filter_map(|disk| disk.next_event()).min().expect("all are busy").max(now);
+        now = disks.iter().filter_map(|disk| disk.next_event()).min().expect("all disks are busy").max(now);
         for (at, disk) in disks.iter_mut().enumerate() {
             disk.advance(now, &mut ended);
             inside[at] -= ended.len();
@@ -100,7 +100,7 @@ fn a_saturated_bus_carries_its_rate_in_equal_shares() {
     }
 }
 
-/// A disk that serves one command after the other and queues three more.
+/// A disk that serves one command at a time and queues three more.
 struct Serial {
     each: Span,
     queue: VecDeque<Ended>,
@@ -203,7 +203,7 @@ fn a_disk_that_goes_leaves_the_bus_to_the_others() {
     assert_eq!(stays.next_event(), None);
 }
 
-/// What a script gives: for each disk the ends of its commands.
+/// The result of a script: the ends of the commands of each disk.
 fn play(script: &[(u64, u8, u8, u16)], order: &[usize; 3], pauses: &[u64]) -> Vec<Vec<Ended>> {
     let fabric = Fabric::new();
     let mut disks = [
@@ -246,7 +246,8 @@ proptest! {
         prop_assert_eq!(reference.iter().map(Vec::len).sum::<usize>(), script.len());
         let mut other = play(&script, &order, &pauses);
         if order == [1, 1, 1] {
-            // The others were never asked: nothing of theirs was reported, and nothing of the one's changed.
+            // The other disks were never polled: nothing was reported for them, and the times of this one are
+            // unchanged.
             prop_assert_eq!(&reference[1], &other.swap_remove(1));
         } else {
             prop_assert_eq!(reference, other);

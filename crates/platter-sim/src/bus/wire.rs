@@ -1,10 +1,10 @@
-//! One bus: who has it, who waits for it, and when it was idle.
+//! One bus: the transfer on it, the transfers that wait for it, and its idle times.
 
 use super::BusParams;
 use platter_block::time::{Span, Time};
 use std::collections::VecDeque;
 
-/// Idle times that are remembered.
+/// Idle times that are recorded.
 const GAPS: usize = 64;
 
 /// A burst on the bus.
@@ -23,9 +23,9 @@ pub(super) struct Wire {
     pub(super) params: BusParams,
     pub(super) disks: u32,
     pub(super) now: Option<Burst>,
-    /// Transfers with a burst that is ready, in the order in which they became so.
+    /// Transfers with a ready burst, in the order in which they became ready.
     pub(super) queue: VecDeque<(u32, usize)>,
-    /// The command that has an exclusive bus, disk and tag, and those that want it.
+    /// The command that occupies an exclusive bus (disk and tag), and those that wait for it.
     pub(super) holder: Option<(u32, u32)>,
     pub(super) claims: VecDeque<(u32, u32)>,
     idle_since: Time,
@@ -73,7 +73,7 @@ impl Wire {
         }
     }
 
-    /// Bytes that could have moved, in bursts, in the idle time between `from` and `now`.
+    /// Bytes that could have been moved, in bursts, in the idle time between `from` and `now`.
     pub(super) fn idle_bytes(&mut self, from: Time, now: Time) -> u64 {
         self.close_gap(now);
         let idle: u64 = self.gaps.iter().map(|gap| gap.1.since(gap.0.max(from)).0).sum();
@@ -82,7 +82,8 @@ impl Wire {
         (u128::from(idle) * u128::from(burst) / u128::from(each.max(1))) as u64
     }
 
-    /// Uses up the idle time of so many bytes, the earliest first: reads that end later can use what comes later.
+    /// Uses up the idle time for this many bytes, earliest first: reads that end later can use later idle
+    /// time.
     pub(super) fn use_idle(&mut self, from: Time, bytes: u64) {
         let burst = u64::from(self.params.burst);
         let each = self.time_of(burst).0 + self.params.arbitration.0;

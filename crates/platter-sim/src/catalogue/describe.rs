@@ -12,13 +12,13 @@ use std::fmt::Display;
 /// A value of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// What it belongs to.
+    /// The group it belongs to.
     pub group: &'static str,
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// How much, as text.
+    /// Its value as text.
     pub value: String,
-    /// Of what; empty for words and plain numbers.
+    /// Its unit; empty for words and plain numbers.
     pub unit: &'static str,
 }
 
@@ -218,7 +218,7 @@ fn flash(values: &mut Values, params: &SsdParams) {
     values.switch("buffer", "protected against power cuts", params.buffer.protected);
 }
 
-/// What was done to a flash disk before, in words.
+/// The initial state of a flash disk, in words.
 pub(super) fn state(start: Start) -> &'static str {
     match start {
         Start::Erased => "erased: reads of what was never written touch no flash",

@@ -1,12 +1,12 @@
-//! What a result has to say of a simulated disk beside its name, because figures depend on it and the name does not tell.
+//! Facts about a simulated disk that results depend on and that its name does not show.
 
 use super::describe::state;
 use super::{Choices, Kind, Row, source_of};
 use crate::disk::DiskParams;
 
 impl Row {
-    /// Names and facts of a disk made with `choices`: the state in which a flash disk begins, and the rate of an interface
-    /// that is slower than the medium. Empty where there is nothing to say.
+    /// Names and facts of a disk made with `choices`: the initial state of a flash disk, and the rate of an
+    /// interface that is slower than the medium. Empty if there are none.
     pub fn facts(&self, choices: &Choices) -> Vec<(&'static str, String)> {
         match self.kind {
             Kind::Flash(params) => vec![("start", state(choices.start.unwrap_or(params().start)).to_owned())],
@@ -19,8 +19,8 @@ impl Row {
     }
 }
 
-/// The rate of a disk's own interface, with where it is from, if the medium delivers more on any track. Such a disk reads no
-/// faster than this, whatever the rates of its zones.
+/// The rate of a disk's own interface, with its source, if the medium is faster on any track. Such a disk
+/// reads no faster than this, whatever the rates of its zones.
 pub fn interface(params: &DiskParams, source: &str) -> Option<(&'static str, String)> {
     // A sector in picoseconds; 0 stands for an interface that takes no time.
     let sector = params.bus.read_sector;

@@ -1,7 +1,8 @@
-//! The disks that can be simulated by name.
+//! Disks that can be simulated by name.
 //!
-//! Each has a table of its values ([`Row::values`]) in which every one names its source; what no document gives is
-//! called estimated. Parameters are kept as what the models take; the tables are made from them.
+//! Each has a table of its values ([`Row::values`]), each with its source; values that no document gives are
+//! marked as estimated. Parameters are stored in the form that the models take; the tables are generated from
+//! them.
 
 mod cheetah9lp;
 mod describe;
@@ -34,13 +35,13 @@ pub const TAGS: u32 = 64;
 pub struct Row {
     /// Name in device specs: `sim(NAME)`.
     pub name: &'static str,
-    /// One line.
+    /// One-line summary.
     pub summary: &'static str,
-    /// What it is.
+    /// The kind of disk.
     pub kind: Kind,
-    /// Order of the queue in the drive; [`Policy::None`] where it takes one command at a time.
+    /// Queueing policy of the drive; [`Policy::None`] if it takes one command at a time.
     pub queue: Policy,
-    /// Where the values are from.
+    /// Sources of the values.
     pub sources: &'static [Source],
 }
 
@@ -51,28 +52,28 @@ pub enum Kind {
     Mechanical(fn() -> DiskParams),
     /// Flash.
     Flash(fn() -> SsdParams),
-    /// At the other end of a network.
+    /// Behind a network.
     Cloud(fn() -> CloudParams),
-    /// The same time for everything.
+    /// The same time for every command.
     Ideal(Ideal),
 }
 
-/// What can be chosen about a disk; `None` is as the catalogue has it.
+/// Settings of a disk; `None` is the value of the catalogue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choices {
-    /// Order of the queue in the drive, of mechanical disks.
+    /// Queueing policy of mechanical disks.
     pub queue: Option<Policy>,
     /// Whether writes complete in the buffer.
     pub write_cache: Option<bool>,
-    /// What was done to a flash disk before: those of the catalogue are used ([`Start::Steady`]).
+    /// The initial state of a flash disk: those of the catalogue are used ([`Start::Steady`]).
     pub start: Option<Start>,
-    /// Decides what is random.
+    /// Seed of everything random.
     pub seed: u64,
-    /// The disk gets onto a bus: its own way to the host costs nothing.
+    /// The disk is attached to a bus: its own interface costs no time.
     pub on_bus: bool,
 }
 
-/// Every disk.
+/// All disks.
 pub static TABLE: &[Row] = &[
     Row {
         name: "ideal",
@@ -105,10 +106,10 @@ pub fn by_name(name: &str) -> Option<&'static Row> {
 }
 
 impl Row {
-    /// Makes one.
+    /// Builds the disk.
     ///
     /// # Errors
-    /// None with rows of [`TABLE`], which a test sees to.
+    /// None for rows of [`TABLE`]; a test checks this.
     pub fn make(&self, choices: Choices) -> Result<Box<dyn Model>, ParamsError> {
         Ok(match self.kind {
             Kind::Mechanical(params) => mechanical(params(), self.queue, choices)?,
@@ -148,10 +149,10 @@ impl Row {
     }
 }
 
-/// A mechanical disk with what was chosen; `queue` is the order of its queue if nothing was.
+/// A mechanical disk with `choices`; `queue` is its queueing policy if none was chosen.
 ///
 /// # Errors
-/// As [`MechanicalDisk::new`].
+/// See [`MechanicalDisk::new`].
 pub fn mechanical(
     mut params: DiskParams,
     queue: Policy,

@@ -1,4 +1,4 @@
-//! Mechanical disks of which the outline is known.
+//! Mechanical disks of which only the data sheet is known.
 
 use super::{Kind, Row, Source};
 use crate::disk::params::{Keep, Preseek};
@@ -9,8 +9,8 @@ const fn us(micros: u64) -> u64 {
     micros * 1000
 }
 
-/// A disk of which the outline is known. As was usual, its arm goes on while data are still sent to the host, and
-/// read-ahead may overwrite all that was sent.
+/// A disk of which only the data sheet is known. As usual for its time, its arm moves on while data is still
+/// being sent to the host, and read-ahead may overwrite all data that was sent.
 fn outline(disk: &SyntheticDisk) -> DiskParams {
     let mut params = DiskParams::synthetic(disk);
     params.control.preseek = Preseek::AfterMedium;
@@ -25,7 +25,7 @@ const fn sector_at(rate: u64) -> u64 {
 
 const MODELLED: Source = Source { of: "control", source: "estimated: electronics of the time" };
 
-/// Values that belong to each other in the model, whatever the disk.
+/// Values that depend on each other in the model, for every disk.
 const LAYOUT: &str = "estimated: zones in equal steps that hold the disk's size";
 
 /// Quantum Atlas 10K.

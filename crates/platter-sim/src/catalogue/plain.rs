@@ -1,4 +1,4 @@
-//! Parameters of disks written down shortly.
+//! A compact notation for the parameters of disks.
 
 use crate::disk::params::{SeekCurve, Skew, ZoneParams};
 

@@ -86,7 +86,7 @@ fn nvme_ssd() -> SsdParams {
     }
 }
 
-/// A volume of a cloud.
+/// A cloud volume.
 pub(super) const CLOUD: Row = Row {
     name: "cloud",
     summary: "a network volume: 100 GiB, 3000 I/Os and 125 MiB a second with bursts, 0.5 to 0.9 ms, a long tail",

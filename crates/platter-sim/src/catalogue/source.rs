@@ -1,15 +1,15 @@
-//! Where the values of a disk are from.
+//! Sources of the values of a disk.
 
-/// The origin of some of a disk's values: of all of a group, or of one, named `group.value`.
+/// The source of some of a disk's values: of a whole group, or of one value, named `group.value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// What it is the source of.
+    /// The group or value.
     pub of: &'static str,
-    /// Where it is from, or `estimated` with what it was estimated from.
+    /// The source, or `estimated` with the basis of the estimate.
     pub source: &'static str,
 }
 
-/// The source of a value: that of the value itself, or else of its group.
+/// The source of a value: its own, otherwise that of its group.
 pub fn source_of(sources: &'static [Source], group: &str, value: &str) -> Option<&'static str> {
     let own = sources
         .iter()

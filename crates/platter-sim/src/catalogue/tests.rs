@@ -1,4 +1,4 @@
-//! Every disk can be made, has its size, rates and sources.
+//! Every disk can be built, and has the right size, rates and sources.
 
 use super::*;
 use crate::closed_loop::{Host, command};
@@ -7,7 +7,8 @@ use crate::rng::Rng;
 use platter_block::bio::Op;
 use std::path::PathBuf;
 
-/// The folder with parameter files of real disks; `None`, and a line that says so, where there is none.
+/// The folder with parameter files of real disks; if there is none, prints a line that says so and returns
+/// `None`.
 fn folder() -> Option<PathBuf> {
     let has_disks = |folder: &PathBuf| folder.join("cheetah9LP.diskspecs").exists();
     let found = match std::env::var_os("PLATTER_DISKS") {
@@ -145,7 +146,7 @@ fn flash_and_cloud_disks_have_the_rates_of_their_class() {
     }
 }
 
-/// What a figure depends on and the name of the disk does not say.
+/// Results state facts that figures depend on and that the name of the disk does not show.
 #[test]
 fn results_say_how_flash_begins_and_where_an_interface_is_the_limit() {
     let facts = |name: &str, choices: &Choices| by_name(name).unwrap().facts(choices);

@@ -2,16 +2,16 @@
 
 use super::params::CacheParams;
 
-/// What a segment is doing.
+/// The state of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Holds nothing.
     Empty,
-    /// Holds data that are on the medium.
+    /// Holds data that is on the medium.
     Clean,
     /// Is being filled from the medium, for a command or ahead of one.
     Reading,
-    /// Holds data that must still be written; the arm is not yet at it.
+    /// Holds data that must still be written; the arm is not there yet.
     Dirty,
     /// Is being written to the medium.
     Writing,
@@ -31,14 +31,14 @@ pub(crate) struct Segment {
     pub(crate) written: bool,
 }
 
-/// Where a read finds its data.
+/// Where a read finds its data in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hit {
     /// Nowhere.
     None,
     /// All in this segment.
     Whole(usize),
-    /// The first of them in this segment.
+    /// The first sectors, in this segment.
     Partial(usize),
 }
 
@@ -87,7 +87,7 @@ impl Cache {
         self.size
     }
 
-    /// Gives a segment a new end; what no longer fits falls off at its front.
+    /// Gives a segment a new end; data that no longer fits is dropped at its front.
     pub(crate) fn set_end(&mut self, segment: usize, end: u64) {
         let size = self.size;
         let segment = &mut self.segments[segment];
@@ -95,7 +95,7 @@ impl Cache {
         segment.start = segment.start.max(end.saturating_sub(size));
     }
 
-    /// The best segment for reading this range: whole before partial, fresh write data first.
+    /// The best segment for reading this range: whole hits before partial ones, recent write data first.
     pub(crate) fn find_read(&self, sector: u64, sectors: u32) -> Hit {
         let end = sector + u64::from(sectors);
         let (mut best, mut hit) = (0, Hit::None);
@@ -131,7 +131,7 @@ impl Cache {
         if segment.end >= end { value } else { value - 4 }
     }
 
-    /// A segment for data that are in none: empty, else clean, else the one that is read ahead into.
+    /// A segment for new data: an empty one, otherwise a clean one, otherwise the one being read ahead into.
     pub(crate) fn victim(&self, write: bool, range: (u64, u64)) -> Option<usize> {
         let (mut best, mut victim) = (0, None);
         for &number in &self.order {
@@ -144,7 +144,7 @@ impl Cache {
             let value = match segment.state {
                 _ if !usable => 0,
                 State::Empty => 3,
-                // Data that the write makes void.
+                // Data that the write overwrites.
                 State::Clean if write && segment.start < range.1 && range.0 < segment.end => 4,
                 State::Clean => 2,
                 State::Reading => 1,
@@ -163,7 +163,7 @@ impl Cache {
         self.segments.iter().filter(dirty).count() as u32
     }
 
-    /// Whether data wait to be written.
+    /// Whether data waits to be written.
     pub(crate) fn dirty_waiting(&self) -> bool {
         self.segments.iter().any(|segment| segment.state == State::Dirty)
     }
@@ -199,7 +199,7 @@ impl Cache {
         self.order.last().is_some_and(|&number| usize::from(number) == segment)
     }
 
-    /// Empties clean segments that hold any of a range that was changed.
+    /// Empties clean segments that overlap a range that was changed.
     pub(crate) fn invalidate(&mut self, sector: u64, end: u64, except: Option<usize>) {
         for (number, segment) in self.segments.iter_mut().enumerate() {
             if segment.state == State::Clean

@@ -1,15 +1,15 @@
-//! What is wrong with a disk's parameters.
+//! Errors in a disk's parameters.
 
 use core::fmt;
 
-/// A parameter that no disk can have, or that contradicts another.
+/// An invalid parameter, or one that contradicts another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamsError {
     /// The parameter, with its zone where it has one.
     pub what: String,
     /// Its value.
     pub found: String,
-    /// What it may be.
+    /// The allowed values.
     pub expected: String,
 }
 

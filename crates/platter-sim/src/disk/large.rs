@@ -1,11 +1,13 @@
-//! Commands larger than a segment: bus and medium wait for each other, sector by sector. These are rare.
+//! Commands larger than a segment, in which bus and medium wait for each other sector by sector. These are
+//! rare.
 
 use super::machine::MechanicalDisk;
 use super::mech::{Job, Pass};
 use super::transfer::Arrival;
 
 impl MechanicalDisk {
-    /// The passes of a read of more sectors than a segment holds: a sector passes in vain while there is no room.
+    /// The passes of a read of more sectors than a segment holds: a sector passes unread while there is no
+    /// room.
     pub(crate) fn read_large(&mut self, mut job: Job, range: (u64, u64)) {
         let (mut at, end) = range;
         let size = self.cache.size();
@@ -61,7 +63,8 @@ impl MechanicalDisk {
         }
     }
 
-    /// Ends a pass before a sector, which with all that follow it waits for some turns. Returns the new pass.
+    /// Ends a pass before a sector; this sector and the following ones wait for `turns` revolutions. Returns
+    /// the new pass.
     fn cut(&mut self, pass: Pass, at: u64, turns: u64) -> Pass {
         let before = at - pass.sector;
         if before > 0 {

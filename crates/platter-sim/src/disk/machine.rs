@@ -1,4 +1,4 @@
-//! The disk as a state machine: commands come in, ends come out.
+//! The disk as a state machine: commands go in, completions come out.
 
 use super::cache::{Cache, State};
 use super::error::ParamsError;
@@ -16,10 +16,10 @@ use platter_block::limits::Limits;
 use platter_block::time::Time;
 use std::sync::Arc;
 
-/// Most sectors of a command where nothing is known of a limit.
+/// Most sectors of a command if no limit is given.
 const MOST_SECTORS: u32 = 8192;
 
-/// How a disk is driven, beside what it is.
+/// Operating parameters of a disk, separate from its properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Order of the queue in the drive.
@@ -36,8 +36,9 @@ impl Default for Options {
 
 /// A mechanical disk.
 ///
-/// One command at a time has the arm; when it is through, the queue's policy picks among those that wait, before
-/// the host can send another: with depth `d` among `d − 1`. Read-ahead and write-back go on in between.
+/// One command at a time uses the arm; when it is finished, the queueing policy chooses among the waiting
+/// commands, before the host can send another: with depth `d` among `d − 1`. Read-ahead and write-back
+/// continue in between.
 #[derive(Clone, Debug)]
 pub struct MechanicalDisk {
     pub(crate) layout: Arc<Layout>,
@@ -53,11 +54,11 @@ pub struct MechanicalDisk {
     pub(crate) waiting: Vec<Waiting>,
     ends: Vec<(u64, u32)>,
     pub(crate) medium: Medium,
-    /// What the medium does or has last done.
+    /// The current or last activity of the medium.
     pub(crate) passes: Passes,
     /// Where the arm is when the medium is idle.
     pub(crate) arm: Arm,
-    /// When an interrupted read-ahead lets go of the arm.
+    /// When an interrupted read-ahead releases the arm.
     pub(crate) stopped: u64,
     /// When the arm can be given to another command.
     pub(crate) arm_free: u64,
@@ -114,14 +115,14 @@ impl MechanicalDisk {
         &self.layout
     }
 
-    /// Notes the end of a command.
+    /// Records the end of a command.
     pub(crate) fn end_at(&mut self, at: u64, tag: u32) {
         let place = self.ends.partition_point(|&(other, _)| other > at);
         self.ends.insert(place, (at, tag));
     }
 
     /// When the arm may go to the next command after one that ends on the bus at `end` and on the medium at
-    /// `through`, `complete` before its end being for the completion alone.
+    /// `through`. `complete` is the part of the time before `end` for the completion alone.
     pub(crate) fn release(&self, end: u64, complete: u64, through: u64) -> u64 {
         match self.control.preseek {
             Preseek::AfterCompletion => end.max(through),
@@ -187,12 +188,12 @@ impl MechanicalDisk {
         self.end_at(end, one.tag);
     }
 
-    /// When a waiting command or waiting data can have the arm.
+    /// When the arm can serve a waiting command or waiting data.
     fn next_pick(&self) -> Option<u64> {
         (!self.waiting.is_empty() || self.cache.dirty_waiting()).then_some(self.arm_free)
     }
 
-    /// Gives the arm to whatever should have it next.
+    /// Gives the arm to the next command or segment.
     fn pick(&mut self, now: u64) {
         self.sync(now);
         self.take_in_writes(now);
@@ -221,7 +222,7 @@ impl MechanicalDisk {
         self.serve(&one, now, false);
     }
 
-    /// Whether data in the buffer must go to the medium before this command can be served.
+    /// Whether dirty data in the buffer must be written before this command can be served.
     fn must_write_first(&self, one: &Waiting) -> bool {
         if !self.cache.dirty_waiting() {
             return false;
@@ -283,7 +284,7 @@ impl Model for MechanicalDisk {
         if self.inside >= self.depth {
             return false;
         }
-        // What lies before now decides what this command meets; ends keep until they are asked for.
+        // Commands chosen before now affect this one; completions are kept until they are collected.
         while let Some(pick) = self.next_pick().filter(|&pick| pick < now.0) {
             self.pick(pick);
         }

@@ -1,4 +1,4 @@
-//! The moving parts: where the arm is, what angle passes under it, how long it takes to get elsewhere.
+//! The moving parts: the position of the arm, the angle under the heads, and positioning times.
 //!
 //! At `rpm` revolutions a minute the platters turn `rpm · t` of 60 · 10⁹ units of angle in `t` nanoseconds, an
 //! integer: the angle at any time is exact and does not drift.
@@ -124,7 +124,7 @@ impl Mechanics {
         }
         let at = self.angle(now);
         let ahead = if angle >= at { angle - at } else { angle + REVOLUTION - at };
-        // Times are whole nanoseconds: what has just begun to pass has not passed.
+        // Times are whole nanoseconds: a sector that has just begun to pass has not passed.
         if ahead + 4 * self.rpm > REVOLUTION {
             return 0;
         }
@@ -147,8 +147,8 @@ impl Mechanics {
         moved + self.turn(now + moved, run.angle)
     }
 
-    /// Moves to the first sector of a run and lets up to `most` sectors pass. The arm stays at least
-    /// `least_move` on its way.
+    /// Moves to the first sector of a run and lets up to `most` sectors pass. The move takes at least
+    /// `least_move`.
     pub(crate) fn pass(&self, job: Job, run: Run, sector: u64, most: u32) -> Pass {
         let arm = Arm { cylinder: run.cylinder, head: run.head };
         let moved = self.move_time(job.arm, arm, job.write).max(job.least_move);
@@ -164,7 +164,7 @@ impl Mechanics {
     }
 }
 
-/// An access to the medium: from where, when, what for.
+/// An access to the medium: start position, time and purpose.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     pub(crate) arm: Arm,
@@ -206,7 +206,7 @@ impl Passes {
         self.list.drain(..surplus);
     }
 
-    /// The sector up to which everything has passed by `now`, when `from` is where the access begins.
+    /// The sector up to which all sectors have passed by `now`, for an access that begins at `from`.
     pub(crate) fn reached(&self, now: u64, from: u64) -> u64 {
         let mut reached = from;
         for pass in &self.list {
@@ -221,7 +221,7 @@ impl Passes {
         reached
     }
 
-    /// When the sectors up to this one (exclusive) have passed; `None` where the access does not get there.
+    /// When the sectors before `end` have passed; `None` if the access does not reach it.
     pub(crate) fn time_of(&self, end: u64) -> Option<u64> {
         self.list
             .iter()

@@ -1,4 +1,4 @@
-//! What the medium does between commands: reading ahead, writing back, and being interrupted in it.
+//! The medium between commands: reading ahead, writing back, and interrupting either.
 
 use super::cache::State;
 use super::machine::MechanicalDisk;
@@ -6,7 +6,7 @@ use super::mech::{Arm, Job, let_pass};
 use super::params::ReadAhead;
 use super::transfer::{Arrival, write_whole};
 
-/// What the medium does.
+/// The activity of the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Medium {
     /// Nothing.
@@ -45,8 +45,8 @@ impl MechanicalDisk {
         }
     }
 
-    /// Lets read-ahead go on until it has passed `now` or its limit. Returns the limit, which comes nearer when
-    /// read-ahead may not leave the track or cylinder.
+    /// Continues read-ahead until `now` or its limit. Returns the limit, which is lower when read-ahead may
+    /// not leave the track or cylinder.
     fn read_on(&mut self, now: u64, limit: u64) -> u64 {
         while let Some(&last) = self.passes.last() {
             if last.end() >= limit || last.done() > now {
@@ -70,7 +70,7 @@ impl MechanicalDisk {
         limit
     }
 
-    /// What a segment is once its data are on the medium.
+    /// The state of a segment once its data is on the medium.
     fn kept(&self) -> State {
         if self.params.enabled { State::Clean } else { State::Empty }
     }
@@ -84,7 +84,7 @@ impl MechanicalDisk {
         self.cache.get_mut(segment).state = if keep { State::Clean } else { State::Empty };
     }
 
-    /// Where the arm would leave from, if it were taken at `now`.
+    /// Where the arm would start if it were taken at `now`.
     pub(crate) fn arm_at(&self, now: u64) -> Arm {
         match self.medium {
             Medium::Idle => self.arm,
@@ -98,7 +98,7 @@ impl MechanicalDisk {
         }
     }
 
-    /// Takes the arm away from whatever has it. [`MechanicalDisk::stopped`] is then when it can leave.
+    /// Stops the current use of the arm. [`MechanicalDisk::stopped`] is then the time at which it can leave.
     pub(crate) fn stop(&mut self, now: u64) {
         self.sync(now);
         let Medium::Reading { segment, .. } = self.medium else { return };
@@ -131,7 +131,7 @@ impl MechanicalDisk {
         let_pass(&self.mechanics, &self.layout, job, None, range, &mut self.passes);
     }
 
-    /// Writes sectors from a job on, as their data come in.
+    /// Writes sectors from a job on, as their data arrives.
     pub(crate) fn write_passes(&mut self, mut job: Job, range: (u64, u64), data: &Arrival) {
         let (mut at, end) = range;
         while at < end {

@@ -1,4 +1,4 @@
-//! Reads: from the buffer, from the medium, or begun in one and ended from the other.
+//! Reads: from the buffer, from the medium, or from both.
 
 use super::cache::{Hit, State};
 use super::machine::MechanicalDisk;
@@ -10,7 +10,7 @@ use super::transfer::{Delivery, Hold};
 use super::zones::{FINE, Run};
 
 impl MechanicalDisk {
-    /// Serves a read with the arm at hand. `at_once`: it has just arrived and still holds the bus.
+    /// Serves a read with the arm available. `at_once`: it has just arrived and still occupies the bus.
     pub(crate) fn read(&mut self, one: &Waiting, now: u64, at_once: bool) {
         self.sync(now);
         let hit = self.cache.find_read(one.sector, one.sectors);
@@ -48,7 +48,7 @@ impl MechanicalDisk {
         self.end_at(end, one.tag);
     }
 
-    /// Serves a read that is wholly in the buffer while the arm works for another command.
+    /// Serves a read that is entirely in the buffer while the arm works for another command.
     pub(crate) fn read_beside(&mut self, one: &Waiting, segment: usize, now: u64) {
         let hold = self.read_hold(one, now, true, Hit::Whole(segment), true);
         let range = (one.sector, one.end());
@@ -89,7 +89,7 @@ impl MechanicalDisk {
         Hold { at: hold.at.max(self.bus_free), ..hold }
     }
 
-    /// A whole hit: read-ahead into its segment goes on, or begins again; any other ends.
+    /// A whole hit: read-ahead into its segment continues or begins again; any other read-ahead ends.
     fn go_on(&mut self, segment: usize, one: &Waiting, now: u64) {
         let limit = self.ahead(segment, one);
         if let Medium::Reading { segment: active, .. } = self.medium
@@ -119,7 +119,7 @@ impl MechanicalDisk {
         }
     }
 
-    /// A partial hit: the rest is read behind what the segment holds.
+    /// A partial hit: the rest is read behind the contents of the segment.
     fn complete_hit(&mut self, segment: usize, one: &Waiting, now: u64) {
         let limit = self.ahead(segment, one);
         if let Medium::Reading { segment: active, .. } = self.medium
@@ -181,8 +181,8 @@ impl MechanicalDisk {
         }
     }
 
-    /// Access on arrival: where the head comes down within the pass, its end is read or written first and its front in
-    /// the rest of the revolution.
+    /// Zero-latency access: if the head arrives within the pass, the end of the pass is accessed first and
+    /// its front in the rest of the revolution.
     pub(crate) fn push_on_arrival(&mut self, whole: Pass) {
         let period = self.mechanics.period();
         let missed = (whole.settled + period).saturating_sub(whole.begin);
@@ -239,7 +239,7 @@ impl MechanicalDisk {
         if start < first { end + u64::from(self.layout.per_track(one.sector)) } else { end }
     }
 
-    /// When the read-ahead that must not be interrupted is over.
+    /// When the minimum read-ahead, which must not be interrupted, is complete.
     fn least_ahead(&mut self, segment: usize) -> u64 {
         let (least, most) = self.cache.get(segment).ahead;
         if self.params.read_ahead_minimum == 0 || !matches!(self.medium, Medium::Reading { .. }) {

@@ -5,7 +5,7 @@ use super::mech::{Arm, Mechanics};
 use super::zones::Run;
 use platter_block::bio::Op;
 
-/// Which waiting command is next.
+/// Which waiting command is served next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// No queue: one command at a time.
@@ -17,7 +17,8 @@ pub enum Policy {
     CLook,
     /// The nearest sector number (SSTF).
     Sstf,
-    /// The shortest positioning, seek and rotation and settling (SPTF). What is in the buffer comes first.
+    /// The shortest positioning time: seek, rotation and settling (SPTF). Commands with their data in the
+    /// buffer come first.
     Sptf,
 }
 
@@ -31,11 +32,11 @@ pub(crate) struct Waiting {
     pub(crate) after_write: bool,
     pub(crate) sectors: u32,
     pub(crate) sector: u64,
-    /// Arrival, the overhead of each request included.
+    /// Time of arrival plus the overhead of each request.
     pub(crate) arrived: u64,
-    /// When its own overhead lets the arm move.
+    /// When its own overhead allows the arm to move.
     pub(crate) ready: u64,
-    /// Where its first sector is, when the policy looks at that.
+    /// Position of its first sector, if the policy uses it.
     pub(crate) run: Option<Run>,
 }
 
@@ -49,7 +50,7 @@ impl Waiting {
     }
 }
 
-/// What a choice depends on.
+/// The state that a choice depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct Outlook<'a> {
     pub(crate) mechanics: &'a Mechanics,
@@ -63,12 +64,12 @@ pub(crate) struct Outlook<'a> {
 }
 
 impl Policy {
-    /// Whether places of commands matter.
+    /// Whether the policy uses positions.
     pub(crate) fn looks_at_places(self) -> bool {
         self == Policy::Sptf
     }
 
-    /// Index of the next command; `None` when none waits. The first of equals in order of arrival.
+    /// Index of the next command; `None` if none waits. Equal candidates are taken in order of arrival.
     pub(crate) fn choose(self, waiting: &[Waiting], outlook: Outlook<'_>) -> Option<usize> {
         if waiting.len() <= 1 || matches!(self, Policy::None | Policy::Fcfs) {
             return (!waiting.is_empty()).then_some(0);

@@ -1,4 +1,4 @@
-//! Tables that equal disks share: a thousand disks of one kind then read the same memory.
+//! Tables that identical disks share: a thousand disks of one kind then use the same memory.
 
 use super::error::ParamsError;
 use super::layout::Layout;
@@ -6,7 +6,7 @@ use super::mech::Mechanics;
 use super::params::{LayoutParams, MechanicsParams};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// What is made of the parameters of a disk and does not change.
+/// Tables derived from the parameters of a disk, which do not change.
 #[derive(Clone)]
 pub(crate) struct Tables {
     pub(crate) layout: Arc<Layout>,

@@ -1,4 +1,4 @@
-//! Data on their way between buffer and host, against what the medium delivers or takes.
+//! Data transfer between buffer and host, limited by the medium.
 
 use super::mech::{Mechanics, Pass, Passes};
 use super::params::{BusParams, ControlParams};
@@ -6,18 +6,18 @@ use super::params::{BusParams, ControlParams};
 /// The disk's hold on the bus.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hold {
-    /// When data may flow, or, when the bus is not held, when it may be asked for.
+    /// When data may flow or, if the bus is not held, when it may be requested.
     pub(crate) at: u64,
     /// Whether the bus is held.
     pub(crate) held: bool,
 }
 
-/// What of a read goes over the bus.
+/// The part of a read that goes over the bus.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     /// First sector and the one after the last.
     pub(crate) range: (u64, u64),
-    /// The sector up to which data are in the buffer already.
+    /// The sector up to which data is in the buffer already.
     pub(crate) cached: u64,
     /// Sectors that must be in the buffer before the bus is taken.
     pub(crate) watermark: u64,
@@ -74,8 +74,9 @@ impl Bus {
                     return now;
                 }
             } else if delivery.watermark == 0 {
-                // Nothing is awaited before the bus is taken again, so the disk leaves and takes it until a sector is
-                // there. These turns are counted, not walked through: there may be millions, or without end if they take no time.
+                // The bus is taken again at once, so the disk releases and takes it until a sector is there.
+                // These cycles are computed and not simulated: there may be millions, or infinitely many if
+                // they take no time.
                 let turn = leave + self.take(control, true);
                 let wait = available(passes, out + 1).saturating_sub(now);
                 now += if turn == 0 { wait } else { wait.div_ceil(turn).max(1) * turn };
@@ -93,8 +94,8 @@ impl Bus {
         control.reselect_first + prepare + self.arbitration
     }
 
-    /// With the bus held, each sector goes as soon as it and the bus are ready. Both are straight lines over a
-    /// pass: the latest end is decided at the first or the last sector of one.
+    /// While the bus is held, each sector is sent as soon as both it and the bus are ready. Both times are
+    /// linear over a pass, so the latest end is that of its first or last sector.
     #[inline]
     fn stream(&self, passes: &[Pass], range: (u64, u64), cached: u64, from: u64) -> u64 {
         let (out, end) = range;
@@ -139,8 +140,8 @@ impl Arrival {
     }
 }
 
-/// Writes what lies in a pass: sectors that are late when their place passes wait for the next revolution. Returns
-/// the sector after the last.
+/// Writes the data of a pass: sectors whose data is late when their place passes wait for the next
+/// revolution. Returns the sector after the last.
 pub(crate) fn write_whole(mechanics: &Mechanics, whole: Pass, data: &Arrival, passes: &mut Passes) -> u64 {
     let (mut pass, last) = (whole, whole.end());
     loop {
@@ -169,7 +170,7 @@ fn first_late(pass: &Pass, data: &Arrival) -> u64 {
     if !late(last) {
         return pass.end();
     }
-    // Both are straight lines, so the late ones are at the end.
+    // Both times are linear, so the late sectors are at the end.
     let (mut good, mut bad) = (pass.sector, last);
     while bad - good > 1 {
         let middle = good + (bad - good) / 2;

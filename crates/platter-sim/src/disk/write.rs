@@ -1,4 +1,4 @@
-//! Writes: through the buffer to the medium, completed in the one or on the other.
+//! Writes: through the buffer to the medium, completed in either.
 
 use super::cache::{Hit, State};
 use super::machine::MechanicalDisk;
@@ -8,18 +8,18 @@ use super::sched::Waiting;
 use super::transfer::Arrival;
 use platter_block::bio::Op;
 
-/// How the data of a write come in.
+/// How the data of a write arrives.
 struct Intake {
     /// When the arm may move.
     ready: u64,
     /// The data.
     data: Arrival,
-    /// The bus is left once more than usual.
+    /// The bus is released once more than usual.
     extra: bool,
 }
 
 impl MechanicalDisk {
-    /// Serves a write with the arm at hand. `at_once`: it has just arrived and still holds the bus.
+    /// Serves a write with the arm available. `at_once`: it has just arrived and still occupies the bus.
     pub(crate) fn write(&mut self, one: &Waiting, now: u64, at_once: bool) {
         self.stop(now);
         let range = (one.sector, one.end());
@@ -47,7 +47,7 @@ impl MechanicalDisk {
         self.end_at(end, one.tag);
     }
 
-    /// When the host has the completion of a write that the medium is through with at `through`.
+    /// When the host gets the completion of a write that the medium finishes at `through`.
     fn end_of_write(&mut self, one: &Waiting, intake: &Intake, through: u64) -> u64 {
         let control = &self.control;
         let data = intake.data.of(one.end() - 1);
@@ -68,7 +68,7 @@ impl MechanicalDisk {
         end
     }
 
-    /// When data come over the bus, and when the arm may move.
+    /// When the data is transferred over the bus, and when the arm may move.
     fn intake(&self, one: &Waiting, now: u64, at_once: bool, segment: Option<usize>) -> Intake {
         let control = &self.control;
         let early = self.completes_early(one.fua);
@@ -100,7 +100,7 @@ impl MechanicalDisk {
         Intake { ready, data, extra }
     }
 
-    /// Whether the disk leaves the bus between command and data: in a write after a write elsewhere.
+    /// Whether the disk releases the bus between command and data, as in a write after a write elsewhere.
     fn leaves_bus_first(&self, one: &Waiting, segment: Option<usize>) -> bool {
         segment.is_some_and(|segment| {
             let held = self.cache.get(segment);
@@ -118,8 +118,8 @@ impl MechanicalDisk {
         self.cache.invalidate(one.sector, one.end(), Some(segment));
     }
 
-    /// Serves what needs no arm: a write that joins the one in progress or finds room in the buffer, a read that
-    /// is wholly in it. `false`: it must wait.
+    /// Serves commands that need no arm: a write that extends the one in progress or finds room in the
+    /// buffer, and a read that is entirely in the buffer. `false`: the command must wait.
     pub(crate) fn serve_without_arm(&mut self, one: &Waiting, now: u64, at_once: bool) -> bool {
         match one.op {
             Op::Read if self.params.sneaky_full_hits => match self.cache.find_read(one.sector, one.sectors) {
@@ -139,7 +139,7 @@ impl MechanicalDisk {
         }
     }
 
-    /// Lets a write join the segment that ends where it begins.
+    /// Appends a write to the segment that ends where it begins.
     fn append(&mut self, one: &Waiting, now: u64, at_once: bool) -> bool {
         if !self.params.combine_writes {
             return false;
@@ -153,7 +153,7 @@ impl MechanicalDisk {
                 return false;
             }
         } else {
-            // There is room once the medium has taken what lies a segment's size before.
+            // There is room once the medium has taken the data one segment size before.
             if let Some(room) = one.end().checked_sub(size).and_then(|from| self.passes.time_of(from)) {
                 intake.data.begin = intake.data.begin.max(room);
             }

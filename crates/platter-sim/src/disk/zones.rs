@@ -15,13 +15,13 @@ pub(crate) const FINE: u32 = 20;
 /// How numbered places lie among physical ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scheme {
-    /// Slips push everything behind them.
+    /// Slips shift all following places.
     Whole,
-    /// The same, in whole tracks.
+    /// As `Whole`, in whole tracks.
     Tracks,
-    /// Spares in each unit are left out; slips push everything behind them.
+    /// Spares in each unit are left out; slips shift all following places.
     Skipping { unit: u32, usable: u32, front: u32 },
-    /// Slips push what is behind them in the same unit, into its spares.
+    /// Slips shift the following places of the same unit, into its spares.
     Units { unit: u32, usable: u32, front: bool },
 }
 
@@ -30,7 +30,7 @@ enum Scheme {
 struct Slip {
     /// Physical place.
     at: u32,
-    /// First numbered place that it pushes.
+    /// First numbered place that it shifts.
     from: u32,
     /// Its unit, and the index of the first slip of that unit.
     unit: u32,
@@ -62,7 +62,7 @@ pub(crate) struct Zone {
     first: u32,
     track_skew: u32,
     cylinder_step: u32,
-    /// The same three for skews in parts of a revolution, in units of angle.
+    /// The same three values, for skews in parts of a revolution, in units of angle.
     fine: Option<(u64, u64, u64)>,
     slips_turn: Option<u32>,
 }
@@ -182,8 +182,8 @@ impl Zone {
         }
     }
 
-    /// The sectors of the zone that lie on the track of this one, spares and slips left out: first, and the one
-    /// after the last.
+    /// The sectors of the zone on the same track, without spares and slips: first, and the one after the
+    /// last.
     pub(crate) fn track(&self, within: u64) -> (u64, u64) {
         let (place, _) = self.physical(within as u32 + self.reserved);
         let front = place - place % self.per_track;
@@ -421,7 +421,7 @@ fn slips(places: &[u32], scheme: Scheme) -> Vec<Slip> {
                 slips.push(Slip { at, from: at - count, unit: 0, unit_first: 0 });
             }
             Scheme::Skipping { unit, usable, front } => {
-                // A slip among the spares pushes nothing.
+                // A slip among the spares shifts nothing.
                 if let Some(within) = (at % unit).checked_sub(front).filter(|&within| within < usable) {
                     let from = (at / unit * usable + within) - count;
                     slips.push(Slip { at, from, unit: 0, unit_first: 0 });

@@ -1,4 +1,4 @@
-//! What those outside a disk may ask of it beside I/O: what it has inside, and to give a command up.
+//! Control of a disk other than I/O: listing its commands, and cancelling one.
 
 use super::trouble::{ECANCELED, Trouble};
 use super::{NOBODY, SimDisk, State};
@@ -8,7 +8,7 @@ use platter_block::driver::Outstanding;
 use platter_block::time::Time;
 use std::sync::Arc;
 
-/// Is told of each command that a disk takes, with the data that a write brings.
+/// Called for each command that a disk takes, with the data of a write.
 pub(super) type Observer = Box<dyn FnMut(&Command, &[u8]) + Send>;
 
 /// A command that a disk has taken and not completed.
@@ -22,13 +22,13 @@ pub struct Inside {
     pub sectors: u64,
     /// When it was taken; `Time(0)` on a disk without faults.
     pub taken: Time,
-    /// It has taken effect already, and only its completion is missing.
+    /// It has already taken effect, and only its completion is missing.
     pub landed: bool,
-    /// What a write brings.
+    /// The data of a write.
     pub data: Vec<u8>,
 }
 
-/// How many commands of a channel its disk has.
+/// Number of commands that a channel has in its disk.
 struct OfPort {
     disk: SimDisk,
     port: u32,
@@ -45,7 +45,8 @@ impl Outstanding for OfPort {
 }
 
 impl SimDisk {
-    /// Has `observer` see each command that the disk takes from now on, in order. It must not call the disk.
+    /// Calls `observer` for each command that the disk takes from now on, in order. It must not call the
+    /// disk.
     pub fn observe(&self, observer: impl FnMut(&Command, &[u8]) + Send + 'static) {
         self.lock().observer = Some(Box::new(observer));
     }
@@ -78,7 +79,7 @@ impl SimDisk {
         (!hidden).then(|| Arc::new(OfPort { disk: self.clone(), port }) as Arc<dyn Outstanding>)
     }
 
-    /// Asks the disk to give up a command. Whether it has it.
+    /// Asks the disk to cancel a command. Returns whether the disk had it.
     pub(crate) fn cancel(&self, now: Time, port: u32, tag: u32) -> bool {
         let mut state = self.lock();
         state.live(now);
@@ -92,8 +93,8 @@ impl SimDisk {
 }
 
 impl State {
-    /// Gives a command up, or not, as the seed decides: what a disk does with such a request is its own affair. What was
-    /// written of a command that is given up is anything between all and nothing.
+    /// Cancels a command or not, as the seed decides: a disk may ignore such a request. Any part of the data
+    /// of a cancelled write may have been stored.
     fn cancel(&mut self, trouble: &mut Trouble, port: u32, tag: u32) -> bool {
         let own = |slot: &super::Slot| slot.busy && slot.port == port && slot.tag == tag;
         let Some(index) = self.slots.iter().position(own) else { return false };

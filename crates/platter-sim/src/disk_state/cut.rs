@@ -1,4 +1,4 @@
-//! A power cut, as one disk lives it.
+//! The effects of a power cut on one disk.
 
 use super::State;
 use super::trouble::Trouble;
@@ -8,7 +8,7 @@ use platter_block::bio::Op;
 use platter_block::time::Time;
 
 impl State {
-    /// Looks whether power was cut since the last time, until `now`.
+    /// Checks whether power was cut since the last check, until `now`.
     pub(super) fn notice_cut(&mut self, trouble: &mut Trouble, now: Time) {
         let Some(supply) = trouble.supply.clone() else { return };
         let Some(cut) = supply.missed(trouble.cuts, now) else { return };
@@ -24,7 +24,7 @@ impl State {
         supply.report(report);
     }
 
-    /// What is in flight may be there, too, in any part.
+    /// Any part of the data in flight may survive.
     fn keep_in_flight(&mut self, trouble: &mut Trouble, report: &mut CutReport) {
         for index in self.inside(trouble) {
             let slot = &self.slots[index as usize];

@@ -1,4 +1,4 @@
-//! The size of a disk that is resized, or taken away, while it is in use.
+//! The size of a disk that is resized or removed while it is in use.
 
 use super::SimDisk;
 use crate::medium::SECTOR;
@@ -8,7 +8,7 @@ use platter_block::bio::Op;
 const ENXIO: i64 = 6;
 const ENODEV: i64 = 19;
 
-/// What of a disk is there.
+/// The accessible part of a disk.
 pub(super) struct Extent {
     /// Bytes; at most what the model has.
     pub(super) size: u64,
@@ -20,7 +20,7 @@ impl Extent {
         Extent { size, is_removed: false }
     }
 
-    /// The errno of a command that comes to nothing because of this.
+    /// The errno of a command that fails because of this.
     pub(super) fn refuses(&self, command: &Command) -> Option<i64> {
         if self.is_removed {
             return Some(ENODEV);
@@ -31,9 +31,9 @@ impl Extent {
 }
 
 impl SimDisk {
-    /// Gives the disk another size, in bytes: whole sectors, at least one, at most what its model has. Commands beyond
-    /// the end fail from now on with `ENXIO`; those that it has go on. What was stored beyond the end is lost: it reads as
-    /// zeroes when the disk grows again. Returns whether the size was one that the disk can have.
+    /// Gives the disk another size, in bytes: whole sectors, at least one, at most the model's. Commands
+    /// beyond the end fail from now on with `ENXIO`; those already taken continue. Data beyond the end is
+    /// lost: it reads as zeroes when the disk grows again. Returns whether the size is valid.
     pub fn resize(&self, bytes: u64) -> bool {
         if bytes == 0 || bytes > self.geometry.size || !bytes.is_multiple_of(SECTOR as u64) {
             return false;
@@ -47,19 +47,19 @@ impl SimDisk {
             medium.zero(first, lost);
         }
         if let Some(trouble) = state.trouble.as_mut().filter(|_| lost > 0) {
-            // Nor does a power cut bring it back.
+            // A power cut does not bring it back either.
             trouble.volatile.durable(first, lost);
         }
         true
     }
 
-    /// Takes the disk away, or brings it back. As long as it is away every command fails with `ENODEV`; those that it had go on,
-    /// and their completions are reported. Its contents stay.
+    /// Removes the disk, or brings it back. While it is removed every command fails with `ENODEV`; those
+    /// already taken continue, and their completions are reported. Its contents remain.
     pub fn set_removed(&self, removed: bool) {
         self.lock().extent.is_removed = removed;
     }
 
-    /// The size of the disk now, in bytes; `None`: it was taken away.
+    /// The current size of the disk in bytes; `None`: it was removed.
     pub fn current_size(&self) -> Option<u64> {
         let state = self.lock();
         (!state.extent.is_removed).then_some(state.extent.size)

@@ -1,4 +1,4 @@
-//! How commands end on a disk that is wrong on purpose.
+//! How commands end on a disk that misbehaves on purpose.
 
 use super::State;
 use super::trouble::{EIO, Trouble};
@@ -6,12 +6,12 @@ use crate::wrong::{Mistakes, Wrong};
 use platter_block::bio::Op;
 
 impl State {
-    /// Gives the disk something to do wrong, or nothing.
+    /// Sets or removes the misbehaviour.
     pub(super) fn set_mistakes(trouble: &mut Trouble, wrong: Option<Wrong>) {
         trouble.mistakes = wrong.map(Mistakes::new);
     }
 
-    /// A command ends well, as far as a wrong disk can do that.
+    /// Ends a command successfully, as far as a misbehaving disk can do that.
     pub(super) fn finish_wrong(&mut self, trouble: &mut Trouble, index: u32, mut data: Vec<u8>) {
         let Some(mut mistakes) = trouble.mistakes.take() else { return };
         let slot = &self.slots[index as usize];
@@ -50,7 +50,7 @@ impl State {
         }
     }
 
-    /// How much of what a read found arrives, and in what state.
+    /// Changes the data of a read; returns how many bytes of it arrive.
     pub(crate) fn spoil(&mut self, sector: u64, data: &mut [u8]) -> usize {
         match self.trouble.as_mut().and_then(|trouble| trouble.mistakes.as_mut()) {
             Some(mistakes) => mistakes.read(sector, data),

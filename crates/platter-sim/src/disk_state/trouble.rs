@@ -1,4 +1,4 @@
-//! The way of a command through a disk that faults and power cuts may happen to.
+//! Commands of a disk with faults and power cuts.
 
 use super::{Asked, NOBODY, State, Taken};
 use crate::fault::{Delay, Fate, Injected, Injector};
@@ -16,7 +16,7 @@ pub(super) const EIO: i64 = 5;
 const ENODEV: i64 = 19;
 pub(super) const ECANCELED: i64 = 125;
 
-/// What was decided about a command in a slot.
+/// Decisions about the command in a slot.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Note {
     pub(super) fate: Fate,
@@ -26,9 +26,9 @@ pub(super) struct Note {
     pub(super) taken: Time,
     /// The command's number on this disk.
     pub(super) number: u64,
-    /// Of a flush: what it covers.
+    /// The writes that a flush covers.
     mark: u64,
-    /// It has failed already; only the model does not know.
+    /// It has already failed, which the model does not know.
     pub(super) ghost: bool,
     /// Of a write: all of it or nothing is stored.
     pub(super) atomic: bool,
@@ -37,16 +37,16 @@ pub(super) struct Note {
 /// Faults and power cuts of one disk.
 pub(crate) struct Trouble {
     pub(super) injector: Option<Injector>,
-    /// What earlier plans did.
+    /// Faults injected by earlier plans.
     earlier: Injected,
     pub(super) supply: Option<Supply>,
-    /// Its number on the supply, and the cuts that it knows of.
+    /// Its number on the supply, and the number of cuts that it has noticed.
     pub(super) number: u32,
     pub(super) cuts: u64,
     cache: bool,
     pub(super) volatile: Volatile,
     pub(super) notes: Vec<Note>,
-    /// Commands that the model is done with and that have not ended.
+    /// Commands that the model has completed and that have not ended.
     pub(super) late: BTreeSet<(Time, u32)>,
     /// Commands that the model has no room for because of ghosts.
     pub(super) parked: VecDeque<u32>,
@@ -106,7 +106,7 @@ impl Trouble {
         &mut self.notes[index]
     }
 
-    /// Decides what happens to a command that was taken.
+    /// Decides the fate of a command that was taken.
     fn judge(&mut self, now: Time, command: &Command, atomic: bool) {
         let mut mark = self.volatile.mark();
         if let Some(mistakes) = &self.mistakes {
@@ -128,7 +128,7 @@ impl Trouble {
 }
 
 impl State {
-    /// [`State::accept`] where something may go wrong.
+    /// [`State::accept`] for a disk with faults.
     #[cold]
     pub(super) fn accept_troubled(
         &mut self,
@@ -192,7 +192,7 @@ impl State {
         }
     }
 
-    /// [`State::live`] where something may go wrong.
+    /// [`State::live`] for a disk with faults.
     #[cold]
     pub(super) fn live_troubled(&mut self, now: Time) {
         let Some(mut trouble) = self.trouble.take() else { return };
@@ -243,7 +243,7 @@ impl State {
         }
     }
 
-    /// A stuck command takes effect; its completion is still to come.
+    /// A stuck command takes effect before its completion.
     fn land_early(&mut self, trouble: &mut Trouble, index: u32) {
         let note = *trouble.note(index);
         if note.fate != Fate::Good || trouble.mistakes.is_some() {
@@ -256,7 +256,7 @@ impl State {
         trouble.note(index).landed = true;
     }
 
-    /// A command ends as was decided for it.
+    /// Ends a command as was decided for it.
     fn finish_troubled(&mut self, trouble: &mut Trouble, index: u32) {
         let note = *trouble.note(index);
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
@@ -307,7 +307,7 @@ impl State {
             Op::Write | Op::Discard | Op::WriteZeroes => {}
         }
         let volatile = trouble.cache && !command.fua;
-        // Only who can lose power has to know what may be lost.
+        // Only a disk that can lose power needs to record data that may be lost.
         if volatile && trouble.supply.is_some() {
             if note.atomic {
                 trouble.volatile.keep_whole(note.number);
@@ -351,7 +351,7 @@ impl State {
         }
     }
 
-    /// Everything the disk has fails, what it has done and nobody has reaped, too.
+    /// Fails all commands of the disk, including completed ones that were not reaped.
     pub(super) fn fail_all(&mut self, trouble: &mut Trouble) {
         for port in &mut self.ports {
             port.iter_mut().filter(|done| done.result >= 0).for_each(|done| done.result = -ENODEV);
@@ -377,7 +377,7 @@ impl State {
         }
     }
 
-    /// Slots of commands that have not ended, in the order in which they came.
+    /// Slots of commands that have not ended, in the order of arrival.
     pub(super) fn inside(&self, trouble: &Trouble) -> Vec<u32> {
         let mut used: Vec<u32> = (0..self.slots.len() as u32).filter(|i| !self.free.contains(i)).collect();
         let note = |index: u32| trouble.notes.get(index as usize).copied().unwrap_or_default();
@@ -386,7 +386,7 @@ impl State {
         used
     }
 
-    /// Ends what is stuck.
+    /// Ends stuck commands.
     pub(super) fn release(&mut self, now: Time) -> usize {
         self.live(now);
         let Some(mut trouble) = self.trouble.take() else { return 0 };

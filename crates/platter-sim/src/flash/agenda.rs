@@ -1,10 +1,10 @@
-//! What will happen, in order of time.
+//! Future events in order of time.
 
 use platter_block::time::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Events of a disk. Those of the same time come in the order in which they were planned.
+/// Events of a disk. Events at the same time come in the order in which they were planned.
 #[derive(Debug)]
 pub(super) struct Agenda<E> {
     heap: BinaryHeap<Reverse<(Time, u64, E)>>,

@@ -1,4 +1,4 @@
-//! The buffer for writes: what is in it, and the batches in which it goes to the flash.
+//! The write buffer: its contents, and the batches in which they are written to the flash.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -15,12 +15,12 @@ pub(super) struct Batch {
     pub(super) copies: bool,
 }
 
-/// What waits for the flash.
+/// Data that waits for the flash.
 #[derive(Debug, Default)]
 pub(super) struct Store {
-    /// Bytes, those on their way from the host included.
+    /// Bytes, including those in transfer from the host.
     pub(super) used: u64,
-    /// In which batch the newest data of a unit are.
+    /// The batch with the newest data of each unit.
     newest: HashMap<u32, u64>,
     batches: Vec<Batch>,
     free: Vec<u32>,
@@ -29,7 +29,7 @@ pub(super) struct Store {
     outstanding: BTreeSet<u64>,
     /// The host's batch that is being filled, if one is.
     pub(super) open: Option<u32>,
-    /// The host's batches without a place.
+    /// The host's batches that have no place on the flash yet.
     pub(super) homeless: VecDeque<u32>,
 }
 
@@ -62,7 +62,7 @@ impl Store {
         &mut self.batches[index as usize]
     }
 
-    /// Puts a unit into a batch. `false`: it is in there already.
+    /// Adds a unit to a batch. `false`: the batch already has it.
     pub(super) fn add(&mut self, index: u32, unit: u32) -> bool {
         let batch = &mut self.batches[index as usize];
         if self.newest.insert(unit, batch.number) == Some(batch.number) {
@@ -72,12 +72,12 @@ impl Store {
         true
     }
 
-    /// Whether the data of a unit are in memory.
+    /// Whether the data of a unit is in memory.
     pub(super) fn holds(&self, unit: u32) -> bool {
         self.newest.contains_key(&unit)
     }
 
-    /// Whether nothing is in memory.
+    /// Whether the buffer is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.newest.is_empty()
     }
@@ -87,12 +87,12 @@ impl Store {
         self.newest.get(&unit) == Some(&number)
     }
 
-    /// What is in memory of a unit is of no use any more.
+    /// The data of a unit in memory is no longer valid.
     pub(super) fn forget(&mut self, unit: u32) -> bool {
         self.newest.remove(&unit).is_some()
     }
 
-    /// A batch is on the flash. Gives back how many units it had; its waiters are appended.
+    /// A batch has been programmed. Returns its number of units and appends its waiters.
     pub(super) fn end(&mut self, index: u32, waiters: &mut Vec<u32>) -> u32 {
         let batch = &mut self.batches[index as usize];
         let units = batch.units.len() as u32;

@@ -1,4 +1,4 @@
-//! Garbage collection: copies what is still valid out of the block that has least of it, then erases it.
+//! Garbage collection: copies the valid units of the block with the fewest of them, then erases the block.
 
 use super::ftl::For;
 use super::nand::Job;
@@ -16,7 +16,7 @@ struct Filling {
     batch: u32,
 }
 
-/// What is being collected on each die.
+/// The block being collected on each die.
 #[derive(Debug)]
 pub(super) struct Collector {
     victims: Vec<Option<u32>>,
@@ -34,14 +34,14 @@ impl Collector {
 }
 
 impl Ssd {
-    /// Begins to collect on a die that is short of erased blocks.
+    /// Begins to collect on a die with too few erased blocks.
     pub(super) fn collect_if_short(&mut self, now: Time, die: u32) {
         if self.ftl.free(die) <= LOW {
             self.collect(now, die, self.shape.block_units() - 1);
         }
     }
 
-    /// The disk is idle: what is in memory is written, and garbage is collected ahead of need.
+    /// The disk is idle: writes the buffer to the flash, and collects garbage ahead of need.
     pub(super) fn rest(&mut self, now: Time) {
         self.idle = true;
         self.seal(now);
@@ -69,7 +69,7 @@ impl Ssd {
         self.collect_row(now, die, block, 0);
     }
 
-    /// Reads the next row with something valid, or erases.
+    /// Reads the next row with valid units, or erases the block.
     fn collect_row(&mut self, now: Time, die: u32, block: u32, from: u32) {
         let units = &mut self.collector.units;
         let job = match self.ftl.next_valid(die, block, from, units) {
@@ -82,7 +82,7 @@ impl Ssd {
         self.nand.push(now, die, job, &mut self.agenda);
     }
 
-    /// A row was read: what is valid still gets a new place.
+    /// A row was read: its valid units get new places.
     pub(super) fn copy_row(&mut self, now: Time, die: u32, block: u32, row: u32) {
         let mut units = std::mem::take(&mut self.collector.units);
         self.ftl.valid_in(die, block, row, &mut units);
@@ -93,7 +93,7 @@ impl Ssd {
                 break;
             };
             self.ftl.put(die, to.row, to.within, unit);
-            // A write of the same unit that waits for its place is newer than the copy.
+            // A write of the same unit in the buffer is newer than the copy.
             if !self.store.holds(unit) {
                 self.store.add(to.batch, unit);
             }

@@ -9,13 +9,13 @@ pub(super) fn all_units(command: Command) -> std::ops::RangeInclusive<u32> {
     (command.sector * 512 / UNIT) as u32..=(last * 512 / UNIT) as u32
 }
 
-/// The units that a command covers from end to end: first, and the one after the last.
+/// The units that a command covers completely: first, and the one after the last.
 pub(super) fn whole_units(command: Command) -> (u32, u32) {
     let end = (command.sector + u64::from(command.sectors)) * 512;
     ((command.sector * 512).div_ceil(UNIT) as u32, (end / UNIT) as u32)
 }
 
-/// The first and the last unit, if the command covers only a part of them.
+/// The first and the last unit, if the command covers them only in part.
 pub(super) fn edges(command: Command) -> [Option<u32>; 2] {
     let (first, last) = (*all_units(command).start(), *all_units(command).end());
     let part = |unit: u32| Some(unit).filter(|&unit| u64::from(overlap(command, unit)) < UNIT);

@@ -1,11 +1,11 @@
-//! The translation layer: which unit lies where, which blocks are free, which is collected next.
+//! The translation layer: where units are, which blocks are free, which is collected next.
 
 use super::map::{Entry, Map};
 use super::params::{RESERVE, Shape};
 use super::start::Initial;
 use std::collections::VecDeque;
 
-/// No unit: a place that was filled, or not yet.
+/// No unit: a place with invalid data, or not filled yet.
 const NO_UNIT: u32 = u32::MAX;
 
 /// A block.
@@ -13,13 +13,13 @@ const NO_UNIT: u32 = u32::MAX;
 enum Block {
     /// Erased.
     Free,
-    /// As at the start.
+    /// In its initial state.
     Initial,
     /// Written: the unit at each place.
     Written(Box<[u32]>),
 }
 
-/// Who fills a row.
+/// The purpose of filling a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum For {
     Host,
@@ -41,7 +41,7 @@ struct Die {
     /// Valid units of all of them.
     all: u32,
     free: VecDeque<u32>,
-    /// Of the host and of garbage collection.
+    /// One for the host and one for garbage collection.
     open: [Option<Open>; 2],
 }
 
@@ -71,7 +71,7 @@ impl Ftl {
         Ftl { shape, map: Map::new(shape.units), dies: (0..shape.dies).map(die).collect(), initial }
     }
 
-    /// The row where a unit lies: die, and number of the row in the die.
+    /// The row of a unit: die, and number of the row in the die.
     pub(super) fn row_of(&self, unit: u32) -> Option<(u32, u32)> {
         self.place_of(unit)
             .map(|(die, block, place)| (die, block * self.shape.rows + place / self.shape.row_units))
@@ -89,7 +89,7 @@ impl Ftl {
         }
     }
 
-    /// Forgets where a unit lies. `false`: it lay nowhere.
+    /// Removes the mapping of a unit. `false`: there was none.
     pub(super) fn unmap(&mut self, unit: u32) -> bool {
         let lay = self.invalidate(unit);
         if lay {
@@ -111,7 +111,7 @@ impl Ftl {
         row / self.shape.rows
     }
 
-    /// Units from this one on that lie nowhere because nothing of their neighbourhood was ever written.
+    /// Number of units from this one on that are not mapped because nothing near them was ever written.
     pub(super) fn never_written(&self, unit: u32) -> u32 {
         if self.initial.blocks() == 0 { self.map.untouched(unit) } else { 0 }
     }
@@ -121,7 +121,7 @@ impl Ftl {
         self.dies[die as usize].free.len() as u32
     }
 
-    /// Whether a die may hold another row of the host without having to be all valid some day.
+    /// Whether a die can take another row of the host without the risk that all of its units become valid.
     pub(super) fn has_room(&self, die: u32) -> bool {
         let most = (self.shape.blocks - RESERVE as u32 + 1) * self.shape.block_units();
         self.dies[die as usize].all + self.shape.row_units <= most
@@ -167,8 +167,8 @@ impl Ftl {
         self.map.set(unit, Some((die * self.shape.blocks + block) * size + place));
     }
 
-    /// The block of a die with the fewest valid units, the first of several, and how many it has: greedy
-    /// collection. Not those that are being filled, nor `except`.
+    /// The block of a die with the fewest valid units (the first of several), and their number: greedy
+    /// collection. Excludes blocks that are being filled, and `except`.
     pub(super) fn victim(&self, die: u32, except: Option<u32>) -> Option<(u32, u32)> {
         let rows = self.shape.rows;
         let die = &self.dies[die as usize];
@@ -183,7 +183,7 @@ impl Ftl {
             .map(|(valid, block)| (block, valid))
     }
 
-    /// The first row of a block, from `row` of it on, that holds something valid, with what it holds.
+    /// The first row of a block, from `row` on, with valid units; appends them to `units`.
     pub(super) fn next_valid(&self, die: u32, block: u32, row: u32, units: &mut Vec<u32>) -> Option<u32> {
         (row..self.shape.rows).find(|&row| {
             self.valid_in(die, block, row, units);

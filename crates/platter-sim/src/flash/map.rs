@@ -1,21 +1,21 @@
-//! The table from units of the host to places on the flash, in memory as far as it was changed.
+//! The table from units of the host to places on the flash; only changed parts are in memory.
 
 /// Entries that are allocated together.
 const CHUNK: usize = 1024;
 
-/// As at the start.
+/// As initially.
 const INITIAL: u32 = 0;
-/// Nowhere.
+/// Not mapped.
 const NOWHERE: u32 = u32::MAX;
 
-/// What the table says of a unit.
+/// The entry of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// Where it was at the start.
+    /// At its initial place.
     Initial,
-    /// Nowhere.
+    /// Not mapped.
     Nowhere,
-    /// At this place of all places of the disk.
+    /// At this place, counted over the whole disk.
     At(u32),
 }
 
@@ -46,7 +46,8 @@ impl Map {
         chunk[unit as usize % CHUNK] = place.map_or(NOWHERE, |place| place + 1);
     }
 
-    /// How many units from this one on are as they were at the start because none of them was ever changed.
+    /// Number of units from this one on that are in their initial state because no entry near them was ever
+    /// changed.
     pub(super) fn untouched(&self, unit: u32) -> u32 {
         match self.chunks[unit as usize / CHUNK] {
             None => (CHUNK - unit as usize % CHUNK) as u32,

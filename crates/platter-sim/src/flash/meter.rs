@@ -1,4 +1,4 @@
-//! What a flash disk has done.
+//! Counters of a flash disk.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,13 +1,12 @@
 //! Flash disks: dies behind channels, pages mapped by a translation layer, garbage collection.
 //!
-//! What is modelled: a controller that takes one command after the other, a host link, a buffer in DRAM that
-//! collects writes into program units (a page of every plane of a die), channels that several dies share,
-//! dies that do one thing at a time, and a translation layer that maps sectors in units of 4 KiB, writes
-//! where it likes and collects garbage. What is not: wear, errors, read-ahead of the controller, suspended
-//! programs.
+//! Modelled: a controller that takes one command after the other, a host link, a buffer in DRAM that collects
+//! writes into program units (a page of every plane of a die), channels that several dies share, dies that do
+//! one operation at a time, and a translation layer that maps sectors in units of 4 KiB to any place and
+//! collects garbage. Not modelled: wear, errors, read-ahead of the controller, suspended programs.
 //!
-//! Memory: a unit of 4 KiB that was ever written costs 4 bytes for its place and 4 for the way back, so a
-//! full terabyte costs 2 GB; what was never touched costs nothing, in a steady state as well.
+//! Memory: a unit of 4 KiB that was ever written takes 4 bytes for its place and 4 for the reverse mapping,
+//! so a full terabyte takes 2 GB. Units that were never touched take none, in a steady state as well.
 
 mod agenda;
 mod buffer;

@@ -1,4 +1,4 @@
-//! Dies and channels: each die does one thing at a time, each channel moves data of one die at a time.
+//! Dies and channels: each die does one operation at a time, each channel moves data of one die at a time.
 
 use super::agenda::Agenda;
 use super::params::{SsdParams, UNIT};
@@ -6,10 +6,10 @@ use super::ssd::Event;
 use platter_block::time::{Span, Time};
 use std::collections::VecDeque;
 
-/// Reads that a die serves while something else waits, before it does that.
+/// Reads that a die serves while other work waits, before it does that work.
 const READS_AT_ONCE: u32 = 8;
 
-/// What a die can be asked for.
+/// An operation of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Job {
     /// Units of a row for a command that wants `bytes` of them.
@@ -40,7 +40,7 @@ struct Die {
     reads: VecDeque<Job>,
     work: VecDeque<Job>,
     now: Option<Job>,
-    /// Reads since the last work.
+    /// Reads since the last other work.
     streak: u32,
 }
 
@@ -48,7 +48,7 @@ struct Die {
 #[derive(Debug)]
 pub(super) struct Nand {
     dies: Vec<Die>,
-    /// When each channel is free. Data are moved in the order in which they are ready.
+    /// When each channel is free. Data is moved in the order in which it is ready.
     channels: Vec<Time>,
     read: Span,
     program: Span,
@@ -76,7 +76,7 @@ impl Nand {
         }
     }
 
-    /// Programs, erases and copies that wait at a die or are being done.
+    /// Programs, erases and copies that wait for a die or are in progress.
     pub(super) fn backlog(&self, die: u32) -> usize {
         let die = &self.dies[die as usize];
         die.work.len() + usize::from(die.now.is_some_and(|job| job.units().is_none()))
@@ -91,7 +91,7 @@ impl Nand {
         self.start(now, die, agenda);
     }
 
-    /// Begins what is next, if the die is free.
+    /// Begins the next operation if the die is free.
     fn start(&mut self, now: Time, die: u32, agenda: &mut Agenda<Event>) {
         let at = &mut self.dies[die as usize];
         if at.now.is_some() {
@@ -119,14 +119,14 @@ impl Nand {
         *free
     }
 
-    /// A row is in the die's register: it goes over the channel, and keeps the die until it has.
+    /// A row is in the die's register: it is moved over the channel and occupies the die until then.
     pub(super) fn sensed(&mut self, now: Time, die: u32, agenda: &mut Agenda<Event>) {
         let units = self.dies[die as usize].now.and_then(Job::units).unwrap_or(0);
         let moved = self.move_data(now, die, Span(self.unit.0 * u64::from(units)));
         agenda.plan(moved, Event::Done(die));
     }
 
-    /// A die is done with what it did, and begins what is next.
+    /// A die has finished an operation, and begins the next.
     pub(super) fn done(&mut self, now: Time, die: u32, agenda: &mut Agenda<Event>) -> Option<Job> {
         let job = self.dies[die as usize].now.take();
         self.start(now, die, agenda);

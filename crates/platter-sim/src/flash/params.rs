@@ -1,13 +1,14 @@
-//! What describes a flash disk.
+//! Parameters of a flash disk.
 
 use platter_block::time::Span;
 use std::fmt;
 
-/// Bytes that are mapped as one.
+/// Bytes that are mapped as one unit.
 pub(super) const UNIT: u64 = 4096;
 
-/// Blocks of each die that no data of the host may need: those being filled by the host and by garbage
-/// collection, one for garbage collection to begin, and one to have something to collect.
+/// Blocks of each die that are not available for data of the host: those being filled by the host and by
+/// garbage collection, one for garbage collection to begin with, and one so that there is always a block to
+/// collect.
 pub(super) const RESERVE: u64 = 4;
 
 /// A flash disk.
@@ -35,17 +36,17 @@ pub struct SsdParams {
     pub erase: Span,
     /// Bytes per second of a channel.
     pub channel_rate: u64,
-    /// The way to the host.
+    /// The link to the host.
     pub link: Link,
-    /// What the controller costs.
+    /// Costs of the controller.
     pub control: Control,
     /// The buffer for writes.
     pub buffer: Buffer,
     /// Idle time after which garbage is collected ahead of need. `None`: only when blocks run out.
     pub background: Option<Span>,
-    /// What was done to it before.
+    /// The initial state.
     pub start: Start,
-    /// Decides where the data of [`Start::Steady`] lie.
+    /// Seed for the places of data in [`Start::Steady`].
     pub seed: u64,
 }
 
@@ -65,9 +66,9 @@ pub struct Link {
 /// What the controller costs for each command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
-    /// Time in which it can do nothing else: its inverse is the most commands per second.
+    /// Time in which it can do nothing else: the inverse is the limit of commands per second.
     pub command: Span,
-    /// Time until the command has an effect, in which others may begin.
+    /// Time until the command takes effect, in which other commands may begin.
     pub latency: Span,
 }
 
@@ -82,23 +83,23 @@ pub struct Buffer {
     pub protected: bool,
 }
 
-/// What was done to a disk before it is used.
+/// The state of a disk before it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// Nothing: all is erased.
     Erased,
-    /// All of it was written, then written at random until blocks hold what they will hold from then on.
+    /// All of it was written, then overwritten at random until the distribution of valid units is stationary.
     Steady,
 }
 
-/// A parameter that no disk can have.
+/// An invalid parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SsdError {
     /// The parameter.
     pub what: &'static str,
     /// Its value.
     pub found: String,
-    /// What it may be.
+    /// The allowed values.
     pub expected: String,
 }
 

@@ -1,4 +1,4 @@
-//! The disk: commands, the link, the way into the buffer and out of it.
+//! The disk: commands, the link, and the data flow into and out of the buffer.
 
 use super::agenda::Agenda;
 use super::buffer::Store;
@@ -16,7 +16,7 @@ use platter_block::limits::Limits;
 use platter_block::time::Time;
 use std::collections::VecDeque;
 
-/// What happens in the disk.
+/// An event of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
     /// The controller has understood a command.
@@ -25,9 +25,9 @@ pub(super) enum Event {
     Linked(u32, u32),
     /// A row is in a die's register.
     Sensed(u32),
-    /// A die is done.
+    /// A die has finished.
     Done(u32),
-    /// No command has come for a while; the number says since when.
+    /// No command has come for a while; the number identifies the idle period.
     Idle(u64),
 }
 
@@ -58,7 +58,7 @@ pub struct Ssd {
     controller: Time,
     /// When the link is free, from and to the host.
     link: [Time; 2],
-    /// Writes for which the buffer has no room.
+    /// Writes that wait for room in the buffer.
     stalled: VecDeque<u32>,
     /// Flushes, each with the batch up to which it waits.
     flushes: VecDeque<(u64, u32)>,
@@ -70,10 +70,10 @@ pub struct Ssd {
 }
 
 impl Ssd {
-    /// A disk of these parameters.
+    /// A disk with these parameters.
     ///
     /// # Errors
-    /// The first parameter that no disk can have.
+    /// The first invalid parameter.
     pub fn new(params: SsdParams) -> Result<Ssd, SsdError> {
         let shape = params.shape()?;
         let initial = match params.start {
@@ -103,7 +103,7 @@ impl Ssd {
         })
     }
 
-    /// What it has done so far; stays valid when the disk is given away.
+    /// Its counters; they remain valid when the disk is given away.
     pub fn meter(&self) -> SsdMeter {
         self.meter.clone()
     }
@@ -142,7 +142,7 @@ impl Ssd {
         }
     }
 
-    /// Whether this was the last that a command waited for.
+    /// Whether a command waits for nothing else.
     fn waited(&mut self, index: u32) -> bool {
         let inside = self.inside_mut(index);
         inside.waits -= 1;
@@ -170,7 +170,7 @@ impl Ssd {
         }
     }
 
-    /// Asks for the rows that a read wants; what is in memory or nowhere goes out at once.
+    /// Requests the rows of a read; units that are in memory or not mapped are sent at once.
     fn read(&mut self, now: Time, index: u32) {
         let command = self.command(index);
         let mut memory = 0;
@@ -224,7 +224,7 @@ impl Ssd {
         }
     }
 
-    /// Lets writes into the buffer while there is room.
+    /// Admits stalled writes to the buffer while there is room.
     fn unstall(&mut self, now: Time) {
         while let Some(&index) = self.stalled.front() {
             let command = self.command(index);
@@ -292,7 +292,7 @@ impl Ssd {
         }
     }
 
-    /// Gives the batch that is being filled to the flash.
+    /// Passes the batch that is being filled to the flash.
     pub(super) fn seal(&mut self, now: Time) {
         if let Some(batch) = self.store.open.take() {
             self.store.homeless.push_back(batch);
@@ -300,7 +300,7 @@ impl Ssd {
         }
     }
 
-    /// Finds rows for batches: on the die with the least to do among those with a free row.
+    /// Finds rows for batches: on the die with the least work among those with a free row.
     pub(super) fn house(&mut self, now: Time) {
         while let Some(&batch) = self.store.homeless.front() {
             let Some((die, row)) = self.find_row(now) else { return };
@@ -308,7 +308,7 @@ impl Ssd {
             let number = self.store.batch(batch).number;
             let units = std::mem::take(&mut self.store.batch(batch).units);
             for (within, &unit) in units.iter().enumerate() {
-                // What was written again meanwhile, or discarded, fills a place and is not valid.
+                // A unit that was overwritten or discarded meanwhile fills a place and is not valid.
                 if self.store.is_newest(unit, number) {
                     self.ftl.put(die, row, within as u32, unit);
                 }

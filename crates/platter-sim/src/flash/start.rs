@@ -1,9 +1,10 @@
-//! Where everything lies on a disk that was written full and then at random for long, as a formula.
+//! The places of all units on a disk that was filled and then overwritten at random for a long time, as a
+//! formula.
 //!
-//! Greedy collection of garbage under uniform random writes takes blocks about in the order in which they were
-//! filled, and what is valid in a block falls exponentially with its age (Desnoyers, "Analytic modeling of SSD
-//! write performance", 2012). So block `k` of `n`, newest first, holds `(1 - q)^k` of its units, with `q` such
-//! that all of them together hold the disk. Which units lie where is a fixed permutation.
+//! Greedy garbage collection under uniform random writes collects blocks roughly in the order in which they
+//! were filled, and the valid part of a block falls exponentially with its age (Desnoyers, "Analytic modeling
+//! of SSD write performance", 2012). So block `k` of `n`, newest first, holds `(1 - q)^k` of its units, with
+//! `q` such that all of them together hold the disk. The units are distributed by a fixed permutation.
 
 use super::params::{RESERVE, Shape};
 
@@ -11,7 +12,7 @@ use super::params::{RESERVE, Shape};
 #[derive(Clone, Debug)]
 pub(super) struct Initial {
     shape: Shape,
-    /// Blocks of each die that hold something; the first ones.
+    /// Blocks of each die that hold data; the first ones.
     blocks: u32,
     /// Valid units before each of them, die by die, and all of them last.
     before: Vec<u32>,
@@ -47,7 +48,7 @@ impl Initial {
         Initial { shape, blocks, before, factor, inverse, shift: seed % units }
     }
 
-    /// Blocks of each die that hold something.
+    /// Number of blocks of each die that hold data.
     pub(super) fn blocks(&self) -> u32 {
         self.blocks
     }
@@ -61,7 +62,7 @@ impl Initial {
         self.before[at + 1] - self.before[at]
     }
 
-    /// Where a unit lies: die, block, place in the block.
+    /// The place of a unit: die, block, place in the block.
     pub(super) fn place(&self, unit: u32) -> Option<(u32, u32, u32)> {
         if self.blocks == 0 {
             return None;

@@ -56,7 +56,7 @@ fn mib_per_s(bytes: u64, time: Span) -> u64 {
     bytes * 1_000_000_000 / MIB / time.0
 }
 
-/// Writes everything once.
+/// Writes the whole disk once.
 fn fill(host: &mut Host<'_>) {
     host.run(8, 256, sequential(Op::Write, MIB));
     host.run(1, 1, || command(Op::Flush, 0, 0));
@@ -68,7 +68,7 @@ fn a_lone_command_costs_the_sum_of_its_parts() {
     let mut ssd = ssd(|_| ());
     let mut host = Host::new(&mut ssd);
     let unit_link = 4096 * 1_000_000_000 / (512 * MIB) + 1;
-    // Never written: nothing to read from flash.
+    // Never written: nothing is read from flash.
     assert_eq!(host.one(command(Op::Read, 0, 4096)).0, 20_000 + unit_link);
     assert_eq!(host.one(command(Op::Write, 0, 4096)).0, 20_000 + unit_link);
     // Still in memory.
@@ -145,7 +145,7 @@ fn both_ways_at_once_only_on_a_full_duplex_link() {
     assert!(mib_per_s(256 * MIB, full) > 960, "{full:?}");
 }
 
-/// Random overwrites of a filled disk; gives the amplification in the second half of them, in thousandths.
+/// Random overwrites of a filled disk. Returns the write amplification in the second half, in thousandths.
 fn amplification(over_provisioning: u32, start: Start) -> u64 {
     let mut ssd = ssd(|params| {
         params.over_provisioning = over_provisioning;
@@ -218,7 +218,7 @@ fn what_was_discarded_is_not_read_from_flash() {
     let mut host = Host::new(&mut ssd);
     fill(&mut host);
     let before = meter.page_reads();
-    // Whole units only: the ends are kept.
+    // Whole units only: the data at both ends is kept.
     host.one(command(Op::Discard, 512, 64 * KIB));
     host.one(command(Op::Read, 4096, 60 * KIB));
     assert_eq!(meter.page_reads(), before);
@@ -261,7 +261,7 @@ fn idle_time_is_used_to_collect() {
     host.settle();
     assert!(meter.erased_blocks() > 0 && meter.copied_units() > 0);
     assert_eq!(host.model.next_event(), None, "it comes to rest");
-    // What was in memory was written meanwhile.
+    // The buffer was written meanwhile.
     assert!(host.one(command(Op::Flush, 0, 0)).0 < 100_000);
 }
 

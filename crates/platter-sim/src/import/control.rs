@@ -1,4 +1,4 @@
-//! The controller's side: `disksim_disk`.
+//! The controller: `disksim_disk`.
 
 use super::error::ImportError;
 use super::text::Block;

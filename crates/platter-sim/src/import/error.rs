@@ -1,4 +1,4 @@
-//! What is wrong with a parameter file, and where.
+//! Errors in a parameter file.
 
 use core::fmt;
 use platter_block::text::{excerpt, printable};
@@ -11,11 +11,11 @@ pub struct ImportError {
     pub file: PathBuf,
     /// Its line, from 1; 0 for the file as a whole.
     pub line: u32,
-    /// What should be there.
+    /// The expected contents.
     pub expected: String,
-    /// What is there.
+    /// The contents found.
     pub found: String,
-    /// The file, or one that it names, is missing or cannot be read: nothing is wrong with what it says.
+    /// The file, or one that it names, is missing or cannot be read; this is not an error of its contents.
     pub unreadable: bool,
 }
 
@@ -35,13 +35,13 @@ impl ImportError {
         }
     }
 
-    /// A file that cannot be read, at the place that names it.
+    /// A file that cannot be read, with the place that names it.
     pub(crate) fn unreadable(file: &Path, line: u32, found: impl Into<String>) -> ImportError {
         ImportError { unreadable: true, ..ImportError::new(file, line, "a file that can be read", found) }
     }
 }
 
-/// Most characters of what was found that a message repeats.
+/// Most characters of a value that a message quotes.
 const LONGEST: usize = 500;
 
 impl fmt::Display for ImportError {

@@ -1,12 +1,13 @@
-//! Parameter files of DiskSim 4.0: a disk as others have measured it.
+//! Parameter files of DiskSim 4.0: parameters of measured disks.
 //!
-//! A disk is spread over several files. The `.diskspecs` holds the controller's side (`disksim_disk`) and names the
-//! `.model` (`dm_disk`: zones, spares, defects, mechanics), which may name a measured seek curve. The `.parv` beside
-//! it describes a whole system, of which only the bus next to the disk is read. All times are milliseconds there.
+//! A disk is described in several files. The `.diskspecs` file describes the controller (`disksim_disk`) and
+//! names the `.model` file (`dm_disk`: zones, spares, defects, mechanics), which may name a measured seek
+//! curve. The `.parv` file beside it describes a whole system, of which only the bus next to the disk is
+//! read. All times in these files are milliseconds.
 //!
-//! Layouts of type `dm_layout_g1` are read, with all mapping and sparing schemes, and mechanics of type `dm_mech_g1`
-//! with all types of seek curves. Parameters that a disk here does not have are ignored; those that it has must be
-//! there.
+//! Layouts of type `dm_layout_g1` are supported, with all mapping and sparing schemes, and mechanics of type
+//! `dm_mech_g1` with all types of seek curves. Parameters that the models here do not have are ignored; all
+//! others are required.
 
 mod control;
 mod error;
@@ -24,12 +25,12 @@ use crate::disk::seek::seek_table;
 use std::path::Path;
 use text::{Block, Contents, Node};
 
-/// Reads a disk from its `.diskspecs`, with the bus from the `.parv` of the same stem where there is one. A `.parv`
-/// that names its disk does as well.
+/// Reads a disk from its `.diskspecs` file, with the bus from the `.parv` file of the same stem if there is
+/// one. `path` may also be a `.parv` file that names its disk.
 ///
 /// # Errors
-/// Files that are missing or not of this syntax, parameters that are missing, out of range or contradict each
-/// other, layouts and mechanics of other types: with file, line, what was expected and what was found.
+/// Files that are missing or not of this syntax, parameters that are missing, out of range or contradictory,
+/// and layouts and mechanics of other types: with file, line, what was expected and what was found.
 pub fn load(path: &Path) -> Result<DiskParams, ImportError> {
     let beside = path.with_extension("parv");
     let system = (beside != path && beside.exists()).then_some(beside);
@@ -59,7 +60,7 @@ pub fn load_with(path: &Path, system: Option<&Path>) -> Result<DiskParams, Impor
         bus: BusParams::default(),
     };
     let zones = check(model, &params)?;
-    // The label counts; where it claims a little more than the zones hold, they do, as in DiskSim.
+    // The label counts; if it claims slightly more than the zones hold, the zones count, as in DiskSim.
     let label = u64::from(model.number("Block count", 1, u32::MAX)?);
     if label > zones.sectors().saturating_add(zones.sectors() / 20) {
         let expected = format!("`Block count` to be at most the {} that the zones hold", zones.sectors());
@@ -76,7 +77,7 @@ pub fn load_with(path: &Path, system: Option<&Path>) -> Result<DiskParams, Impor
     Ok(params)
 }
 
-/// What only shows when the disk is put together.
+/// Checks that are only possible when the whole disk is known.
 fn check(model: &Block, params: &DiskParams) -> Result<Layout, ImportError> {
     let wrong = |block: &Block, error: crate::disk::ParamsError| {
         let expected = format!("{} to be {}", error.what, error.expected);
@@ -89,7 +90,7 @@ fn check(model: &Block, params: &DiskParams) -> Result<Layout, ImportError> {
     Ok(zones)
 }
 
-/// The bus that the disk hangs on; where the topology does not say, the last one.
+/// The bus of the disk; if the topology does not name it, the last one.
 fn bus(contents: &Contents, disk: &str) -> Result<BusParams, ImportError> {
     let spec = |instance: &str| {
         let found = contents.instances.iter().find(|(name, _)| name == instance);

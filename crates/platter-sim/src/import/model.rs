@@ -6,8 +6,8 @@ use crate::disk::params::{
     Access, Hpl, LayoutParams, Mapping, MechanicsParams, SeekCurve, Skew, Sparing, ThreePoint, ZoneParams,
 };
 
-/// Most cylinders between two zones, or before the first or after the last: real disks leave one out here and
-/// there. More of them are a zone that is missing.
+/// Most cylinders between two zones, before the first or after the last: some real disks leave one out. More
+/// of them mean that a zone is missing.
 const MAX_GAP: u32 = 16;
 
 /// The layout, and the line of each zone.

@@ -1,4 +1,4 @@
-//! A small disk in files, and what is said of it when it is broken.
+//! A small disk in files, and the errors for damaged ones.
 
 use super::{load, load_with};
 use crate::disk::params::{Access, DiskParams, Keep, ReadAhead, SeekCurve, Skew, Sparing, WriteBack};
@@ -178,7 +178,7 @@ fn a_disk_is_read_from_its_files() {
 fn the_bus_is_the_one_above_the_disk() {
     let files = Files::new();
     let bus = files.load().bus;
-    // The disk's own 3.1 µs count where the bus is faster.
+    // The disk's own 3.1 µs count if the bus is faster.
     assert_eq!((bus.read_sector, bus.write_sector, bus.arbitration), (500_000_000, 3_100_000, 2_000));
     let (_dir, path) = files.write();
     let bus = load_with(&path, None).unwrap().bus;
@@ -202,7 +202,7 @@ fn the_label_never_claims_more_than_there_is() {
     assert_eq!(files.load().layout.sectors, None);
 }
 
-/// A change of the files and the error that it causes; `{}` is the line on which the given part stands.
+/// A change of the files and the resulting error; `{}` is the line with the given part.
 fn broken(change: impl Fn(&mut Files), part: &str, expected: &str) {
     let mut files = Files::new();
     change(&mut files);
@@ -213,7 +213,8 @@ fn broken(change: impl Fn(&mut Files), part: &str, expected: &str) {
     assert!(error.starts_with(&expected), "{error:?} should begin with {expected:?}");
 }
 
-/// What is replaced by what, a part of the line on which that shows, and the beginning of the error.
+/// The text to replace, its replacement, a part of the line named in the error, and the beginning of the
+/// error.
 type Broken = (&'static str, &'static str, &'static str, &'static str);
 
 const BROKEN_MODELS: &[Broken] = &[

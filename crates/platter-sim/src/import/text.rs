@@ -1,5 +1,5 @@
-//! The syntax of parameter files (DiskSim 4.0's libparam): typed blocks of `name = value`, lists, comments from `#`
-//! to the end of the line, and files that stand in for what they hold.
+//! The syntax of parameter files (DiskSim 4.0's libparam): typed blocks of `name = value`, lists, comments
+//! from `#` to the end of the line, and included files.
 
 use super::error::ImportError;
 use std::cell::Cell;
@@ -39,10 +39,10 @@ pub(super) struct Block {
     pub(super) line: u32,
 }
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Contents {
-    /// Blocks at the outermost level, those of files named there included.
+    /// Top-level blocks, including those of included files.
     pub(super) blocks: Vec<Block>,
     /// `instantiate [ a ] as X`: pairs of name and block.
     pub(super) instances: Vec<(String, String)>,
@@ -66,7 +66,7 @@ pub(super) fn read(path: &Path) -> Result<Contents, ImportError> {
 /// Longest file, in bytes. Those of real disks have less than a hundredth of it.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Reads the text of a file that `named_at` names, or that the user did.
+/// Reads the text of a file that the user named, or the file at `named_at`.
 pub(super) fn load(path: &Path, named_at: Option<(&Path, u32)>) -> Result<String, ImportError> {
     let unreadable = |what: String| match named_at {
         Some((file, line)) => ImportError::unreadable(file, line, format!("{}: {what}", path.display())),
@@ -84,11 +84,11 @@ pub(super) fn load(path: &Path, named_at: Option<(&Path, u32)>) -> Result<String
     if bytes.len() as u64 > MAX_BYTES {
         return Err(unreadable(format!("it is longer than {MAX_BYTES} bytes")));
     }
-    // Old files hold other encodings, in comments.
+    // Old files have other encodings, in comments.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Most files that one disk is read from, the same file as often as it is named.
+/// Most files that one disk is read from; a file counts each time that it is named.
 const MOST_FILES: u32 = 64;
 
 fn read_file(
@@ -205,7 +205,7 @@ impl<'a> Reader<'a> {
         Ok(Node { kind, name, below })
     }
 
-    /// What follows the type of a block: a name or none, and the fields in braces.
+    /// The rest of a block after its type: an optional name, and the fields in braces.
     fn block(&mut self, kind: String) -> Result<Block, ImportError> {
         self.deeper()?;
         let line = self.line;

@@ -1,4 +1,4 @@
-//! What is stored on a simulated disk.
+//! The contents of a simulated disk.
 
 use std::collections::HashMap;
 
@@ -9,18 +9,18 @@ pub(crate) use volatile::Volatile;
 /// Bytes of a sector.
 pub const SECTOR: usize = 512;
 
-/// Sectors that are kept together.
+/// Sectors that are stored together.
 const PAGE_SECTORS: u64 = 8;
 const PAGE: usize = SECTOR * PAGE_SECTORS as usize;
 
-/// The contents of a disk: zeroes where nothing was written, in memory as far as something was.
+/// The contents of a disk: zeroes where nothing was written; only written parts take memory.
 #[derive(Default)]
 pub struct Medium {
     pages: HashMap<u64, Box<[u8; PAGE]>>,
 }
 
 impl Medium {
-    /// Zeroes.
+    /// A medium full of zeroes.
     pub fn new() -> Medium {
         Medium::default()
     }

@@ -1,4 +1,4 @@
-//! What a disk has in its volatile cache: of each sector the versions that a power cut may leave.
+//! A disk's volatile cache: the versions of each sector that a power cut may leave.
 
 use super::{Medium, SECTOR};
 use crate::power::{CutReport, Judge};
@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// A sector's contents; `None` is zeroes.
 pub(crate) type Contents = Option<Box<[u8; SECTOR]>>;
 
-/// Versions that a cache holds at most (32 MiB); the oldest become durable when there are more.
+/// Most versions in a cache (32 MiB); beyond that the oldest become durable.
 const CAPACITY: usize = 65_536;
 
 /// One version of a sector.
 struct Layer {
-    /// In the order in which versions came, over all sectors.
+    /// Numbers versions in order of arrival, over all sectors.
     number: u64,
-    /// The command that brought it.
+    /// The command that wrote it.
     write: u64,
     contents: Contents,
 }
@@ -28,14 +28,14 @@ struct Pile {
 /// The volatile part of a medium. The medium itself holds the newest version of each sector.
 pub(crate) struct Volatile {
     piles: BTreeMap<u64, Pile>,
-    /// Sectors by the age of their versions; those that are durable meanwhile are passed over.
+    /// Sectors by the age of their versions; entries that have become durable meanwhile are skipped.
     ages: VecDeque<(u64, u64)>,
     held: usize,
     number: u64,
     /// The number before the last write.
     last: u64,
     capacity: usize,
-    /// Writes that a cut takes as a whole or not at all.
+    /// Writes of which a power cut takes all or nothing.
     atomic: BTreeSet<u64>,
 }
 
@@ -53,7 +53,7 @@ impl Default for Volatile {
     }
 }
 
-/// Splits what a write brings into sectors; `data` empty: zeroes.
+/// Splits the data of a write into sectors; `data` empty: zeroes.
 fn contents(data: &[u8], index: u64) -> Contents {
     let at = index as usize * SECTOR;
     data.get(at..at + SECTOR)?.try_into().ok().map(Box::new)
@@ -65,7 +65,7 @@ impl Volatile {
         self.number
     }
 
-    /// The same without the write that came last.
+    /// As `mark`, without the last write.
     pub(crate) fn mark_before_last(&self) -> u64 {
         self.last
     }
@@ -104,7 +104,7 @@ impl Volatile {
         }
     }
 
-    /// These sectors are durable as the medium has them.
+    /// Marks these sectors as durable, with their contents on the medium.
     pub(crate) fn durable(&mut self, sector: u64, count: u64) {
         let all: Vec<u64> = self.piles.range(sector..sector + count).map(|(&at, _)| at).collect();
         for at in all {
@@ -112,7 +112,7 @@ impl Volatile {
         }
     }
 
-    /// A flush has done its work: everything up to its mark is durable.
+    /// A flush has completed: all versions up to its mark are durable.
     pub(crate) fn flushed(&mut self, mark: u64) {
         while let Some(&(number, at)) = self.ages.front().filter(|(number, _)| *number <= mark) {
             self.ages.pop_front();
@@ -134,7 +134,7 @@ impl Volatile {
         }
     }
 
-    /// Power is gone: leaves on the medium what the judge leaves, and forgets the rest.
+    /// Power has failed: leaves the versions on the medium that the judge selects, and drops the rest.
     pub(crate) fn cut(&mut self, medium: &mut Medium, judge: &mut Judge<'_>, report: &mut CutReport) {
         let mut items: Vec<(u64, u64)> = Vec::with_capacity(self.held);
         for (&at, pile) in &self.piles {

@@ -1,4 +1,4 @@
-//! How near two sets of service times are.
+//! Compares two sets of service times.
 
 /// Means, and the distance of two distributions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -11,12 +11,12 @@ pub struct Compared {
     pub sim_mean_ms: f64,
     /// Root mean square of the horizontal distance between the two distributions, in milliseconds.
     pub rms_ms: f64,
-    /// The same as a share of the real mean: the demerit figure of Ruemmler and Wilkes (1994).
+    /// The same divided by the real mean: the demerit figure of Ruemmler and Wilkes (1994).
     pub demerit: f64,
 }
 
 impl Compared {
-    /// By how much the model's mean is off, in percent of the real one; positive: the model is slower.
+    /// The error of the model's mean in percent of the real mean; positive: the model is slower.
     pub fn mean_error_pct(&self) -> f64 {
         if self.real_mean_ms == 0.0 { 0.0 } else { (self.sim_mean_ms / self.real_mean_ms - 1.0) * 100.0 }
     }
@@ -47,7 +47,7 @@ pub fn compare(real: &mut [u64], sim: &mut [u64]) -> Compared {
     }
 }
 
-/// Pearson's correlation of two equally long lists; 0 where one of them does not vary.
+/// Pearson's correlation of two equally long lists; 0 if one of them is constant.
 pub fn correlation(real: &[u64], sim: &[u64]) -> f64 {
     let count = real.len().min(sim.len()) as f64;
     if count == 0.0 {

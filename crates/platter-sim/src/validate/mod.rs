@@ -1,7 +1,7 @@
-//! A model against a real disk: replays a trace of measured service times and says how near the model comes.
+//! Compares a model with a real disk: replays a trace of measured service times and reports the differences.
 //!
-//! One request is outstanding at a time, and each is issued when the one before it is complete plus the trace's gap.
-//! What the trace says of the buffer and of the service time never reaches the model.
+//! One request is outstanding at a time, and each is issued when the previous one is complete plus the
+//! trace's gap. The buffer hits and service times in the trace are not passed to the model.
 //!
 //! ```no_run
 //! use platter_sim::{import, validate};
@@ -28,10 +28,10 @@ use crate::model::{Command, Model};
 use platter_block::bio::{IoPrio, Op};
 use platter_block::time::Time;
 
-/// How near a model comes to a real disk.
+/// The differences between a model and a real disk.
 #[derive(Clone, Debug)]
 pub struct Validation {
-    /// All requests. Errors of reads and of writes can hide each other here.
+    /// All requests. Errors of reads and of writes can compensate each other here.
     pub all: Compared,
     /// The reads.
     pub reads: Compared,
@@ -50,13 +50,13 @@ pub struct Validation {
 /// A disk as traces are replayed on it: one command at a time, no queue.
 ///
 /// # Errors
-/// As [`MechanicalDisk::new`].
+/// See [`MechanicalDisk::new`].
 pub fn disk(params: DiskParams) -> Result<MechanicalDisk, ParamsError> {
     MechanicalDisk::new(params, Options::default())
 }
 
-/// Replays a trace on a model that is idle and that takes all of it in its stride. A request that the model refuses
-/// or never ends counts as if it took no time.
+/// Replays a trace on an idle model. A request that the model refuses or never ends counts as if it took no
+/// time.
 pub fn replay(model: impl Model, trace: &[Traced]) -> Validation {
     let sim = service_times(model, trace);
     let real: Vec<u64> = trace.iter().map(|request| request.measured).collect();

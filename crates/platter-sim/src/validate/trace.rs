@@ -28,9 +28,9 @@ pub struct TraceError {
     pub file: PathBuf,
     /// The line, from 1; 0 for the file as a whole.
     pub line: u32,
-    /// What should be there.
+    /// The expected contents.
     pub expected: String,
-    /// What is there.
+    /// The contents found.
     pub found: String,
 }
 
@@ -49,12 +49,12 @@ impl std::error::Error for TraceError {}
 /// Most time that a trace may take, in nanoseconds: 40 years, far below the end of the clock.
 const LONGEST: u64 = 40 * 365 * 86_400 * 1_000_000_000;
 
-/// Reads a trace: lines `R|W WORD SECTOR SECTORS MEASURED_US GAP_US`. The word says what the measured disk's buffer
-/// did; it is not used. `sectors` is the size of the disk.
+/// Reads a trace: lines `R|W WORD SECTOR SECTORS MEASURED_US GAP_US`. The word describes what the measured
+/// disk's buffer did; it is not used. `sectors` is the size of the disk.
 ///
 /// # Errors
-/// A file that cannot be read or holds no request; a line that is not of this form or goes past the end of the disk;
-/// times that add up to more than 40 years.
+/// A file that cannot be read or has no requests, a line that is not of this form or is past the end of the
+/// disk, and times that add up to more than 40 years.
 pub fn load_trace(path: &Path, sectors: u64) -> Result<Vec<Traced>, TraceError> {
     let bytes = std::fs::read(path).map_err(|error| TraceError {
         file: path.to_path_buf(),
@@ -62,14 +62,14 @@ pub fn load_trace(path: &Path, sectors: u64) -> Result<Vec<Traced>, TraceError> 
         expected: "a file that can be read".into(),
         found: error.to_string(),
     })?;
-    // A line that is no text is named like any other that is wrong.
+    // A line that is not UTF-8 is reported like any other invalid line.
     parse_trace(&String::from_utf8_lossy(&bytes), path, sectors)
 }
 
-/// Reads the text of a trace; `path` is for messages. See [`load_trace`].
+/// Parses the text of a trace; `path` is for messages. See [`load_trace`].
 ///
 /// # Errors
-/// As [`load_trace`].
+/// See [`load_trace`].
 pub fn parse_trace(text: &str, path: &Path, sectors: u64) -> Result<Vec<Traced>, TraceError> {
     let mut trace = Vec::new();
     let error = |line: usize, expected: &str, found: &str| TraceError {

@@ -1,16 +1,16 @@
-//! Finds out that a synchronous call waits for something that never comes.
+//! Detects synchronous calls that wait for an event that never comes.
 
 use platter_block::time::{Time, Watch};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Why a call is taken never to return.
+/// Why a call is considered to hang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stalled {
-    /// It looked at the clock again and again, and time did not pass.
+    /// It read the clock repeatedly, and time did not advance.
     Stands(Time),
-    /// Time has passed beyond all bounds, or it looked at the clock far too often.
+    /// Time has passed the limit, or the call read the clock far too often.
     Late(Time),
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Call {
     pub(super) act: Arc<dyn Fn(Stalled) + Send + Sync>,
 }
 
-/// Sees the looks at a clock.
+/// Counts the readings of a clock.
 #[derive(Default)]
 pub(super) struct CallWatch {
     call: Mutex<Option<Call>>,

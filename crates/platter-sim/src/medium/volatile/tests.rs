@@ -32,7 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The same with nothing but lists: of each sector all versions, and how many of them are durable.
+/// A model with plain lists: all versions of each sector, and how many of them are durable.
 #[derive(Clone)]
 struct Model {
     versions: Vec<Vec<u8>>,
@@ -126,7 +126,7 @@ proptest! {
 
 #[test]
 fn every_subset_of_small_writes_can_survive() {
-    // Two writes of two sectors each, over each other: each outcome that the rules permit comes about.
+    // Two overlapping writes of two sectors each: each permitted outcome occurs.
     let mut seen = BTreeSet::new();
     for lost in 0..16u32 {
         let (mut medium, mut volatile) = (Medium::new(), Volatile::default());
