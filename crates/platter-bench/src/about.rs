@@ -1,5 +1,5 @@
-//! What a result says of the devices that it was measured on: only what the name of a device does not say already and
-//! what is not the default.
+//! The facts about the measured devices that a result shows: only those that the name of a device does not
+//! contain and that are not defaults.
 
 use crate::report::Terminal;
 use platter_block::backend::{Backend, Fact};
@@ -11,14 +11,14 @@ use platter_disk::elevators;
 /// Devices below one layer that are listed one by one.
 const LISTED: usize = 8;
 
-/// A device of a stack, with what is to be said of it.
+/// A device of a stack, with the facts to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Layers above it.
     pub depth: usize,
     /// Its name.
     pub name: String,
-    /// What is not the default: name and value.
+    /// Facts that are not defaults: name and value.
     pub facts: Vec<Fact>,
 }
 
@@ -43,7 +43,7 @@ fn add(backend: &dyn Backend, depth: usize, parts: &mut Vec<Part>) {
     }
 }
 
-/// Whether a fact says nothing new: a default, or what is in the name of the device.
+/// Whether a fact is redundant: a default, or contained in the name of the device.
 fn is_usual(own: &[Fact], (name, value): &Fact) -> bool {
     let default = |count: u32| *value == count.to_string();
     let usual = Settings::default;
@@ -72,7 +72,7 @@ fn is_default_of_elevator(own: &[Fact], name: &str, value: &str) -> bool {
     row.params.iter().any(|param| param.name == name && default(param) == value)
 }
 
-/// A value without a unit that only says that it has none.
+/// A value without its unit if it is a word that means no value.
 fn plain(value: &str) -> String {
     match value.strip_suffix(" 0/1") {
         Some("0") => "off".to_owned(),

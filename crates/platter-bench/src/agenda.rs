@@ -1,4 +1,4 @@
-//! What happens next: a heap of times in which each entry can be moved.
+//! The next events: a heap of times in which each entry can be moved.
 
 use platter_block::time::Time;
 
@@ -6,10 +6,10 @@ use platter_block::time::Time;
 const ABSENT: u32 = u32::MAX;
 
 /// Times by number, the earliest first; of equal times the lowest number first. Setting a time and taking the
-/// earliest are O(log n) in the number of times that are set; the memory is that of the numbers, for good.
+/// earliest are O(log n) in the number of times that are set; memory for all numbers used is kept.
 ///
-/// A binary heap of (time, number) with the place of each number beside it, so that an entry is moved instead of
-/// left behind.
+/// A binary heap of (time, number) with the position of each number stored separately, so that an entry can
+/// be moved and no stale entries remain.
 pub(crate) struct Agenda {
     heap: Vec<(Time, u32)>,
     places: Vec<u32>,

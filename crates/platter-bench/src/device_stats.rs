@@ -1,10 +1,12 @@
-//! What the queues of devices counted during a measurement: which bios failed and why, how long the devices took, and what they still
-//! had at the end.
+//! Statistics of the devices' queues during a measurement: which bios failed and why, how long the devices
+//! took, and what was in flight at the end.
 //!
-//! A submitter sees more time than this: its latency also has the wait in the plug, in the elevator and for depth, and the
-//! time until it looks. The latency of the device is that of a request, from its start to its completion.
+//! A submitter measures a longer time: its latency also includes the wait in the plug, in the elevator and
+//! for depth, and the time until it polls. The latency of the device is that of a request, from its start to
+//! its completion.
 //!
-//! Both are read from the device once before and once after a measurement, which costs the measurement nothing.
+//! Both are read from the device once before and once after a measurement, which does not affect the
+//! measurement.
 
 use crate::io::LatencySummary;
 use crate::report::units::{duration, thousands};
@@ -17,19 +19,19 @@ use platter_disk::device::Device;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What devices counted. See the [module](self).
+/// Statistics of devices. See the [module](self).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceStats {
     /// Bios that failed, by number of the operation and name of the kind.
     errors: BTreeMap<(usize, String), u64>,
     /// Of each operation: requests by the smallest latency of their bucket, in ns.
     latency: [BTreeMap<u64, u64>; Op::ALL.len()],
-    /// What was in the queues at the end.
+    /// The contents of the queues at the end.
     gauges: Gauges,
 }
 
 impl DeviceStats {
-    /// What a device has counted since it was opened.
+    /// The statistics of a device since it was opened.
     pub fn of(device: &Device) -> DeviceStats {
         let counted = device.statistics();
         let mut stats = DeviceStats { gauges: counted.gauges, ..DeviceStats::default() };
@@ -40,7 +42,7 @@ impl DeviceStats {
         stats
     }
 
-    /// What several devices have counted together.
+    /// The sum of the statistics of several devices.
     pub fn of_all<'a>(devices: impl IntoIterator<Item = &'a Device>) -> DeviceStats {
         let mut all = DeviceStats::default();
         devices.into_iter().for_each(|device| all.merge(&DeviceStats::of(device)));
@@ -61,7 +63,7 @@ impl DeviceStats {
         }
     }
 
-    /// Adds what other devices counted, or the same in another part of a measurement.
+    /// Adds the statistics of other devices, or of another part of a measurement.
     pub fn merge(&mut self, other: &DeviceStats) {
         for (key, count) in &other.errors {
             *self.errors.entry(key.clone()).or_default() += count;
@@ -82,7 +84,7 @@ impl DeviceStats {
         DeviceStats { latency: Default::default(), ..self }
     }
 
-    /// What was counted since `earlier`, and what was in the queues at the end.
+    /// The statistics since `earlier`, and the contents of the queues at the end.
     pub fn since(&self, earlier: &DeviceStats) -> DeviceStats {
         let mut diff = self.clone();
         for (key, count) in &mut diff.errors {
@@ -101,13 +103,14 @@ impl DeviceStats {
         self.errors.values().sum()
     }
 
-    /// Requests of an operation that completed, well or not.
+    /// Completed requests of an operation, failed ones included.
     pub fn requests(&self, op: Op) -> u64 {
         self.latency[op as usize].values().sum()
     }
 
-    /// Latencies of an operation. `None` if there were no requests, or if all completed within one reading of the clock:
-    /// a queue reads it once for a batch, so what memory completes at once has no time of its own.
+    /// Latencies of an operation. `None` if there were no requests, or if all completed within one reading of
+    /// the clock: a queue reads it once per batch, so a request that completes at once has no measurable
+    /// time.
     pub fn latency(&self, op: Op) -> Option<LatencySummary> {
         summary(&self.latency[op as usize])
     }
@@ -151,7 +154,7 @@ impl DeviceStats {
         Op::ALL.into_iter().filter(|op| self.requests(*op) > 0).map(one).collect()
     }
 
-    /// What was in the queues at the end, as an object.
+    /// The contents of the queues at the end, as an object.
     pub fn gauges_json(&self) -> Value {
         let Gauges { in_flight, queued, held, quarantined, in_doubt } = self.gauges;
         json!({
@@ -276,7 +279,7 @@ mod tests {
         stats.merge(&DeviceStats { gauges: stuck, ..DeviceStats::default() });
         let line = "requests that timed out: 2; ranges that they may still change: 1";
         assert_eq!(stats.stuck_line().unwrap(), line);
-        // A gauge is what it is at the end, whatever it was before.
+        // A gauge has its value at the end, whatever it was before.
         let left = stats.since(&stats).gauges_json();
         assert_eq!(left, json!({ "in_flight": 5, "queued": 0, "held": 0, "quarantined": 2, "in_doubt": 1 }));
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A simulated disk behind request queues like those of a real one, in the virtual time of its world.
 ///
-/// The queue's depth is at most what the disk takes, so that what waits, waits with the elevator.
+/// The queue's depth is at most the disk's, so that requests that have to wait do so in the elevator.
 ///
 /// # Errors
 /// None today; the signature is that of real disks.
@@ -38,7 +38,7 @@ pub fn device_with(
     open(Parts { disk, name, geometry, settings, elevator, facts: Vec::new() })
 }
 
-/// What a simulated device is made of.
+/// The parts of a simulated device.
 pub struct Parts<'a> {
     /// The disk.
     pub disk: &'a SimDisk,
@@ -50,22 +50,22 @@ pub struct Parts<'a> {
     pub settings: LeafSettings,
     /// The elevator, if any.
     pub elevator: Option<Box<dyn Elevator>>,
-    /// What results have to say of it.
+    /// Facts to show in results.
     pub facts: Vec<Fact>,
 }
 
-/// [`device`], with everything that can be said.
+/// [`device`], with all options.
 ///
 /// # Errors
-/// As for [`device`].
+/// See [`device`].
 pub fn open(parts: Parts<'_>) -> Result<Device, Error> {
     Ok(Device::new(Arc::new(leaf(parts)?)))
 }
 
-/// The queues of a simulated disk, as what layers stand on.
+/// The queues of a simulated disk, as a backend for layers.
 ///
 /// # Errors
-/// As for [`device`].
+/// See [`device`].
 pub(crate) fn leaf(parts: Parts<'_>) -> Result<Leaf, Error> {
     let Parts { disk, name, geometry, mut settings, elevator, facts } = parts;
     settings.queue.depth = settings.queue.depth.min(disk.depth());
@@ -101,7 +101,7 @@ mod tests {
     use platter_sim::World;
     use platter_sim::catalogue;
 
-    /// A disk that writes its buffer out by itself is looked at when that is due, and not again and again.
+    /// A disk that writes its buffer back by itself is polled when that is due, and not repeatedly.
     #[test]
     fn what_an_idle_disk_does_next_lies_ahead() {
         let world = World::new(1);

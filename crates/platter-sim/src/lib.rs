@@ -14,7 +14,7 @@
 //! let model = Ideal { size: 1 << 30, latency: Span::from_micros(100), depth: 32, write_cache: false };
 //! let disk = SimDisk::new(&world, model.into(), None);
 //! let mut channel = disk.channel();
-//! // Nobody has asked for anything: nothing will happen.
+//! // No command was submitted, so there is no event.
 //! assert_eq!(channel.next_event(), None);
 //! assert_eq!(world.clock().now(), Time(0));
 //! ```

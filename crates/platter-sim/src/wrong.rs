@@ -36,7 +36,7 @@ pub enum Wrong {
     InventsError,
 }
 
-/// Every how many times.
+/// Misbehaviours of the "some" kind happen every this many times.
 const SOME: u64 = 5;
 
 /// Old contents that are kept for stale reads.
@@ -48,9 +48,9 @@ pub(crate) struct Mistakes {
     chances: u64,
     /// Position of the last failed write.
     failed: Option<u64>,
-    /// What sectors held before they were overwritten last.
+    /// The contents that sectors had before they were last overwritten.
     old: VecDeque<(u64, Vec<u8>)>,
-    /// A completion that will be given again.
+    /// A completion that will be reported a second time.
     pub(crate) again: Option<(u32, u32, i64)>,
 }
 
@@ -59,7 +59,7 @@ impl Mistakes {
         Mistakes { wrong, chances: 0, failed: None, old: VecDeque::new(), again: None }
     }
 
-    /// Whether it is time for this mistake.
+    /// Whether the disk misbehaves in this way now.
     pub(crate) fn makes(&mut self, wrong: Wrong) -> bool {
         if self.wrong != wrong {
             return false;
@@ -68,12 +68,12 @@ impl Mistakes {
         self.chances.is_multiple_of(SOME)
     }
 
-    /// Whether it always makes this mistake.
+    /// Whether the disk always misbehaves in this way.
     pub(crate) fn is(&self, wrong: Wrong) -> bool {
         self.wrong == wrong
     }
 
-    /// What becomes of a write: the command and its data, or nothing.
+    /// The effect of a write: the command and its data, or nothing.
     pub(crate) fn write(&mut self, command: &Command, data: &mut Vec<u8>) -> Option<Command> {
         if command.op != Op::Write {
             return Some(*command);
@@ -102,7 +102,7 @@ impl Mistakes {
         }
     }
 
-    /// Remembers what a sector held.
+    /// Records the contents of a sector before it is overwritten.
     pub(crate) fn remember(&mut self, sector: u64, contents: Vec<u8>) {
         self.old.retain(|(known, _)| *known != sector);
         if self.old.len() == OLD {
@@ -111,7 +111,7 @@ impl Mistakes {
         self.old.push_back((sector, contents));
     }
 
-    /// What a read finds, after it was read as it should be; returns how many bytes of it arrive.
+    /// Changes data that was read correctly; returns how many bytes of it arrive.
     pub(crate) fn read(&mut self, sector: u64, data: &mut [u8]) -> usize {
         let several = data.len() > 512;
         if several && self.makes(Wrong::ShortRead) {

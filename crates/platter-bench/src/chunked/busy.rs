@@ -1,4 +1,4 @@
-//! What disks do over time: whether they have anything to do.
+//! The activity of disks over time: when they have requests.
 
 use platter_block::backend::Backend;
 use platter_block::time::{Span, Time};
@@ -69,7 +69,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Watches what goes through lanes that are opened from now on.
+    /// Starts to watch the lanes that are opened from now on.
     pub(super) fn start(disks: &[Device]) -> Watch {
         let began = disks.first().map_or(Time(0), |disk| disk.clock().now());
         let watch = |disk: &Device| {
@@ -82,7 +82,7 @@ impl Watch {
         Watch { disks: disks.iter().map(watch).collect(), began }
     }
 
-    /// What was seen until `end`.
+    /// The activity until `end`.
     pub(super) fn finish(self, end: Time) -> Busy {
         let bucket = (end.since(self.began).0 / BUCKETS as u64).max(1);
         let mut busy = Busy { bucket_s: bucket as f64 / 1e9, mean_pct: Vec::new(), timeline_pct: Vec::new() };

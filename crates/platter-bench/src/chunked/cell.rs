@@ -1,4 +1,4 @@
-//! One point of a figure: what is asked for, and what it came to.
+//! One point of a figure: the configuration and the result.
 
 use super::busy::Busy;
 use super::{ChunkedError, Personality, WINDOWS_STRIPE};
@@ -9,16 +9,16 @@ use platter_block::time::Span;
 /// Where requests go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pattern {
-    /// Chunks of so many bytes at random places, each read in sequence.
+    /// Chunks of this many bytes at random positions, each read sequentially.
     Chunks(u64),
     /// From the beginning to the end, and again.
     Stream,
 }
 
-/// What is measured at one point.
+/// The configuration of one point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cell {
-    /// Who issues the requests.
+    /// The source of the requests.
     pub personality: Personality,
     /// How many of the disks are used, from the first on.
     pub disks: usize,
@@ -34,7 +34,7 @@ pub struct Cell {
     pub depth: usize,
     /// Bytes that `kernel-2.4` reads ahead; `None`: a stripe.
     pub readahead: Option<u64>,
-    /// Whether its readahead goes on past the end of the request.
+    /// Whether its readahead continues past the end of the request.
     pub overrun: bool,
 }
 
@@ -52,13 +52,13 @@ pub struct Harness {
 /// A point that was measured. Rates are of all disks together, in MiB/s.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// What was measured.
+    /// The configuration.
     pub cell: Cell,
     /// Lower quartile, median and upper quartile.
     pub quartiles: [f64; 3],
     /// How many samples that is of.
     pub samples: usize,
-    /// What the disks did meanwhile, if that was asked for.
+    /// The activity of the disks, if it was requested.
     pub busy: Option<Busy>,
     /// Errors and latencies of the disks.
     pub device: DeviceStats,
@@ -119,16 +119,16 @@ impl Cell {
         if self.personality.is_deep() { self.depth } else { 1 }
     }
 
-    /// What `kernel-2.4` reads at once, and how many more of these ahead.
+    /// The unit that `kernel-2.4` reads at once, and how many more of these it reads ahead.
     ///
-    /// Source: `generic_file_readahead` of Linux 2.4, whose window never was larger than what a first read asked for.
+    /// Source: `generic_file_readahead` of Linux 2.4, whose window was never larger than the first read.
     pub(super) fn kernel_units(&self) -> (u64, usize) {
         let unit = self.stripe.min(self.request);
         let ahead = self.readahead.unwrap_or(self.stripe).min(self.request);
         (unit, (ahead / unit) as usize)
     }
 
-    /// What it is, in a few words.
+    /// A short description.
     pub fn describe(&self) -> String {
         let disks = if self.disks == 1 { "1 disk".to_owned() } else { format!("{} disks", self.disks) };
         let stripe = match self.stripe() {
@@ -138,10 +138,10 @@ impl Cell {
         format!("{}, {disks}, requests of {}{stripe}", self.personality.name(), units::bytes(self.request))
     }
 
-    /// Whether it makes sense by itself.
+    /// Checks the configuration without the disks.
     ///
     /// # Errors
-    /// What does not.
+    /// The first invalid value.
     pub fn check(&self) -> Result<(), ChunkedError> {
         let wrong = |message: String| Err(ChunkedError::Option(message));
         let request = self.request;
@@ -194,10 +194,10 @@ impl Cell {
 }
 
 impl Harness {
-    /// Whether it makes sense.
+    /// Checks all values.
     ///
     /// # Errors
-    /// What does not.
+    /// The first invalid value.
     pub fn check(&self) -> Result<(), ChunkedError> {
         if !(1..=1_000_000).contains(&self.samples) {
             return Err(ChunkedError::Option(format!("{} samples: expected 1 to 1000000", self.samples)));

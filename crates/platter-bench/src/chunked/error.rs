@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ChunkedError {
-    /// An option makes no sense by itself; says what does.
+    /// An option is invalid regardless of the devices; the message has the allowed values.
     Option(String),
     /// An option does not fit the devices or files, such as a size beyond their end.
     Unfit(String),

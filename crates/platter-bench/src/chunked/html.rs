@@ -32,7 +32,7 @@ fn sizes(what: &str) -> Axis {
     Axis::new(what).scale(Scale::Log2).format(Format::Bytes)
 }
 
-/// Adds points as a line with their intervals, each at the place that `x` says.
+/// Adds points as a line with their intervals, at the positions that `x` returns.
 fn add<'a>(
     chart: LineChart,
     name: String,

@@ -44,7 +44,7 @@ impl Point {
 }
 
 impl Busy {
-    /// What the disks did over time, as one JSON object.
+    /// The activity of the disks over time, as one JSON object.
     pub fn to_json(&self) -> Value {
         json!({ "bucket_s": self.bucket_s, "mean_pct": self.mean_pct, "timeline_pct": self.timeline_pct })
     }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-/// A piece that was asked for.
+/// A requested piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     pos: u64,
@@ -11,7 +11,7 @@ struct Piece {
     here: bool,
 }
 
-/// What a process waits for, and what is read ahead.
+/// The pieces that a process waits for, and those read ahead.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     unit: u64,
@@ -25,7 +25,7 @@ pub(super) struct Window {
     pieces: VecDeque<Piece>,
 }
 
-/// Buffers for a window: pieces of earlier windows may be in flight beside those of this one.
+/// Buffers for a window: pieces of earlier windows may be in flight in addition.
 pub(super) fn buffers(ahead: usize) -> usize {
     4 * (ahead + 1)
 }
@@ -36,7 +36,7 @@ impl Window {
         Window { unit, ahead, overrun, size, need: 0, end: 0, pieces: VecDeque::new() }
     }
 
-    /// The process asks for `len` bytes at `pos`. What was read ahead elsewhere is forgotten.
+    /// The process requests `len` bytes at `pos`. Pieces read ahead elsewhere are dropped.
     pub(super) fn ask(&mut self, pos: u64, len: u64) {
         (self.need, self.end) = (pos, pos + len);
         if self.pieces.front().is_some_and(|piece| piece.pos != pos) {
@@ -44,14 +44,14 @@ impl Window {
         }
     }
 
-    /// The piece with this token is there. Pieces that were forgotten are none.
+    /// The piece with this token has arrived. Dropped pieces are ignored.
     pub(super) fn arrived(&mut self, token: u64) {
         if let Some(piece) = self.pieces.iter_mut().find(|piece| piece.token == token) {
             piece.here = true;
         }
     }
 
-    /// Lets the process go on by one piece. Whether that was there.
+    /// Advances the process by one piece. Returns whether the piece has arrived.
     pub(super) fn step(&mut self) -> bool {
         let there = self.need < self.end && self.pieces.front().is_some_and(|piece| piece.here);
         if there {
@@ -61,7 +61,7 @@ impl Window {
         there
     }
 
-    /// Whether the process has all that it asked for.
+    /// Whether the process has all pieces that it requested.
     pub(super) fn is_complete(&self) -> bool {
         self.need >= self.end
     }
@@ -116,7 +116,7 @@ mod tests {
         assert!(!window.step());
         window.arrived(3);
         assert!(window.step() && window.is_complete());
-        // Going on in sequence finds what was read ahead.
+        // Sequential requests find the pieces read ahead.
         window.ask(510, 10);
         assert_eq!(start(&mut window, &mut token), [520]);
         window.arrived(4);

@@ -11,16 +11,16 @@ use platter_disk::device::Device;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Longest sleep before the cancel flag is looked at again.
+/// Longest sleep before the cancel flag is checked again.
 const NAP: Span = Span::from_millis(50);
 /// Turns between two looks at it in virtual time.
 const TURNS: u32 = 256;
 
-/// Measures one point on the first `cell.disks` of `disks`, and with `watch` what these do meanwhile. `None`: it was
+/// Measures one point on the first `cell.disks` of `disks`; with `watch` also their activity. `None`:
 /// cancelled.
 ///
 /// # Errors
-/// A cell that makes no sense on these disks, an I/O that fails.
+/// A configuration that is invalid on these disks, or a failed I/O.
 pub fn measure(
     cell: &Cell,
     harness: &Harness,
@@ -42,7 +42,7 @@ pub fn measure(
     };
     let busy = watch.map(|watch| watch.finish(clock.now()));
     let Some(mut rates) = rates else { return Ok(None) };
-    // All processes work at the same time: the rate of all is so many times that of one.
+    // All processes work at the same time: the total rate is the rate of one times their number.
     rates.iter_mut().for_each(|rate| *rate *= targets.len() as f64);
     let sample = Sample::new(&rates).map_err(|error| ChunkedError::Option(error.to_string()))?;
     let device = stats().since(&before);

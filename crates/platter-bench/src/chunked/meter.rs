@@ -1,11 +1,12 @@
 //! When to begin and end a sample: lmbench's way of timing.
 //!
-//! A load element first warms up, and so finds how many requests take long enough for the clock; each sample is then
-//! of that many, so that no sample ends because it was slow. An element that has its samples goes on issuing
-//! requests until all others have theirs: each sample is taken under the whole load.
+//! A process first warms up and so determines how many requests take long enough for the clock. Each sample
+//! then has that many requests, so that no sample ends early because it was slow. A process that has its
+//! samples continues to issue requests until all others have theirs, so that each sample is taken under the
+//! full load.
 //!
-//! An element with several requests at once gets them back in bursts, and the time from one completion to the next says
-//! little: its samples are of several times as many requests.
+//! A process with several requests in flight gets completions in bursts, and the time between two completions
+//! means little: its samples have several times as many requests.
 //!
 //! Source: L. McVoy, C. Staelin, "lmbench: Portable Tools for Performance Analysis", USENIX 1996, and the timing
 //! harness of lmbench 3.
@@ -65,7 +66,7 @@ impl Meter {
         self.taken.len() == self.wanted
     }
 
-    /// The samples, in MiB/s if each request is of so many bytes.
+    /// The samples, in MiB/s for requests of `bytes` bytes.
     pub(super) fn rates(&self, bytes: u64) -> impl Iterator<Item = f64> + '_ {
         let mib = bytes as f64 / f64::from(1 << 20);
         self.taken.iter().map(move |&(count, ns)| mib * count as f64 / (ns as f64 / 1e9))

@@ -1,15 +1,18 @@
-//! The benchmark of "Disk I/O in Linux" (C. Staelin, HPL-2002-352): chunks at random places, each read in sequence,
-//! from disks by themselves and from striped arrays, as several systems of the time would issue the requests.
+//! The benchmark of "Disk I/O in Linux" (C. Staelin, HPL-2002-352): chunks at random positions, each read
+//! sequentially, from single disks and from striped arrays, with the requests that several systems of the
+//! time would issue.
 //!
-//! A [`Cell`] is a point of a figure: a [`Personality`], some disks, a stripe, a size of requests. [`measure`] measures
-//! one the way lmbench does, [`run`] many of them; a [`Plan`] has those of the paper's figures. On simulated disks time
-//! is virtual, and a point is the same on every machine.
+//! A [`Cell`] is a point of a figure: a [`Personality`], some disks, a stripe, a size of requests.
+//! [`measure`] measures one as lmbench does, [`run`] many of them; a [`Plan`] has those of the paper's
+//! figures. On simulated disks time is virtual, and a point is the same on every machine.
 //!
-//! What a personality is:
+//! The personalities:
 //! - `jbod`: a process for each disk, with one request at a time.
-//! - `csraid-sync`, `csraid-async`, `csraid-posix`: one process on a striped array in user space, which is the layer
-//!   `raid0`, with one request at a time, with several, and with several of which each disk gets one part at a time.
-//! - `kernel-2.4`: one process on an array whose system reads one stripe after the other and one stripe ahead.
+//! - `csraid-sync`, `csraid-async`, `csraid-posix`: one process on a striped array in user space (the layer
+//!   `raid0`), with one request at a time, with several, and with several of which each disk gets one part at
+//!   a time.
+//! - `kernel-2.4`: one process on an array whose system reads one stripe after the other and one stripe
+//!   ahead.
 //! - `windows`: like `csraid-sync`, with stripes of 1 MiB.
 //!
 //! Processor time is not modelled: in virtual time a copy costs nothing.

@@ -1,4 +1,4 @@
-//! Who issues the requests, and how.
+//! The sources of requests.
 
 /// One way to use several disks together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +28,7 @@ pub struct Row {
     pub summary: &'static str,
 }
 
-/// The stripe of Windows' stripe sets, as far as the paper could tell.
+/// The stripe of Windows' stripe sets, as far as the paper could determine.
 pub const WINDOWS_STRIPE: u64 = 1 << 20;
 
 /// Every personality.
@@ -68,7 +68,7 @@ pub static PERSONALITIES: &[Row] = &[
 impl Personality {
     /// Its row.
     pub fn row(self) -> &'static Row {
-        // The table has them in the order of the type, which a test sees to.
+        // The table has them in the order of the type; a test checks this.
         &PERSONALITIES[self as usize]
     }
 

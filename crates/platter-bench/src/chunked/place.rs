@@ -1,4 +1,4 @@
-//! Where the next request goes.
+//! Positions of requests.
 
 use super::cell::Pattern;
 use crate::stats::Seeded;

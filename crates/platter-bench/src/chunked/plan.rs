@@ -2,10 +2,10 @@
 
 use super::{Cell, ChunkedError, Pattern, Personality};
 
-/// What is measured. [`cells`](Plan::cells) makes the points of it.
+/// The points to measure. [`cells`](Plan::cells) lists them.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Who issues the requests.
+    /// The sources of requests.
     pub personalities: Vec<Personality>,
     /// Numbers of disks.
     pub disks: Vec<usize>,
@@ -27,7 +27,7 @@ pub struct Plan {
     pub depth: usize,
     /// Bytes that `kernel-2.4` reads ahead; `None`: a stripe.
     pub readahead: Option<u64>,
-    /// Whether its readahead goes on past the end of a request.
+    /// Whether its readahead continues past the end of a request.
     pub overrun: bool,
 }
 
@@ -37,7 +37,7 @@ fn powers(from: u64, to: u64) -> Vec<u64> {
 }
 
 impl Plan {
-    /// The paper's figures on up to so many disks.
+    /// The paper's figures on up to `disks` disks.
     pub fn paper(disks: usize) -> Plan {
         let cell = Cell::new(Personality::Jbod, 1, 4096);
         Plan {
@@ -124,7 +124,8 @@ mod tests {
     fn every_point_comes_once() {
         let plan = Plan::paper(3);
         let cells = plan.cells().unwrap();
-        // 6 personalities on 1 to 3 disks at 15 sizes; 4 with a stripe at 9 stripes, of which one is there, at 2 sizes.
+        // 6 personalities on 1 to 3 disks at 15 sizes; 4 with a stripe at 9 stripes, one of which is included
+        // already, at 2 sizes.
         assert_eq!(cells.len(), 6 * 3 * 15 + 4 * 8 * 2);
         assert!(Plan { personalities: vec![], ..plan }.cells().is_err());
         assert!(Plan::quick(1).cells().unwrap().len() < 40);

@@ -47,7 +47,7 @@ impl Process {
         let (course, bios, bytes) = match cell.personality {
             Personality::Kernel24 => {
                 let (unit, ahead) = cell.kernel_units();
-                // What is written is known to its end.
+                // A write is known to its end, so there is no readahead.
                 let window = Window::new(unit, ahead, cell.overrun && !cell.write, device.size());
                 (Course::Kernel { window, asked: false }, kernel::buffers(ahead), unit)
             }
@@ -79,7 +79,7 @@ impl Process {
         self.meter.rates(self.request)
     }
 
-    /// Issues what can be issued.
+    /// Issues all requests that can be issued.
     pub(super) fn start(&mut self, now: Time) -> Result<(), ChunkedError> {
         loop {
             let (pos, len) = match &mut self.course {
@@ -89,7 +89,7 @@ impl Process {
                     if !std::mem::replace(asked, true) {
                         window.ask(self.places.next(), self.request);
                     }
-                    // What is read ahead is asked for at each step, also at the last.
+                    // Readahead is requested at each step, including the last.
                     let Some(pos) = window.next() else {
                         if !window.step() {
                             return Ok(());
@@ -116,7 +116,7 @@ impl Process {
         }
     }
 
-    /// Takes back what has completed, and issues more. Whether there was any.
+    /// Takes completions and issues more requests. Returns whether there were any completions.
     fn collected(&mut self, now: Time) -> Result<bool, ChunkedError> {
         let mut done = std::mem::take(&mut self.done);
         let any = !done.is_empty();
@@ -148,7 +148,7 @@ impl Process {
             self.channel.unplug();
             let next = self.channel.next_wakeup();
             empty += 1;
-            // What ends at once is only seen at the next look.
+            // A request that completes at once is only found by the next poll.
             if empty >= 2 || next.is_some_and(|at| at > now) {
                 return Ok(next);
             }
@@ -168,7 +168,7 @@ impl Process {
     }
 }
 
-/// Bios with buffers of their own; those to write are filled if the device keeps what is written.
+/// Bios with their own buffers; those to write are filled if the device stores contents.
 fn make_bios(
     device: &Device,
     write: bool,

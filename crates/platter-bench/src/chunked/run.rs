@@ -12,7 +12,7 @@ use std::time::Duration;
 pub type Opener<'a> =
     dyn Fn(&Arc<World>) -> Result<Vec<Device>, Box<dyn std::error::Error + Send + Sync>> + Sync + 'a;
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
     /// Points that are done.
@@ -23,7 +23,7 @@ pub struct Progress<'a> {
     pub now: &'a Cell,
 }
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Points {
     /// Points in the order of their cells; those that an interruption left out are missing.
@@ -41,11 +41,11 @@ pub struct RunOptions {
     pub harness: Harness,
     /// Points at once in virtual time.
     pub threads: usize,
-    /// Watch what the disks do.
+    /// Watch the activity of the disks.
     pub watch: bool,
 }
 
-/// How often progress is told while nothing is finished.
+/// How often progress is reported while no point is finished.
 const TICK: Duration = Duration::from_millis(200);
 
 struct Runner<'a> {
@@ -58,11 +58,11 @@ struct Runner<'a> {
 
 type Finished = (usize, Result<Option<Point>, ChunkedError>);
 
-/// Measures every cell. Simulated disks are made anew for each, in a world of its own, so that points do not depend on
-/// each other, on their order or on the number of threads.
+/// Measures every cell. Simulated disks are created for each cell, in a world of its own, so that points
+/// depend neither on each other nor on their order or the number of threads.
 ///
 /// # Errors
-/// The first that came up.
+/// The first error.
 pub fn run(
     cells: &[Cell],
     options: &RunOptions,
@@ -119,7 +119,7 @@ impl Runner<'_> {
         (self.open)(&World::new(self.options.harness.seed)).map_err(ChunkedError::Open)
     }
 
-    /// Measures until nothing is left, on these disks or on new ones for each point.
+    /// Measures cells until none is left, on these disks or on new ones for each point.
     fn work(&self, disks: Option<&Vec<Device>>, finished: &mpsc::Sender<Finished>) {
         while !self.cancel.load(Ordering::Relaxed) {
             let index = self.next.fetch_add(1, Ordering::Relaxed);

@@ -11,7 +11,7 @@ use platter_block::time::{Span, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A device, one bio at a time of each lane, in the order in which they come.
+/// A device that gets one bio at a time from each lane, in order of arrival.
 pub(super) struct Serial(pub(super) Arc<dyn Backend>);
 
 impl LimitSource for Serial {
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use platter_disk::device::Device;
 
-    /// What waits for the bio before it ends by its deadline or when it is called back.
+    /// Bios that wait for an earlier one can end by their deadlines or by cancellation.
     #[test]
     fn bios_that_wait_can_end() {
         let serial = Serial(Arc::clone(Device::ram(1 << 20).unwrap().backend()));

@@ -45,13 +45,13 @@ impl Call {
 /// When a worker is done.
 #[derive(Clone, Copy)]
 pub(super) enum Until {
-    /// After so many reads.
+    /// After this many reads.
     Reads(u64),
     /// When the time is over, and after at least one read.
     Time(Duration),
 }
 
-/// What one run of a cell came to.
+/// The result of one run of a cell.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     pub(super) reads: u64,
@@ -85,8 +85,8 @@ impl Buffers {
     }
 }
 
-/// Runs a cell. The workers start at read number `first` of their disks and go on from the start at the end.
-/// `None` when it was interrupted.
+/// Runs a cell. The workers start at read number `first` of their disks and wrap around at the end. `None` if
+/// it was interrupted.
 pub(super) fn measure(
     disks: &Disks,
     row: &Row,
@@ -139,7 +139,7 @@ pub(super) fn measure(
     }))
 }
 
-/// What all devices counted.
+/// The sum of the counters of all devices.
 fn sum_since(after: &[Snapshot], before: &[Snapshot]) -> Snapshot {
     let mut sum = Snapshot::default();
     for (after, before) in after.iter().zip(before) {

@@ -1,4 +1,4 @@
-//! The disks: files that are made and removed, memory, or whatever the caller opens.
+//! The disks: files that are created and removed, memory, or devices that the caller opens.
 
 use super::options::RAM_BYTES;
 use super::{DmError, Options};
@@ -21,9 +21,9 @@ pub type OpenDisk =
 
 /// Disks of one kind, one for each worker.
 pub struct Disks {
-    /// What they are, as results name them: `file`, `ram`.
+    /// Their name in results: `file`, `ram`.
     pub on: String,
-    /// What they are, for people.
+    /// A description for people.
     pub about: String,
     /// One for each disk.
     pub open: Vec<OpenDisk>,
@@ -31,22 +31,22 @@ pub struct Disks {
     files: Option<TempFiles>,
 }
 
-/// Seed of what is on the disks.
+/// Seed of the contents of the disks.
 const SEED: u64 = 2002;
 /// Bytes of a disk in memory that are filled at a time.
 const FILL: u64 = 1 << 20;
 
 impl Disks {
-    /// Disks that the caller knows how to open.
+    /// Disks that the caller opens.
     pub fn given(on: impl Into<String>, about: impl Into<String>, open: Vec<OpenDisk>) -> Disks {
         Disks { on: on.into(), about: about.into(), open, files: None }
     }
 
-    /// Makes files of incompressible data, in `dir`, in the current directory or in `$TMPDIR`, removed when
-    /// this is dropped or the process ends.
+    /// Creates files of incompressible data, in `dir`, in the current directory or in `$TMPDIR`. They are
+    /// removed when this is dropped or the process ends.
     ///
     /// # Errors
-    /// No directory on a disk, no space, or no permission; says which.
+    /// No directory on a disk, no space, or no permission; the message says which.
     pub fn files(
         options: &Options,
         dir: Option<&Path>,
@@ -98,7 +98,7 @@ impl Disks {
     }
 }
 
-/// A disk in memory, filled once, that every rung opens anew.
+/// A disk in memory, filled once, that is reopened for every rung.
 ///
 /// # Errors
 /// No memory, or a size of 0.

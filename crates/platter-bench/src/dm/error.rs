@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum DmError {
-    /// An option makes no sense by itself; says what does.
+    /// An option is invalid regardless of the devices; the message has the allowed values.
     Option(String),
     /// An option does not fit the devices or files, such as a size beyond their end.
     Unfit(String),
@@ -16,7 +16,7 @@ pub enum DmError {
     Open(String),
     /// A read failed, or a channel could not be opened.
     Device(fault::Error),
-    /// It was asked to stop before anything was measured.
+    /// The run was stopped before anything was measured.
     Interrupted,
 }
 

@@ -1,4 +1,4 @@
-//! What the machine says about the processor's time.
+//! Processor time of the machine.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -22,8 +22,8 @@ impl Ticks {
         Ticks::parse(&std::fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal. What follows is
-    /// part of the first two. A processor that waits for I/O is idle.
+    /// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal. The values
+    /// after that are part of the first two. A processor that waits for I/O is idle.
     fn parse(stat: &str) -> Option<Ticks> {
         let mut words = stat.lines().next()?.split_ascii_whitespace();
         if words.next()? != "cpu" {

@@ -1,10 +1,11 @@
 //! The microbenchmark DM of "Improving Linux Block I/O for Enterprise Workloads" (Wong and others, OLS 2002),
-//! run up the [ladder](platter_disk::ladder): one worker for each disk, sequential reads of 64 KiB, `read` and
-//! `readv` (16 buffers of 4 KiB).
+//! run on all rungs of the [ladder](platter_disk::ladder): one worker for each disk, sequential reads of 64
+//! KiB, `read` and `readv` (16 buffers of 4 KiB).
 //!
-//! Every rung is measured several times, in rounds through all rungs whose order rotates, so that whatever
-//! drifts on the machine drifts for all of them; results are medians. A cell of the table is one rung with one
-//! call on one kind of disk; how many reads it does is settled in a warm-up and then the same in every round.
+//! Every rung is measured several times, in rounds through all rungs in rotating order, so that changes of
+//! the machine over time affect all of them; results are medians. A cell of the table is one rung with one
+//! call on one kind of disk. The number of its reads is determined in a warm-up and is then the same in every
+//! round.
 
 #![forbid(unsafe_code)]
 

@@ -21,8 +21,8 @@ pub const MAX_REPEAT: usize = 1000;
 pub const MAX_READS: u64 = 1 << 32;
 /// Longest budget.
 const MAX_BUDGET: Duration = Duration::from_secs(24 * 3600);
-/// Bytes of each disk in memory: few enough that they stay in the processor's caches, so that the copy that
-/// stands for the transfer costs little and always the same, and does not drown what the rungs cost.
+/// Bytes of each disk in memory: few enough to stay in the processor's caches, so that the copy, which
+/// represents the transfer, costs little and always the same, and does not hide the cost of the rungs.
 pub(super) const RAM_BYTES: u64 = 1 << 20;
 
 /// How large the benchmark is.
@@ -65,10 +65,10 @@ impl Options {
         Options { disks: PAPER_DISKS, repeat: 3, reads: Some(PAPER_READS), ..Options::default() }
     }
 
-    /// Refuses what makes no sense.
+    /// Checks the options.
     ///
     /// # Errors
-    /// [`DmError::Option`] with the option's name, its value and what is allowed.
+    /// [`DmError::Option`] with the option's name, its value and the allowed values.
     pub fn check(&self) -> Result<(), DmError> {
         let refuse = |text: String| Err(DmError::Option(text));
         if !(1..=MAX_DISKS).contains(&self.disks) {

@@ -7,7 +7,7 @@ use super::Call;
 pub(super) struct Row {
     pub(super) call: Call,
     pub(super) rung: &'static str,
-    /// What the paper calls it.
+    /// Its name in the paper.
     pub(super) kernel: &'static str,
     pub(super) mb_per_s: u32,
     pub(super) rate_change: Option<i32>,
@@ -39,7 +39,7 @@ pub(super) static TABLE_3: &[Row] = &[
 /// Memory that the paper counts descriptors in: 2.4's `vmalloc` space (section 8).
 pub(super) const DESCRIPTOR_SPACE: u64 = 128 << 20;
 
-/// What the paper says of a rung with a call, if anything.
+/// The paper's results for a rung with a call, if there are any.
 pub(super) fn find(call: Call, rung: &str) -> Option<&'static Row> {
     TABLE_3.iter().find(|row| row.call == call && row.rung == rung)
 }

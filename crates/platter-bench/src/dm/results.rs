@@ -1,4 +1,4 @@
-//! What was measured, as medians over the rounds.
+//! The measurements, as medians over the rounds.
 
 use super::cell::Measured;
 use super::options::READ_BYTES;
@@ -22,12 +22,12 @@ pub struct Report {
     pub interrupted: bool,
 }
 
-/// What was measured on one kind of disk.
+/// The measurements on one kind of disk.
 #[derive(Clone, Debug)]
 pub struct Medium {
-    /// `file`, `ram`, or the name of what was given.
+    /// `file`, `ram`, or the name of the given device.
     pub on: String,
-    /// What the disks are.
+    /// A description of the disks.
     pub about: String,
     /// How they are driven: name and fact.
     pub facts: Vec<(&'static str, String)>,
@@ -163,7 +163,7 @@ impl Report {
     }
 }
 
-/// A descriptor of an open disk: what it is, its bytes, and how many open disks fit in the paper's 128 MiB.
+/// The descriptors of an open disk: name, size in bytes, and how many open disks fit in the paper's 128 MiB.
 pub(super) fn descriptors() -> [(&'static str, usize, u64); 4] {
     let row = |name, bytes: usize| (name, bytes, DESCRIPTOR_SPACE / bytes as u64);
     [

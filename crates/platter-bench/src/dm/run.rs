@@ -8,20 +8,20 @@ use platter_disk::ladder::TABLE;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Clone, Debug)]
 pub struct Progress {
     /// Runs of cells that are done, warm-ups among them.
     pub done: usize,
     /// Runs of cells in all.
     pub total: usize,
-    /// What is running now.
+    /// The current cell.
     pub now: String,
 }
 
 /// How long a cell is warmed up.
 const WARM_UP: Duration = Duration::from_millis(50);
-/// What a run of a cell may take, within the budget; the counting of idle time is too coarse for less.
+/// Duration of a run of a cell, within the budget; the ticks of idle time are too coarse for less.
 const CELL: std::ops::RangeInclusive<Duration> = Duration::from_millis(30)..=Duration::from_millis(400);
 /// Fewest reads of a worker in a run of a cell that is measured by time.
 const FEWEST: u64 = 8;
@@ -36,13 +36,13 @@ struct Runner<'a> {
     deadline: Instant,
 }
 
-/// Climbs the ladder on each kind of disks in turn. `began` is when the work for this run began, making the
-/// disks included: the budget counts from there.
+/// Measures all rungs on each kind of disk in turn. `began` is when the work for this run began, including
+/// the creation of the disks: the budget counts from there.
 ///
-/// When `interrupted` becomes true the run ends soon, and the report has what was measured until then.
+/// When `interrupted` becomes true the run ends soon, and the report has the measurements up to then.
 ///
 /// # Errors
-/// Options that make no sense, a disk that is too small or fails, an interruption before anything was measured.
+/// Invalid options, a disk that is too small or fails, or an interruption before anything was measured.
 pub fn run(
     media: &[Disks],
     options: &Options,
@@ -71,7 +71,7 @@ pub fn run(
 }
 
 impl Runner<'_> {
-    /// All rounds on one kind of disks; after it come `left - 1` others.
+    /// All rounds on one kind of disk, which `left - 1` other kinds follow.
     fn climb(&mut self, disks: &Disks, left: usize) -> Result<Medium, DmError> {
         let mut medium = Medium {
             on: disks.on.clone(),
@@ -147,7 +147,7 @@ impl Runner<'_> {
     }
 }
 
-/// What is known of the disks; they must hold at least one read each.
+/// Facts about the disks; they must hold at least one read each.
 fn describe(disks: &Disks) -> Result<Vec<(&'static str, String)>, DmError> {
     let mut facts = Vec::new();
     for ladder in disks.open(&TABLE[TABLE.len() - 1])? {

@@ -23,7 +23,7 @@ fn change(before: Option<f64>, after: f64) -> String {
     pct.map_or_else(String::new, |pct| units::change(pct).trim_end_matches(" %").to_owned())
 }
 
-/// Table 3: throughput and idle time, beside the paper's.
+/// Table 3: throughput and idle time, with the paper's results.
 pub(super) fn table_3(medium: &Medium, call: Call) -> Table {
     let mut table = Table::new([
         Column::text(call.name()),
@@ -59,7 +59,7 @@ pub(super) fn table_3(medium: &Medium, call: Call) -> Table {
     table.group_thousands()
 }
 
-/// What each rung saved.
+/// The savings of each rung.
 pub(super) fn savings(medium: &Medium, call: Call) -> Table {
     let columns = [
         Column::text(call.name()),
@@ -104,7 +104,7 @@ fn short(count: f64) -> String {
     fixed(count, if count.fract() < 0.005 { 0 } else { 2 })
 }
 
-/// The rungs and what each stands for.
+/// The rungs and their meanings.
 pub(super) fn rungs() -> Table {
     let columns = ["rung", "adds", "in the kernel", "here"];
     let mut table = Table::new(columns.map(Column::text));
@@ -127,7 +127,7 @@ pub(super) fn memory() -> Table {
     table.group_thousands()
 }
 
-/// What the disks are, in one line.
+/// The disks, in one line.
 pub(super) fn about(medium: &Medium) -> String {
     let facts: Vec<String> = medium.facts.iter().map(|(name, fact)| format!("{name} {fact}")).collect();
     format!("{}: {}", medium.about, facts.join(", "))
@@ -154,11 +154,11 @@ pub(super) fn partial(report: &Report) -> Option<String> {
     })
 }
 
-/// What the figures can and cannot say.
+/// How to interpret the figures.
 pub(super) fn reading(report: &Report) -> String {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let mut text = format!(
-        "Each rung costs what its mechanism costs; nothing is delayed. The paper's machine had eight processors of \
+        "Each rung has the real cost of its mechanism, without artificial delays. The paper's machine had eight processors of \
          700 MHz and 32 disks that were slower than its bus: there the lowest rungs could not keep the disks busy. \
          Here ({processors} processors, {} workers) a modern core queues far faster than most disks deliver, so on \
          files the rate is mostly the disk's, and what a rung saves shows in CPU/read and idle time. On ram the \

@@ -62,7 +62,7 @@ mod tests {
         let terminal = Terminal { color: false, width: Some(80) };
         let text = text(&example(), terminal);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        // The paper's columns have gone below, behind the rungs again.
+        // The paper's columns are in a second table below, again with the rungs.
         assert!(text.contains("2002: rate") && text.matches("Baseline ").count() > 2, "{text}");
     }
 

@@ -1,4 +1,4 @@
-//! Files that are parts of a device, asked for by bios: threads that do not wait, and simulated ones.
+//! Files that are parts of a device, used with bios: for threads that do not wait, and simulated ones.
 
 use super::FileioError;
 use super::device::Cut;
@@ -30,7 +30,7 @@ fn kind(op: Op) -> usize {
 }
 
 impl Bios {
-    /// Bios for so many slots, with the memory of `thread`.
+    /// Bios for `slots` slots, with the memory of `thread`.
     pub(super) fn new(plan: &Plan, cut: Cut, thread: u32, slots: u32) -> Result<Bios, FileioError> {
         let align = cut.device.geometry().limits.memory_align;
         let directions = if plan.mode == Mode::RndRw { 2 } else { 1 };
@@ -92,7 +92,7 @@ impl Bios {
     }
 }
 
-/// A thread with a channel of its own.
+/// A thread with its own channel.
 pub(super) struct Polled {
     thread: u32,
     bios: Bios,

@@ -1,4 +1,4 @@
-//! What a device has counted during a run.
+//! The counters of a device during a run.
 
 use super::report::OnDevice;
 use crate::about::about;
@@ -22,7 +22,7 @@ impl<'a> Before<'a> {
         Before { device, counters, stats: DeviceStats::of(device), cache }
     }
 
-    /// What was counted since.
+    /// The counts since then.
     pub(super) fn until_now(self) -> OnDevice {
         let before = self.cache.unwrap_or_default();
         OnDevice {

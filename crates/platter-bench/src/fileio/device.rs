@@ -35,7 +35,7 @@ impl Cut {
         u64::from(file) * self.file_size + pos
     }
 
-    /// What a thread has a file open by.
+    /// The handle through which a thread uses a file.
     pub(super) fn handle(&self, thread: u32, file: u32) -> &Handle {
         let number = thread as usize * self.files as usize + file as usize;
         &self.handles[number % self.handles.len()]

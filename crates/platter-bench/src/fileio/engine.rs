@@ -6,16 +6,16 @@ use super::requests::Request;
 use crate::stats::Seeded;
 use platter_disk::pool::{PAGE, Pool, PoolBuf};
 
-/// A thread's way to the files. Requests are told apart by their slots.
+/// How a thread accesses the files. Requests are identified by their slots.
 pub(super) trait Engine {
     /// Starts a request; ways that know no other also carry it out.
     fn start(&mut self, slot: u32, request: Request) -> Result<(), FileioError>;
 
-    /// Waits until something has completed, if anything is out, and appends the slots of what has.
+    /// Waits until a request has completed, if any is in flight, and appends the slots of completed ones.
     fn wait(&mut self, done: &mut Vec<u32>) -> Result<(), FileioError>;
 }
 
-/// Buffers of a thread, one for each slot, filled with noise: what is written should not be compressible.
+/// Buffers of a thread, one per slot, filled with random data so that writes are not compressible.
 pub(super) fn buffers(plan: &Plan, thread: u32, align: u32, count: u32) -> Result<Vec<PoolBuf>, FileioError> {
     let pool = Pool::new(count as usize, plan.block as usize, PAGE.max(align as usize))?;
     let mut noise = Seeded::stream(plan.seed, 1 + u64::from(thread));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FileioError {
-    /// An option makes no sense by itself; says what does.
+    /// An option is invalid regardless of the devices; the message has the allowed values.
     Option(String),
     /// An option does not fit the devices or files, such as a size beyond their end.
     Unfit(String),
@@ -18,13 +18,13 @@ pub enum FileioError {
     Device(fault::Error),
     /// A file cannot be made, opened, read, written or made durable.
     File {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// The file.
         path: PathBuf,
         /// Where in it, if it was at a place.
         pos: Option<u64>,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The buffers could not be had.
@@ -74,7 +74,7 @@ impl fmt::Display for FileioError {
     }
 }
 
-/// What to do next, where that can be said.
+/// What to do next, if there is advice.
 fn advice(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EMFILE) => "; raise `ulimit -n`, lower --file-num or --threads, or use --handles shared",

@@ -9,7 +9,7 @@ use platter_block::time::Time;
 struct Flight {
     request: Request,
     start: Time,
-    /// The write is done and its fsync is out.
+    /// The write is complete and its fsync is in flight.
     syncing: bool,
     /// Part of the end of the run: no event.
     ends: bool,
@@ -25,7 +25,7 @@ enum State {
     Over,
 }
 
-/// A thread: what it has out, by slot, and what it does next.
+/// A thread: its requests in flight by slot, and its next action.
 pub(super) struct Hand {
     thread: u32,
     state: State,
@@ -57,12 +57,12 @@ impl Hand {
         self.flights.len() - self.free.len()
     }
 
-    /// Whether nothing is out and nothing will be.
+    /// Whether no request is in flight and none will follow.
     pub(super) fn is_over(&self) -> bool {
         self.state == State::Over && self.out() == 0
     }
 
-    /// The time is up: no more requests but what ends the run.
+    /// The time is up: no more requests except those that end the run.
     pub(super) fn finish(&mut self) {
         if self.state == State::Working {
             self.state = State::Ending(0);
@@ -111,7 +111,7 @@ impl Hand {
         }
     }
 
-    /// What was out in a slot has completed. What has to follow it in the same slot, if anything.
+    /// The request of a slot has completed. Returns the request that must follow it in the same slot, if any.
     pub(super) fn landed(&mut self, slot: u32, now: Time) -> Option<Request> {
         let flight = self.flights[slot as usize].as_mut()?;
         if let Request::Write { file, .. } = flight.request

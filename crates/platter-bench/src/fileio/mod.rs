@@ -1,8 +1,8 @@
-//! SysBench's fileio test, under its option names and by its rules: what `platter bench fileio` runs.
+//! SysBench's fileio test, with its option names and rules: the implementation of `platter bench fileio`.
 //!
-//! Threads take requests from one source: reads and writes of a block at random places or in sequence, and each so
-//! many of them an fsync of every file. The files are files of a directory ([`run_in`]), or equal parts of a device,
-//! which is called synchronously or by bios in real time and in virtual time ([`run`], [`simulate`]).
+//! Threads take requests from one source: reads and writes of a block, random or sequential, and at regular
+//! intervals an fsync of every file. The files are files of a directory ([`run_in`]), or equal parts of a
+//! device, which is called synchronously or by bios in real time and in virtual time ([`run`], [`simulate`]).
 //!
 //! ```
 //! use platter_bench::fileio::{self, Plan};

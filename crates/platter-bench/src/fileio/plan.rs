@@ -1,17 +1,17 @@
-//! What is run: SysBench's options.
+//! SysBench's options.
 
 use super::FileioError;
 use crate::report::units::{self, bytes_short};
 use platter_block::time::Span;
 
-/// What the requests are, under SysBench's names.
+/// The kinds of requests, with SysBench's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Reads, one file after the other.
     SeqRd,
     /// Writes, one file after the other; files that are missing begin empty.
     SeqWr,
-    /// Writes, one file after the other, over what is there.
+    /// Sequential writes, one file after the other, over existing data.
     SeqRewr,
     /// Reads at random places of random files.
     RndRd,
@@ -87,7 +87,7 @@ impl IoMode {
     }
 }
 
-/// What is an event, for the limit and for latencies.
+/// The definition of an event, for the limit and for latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
     /// Reads and writes, as SysBench counted in 2004.
@@ -106,12 +106,12 @@ impl Count {
     }
 }
 
-/// Who makes the files durable when it is time.
+/// Which threads make the files durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncedBy {
     /// All threads: each takes the next file when it is free, as in SysBench 1.0.20.
     Shared,
-    /// The thread whose turn it was, one file after the other; the others go on.
+    /// One thread, one file after the other, while the others continue.
     One,
 }
 
@@ -125,7 +125,7 @@ impl SyncedBy {
     }
 }
 
-/// Who has which open file.
+/// How threads share open files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handles {
     /// All threads share one for each file, as SysBench does.
@@ -172,37 +172,37 @@ pub struct Plan {
     pub total_size: u64,
     /// Bytes of a request.
     pub block: u64,
-    /// What the requests are.
+    /// The kind of requests.
     pub mode: Mode,
     /// Reads to writes of `rndrw`.
     pub rw_ratio: f64,
     /// Reads and writes after which all files are made durable; 0: never.
     pub fsync_freq: u32,
-    /// Each thread makes all files durable when it is through.
+    /// Each thread makes all files durable at its end.
     pub fsync_end: bool,
     /// Each write is made durable at once, and nothing else is.
     pub fsync_all: bool,
     /// How.
     pub fsync_mode: SyncMode,
-    /// By whom.
+    /// Which threads do this.
     pub synced_by: SyncedBy,
     /// How requests are issued.
     pub io_mode: IoMode,
-    /// Requests that a thread has out with [`IoMode::Async`].
+    /// Requests in flight per thread with [`IoMode::Async`].
     pub backlog: u32,
     /// Flags of files.
     pub extra_flags: ExtraFlags,
-    /// Who has which file open.
+    /// How threads share open files.
     pub handles: Handles,
     /// Number of threads.
     pub threads: u32,
     /// Events after which the run ends; 0: no limit.
     pub events: u64,
-    /// What an event is.
+    /// The definition of an event.
     pub count: Count,
     /// Time after which the run ends, by the clock of the device.
     pub time: Option<Span>,
-    /// Seed of the places, and of what is written.
+    /// Seed of positions and of written data.
     pub seed: u64,
 }
 
@@ -269,10 +269,10 @@ impl Plan {
         }
     }
 
-    /// Whether the options make sense together.
+    /// Checks the options.
     ///
     /// # Errors
-    /// The first that does not: its name, its value, what is allowed.
+    /// The first invalid one: its name, its value, the allowed values.
     pub fn check(&self) -> Result<(), FileioError> {
         let within = |name: &str, value: u64, least: u64, most: u64| match (least..=most).contains(&value) {
             true => Ok(()),

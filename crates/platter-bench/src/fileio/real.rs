@@ -17,13 +17,13 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often progress is told.
+/// How often progress is reported.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Opens the way of a thread to the files; called on that thread.
 pub(super) type Open<'a> = dyn Fn(u32) -> Result<Box<dyn Engine>, FileioError> + Sync + 'a;
 
-/// What the threads share.
+/// The state that the threads share.
 struct Shared<'a> {
     plan: &'a Plan,
     open: &'a Open<'a>,
@@ -95,7 +95,7 @@ pub(super) fn run(plan: &Plan, open: &Open<'_>, mut hooks: Hooks<'_>) -> Result<
     })
 }
 
-/// Tells progress until all threads have hung up.
+/// Reports progress until all threads have ended.
 fn watch(shared: &Shared<'_>, hooks: &mut Hooks<'_>, mut is_over: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_over() {
@@ -106,7 +106,7 @@ fn watch(shared: &Shared<'_>, hooks: &mut Hooks<'_>, mut is_over: impl FnMut() -
     }
 }
 
-/// The life of a thread; what it did, and when that ended.
+/// The body of a thread; returns its results and when it ended.
 fn work(shared: &Shared<'_>, number: u32, ready: &Sender<bool>) -> Result<(Tally, Time), FileioError> {
     let opened = (shared.open)(number);
     // The receiver outlives all senders.

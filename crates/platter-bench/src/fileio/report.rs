@@ -1,4 +1,4 @@
-//! What a run came to.
+//! The results of a run.
 
 use super::plan::{Count, Plan};
 use super::tally::{KINDS, Tally};
@@ -49,22 +49,22 @@ impl Latency {
 /// The device that the files were parts of, if it was not a directory.
 #[derive(Clone, Debug)]
 pub struct OnDevice {
-    /// What is known of it: driver, elevator, settings.
+    /// Facts: driver, elevator, settings.
     pub facts: Vec<(&'static str, String)>,
-    /// What a report for people says of it: what is not the default.
+    /// Facts for reports for people: those that are not defaults.
     pub parts: Vec<Part>,
-    /// What its queues counted during the run.
+    /// Counters of its queues during the run.
     pub counters: Snapshot,
     /// Its errors and latencies during the run.
     pub stats: DeviceStats,
-    /// What its cache counted during the run, of all handles together; `None` without a cache.
+    /// Counters of its cache during the run, over all handles; `None` without a cache.
     pub cache: Option<HandleCounters>,
 }
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What ran.
+    /// The plan of the run.
     pub plan: Plan,
     /// Where: a directory, or the name of a device.
     pub on: String,
@@ -86,13 +86,13 @@ pub struct Report {
     pub latency: Option<Latency>,
     /// Latency of reads, of writes, and of fsyncs that are requests of their own.
     pub latency_by_kind: [Option<Latency>; KINDS],
-    /// What the process used.
+    /// Resources that the process used.
     pub usage: Usage,
     /// The device.
     pub device: Option<OnDevice>,
 }
 
-/// What a runner comes back with.
+/// The result of a runner.
 pub(super) struct Measured {
     pub(super) ns: u64,
     pub(super) simulated: Option<Duration>,

@@ -1,14 +1,14 @@
-//! Which request comes next: one source for all threads, as in SysBench.
+//! The source of requests, shared by all threads as in SysBench.
 //!
-//! The rules are those that SysBench 1.0.20 shows when its system calls are traced. Of `rndrw` the next request
-//! is a read while (reads + 1) / (writes + 1) is below the ratio, both as handed out so far. Each `fsync_freq`
-//! reads and writes all files are made durable, if any of them was written to since the last time; each file is
-//! a request of its own.
+//! The rules are those that traces of the system calls of SysBench 1.0.20 show. With `rndrw`, the next
+//! request is a read while (reads + 1) / (writes + 1) is below the ratio, both counted when handed out. After
+//! each `fsync_freq` reads and writes all files are made durable, if any of them was written to since the
+//! last time; each file is a separate request.
 
 use super::plan::{Count, Mode, Plan, SyncedBy};
 use crate::stats::Seeded;
 
-/// What a thread does next. Positions are in bytes of the file.
+/// A request of a thread. Positions are in bytes of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Read { file: u32, pos: u64 },
@@ -36,7 +36,7 @@ pub(crate) struct Requests {
     dirty: bool,
     /// The next file of a round in which all threads take part.
     shared: Option<u32>,
-    /// The next file of each thread that makes all durable by itself.
+    /// The next file of each thread that makes all files durable by itself.
     own: Vec<Option<u32>>,
     /// Where sequential requests are.
     next: u64,
@@ -65,7 +65,7 @@ impl Requests {
         }
     }
 
-    /// The next request of a thread. `None`: the run is over for it.
+    /// The next request of a thread. `None`: the thread has finished.
     pub(crate) fn next(&mut self, thread: u32) -> Option<Request> {
         if self.counts_syncs && self.left == 0 {
             return None;
@@ -90,7 +90,7 @@ impl Requests {
     fn begin_round(&mut self, thread: u32) {
         let done = self.reads + self.writes;
         if self.own[thread as usize].is_some() {
-            // Busy with another round: the next thread that comes begins this one.
+            // Another round is in progress: the next thread to ask begins this one.
             return;
         }
         if !self.dirty || self.freq == 0 || !done.is_multiple_of(self.freq) {
@@ -159,7 +159,7 @@ mod tests {
         all(plan).iter().map(letter).collect()
     }
 
-    /// What a trace of SysBench 1.0.20 shows for these options.
+    /// The requests that a trace of SysBench 1.0.20 shows for these options.
     #[test]
     fn reads_writes_and_fsyncs_come_as_from_sysbench() {
         let as_sysbench = Plan { count: Count::All, ..plan() };

@@ -14,7 +14,7 @@ use platter_disk::device::Device;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Real time since the start.
@@ -25,7 +25,7 @@ pub struct Progress {
     pub requests: u64,
 }
 
-/// What the caller hears of a run, and how it stops it.
+/// Callbacks of a run, and how to stop it.
 pub struct Hooks<'a> {
     /// Called now and then on the caller's thread.
     pub progress: Option<&'a mut dyn FnMut(&Progress)>,

@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 
 /// Events between two looks at the real clock.
 const EVENTS: u32 = 1024;
-/// What wants to be looked at again in no time is looked at a little later.
+/// A device that wants to be polled again at the same time is polled this much later.
 const STALL: Span = Span(1);
-/// How often progress is told.
+/// How often progress is reported.
 const TICK: Duration = Duration::from_millis(200);
 
 struct Crew<'a> {
@@ -110,7 +110,7 @@ impl Crew<'_> {
         Ok(interrupted)
     }
 
-    /// Lets every hand start what it can.
+    /// Lets every thread start the requests that it can.
     fn start_all(&mut self) -> Result<(), FileioError> {
         for number in 0..self.hands.len() {
             self.start(number)?;
@@ -145,7 +145,7 @@ impl Crew<'_> {
                 self.channel.unplug();
                 let next = self.channel.next_wakeup();
                 empty += 1;
-                // What ends at once is only seen at the next look.
+                // A request that completes at once is only found by the next poll.
                 if empty < 2 && self.channel.outstanding() > 0 && next.is_none_or(|at| at <= self.now) {
                     continue;
                 }

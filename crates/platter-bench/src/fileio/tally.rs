@@ -1,4 +1,4 @@
-//! What a thread has done.
+//! The counts of a thread.
 
 use super::requests::Request;
 use crate::stats::LatencyHistogram;
@@ -10,7 +10,7 @@ pub(super) const KINDS: usize = 3;
 pub(super) struct Tally {
     pub(super) counts: [u64; KINDS],
     pub(super) latency: [LatencyHistogram; KINDS],
-    /// Fsyncs that followed their write (`fsync_all`) or came at the end: counted, and in no histogram.
+    /// Fsyncs that followed their write (`fsync_all`) or came at the end: counted, but in no histogram.
     pub(super) other_syncs: u64,
 }
 

@@ -28,7 +28,7 @@ impl Report {
         text
     }
 
-    /// What ran, line by line.
+    /// The configuration of the run, line by line.
     fn headline(&self) -> Vec<String> {
         let plan = &self.plan;
         let size = bytes_short(plan.file_size());

@@ -11,7 +11,7 @@ use super::verify::Checker;
 use super::worker::Worker;
 use crate::workload::{Arrivals, Io, IoStream};
 
-/// Decides what each I/O is and when it starts.
+/// Decides the kind and the start of each I/O.
 pub(super) struct Careful {
     ios: IoStream,
     /// Once everything written is being read back, in order: the next block to look at.
@@ -38,13 +38,13 @@ impl Careful {
         Self { ios, read_back: None, postponed: None, arrivals, think, rests_until, checker, latency }
     }
 
-    /// Runs until `until` or until no I/O is left, and returns with the time of the desk there. What is in flight then
-    /// stays there.
+    /// Runs until `until` or until no I/O is left, and returns with the desk's time there. I/O in flight
+    /// remains so.
     pub(super) fn run(&mut self, worker: &mut Worker, until: Time) {
         while worker.desk.now < until && !worker.is_over() {
             let channel = &mut worker.channel;
             self.start_due(&mut worker.desk, &mut |bio| channel.submit(bio));
-            // A start that is due ends the wait even if it lies beyond `until`: a device that stalls must not delay it.
+            // A due start ends the wait even if it is beyond `until`: a device that stalls must not delay it.
             match self.next_start(&worker.desk) {
                 Some(at) if worker.channel.outstanding() > 0 => worker.turn_punctually(at),
                 None if worker.channel.outstanding() > 0 => worker.turn::<true>(),
@@ -67,7 +67,7 @@ impl Careful {
         Some(paced.max(self.rests_until)).filter(|&at| at > desk.now)
     }
 
-    /// Starts what is due, at the time of the desk.
+    /// Starts the I/Os that are due at the desk's time.
     pub(super) fn start_due(&mut self, desk: &mut Desk, submit: &mut impl FnMut(Bio) -> Result<(), Full>) {
         while desk.left > 0 && !desk.idle.is_empty() && desk.now >= self.rests_until {
             let Some(io) = self.postponed.take().or_else(|| self.draw()) else {
@@ -108,7 +108,7 @@ impl Careful {
         Some(Io::Read(offset))
     }
 
-    /// Makes the bio this I/O. `None` if its buffer is gone: the device still has it after a timeout.
+    /// Prepares a bio for this I/O. `None` if its buffer is missing: the device still has it after a timeout.
     fn aim(&mut self, desk: &Desk, mut bio: Bio, io: Io) -> Option<Bio> {
         let writes = matches!(io, Io::Write(_));
         let fills = writes && self.checker.is_some();
@@ -132,7 +132,7 @@ impl Careful {
         made.ok().map(|()| bio)
     }
 
-    /// Takes note of what has completed.
+    /// Processes completions.
     pub(super) fn collect(&mut self, desk: &mut Desk, done: &mut Vec<Bio>, tally: &mut Tally) {
         for bio in done.drain(..) {
             self.completed(desk, bio, tally);
@@ -159,7 +159,7 @@ impl Careful {
         desk.idle.push(bio);
     }
 
-    /// From now on reads back what was written, as fast as it comes. How many blocks that is.
+    /// Starts to read back all written blocks, as fast as possible. Returns their number.
     pub(super) fn begin_reading_back(&mut self) -> u64 {
         let Some(checker) = &mut self.checker else { return 0 };
         (self.arrivals, self.think, self.rests_until) = (None, Span::ZERO, Time::default());
@@ -168,7 +168,7 @@ impl Careful {
         checker.expect_latest()
     }
 
-    /// What the first bad block was.
+    /// A description of the first bad block.
     pub(super) fn first_mismatch(&self) -> Option<String> {
         self.checker.as_ref()?.first_mismatch().map(ToString::to_string)
     }

@@ -1,4 +1,4 @@
-//! What a job knows of its own I/Os, whichever way they go to the device.
+//! The state of a job's own I/Os, independent of how they reach the device.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use platter_block::time::Time;
 
 use super::tally::Tally;
 
-/// The bios of a job that are not with the device, and what is left to do.
+/// The bios of a job that are not with the device, and the remaining work.
 pub(super) struct Desk {
     /// Bios that could be started.
     pub(super) idle: Vec<Bio>,

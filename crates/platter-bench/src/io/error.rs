@@ -23,12 +23,12 @@ pub enum IoError {
     Thread {
         /// Number of the job, from 0.
         job: u32,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// Real and simulated devices, or simulated ones of different worlds, in one run.
     Clocks,
-    /// Simulated devices that will never complete what they have.
+    /// Simulated devices that will never complete their I/Os.
     Stuck {
         /// I/Os that were waited for.
         ios: usize,

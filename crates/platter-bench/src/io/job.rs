@@ -16,7 +16,7 @@ use crate::workload::Offsets;
 /// How long a job runs between two looks at the cancel flag.
 const SLICE: Span = Span::from_millis(10);
 
-/// What the others are told of.
+/// The stages of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// It could start now.
@@ -27,7 +27,7 @@ pub(super) enum Stage {
     Measured,
 }
 
-/// Tells of each stage once, even if the job ends early.
+/// Reports each stage once, even if the job ends early.
 pub(super) struct Announcer {
     to: Sender<Stage>,
     told: Option<Stage>,
@@ -40,7 +40,7 @@ impl Announcer {
 
     fn tell(&mut self, stage: Stage) {
         self.told = Some(stage);
-        // The receiver is gone only when the run is being given up.
+        // The receiver is dropped only when the run is aborted.
         let _ = self.to.send(stage);
     }
 }
@@ -55,7 +55,7 @@ impl Drop for Announcer {
     }
 }
 
-/// What a job comes back with.
+/// The result of a job.
 pub(super) struct Outcome {
     pub(super) tally: Tally,
     /// I/Os of the ramp time.
@@ -130,7 +130,7 @@ impl Running<'_> {
     /// Runs until the end of the job, and until nothing is in flight any more.
     fn measure(&mut self, begin: Time) {
         if !self.cancelled && self.worker.desk.failure.is_none() {
-            // What the ramp time left in flight completes now, and counts.
+            // I/Os in flight at the end of the ramp time complete now, and count.
             let in_flight = self.worker.channel.outstanding() as u64;
             self.worker.desk.left = self.plan.quota(self.index).saturating_sub(in_flight);
         }
@@ -147,7 +147,7 @@ impl Running<'_> {
         self.publish();
     }
 
-    /// Runs slice by slice until `until`, until the job is over or until it is cancelled.
+    /// Runs slice by slice until `until`, until the job ends or until it is cancelled.
     fn run_until(&mut self, until: Time) {
         while self.worker.desk.now < until && !self.worker.is_over() {
             if self.plan.cancel.load(Relaxed) {
@@ -174,7 +174,7 @@ impl Running<'_> {
         }
     }
 
-    /// Reads back what a verified job wrote. That is not part of what was measured.
+    /// Reads back the blocks that a verified job wrote. This is not part of the measurement.
     fn read_back(&mut self) {
         if self.cancelled || self.worker.desk.failure.is_some() || !self.plan.job.rw.writes() {
             return;

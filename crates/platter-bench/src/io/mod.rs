@@ -1,17 +1,18 @@
-//! The general workload: what `platter bench io` runs, with fio's options and meanings.
+//! The general workload with fio's options and their meanings: the implementation of `platter bench io`.
 //!
-//! Each job is a thread with a channel of its own that keeps `iodepth` bios in flight. The bios and their
-//! buffers are made once and used again; the buffers lie in one region that drivers register. The loop hands
-//! over a batch and takes a batch back, without a lock, an allocation or a table look-up that hashes.
+//! Each job is a thread with its own channel that keeps `iodepth` bios in flight. The bios and their buffers
+//! are created once and reused; the buffers are in one region that drivers register. The loop submits a batch
+//! and takes a batch of completions, without a lock, an allocation or a hash lookup.
 //!
-//! Latency is counted per I/O from the moment its batch was handed over to the moment the batch it came back
-//! with was seen: one reading of the clock per batch. With `rate_iops` it is counted from the moment the I/O
-//! was meant to start.
+//! Latency is counted per I/O from the submission of its batch to the time at which the batch with its
+//! completion was seen: one reading of the clock per batch. With `rate_iops` it is counted from the scheduled
+//! start of the I/O.
 //!
-//! On simulated devices the same jobs run on one thread in virtual time; the same seed gives the same report but for
-//! what it says of the host ([`HOST_KEYS`]).
+//! On simulated devices the same jobs run on one thread in virtual time; the same seed gives the same report
+//! except for values of the host ([`HOST_KEYS`]).
 //!
-//! As with fio, the first I/O that fails ends its job; blocks that do not verify are counted and the job goes on.
+//! As with fio, a job ends at its first failed I/O; blocks that do not verify are counted and the job
+//! continues.
 //!
 //! ```
 //! use core::sync::atomic::AtomicBool;

@@ -1,4 +1,4 @@
-//! What all jobs of a run share, and what each starts with.
+//! The state that all jobs of a run share, and the initial state of each job.
 
 use core::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -19,7 +19,7 @@ use crate::workload::{
     Verifier,
 };
 
-/// The largest pool: what an io_uring registers as one buffer.
+/// The largest pool: the limit of one registered buffer of io_uring.
 const MAX_POOL: u64 = 1 << 30;
 
 /// A device that jobs run on, with their buffers.
@@ -27,7 +27,7 @@ struct Target {
     device: Device,
     region: Region,
     pools: Vec<Pool>,
-    /// Withdraws the buffers when the run is over.
+    /// Unregisters the buffers at the end of the run.
     _registered: Vec<Registration>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Plan<'a> {
     pub(super) completed: Vec<AtomicU64>,
 }
 
-/// How a job decides what comes next.
+/// How a job decides on the next I/O.
 pub(super) enum Course {
     /// One direction, closed loop.
     Uniform(Offsets),
@@ -138,7 +138,7 @@ impl<'a> Plan<'a> {
         Bio::write(0, buffer).ok()
     }
 
-    /// How job number `index` goes, if it starts at `start_ns`.
+    /// The course of job number `index`, if it starts at `start_ns`.
     pub(super) fn course(&self, index: u32, start_ns: u64) -> Result<Course, IoError> {
         let job = self.job;
         let plain = job.rate_iops.is_none() && !job.verify && job.thinktime.is_zero();
@@ -152,7 +152,7 @@ impl<'a> Plan<'a> {
         IoStream::new(self.job, self.target(index).region, self.seed, index)
     }
 
-    /// How job number `index` goes, deciding about each I/O.
+    /// The course of job number `index` that decides on each I/O.
     pub(super) fn careful(&self, index: u32, start_ns: u64) -> Result<Careful, IoError> {
         let job = self.job;
         let region = self.target(index).region;

@@ -1,4 +1,4 @@
-//! What a run reports.
+//! The report of a run.
 
 use core::time::Duration;
 
@@ -79,7 +79,7 @@ impl LatencySummary {
     }
 }
 
-/// What was done in one direction.
+/// Results of one direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DirectionReport {
     /// `read`, `write` or `trim`.
@@ -101,16 +101,16 @@ pub struct DirectionReport {
 pub struct DeviceReport {
     /// Its name.
     pub name: String,
-    /// What is known of it: driver, elevator, settings.
+    /// Facts: driver, elevator, settings.
     pub facts: Vec<(&'static str, String)>,
-    /// What a report for people says of it and of the devices below it: what is not the default.
+    /// Facts about it and the devices below for reports for people: those that are not defaults.
     pub parts: Vec<Part>,
 }
 
-/// What a run did. Times are those from the end of the ramp time to the last completion.
+/// The results of a run. Times are measured from the end of the ramp time to the last completion.
 #[derive(Debug, Clone)]
 pub struct IoReport {
-    /// What ran.
+    /// The options of the run.
     pub job: JobOptions,
     /// The seed that offsets and contents were drawn from.
     pub seed: u64,
@@ -122,7 +122,7 @@ pub struct IoReport {
     pub wall: Duration,
     /// Set on simulated devices, whose clock is virtual: `wall`, rates and latencies are in virtual time.
     pub simulated: Option<Simulated>,
-    /// I/Os completed well, in all directions.
+    /// I/Os completed without error, in all directions.
     pub ios: u64,
     /// I/Os of the ramp time, not among `ios`.
     pub ramp_ios: u64,
@@ -134,7 +134,7 @@ pub struct IoReport {
     pub ns_per_io: f64,
     /// Processor time of the whole process over I/Os.
     pub cpu_ns_per_io: f64,
-    /// What the process used.
+    /// Resources that the process used.
     pub usage: Usage,
     /// How latencies were stamped.
     pub stamps: Stamps,
@@ -148,9 +148,9 @@ pub struct IoReport {
     pub first_error: Option<DeviceError>,
     /// Blocks that were read and checked.
     pub verified: u64,
-    /// Blocks that were not what had been written.
+    /// Blocks whose contents were not those written.
     pub verify_errors: u64,
-    /// What was wrong with the first of them.
+    /// The first mismatch.
     pub first_mismatch: Option<String>,
     /// Counters of the devices' queues over the whole run: ramp time, drain and reading back included.
     pub counters: Snapshot,

@@ -1,4 +1,4 @@
-//! Starts the jobs, watches them, adds up what they did.
+//! Starts the jobs, watches them, and adds up their results.
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
@@ -18,7 +18,7 @@ use super::{IoError, IoReport};
 use crate::device_stats::DeviceStats;
 use crate::workload::JobOptions;
 
-/// What the caller of a run hears from it, and how it stops it.
+/// Callbacks of a run, and how to stop it.
 pub struct Hooks<'a> {
     /// Called once a second, on the caller's thread.
     pub progress: Option<&'a mut dyn FnMut(&Progress)>,
@@ -33,7 +33,7 @@ impl<'a> Hooks<'a> {
     }
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
     /// Time since the start, in real time.
@@ -53,12 +53,12 @@ pub struct Progress {
 /// Time between two progress reports.
 pub(super) const TICK: Duration = Duration::from_secs(1);
 
-/// Runs the job `numjobs` times side by side, job number i on device number i modulo their number, and reports
-/// what all of them did together. `seed` is that of the run ([`JobOptions::effective_seed`]).
+/// Runs the job `numjobs` times in parallel, job number i on device number i modulo their number, and reports
+/// the total results. `seed` is that of the run ([`JobOptions::effective_seed`]).
 ///
 /// # Errors
-/// Options that fit neither each other nor the devices; buffers, channels or threads that cannot be had. An I/O
-/// that fails is in the report.
+/// Options that contradict each other or do not fit the devices; buffers, channels or threads that cannot be
+/// allocated. A failed I/O is not an error; it is in the report.
 pub fn run(job: &JobOptions, devices: &[Device], seed: u64, hooks: Hooks<'_>) -> Result<IoReport, IoError> {
     let clock = shared_clock(devices)?;
     let plan = Plan::new(job, devices, seed, hooks.cancel)?;
@@ -117,13 +117,13 @@ fn are_ready(stages: &Receiver<Stage>, jobs: usize) -> bool {
 fn collect(
     threads: Vec<ScopedJoinHandle<'_, Result<Option<Outcome>, IoError>>>,
 ) -> Result<Vec<Option<Outcome>>, IoError> {
-    // All of them are waited for, whatever the first one says.
+    // All threads are joined, whatever the result of the first.
     let results: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
     let results = results.into_iter().zip(0u32..);
     results.map(|(result, job)| result.unwrap_or(Err(IoError::Panicked { job }))).collect()
 }
 
-/// What the caller's thread does while the jobs run.
+/// The caller's thread while the jobs run.
 struct Watch<'p, 'a> {
     plan: &'p Plan<'p>,
     progress: Option<&'a mut dyn FnMut(&Progress)>,
@@ -141,7 +141,7 @@ impl<'p, 'a> Watch<'p, 'a> {
         Self { plan, progress, start, usage, ramp, last: (start, 0) }
     }
 
-    /// Reports progress until all jobs have been measured; what they used.
+    /// Reports progress until all jobs have been measured. Returns the resources that they used.
     fn until_measured(mut self, stages: &Receiver<Stage>, jobs: usize) -> Usage {
         let mut measured = 0;
         let mut ramping = self.ramp > Duration::ZERO;

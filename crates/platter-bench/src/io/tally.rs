@@ -1,4 +1,4 @@
-//! What a job has done.
+//! The counts of a job.
 
 use platter_block::bio::Op;
 
@@ -26,7 +26,7 @@ pub(super) struct Tally {
     pub(super) errors: u64,
     /// Blocks read back and checked.
     pub(super) verified: u64,
-    /// Blocks that were not what had been written.
+    /// Blocks whose contents were not those written.
     pub(super) verify_errors: u64,
 }
 
@@ -36,7 +36,7 @@ impl Tally {
         Self { ios: [0; DIRECTIONS], latency, errors: 0, verified: 0, verify_errors: 0 }
     }
 
-    /// Forgets what was measured, at the end of the ramp time. Errors stay.
+    /// Resets the measurements at the end of the ramp time. Errors are kept.
     pub(super) fn forget(&mut self) {
         self.ios = [0; DIRECTIONS];
         self.latency.iter_mut().for_each(LatencyHistogram::clear);

@@ -57,7 +57,7 @@ impl IoReport {
         )
     }
 
-    /// What ran: direction, size and depth, and of the other options those that are not the default.
+    /// The job: direction, size and depth, and other options that are not defaults.
     fn job_line(&self) -> String {
         let (job, usual) = (&self.job, JobOptions::default());
         let mut line = format!("{} bs={} iodepth={}", job.rw, bytes_short(job.bs), job.iodepth);
@@ -78,7 +78,7 @@ impl IoReport {
         line
     }
 
-    /// What virtual time means, where it is.
+    /// A note about virtual time on simulated devices.
     fn simulated(&self) -> Option<String> {
         let real = self.simulated?.real.as_secs_f64();
         Some(format!(

@@ -1,14 +1,16 @@
 //! The queues' trace events, with blktrace's meanings, as text or in blktrace's binary format.
 //!
-//! Each event is stamped when it happens, by the clock of its device: the host's, or the virtual one. (An [`Event`] carries
-//! the time of its batch, which the queue read once: an I/O that ends within the call that submitted it would have one time
-//! for all its events.) The stamp is taken with the output locked, so the events of all queues are in order of time.
+//! Each event has the time at which it happens, by the clock of its device: the host's, or the virtual one.
+//! (An [`Event`] carries the time of its batch, which the queue read once: all events of an I/O that
+//! completes within the call that submitted it would have the same time.) The time is read with the output
+//! locked, so the events of all queues are in order of time.
 //!
 //! - [`Format::Text`] has the columns of `blkparse`.
-//! - [`Format::Blktrace`] is what `blktrace` and `blkparse -d` write: `btt -i FILE`, `blkparse -i - < FILE` and `iowatcher`
-//!   (if the name ends in `.dump`) read it.
+//! - [`Format::Blktrace`] is the format that `blktrace` and `blkparse -d` write: `btt -i FILE`, `blkparse -i
+//!   - < FILE` and `iowatcher` (if the name ends in `.dump`) read it.
 //!
-//! Devices are numbered 0,0 and up in the order of the run, and a message names each. The processor is the number of the queue.
+//! Devices are numbered from 0,0 in the order of the run, and a message names each. The processor column is
+//! the number of the queue.
 
 mod binary;
 mod text;
@@ -125,10 +127,10 @@ impl Tracer {
         Self { output, leaves }
     }
 
-    /// Stops tracing and writes out what is left.
+    /// Stops tracing and writes the remaining events.
     ///
     /// # Errors
-    /// The first write that failed; the events after it are missing.
+    /// The first write that failed; later events are missing.
     pub fn finish(self) -> io::Result<()> {
         for leaf in &self.leaves {
             leaf.trace(None);

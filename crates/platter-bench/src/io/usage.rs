@@ -1,4 +1,4 @@
-//! What the process has used: processor time and context switches.
+//! Resource usage of the process: processor time and context switches.
 
 #![allow(unsafe_code)]
 
@@ -16,7 +16,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What has been used until now.
+    /// The usage until now.
     pub fn now() -> Self {
         let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: the pointer is to a `rusage` that lives through the call, and zeroes are one.
@@ -33,7 +33,7 @@ impl Usage {
         }
     }
 
-    /// What has been used since `earlier`.
+    /// The usage since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             user_ns: self.user_ns.saturating_sub(earlier.user_ns),

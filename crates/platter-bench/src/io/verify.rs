@@ -18,16 +18,16 @@ pub(super) struct Checker {
     region: Region,
     /// By block: which write of it was the last, and whether it is in flight. Empty when only reading.
     generations: Vec<u32>,
-    /// Whether what is read is checked.
+    /// Whether reads are checked.
     checks: bool,
     first_mismatch: Option<VerifyError>,
 }
 
 impl Checker {
-    /// A checker for a job that writes, which reads everything back when it is through.
+    /// A checker for a job that writes, which reads all blocks back at its end.
     ///
     /// # Errors
-    /// More blocks than can be remembered.
+    /// More blocks than can be recorded.
     pub(super) fn of_writes(verifier: Verifier, region: Region) -> Result<Self, JobError> {
         let blocks = region.blocks();
         if blocks > MAX_BLOCKS {
@@ -41,7 +41,7 @@ impl Checker {
         Ok(Self { verifier, region, generations, checks: false, first_mismatch: None })
     }
 
-    /// A checker for a job that reads what another one wrote, whichever write of a block it finds.
+    /// A checker for a job that reads the blocks of another job; any write of a block is accepted.
     pub(super) fn of_reads(verifier: Verifier, region: Region) -> Self {
         Self { verifier, region, generations: Vec::new(), checks: true, first_mismatch: None }
     }
@@ -66,7 +66,7 @@ impl Checker {
         self.verifier.fill(buffer, offset, u64::from(next)).expect("a job's blocks are whole intervals");
     }
 
-    /// Takes note of a completed bio, and checks what was read.
+    /// Processes a completed bio, and checks read data.
     pub(super) fn completed(&mut self, bio: &mut Bio, tally: &mut Tally) {
         let offset = bio.pos() - bio.done();
         let block = self.block(offset);

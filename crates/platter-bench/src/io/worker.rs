@@ -36,15 +36,15 @@ generators!(Sequential, RandomOffsets, RandomMap);
 
 /// How time passes while a loop waits for completions.
 pub(super) trait Turns {
-    /// Hands over what was submitted, lets time pass where nothing has completed, but not past `until`, and
-    /// moves what has completed to `done`. How many completed.
+    /// Submits the plugged bios, lets time pass until a bio completes, but not past `until`, and moves
+    /// completed bios to `done`. Returns their number.
     fn turn<const LATENCY: bool>(&mut self, worker: &mut Worker, until: Time) -> usize;
 
-    /// Whether the loop should go on, time aside.
+    /// Whether the loop should continue, time aside.
     fn go_on(&self) -> bool;
 }
 
-/// Time passes by itself.
+/// Real time passes by itself.
 pub(super) struct RealTime;
 
 impl Turns for RealTime {
@@ -59,7 +59,7 @@ impl Turns for RealTime {
     }
 }
 
-/// What a job works with. Each bio is in `idle`, in `done` or with the channel.
+/// The state of a job. Each bio is in `idle`, in `done` or with the channel.
 pub(super) struct Worker {
     pub(super) channel: Channel,
     pub(super) desk: Desk,
@@ -92,8 +92,8 @@ impl Worker {
         }
     }
 
-    /// Hands over what was submitted and moves what has completed to `done`. Memory is polled; a device that
-    /// takes its time is waited for. How many completed.
+    /// Submits the plugged bios and moves completed ones to `done`. Memory devices are polled; on other
+    /// devices this waits. Returns the number of completed bios.
     #[inline(always)]
     pub(super) fn turn<const LATENCY: bool>(&mut self) -> usize {
         if self.blocks {
@@ -161,8 +161,8 @@ impl Worker {
         completed
     }
 
-    /// The closed loop of a job whose I/Os have one direction: as many in flight as there are bios, until
-    /// `until` or until no I/O is left. What is in flight then stays there.
+    /// The closed loop of a job whose I/Os have one direction: keeps all bios in flight until `until` or
+    /// until no I/O is left. I/O in flight then remains so.
     pub(super) fn closed_loop<const LATENCY: bool>(
         &mut self,
         offsets: &mut impl NextOffset,

@@ -1,9 +1,9 @@
 //! A test kit for storage engines: their code on a simulated disk whose power is cut at every I/O.
 //!
-//! The engine is a closure over a [`Device`]. It keeps what it has promised (what it would have answered to its
-//! own callers) in a state of its own; after the cut the device is opened again and a second closure looks
-//! whether the promises were kept. A failure names the seed and a [`Plan`], shrunk to the fewest I/Os before the
-//! cut and the smallest loss that still fails, with which [`Kit::replay`] shows it again.
+//! The engine is a closure over a [`Device`]. It records its promises (what it would have answered to its own
+//! callers) in a separate state. After the cut the device is opened again and a second closure checks whether
+//! the promises were kept. A failure reports the seed and a [`Plan`], shrunk to the fewest I/Os before the
+//! cut and the smallest loss that still fails, with which [`Kit::replay`] repeats it.
 //!
 //! ```
 //! use platter_bench::kit::Kit;
@@ -39,9 +39,9 @@
 //! assert_eq!(summary.ios, 20);
 //! ```
 //!
-//! An engine that gets an error must return: after the cut every I/O fails until it does. The kit is one thread,
-//! and what runs in it comes out the same each time as long as the engine calls synchronously or polls a channel;
-//! futures are completed by a service thread, in an order that the host decides.
+//! An engine that gets an error must return: after the cut every I/O fails until it does. The kit uses one
+//! thread, and a run is reproducible if the engine calls synchronously or polls a channel. Futures are
+//! completed by a service thread, in an order that depends on the host.
 
 use crate::sim;
 use platter_block::fault::Error;
@@ -69,10 +69,10 @@ pub enum Cuts {
     Random(u64),
 }
 
-/// What a run of the kit has tried.
+/// Statistics of a run of the kit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// I/Os that the engine makes when nothing goes wrong.
+    /// I/Os of the engine without a power cut.
     pub ios: u64,
     /// Power cuts, each followed by a check.
     pub cuts: u64,
@@ -91,14 +91,14 @@ pub struct Kit {
     tries: u64,
 }
 
-/// What one cut came to.
+/// The result of one cut.
 struct Trial {
-    /// What the check found wrong.
+    /// The error that the check found.
     wrong: Option<String>,
     /// I/Os until the end of the engine.
     ios: u64,
     lost: Lost,
-    /// What could have been lost.
+    /// The sectors that could have been lost.
     could: Lost,
 }
 
@@ -118,7 +118,7 @@ impl Kit {
         Kit { disk, disks: count.max(1), ..self }
     }
 
-    /// How the device is made of the disks, before the cut and after it: a queue with an elevator, an array.
+    /// How to open the device on the disks, before the cut and after it: a queue with an elevator, an array.
     pub fn open(self, open: impl Fn(&[SimDisk]) -> Result<Device, Error> + Send + Sync + 'static) -> Kit {
         Kit { open: Arc::new(open), ..self }
     }
@@ -128,8 +128,8 @@ impl Kit {
         Kit { cuts, ..self }
     }
 
-    /// How many ways to lose what a cut may take are tried at each: nothing survives, everything does, and then
-    /// as the seed decides.
+    /// How many selections of lost sectors are tried at each cut: all of them, none of them, and then as the
+    /// seed decides.
     pub fn tries(self, tries: u64) -> Kit {
         Kit { tries: tries.max(1), ..self }
     }
@@ -139,17 +139,17 @@ impl Kit {
         self.seed
     }
 
-    /// Runs the engine again and again, cuts its power, and checks what is left.
+    /// Runs the engine repeatedly, cuts its power, and checks the contents.
     ///
     /// # Errors
-    /// The first cut after which `check` finds something wrong, shrunk; an engine that fails without a cut.
+    /// The first cut after which `check` finds an error, shrunk; or an engine that fails without a cut.
     pub fn run<S: Default, E: Display>(
         &self,
         engine: impl Fn(&Device, &mut S) -> Result<(), E>,
         check: impl Fn(&Device, &S) -> Result<(), String>,
     ) -> Result<Summary, Failure> {
         let trial = |io: Option<u64>, survivors: &Survivors| self.trial(io, survivors, &engine, &check);
-        // Everything survives: this also tells how many I/Os there are.
+        // Everything survives: this run also determines the number of I/Os.
         let whole = trial(None, &Survivors::All).map_err(|wrong| self.failure(Plan::default(), wrong, 1))?;
         let mut summary = Summary { ios: whole.ios, cuts: 1 };
         if let Some(wrong) = whole.wrong {
@@ -170,10 +170,10 @@ impl Kit {
         Ok(summary)
     }
 
-    /// Cuts the power as `plan` says, once.
+    /// Cuts the power according to `plan`, once.
     ///
     /// # Errors
-    /// What the check finds wrong, or why the engine failed before the cut.
+    /// The error that the check finds, or why the engine failed before the cut.
     pub fn replay<S: Default, E: Display>(
         &self,
         plan: &Plan,
@@ -203,8 +203,8 @@ impl Kit {
         fixed.chain(std::iter::repeat_with(move || Survivors::Seeded(rng.bits()))).take(self.tries as usize)
     }
 
-    /// One life: the engine until the cut, and what is found afterwards. An engine that comes to its end before
-    /// is cut then.
+    /// One trial: runs the engine until the cut, then the check. An engine that ends before the cut is cut
+    /// then.
     fn trial<S: Default, E: Display>(
         &self,
         io: Option<u64>,

@@ -5,15 +5,15 @@ use platter_sim::power::{Lost, LostError};
 use std::fmt;
 use std::str::FromStr;
 
-/// A power cut: when, and what is lost. Everything else that was in a cache or in flight survives.
+/// A power cut: when it happens, and which sectors are lost. All other data in a cache or in flight survives.
 ///
 /// Its text is `io=17 lost=0/12:8+1`, the second part as of [`Lost`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The I/O with which power is cut, counted over all disks from 0. It is in flight then. When the engine
-    /// makes no so many, power is cut after its end.
+    /// The I/O at which power is cut, counted over all disks from 0. It is in flight at that time. If the
+    /// engine makes fewer I/Os, power is cut after its end.
     pub io: u64,
-    /// What is lost.
+    /// The lost sectors.
     pub lost: Lost,
 }
 
@@ -64,7 +64,7 @@ pub struct Failure {
     pub seed: u64,
     /// The smallest cut that was found to lead there.
     pub plan: Plan,
-    /// What the check said after it.
+    /// The error that the check returned.
     pub wrong: String,
     /// Cuts that were tried until one failed.
     pub cuts: u64,

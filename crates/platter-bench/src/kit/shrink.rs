@@ -6,14 +6,14 @@ use platter_sim::power::{Lost, Survivors};
 /// Cuts that are tried to find a smaller one.
 const BUDGET: u64 = 2000;
 
-/// A cut, repeated as often as is good.
+/// A cut that is repeated with fewer I/Os and losses.
 struct Search<'a, T> {
     trial: &'a T,
     left: u64,
 }
 
 impl<T: Fn(Option<u64>, &Survivors) -> Result<Trial, String>> Search<'_, T> {
-    /// What is wrong after this cut, and what it took.
+    /// The error after this cut, and the sectors that it lost.
     fn fails(&mut self, io: u64, survivors: &Survivors) -> Option<(String, Lost)> {
         self.left = self.left.checked_sub(1)?;
         let trial = (self.trial)(Some(io), survivors).ok()?;

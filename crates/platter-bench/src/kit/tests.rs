@@ -8,7 +8,7 @@ fn read(disk: &Device, sector: u64) -> Result<u8, String> {
     Ok(block[0])
 }
 
-/// A log of `n` blocks from block 1; block 0 says how many there are.
+/// A log of `n` blocks from block 1; block 0 has their number.
 fn log(flushes: bool) -> impl Fn(&Device, &mut u8) -> Result<(), Error> {
     move |disk, stored| {
         for n in 1..=6u8 {

@@ -1,8 +1,9 @@
-//! Sequential reads of several devices at once, a thread for each: the test with which Lincoln Dale compared ways to
-//! read in July 2002. What `platter bench parallel-read` runs.
+//! Sequential reads of several devices at once, with a thread for each: the test with which Lincoln Dale
+//! compared ways of reading in July 2002. The implementation of `platter bench parallel-read`.
 //!
-//! The ways are those of his mail: `normal` reads of 512 bytes through a cache, `direct` reads of 4 MiB, and reads of 4 MiB
-//! as a raw device of Linux 2.4 carried them out ([`Mode`]). Each round opens the devices anew, so that no cache is warm.
+//! The ways are those of his mail: `normal` reads of 512 bytes through a cache, `direct` reads of 4 MiB, and
+//! reads of 4 MiB as a raw device of Linux 2.4 carried them out ([`Mode`]). Each round reopens the devices,
+//! so that no cache is warm.
 //!
 //! ```
 //! use core::sync::atomic::AtomicBool;

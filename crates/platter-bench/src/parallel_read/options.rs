@@ -1,4 +1,4 @@
-//! What is read, and how.
+//! Options of the test.
 
 use super::ParallelReadError;
 use crate::report::units::{bytes, bytes_short};
@@ -103,10 +103,10 @@ impl Options {
         if mode == Mode::Normal { self.normal_block } else { self.block }
     }
 
-    /// Whether they make sense.
+    /// Checks the options.
     ///
     /// # Errors
-    /// The first that does not: its name, its value, what is allowed.
+    /// The first invalid one: its name, its value, the allowed values.
     pub(super) fn check(&self) -> Result<(), ParallelReadError> {
         let refuse = |message: String| Err(ParallelReadError::Option(message));
         for (name, block) in [("normal-block", self.normal_block), ("block", self.block)] {

@@ -1,4 +1,4 @@
-//! What a run came to.
+//! The results of a run.
 
 use super::options::{Mode, Options};
 use crate::device_stats::DeviceStats;
@@ -52,17 +52,17 @@ impl Runs {
     }
 }
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// The devices.
     pub on: Vec<String>,
-    /// Bytes of each device that were asked for; `None`: all.
+    /// Bytes to read of each device; `None`: all.
     pub size: Option<u64>,
-    /// Rounds that were asked for.
+    /// Number of rounds requested.
     pub repeat: u32,
     /// Whether rounds are missing.
     pub interrupted: bool,
-    /// What was measured, by mode.
+    /// The measurements, by mode.
     pub results: Vec<Runs>,
 }

@@ -80,7 +80,7 @@ pub(super) fn measure(
     })
 }
 
-/// What reads.
+/// The reader of a device.
 enum Reader {
     Handle(Handle),
     Raw(ladder::Handle),
@@ -132,7 +132,7 @@ impl Job {
     ) -> Result<(Instant, u64), ParallelReadError> {
         // Memory that the kernel has not given yet would cost the first read.
         self.buffer.fill(0xff);
-        // The receiver is there until every thread has sent.
+        // The receiver exists until every thread has sent.
         let _ = ready.send(());
         let mut pos = 0;
         if gate.wait() {

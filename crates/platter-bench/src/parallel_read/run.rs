@@ -5,12 +5,12 @@ use super::round::measure;
 use super::{ParallelReadError, Report, Runs};
 use std::sync::atomic::AtomicBool;
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The round, from 1, and how many there are.
     pub round: (u32, u32),
-    /// What is measured now.
+    /// The mode being measured.
     pub mode: Mode,
 }
 

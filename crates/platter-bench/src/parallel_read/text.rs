@@ -11,7 +11,7 @@ impl Report {
         let terminal = terminal.into();
         let part = if self.interrupted { " The run was interrupted: rounds are missing." } else { "" };
         let method = format!(
-            "Each device is read from its beginning by a thread of its own. Medians; least and most of {} rounds.{part}",
+            "Each device is read from its beginning by its own thread. Medians; least and most of {} rounds.{part}",
             self.results.iter().map(|runs| runs.rounds.len()).max().unwrap_or(0),
         );
         let mut all = DeviceStats::default();

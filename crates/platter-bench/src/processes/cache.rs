@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// How buffered writes behave, as Linux 2.6.0 has it on a machine of 256 MiB.
+/// The behaviour of buffered writes, as in Linux 2.6.0 on a machine of 256 MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheSettings {
     /// Bytes that are dirty or on their way to the disk above which a writer waits (dirty_ratio, 40 %).
@@ -31,7 +31,7 @@ pub(super) struct Cache {
     writes: u32,
     /// Everything is to be written, however little it is.
     syncing: bool,
-    /// The background limit was passed, and writing goes on until half of it is left.
+    /// The background limit was exceeded, and write-back continues down to half of it.
     writing: bool,
 }
 
@@ -41,7 +41,7 @@ impl Cache {
         Cache { settings, dirty, dirty_bytes: 0, under_way: 0, writes: 0, syncing: false, writing: false }
     }
 
-    /// Notes what was written into it; what follows the last piece makes it longer.
+    /// Records a write into the cache; adjacent pieces are merged.
     pub(super) fn dirty(&mut self, offset: u64, len: u64) {
         self.dirty_bytes += len;
         self.writing |= self.dirty_bytes > self.settings.background;

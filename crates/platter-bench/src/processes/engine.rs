@@ -13,7 +13,7 @@ use platter_disk::device::Device;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What ends a run before its processes.
+/// Limits that end a run before its processes end.
 pub struct RunLimits<'a> {
     /// How long it may take, by the clock of the device.
     pub time: Option<Span>,
@@ -21,7 +21,7 @@ pub struct RunLimits<'a> {
     pub cancel: &'a AtomicBool,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// How long it took, by the clock of the device.
@@ -36,16 +36,16 @@ pub struct Outcome {
 const WRITE_BACK: u8 = SLOTS as u8;
 const SYNC_SLOT: u8 = SLOTS as u8 - 1;
 
-/// Most bios out at once: what a channel can hold.
+/// Most bios in flight: the capacity of a channel.
 const CAPACITY: usize = 65_536;
 
-/// Longest sleep on a real device before the cancel flag is looked at again.
+/// Longest sleep on a real device before the cancel flag is checked again.
 const NAP: Span = Span::from_millis(50);
 
 /// Rounds between two looks at the cancel flag in virtual time.
 const ROUNDS: u32 = 1024;
 
-/// An I/O that is out.
+/// An I/O in flight.
 #[derive(Clone, Copy)]
 struct Flight {
     task: u32,
@@ -138,7 +138,7 @@ impl Engine<'_> {
         Ok(false)
     }
 
-    /// I/Os that are still out have waited so long at least: a table without them would hide who starves.
+    /// I/Os in flight have waited at least this long: a table without them would hide starvation.
     fn count_those_out(&mut self) {
         let mut out = vec![true; self.flights.len()];
         self.free.iter().for_each(|&number| out[number as usize] = false);
@@ -150,7 +150,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Moves the virtual clock to what happens next.
+    /// Advances the virtual clock to the next event.
     fn pass(&mut self, until: Time) -> Result<(), ProcessError> {
         let Some((at, _)) = self.agenda.first() else {
             return Err(ProcessError::Stuck { ios: self.channel.outstanding() });
@@ -162,7 +162,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Waits in real time for what happens next.
+    /// Waits in real time for the next event.
     fn wait(&mut self, until: Time) {
         let timers = self.agenda.first().map_or(until, |(at, _)| at.min(until));
         let span = timers.since(self.channel.clock().now()).min(NAP);
@@ -187,7 +187,7 @@ impl Engine<'_> {
             }
             self.land_all()?;
         }
-        // What wants to be looked at again in no time is looked at a little later.
+        // A device that wants to be polled again at the same time is polled a little later.
         let next = self.channel.next_wakeup().map(|at| at.max(self.now + Span(1)));
         self.agenda.set(self.tasks.len() as u32, next);
         Ok(())
@@ -202,7 +202,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Takes note of a completed I/O and lets its process go on.
+    /// Processes a completed I/O and lets its process continue.
     fn land(&mut self, bio: Bio) -> Result<(), ProcessError> {
         let number = bio.token() as u32;
         let Flight { task, slot, len, start } = self.flights[number as usize];
@@ -226,7 +226,7 @@ impl Engine<'_> {
         self.advance(task)
     }
 
-    /// Lets a process go on until it has to wait.
+    /// Runs a process until it has to wait.
     fn advance(&mut self, index: u32) -> Result<(), ProcessError> {
         self.write_back(index)?;
         while !self.tasks[index as usize].is_blocked(self.now) {
@@ -281,7 +281,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Somebody waits for what was handed over: the device holds nothing back.
+    /// A process waits for submitted I/O: the device must not hold it back.
     fn unplug(&mut self) {
         self.channel.flush();
         self.channel.unplug();
@@ -295,7 +295,7 @@ impl Engine<'_> {
         if slot != WRITE_BACK {
             task.pending[usize::from(slot)] += 1;
             if op == Op::Write {
-                // Somebody waits for it; of reads that is understood.
+                // A process waits for this write; reads are always treated like that.
                 bio.add_flags(Flags::SYNC);
             }
         }
@@ -306,7 +306,8 @@ impl Engine<'_> {
         });
         self.flights[number as usize] = flight;
         bio.set_token(u64::from(number));
-        // Processes have far fewer out than a channel holds; one that has more goes on without its I/O.
+        // Processes have far fewer I/Os in flight than a channel holds; one with more continues without its
+        // I/O.
         self.channel.submit(bio).map_err(|_| ProcessError::Stuck { ios: CAPACITY })
     }
 

@@ -1,4 +1,4 @@
-//! What is done to a large file.
+//! Operations on a large file.
 
 use super::place::File;
 use super::step::{Step, Steps};
@@ -9,7 +9,7 @@ use platter_block::time::Span;
 /// How a file is read from its start to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadPlan {
-    /// Bytes that each read asks for.
+    /// Size of each read in bytes.
     pub request: u64,
     /// Readahead: bytes that the page cache reads at once, and how far it is ahead; 0: direct I/O.
     pub window: u64,
@@ -41,8 +41,8 @@ const WINDOWS: u64 = 2;
 
 /// Reads a file.
 ///
-/// With readahead the file is cut into windows. When the first page of a window has come, the next window is asked
-/// for, as 2.4 and 2.6 do; then the process takes its time for this one.
+/// With readahead the file is divided into windows. When the first page of a window has arrived, the next
+/// window is requested, as in 2.4 and 2.6; then the process spends its time on this one.
 pub fn read_file(file: File, plan: ReadPlan) -> Steps {
     let size = if plan.window == 0 { plan.request } else { plan.window };
     let windows = file.len.div_ceil(size.max(1));
@@ -78,7 +78,7 @@ pub struct WritePlan {
     pub request: u64,
     /// Through the page cache; else direct, each write waited for.
     pub buffered: bool,
-    /// Time that each write takes the process: for the page cache, what copying takes.
+    /// Time that each write takes the process: with the page cache, the time of the copy.
     pub think: Span,
     /// Ends with a sync.
     pub sync: bool,

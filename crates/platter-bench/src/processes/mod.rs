@@ -1,17 +1,17 @@
 //! Processes that issue I/O as programs do: read a file, write one, walk a tree, run transactions.
 //!
-//! A [`Process`] is a list of [`Step`]s, made as they are needed, and who it is to the elevator. [`run`] lets any
-//! number of them work on one device through a channel: in real time on a real device, in virtual time on a
-//! simulated one, by the same code. Nothing in it knows what time it is but the engine.
+//! A [`Process`] is a lazily generated list of [`Step`]s and its identity to the elevator. [`run`] runs any
+//! number of them on one device through a channel: in real time on a real device, in virtual time on a
+//! simulated one, with the same code. Only the engine reads the time.
 //!
-//! There is no file system. [`Placement`] says where files lie, roughly as ext2 puts them: large files in one
-//! piece, small ones in the block group of their directory, with inodes at its beginning.
+//! There is no file system. [`Placement`] places files roughly as ext2 does: large files in one piece, small
+//! ones in the block group of their directory, with inodes at its beginning.
 //!
-//! What is modelled of the page cache: readahead as a plain window (the next window is asked for when the
-//! first page of this one has come); buffered writes that become dirty pages, are written back in order in batches once there are
-//! enough of them, and throttle their writer above a limit ([`CacheSettings`]). What is not: pages that are read
-//! twice (but directories and inodes of a tree), memory that runs short, pages that are written back because they
-//! are old, one limit for all processes together.
+//! Modelled of the page cache: readahead as a plain window (the next window is requested when the first page
+//! of this one has arrived), and buffered writes that become dirty pages, are written back in order in
+//! batches once there are enough of them, and throttle their writer above a limit ([`CacheSettings`]). Not
+//! modelled: pages that are read twice (except directories and inodes of a tree), memory pressure, write-back
+//! by age, and one limit for all processes together.
 //!
 //! ```
 //! use core::sync::atomic::AtomicBool;

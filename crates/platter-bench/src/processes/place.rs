@@ -1,4 +1,4 @@
-//! Where files lie: block groups as ext2 has them, without a file system.
+//! The positions of files: block groups as in ext2, without a file system.
 
 use super::ProcessError;
 use crate::stats::Seeded;
@@ -53,7 +53,7 @@ impl Tree {
 #[derive(Clone, Debug)]
 pub struct Placement {
     size: u64,
-    /// First byte that nothing lies on.
+    /// The first free byte.
     next: u64,
 }
 
@@ -81,7 +81,7 @@ impl Placement {
         Ok(File { offset: self.take(len)?, len })
     }
 
-    /// Leaves a gap, so that what follows lies further inside.
+    /// Leaves a gap, so that later files are further inside.
     ///
     /// # Errors
     /// The device is too small.
@@ -89,11 +89,11 @@ impl Placement {
         self.take(bytes.next_multiple_of(BLOCK)).map(|_| ())
     }
 
-    /// A tree of `files` small files, `per_directory` in each directory, whose sizes are drawn between 4 KiB and
+    /// A tree of `files` small files, `per_directory` in each directory, with random sizes between 4 KiB and
     /// 64 KiB, 17 KiB on average, as in the source of a kernel.
     ///
-    /// Directories fill one block group after the other, as ext2 has done since 2.5.46 with what lies below
-    /// one directory; a file has its inode and its data in the group of its directory.
+    /// Directories fill one block group after the other, as in ext2 since 2.5.46 for directories with a
+    /// common parent; a file has its inode and its data in the group of its directory.
     ///
     /// # Errors
     /// The device is too small.
@@ -117,8 +117,8 @@ impl Placement {
         Ok(Tree { files: found })
     }
 
-    /// A tree of `files` small files that lie in as many groups, `apart` bytes from each other: what a program
-    /// reads that starts.
+    /// A tree of `files` small files in as many groups, `apart` bytes from each other: the files that a
+    /// starting program reads.
     ///
     /// # Errors
     /// The device is too small.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 /// Bytes of a block of a directory or of inodes.
 const BLOCK: u64 = 4096;
 
-/// What has been read of directories and inodes: it stays in memory.
+/// Directories and inodes that were read: they stay in memory.
 #[derive(Default)]
 struct Known(BTreeSet<u64>);
 
@@ -66,7 +66,7 @@ pub fn copy_tree(from: Tree, to: Tree, plan: ReadPlan) -> Steps {
     Box::new(steps.chain([Step::Sync]))
 }
 
-/// What a client of a database does in each transaction.
+/// The I/Os of a database client in each transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transactions {
     /// The tables.
@@ -75,7 +75,7 @@ pub struct Transactions {
     pub log: File,
     /// Random reads of a page of 8 KiB, each waited for.
     pub reads: u32,
-    /// Random writes of a page, which nobody waits for before the next transaction ends.
+    /// Random writes of a page, for which the process does not wait before the next transaction ends.
     pub writes: u32,
     /// Time between two transactions.
     pub think: Span,

@@ -1,4 +1,4 @@
-//! What a process is made of.
+//! The steps of a process.
 
 use super::cache::CacheSettings;
 use platter_block::bio::{Context, IoPrio, Op};
@@ -10,7 +10,7 @@ pub(super) const SLOTS: usize = 8;
 /// One step of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Starts an I/O and goes on.
+    /// Starts an I/O and continues.
     Start {
         /// Read, write or flush.
         op: Op,
@@ -21,7 +21,7 @@ pub enum Step {
         /// Slot to wait for it by, 0 to 7.
         slot: u8,
     },
-    /// Waits until no I/O of the slot is out.
+    /// Waits until no I/O of the slot is in flight.
     Await(u8),
     /// Computes, or sleeps.
     Think(Span),
@@ -39,11 +39,11 @@ pub enum Step {
 /// The steps of a process, made one after the other.
 pub type Steps = Box<dyn Iterator<Item = Step> + Send>;
 
-/// A process: who it is and what it does.
+/// A process: its identity and its steps.
 pub struct Process {
     /// Name in reports.
     pub name: String,
-    /// Who it is to the elevator.
+    /// Its identity to the elevator.
     pub context: Context,
     /// Priority of all its I/Os.
     pub ioprio: IoPrio,
@@ -53,12 +53,12 @@ pub struct Process {
     pub background: bool,
     /// Its share of the page cache.
     pub cache: CacheSettings,
-    /// What it does.
+    /// Its steps.
     pub steps: Steps,
 }
 
 impl Process {
-    /// A process with a number of its own that starts at once, without a priority.
+    /// A process with its own number that starts at once, without a priority.
     pub fn new(name: impl Into<String>, number: u32, steps: Steps) -> Process {
         Process {
             name: name.into(),

@@ -5,12 +5,12 @@ use super::step::{Process, SLOTS};
 use crate::stats::LatencyHistogram;
 use platter_block::time::{Span, Time};
 
-/// What became of a process.
+/// The result of a process.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// Its name.
     pub name: String,
-    /// How long it took from its own start, if it came to its end.
+    /// How long it took from its own start, if it has finished.
     pub took: Option<Span>,
     /// Bytes that were read and written until its end, or that of the run: those on the disk.
     pub bytes: u64,
@@ -35,7 +35,7 @@ pub(super) enum State {
     Awaiting(u8),
     /// Too much is dirty.
     Throttled,
-    /// Until all that was dirty is written; then comes the flush.
+    /// Until all dirty data is written; the flush follows.
     Syncing,
     Over,
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 /// A page in the cache.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// The round from which on it is there.
+    /// The round in which the page becomes available.
     ready: u64,
     marked: bool,
     /// Read from the device, and not used yet.
@@ -16,16 +16,16 @@ struct Slot {
     stamp: u64,
 }
 
-/// What a thread finds.
+/// The result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Nothing.
     Missing,
-    /// A page that is there from this round on, which may be in the future; `marked`: it carried the marker.
+    /// The page is available from this round on, which may be in the future; `marked`: it had the marker.
     Page { ready: u64, marked: bool },
 }
 
-/// Pages, and what was read to have them.
+/// Cached pages, and the I/Os that read them.
 pub(super) struct Cache {
     slots: HashMap<u64, Slot>,
     /// The pages in the order of use, by stamp; kept only if the cache is bounded.

@@ -1,24 +1,24 @@
-//! What I/Os cost.
+//! The cost of I/Os.
 
 use super::{Io, Outcome};
 
-/// What a device and its users pay, in microseconds.
+/// The cost of a device's I/Os, in microseconds.
 ///
-/// The cost of an outcome is `wait` for each time that a thread had to wait, `io` for each I/O, `page` for each page
-/// read, used or not, and for each I/O that does not begin where the last one ended `seek`, or the time in which the
-/// pages between would have been read if that is less and the way goes forward. It leaves out what
-/// I/Os in flight together save, and what policies cost the processor.
+/// The cost of a result is the sum of `wait` for each wait of a thread, `io` for each I/O, `page` for each
+/// page read, used or not, and for each I/O that does not begin where the last one ended `seek`, or the time
+/// to read the pages between if that is less and they are ahead. It ignores what concurrent I/Os save, and
+/// the processor time of policies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// Name.
     pub name: &'static str,
-    /// Each wait: the time in which the device is asked for nothing, or has not answered yet.
+    /// Each wait: the time in which the device is idle, or has not answered yet.
     pub wait: f64,
     /// Each I/O: command and completion.
     pub io: f64,
     /// Each page: its transfer.
     pub page: f64,
-    /// Each I/O that is somewhere else.
+    /// Each I/O that does not continue the last one.
     pub seek: f64,
 }
 

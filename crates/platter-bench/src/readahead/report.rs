@@ -6,12 +6,12 @@ use crate::report::units::{duration, percent, thousands};
 use crate::report::{Column, HtmlReport, Table, Terminal};
 use serde_json::{Value, json};
 
-/// What policies made of the same reads.
+/// Results of policies for the same reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// What the reads are, for people.
+    /// A description of the reads, for people.
     pub reads: String,
-    /// Each policy by name, with what was set.
+    /// Each policy by name with its parameters, and its result.
     pub policies: Vec<(String, Outcome)>,
     /// Whether it was interrupted: the last policies are missing.
     pub interrupted: bool,

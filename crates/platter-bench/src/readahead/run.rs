@@ -6,7 +6,7 @@ use platter_block::readahead::{Access, Call, Counters, Hint, Pages, Readahead, R
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What reads run on.
+/// The simulated machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// Pages of the device.
@@ -19,7 +19,7 @@ pub struct Machine {
     pub latency: u64,
     /// I/Os that the device takes at once; with more than 7/8 of them in flight it is congested.
     pub requests: usize,
-    /// What the program has said about each handle.
+    /// The hint that the program has given for each handle.
     pub hint: Hint,
 }
 
@@ -50,14 +50,14 @@ pub struct Io {
     pub round: u64,
 }
 
-/// What a policy made of the reads.
+/// The result of a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The I/Os, in their order.
     pub ios: Vec<Io>,
-    /// The windows that the policy asked for, and pages that were read alone because it did not.
+    /// The windows that the policy requested, and pages that were read alone because it did not.
     pub windows: Vec<Window>,
-    /// What the policy counted, all handles together.
+    /// The policy's counters, over all handles.
     pub counters: Counters,
     /// Reads.
     pub reads: u64,
@@ -86,7 +86,7 @@ struct Running {
     handle: u32,
     /// The next page to look for.
     page: u64,
-    /// The page that the thread waits for, and the round from which on it is there.
+    /// The page that the thread waits for, and the round in which it becomes available.
     waits_for: Option<(u64, u64)>,
 }
 
@@ -101,8 +101,8 @@ struct Handle {
     running: u32,
 }
 
-/// Takes `reads` through the policy of `row`. Reads of one thread come one after the other; threads take turns in the
-/// order of their numbers. Reads past the end of the device stop there.
+/// Runs `reads` with the policy of `row`. Reads of one thread are sequential; threads take turns in the order
+/// of their numbers. Reads past the end of the device stop there.
 pub fn run(row: &Row, settings: &Settings, machine: &Machine, reads: &[Read]) -> Outcome {
     play(row, settings, machine, reads, &AtomicBool::new(false)).0
 }
@@ -119,7 +119,7 @@ pub fn run_unless(
     complete.then_some(outcome)
 }
 
-/// What came of the reads, and whether it is all of them.
+/// The result of the reads, and whether all of them were run.
 fn play(
     row: &Row,
     settings: &Settings,
@@ -244,7 +244,7 @@ impl Thread {
 }
 
 impl Running {
-    /// Looks for the next page as a read call does, and says from which round on it is there.
+    /// Looks up the next page as a read call does. Returns the round in which it is available.
     fn look(&mut self, policy: &mut dyn Readahead, cache: &mut Cache) -> u64 {
         let (call, page) = (&mut self.call, self.page);
         let every = policy.every_page();

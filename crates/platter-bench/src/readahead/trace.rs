@@ -21,7 +21,7 @@ const MOST_LEN: u64 = 1 << 32;
 pub struct TraceError {
     /// The line, from 1 on.
     pub line: usize,
-    /// What is wrong, which field and value, and what is allowed.
+    /// The error: field, value, and allowed values.
     pub message: String,
 }
 
@@ -33,19 +33,20 @@ impl fmt::Display for TraceError {
 
 impl std::error::Error for TraceError {}
 
-/// Reads a trace. What follows a `#` is a comment; lines without anything else are left out. `size` reads an offset or a
-/// length and says what is wrong with one that it cannot read.
+/// Parses a trace. Text after a `#` is a comment; empty lines are skipped. `size` parses an offset or a
+/// length, or returns an error message.
 ///
 /// # Errors
-/// The first line that is no read.
+/// The first invalid line.
 pub fn parse(text: &str, size: impl Fn(&str) -> Result<u64, String>) -> Result<Vec<Read>, TraceError> {
     parse_within(text, size, u64::MAX)
 }
 
-/// [`parse`] for a device of `end` bytes. A read that begins on it may go on past its end, where it stops.
+/// [`parse`] for a device of `end` bytes. A read that begins on the device may extend past its end, where it
+/// stops.
 ///
 /// # Errors
-/// The first line that is no read, or that begins past the end.
+/// The first line that is invalid or begins past the end.
 pub fn parse_within(
     text: &str,
     size: impl Fn(&str) -> Result<u64, String>,

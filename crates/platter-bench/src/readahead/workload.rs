@@ -23,7 +23,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// All, with what the command calls them.
+    /// All patterns with their names on the command line.
     pub const ALL: [(&'static str, Pattern); 7] = [
         ("sequential", Pattern::Sequential),
         ("random", Pattern::Random),
@@ -51,7 +51,7 @@ pub struct Workload {
     pub count: u64,
     /// Where they begin, in bytes.
     pub start: u64,
-    /// The bytes that they lie in.
+    /// The range of the reads in bytes.
     pub span: u64,
     /// Sequences of each thread, of `Interleaved`.
     pub streams: u64,
@@ -87,7 +87,7 @@ impl Default for Workload {
 }
 
 impl Workload {
-    /// The reads, in the order in which threads come to them.
+    /// The reads, in the order in which threads reach them.
     pub fn reads(&self) -> Vec<Read> {
         let threads = u64::from(self.threads.max(1));
         let mut random = Seeded::new(self.seed);

@@ -20,7 +20,7 @@ pub(super) struct Grid {
 /// The widths that a column may have.
 #[derive(Clone, Copy)]
 struct Range {
-    /// What none of its cells exceeds.
+    /// The width that none of its cells exceeds.
     natural: usize,
     /// The least. Numbers are not broken, nor are words of headings.
     least: usize,
@@ -61,7 +61,7 @@ impl Grid {
         Range { natural, least: NARROW.max(heading).min(natural) }
     }
 
-    /// Which columns stand beside each other, and how wide. The first column is in every block.
+    /// The columns of each block, and their widths. The first column is in every block.
     fn blocks(&self, terminal: Terminal) -> Vec<Vec<Shown>> {
         let ranges: Vec<Range> = (0..self.aligned.len()).map(|column| self.range(column)).collect();
         let natural = |column: usize| Shown { column, width: ranges[column].natural };
@@ -90,7 +90,7 @@ impl Grid {
     fn block(&self, shown: &[Shown], color: bool) -> String {
         let mut out = String::new();
         let says = |cells: &&Vec<String>| shown.iter().any(|shown| !cells[shown.column].is_empty());
-        // A line of units is left out where no column beside it has one.
+        // A line of units is left out if no column in the block has one.
         for cells in self
             .heading
             .iter()
@@ -225,7 +225,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the width, every word is there, and no line is too long that could be broken.
+        /// At any width, every word is shown, and no line that could be wrapped is too long.
         #[test]
         fn nothing_is_lost_at_any_width(
             cells in prop::collection::vec("[a-z]{0,9}( [a-z]{1,9}){0,6}", 8),

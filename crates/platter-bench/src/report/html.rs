@@ -106,7 +106,7 @@ impl HtmlReport {
         self.element("pre", text)
     }
 
-    /// Names and what is known of them: the machine, the kernel, the options of the run.
+    /// Names and facts: the machine, the kernel, the options of the run.
     pub fn facts<N: AsRef<str>, F: AsRef<str>>(
         &mut self,
         facts: impl IntoIterator<Item = (N, F)>,
@@ -119,8 +119,8 @@ impl HtmlReport {
         self
     }
 
-    /// A table. It takes the width that it needs; one that is wider than the screen scrolls by itself, and is never cut: a shadow shows
-    /// on which side there is more of it.
+    /// A table. It is as wide as it needs to be; a table that is wider than the screen scrolls separately and
+    /// is never truncated: a shadow shows on which side there is more of it.
     pub fn table(&mut self, table: &Table) -> &mut Self {
         self.body += "<div class=\"wide\">\n";
         self.body += &table.to_html();

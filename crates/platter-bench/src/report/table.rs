@@ -8,7 +8,7 @@ use super::units::group;
 /// A cell of more characters is running text: a page keeps it from becoming a tower of single words.
 const LONG: usize = 30;
 
-/// On which side of its column a cell stands.
+/// The alignment of a cell in its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     /// Text.
@@ -31,7 +31,7 @@ impl Column {
         Self { title: title.into(), unit: String::new(), align: Align::Left }
     }
 
-    /// A column of numbers, aligned to the right, with the unit that they all have (empty for none).
+    /// A column of numbers, aligned to the right, with their common unit (empty for none).
     pub fn number(title: impl Into<String>, unit: impl Into<String>) -> Self {
         Self { title: title.into(), unit: unit.into(), align: Align::Right }
     }
@@ -96,7 +96,7 @@ impl Table {
         self
     }
 
-    /// What stands in a cell, before escaping.
+    /// The contents of a cell, before escaping.
     fn cell(&self, cells: &[String], column: usize) -> String {
         let text = cells.get(column).map_or("", String::as_str);
         if self.grouped && self.columns[column].align == Align::Right { group(text) } else { text.to_owned() }

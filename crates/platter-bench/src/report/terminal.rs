@@ -1,14 +1,14 @@
-//! What a report is printed on.
+//! The output device of a report.
 
 use super::text::{one_line, wrap};
 
 /// Running text is not made wider than this, however wide the terminal is.
 const READABLE: usize = 110;
 
-/// What a report is printed on: whether it knows colours, and how wide it is.
+/// The output device of a report: whether it supports colours, and its width.
 ///
-/// A report is never cut: what is wider than the terminal goes on in further lines. Output that goes to a file or another
-/// program has no width, so each row of a table is one line there.
+/// A report is never truncated: content that is wider than the terminal is wrapped. Output to a file or
+/// another program has no width, so each row of a table is one line there.
 ///
 /// `bool` converts into one without a width, with colours if it is true.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl From<bool> for Terminal {
 }
 
 impl Terminal {
-    /// The same with so many columns less: what is printed behind an indent of as many spaces.
+    /// The same with `by` columns less, for output that is indented by as many spaces.
     pub fn indented(self, by: usize) -> Terminal {
         Terminal { width: self.width.map(|width| width.saturating_sub(by).max(1)), ..self }
     }
@@ -57,7 +57,7 @@ impl Terminal {
         out
     }
 
-    /// A name and what is to be said of it, as a paragraph: `name: fact`. Further lines are indented by two.
+    /// A name and a fact as a paragraph: `name: fact`. Further lines are indented by two.
     pub fn fact(self, name: &str, fact: &str) -> String {
         self.paragraph(&format!("{name}: {fact}"), 2)
     }

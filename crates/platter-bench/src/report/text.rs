@@ -3,7 +3,7 @@
 use platter_block::text::is_unsafe;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// What stands for a character that must not be shown.
+/// Replaces characters that must not be shown.
 const REPLACEMENT: char = '\u{fffd}';
 
 /// Escapes `text` for HTML and SVG, as content or as an attribute value in quotes.

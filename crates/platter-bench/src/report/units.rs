@@ -1,6 +1,6 @@
 //! Numbers with units, as people read them. Never a locale: a decimal point, and commas between thousands.
 
-/// What stands for a number that is not one (NaN or infinite).
+/// Replaces a number that is NaN or infinite.
 const NOT_A_NUMBER: &str = "n/a";
 
 const BYTES: [(&str, u64); 7] = [

@@ -1,4 +1,4 @@
-//! Simulations side by side: each a world of its own, so that their results do not depend on how many.
+//! Parallel simulations, each in a world of its own, so that results do not depend on their number.
 
 use super::{Hooks, Options, Progress, ReproError};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,9 +1,9 @@
-//! A published statement, and what the model says of it.
+//! A published statement, and the result of the model.
 
 use crate::report::units::fixed;
 use serde_json::{Value, json};
 
-/// When a claim holds: decided before the model was asked.
+/// When a claim holds: decided before the model was run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
     /// Not below.
@@ -44,14 +44,14 @@ pub(super) fn number(value: f64) -> String {
     fixed(value, decimals)
 }
 
-/// A published statement, and what the model says of it.
+/// A published statement, and the result of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     /// Name, unique in its experiment.
     pub id: &'static str,
     /// Where it was published.
     pub source: &'static str,
-    /// What it says.
+    /// The statement.
     pub says: &'static str,
     /// The published figure.
     pub published: Option<f64>,
@@ -63,12 +63,12 @@ pub struct Claim {
     pub unit: &'static str,
     /// When it holds.
     pub rule: Rule,
-    /// Why there is no figure of the model, or what to know about it.
+    /// Why there is no figure of the model, or a note on the figure.
     pub reason: Option<String>,
 }
 
 impl Claim {
-    /// Whether it holds in the model; `None` if the model could not be asked.
+    /// Whether the claim holds in the model; `None` if it could not be evaluated.
     pub fn holds(&self) -> Option<bool> {
         self.modelled.map(|value| self.rule.holds(value))
     }

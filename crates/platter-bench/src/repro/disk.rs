@@ -22,10 +22,10 @@ pub(super) struct DiskPlan {
     pub(super) max_transfer: u32,
 }
 
-/// The IDE disk of 2004, one command at a time, of 256 sectors at most, as 28-bit addresses have it.
+/// The IDE disk of 2004, one command at a time, of at most 256 sectors, the limit of 28-bit addresses.
 pub(super) const IDE: DiskPlan = DiskPlan { disk: "ide2004", depth: 1, plug: true, max_transfer: 128 << 10 };
 
-/// A SCSI disk with 16 tagged commands, of 1024 sectors at most, as 2.6 has it.
+/// A SCSI disk with 16 tagged commands of at most 1024 sectors, as in 2.6.
 pub(super) const SCSI: DiskPlan =
     DiskPlan { disk: "man3367mp", depth: 16, plug: true, max_transfer: 512 << 10 };
 

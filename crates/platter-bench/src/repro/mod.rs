@@ -1,8 +1,9 @@
-//! Published experiments, run again on models.
+//! Published experiments, reproduced on models.
 //!
-//! An experiment makes a [`Report`]: tables, and [`Claim`]s, each with the published figure, the one of the model and a
-//! rule that was decided before the model was asked. Claims are about shapes: ratios, orders, bounds. A claim that does not
-//! hold says so and stays. A further experiment is one file and one row of [`TABLE`].
+//! An experiment makes a [`Report`]: tables, and [`Claim`]s, each with the published figure, that of the
+//! model and a rule that was decided before the model was run. Claims are about shapes: ratios, orders,
+//! bounds. A claim that does not hold is kept and reported as such. A new experiment is one file and one row
+//! of [`TABLE`].
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +35,7 @@ pub struct Options {
 /// Smallest experiments.
 pub const MAX_SCALE: u64 = 64;
 
-/// How far an experiment has come.
+/// Progress of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Simulations that are done.
@@ -43,7 +44,7 @@ pub struct Progress {
     pub total: usize,
 }
 
-/// What an experiment hears from and tells its caller.
+/// Callbacks of an experiment, and how to stop it.
 pub struct Hooks<'a> {
     /// When it becomes true the experiment ends soon.
     pub cancel: &'a AtomicBool,

@@ -1,17 +1,17 @@
-//! What an experiment found, for people and for programs.
+//! The results of an experiment, for people and for programs.
 
 use super::claim::{Claim, number};
 use crate::report::svg::LineChart;
 use crate::report::{Column, HtmlReport, Table, Terminal};
 use serde_json::{Value, json};
 
-/// What an experiment found.
+/// The results of an experiment.
 pub struct Report {
     /// Its name.
     pub name: &'static str,
     /// One line.
     pub summary: &'static str,
-    /// What was run, in paragraphs.
+    /// The method, in paragraphs.
     pub method: Vec<String>,
     /// Tables with their titles.
     pub tables: Vec<(String, Table)>,
@@ -19,7 +19,7 @@ pub struct Report {
     pub charts: Vec<LineChart>,
     /// The claims.
     pub claims: Vec<Claim>,
-    /// What published sizes and times were divided by.
+    /// Divisor of published sizes and times.
     pub scale: u64,
 }
 

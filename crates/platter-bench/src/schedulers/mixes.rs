@@ -34,7 +34,7 @@ impl Site {
     }
 }
 
-/// What offsets are multiples of.
+/// Offsets are multiples of this.
 const UNIT: u64 = 64 << 10;
 const MIB: u64 = 1 << 20;
 
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::processes::Step;
 
-    /// On any device that is taken at all, processes stay inside, and only write where the row says so.
+    /// On any accepted device, processes stay inside, and write only if the row allows it.
     #[test]
     fn mixes_stay_on_the_device() {
         for size in [SMALLEST, 100 * MIB + 512, 1 << 40] {

@@ -1,4 +1,4 @@
-//! Runs the cells and adds up what the processes did.
+//! Runs the cells and adds up the results of the processes.
 
 use super::mixes::{Mix, Site};
 use crate::device_stats::DeviceStats;
@@ -17,7 +17,7 @@ use std::sync::mpsc;
 pub type Opener<'a> =
     dyn Fn(&Arc<World>, &str) -> Result<Device, Box<dyn std::error::Error + Send + Sync>> + Sync + 'a;
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone)]
 pub struct Options {
     /// Names of elevators.
@@ -32,7 +32,7 @@ pub struct Options {
     pub threads: usize,
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Cells that are done.
@@ -62,7 +62,7 @@ impl fmt::Display for SchedulerError {
 
 impl std::error::Error for SchedulerError {}
 
-/// What a process did in a cell.
+/// The results of a process in a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessRow {
     /// Its name.
@@ -73,7 +73,7 @@ pub struct ProcessRow {
     pub mib_per_s: f64,
 }
 
-/// What an elevator made of a mix.
+/// The results of an elevator with a mix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// The elevator.

@@ -77,7 +77,7 @@ impl Report {
     }
 }
 
-/// When the last process was through that came to its end.
+/// When the last of the processes that finished did so.
 fn through(cell: &Cell) -> String {
     let last = cell.processes.iter().filter_map(|process| process.finish_s).reduce(f64::max);
     last.map_or_else(|| "-".to_owned(), |seconds| fixed(seconds, 2))

@@ -1,4 +1,4 @@
-//! What can be wrong with the numbers handed to a statistic.
+//! Invalid input of statistics.
 
 use core::fmt;
 
@@ -21,7 +21,7 @@ pub enum StatsError {
         index: usize,
         /// The value.
         value: f64,
-        /// What is allowed, in words.
+        /// The allowed values, in words.
         allowed: &'static str,
     },
     /// Two lists that must be paired differ in length.
@@ -37,7 +37,7 @@ pub enum StatsError {
         name: &'static str,
         /// Its value.
         value: f64,
-        /// What is allowed, in words.
+        /// The allowed values, in words.
         allowed: &'static str,
     },
 }

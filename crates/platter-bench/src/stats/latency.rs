@@ -61,7 +61,7 @@ impl LatencyHistogram {
         self.record_times(ns, 1);
     }
 
-    /// Counts `times` latencies of `ns` nanoseconds at the price of one: what a batch has that started and
+    /// Counts `times` latencies of `ns` nanoseconds at the cost of one, for a batch that started and
     /// completed together. `times` must not be 0.
     #[inline]
     pub fn record_times(&mut self, ns: u64, times: u64) {

@@ -1,7 +1,7 @@
-//! What a synthetic workload does: which offsets, in which order, how fast, with what in the blocks.
+//! The definition of a synthetic workload: its offsets, their order, its rate, the contents of its blocks.
 //!
-//! Pure: nothing here does I/O or reads a clock. All draws come from one seed, so a workload is the same on
-//! every machine.
+//! Nothing here does I/O or reads a clock. All random numbers come from one seed, so a workload is the same
+//! on every machine.
 
 #![forbid(unsafe_code)]
 

@@ -11,8 +11,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// The whole blocks of `bs` bytes in `offset..offset + size`; what is left at the end is not touched, as
-    /// with fio. `None` if there is not one whole block, or if the end is beyond `u64::MAX`.
+    /// The whole blocks of `bs` bytes in `offset..offset + size`; an incomplete block at the end is not used,
+    /// as with fio. `None` if there is no whole block, or if the end is beyond `u64::MAX`.
     pub fn new(offset: u64, size: u64, bs: u64) -> Option<Self> {
         let blocks = size.checked_div(bs)?;
         offset.checked_add(size)?;
@@ -81,8 +81,8 @@ impl Sequential {
     }
 }
 
-/// Each block with the same probability each time, so that some come twice before others come at all (fio's
-/// `norandommap=1`). The cheapest random order: one draw of xoshiro256++ and two multiplications.
+/// Each block with the same probability each time, so that some repeat before others occur at all (fio's
+/// `norandommap=1`). The cheapest random order: one number from xoshiro256++ and two multiplications.
 #[derive(Debug, Clone)]
 pub struct RandomOffsets {
     region: Region,

@@ -1,12 +1,12 @@
-//! Open-loop pacing: when each I/O is meant to start, whatever became of those before it.
+//! Open-loop pacing: scheduled starts of I/Os, independent of the completion of earlier ones.
 //!
-//! Latency is counted from the intended start. A device that stalls then shows its stall in every I/O that
-//! should have started meanwhile, and not only in the few that were in flight (the "coordinated omission"
-//! of closed loops).
+//! Latency is counted from the scheduled start. A stall of the device then shows in every I/O that should
+//! have started meanwhile, and not only in the few that were in flight (the "coordinated omission" of closed
+//! loops).
 
 use crate::stats::Seeded;
 
-/// The highest rate that can be asked for, in I/Os per second: one each nanosecond.
+/// The highest rate, in I/Os per second: one each nanosecond.
 pub const MAX_RATE_IOPS: u64 = NS_PER_S;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -26,7 +26,7 @@ impl Pacer {
         (1..=MAX_RATE_IOPS).contains(&rate_iops).then_some(Self { rate: rate_iops, start_ns })
     }
 
-    /// When I/O number `n` is meant to start, in ns; `u64::MAX` if that is later than can be told.
+    /// The scheduled start of I/O number `n`, in ns; `u64::MAX` if that is not representable.
     #[inline]
     pub fn intended(&self, n: u64) -> u64 {
         let after = u128::from(n) * u128::from(NS_PER_S) / u128::from(self.rate);
@@ -71,13 +71,13 @@ impl Poisson {
         Some(arrivals)
     }
 
-    /// When the next I/O is meant to start, in ns; `u64::MAX` if that is later than can be told.
+    /// The scheduled start of the next I/O, in ns; `u64::MAX` if that is not representable.
     #[inline]
     pub fn intended(&self) -> u64 {
         u64::try_from(self.next >> 32).unwrap_or(u64::MAX)
     }
 
-    /// Goes on to the I/O after it.
+    /// Advances to the next I/O.
     #[inline]
     pub fn advance(&mut self) {
         let distance = (u128::from(self.exponential()) * u128::from(self.mean)) >> 32;
@@ -119,7 +119,8 @@ pub enum Arrivals {
 }
 
 impl Arrivals {
-    /// When the next I/O is meant to start, in ns: what to wait for when [`take`](Self::take) gives none.
+    /// The scheduled start of the next I/O, in ns: the time to wait for when [`take`](Self::take) returns
+    /// none.
     #[inline]
     pub fn peek(&self) -> u64 {
         match self {
@@ -171,7 +172,7 @@ mod tests {
         let mut arrivals = Arrivals::Linear(Pacer::new(1000, 0).unwrap(), 0);
         assert_eq!(arrivals.take(0), Some(0));
         assert_eq!((arrivals.take(999_999), arrivals.peek()), (None, 1_000_000));
-        // Nothing was asked for during 5 ms: all five starts are due, at their own times.
+        // No I/O was taken for 5 ms: all five starts are due, with their own times.
         let late: Vec<u64> = core::iter::from_fn(|| arrivals.take(5_000_000)).collect();
         assert_eq!(late, [1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000]);
     }

@@ -4,7 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 use platter_block::text::excerpt;
 
-/// fio's `rw` (or `readwrite`): what the I/Os do and in which order.
+/// fio's `rw` (or `readwrite`): the direction and order of the I/Os.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Rw {
     /// Sequential reads.

@@ -74,7 +74,7 @@ impl IoStream {
         Self { offsets, kind }
     }
 
-    /// The offsets alone, where all I/Os have one direction: a loop that knows it need not ask each time.
+    /// The offsets alone, if all I/Os have one direction: a loop that knows this need not check each time.
     pub fn into_offsets(self) -> Option<Offsets> {
         match self.kind {
             Kind::Read | Kind::Write | Kind::Trim => Some(self.offsets),
@@ -165,7 +165,7 @@ mod tests {
             assert_ne!(ios(rw, 3, 1, 100), ios(rw, 3, 2, 100));
             assert_ne!(ios(rw, 3, 1, 100), ios(rw, 4, 1, 100));
         }
-        // The direction does not change where a random job goes.
+        // The positions of a random job do not depend on the direction.
         let places = |rw| ios(rw, 3, 0, 100).iter().map(|io| io.offset()).collect::<Vec<_>>();
         assert_eq!(places(Rw::RandRead), places(Rw::RandRw));
     }

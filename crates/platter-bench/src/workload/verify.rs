@@ -1,6 +1,6 @@
-//! Blocks that say what they are, so that reading them back proves what was kept.
+//! Self-describing blocks, so that reading them back proves which data was stored.
 //!
-//! Each interval of a block (512 bytes or a multiple of it) stands for itself. In little-endian order:
+//! Each interval of a block (512 bytes or a multiple of it) is self-contained. In little-endian order:
 //!
 //! | bytes | field |
 //! |---|---|
@@ -12,8 +12,8 @@
 //! | 32..40 | generation: which write of this block it was |
 //! | 40.. | payload drawn from seed, offset and generation; it does not compress |
 //!
-//! A damaged interval fails its CRC; an intact one at the wrong place, from another run or from an older write
-//! is known by its header.
+//! A damaged interval fails its CRC; an intact one at the wrong position, from another run or from an older
+//! write is recognised by its header.
 
 use core::fmt;
 
@@ -61,10 +61,10 @@ impl Verifier {
         Ok(())
     }
 
-    /// Checks `block`, which was read at byte `offset`, and gives the generation that all of it belongs to.
+    /// Checks `block`, which was read at byte `offset`, and returns the generation that all of it belongs to.
     ///
     /// # Errors
-    /// What is wrong with the first bad interval and where it is; also what [`fill`](Self::fill) refuses.
+    /// The error in the first bad interval and its position; also the errors of [`fill`](Self::fill).
     pub fn check(&self, block: &[u8], offset: u64) -> Result<u64, VerifyError> {
         self.check_shape(block.len(), offset)?;
         let mut at = offset;
@@ -150,20 +150,20 @@ fn expect(kind: VerifyKind, offset: u64, expected: u64, got: u64) -> Result<(), 
     if expected == got { Ok(()) } else { Err(VerifyError { kind, offset, expected, got }) }
 }
 
-/// A block that is not what was written.
+/// A block whose contents are not those written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerifyError {
-    /// What is wrong.
+    /// The kind of mismatch.
     pub kind: VerifyKind,
     /// Byte offset of the interval it was found in.
     pub offset: u64,
-    /// What the field named by `kind` should be.
+    /// The expected value of the field that `kind` names.
     pub expected: u64,
-    /// What it is.
+    /// The value found.
     pub got: u64,
 }
 
-/// What can be wrong with an interval.
+/// The kinds of errors of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum VerifyKind {
@@ -177,7 +177,7 @@ pub enum VerifyKind {
     Magic,
     /// Written with another interval.
     Interval,
-    /// Damaged: the CRC32C of what was read is not the one stored with it.
+    /// Damaged: the CRC32C of the data is not the one stored with it.
     Checksum,
     /// Intact, but written for another offset.
     Offset,
@@ -185,7 +185,7 @@ pub enum VerifyKind {
     Seed,
     /// Intact, but of another generation than the start of the same block: a torn write.
     Torn,
-    /// Intact, but of another generation than the one asked for: a lost write.
+    /// Intact, but of a different generation than expected: a lost write.
     Generation,
 }
 
@@ -210,7 +210,7 @@ impl fmt::Display for VerifyError {
             }
             VerifyKind::Interval => write!(f, "written with intervals of {got} bytes, not {expected}"),
             VerifyKind::Checksum => write!(f, "damaged (CRC32C {got:#010x}, stored {expected:#010x})"),
-            VerifyKind::Offset => write!(f, "holds what was written for offset {got}"),
+            VerifyKind::Offset => write!(f, "holds data written for offset {got}"),
             VerifyKind::Seed => write!(f, "written by the run of seed {got}, not {expected}"),
             VerifyKind::Torn => write!(f, "torn: generation {got} in a block that begins with {expected}"),
             VerifyKind::Generation => write!(f, "generation {got}, but {expected} was the last one written"),

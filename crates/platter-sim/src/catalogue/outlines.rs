@@ -18,7 +18,7 @@ fn outline(disk: &SyntheticDisk) -> DiskParams {
     params
 }
 
-/// Picoseconds of a sector at so many bytes a second.
+/// Picoseconds of a sector at `rate` bytes a second.
 const fn sector_at(rate: u64) -> u64 {
     512 * 1_000_000_000_000 / rate
 }

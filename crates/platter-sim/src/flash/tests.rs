@@ -180,7 +180,7 @@ fn garbage_collection_amplifies_as_greedy_collection_does() {
     assert!((expected_amplification(1.3, 1.0) - 2.36).abs() < 0.01);
     for (over_provisioning, blocks) in [(300, 84.0), (600, 103.0)] {
         let found = amplification(over_provisioning, Start::Erased) as f64 / 1000.0;
-        // Each die has so many blocks for the data of 64; up to 3 of them are erased or being filled.
+        // The blocks of each die for the data of 64 blocks; up to 3 of them are erased or being filled.
         let (least, most) =
             (expected_amplification(blocks, 64.0), expected_amplification(blocks - 3.0, 64.0));
         assert!(found > least * 0.99 && found < most * 1.01, "{found} is not in {least} to {most}");

@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-/// The kernel's `struct iocb` (`linux/aio_abi.h`), without what is not used.
+/// The kernel's `struct iocb` (`linux/aio_abi.h`), without unused fields.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Iocb {
@@ -41,7 +41,7 @@ struct Event {
     result2: i64,
 }
 
-/// A context; dropping it waits for what is out.
+/// A context; dropping it waits for requests in flight.
 struct Context(libc::c_ulong);
 
 fn check(result: libc::c_long) -> io::Result<usize> {
@@ -85,12 +85,12 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: the context is this one's own; the call returns when nothing is out any more.
+        // SAFETY: this value owns the context; the call returns when no request is in flight.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.0) };
     }
 }
 
-/// A thread with a context of its own.
+/// A thread with its own context.
 pub(super) struct Aio {
     // Dropped before the memory that it reads into and writes from.
     context: Context,
@@ -130,14 +130,14 @@ impl Aio {
             offset: pos,
             ..Iocb::default()
         };
-        // SAFETY: the buffer of a slot is used by one request at a time, its length is what is asked for, and
-        // the context is dropped, which waits, before the buffers are.
+        // SAFETY: the buffer of a slot is used by one request at a time and has the length of the request.
+        // The context is dropped before the buffers, which waits for its requests.
         unsafe { self.context.submit(iocb) }?;
         self.out += 1;
         Ok(())
     }
 
-    /// What a completion says.
+    /// Checks the result of a completion.
     fn check(&self, event: &Event) -> Result<u32, FileioError> {
         let slot = event.data as u32;
         let (what, file, pos) = match self.requests[slot as usize] {

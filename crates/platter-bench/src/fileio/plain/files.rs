@@ -54,7 +54,7 @@ impl TestFiles {
                 let message = format!("{} is no regular file; give another --dir", path.display());
                 return Err(FileioError::Unfit(message));
             }
-            // What will be written from the beginning need not be there.
+            // A file that will be written from its beginning need not exist in full.
             Ok(found) if found.len() >= size || plan.mode == Mode::SeqWr => return Ok(()),
             Ok(found) => {
                 return Err(FileioError::Unfit(format!(
@@ -83,20 +83,20 @@ fn fill(mut file: File, size: u64, noise: &[u8]) -> std::io::Result<()> {
         file.write_all(piece)?;
         left -= piece.len() as u64;
     }
-    // What is still to be written would disturb the run.
+    // Data that is still to be written back would disturb the run.
     file.sync_all()
 }
 
 impl Drop for TestFiles {
     fn drop(&mut self) {
         if !self.keep {
-            // A drop cannot report an error; what stays behind are files under the documented names.
+            // A drop cannot report an error; files that remain have the documented names.
             self.made.iter().for_each(|path| drop(fs::remove_file(path)));
         }
     }
 }
 
-/// Opens a file as the plan says.
+/// Opens a file as the plan requires.
 pub(super) fn open(path: &Path, plan: &Plan) -> Result<File, FileioError> {
     let extra = plan.extra_flags;
     let flags = [(extra.direct, libc::O_DIRECT), (extra.sync, libc::O_SYNC), (extra.dsync, libc::O_DSYNC)];

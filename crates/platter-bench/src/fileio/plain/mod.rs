@@ -18,11 +18,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Runs the plan on the files `test_file.0`, `test_file.1`, … of a directory. Those that are missing are made, and
-/// removed at the end unless `keep`; those that are there, made by SysBench for instance, are used and stay.
+/// Runs the plan on the files `test_file.0`, `test_file.1`, … of a directory. Missing files are created, and
+/// removed at the end unless `keep`; existing files, for instance from SysBench, are used and kept.
 ///
 /// # Errors
-/// A plan that makes no sense; a file that is too short, cannot be made, opened, read or written.
+/// An invalid plan; a file that is too short or cannot be created, opened, read or written.
 pub fn run_in(dir: &Path, keep: bool, plan: &Plan, hooks: Hooks<'_>) -> Result<Report, FileioError> {
     plan.check()?;
     let files = TestFiles::prepare(dir, keep, plan, hooks.cancel)?;

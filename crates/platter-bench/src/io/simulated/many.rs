@@ -32,7 +32,7 @@ struct Job {
     over: bool,
 }
 
-/// What all jobs work at. Devices have the first numbers of the agenda, jobs those after.
+/// The shared state of all jobs. Devices have the first numbers of the agenda, jobs the following ones.
 pub(super) struct Many<'a> {
     clock: &'a VirtualClock,
     ports: Vec<Port>,
@@ -84,7 +84,7 @@ impl<'a> Many<'a> {
         })
     }
 
-    /// Lets a job start what is due. Follow with [`turn`](Self::turn) of its device.
+    /// Lets a job start the I/Os that are due. Must be followed by [`turn`](Self::turn) of its device.
     fn start_due(&mut self, index: usize) {
         let job = &mut self.jobs[index];
         let (channel, out) = (&mut self.ports[job.port as usize].channel, &mut job.out);
@@ -119,7 +119,7 @@ impl<'a> Many<'a> {
                 channel.unplug();
                 let next = channel.next_wakeup();
                 empty += 1;
-                // What ends at once is only seen at the next look.
+                // An I/O that completes at once is only found by the next poll.
                 if empty < 2 && channel.outstanding() > 0 && next.is_none_or(|at| at <= self.now) {
                     continue;
                 }

@@ -1,8 +1,8 @@
 //! The workload on simulated devices: all jobs on one thread, in virtual time.
 //!
-//! The jobs of a device share one channel and are told apart by the tokens of their bios, so that a job costs
-//! little more than its bios, and the device is looked at only when something happens on it. The clock moves
-//! to the earliest of what happens on any device and what any job means to start.
+//! The jobs of a device share one channel and are identified by the tokens of their bios, so that a job costs
+//! little more than its bios, and a device is polled only when it has an event. The clock advances to the
+//! earliest event of any device or start of any job.
 
 mod many;
 mod solo;
@@ -28,7 +28,7 @@ use solo::Solo;
 /// How long a simulation took in real time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Simulated {
-    /// Real time of what was measured.
+    /// Real time of the measurement.
     pub real: Duration,
 }
 
@@ -49,18 +49,18 @@ pub(super) fn shared_clock(devices: &[Device]) -> Result<Option<Arc<VirtualClock
 
 /// Jobs in virtual time.
 trait Simulation {
-    /// Runs for a while: until `until`, until nothing more happens, or as many turns as are worth a look at the
-    /// real clock.
+    /// Runs until `until`, until there are no more events, or for as many turns as justify reading the real
+    /// clock.
     fn run(&mut self, until: Time) -> Result<(), IoError>;
     fn now(&self) -> Time;
     /// I/Os that have been started and have not completed.
     fn outstanding(&self) -> usize;
     /// Whether nothing is in flight and nothing will be.
     fn is_over(&self) -> bool;
-    /// Lets each job that has not failed start so many I/Os, those in flight included.
+    /// Lets each job that has not failed start up to `quota` I/Os, including those in flight.
     fn allow(&mut self, quota: &dyn Fn(u32) -> u64);
     fn tally(&mut self) -> &mut Tally;
-    /// Makes the jobs read back what they wrote; whether there is anything.
+    /// Makes the jobs read back their writes; returns whether there are any.
     fn begin_reading_back(&mut self) -> bool;
     /// The first failure and the first bad block.
     fn troubles(&mut self) -> Troubles;
@@ -72,7 +72,7 @@ struct Troubles {
     mismatch: Option<String>,
 }
 
-/// What a simulated run comes back with.
+/// The result of a simulated run.
 pub(super) struct Run {
     pub(super) outcome: Outcome,
     pub(super) usage: Usage,
@@ -171,7 +171,7 @@ impl<'p, 'a, S: Simulation> Director<'p, 'a, S> {
         Ok(())
     }
 
-    /// Reads back what a verified job wrote. That is not part of what was measured.
+    /// Reads back the blocks that a verified job wrote. This is not part of the measurement.
     fn read_back(&mut self) -> Result<(), IoError> {
         if self.cancelled || !self.plan.job.rw.writes() || !self.simulation.begin_reading_back() {
             return Ok(());

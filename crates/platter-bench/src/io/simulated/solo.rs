@@ -56,7 +56,7 @@ impl Turns for VirtualTurns<'_> {
     }
 }
 
-/// How far time goes on when a device asks to be looked at again in no time.
+/// How far time advances when a device wants to be polled again at the same time.
 pub(super) const STALL: Span = Span(1);
 
 impl Simulation for Solo<'_> {

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// `BLK_IO_TRACE_MAGIC` with the version of the records, 7.
 const MAGIC: u32 = 0x6561_7407;
 
-// Categories: what an event is about. They stand above the number of the action.
+// Categories of events, in the bits above the number of the action.
 const READ: u32 = 1 << 16;
 const WRITE: u32 = 1 << 17;
 const FLUSH: u32 = 1 << 18;
@@ -29,7 +29,7 @@ const PROCESS_NAME: u32 = NOTIFY;
 const TIMESTAMP: u32 = NOTIFY | 1;
 const MESSAGE: u32 = NOTIFY | 2;
 
-/// What a record has beside its data.
+/// A record without its data.
 #[derive(Default)]
 struct Record {
     at: Stamp,
@@ -116,7 +116,7 @@ fn action(action: Action) -> (u32, u32) {
         Action::Insert => (12, QUEUE),
         Action::Split => (13, 0),
         Action::Bounce => (14, 0),
-        // Actions to come have no number of blktrace's: those that know it take it for a message of the driver.
+        // Future actions have no number in blktrace: its tools treat this number as a message of the driver.
         _ => (17, 0),
     }
 }

@@ -1,8 +1,8 @@
 //! Events as lines in the columns of `blkparse`.
 //!
 //! Each line: device (major,minor), processor, sequence number, seconds and nanoseconds, process id, action,
-//! RWBS, and what the action needs: `sector + count [process]`, for completions `sector + count [error]`, for
-//! unplugs `[process] requests`, for splits `sector / new sector [process]`.
+//! RWBS, and the fields of the action: `sector + count [process]`, for completions `sector + count [error]`,
+//! for unplugs `[process] requests`, for splits `sector / new sector [process]`.
 
 use super::{PROCESS, SECTOR, Stamp};
 use platter_block::bio::{Flags, Op};
@@ -37,8 +37,8 @@ fn tail(event: &Event) -> String {
     }
 }
 
-/// What an I/O is, in blkparse's letters: a flush before it (F), its direction (R, W, D, or N for none), forced
-/// unit access (F), readahead (A), sync (S).
+/// The kind of an I/O in blkparse's letters: a flush before it (F), its direction (R, W, D, or N for none),
+/// forced unit access (F), readahead (A), sync (S).
 fn rwbs(event: &Event) -> String {
     let mut text = String::with_capacity(5);
     let flush = event.op == Op::Flush || event.flags.intersects(Flags::PREFLUSH | Flags::HARD_BARRIER);

@@ -7,7 +7,7 @@ use platter_block::readahead::{Row, Settings, TABLE, by_name};
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// Workloads by name, each with what is cached at first.
+/// Workloads by name, each with the pages that are cached at first.
 fn workloads() -> Vec<(String, Vec<Read>, Vec<u64>)> {
     let mut all = Vec::new();
     let mut add = |name: String, workload: Workload| all.push((name, workload.reads(), Vec::new()));
@@ -88,14 +88,15 @@ fn trace(seed: u64) -> Vec<Read> {
     (0..2000).map(read).collect()
 }
 
-/// What a device costs, what it likes to be asked for (the kernels' largest window, or more), and the pages that are
-/// rather read than left out.
+/// Devices: cost, largest window (the kernels' or more), and the gap in pages up to which pages are read
+/// rather than left out.
 const DEVICES: [(Cost, u32, i64); 3] = [(DISK, 32, 28), (DISK, 256, 0), (SSD, 32, 0)];
 
-/// By how much `platter` is dearer than the best of the others, whose name comes with it, for each device.
+/// By which factor `platter` is more expensive than the best of the others, whose name is returned too, for
+/// each device.
 fn ratios(name: &str, reads: &[Read], cached: Vec<u64>) -> [(f64, &'static str); 3] {
     let machine = Machine { cached, ..Machine::default() };
-    // Policies that guess where a read at random will end are right where all runs are alike, and only there.
+    // Policies that guess the end of a random read are right only where all runs have the same length.
     let guessed = name.starts_with("runs");
     let fair = |row: &&Row| !guessed || ["none", "2.6.11", "ondemand", "context"].contains(&row.name);
     let others = TABLE.iter().filter(|row| row.name != "platter").filter(fair);

@@ -1,4 +1,4 @@
-//! What policies are known to do, what holds for all of them, and what ours may cost.
+//! The known behaviour of policies, properties of all of them, and bounds for the cost of ours.
 
 mod compared;
 mod properties;

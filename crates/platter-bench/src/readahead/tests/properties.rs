@@ -1,4 +1,4 @@
-//! What holds for every policy, whatever is read.
+//! Properties of every policy, for any reads.
 
 use crate::readahead::{Machine, Outcome, Read, Workload, run};
 use platter_block::readahead::{Row, Settings, TABLE};

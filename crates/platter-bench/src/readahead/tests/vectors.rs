@@ -79,7 +79,7 @@ fn two_threads_on_one_handle_page_by_page() {
     assert_eq!(outcome.counters.closed_by_miss, 1);
 }
 
-/// 16 threads, 200 reads: what a shared state does, and what a copy for each call does.
+/// 16 threads, 200 reads: the effects of a shared state and of a copy for each call.
 #[test]
 fn sixteen_threads_on_one_handle() {
     let count = |outcome: &Outcome, size| sizes(outcome).iter().filter(|&&pages| pages == size).count();
@@ -174,8 +174,8 @@ fn unaligned_reads_are_a_sequence_from_2_6_12_on() {
     assert!(old.waits >= 25 && new.waits < 5, "{} {}", old.waits, new.waits);
 }
 
-/// Random reads switch readahead off, and 32 pages in sequence switch it on. In 2.6.7 windows then still have a page as
-/// long as the sequence goes on, in 2.6.8 and 2.6.9 not.
+/// Random reads switch readahead off, and 32 pages in sequence switch it on. Windows then still have one page
+/// while the sequence continues in 2.6.7, but not in 2.6.8 and 2.6.9.
 #[test]
 fn a_sequence_after_random_reads() {
     let reads: Vec<(u64, u64)> = (0..20).map(|n| (1000 + n * 7919 % 997 * 64, 1)).collect();

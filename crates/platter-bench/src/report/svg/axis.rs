@@ -1,4 +1,4 @@
-//! Axes: the range that the data needs, where the ticks are, and what is written at them.
+//! Axes: the range that the data needs, the positions of ticks, and their labels.
 
 use super::super::units::fixed;
 
@@ -14,7 +14,7 @@ pub enum Scale {
     Log2,
 }
 
-/// What the values of an axis are, and so how its ticks are written.
+/// The kind of values on an axis, which determines the format of its ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
     /// Plain numbers, large ones as 10k, 10M.
@@ -228,7 +228,7 @@ pub(super) struct Fitted {
 }
 
 impl Fitted {
-    /// Where on the axis a value lies: 0 at its low end, 1 at its high end, never outside.
+    /// The position of a value on the axis: 0 at its low end, 1 at its high end, never outside.
     pub(super) fn position(&self, value: f64) -> f64 {
         let along = |v: f64| if self.scale == Scale::Linear { v } else { v.ln() };
         let (low, high) = (along(self.low), along(self.high));

@@ -30,8 +30,8 @@ impl From<Interval> for Bar {
     }
 }
 
-/// A bar chart: for each category, one bar of each series. The axis is linear and always shows 0, since the
-/// length of a bar is what is compared.
+/// A bar chart: for each category, one bar of each series. The axis is linear and always includes 0, because
+/// the lengths of bars are compared.
 #[derive(Debug, Clone)]
 pub struct BarChart {
     title: String,
@@ -147,7 +147,7 @@ impl BarChart {
         }
         let mut longest: f64 = 0.0;
         for (i, category) in self.categories.iter().enumerate() {
-            // Slanted to the left, a text may take more room the further to the right it ends.
+            // A text slanted to the left has more room the further to the right it ends.
             let text = fit_text(category, (centre(i) / 0.77).min(150.0));
             longest = longest.max(text_width(&text));
             canvas.rotated_text("k", Anchor::End, (centre(i) + 4.0, frame.bottom + 12.0), -40, &text);

@@ -1,10 +1,10 @@
-//! The shapes that plots are made of, and what all plots have in common: frame, grid, legend, notes.
+//! The shapes of plots, and their common parts: frame, grid, legend, notes.
 
 use super::super::text::{columns, escape, one_line, shorten};
 use super::axis::Fitted;
 
-/// Colours of the series in light and in dark mode. They differ in lightness too, so that they stay apart in
-/// print and for eyes that do not tell red from green.
+/// Colours of the series in light and in dark mode. They differ in lightness too, so that they can be
+/// distinguished in print and by colour-blind readers.
 pub(in super::super) const PALETTE: [(&str, &str); 8] = [
     ("#0068a8", "#5ab4f0"),
     ("#d45500", "#ff9d4d"),
@@ -51,7 +51,7 @@ pub(super) fn color(i: usize) -> usize {
     i % PALETTE.len()
 }
 
-/// On which side of its position a text stands.
+/// The alignment of a text relative to its position.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Anchor {
     Start,
@@ -220,18 +220,19 @@ impl Canvas {
         }
     }
 
-    /// Says under the plot how many values could not be drawn; gives where it ends.
+    /// Adds a note under the plot with the number of values that could not be drawn; returns the bottom of
+    /// the note.
     pub(super) fn note_missing(&mut self, bottom: f64, missing: usize) -> f64 {
         if missing == 0 {
             return bottom;
         }
         let what = if missing == 1 { "value has" } else { "values have" };
-        let text = format!("{missing} {what} no place on these axes");
+        let text = format!("{missing} {what} no position on these axes");
         self.text("k", Anchor::Start, (0.0, bottom + 12.0), &text);
         bottom + LINE
     }
 
-    /// Closes the plot at this height. `label` says what it shows to those who cannot see it.
+    /// Closes the plot at this height. `label` describes it for screen readers.
     pub(super) fn finish(self, height: f64, label: &str) -> String {
         let (width, height) = (number(self.width), number(height.ceil()));
         format!(
@@ -243,7 +244,7 @@ impl Canvas {
     }
 }
 
-/// The classes of the line of series `i`: colour, and a dash pattern of its own.
+/// The classes of the line of series `i`: its colour and its dash pattern.
 pub(super) fn stroke(i: usize) -> String {
     format!("l s{} d{}", color(i), i % 4)
 }

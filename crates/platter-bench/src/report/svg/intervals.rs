@@ -14,7 +14,7 @@ pub struct IntervalChart {
     reference: Option<f64>,
 }
 
-/// Height of a row whose label stands beside it, in pixels.
+/// Height of a row with its label, in pixels.
 const ROW: f64 = 24.0;
 
 impl IntervalChart {

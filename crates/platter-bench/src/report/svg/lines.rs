@@ -147,7 +147,7 @@ impl Chart for LineChart {
     }
 }
 
-/// A line that goes level to the next point and then up or down to it.
+/// A line that runs horizontally to the next point and then vertically to it.
 fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let corners = points.windows(2).flat_map(|w| [w[0], (w[1].0, w[0].1)]);
     corners.chain(points.last().copied()).collect()

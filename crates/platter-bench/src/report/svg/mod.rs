@@ -19,13 +19,13 @@ pub(super) use canvas::PALETTE;
 
 /// A plot.
 pub trait Chart {
-    /// What it shows, in a few words.
+    /// A short title.
     fn title(&self) -> &str;
 
-    /// The plot as an `svg` element `width` pixels wide (at least 200), and as high as it needs to be.
+    /// The plot as an `svg` element, `width` pixels wide (at least 200) and as high as necessary.
     ///
-    /// Values that have no place on an axis (not finite, or not above 0 on a logarithmic one) are left out, and
-    /// a line under the plot says how many.
+    /// Values without a position on an axis (not finite, or not above 0 on a logarithmic one) are left out; a
+    /// line under the plot gives their number.
     fn svg(&self, width: u32) -> String;
 }
 

@@ -1,4 +1,4 @@
-//! What policies make of known reads: their I/Os, exactly.
+//! The exact I/Os that policies make of known reads.
 
 use super::claim;
 use crate::readahead::{Machine, Outcome, Read, run};

@@ -1,4 +1,4 @@
-//! What was published of readahead from 2.6.0 to 3.12: its rules, exactly, and what they were worth.
+//! Published results about readahead from 2.6.0 to 3.12: its rules, exactly, and the gains of changes.
 
 mod exact;
 mod speed;

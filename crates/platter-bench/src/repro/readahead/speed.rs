@@ -1,4 +1,4 @@
-//! What changes to readahead were worth, in virtual time.
+//! The gains of changes to readahead, in virtual time.
 
 use super::claim;
 use super::timed::{Policy, cached, time};
@@ -19,7 +19,7 @@ use platter_stack::limit::{self, Rate};
 
 const MIB: u64 = 1 << 20;
 
-/// What is read from.
+/// The device that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum On {
     /// The IDE disk of 2004.
@@ -77,7 +77,7 @@ const SCENES: [Scene; 4] = [
     },
 ];
 
-/// Queries that scan parts of tables: 8 programs, each with reads of 64 KiB at random places of its own.
+/// Queries that scan parts of tables: 8 programs, each with reads of 64 KiB at its own random positions.
 fn large(scale: u64) -> Vec<Read> {
     let base = Workload { request: 64 << 10, span: 16 << 30, threads: 8, handles: 8, ..Workload::default() };
     Workload { pattern: Pattern::Random, count: (8000 / scale).max(80), ..base }.reads()
@@ -128,7 +128,7 @@ impl On {
     }
 }
 
-/// Seconds before and after, and what the program read.
+/// Seconds before and after, and the amount read.
 pub(super) struct Speed {
     id: &'static str,
     seconds: [f64; 2],
@@ -246,7 +246,7 @@ fn lazy(speeds: &[Speed]) -> Vec<Claim> {
     ]
 }
 
-/// What changed after it.
+/// Claims about later changes.
 fn later(speeds: &[Speed]) -> Vec<Claim> {
     let ios = |id| {
         let speed = speeds.iter().find(|speed| speed.id == id)?;
@@ -295,7 +295,7 @@ fn later(speeds: &[Speed]) -> Vec<Claim> {
     ]
 }
 
-/// What this experiment has no figure of.
+/// Claims for which this experiment has no figure.
 fn not_shown() -> Vec<Claim> {
     vec![
         Claim {

@@ -11,7 +11,7 @@ use platter_stack::cache;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What wants to be looked at again in no time is looked at a little later.
+/// A device that wants to be polled again at the same time is polled this much later.
 const STALL: Span = Span(1);
 
 /// A policy with its parameters.

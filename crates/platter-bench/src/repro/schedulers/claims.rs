@@ -1,12 +1,12 @@
-//! The claims. Each rule was written down before the model was asked, and stays.
+//! The claims. Each rule was written down before the model was run, and is not changed.
 
 use super::Results;
 use super::tables::{finishes, kib_per_s};
 use crate::processes::Outcome;
 use crate::repro::claim::{Claim, Rule};
 
-/// How a figure comes from results: `None` if an elevator is missing; whether it is only a bound, because a process was
-/// not through.
+/// Computes a figure from results. `None` if an elevator is missing. The flag says that the figure is only a
+/// bound, because a process had not finished.
 type Figure = fn(&Results) -> Option<(f64, bool)>;
 
 struct Row {

@@ -21,7 +21,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run: reproduce,
 };
 
-/// What came of each scene with each elevator.
+/// The outcome of each scene with each elevator.
 struct Results(BTreeMap<(&'static str, &'static str), Outcome>);
 
 impl Results {

@@ -1,13 +1,13 @@
 //! The published tables.
 
-/// What a cell of Morton's table says, in seconds.
+/// A cell of Morton's table, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Seconds {
     /// One figure.
     One(f64),
     /// The first and the last of several processes, or a range.
     Range(f64, f64),
-    /// Given up after so long.
+    /// Given up after this time.
     Over(f64),
     /// Not measured.
     None,

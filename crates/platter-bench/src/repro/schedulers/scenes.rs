@@ -1,4 +1,4 @@
-//! The scenes: what ran on the disk in each test.
+//! The scenes: the processes of each test.
 
 use super::published::PRIORITIES;
 use crate::processes::{
@@ -19,7 +19,7 @@ pub(super) struct Scene {
     kind: Kind,
 }
 
-/// What runs. Numbers are clients, or bytes of readahead.
+/// The processes. Numbers are clients, or bytes of readahead.
 #[derive(Clone, Copy)]
 enum Kind {
     ParallelReads(u64),
@@ -131,7 +131,7 @@ pub(super) static SCENES: &[Scene] = &[
     },
 ];
 
-/// Longest time of a test that has an end, in seconds: what Morton waited before he gave up, and more.
+/// Longest time of a test that ends by itself, in seconds: more than Morton waited before he gave up.
 const PATIENCE: u64 = 2400;
 /// Time of Axboe's tests, in seconds.
 const AXBOE_S: u64 = 30;
@@ -188,13 +188,13 @@ impl Stage {
         Ok(Process::new("stream", 100, steps).in_background())
     }
 
-    /// The small reads of a program that starts, each known when the one before it has come.
+    /// The small reads of a starting program, each of which depends on the previous one.
     fn program(&mut self) -> Result<Steps, ProcessError> {
         let files = self.place.scattered(60, 512 * MIB, SEED)?;
         Ok(read_tree(files, ReadPlan { think: Span::from_millis(1), ..ReadPlan::buffered(WINDOW) }))
     }
 
-    /// What the tests that have an end run.
+    /// The processes of tests that end by themselves.
     fn morton(mut self, kind: Kind) -> Result<Vec<Process>, ProcessError> {
         let during =
             |process: Steps, stream: Process| vec![Process::new("test", 1, process).after(LEAD), stream];
@@ -257,7 +257,7 @@ impl Stage {
         Ok(vec![Process::new("cp", 1, steps)])
     }
 
-    /// What the tests run that end with their time.
+    /// The processes of tests that end after a fixed time.
     fn clients(mut self, kind: Kind) -> Result<Vec<Process>, ProcessError> {
         let (number, steps): (u64, fn(File, u64) -> Steps) = match kind {
             Kind::SeqRead(n) => (n, |file, _| read_file(file, ReadPlan::direct(4096).endless())),

@@ -1,4 +1,4 @@
-//! The statements of the paper, with the rules that were set before the model was asked.
+//! The statements of the paper, with the rules that were set before the model was run.
 
 use super::found::{Found, mean, share_ahead};
 use super::machine::DISKS;
@@ -35,7 +35,7 @@ pub(super) fn claims(found: &Found<'_>) -> Vec<Claim> {
     claims
 }
 
-/// What the model has or lacks that a claim does not hold.
+/// The property of the model because of which a claim does not hold.
 fn why_not(id: &str) -> &'static str {
     match id {
         "kernel-peak" => {
@@ -73,7 +73,7 @@ fn why_not(id: &str) -> &'static str {
     }
 }
 
-/// What disks by themselves give (Figure 1).
+/// Claims about single disks (Figure 1).
 fn disks(found: &Found<'_>) -> Vec<Claim> {
     let peak = found.peak(Jbod, 1);
     vec![
@@ -113,7 +113,7 @@ fn disks(found: &Found<'_>) -> Vec<Claim> {
     ]
 }
 
-/// What the kernel's array makes of them (Figures 3 and 4).
+/// Claims about the kernel's array (Figures 3 and 4).
 fn kernel(found: &Found<'_>) -> Vec<Claim> {
     let flat = |request| {
         let rates = [64, 128, 256, 512].map(|kib| found.striped(Kernel24, request, kib * KIB));
@@ -169,7 +169,7 @@ fn kernel(found: &Found<'_>) -> Vec<Claim> {
     ]
 }
 
-/// What the array in user space makes of them (Figures 5 to 8).
+/// Claims about the array in user space (Figures 5 to 8).
 fn csraid(found: &Found<'_>) -> Vec<Claim> {
     let harm = |personality| {
         let [small, large] = [64, 1024].map(|kib| found.striped(personality, 256 * KIB, kib * KIB));
@@ -230,7 +230,7 @@ fn csraid(found: &Found<'_>) -> Vec<Claim> {
     ]
 }
 
-/// What the stripe set of Windows made of them (Figures 2 and 8).
+/// Claims about the stripe set of Windows (Figures 2 and 8).
 fn windows(found: &Found<'_>) -> Vec<Claim> {
     let below = found.ratios(Windows, Jbod, 0, 4 * MIB - 1);
     vec![

@@ -1,4 +1,4 @@
-//! What was measured, by what the claims ask for.
+//! The measurements, arranged for the claims.
 
 use super::machine::DISKS;
 use crate::chunked::{Cell, Personality, Plan, Point};
@@ -41,7 +41,7 @@ impl<'a> Found<'a> {
         rates.reduce(f64::max)
     }
 
-    /// At each size of requests from one to another, what one personality has of another's rate on all disks.
+    /// The ratio of two personalities' rates on all disks, at each size of requests in a range.
     pub(super) fn ratios(&self, one: Personality, other: Personality, from: u64, to: u64) -> Vec<f64> {
         let sizes = self.plan.requests.iter().filter(|&&request| (from..=to).contains(&request));
         sizes.filter_map(|&request| Some(self.all(one, request)? / self.all(other, request)?)).collect()

@@ -24,7 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Samples of each process.
 const SAMPLES: u64 = 101;
-/// Fewest of them that have quartiles worth the name.
+/// Fewest samples with meaningful quartiles.
 const FEWEST: u64 = 7;
 /// Requests while which disks are watched.
 const WATCHED: usize = 12;
@@ -100,7 +100,7 @@ mod tests {
             let given = claim.reason.is_some();
             assert_eq!(claim.holds() != Some(true), given, "{}", claim.id);
         }
-        // What only depends on the disks and the buses holds with few samples too.
+        // Claims that only depend on the disks and the buses hold with few samples too.
         for id in ["disk-peak", "three-disks", "csraid-ahead", "async-ahead", "windows-small"] {
             let claim = report.claims.iter().find(|claim| claim.id == id).unwrap();
             assert_eq!(claim.holds(), Some(true), "{claim:?}");

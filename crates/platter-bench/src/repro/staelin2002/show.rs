@@ -8,7 +8,7 @@ use crate::report::svg::{Axis, Format, LineChart, Style};
 use crate::report::units::{bytes, fixed};
 use crate::report::{Column, Table};
 
-/// What was run, in paragraphs.
+/// The method, in paragraphs.
 pub(super) fn method(samples: usize) -> Vec<String> {
     vec![
         format!(
@@ -32,7 +32,7 @@ pub(super) fn variants(plan: &Plan, request: u64) -> impl Iterator<Item = (&'sta
     [clipped, ("nothing ahead", Cell { readahead: Some(0), overrun: false, ..kernel })].into_iter()
 }
 
-/// Medians on all disks, and what the disks did.
+/// Medians on all disks, and the activity of the disks.
 pub(super) fn tables(found: &Found<'_>, watched: &[Point]) -> Vec<(String, Table)> {
     let names = found.plan.personalities.iter().map(|each| each.name());
     let names = names.chain(variants(found.plan, 0).map(|(name, _)| name));
@@ -63,7 +63,7 @@ pub(super) fn tables(found: &Found<'_>, watched: &[Point]) -> Vec<(String, Table
     ]
 }
 
-/// The paper's figures, and what each disk did over time.
+/// The paper's figures, and the activity of each disk over time.
 pub(super) fn charts(plan: &Plan, points: &[Point], watched: &[Point]) -> Vec<LineChart> {
     let mut charts = chunked::figures(points, plan);
     charts.extend(watched.iter().filter_map(utilisation));

@@ -1,4 +1,4 @@
-//! What is run, under which name, and what was published of it.
+//! The runs with their names, and the published results.
 
 use super::crew::Outcome;
 use super::machine::{KOPYTOV, Kernel, PIGGIN};
@@ -36,7 +36,7 @@ const fn on(memory: u64, readahead: &'static str, elevator: &'static str) -> Ker
 pub(super) struct Time {
     /// Name of the claim.
     pub(super) id: &'static str,
-    /// What ran.
+    /// A description of the run.
     pub(super) says: &'static str,
     pub(super) source: &'static str,
     /// Seconds.
@@ -66,7 +66,7 @@ const KOPYTOVS: (&str, Option<&str>) = (MAY2, Some("2.4.25"));
 const PIGGINS: (&str, Option<&str>) = (MAY3, Some("piggin-2.4.24"));
 const FIX: (&str, Option<&str>) = (FIXED, Some("2.4.25"));
 
-/// The published times. A base comes before what is compared with it.
+/// The published times. A base comes before the times compared with it.
 pub(super) const TIMES: &[Time] = &[
     time("2.4.25", "2.4", 77.5377, (MAY2, None), "2.4.25"),
     time("2.6.5-noop", "2.6-noop", 165.3393, KOPYTOVS, "2.6.5-bk2, noop"),
@@ -90,7 +90,7 @@ pub(super) const TIMES: &[Time] = &[
     time("8g-2.6.7", "2.6.7-8g", 99.4, (LATER, Some("8g-2.4.27")), "8 GB of files, 2.6.7-rc1"),
 ];
 
-/// Seeds of the places of requests. The test itself runs with all of them, what surrounds it with the first.
+/// Seeds of the positions of requests. The test itself runs with all of them, related runs with the first.
 pub(super) const SEEDS: [u64; 3] = [1, 2, 3];
 
 /// The seeds of a run.
@@ -99,7 +99,7 @@ pub(super) fn seeds(kernel: &Kernel) -> &'static [u64] {
     if of_the_test { &SEEDS } else { &SEEDS[..1] }
 }
 
-/// What came of the runs, each with its seeds.
+/// The results of the runs, for each seed.
 pub(super) struct Found(Vec<(&'static str, Vec<Outcome>)>);
 
 impl Found {

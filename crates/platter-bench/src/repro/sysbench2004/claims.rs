@@ -1,8 +1,9 @@
-//! What was published, and whether the model agrees.
+//! The published results, and whether the model agrees.
 //!
-//! A time of 2.4 is within 15 % of the published one, although the disks are only of the same class; every other is
-//! within 15 % of the published number of times that 2.4 took. That, the order and the zeros were set before the model
-//! was asked; that counts are within a quarter, and the other ranges, after its first runs.
+//! The time of 2.4 must be within 15 % of the published one, although the disks are only of the same class;
+//! every other time within 15 % of the published ratio to 2.4. These rules, the order and the zeros were set
+//! before the model was run; the rule that counts are within a quarter, and the other ranges, after its first
+//! runs.
 
 use super::cells::{Found, TIMES, Time};
 use super::crew::Outcome;
@@ -138,7 +139,7 @@ fn orders(found: &Found) -> Vec<Claim> {
     pairs.map(order).into()
 }
 
-/// A count, and what Kopytov's kernel counted.
+/// A count, and that of Kopytov's kernel.
 struct Count {
     id: &'static str,
     says: &'static str,

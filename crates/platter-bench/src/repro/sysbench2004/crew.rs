@@ -15,19 +15,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What wants to be looked at again in no time is looked at a little later.
+/// A device that wants to be polled again at the same time is polled this much later.
 const STALL: Span = Span(1);
 /// The journal's own thread, for elevators.
 const KJOURNALD: Context = Context::new(2);
 /// Token of I/Os of the journal.
 const JOURNAL_IO: u64 = u64::MAX;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Outcome {
     /// Virtual time.
     pub(super) time: Span,
-    /// What the cache counted.
+    /// The counters of the cache.
     pub(super) cache: HandleCounters,
     /// Requests to the disk, and their bytes.
     pub(super) dispatched: u64,
@@ -38,10 +38,10 @@ pub(super) struct Outcome {
     pub(super) log_blocks: u64,
 }
 
-/// What a thread waits for.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
-    /// An indirect block, to go on with a request.
+    /// Reads an indirect block, to continue with a request.
     Index(Request),
     /// Data of a request.
     Data(Request),
@@ -49,7 +49,7 @@ enum Doing {
     Writing(u32),
     /// A commit.
     Commit,
-    /// Nothing: the test is over for it.
+    /// The thread has finished.
     Over,
 }
 
@@ -62,7 +62,7 @@ struct Crew<'a> {
     requests: Requests,
     journal: Journal,
     doing: Vec<Doing>,
-    /// Of each thread a bio that reads and one that writes, unless it is out.
+    /// For each thread one bio for reads and one for writes, unless it is in flight.
     idle: Vec<[Option<Bio>; 2]>,
     block: u64,
     /// Indirect blocks in memory, and those that are being read with the threads that wait.
@@ -157,7 +157,7 @@ impl Crew<'_> {
         Ok(())
     }
 
-    /// What the cache counted of the files.
+    /// The cache's counters for the files.
     fn counters(&self) -> HandleCounters {
         let mut sum = HandleCounters::default();
         self.handles.iter().filter_map(Handle::counters).for_each(|counters| sum.merge(&counters));
@@ -176,7 +176,7 @@ impl Crew<'_> {
         }
     }
 
-    /// Goes on with a request once the blocks that say where its data is are in memory.
+    /// Continues with a request once the blocks with the position of its data are in memory.
     fn look_up(&mut self, thread: u32, request: Request) -> Result<(), ReproError> {
         let (Request::Read { file, pos } | Request::Write { file, pos }) = request else { return Ok(()) };
         let missing = self.layout.index(file, pos / BLOCK).find(|block| !self.known.contains(block));
@@ -216,7 +216,7 @@ impl Crew<'_> {
         send(&mut self.cache, bio)
     }
 
-    /// An `fsync`: first what is dirty of the file itself.
+    /// An `fsync`: first writes the dirty data of the file itself.
     fn sync(&mut self, thread: u32, file: u32) -> Result<(), ReproError> {
         self.doing[thread as usize] = Doing::Writing(file);
         let mut bio = Bio::new(Op::Flush, self.layout.first(file) * BLOCK, self.layout.span() * BLOCK);
@@ -226,7 +226,7 @@ impl Crew<'_> {
         send(&mut self.cache, bio)
     }
 
-    /// What a thread waited for is there.
+    /// The bio that a thread waited for has completed.
     fn landed(&mut self, thread: u32, bio: Bio) -> Result<(), ReproError> {
         match self.doing[thread as usize] {
             Doing::Data(request) => {
@@ -255,7 +255,7 @@ impl Crew<'_> {
         }
     }
 
-    /// An indirect block is there.
+    /// An indirect block has arrived.
     fn indexed(&mut self, block: u64) -> Result<(), ReproError> {
         self.known.insert(block);
         for thread in self.coming.remove(&block).unwrap_or_default() {
@@ -266,7 +266,7 @@ impl Crew<'_> {
         Ok(())
     }
 
-    /// Brings the commit as far as it gets.
+    /// Advances the commit as far as possible.
     fn commit(&mut self) -> Result<(), ReproError> {
         while let Some(step) = self.journal.step() {
             match step {
@@ -293,7 +293,7 @@ impl Crew<'_> {
         Ok(())
     }
 
-    /// Takes in what has come back until nothing more happens at this time. When something happens next.
+    /// Processes completions until there are no more at this time. Returns the time of the next event.
     fn turn(&mut self) -> Result<Option<Time>, ReproError> {
         let mut empty = 0;
         loop {

@@ -1,10 +1,10 @@
-//! The journal of ext3 with `data=ordered`: when a transaction is written, and what goes to the disk for it.
+//! The journal of ext3 with `data=ordered`: when a transaction is written, and its I/Os.
 //!
-//! A transaction is the blocks of inodes that changed since the last one. To commit it, the data that was written to
-//! the files meanwhile goes to the disk, then a descriptor and the blocks in one piece, then the commit block, each
-//! waited for. An `fsync` of a file whose inode has changed always commits, if need be a transaction of nothing but
-//! its commit block (`ext3_force_commit`); those that come while one is being written share the next.
-//! Times in inodes are whole seconds: an inode changes once in a second.
+//! A transaction has the inode blocks that changed since the last one. To commit it, the data written to the
+//! files meanwhile goes to the disk, then a descriptor and the blocks in one piece, then the commit block,
+//! each waited for. An `fsync` of a file whose inode has changed always commits, if necessary a transaction
+//! that consists only of its commit block (`ext3_force_commit`); those that arrive while one is being written
+//! share the next. Times in inodes are whole seconds: an inode changes once a second.
 
 use super::layout::{BLOCK, JOURNAL, Layout};
 use platter_block::time::Time;
@@ -13,21 +13,21 @@ use std::collections::{BTreeSet, VecDeque};
 /// Extents that are written at once (`wbuf` of `journal_commit_transaction`).
 const BATCH: u32 = 64;
 
-/// Where data that was written lies, on the disk.
+/// The position of written data on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) pos: u64,
     pub(super) len: u64,
 }
 
-/// What a commit has to do next.
+/// The next action of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Has an extent written from the cache.
     Data(Extent),
     /// Writes blocks of the journal.
     Log(Extent),
-    /// It is over.
+    /// The commit is complete.
     Done,
 }
 
@@ -93,7 +93,7 @@ impl Journal {
         std::mem::take(&mut self.changed[file as usize].1)
     }
 
-    /// A thread wants all changes so far in the journal. Whether a commit begins with that.
+    /// A thread requests that all changes so far be committed. Returns whether a commit begins with that.
     pub(super) fn force(&mut self, thread: u32) -> bool {
         self.next.push(thread);
         self.begin()
@@ -115,7 +115,7 @@ impl Journal {
         true
     }
 
-    /// What to start now. `None`: something has to come back first.
+    /// The I/O to start now. `None`: an earlier one has to complete first.
     pub(super) fn step(&mut self) -> Option<Step> {
         let commit = self.commit.as_mut()?;
         if commit.out < BATCH
@@ -150,7 +150,7 @@ impl Journal {
         }
     }
 
-    /// The commit is over: who waited for it. Whether the next begins.
+    /// The commit is complete. Returns the threads that waited for it, and whether the next one begins.
     pub(super) fn finish(&mut self) -> (Vec<u32>, bool) {
         let threads = self.commit.take().map(|commit| commit.threads).unwrap_or_default();
         (threads, self.begin())
@@ -174,7 +174,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Takes a commit to its end: what it wrote, and for whom.
+    /// Runs a commit to its end. Returns its steps and the threads that waited.
     fn all(journal: &mut Journal) -> (Vec<Step>, Vec<u32>) {
         let mut steps = Vec::new();
         loop {
@@ -196,7 +196,7 @@ mod tests {
         assert!(journal.take_dirty(1) && !journal.take_dirty(1) && !journal.take_dirty(2));
         assert!(journal.force(7));
         assert_eq!(journal.step(), Some(Step::Data(data)));
-        // Nothing goes to the journal before the data is there.
+        // Nothing is written to the journal before the data is on the disk.
         assert_eq!(journal.step(), None);
         // A process that commits now waits for the next.
         assert!(!journal.force(8));

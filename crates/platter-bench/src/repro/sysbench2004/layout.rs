@@ -8,7 +8,7 @@ const DIRECT: u64 = 12;
 const INDIRECT: u64 = BLOCK / 4;
 /// Inodes of 128 bytes in a block.
 const INODES: u32 = (BLOCK / 128) as u32;
-/// The journal has this many blocks: what `mke2fs` gives a large file system.
+/// Number of blocks of the journal: the size that `mke2fs` gives it on a large file system.
 pub(super) const JOURNAL: u64 = (32 << 20) / BLOCK;
 
 /// Files of one size that were written one after the other on an empty file system: blocks follow each other, each

@@ -13,7 +13,7 @@ pub(super) const KOPYTOV: u64 = 512 << 20;
 /// Piggin's machine: "an IDE disk, 256MB ram".
 pub(super) const PIGGIN: u64 = 256 << 20;
 
-/// A kernel on a machine, as far as the model knows it.
+/// The properties of a kernel and its machine in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kernel {
     /// Its readahead policy.
@@ -27,7 +27,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// Bytes of pages of files: what the kernel, programs and their data leave.
+    /// Bytes for pages of files: the memory that the kernel, programs and their data leave.
     pub(super) fn pages(&self) -> u64 {
         self.memory / 8 * 7
     }
@@ -47,7 +47,8 @@ impl Machine {
         let settings = cache::Settings {
             size: kernel.pages(),
             readahead: readahead::by_name(kernel.readahead).ok_or(ReproError::NoPolicy(kernel.readahead))?,
-            // dirty_background_ratio and dirty_ratio of 2.6; between two rounds of fsync it never comes to that.
+            // dirty_background_ratio and dirty_ratio of 2.6; they are never reached between two rounds of
+            // fsync.
             background: 10,
             dirty: 40,
             ..cache::Settings::default()

@@ -1,9 +1,10 @@
-//! "Random file I/O regressions in 2.6": SysBench's fileio test as A. Kopytov, N. Piggin and A. Morton ran it in May
-//! 2004, on linux-kernel.
+//! "Random file I/O regressions in 2.6": SysBench's fileio test as A. Kopytov, N. Piggin and A. Morton ran it
+//! in May 2004, on linux-kernel.
 //!
-//! All threads of the test share one open file for each file. Where the state of readahead is the file's, two reads
-//! that overlap look like jumps to it, and after a few it is off for good: from then on a read of 16 KiB is four of a
-//! page, each waited for. The model has that from the policies themselves; see [`show::method`] for what it adds.
+//! All threads of the test share one open file for each file. If the readahead state belongs to the file, two
+//! overlapping reads look like jumps to it, and after a few it is off permanently: from then on a read of 16
+//! KiB is four of a page, each waited for. The model has this from the policies themselves; [`show::method`]
+//! lists its other assumptions.
 
 mod cells;
 mod claims;
@@ -65,7 +66,7 @@ mod tests {
         run(&Options { scale: 64, threads }, hooks).unwrap()
     }
 
-    /// At the smallest scale: what does not depend on how long windows had time to be closed.
+    /// At the smallest scale: claims that do not depend on how long windows had time to be closed.
     #[test]
     fn every_claim_is_asked_and_what_fails_has_a_reason_whatever_the_threads() {
         let (one, two) = (report(1), report(2));

@@ -1,4 +1,4 @@
-//! What the model takes for granted, and the tables of the report.
+//! The assumptions of the model, and the tables of the report.
 
 use super::REQUESTS;
 use super::cells::{CELLS, Found, SEEDS, TIMES};
@@ -7,7 +7,7 @@ use super::crew::Outcome;
 use crate::report::units::fixed;
 use crate::report::{Column, Table};
 
-/// What was run and what it takes for granted, in paragraphs.
+/// The method and the assumptions, in paragraphs.
 pub(super) fn method(requests: u64) -> Vec<String> {
     let all = match requests {
         REQUESTS => String::new(),

@@ -12,7 +12,7 @@ use crate::workload::{MAX_RATE_IOPS, Region};
 
 /// The largest I/O.
 const MAX_BS: u64 = 1 << 30;
-/// The largest queue depth: what an io_uring can have in flight is of this order.
+/// The largest queue depth: the order of magnitude of the limit of io_uring.
 const MAX_IODEPTH: u32 = 1 << 15;
 /// Jobs that are threads.
 const MAX_NUMJOBS: u32 = 1 << 10;
@@ -26,10 +26,10 @@ const MAX_BUFFERS: u128 = 1 << 36;
 const MAX_TIME: Duration = Duration::from_nanos(u64::MAX / 4);
 
 impl JobOptions {
-    /// Checks that the job makes sense on a device of these `facts`.
+    /// Checks the job for a device with these `facts`.
     ///
     /// # Errors
-    /// The first option found that does not, with its value and what is allowed.
+    /// The first invalid option, with its value and the allowed values.
     pub fn check(&self, facts: &DeviceFacts) -> Result<(), JobError> {
         self.region(facts)?;
         self.check_load(facts)?;

@@ -2,14 +2,14 @@
 
 use core::fmt;
 
-/// A refused option: its name, its value, what is allowed.
+/// A refused option: its name, its value, the allowed values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobError {
     /// The option's name, as on the command line.
     pub option: &'static str,
     /// Its value, as on the command line (`unset` when it is missing).
     pub value: String,
-    /// What is allowed, and what to do.
+    /// The allowed values, and advice.
     pub allowed: String,
     /// Whether it is refused only because of the device: a larger one, for instance, might take it.
     pub unfit: bool,

@@ -11,7 +11,7 @@ use super::Rw;
 
 pub use error::JobError;
 
-/// The seed of a run that asks for none, so that runs repeat (fio's `randrepeat=1`).
+/// The default seed, so that runs are reproducible (fio's `randrepeat=1`).
 pub const DEFAULT_SEED: u64 = 1;
 
 /// How the starts of an open loop are spread: fio's `rate_process`.
@@ -56,7 +56,7 @@ pub struct JobOptions {
     pub size: Option<u64>,
     /// Ends the job after this long, not counting `ramp_time`.
     pub runtime: Option<Duration>,
-    /// Goes on until `runtime` is over, however often `size` has been transferred.
+    /// Continues until `runtime` is over, however often `size` has been transferred.
     pub time_based: bool,
     /// How long the job runs before anything is measured.
     pub ramp_time: Duration,
@@ -66,8 +66,8 @@ pub struct JobOptions {
     pub rate_iops: Option<u64>,
     /// How the starts of the open loop are spread.
     pub rate_process: RateProcess,
-    /// Writes blocks that can be recognised and reads them back (of a read job: checks what an earlier job with
-    /// the same `seed` wrote).
+    /// Writes blocks that can be recognised and reads them back (a read job checks the blocks of an earlier
+    /// job with the same `seed`).
     pub verify: bool,
     /// Bytes from one verification header to the next. `None`: `bs`.
     pub verify_interval: Option<u32>,
@@ -75,18 +75,18 @@ pub struct JobOptions {
     pub seed: Option<u64>,
     /// Whether a run without `seed` repeats the offsets of the last one. Default true.
     pub randrepeat: bool,
-    /// Whether random offsets may come again before all others have come. Default false.
+    /// Whether random offsets may repeat before all others have been used. Default false.
     pub norandommap: bool,
     /// fio's number of the I/O priority class: 0 none, 1 real-time, 2 best effort, 3 idle.
     pub prioclass: Option<u32>,
     /// Level within the class, 0 (first) to 7 (last).
     pub prio: Option<u32>,
-    /// Processes on whose behalf the jobs run, as elevators see them: job number i is of entry i modulo their
-    /// number. Empty (default): each job is a process of its own, number i + 1.
+    /// Processes to which the jobs belong, as elevators see them: job number i uses entry i modulo their
+    /// number. Empty (default): each job is a separate process with number i + 1.
     pub contexts: Vec<u32>,
     /// Reads no clock per I/O: no latencies, only throughput.
     pub gtod_reduce: bool,
-    /// Direct I/O. Default true (fio: false), since the page cache is not what is measured.
+    /// Direct I/O. Default true (fio: false), because the page cache is not to be measured.
     pub direct: bool,
     /// How long a job pauses after each I/O's completion.
     pub thinktime: Duration,
@@ -123,7 +123,7 @@ impl Default for JobOptions {
     }
 }
 
-/// What must be known of a device to check a job against it.
+/// The properties of a device against which a job is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceFacts {
     /// Bytes.
