@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Files with their names. What a name may be is up to [`Archive::unpack`].
+/// Files with their names. [`Archive::unpack`] decides which names are valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Archive(pub Vec<(String, Vec<u8>)>);
 
@@ -26,7 +26,7 @@ pub fn folder() -> Result<tempfile::TempDir, String> {
 }
 
 impl Archive {
-    /// Reads an archive; what is before the first file is left out.
+    /// Decodes an archive; text before the first file is ignored.
     pub fn decode(input: &[u8]) -> Archive {
         let mut files: Vec<(String, Vec<u8>)> = Vec::new();
         for line in input.split_inclusive(|byte| *byte == b'\n') {

@@ -53,7 +53,7 @@ pub fn set_number(rng: &mut Rng, bytes: &mut [u8]) {
     overwrite(bytes, at, &number[..size]);
 }
 
-/// Writes `piece` over what is at `at`, as far as there is something.
+/// Overwrites the bytes at `at` with `piece`, up to the end of `bytes`.
 pub fn overwrite(bytes: &mut [u8], at: usize, piece: &[u8]) {
     let end = bytes.len().min(at + piece.len());
     if at < end {

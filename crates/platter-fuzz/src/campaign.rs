@@ -14,11 +14,11 @@ pub struct Finding {
     pub run: Option<u64>,
     /// The input.
     pub input: Vec<u8>,
-    /// What is wrong.
+    /// The error.
     pub wrong: String,
 }
 
-/// What the runs had.
+/// Counts of the runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     /// Runs.
@@ -83,7 +83,7 @@ impl<'a> Campaign<'a> {
         self
     }
 
-    /// What the runs had so far.
+    /// The counts so far.
     pub fn tally(&self) -> Tally {
         Tally { edges: self.seen.len(), ..self.tally }
     }
@@ -121,7 +121,7 @@ impl<'a> Campaign<'a> {
         self.tally.peak = self.tally.peak.max(usage.peak);
         if counted && self.seen.add(&edges::taken()) && number.is_some() {
             if let Some(folder) = &self.keep {
-                // What cannot be kept is lost to later runs only.
+                // An input that cannot be saved is only lost to later runs.
                 let _ =
                     fs::create_dir_all(folder).and_then(|()| fs::write(folder.join(name_of(&input)), &input));
             }
@@ -138,7 +138,7 @@ impl<'a> Campaign<'a> {
         self.corpus.clone().into_iter().try_for_each(|input| self.once(None, input))
     }
 
-    /// The runs from `first` on, while `go_on` says so; gives the number of the next.
+    /// Runs from number `first` on, while `go_on` returns true. Returns the number of the next run.
     ///
     /// # Errors
     /// An input that shows a bug.

@@ -1,9 +1,10 @@
-//! Which branches a run took, where the compiler was told to count them.
+//! The branches that a run took, if the compiler was told to count them.
 //!
-//! With `-C passes=sancov-module -C llvm-args=-sanitizer-coverage-level=3 -C llvm-args=-sanitizer-coverage-inline-8bit-counters`
-//! in `RUSTFLAGS` every branch of every crate has a counter of one byte, and each module tells
-//! `__sanitizer_cov_8bit_counters_init` where its counters are (Clang's manual, "SanitizerCoverage"). Without these
-//! flags nothing calls it and there are no counters.
+//! With `-C passes=sancov-module -C llvm-args=-sanitizer-coverage-level=3 -C
+//! llvm-args=-sanitizer-coverage-inline-8bit-counters` in `RUSTFLAGS` every branch of every crate has a
+//! counter of one byte, and each module passes the address of its counters to
+//! `__sanitizer_cov_8bit_counters_init` (Clang's manual, "SanitizerCoverage"). Without these flags that
+//! function is never called and there are no counters.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -44,8 +45,8 @@ type Edge = u64;
 fn for_each_set(mut each: impl FnMut(u64, &[AtomicU8])) {
     let mut place = 0;
     for module in COUNTERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).iter() {
-        // SAFETY: eight atomic bytes that are aligned for it have the layout of an atomic number of eight bytes, and any
-        // bits are one. Only this thread runs what is counted.
+        // SAFETY: eight suitably aligned atomic bytes have the layout of an atomic 64-bit number, and any
+        // bits are valid. Only this thread runs the code that is counted.
         let (head, words, tail) = unsafe { module.align_to::<AtomicU64>() };
         each(place, head);
         for (at, word) in words.iter().enumerate() {
@@ -82,12 +83,12 @@ pub fn places(edges: &[Edge]) -> Vec<Edge> {
     edges.iter().map(|edge| edge >> 4).collect()
 }
 
-/// What all runs together have taken.
+/// The branches that all runs together have taken.
 #[derive(Default)]
 pub struct Seen(HashSet<Edge>);
 
 impl Seen {
-    /// Adds what a run took; whether any of it is new.
+    /// Adds the branches of a run; returns whether any of them is new.
     pub fn add(&mut self, edges: &[Edge]) -> bool {
         let before = self.0.len();
         self.0.extend(edges);

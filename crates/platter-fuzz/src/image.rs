@@ -102,7 +102,7 @@ impl Image {
         out
     }
 
-    /// Sets what the disk holds at `at`.
+    /// Sets the contents of the disk at `at`.
     pub fn set(&mut self, at: u64, piece: Vec<u8>) {
         match self.pieces.iter_mut().find(|(place, old)| *place == at && old.len() == piece.len()) {
             Some((_, old)) => *old = piece,
@@ -110,7 +110,7 @@ impl Image {
         }
     }
 
-    /// Fills `out` with what the disk holds from `at` on.
+    /// Fills `out` with the contents of the disk from `at` on.
     pub fn read(&self, at: u64, out: &mut [u8]) {
         out.fill(0);
         let end = at.saturating_add(out.len() as u64);
@@ -123,7 +123,7 @@ impl Image {
         }
     }
 
-    /// What the disk holds from `at` on.
+    /// The contents of the disk from `at` on.
     pub fn bytes(&self, at: u64, len: usize) -> Vec<u8> {
         let mut out = vec![0; len];
         self.read(at, &mut out);
@@ -164,7 +164,7 @@ impl Image {
     }
 }
 
-/// An image as a device. It counts what is read of it.
+/// An image as a device that counts reads.
 pub struct ImageDisk {
     name: Arc<str>,
     geometry: Geometry,

@@ -41,7 +41,8 @@ struct Options {
     /// Plant each bug in turn and say after how many runs it is found
     #[arg(long)]
     planted: bool,
-    /// Write the committed corpus of each format anew from itself and the inputs in --state; needs scripts/fuzz-long
+    /// Rewrite the committed corpus of each format from itself and the inputs in --state; needs
+    /// scripts/fuzz-long
     #[arg(long)]
     minimise: bool,
     /// List the formats
@@ -113,7 +114,7 @@ fn replay(target: &Target, files: &[PathBuf]) -> io::Result<bool> {
     Ok(clean)
 }
 
-/// The committed corpus and what earlier runs have kept.
+/// The committed corpus and the inputs kept by earlier runs.
 fn corpus(options: &Options, target: &Target) -> io::Result<Vec<Vec<u8>>> {
     let mut inputs = campaign::inputs_in(&campaign::committed().join(target.name))?;
     inputs.extend(campaign::inputs_in(&options.state.join(target.name))?);
@@ -151,7 +152,7 @@ fn fuzz(options: &Options, target: &'static Target, share: u32) -> io::Result<bo
         Ok(next) => fs::write(&place, format!("{next}\n")).map(|()| true),
         Err(finding) => {
             if let Some(run) = finding.run {
-                // It goes on behind the run that was found.
+                // Continues after the run that was found.
                 fs::write(&place, format!("{}\n", run + 1))?;
             }
             report(&options.state, target, finding)
@@ -207,7 +208,7 @@ fn minimise(options: &Options, all: &[&'static Target]) -> io::Result<()> {
         fs::create_dir_all(&folder)?;
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
-            // What once showed a bug has a name that says which, and stays.
+            // An input that once showed a bug has a name that identifies the bug, and is kept.
             let name = entry.file_name();
             if name.len() == 16 && name.to_str().is_some_and(|name| u64::from_str_radix(name, 16).is_ok()) {
                 fs::remove_file(entry.path())?;

@@ -1,9 +1,9 @@
-//! Counts what a thread allocates, so that a parser that takes much more memory than its input is found.
+//! Counts the allocations of a thread, to find parsers that use much more memory than their input.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// What a piece of work allocated.
+/// The allocations of a piece of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Most bytes at once.
@@ -13,7 +13,8 @@ pub struct Usage {
 }
 
 thread_local! {
-    /// Bytes that the work under way holds. It may free what was allocated before, so this may be negative.
+    /// Bytes that the current work holds. It may free memory that was allocated before, so this may be
+    /// negative.
     static HELD: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
     static CALLS: Cell<u64> = const { Cell::new(0) };
@@ -40,8 +41,9 @@ fn uncount(bytes: usize) {
     HELD.set(HELD.get().wrapping_sub_unsigned(bytes));
 }
 
-// SAFETY: every call is passed on to the system's allocator with the arguments it came with; the counters are cells of
-// the thread without destructors, which can be used at any time of its life and do not allocate.
+// SAFETY: every call is passed to the system's allocator with the same arguments. The counters are
+// thread-local cells without destructors, which can be used at any time of the thread's life and do not
+// allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract of `alloc`.
@@ -73,8 +75,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Does `work` and says what this thread allocated for it. If it would hold more than `limit` bytes at once the process
-/// ends, as when the system has no memory.
+/// Runs `work` and returns its allocations on this thread. If it would hold more than `limit` bytes at once
+/// the process ends, as when the system has no memory.
 pub fn measured<R>(limit: usize, work: impl FnOnce() -> R) -> (R, Usage) {
     HELD.set(0);
     PEAK.set(0);

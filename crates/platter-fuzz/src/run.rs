@@ -1,4 +1,4 @@
-//! One run of a target on one input, and what must hold for it whatever the format is.
+//! One run of a target on one input, and the properties that every format must have.
 
 use crate::guard;
 use crate::memory::{self, Usage};
@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
-/// What a parser made of an input.
+/// The result of parsing an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It was accepted.
@@ -18,19 +18,19 @@ pub enum Verdict {
     Refused(String),
 }
 
-/// A format, and what reads it.
+/// A format and its parser.
 pub struct Target {
     /// Name on the command line and of the folder of its corpus.
     pub name: &'static str,
-    /// What is read, by what.
+    /// The format and its parser, in one line.
     pub summary: &'static str,
     /// Makes an input that is sound, or nearly.
     pub generate: fn(&mut Rng) -> Vec<u8>,
-    /// Changes an input, with another one to take pieces from, so that checksums are right again most of the time.
+    /// Mutates an input, using pieces of another one, so that its checksums are valid most of the time.
     pub mutate: fn(&mut Rng, &mut Vec<u8>, &[u8]),
-    /// Reads an input. An error is a bug of the parser: something that must hold of what it said does not.
+    /// Parses an input. An error is a bug of the parser: a property of its result that does not hold.
     pub read: fn(&[u8]) -> Result<Verdict, String>,
-    /// Bytes that reading may take beside [`PER_BYTE`] times the length of the input.
+    /// Bytes that parsing may take in addition to [`PER_BYTE`] times the length of the input.
     pub memory: usize,
     /// The bug that can be planted here.
     pub planted: Planted,
@@ -39,7 +39,7 @@ pub struct Target {
 /// Bytes of memory for each byte of input.
 pub const PER_BYTE: usize = 128;
 
-/// Calls of the allocator for each byte of input, and without any. What loops for ever allocates, mostly.
+/// Allocator calls per byte of input, and a constant. Endless loops usually allocate.
 const CALLS_PER_BYTE: u64 = 32;
 const CALLS: u64 = 1 << 20;
 
@@ -72,8 +72,8 @@ fn install_hook() {
 /// Runs a target on an input.
 ///
 /// # Errors
-/// What is wrong: a panic, too much memory, a message that says nothing or would upset a terminal, or what the target
-/// itself found.
+/// The bug: a panic, too much memory, an error message that is empty or unsafe for a terminal, or an error of
+/// the target's own checks.
 pub fn run(target: &Target, input: &[u8]) -> Result<(Verdict, Usage), String> {
     install_hook();
     QUIET.set(true);

@@ -84,7 +84,8 @@ fn tokens(text: &str) -> Vec<&str> {
     all
 }
 
-/// Changes something at random. `other` is a text to take lines from, `words` what means something to the format.
+/// Makes a random change. `other` is a text to take lines from, `words` are words with a meaning in the
+/// format.
 pub fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>, other: &[u8], words: &[&str]) {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let changed = if rng.one_in(4) {

@@ -7,7 +7,7 @@ use platter::{Access, open, register_elevator};
 use std::collections::VecDeque;
 
 static PARAMS: [Param; 1] =
-    [Param::number("fair", Unit::Requests, 4, (1, 1024), "one of so many is the one that waits longest")];
+    [Param::number("fair", Unit::Requests, 4, (1, 1024), "every nth request is the one that waits longest")];
 static ROW: Row = Row {
     name: "lifo",
     summary: "last in, first out",

@@ -17,7 +17,7 @@ fn append(disk: &Device, stored: &mut u8, careful: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// What was stored has to be there, and what block 0 speaks of.
+/// The stored blocks must be there, and so must those that block 0 counts.
 fn check(disk: &Device, stored: &u8) -> Result<(), String> {
     let read = |n: u8| {
         let mut block = [0; 512];

@@ -28,8 +28,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A program can bring I/O schedulers of its own: [`register_elevator`] makes one known by its name, wherever names
-//! of elevators are taken.
+//! A program can provide its own I/O schedulers: [`register_elevator`] registers one under its name, which
+//! can then be used wherever elevators are named.
 
 pub mod raid;
 pub mod registry;
@@ -57,8 +57,8 @@ pub use platter_disk::pool::Pool;
 pub use platter_disk::sync_io::IoOptions;
 pub use registry::{Access, open};
 
-/// The examples of pages of documentation, which run as tests. A page stands in the crate's own directory, as a link,
-/// so that the package is whole.
+/// The examples in pages of documentation, which run as tests. A copy of each page is in the crate's own
+/// directory, so that the package is complete.
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../docs/cache.md")]

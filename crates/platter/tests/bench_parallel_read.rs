@@ -87,7 +87,7 @@ fn what_cannot_be_done_says_why() {
     refused(&["--on", "ram(1M)"], 4, &["blocks of 4M", "--block"]);
     refused(&["--on", "sim(ideal)", "--mode", "direct"], 2, &["simulated", "bench io"]);
     let striped = "raid0(ram(64M), ram(64M))";
-    refused(&["--on", striped], 2, &["mode raw", "made of other devices"]);
+    refused(&["--on", striped], 2, &["mode raw", "has devices below it"]);
     assert_eq!(
         json(&["--on", striped, "--mode", "direct", "--repeat", "1"])["runs"][0]["rounds"][0]["bytes"],
         128 << 20

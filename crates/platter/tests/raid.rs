@@ -226,7 +226,7 @@ fn an_array_finds_its_members_in_a_directory() {
 
     std::fs::rename(&members[1], spec(dir.path(), "directory/away")).unwrap();
     let said = refused(&by_name);
-    assert!(said.contains("these are missing: 1 (member ") && said.contains("were looked at in"), "{said}");
+    assert!(said.contains("these are missing: 1 (member ") && said.contains("were examined in"), "{said}");
     let said = refused(&format!("raid(name=gone, search={place})"));
     assert!(said.contains("no member of an array called \"gone\" was found"), "{said}");
     assert!(refused("raid()").contains("does not say which array is meant"));

@@ -149,7 +149,7 @@ fn mutate(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
     *input = encode(&images);
 }
 
-/// What an opened array is good for.
+/// Uses an opened array.
 fn use_array(array: &Device, devices: &[Device]) -> Result<(), String> {
     let sum = devices.iter().map(Device::size).fold(0, u64::saturating_add);
     hold(array.size() > 0 && array.size() <= sum, || format!("{} bytes of {sum}", array.size()))?;

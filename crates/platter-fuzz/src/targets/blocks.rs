@@ -1,4 +1,4 @@
-//! Blocks that say what they are, as verification reads them back.
+//! Self-describing blocks, as verification reads them back.
 
 use super::hold;
 use crate::bytes;

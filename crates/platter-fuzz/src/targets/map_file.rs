@@ -75,7 +75,7 @@ fn size_of(text: &str) -> u64 {
     text.lines().rev().find_map(end).unwrap_or(1 << 20)
 }
 
-/// What is asked of a map.
+/// Queries a map.
 fn use_map(map: &Map, size: u64) -> Result<(), String> {
     let parts: Vec<_> = map.parts().collect();
     let joined = parts.windows(2).all(|pair| pair[0].1 == pair[1].0 && pair[0].2 != pair[1].2);

@@ -63,7 +63,7 @@ pub(super) fn superblock(rng: &mut Rng, index: u16) -> Vec<u8> {
     sb
 }
 
-/// Makes the checksum of a superblock right: the sum of its words, folded to 32 bits.
+/// Repairs the checksum of a superblock: the sum of its words, folded to 32 bits.
 pub(super) fn mend(sb: &mut Vec<u8>) {
     sb.resize(SUPERBLOCK_BYTES, 0);
     let len = 256 + 2 * u32_at(sb, 0xdc).min(1920) as usize;

@@ -43,7 +43,7 @@ pub fn by_name(name: &str) -> Option<&'static Target> {
     ALL.iter().find(|target| target.name == name)
 }
 
-/// What a parser said, as a verdict.
+/// The result of a parser as a verdict.
 fn verdict<T, E: Display>(result: Result<T, E>) -> Verdict {
     match result {
         Ok(_) => Verdict::Accepted,
@@ -56,7 +56,7 @@ fn text_of(input: &[u8]) -> String {
     String::from_utf8_lossy(input).into_owned()
 }
 
-/// Refuses what does not hold.
+/// Returns an error if a property does not hold.
 fn hold(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }

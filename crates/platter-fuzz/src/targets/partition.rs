@@ -150,7 +150,7 @@ fn sound(rng: &mut Rng) -> Image {
     image
 }
 
-/// Makes the checksums of headers and entries right.
+/// Repairs the checksums of headers and entries.
 fn mend(image: &mut Image) {
     let block = u64::from(image.block);
     for at in [block, (image.size / block).saturating_sub(1) * block] {

@@ -37,7 +37,7 @@ fn record(rng: &mut Rng) -> Record {
     records[rng.index(records.len())].clone()
 }
 
-/// Makes the checksum of a record right.
+/// Repairs the checksum of a record.
 pub(super) fn mend(record: &mut Vec<u8>) {
     record.resize(RECORD_BYTES, 0);
     let sum = crc32c::crc32c(&record[..RECORD_BYTES - 4]);

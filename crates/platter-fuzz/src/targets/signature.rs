@@ -1,4 +1,4 @@
-//! Signatures of what a disk holds.
+//! Signatures of disk contents.
 
 use super::{hold, verdict};
 use crate::image::Image;
@@ -32,7 +32,7 @@ pub(super) const TARGET: Target = Target {
 /// Most that may be read of a disk, in bytes.
 const MOST_READ: u64 = (2 << 20) + 64 * 4096;
 
-/// What formats have at fixed places.
+/// Signatures at fixed positions.
 const FIXED: &[(u64, &[u8])] = &[
     (0x1000, b"platter array\0\0\0"),
     (0, b"XFSB"),
@@ -64,7 +64,7 @@ const FIXED: &[(u64, &[u8])] = &[
     (384 << 10, b"\0\0\0\0\0\xba\xb1\x0c"),
 ];
 
-/// What formats have near the end: bytes before the end, and rounding of the place.
+/// Signatures near the end: bytes before the end, and rounding of the position.
 const AT_END: &[(u64, u64, &[u8])] = &[
     (512, 512, b"EFI PART"),
     (512, 1, b"conectix"),
@@ -111,7 +111,7 @@ fn sound(rng: &mut Rng) -> Image {
     image
 }
 
-/// A disk that sees to it that it is read as promised.
+/// A disk that checks that it is read as promised.
 struct Watched {
     image: Image,
     read: Cell<u64>,
@@ -131,7 +131,7 @@ impl ReadAt for Watched {
             self.wrong.set(Some((offset, buf.len())));
         }
         self.read.set(self.read.get() + len);
-        // An odd number stands for a place that cannot be read.
+        // Some image numbers make a position unreadable.
         if self.image.number % 256 == 77 && offset > 0 {
             return Err(io::Error::from_raw_os_error(5));
         }

@@ -226,13 +226,13 @@ fn generate(rng: &mut Rng) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Reads all arguments of a device, and those of the devices that it stands on.
+/// Reads all arguments of a device, and those of the devices below it.
 fn read_args(spec: &Spec, shape: usize) -> Result<(), SpecError> {
     let Some(signature) = signature(spec.name(), shape) else { return Err(spec.reject("no such device")) };
     let params: Vec<&Param> = signature.tables.iter().copied().flatten().collect();
     let mut args = Args::new(spec, &signature)?;
     for Param { name, kind, .. } in params.into_iter().filter(|param| !param.name.is_empty()) {
-        // A device reads what has a meaning together with the rest.
+        // A device reads only arguments that have an effect together with the others.
         if *name == "text" && !args.is_given("switch") || *name == "broken" && !shape.is_multiple_of(8) {
             continue;
         }
@@ -266,7 +266,7 @@ fn read_args(spec: &Spec, shape: usize) -> Result<(), SpecError> {
     args.finish()
 }
 
-/// Everything that is asked of an argument.
+/// Queries an argument in all ways.
 fn look_at(spec: &Spec, len: usize) -> Result<(), String> {
     hold(spec.span().end <= len, || format!("{:?} is past the end of {len} bytes", spec.span()))?;
     for arg in spec.args() {

@@ -1,4 +1,4 @@
-//! What sysfs says of disks.
+//! Attributes of disks in sysfs.
 
 use super::hold;
 use crate::archive::{Archive, folder};

@@ -1,4 +1,4 @@
-//! Sizes, times, numbers, switches, identifiers, and what tests take from the command line.
+//! Sizes, times, numbers, switches, identifiers, and test parameters of the command line.
 
 use super::{hold, text_of};
 use crate::rng::Rng;
@@ -107,7 +107,7 @@ fn generate(rng: &mut Rng) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Checks the message of a refusal, and counts what was accepted.
+/// Checks the error message, and counts accepted values.
 fn tell<T, E: Display>(accepted: &mut bool, result: Result<T, E>) -> Result<Option<T>, String> {
     match result {
         Ok(value) => {

@@ -1,4 +1,4 @@
-//! Reads of what is on the disk.
+//! Reads of data that is not in memory.
 
 use super::{Bench, Side};
 use std::error::Error;
@@ -68,7 +68,7 @@ pub(crate) fn sequential(bench: &Bench, block: usize, size: u64, round: usize) -
     both(round, ours, theirs)
 }
 
-/// So many streams of 64 KiB reads on one handle, in turn.
+/// Interleaved streams of 64 KiB reads on one handle.
 fn interleaved(bench: &Bench, streams: u64) -> Result<Side, Box<dyn Error>> {
     bench.cool()?;
     let (size, block) = (1u64 << 30, 65_536u64);

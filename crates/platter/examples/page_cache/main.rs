@@ -1,9 +1,9 @@
-//! Pairs Platter's page cache with the kernel's, in turn on the same file: `page_cache [--rounds N] [--cells NAME,...]
-//! [--size BYTES] [DIRECTORY]`.
+//! Compares Platter's page cache with the kernel's, alternately on the same file: `page_cache [--rounds N]
+//! [--cells NAME,...] [--size BYTES] [DIRECTORY]`.
 //!
-//! Each round runs both sides of a cell once, first one, then the other, in an order that changes from round to round;
-//! a ratio is one of two runs of the same round, and what is printed is the median of the ratios with the least and the
-//! greatest. Ratios above 1 are in Platter's favour, except that of processor time.
+//! Each round runs both sides of a cell once, in an order that changes from round to round. A ratio is
+//! between two runs of the same round; the median of the ratios is printed with the smallest and the largest.
+//! Ratios above 1 are in Platter's favour, except that of processor time.
 
 mod cold;
 mod hits;
@@ -13,18 +13,18 @@ use std::error::Error;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// What one side of a round has measured.
+/// The measurements of one side of a round.
 #[derive(Clone, Copy)]
 pub(crate) struct Side {
     /// Operations, or bytes, in a second.
     pub(crate) rate: f64,
     /// Seconds of processor time for as much work.
     pub(crate) cpu: f64,
-    /// Bytes that came from the device.
+    /// Bytes read from the device.
     pub(crate) device_bytes: u64,
 }
 
-/// The names of cells, what they compare, and in what.
+/// The names of cells, the two sides, and the unit.
 const CELLS: [(&str, &str); 9] = [
     ("hit-4k-8m", "copied 4 KiB hits, 8 MiB of pages, against pread(2); M/s"),
     ("hit-4k-256m", "copied 4 KiB hits, 256 MiB of pages, against pread(2); M/s"),
@@ -49,12 +49,12 @@ impl Bench {
         Ok(platter::open(&spec, Access::read())?)
     }
 
-    /// The file as the kernel has it.
+    /// The file, opened through the kernel.
     pub(crate) fn file(&self) -> Result<File, Box<dyn Error>> {
         Ok(File::open(&self.path)?)
     }
 
-    /// Drops what the kernel has of the file in memory.
+    /// Drops the file's pages from the kernel's cache.
     pub(crate) fn cool(&self) -> Result<(), Box<dyn Error>> {
         let file = self.file()?;
         file.sync_all()?;

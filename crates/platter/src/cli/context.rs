@@ -1,4 +1,4 @@
-//! What a verb gets beside its own arguments.
+//! The context of a verb, in addition to its own arguments.
 
 use super::{CliError, Common, signals};
 use clap::ColorChoice;
@@ -6,11 +6,11 @@ use platter_bench::report::Terminal;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How to show things, and whether to stop.
+/// How to show results, and whether to stop.
 pub(crate) struct Context {
     /// Print results as JSON.
     pub(crate) json: bool,
-    /// What stdout is.
+    /// The terminal on stdout.
     pub(crate) terminal: Terminal,
     /// Show progress on stderr.
     pub(crate) progress: bool,
@@ -28,12 +28,12 @@ impl Context {
         }
     }
 
-    /// Whether the user asked to stop.
+    /// Whether the user requested a stop.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// The error of a verb that stopped because it was asked to; `message` says how far it got.
+    /// The error of a verb that was interrupted; `message` describes how far it got.
     pub(crate) fn interruption(&self, message: impl Into<String>) -> CliError {
         CliError::new(signals::exit(), message)
     }
@@ -49,7 +49,7 @@ impl Context {
         self.print(&format!("{value:#}\n"))
     }
 
-    /// Tells the user something beside the result, on stderr.
+    /// Prints a note on stderr, apart from the result.
     pub(crate) fn note(&self, text: &str) {
         // Without a stderr the note is lost, which is no reason to fail.
         let _ = writeln!(std::io::stderr(), "platter: note: {text}");
@@ -61,8 +61,8 @@ impl Context {
     }
 }
 
-/// Columns that results may take: COLUMNS if it is set, else those of the terminal on stdout. `None` for a file or a pipe:
-/// what reads them wants each row on one line.
+/// Columns for results: COLUMNS if it is set, otherwise those of the terminal on stdout. `None` for a file or
+/// a pipe, whose readers need each row on one line.
 fn width() -> Option<usize> {
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok());
     let terminal = || {

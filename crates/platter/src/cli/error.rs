@@ -12,11 +12,11 @@ pub(crate) enum Exit {
     Done,
     /// The run failed: an I/O error, a comparison that did not match.
     Failed,
-    /// Wrong usage: the command line, a device spec or a parameter file is wrong in itself.
+    /// Wrong usage: the command line, a device spec or a parameter file is invalid.
     Usage,
-    /// A device cannot be opened, or is not what its spec says: it is missing, in use, or lacks a member.
+    /// A device cannot be opened, or does not match its spec: it is missing, in use, or lacks a member.
     CannotOpen,
-    /// The devices are there, but what was asked for cannot be done with them; `copy` and `raid` have written nothing.
+    /// The devices can be opened, but do not allow the request; `copy` and `raid` have written nothing.
     Refused,
     /// SIGINT.
     Interrupted,
@@ -51,12 +51,12 @@ impl CliError {
         CliError { exit, message: message.into() }
     }
 
-    /// The command line is wrong in itself, whatever devices there are.
+    /// The command line is invalid, regardless of the devices present.
     pub(crate) fn usage(message: impl Into<String>) -> CliError {
         CliError::new(Exit::Usage, message)
     }
 
-    /// The devices do not allow what was asked for.
+    /// The devices do not allow the request.
     pub(crate) fn refused(message: impl Into<String>) -> CliError {
         CliError::new(Exit::Refused, message)
     }
@@ -66,7 +66,8 @@ impl CliError {
         CliError::new(Exit::Failed, message)
     }
 
-    /// Writing to stdout failed. A reader that has closed its end (`platter … | head`) wants no message.
+    /// Writing to stdout failed. If the reader has closed its end (`platter … | head`), no message is
+    /// printed.
     pub(super) fn output(error: io::Error) -> CliError {
         match error.kind() {
             io::ErrorKind::BrokenPipe => CliError::failed(""),
@@ -78,7 +79,7 @@ impl CliError {
         self.exit
     }
 
-    /// What to tell the user, if anything.
+    /// The message for the user, if there is one.
     pub(crate) fn message(&self) -> Option<&str> {
         (!self.message.is_empty()).then_some(self.message.as_str())
     }

@@ -1,4 +1,4 @@
-//! The options with which a verb is told its devices.
+//! The options that name a verb's devices.
 
 use super::{CliError, spec_arg};
 use clap::Args;
@@ -25,7 +25,7 @@ impl Force {
     }
 }
 
-/// `--on SPEC…` and what may be done to those devices.
+/// `--on SPEC…` and the permissions for those devices.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct On {
     /// The devices, as specs: /dev/sdb, ram(1G), 'file(disk.img, depth=64)'

@@ -54,7 +54,7 @@ impl Progress {
     }
 }
 
-/// As much of a line as the terminal shows in one: the cursor does not come back to the beginning of a longer one.
+/// The part of a line that fits on one line of the terminal: a longer one could not be redrawn.
 fn cut(line: &str) -> String {
     let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
     let columns = size.map_or(0, |size| usize::from(size.ws_col));

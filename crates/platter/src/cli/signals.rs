@@ -21,8 +21,8 @@ pub(super) fn install() -> &'static AtomicBool {
         action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as libc::sighandler_t;
         // RESETHAND: after the first one the default action is back, which ends the process.
         action.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
-        // SAFETY: the handler only stores to atomics, which is safe at any time; the old action is not asked
-        // for. It fails only for signals that cannot be caught.
+        // SAFETY: the handler only stores to atomics, which is safe at any time; the old action is not
+        // requested. This fails only for signals that cannot be caught.
         unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
     }
     &INTERRUPTED

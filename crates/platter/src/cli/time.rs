@@ -12,7 +12,7 @@ pub(crate) struct Time {
 }
 
 impl Time {
-    /// Reads a time; a number alone is in `unit`, since each option has a unit of its own in fio.
+    /// Parses a time; a plain number is in `unit`, because each option has its own unit in fio.
     pub(crate) fn parse(text: &str, unit: &str) -> Result<Time, String> {
         let bare = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         let given = if bare { format!("{text}{unit}") } else { text.to_owned() };

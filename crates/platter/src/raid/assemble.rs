@@ -1,4 +1,4 @@
-//! Opening arrays by what their members carry.
+//! Opens arrays by the records of their members.
 
 use super::{Held, RaidError, carry_out, examine, read_slots};
 use platter_block::backend::Backend;
@@ -47,7 +47,7 @@ pub fn assemble(select: &Select, candidates: &[Device], write: bool) -> Result<D
     }
 }
 
-/// What speaks against an array, with the devices that are members of an array of md named as such.
+/// The problems of an array; members of md arrays are named as such.
 fn name_md(problems: Vec<Problem>, candidates: &[Device]) -> RaidError {
     let is_md = |name: &str| {
         let device = candidates.iter().find(|device| *device.name() == *name);
@@ -175,7 +175,7 @@ fn check_md(members: &[(Superblock, &Device)]) -> Result<(), RaidError> {
         let is_there = |index: &u32| members.iter().any(|(superblock, _)| superblock.index == Some(*index));
         let missing: Vec<String> =
             (0..first.members).filter(|index| !is_there(index)).map(|index| index.to_string()).collect();
-        // A superblock of md knows the number of its own member only.
+        // A superblock of md has the number of its own member only.
         return refuse(format!(
             "the array \"{}\" ({}) has {} members, and these are missing: {}",
             first.name,

@@ -14,7 +14,7 @@ const MAX_CHUNK: u64 = 1 << 30;
 pub struct Array {
     /// Its name, at most 64 bytes; empty for [`default_name`].
     pub name: String,
-    /// How data lies on its members.
+    /// The layout of the data on the members.
     pub layout: Layout,
     /// Bytes on one member before the next: a power of two, at least a logical block. Not used by
     /// [`Layout::Concat`].
@@ -67,22 +67,22 @@ fn check(devices: &[Device], array: &Array) -> Result<(), RaidError> {
             format_size(chunk),
             format_size(MAX_CHUNK)
         );
-        // A chunk of a sector or more is wrong only for these devices.
+        // A chunk of at least a sector can be wrong only for these devices.
         let possible = chunk.is_power_of_two() && (512..=MAX_CHUNK).contains(&chunk);
         return if possible { refuse(said) } else { Err(RaidError::Argument(said)) };
     }
     Ok(())
 }
 
-/// Makes an array of devices, in this order. Nothing is written before everything is checked; a crash
-/// leaves no array (or the one that was there) or the whole of the new one. Returns its number. An array without
-/// a name is called by [`default_name`].
+/// Creates an array of devices, in this order. Everything is checked before the first write; a crash leaves
+/// no array (or the previous one) or all of the new one. Returns its number. An array without a name gets
+/// [`default_name`].
 ///
-/// What the devices hold is overwritten as far as it is used: whether that may be is decided when they are
-/// opened.
+/// The contents of the devices are overwritten where the array uses them; whether that is allowed is decided
+/// when they are opened.
 ///
 /// # Errors
-/// A chunk, name or device that does not do; a device that fails.
+/// An invalid chunk, name or device; a device that fails.
 pub fn create(devices: &[Device], array: &Array) -> Result<Uuid, RaidError> {
     check(devices, array)?;
     let uuid = new_uuid()?;

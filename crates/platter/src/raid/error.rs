@@ -9,9 +9,9 @@ use std::fmt;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RaidError {
-    /// What was asked for is impossible whatever the devices are: a chunk of 3 KiB, a name of 100 bytes.
+    /// The request is invalid regardless of the devices: a chunk of 3 KiB, a name of 100 bytes.
     Argument(String),
-    /// The devices do not allow what was asked for.
+    /// The devices do not allow the request.
     Refused(String),
     /// These devices are no array, or not all of it.
     Members(Vec<Problem>),

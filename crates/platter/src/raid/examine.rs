@@ -1,16 +1,16 @@
-//! What a device holds of an array.
+//! The array metadata on a device.
 
 use super::RaidError;
 use platter_disk::device::Device;
 use platter_stack::meta::md::{self, NoSuperblock, Place, SUPERBLOCK_BYTES, Superblock};
 use platter_stack::meta::{RECORD_BYTES, SLOTS, Slots};
 
-/// What a device holds of an array.
+/// The array metadata on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Held {
     /// Nothing.
     Nothing,
-    /// Records of an array of Platter's, or what is left of them.
+    /// Records of a Platter array, or their remains.
     Platter(Slots),
     /// A superblock of Linux' md.
     Md(Superblock),
@@ -50,7 +50,7 @@ fn read_md(device: &Device) -> Result<Held, RaidError> {
     Ok(found)
 }
 
-/// What a device holds of an array.
+/// Reads the array metadata of a device.
 ///
 /// # Errors
 /// The device fails.

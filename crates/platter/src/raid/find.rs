@@ -10,23 +10,23 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// What was found on a device or file.
+/// A device or file that was examined.
 #[derive(Debug)]
 pub struct Found {
     /// Its path.
     pub path: PathBuf,
-    /// Other devices are built on it, such as `dm-0`: what it holds is theirs.
+    /// Devices built on it, such as `dm-0`, to which its contents belong.
     pub holders: Vec<String>,
-    /// What it holds of an array, or why that cannot be told.
+    /// Its array metadata, or why it could not be read.
     pub held: Result<Held, String>,
 }
 
-/// Looks at all block devices of this machine that have a size, or, where `directory` is given, at all block
-/// devices and regular files that are in it or that links in it lead to, each once. Everything is opened to
-/// read only, without a claim to have it alone.
+/// Examines all block devices of this machine that have a size, or, if `directory` is given, all block
+/// devices and regular files in it or linked from it, each once. Everything is opened read-only and without a
+/// lock.
 ///
 /// # Errors
-/// The directory cannot be read. What cannot be opened is in the list.
+/// The directory cannot be read. A device that cannot be opened is in the list.
 pub fn search(directory: Option<&Path>) -> Result<Vec<Found>, SysError> {
     let places = match directory {
         Some(directory) => in_directory(directory)?,
@@ -51,7 +51,7 @@ fn in_directory(directory: &Path) -> Result<Vec<(PathBuf, Vec<String>)>, SysErro
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).map_err(wrong)? {
         let path = entry.map_err(wrong)?.path();
-        // A link that leads nowhere is no place to look at.
+        // A dangling link is skipped.
         let Ok(what) = fs::metadata(&path) else { continue };
         let (is_block, is_file) = (what.file_type().is_block_device(), what.is_file() && what.len() > 0);
         if is_block || is_file {
@@ -78,15 +78,15 @@ fn is_number(device: &platter_disk::sys::BlockDevice, rdev: u64) -> bool {
     device.number == platter_disk::sys::DeviceNumber::from_dev(rdev)
 }
 
-/// The paths of those that belong to the array that is meant, and what to say if it cannot be found: how many
-/// places were looked at, and what could not be opened.
+/// The paths of the members of the selected array, and a text for the case that it is not found: how many
+/// devices were examined, and which could not be opened.
 pub(crate) fn members(select: &Select, directory: Option<&Path>) -> Result<(Vec<PathBuf>, String), SysError> {
     let found = search(directory)?;
     let mut paths = Vec::new();
     let mut unopened = Vec::new();
     for one in &found {
         match &one.held {
-            // What a device mapper or md has built on it is seen there again.
+            // Its contents are also visible on the device that device mapper or md has built on it.
             _ if !one.holders.is_empty() => {}
             Ok(Held::Platter(slots)) if slots.records().any(|record| select.matches(record)) => {
                 paths.push(one.path.clone());
@@ -99,7 +99,7 @@ pub(crate) fn members(select: &Select, directory: Option<&Path>) -> Result<(Vec<
         Some(directory) => format!("in {}", directory.display()),
         None => "among the block devices of this machine".to_owned(),
     };
-    let mut told = format!("{} devices and files were looked at {place}", found.len());
+    let mut told = format!("{} devices and files were examined {place}", found.len());
     if !unopened.is_empty() {
         told += &format!("; {} could not be opened: {}", unopened.len(), unopened.join("; "));
     }

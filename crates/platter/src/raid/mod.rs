@@ -38,11 +38,11 @@ use crate::registry::{self, Access, OpenError};
 use platter_disk::device::Device;
 use platter_stack::meta::Step;
 
-/// Opens devices that are members of an array or will be. What signature they hold is for the caller to
-/// judge: an array is one too.
+/// Opens devices that are or will be members of an array. The caller checks their signatures: an array has
+/// one too.
 ///
 /// # Errors
-/// As for [`crate::open`].
+/// See [`crate::open`].
 pub fn open_members<S: AsRef<str>>(specs: &[S], access: Access) -> Result<Vec<Device>, OpenError> {
     specs.iter().map(|spec| registry::open(spec.as_ref(), access)).collect()
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const NONE: &str = "none";
 
-/// What is known of the names so far. Rows are only ever added, and kept as long as the process lives.
+/// The names known so far. Rows are only added, and kept for the life of the process.
 struct Known {
     names: &'static [&'static str],
     /// The parameters of each.
@@ -29,7 +29,7 @@ fn known() -> MutexGuard<'static, Known> {
     known
 }
 
-/// What `elevator=` may be: `none`, the names of the table of elevators, and what was
+/// Valid values of `elevator=`: `none`, the names of the table of elevators, and those that were
 /// [registered](crate::register_elevator).
 pub fn elevator_names() -> &'static [&'static str] {
     known().names
@@ -48,7 +48,7 @@ fn tables(name: &str) -> Option<&'static [&'static [Param]]> {
     }
 }
 
-/// Reads the argument `elevator` and makes what it says; `None` is no elevator.
+/// Reads the argument `elevator` and makes the elevator; `None` is no elevator.
 pub(super) fn read(args: &mut Args<'_>) -> Result<Option<Box<dyn Elevator>>, SpecError> {
     let spec = args.nested("elevator")?;
     let Some(tables) = tables(spec.name()) else {
@@ -57,7 +57,8 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<Option<Box<dyn Elevator>>, Spe
     let mut given = Args::new(&spec, &Signature { unnamed: &[], tables, devices: 0..=0 })?;
     let Some(row) = elevators::by_name(spec.name()) else { return Ok(None) };
     let mut elevator = (row.make)();
-    // Defaults stay unsaid: a parameter that stands for several (the kernel whose values to take) sets others.
+    // Defaults are not set explicitly: a parameter that selects a group of values (the kernel to follow) sets
+    // others.
     for param in row.params {
         if !given.is_given(param.name) {
             continue;

@@ -9,7 +9,7 @@ use std::fmt;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The spec is wrong in itself, or what it names does not fit it
+    /// The spec is invalid, or the devices or files that it names do not fit it
     /// ([`SpecErrorKind::Unfit`](crate::spec::SpecErrorKind::Unfit)).
     Spec(SpecError),
     /// A file or block device cannot be opened.
@@ -19,7 +19,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Whether the spec is wrong in itself, whatever devices there are.
+    /// Whether the spec is invalid regardless of the devices present.
     pub fn is_usage(&self) -> bool {
         matches!(self, OpenError::Spec(error) if error.kind() != SpecErrorKind::Unfit)
     }

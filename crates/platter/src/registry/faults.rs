@@ -1,4 +1,4 @@
-//! The parameters of simulated disks that say what goes wrong with them.
+//! The fault parameters of simulated disks.
 
 use crate::spec::{Args, Param, ParamKind, SpecError, format_size};
 use platter_block::time::{Span, Time};
@@ -14,7 +14,7 @@ const OFFSET: ParamKind = ParamKind::Size { min: 0, max: 1 << 62 };
 const LENGTH: ParamKind = ParamKind::Size { min: 1, max: 1 << 62 };
 const TIME: ParamKind = ParamKind::Time { min: Duration::ZERO, max: Duration::from_secs(86_400 * 365) };
 
-/// What can go wrong.
+/// Parameters of faults.
 pub(super) const PARAMS: &[Param] = &[
     Param {
         name: "fault_seed",
@@ -40,12 +40,12 @@ pub(super) const PARAMS: &[Param] = &[
     Param { name: "bad_size", kind: LENGTH, default: "512", help: "its length" },
     chance("lost_writes", "writes in a million that are acknowledged and not stored"),
     chance("misdirected", "writes in a million that are stored elsewhere"),
-    chance("rot", "reads in a million before which a bit of what they read changes"),
-    Param { name: "dies_at", kind: TIME, default: "", help: "when the disk goes away" },
+    chance("rot", "reads in a million before which a bit of their data changes"),
+    Param { name: "dies_at", kind: TIME, default: "", help: "when the disk disappears" },
     Param { name: "back_after", kind: TIME, default: "", help: "how long it is away; not given: for ever" },
 ];
 
-/// What goes wrong with a disk of `size` bytes as the arguments say; `None`: nothing.
+/// The faults of a disk of `size` bytes according to the arguments; `None`: none.
 pub(super) fn read(args: &mut Args<'_>, size: u64) -> Result<Option<FaultPlan>, SpecError> {
     let mut plan = FaultPlan {
         spike_chance: ppm(args, "spikes")?,

@@ -1,4 +1,4 @@
-//! Layers: devices made of devices, from the table of the stack.
+//! Layers: devices built on other devices, from the table of the stack.
 
 use super::memory;
 use super::params::{convert, value};
@@ -77,8 +77,8 @@ fn explain(args: &Args<'_>, values: &[(&str, i64)], error: LayerError) -> OpenEr
     })
 }
 
-/// A message that a layer gave, with the value that it is about as the user typed it, and the name of that
-/// argument. A layer is given numbers: it says `offset=2097152` where the user wrote `2M`.
+/// Replaces a value in a layer's error message by what the user typed; also returns the name of that
+/// argument. A layer only gets numbers: its message has `offset=2097152` where the user wrote `2M`.
 fn as_typed<'v>(args: &Args<'_>, values: &[(&'v str, i64)], message: &str) -> Option<(&'v str, String)> {
     values.iter().find_map(|&(name, value)| {
         let number = format!("{name}={value}");

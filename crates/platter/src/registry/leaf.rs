@@ -31,7 +31,7 @@ const FILE: &[Param] = &[
         name: "driver",
         kind: ParamKind::Choice(&["auto", "uring", "aio", "threads"]),
         default: "auto",
-        help: "how the system is asked; auto takes the first of the others that works",
+        help: "which interface of the system to use; auto takes the first that works",
     },
     Param {
         name: "direct",
@@ -62,7 +62,7 @@ const FILE: &[Param] = &[
         name: "share",
         kind: ParamKind::Choice(&["auto", "on", "off"]),
         default: "auto",
-        help: "who may open it at the same time: auto (readers together, a writer alone), on (any program), off (none)",
+        help: "which other programs may open it: auto (readers share, a writer is alone), on (any), off (none)",
     },
     Param {
         name: "force",
@@ -93,7 +93,7 @@ pub(super) fn rows() -> [Row; 3] {
         },
         Row {
             name: "ram",
-            summary: "a disk in memory, filled with zeroes, gone when it is closed",
+            summary: "a disk in memory, filled with zeroes, freed when it is closed",
             shape: Shape::Leaf,
             example: "ram(2G)".to_owned(),
             unnamed: &["size"],
@@ -143,7 +143,7 @@ fn file(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     let (leaf, elevator) = queue::read(args)?;
     let file = driver(args)?;
     let open = how(args, opening.access)?;
-    // What has no effect is an error before anything is opened or created.
+    // An argument without effect is an error before anything is opened or created.
     args.check_all_read()?;
     let options = DiskOptions { open, file, leaf, elevator };
     Device::open(&path, options).map_err(|error| suggest(&path, error).into())
@@ -177,7 +177,7 @@ fn how(args: &mut Args<'_>, access: Access) -> Result<OpenOptions, SpecError> {
         "off" => Sharing::Exclusive,
         _ => Sharing::ByAccess,
     };
-    // A spec is the same for readers and writers: what is for writers only says nothing to a reader.
+    // A spec is the same for readers and writers: arguments for writers have no effect for a reader.
     let create = args.optional("create", Args::size)?.or(access.create);
     let force = args.flag("force")? || access.force;
     Ok(OpenOptions {
@@ -192,7 +192,7 @@ fn how(args: &mut Args<'_>, access: Access) -> Result<OpenOptions, SpecError> {
     })
 }
 
-/// Adds what may have been meant by a path that is not there.
+/// Adds a suggestion for a path that does not exist.
 fn suggest(path: &Path, error: SysError) -> SysError {
     let Some(path) = path.to_str() else { return error };
     let kind = error.errno.map(|errno| io::Error::from_raw_os_error(errno).kind());

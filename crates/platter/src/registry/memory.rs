@@ -1,4 +1,4 @@
-//! What a cache may have of the machine's memory.
+//! The memory that a cache may use.
 
 /// Bytes that the machine can give without swapping, as Linux reckons; `None` where it does not say.
 fn available() -> Option<u64> {
@@ -10,17 +10,17 @@ fn parse(meminfo: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Whether a cache of `size` bytes fits into the memory that there is: the kernel may promise more than it has, and a
-/// program that takes it at its word is killed later.
+/// Checks that a cache of `size` bytes fits into available memory: the kernel may promise more than it has,
+/// and kill a program that uses it later.
 ///
 /// # Errors
-/// Why not, and what would.
+/// Why it does not fit, and the largest size that would.
 pub(super) fn check(size: u64) -> Result<(), String> {
     available().map_or(Ok(()), |available| fits(size, available))
 }
 
 fn fits(size: u64, available: u64) -> Result<(), String> {
-    // What it has to know of each page is less than a sixty-fourth.
+    // Metadata takes less than a sixty-fourth.
     let most = available / 65 * 64 / 4096 * 4096;
     if size <= most {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The one table of devices, and opening what a device spec names.
+//! The table of devices, and opening the device that a spec names.
 //!
 //! ```
 //! use platter::registry::{self, Access};
@@ -35,19 +35,20 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
-/// What a device is opened for, and what may be done to it.
+/// The access for which a device is opened, and permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Access {
-    /// Write too. A writer has a file or block device alone, unless its spec says otherwise; readers share it.
+    /// Write access. A writer has exclusive access to a file or block device, unless its spec says otherwise;
+    /// readers share it.
     pub write: bool,
     /// Write even to a file or block device that holds a file system, a partition table or a part of an
     /// array.
     pub force: bool,
-    /// Open what is mounted, claimed or locked by others too.
+    /// Open devices that are mounted, claimed or locked by others.
     pub allow_in_use: bool,
-    /// Create a file of this many bytes if it is missing; one that is there must have this size.
+    /// Create a file of this many bytes if it is missing; an existing file must have this size.
     pub create: Option<u64>,
-    /// Simulated disks need not keep what is written, where the spec does not say.
+    /// Simulated disks need not store contents, unless the spec says so.
     pub forget: bool,
     /// Whether to go around the page cache, where the spec does not say.
     pub direct: Option<Direct>,
@@ -65,7 +66,7 @@ impl Access {
     }
 }
 
-/// How a device is opened: with what access, and where its simulated disks live.
+/// How a device is opened: its access, and the world of its simulated disks.
 pub(crate) struct Opening {
     access: Access,
     world: Arc<World>,
@@ -75,11 +76,11 @@ pub(crate) struct Opening {
 /// theirs.
 static WORLD: LazyLock<Arc<World>> = LazyLock::new(|| World::new(0));
 
-/// Parses a spec with the names of all devices of the [`table`]. `@PATH` stands for the text of a file, in which
-/// paths count from the working directory as on a command line.
+/// Parses a spec with the names of all devices of the [`table`]. `@PATH` reads the spec from a file, in which
+/// paths are relative to the working directory, as on a command line.
 ///
 /// # Errors
-/// What is wrong with its syntax or its outermost name; a file that cannot be read
+/// An error in its syntax or its outermost name; a file that cannot be read
 /// ([`Unfit`](spec::SpecErrorKind::Unfit)).
 pub fn parse(text: &str) -> Result<Spec, SpecError> {
     match text.strip_prefix('@') {
@@ -91,7 +92,7 @@ pub fn parse(text: &str) -> Result<Spec, SpecError> {
 fn parse_file(path: &str) -> Result<Spec, SpecError> {
     let given = spec::parse(&spec::quote(&format!("@{path}")), &["file"])?;
     if path.is_empty() {
-        let error = given.reject("`@` stands for a file with the spec in it, but no file is named");
+        let error = given.reject("`@` must be followed by the path of a file with the spec");
         return Err(error.with_help("write @PATH, such as @stack.spec; a file of the name @ is written ./@"));
     }
     let mut bytes = Vec::new();
@@ -115,7 +116,7 @@ fn parse_file(path: &str) -> Result<Spec, SpecError> {
 /// Opens the device that `text` names.
 ///
 /// # Errors
-/// [`OpenError::Spec`] for a spec that is wrong in itself, any other for a device that cannot be opened.
+/// [`OpenError::Spec`] for an invalid spec, any other for a device that cannot be opened.
 pub fn open(text: &str, access: Access) -> Result<Device, OpenError> {
     open_spec(&parse(text)?, access)
 }
@@ -146,11 +147,11 @@ fn open_part(spec: &Spec, opening: &Opening) -> Result<Device, OpenError> {
     Ok(device)
 }
 
-/// The paths of all files and block devices that `spec` names, in the order of the text. Members of an array that
-/// a search finds are not named.
+/// The paths of all files and block devices that `spec` names, in the order of the text, without members of
+/// an array that a search finds.
 ///
 /// # Errors
-/// As for [`open`], where the spec is wrong in itself.
+/// As for [`open`] if the spec is invalid.
 pub fn paths(spec: &Spec) -> Result<Vec<PathBuf>, SpecError> {
     let Some(row) = find(spec.name()) else { return Ok(Vec::new()) };
     let mut args = spec::Args::new(spec, &row.signature())?;

@@ -13,7 +13,7 @@ const MAX_DEPTH: u64 = 16384;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What a queue can be told.
+/// Parameters of a queue.
 pub(super) const PARAMS: &[Param] = &[
     Param {
         name: "elevator",
@@ -74,7 +74,7 @@ pub(super) const PARAMS: &[Param] = &[
         name: "lock",
         kind: ParamKind::Text,
         default: "queue",
-        help: "what shares a lock: queue (nothing), all (every device), or the name of an adapter",
+        help: "which queues share a lock: queue (none), all (every device), or those with this adapter name",
     },
     Param {
         name: "lanes",
@@ -86,7 +86,7 @@ pub(super) const PARAMS: &[Param] = &[
         name: "bounce",
         kind: ParamKind::Bool,
         default: "on",
-        help: "copy what is not aligned as the device needs it, rather than fail",
+        help: "copy misaligned memory instead of failing",
     },
 ];
 

@@ -1,4 +1,4 @@
-//! Arrays by what their members carry: `raid(name=data, …)` and Linux' own, `md(…)`.
+//! Arrays by the records of their members: `raid(name=data, …)` and Linux' own, `md(…)`.
 
 use super::table::{Build, Row, Shape};
 use super::{OpenError, Opening, open_part};
@@ -61,7 +61,9 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     let name = args.optional("name", Args::text)?;
     let uuid = args.optional("uuid", Args::text)?;
     let select = match (name, uuid) {
-        (Some(_), Some(_)) => return Err(args.reject("uuid", "name says which array already").into()),
+        (Some(_), Some(_)) => {
+            return Err(args.reject("uuid", "the array is already selected by name").into());
+        }
         (Some(name), None) => Select::Name(name),
         (None, Some(uuid)) => {
             let uuid = uuid.parse().map_err(|wrong: String| args.reject("uuid", wrong))?;
@@ -79,7 +81,7 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
         told = Some(how);
     }
     args.check_all_read()?;
-    // That its members are members is what is wanted; everything else is checked before the first write.
+    // A signature as a member is expected; everything else is checked before the first write.
     let opening =
         Opening { access: super::Access { force: true, ..opening.access }, world: opening.world.clone() };
     let members: Result<Vec<Device>, OpenError> =
@@ -91,7 +93,7 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     })
 }
 
-/// The members of the array that is meant, as specs, from a search, and what the search looked at.
+/// The members of the selected array, as specs, from a search, and a description of what was searched.
 fn find(
     args: &Args<'_>,
     select: &Select,

@@ -23,10 +23,11 @@ pub fn readahead_params(name: &str) -> impl Iterator<Item = &'static Param> + us
     index.map_or(&[][..], |index| TABLES[index]).iter().copied().flatten()
 }
 
-/// Reads a policy with its parameters, such as `2.6.11(same_page=on)`. The sizes in the settings are the defaults.
+/// Parses a policy with its parameters, such as `2.6.11(same_page=on)`. The sizes in the settings are the
+/// defaults.
 ///
 /// # Errors
-/// What is wrong with the syntax, the name or a parameter.
+/// An error in the syntax, the name or a parameter.
 pub fn parse_readahead(text: &str) -> Result<(&'static Row, Settings), SpecError> {
     let spec = spec::parse(text, &NAMES)?;
     let Some(index) = NAMES.iter().position(|known| *known == spec.name()) else {
@@ -45,7 +46,7 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<(usize, Vec<i64>), SpecError> 
     Ok((index, settings(&spec, index)?.values))
 }
 
-/// The parameters of a layer, with that of readahead as a policy that may have parameters of its own.
+/// The parameters of a layer, where that of readahead is a policy that may have its own parameters.
 pub(super) fn nest(table: &'static [&'static [Param]]) -> &'static [&'static [Param]] {
     let nested = |param: &Param| match param.name {
         ARGUMENT => Param { kind: ParamKind::Nested(Words(readahead_names)), ..*param },
@@ -55,7 +56,7 @@ pub(super) fn nest(table: &'static [&'static [Param]]) -> &'static [&'static [Pa
     Box::leak(Box::new([&*params.leak()]))
 }
 
-/// What the argument is called.
+/// The name of the argument.
 pub(super) const ARGUMENT: &str = "readahead";
 
 fn settings(spec: &Spec, index: usize) -> Result<Settings, SpecError> {

@@ -33,13 +33,13 @@ const PARAMS: &[Param] = &[
         name: "queue",
         kind: ParamKind::Choice(&["none", "fcfs", "clook", "sstf", "sptf"]),
         default: "",
-        help: "mechanical disks: order of the drive's own queue; not given: as the disk has it",
+        help: "mechanical disks: order of the drive's own queue; default: that of the disk",
     },
     Param {
         name: "write_cache",
         kind: ParamKind::Bool,
         default: "",
-        help: "whether writes complete in the buffer; not given: as the disk has it",
+        help: "whether writes complete in the buffer; default: that of the disk",
     },
     Param {
         name: "start",
@@ -51,7 +51,7 @@ const PARAMS: &[Param] = &[
         name: "seed",
         kind: ParamKind::Int { min: 0, max: u64::MAX },
         default: "",
-        help: "decides what is random; not given: the seed of the run",
+        help: "seed of everything random; default: the seed of the run",
     },
     Param {
         name: "bus",
@@ -63,7 +63,7 @@ const PARAMS: &[Param] = &[
         name: "data",
         kind: ParamKind::Bool,
         default: "on",
-        help: "keep what is written, in memory; off (and `bench io` without --verify): reads leave memory as it was",
+        help: "store contents in memory; off (and `bench io` without --verify): reads leave memory unchanged",
     },
 ];
 
@@ -104,10 +104,10 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     Ok(sim::open(sim::Parts { disk: &disk, name: &name, geometry, settings, elevator, facts })?)
 }
 
-/// A model, and what results have to say of it.
+/// A model, and the facts that results show.
 type Made = (Box<dyn Model>, Vec<Fact>);
 
-/// Makes the disk: one of the catalogue, or what a file says.
+/// Builds the disk, from the catalogue or from a file.
 fn model(args: &mut Args<'_>, name: &str, given: Choices) -> Result<Made, SpecError> {
     let wrong = |args: &Args<'_>, error: &dyn std::fmt::Display| args.reject("disk", error.to_string());
     if let Some(row) = catalogue::by_name(name) {

@@ -6,12 +6,12 @@ use platter_disk::device::Device;
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
-/// What a device is made of.
+/// The shape of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// A disk with request queues of its own.
+    /// A disk with its own request queues.
     Leaf,
-    /// A device that stands on others.
+    /// A device built on other devices.
     Layer,
 }
 
@@ -21,7 +21,7 @@ pub struct Row {
     pub name: &'static str,
     /// One line.
     pub summary: &'static str,
-    /// What it is made of.
+    /// Its shape.
     pub shape: Shape,
     /// A spec of it.
     pub example: String,
@@ -29,7 +29,7 @@ pub struct Row {
     pub unnamed: &'static [&'static str],
     /// Its own parameters, and those that it shares with others.
     pub tables: &'static [&'static [Param]],
-    /// How many devices it stands on.
+    /// Number of devices below.
     pub devices: RangeInclusive<usize>,
     pub(super) build: Build,
 }
@@ -42,7 +42,7 @@ pub(super) enum Build {
 }
 
 impl Row {
-    /// Its arguments, as [`Args`] wants them.
+    /// Its arguments, in the form that [`Args`] takes.
     pub fn signature(&self) -> Signature {
         Signature { unnamed: self.unnamed, tables: self.tables, devices: self.devices.clone() }
     }

@@ -18,7 +18,7 @@ pub struct Signature {
     pub unnamed: &'static [&'static str],
     /// The device's parameters, in one or more tables: its own, those of every queue.
     pub tables: &'static [&'static [Param]],
-    /// How many devices it stands on; they are the unnamed arguments left over. `0..=0` for a leaf.
+    /// Number of devices below, which are the remaining unnamed arguments. `0..=0` for a leaf.
     pub devices: RangeInclusive<usize>,
 }
 
@@ -66,20 +66,20 @@ pub struct Args<'s> {
 struct Bound {
     param: &'static Param,
     value: Value,
-    /// Where the whole argument stands.
+    /// The span of the whole argument.
     span: Span,
-    /// Where its value stands.
+    /// The span of its value.
     value_span: Span,
     read: bool,
 }
 
 impl<'s> Args<'s> {
-    /// Matches the arguments of `spec` with their parameters, and checks every value that is given.
+    /// Matches the arguments of `spec` with their parameters, and checks every given value.
     ///
     /// # Errors
     ///
-    /// The first, in the order of the text, of: an unknown or repeated name, a value of the wrong kind or out of
-    /// range, an unnamed argument too many, an unknown device; then a wrong number of devices.
+    /// The first, in the order of the text, of: an unknown or repeated name, a value of the wrong kind or out
+    /// of range, a surplus unnamed argument, an unknown device; then a wrong number of devices.
     pub fn new(spec: &'s Spec, signature: &Signature) -> Result<Self, SpecError> {
         let signature = signature.clone();
         let mut args = Args { spec, signature, bound: Vec::new(), devices: Vec::new(), devices_read: false };
@@ -143,7 +143,7 @@ impl<'s> Args<'s> {
         self.read(name, "a path", |value| if let Value::Path(path) = value { Some(path) } else { None })
     }
 
-    /// The name with arguments given for `name`, or its default, to be read by `Args` of its own. Errors as for
+    /// The name with arguments given for `name`, or its default, to be read by separate `Args`. Errors as for
     /// [`Args::size`].
     pub fn nested(&mut self, name: &str) -> Result<Spec, SpecError> {
         self.read(name, "nested", |value| if let Value::Nested(spec) = value { Some(spec) } else { None })
@@ -156,18 +156,18 @@ impl<'s> Args<'s> {
         value.as_device(&self.spec.source).map(Cow::into_owned)
     }
 
-    /// The devices that this one stands on, in order; as many as the signature allows.
+    /// The devices below this one, in order; their number is as the signature allows.
     pub fn devices(&mut self) -> Vec<Cow<'s, Spec>> {
         self.devices_read = true;
         self.devices.clone()
     }
 
-    /// What `read` reads for `name`, or `None` if it is not given and has no default:
+    /// The value of `name` as read by `read`, or `None` if it is not given and has no default:
     /// `args.optional("limit", Args::size)`.
     ///
     /// # Errors
     ///
-    /// Those of `read`, but for [`MissingArgument`](SpecErrorKind::MissingArgument).
+    /// Those of `read`, except [`MissingArgument`](SpecErrorKind::MissingArgument).
     pub fn optional<T>(
         &mut self,
         name: &str,
@@ -187,14 +187,14 @@ impl<'s> Args<'s> {
         self.bound.iter().any(|bound| bound.param.name == name)
     }
 
-    /// An error about the value of `name`, for what its kind cannot say: that it must be a multiple of another.
-    /// It points at the value, or at the device if the default is meant.
+    /// An error about the value of `name` that its kind cannot express, such as that it must be a multiple of
+    /// another. It points at the value, or at the device if the value is the default.
     pub fn reject(&self, name: &str, message: impl Into<String>) -> SpecError {
         self.about(SpecErrorKind::Rejected, name, message)
     }
 
-    /// As [`reject`](Args::reject), of the kind [`Unfit`](SpecErrorKind::Unfit): the value is possible, but not
-    /// for the devices or files that are there.
+    /// As [`reject`](Args::reject), of the kind [`Unfit`](SpecErrorKind::Unfit): the value is valid, but not
+    /// for the devices or files present.
     pub fn unfit(&self, name: &str, message: impl Into<String>) -> SpecError {
         self.about(SpecErrorKind::Unfit, name, message)
     }
@@ -224,12 +224,12 @@ impl<'s> Args<'s> {
         self.check_all_read()
     }
 
-    /// Makes sure that everything given has been read, before a device does something that cannot be undone.
+    /// Checks that all given arguments have been read, before a device does something irreversible.
     ///
     /// # Errors
     ///
-    /// [`Unused`](SpecErrorKind::Unused) for the first argument that was not: it is allowed, but means nothing
-    /// beside the others.
+    /// [`Unused`](SpecErrorKind::Unused) for the first argument that was not read: it is allowed, but has no
+    /// effect together with the others.
     pub fn check_all_read(&self) -> Result<(), SpecError> {
         let device = &self.spec.name;
         if let Some(bound) = self.bound.iter().find(|bound| !bound.read) {
@@ -345,7 +345,7 @@ impl<'s> Args<'s> {
         self.spec.error(SpecErrorKind::DeviceCount, at, message)
     }
 
-    /// The parameter `name`, which the device itself asks for.
+    /// The parameter `name`, which the device must have declared.
     fn declared(&self, name: &str) -> Result<&'static Param, SpecError> {
         self.signature.find(name).ok_or_else(|| self.undeclared(name, "any kind"))
     }

@@ -15,7 +15,7 @@ use platter_block::text::is_unsafe;
 /// A range of bytes of the spec's text.
 pub type Span = Range<usize>;
 
-/// What all nodes of one spec share: the text they came from, and the device names known to its reader.
+/// Shared by all nodes of one spec: the text, and the device names known to its reader.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) text: String,
@@ -54,7 +54,7 @@ impl Spec {
         &self.args
     }
 
-    /// Where this spec stands in [`Spec::source`], from its name to its closing parenthesis.
+    /// The span of this spec in [`Spec::source`], from its name to its closing parenthesis.
     pub fn span(&self) -> Span {
         self.span.clone()
     }
@@ -64,13 +64,14 @@ impl Spec {
         &self.source.text
     }
 
-    /// An error about this whole spec that no device or file could make right: two arguments that exclude each
-    /// other.
+    /// An error about this whole spec, regardless of devices and files, such as two arguments that exclude
+    /// each other.
     pub fn reject(&self, message: impl Into<String>) -> SpecError {
         self.error(SpecErrorKind::Rejected, self.span(), message)
     }
 
-    /// An error of the kind [`Unfit`](SpecErrorKind::Unfit) about this whole spec: what it names does not fit it.
+    /// An error of the kind [`Unfit`](SpecErrorKind::Unfit) about this whole spec: devices or files do not
+    /// fit it.
     pub fn unfit(&self, message: impl Into<String>) -> SpecError {
         self.error(SpecErrorKind::Unfit, self.span(), message)
     }
@@ -136,17 +137,17 @@ impl Arg {
         self.name.as_deref()
     }
 
-    /// What was given.
+    /// The given value.
     pub fn value(&self) -> &ArgValue {
         &self.value
     }
 
-    /// Where the argument stands, its name included.
+    /// The span of the argument, including its name.
     pub fn span(&self) -> Span {
         self.span.clone()
     }
 
-    /// Where the argument's name stands; empty for an unnamed one.
+    /// The span of the argument's name; empty for an unnamed one.
     pub(super) fn name_span(&self) -> Span {
         self.span.start..self.span.start + self.name.as_ref().map_or(0, String::len)
     }
@@ -175,12 +176,12 @@ impl fmt::Display for Arg {
 pub enum ArgValue {
     /// A bare word or a quoted string.
     Word(Word),
-    /// A name with arguments of its own.
+    /// A name with its own arguments.
     Spec(Spec),
 }
 
 impl ArgValue {
-    /// Where the value stands.
+    /// The span of the value.
     pub fn span(&self) -> Span {
         match self {
             ArgValue::Word(word) => word.span.clone(),
@@ -222,7 +223,7 @@ impl fmt::Display for ArgValue {
 #[derive(Clone, Debug)]
 pub struct Word {
     pub(super) text: String,
-    /// What the word stands for where that is not UTF-8.
+    /// The bytes of the word if they are not UTF-8.
     pub(super) bytes: Option<Vec<u8>>,
     pub(super) quoted: bool,
     pub(super) span: Span,
@@ -251,7 +252,7 @@ impl Word {
         &self.text
     }
 
-    /// Whether the word stands for UTF-8; one with `\xHH` in it need not.
+    /// Whether the bytes of the word are UTF-8; those of one with `\xHH` in it need not be.
     pub fn is_utf8(&self) -> bool {
         self.bytes.is_none()
     }
@@ -269,7 +270,7 @@ impl Word {
         self.quoted
     }
 
-    /// Where the word stands, quotes included.
+    /// The span of the word, including quotes.
     pub fn span(&self) -> Span {
         self.span.clone()
     }
@@ -298,9 +299,9 @@ pub(super) fn is_bare(c: char) -> bool {
     !matches!(c, '(' | ')' | ',' | '=' | '"' | '\\') && !c.is_whitespace() && !c.is_control()
 }
 
-/// `text` as one word of the language, in quotes if it needs them: for writing a path into a spec.
+/// `text` as one word of the language, in quotes if necessary: for writing a path into a spec.
 ///
-/// A word that happens to be a device's name is left bare; `file(…)` around it makes it a path.
+/// A word that equals a device's name is not quoted; `file(…)` around it makes it a path.
 pub fn quote(text: &str) -> Cow<'_, str> {
     let bare = !text.is_empty() && !text.starts_with('#') && text.chars().all(is_bare);
     if bare { Cow::Borrowed(text) } else { Cow::Owned(quoted(text.as_bytes())) }

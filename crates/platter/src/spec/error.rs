@@ -1,4 +1,4 @@
-//! What is wrong with a spec, and where.
+//! Errors in a spec, with their positions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub enum SpecErrorKind {
     MissingArgument,
     /// More unnamed arguments than the device takes.
     TooManyArguments,
-    /// More or fewer member devices than the device stands on.
+    /// More or fewer member devices than the device takes.
     DeviceCount,
     /// A value that is not of the argument's kind.
     BadValue,
@@ -37,8 +37,8 @@ pub enum SpecErrorKind {
     Unused,
     /// Refused by the device that reads the spec; see [`Spec::reject`](super::Spec::reject).
     Rejected,
-    /// The spec is well formed, but what it names does not fit it: a member of an array is missing, a disk is
-    /// too small, a file cannot be read. The same spec may be accepted on another day or machine.
+    /// The spec is valid, but devices or files do not fit it: a member of an array is missing, a disk is too
+    /// small, a file cannot be read. The same spec may be accepted later or on another machine.
     Unfit,
     /// A device reads a parameter that its table does not have: a mistake in the program, not in the spec.
     Table,
@@ -65,7 +65,7 @@ impl SpecError {
         SpecError { kind, span, message: message.into(), help: None, source: Arc::clone(source) }
     }
 
-    /// Adds a line of advice after what is there.
+    /// Appends a line of advice.
     #[must_use]
     pub fn with_help(mut self, help: impl AsRef<str>) -> Self {
         let help = help.as_ref();
@@ -94,12 +94,12 @@ impl SpecError {
         self.span.clone()
     }
 
-    /// What is wrong, in one line.
+    /// The error, in one line.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do about it, if there is anything to say: one or more lines.
+    /// Advice, if there is any: one or more lines.
     pub fn help(&self) -> Option<&str> {
         self.help.as_deref()
     }

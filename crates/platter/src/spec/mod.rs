@@ -1,5 +1,5 @@
 //! The device spec language: one line of text that names a stack of devices. Where the command and
-//! [`registry::open`](crate::registry::open) take a spec, `@PATH` stands for the text of a file.
+//! [`registry::open`](crate::registry::open) take a spec, `@PATH` reads it from a file.
 //!
 //! ```text
 //! /dev/sdb
@@ -21,25 +21,25 @@
 //! escape = \" | \\ | \n | \r | \t | \u{hex} | \xHH
 //! ```
 //!
-//! White space, line breaks, and comments (a `#` that starts a word, up to the end of its line) may stand
-//! between any two of these. A trailing comma is an error, because on a command line it usually is a
-//! variable that turned out empty.
+//! White space, line breaks, and comments (a `#` that starts a word, up to the end of its line) may appear
+//! between any two of these. A trailing comma is an error, because on a command line it usually is a variable
+//! that turned out empty.
 //!
-//! # What a bare word means
+//! # The meaning of a bare word
 //!
-//! Where a device is expected (the whole spec, or a member of a stack) a bare word that equals a known
-//! device name is that device without arguments; any other word, and every quoted string, is a path:
-//! `x` is short for `file(x)`. So a file called `null` is written `"null"` or `./null`. Where a value is
-//! expected (`sim(cheetah9lp)`, `depth=64`) a word is that value.
+//! Where a device is expected (the whole spec, or a member of a stack) a bare word that equals a known device
+//! name is that device without arguments; any other word, and every quoted string, is a path: `x` is short
+//! for `file(x)`. So a file called `null` is written `"null"` or `./null`. Where a value is expected
+//! (`sim(cheetah9lp)`, `depth=64`) a word is that value.
 //!
-//! A spec is UTF-8. The bytes of a path that is not are written `\xHH` in quotes: `"caf\xe9.img"`; [`quote_path`]
-//! does so.
+//! A spec is UTF-8. The bytes of a path that is not UTF-8 are written `\xHH` in quotes: `"caf\xe9.img"`;
+//! [`quote_path`] does so.
 //!
 //! # Reading a spec
 //!
 //! [`parse()`] checks syntax. Each device then reads its own arguments through [`Args`], described by a
-//! [`Signature`]: tables of [`Param`] rows, which arguments may come unnamed, and how many devices it stands
-//! on. Nothing in this module does I/O. Every failure is a [`SpecError`] that shows the spec and the place.
+//! [`Signature`]: tables of [`Param`] rows, which arguments may be unnamed, and the number of devices below.
+//! Nothing in this module does I/O. Every error is a [`SpecError`] that shows the spec and the position.
 //!
 //! # Bounds
 //!

@@ -1,4 +1,4 @@
-//! Tables of parameters: what a device's arguments are called, what they may be, and what they are for.
+//! Tables of parameters: the names, values and help texts of a device's arguments.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,11 +21,11 @@ use platter_block::params::{self, Unit};
 pub struct Param {
     /// The argument's name.
     pub name: &'static str,
-    /// What its values are, and which are allowed.
+    /// The kind of its values, and the allowed ones.
     pub kind: ParamKind,
     /// The value used when none is given, as a user would write it; empty if there is none.
     pub default: &'static str,
-    /// What it is for, in one line.
+    /// One-line help text.
     pub help: &'static str,
 }
 
@@ -92,9 +92,9 @@ pub enum ParamKind {
         /// The most allowed.
         max: u64,
     },
-    /// A number in a unit, as kernels have their parameters: `500` or, with a unit of its own, `500ms`.
+    /// A number in a unit, as kernel parameters: `500` or, with its own unit, `500ms`.
     Number {
-        /// What it counts.
+        /// The default unit.
         unit: Unit,
         /// The least allowed.
         min: i64,
@@ -109,7 +109,7 @@ pub enum ParamKind {
     Text,
     /// Any word, as the path of a file or device.
     Path,
-    /// One of these words, which may have arguments of its own: `elevator=cfq(quantum=8)`.
+    /// One of these words, which may have its own arguments: `elevator=cfq(quantum=8)`.
     Nested(Words),
     /// A device.
     Device,
@@ -145,7 +145,7 @@ pub(super) enum Value {
     Text(String),
     Path(PathBuf),
     Nested(Spec),
-    /// Not resolved yet: that may fail with an error that has a place of its own.
+    /// Not resolved yet, because that may fail with an error that has its own position.
     Device(ArgValue),
 }
 
@@ -229,7 +229,7 @@ fn nested(value: &ArgValue, names: &[&'static str], source: &Arc<Source>) -> Res
 
 impl fmt::Display for ParamKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A bound that excludes nothing is not worth telling.
+        // A bound that excludes nothing is not shown.
         let mut range = |what: &str, min: Option<String>, max: Option<String>| match (min, max) {
             (Some(min), Some(max)) => write!(f, "{what} from {min} to {max}"),
             (Some(min), None) => write!(f, "{what} of at least {min}"),
@@ -242,7 +242,7 @@ impl fmt::Display for ParamKind {
                 range("a size", min.map(format_size), max.map(format_size))
             }
             ParamKind::Int { min, max } => {
-                // With an upper bound, 0 is a bound worth telling too.
+                // With an upper bound, a lower bound of 0 is shown too.
                 let told = min > 0 || max < u64::MAX;
                 let (min, max) = (told.then_some(min), (max < u64::MAX).then_some(max));
                 range("a whole number", min.map(|n| n.to_string()), max.map(|n| n.to_string()))
@@ -272,12 +272,12 @@ impl fmt::Display for ParamKind {
     }
 }
 
-/// Checks the tables of one device, for the test of whoever keeps them.
+/// Checks the tables of one device, for tests of the tables.
 ///
 /// # Errors
 ///
-/// A line that says which row is wrong: a name that cannot be written or that two rows have, an empty range or
-/// list, a default that its own kind refuses, no help.
+/// A line that names the wrong row and the error: a name that cannot be written or that two rows have, an
+/// empty range or list, a default that its own kind refuses, or no help.
 pub fn check_table(tables: &[&[Param]]) -> Result<(), String> {
     let source = Arc::new(Source { text: String::new(), devices: Vec::new(), file: None });
     let mut names = BTreeSet::new();

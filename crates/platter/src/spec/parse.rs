@@ -78,7 +78,7 @@ impl<'t> Parser<'t> {
         Err(self.syntax(self.here(), message).with_help(help))
     }
 
-    /// A call, a bare word or a string. `expected` names what is expected here, for the error.
+    /// A call, a bare word or a string. `expected` names the expected element, for the error.
     fn value(&mut self, expected: &str) -> Result<ArgValue, SpecError> {
         let word = match self.peek() {
             Some('"') => self.string()?,
@@ -110,7 +110,7 @@ impl<'t> Parser<'t> {
         Ok(Spec { name: name.text, name_span: name.span, args, span, source: Arc::clone(self.source) })
     }
 
-    /// Arguments up to and including the closing parenthesis; `open` is where the opening one stands.
+    /// Arguments up to and including the closing parenthesis; `open` is the span of the opening one.
     fn args(&mut self, open: &Span) -> Result<Vec<Arg>, SpecError> {
         let mut args = Vec::new();
         self.skip_space();
@@ -187,7 +187,7 @@ impl<'t> Parser<'t> {
                     return Err(self.syntax(open, "this quote is not closed on its line").with_help(help));
                 }
                 Some(c) if c.is_control() => {
-                    let message = format!("the control character U+{:04X} stands in quotes", u32::from(c));
+                    let message = format!("the control character U+{:04X} is in quotes", u32::from(c));
                     let help = format!("write it as \\u{{{:x}}}", u32::from(c));
                     return Err(self.syntax(self.here(), message).with_help(help));
                 }
@@ -200,7 +200,7 @@ impl<'t> Parser<'t> {
         Ok(Word::of_bytes(text, open.start..self.pos))
     }
 
-    /// Appends what one escape stands for, from its backslash.
+    /// Appends the bytes of one escape, from its backslash.
     fn escape(&mut self, text: &mut Vec<u8>) -> Result<(), SpecError> {
         let start = self.pos;
         self.advance();
@@ -301,7 +301,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// What an escape stands for.
+/// The meaning of an escape.
 enum Escaped {
     Char(char),
     Byte(u8),

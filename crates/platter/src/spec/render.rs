@@ -1,4 +1,4 @@
-//! Shows a spec with the place of an error marked, in bounded space whatever the spec's length.
+//! Shows a spec with the position of an error marked, in bounded space whatever the spec's length.
 
 use std::fmt::Write as _;
 
@@ -40,7 +40,7 @@ pub(super) fn picture(text: &str, span: &Span) -> String {
         let column = columns(line, span.start.saturating_sub(here));
         let end = columns(line, span.end.saturating_sub(here));
         let skip = if line.chars().count() > WIDTH { column.saturating_sub(LEAD) } else { 0 };
-        // One caret at least, and none beyond what is shown of the line.
+        // At least one caret, and none beyond the part of the line that is shown.
         let carets = end.min(skip + WIDTH).saturating_sub(column).max(1);
         // A cut line starts with an ellipsis, which takes a column.
         let indent = gutter.chars().count() + column - skip + usize::from(skip > 0);
@@ -49,7 +49,7 @@ pub(super) fn picture(text: &str, span: &Span) -> String {
     out
 }
 
-/// The number of the line, from 0, that byte `at` stands on.
+/// The line number, from 0, of byte `at`.
 fn line_of(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|&b| b == b'\n').count()
 }

@@ -6,7 +6,8 @@
 /// (the optimal string alignment distance), letter case ignored. Near enough is one slip in a word of up to
 /// five characters, two up to eight, three beyond. Of equally near candidates the first one wins.
 pub fn closest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
-    // Names are short; a word much longer than any name is not a slip, and not worth the quadratic work.
+    // Names are short; a word much longer than any name is not a typing error, and not worth the quadratic
+    // work.
     const LONGEST: usize = 64;
     if word.is_empty() || word.len() > LONGEST {
         return None;

@@ -14,7 +14,7 @@ use platter_block::planted::{self, Planted};
 pub enum ValueErrorKind {
     /// Not a value of the kind that is expected.
     Malformed,
-    /// Of the right kind, but outside what is allowed, or too large to be held.
+    /// Of the right kind, but outside the allowed range, or too large to be represented.
     OutOfRange,
 }
 
@@ -23,9 +23,9 @@ pub enum ValueErrorKind {
 pub struct ValueError {
     /// The kind of error.
     pub kind: ValueErrorKind,
-    /// What is wrong, in one line.
+    /// The error, in one line.
     pub message: String,
-    /// What would be right, if there is anything to say, in one line.
+    /// Advice, if there is any, in one line.
     pub help: Option<String>,
 }
 
@@ -266,7 +266,7 @@ impl Decimal {
         }
         let fraction = fraction.trim_end_matches('0');
         let all = whole.bytes().chain(fraction.bytes()).map(|b| u128::from(b - b'0'));
-        // Saturation keeps what cannot be held too large to be accepted, see `times`.
+        // Saturation keeps a value that cannot be represented too large to be accepted, see `times`.
         let mantissa = all.fold(0u128, |sum, digit| sum.saturating_mul(10).saturating_add(digit));
         let digits = u32::try_from(fraction.len()).unwrap_or(u32::MAX);
         Some((Decimal { mantissa, digits }, rest))

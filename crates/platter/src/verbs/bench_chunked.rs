@@ -30,7 +30,7 @@ pub(crate) struct Chunked {
     /// Sizes of requests [default: 4K to 64M in powers of two]
     #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = parse_size)]
     request: Vec<u64>,
-    /// Bytes of a chunk, which lies at a random place and is read in sequence [default: one request]
+    /// Bytes of a chunk at a random position, which is read sequentially [default: one request]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "stream")]
     chunk: Option<u64>,
     /// No chunks: from the beginning of the disks to their end
@@ -45,7 +45,7 @@ pub(crate) struct Chunked {
     /// Sizes of requests while stripes vary [default: 1M 16M]
     #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = parse_size)]
     stripe_request: Vec<u64>,
-    /// What to do: write overwrites the disks
+    /// Operation: write overwrites the disks
     #[arg(long, value_name = "RW", default_value = "read")]
     rw: Direction,
     /// Requests at once of csraid-async and csraid-posix [default: 4]
@@ -90,7 +90,7 @@ fn parse_personality(name: &str) -> Result<Personality, String> {
 
 /// The personalities, from their table.
 fn after_help() -> String {
-    let mut help = String::from("Personalities; docs/chunked.md says more:\n");
+    let mut help = String::from("Personalities; see also docs/chunked.md:\n");
     for row in PERSONALITIES {
         help += &format!("  {:13} {}\n", row.name, row.summary);
     }

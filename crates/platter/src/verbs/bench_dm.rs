@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]
 pub(crate) struct Dm {
-    /// Disks, each read by a worker of its own [default: 4]
+    /// Number of disks, each read by its own worker [default: 4]
     #[arg(long, value_name = "N")]
     disks: Option<usize>,
     /// Size of each file that is made, a multiple of 64K [default: 256M]
@@ -63,7 +63,7 @@ fn parse_call(name: &str) -> Result<Call, String> {
 
 /// The rungs, from their table.
 fn after_help() -> String {
-    let mut help = String::from("Rungs, from the lowest up; docs/ladder.md says more:\n");
+    let mut help = String::from("Rungs, from the lowest up; see also docs/ladder.md:\n");
     for row in TABLE {
         help += &format!("  {:9} {}\n", row.name, row.adds);
     }
@@ -91,7 +91,7 @@ impl Dm {
         };
         let report = dm::run(&media, &options, began, context.interrupted, &mut show)
             .map_err(|error| stop(context, error))?;
-        // The files are gone before the results are shown.
+        // The files are removed before the results are shown.
         drop(media);
         progress.clear();
         self.show(context, &report)?;
@@ -109,7 +109,7 @@ impl Dm {
             size: self.size.unwrap_or(base.size),
             repeat: self.repeat.unwrap_or(base.repeat),
             reads: self.reads.or(base.reads),
-            // In the order of their table, whatever the order they are given in.
+            // In the order of their table, whatever the order on the command line.
             rungs: base.rungs.into_iter().filter(|row| wanted(&self.rung, row.name)).collect(),
             calls: base
                 .calls
@@ -151,7 +151,7 @@ impl Dm {
     }
 }
 
-/// Whether a rung is among those asked for, or none was asked for.
+/// Whether a rung was requested, or none was requested.
 fn wanted(asked: &[&Row], name: &str) -> bool {
     asked.is_empty() || asked.iter().any(|row| row.name == name)
 }

@@ -1,4 +1,4 @@
-//! `platter list`: what can be named, from the tables.
+//! `platter list`: the names of things, from the tables.
 
 use crate::cli::{CliError, Context};
 use clap::{Args, ValueEnum};
@@ -29,15 +29,15 @@ pub(crate) struct List {
 enum What {
     /// I/O schedulers: elevator=NAME
     Elevators,
-    /// What talks to the system: driver=NAME
+    /// Interfaces to the system: driver=NAME
     Drivers,
-    /// What a page cache reads before it is asked: readahead=NAME
+    /// Readahead policies of page caches: readahead=NAME
     Readahead,
     /// Devices that stand on other devices
     Layers,
     /// Everything that a device spec can name
     Devices,
-    /// What `bench io --rw` can do
+    /// Workloads of `bench io --rw`
     Workloads,
 }
 
@@ -46,7 +46,7 @@ struct Entry {
     name: &'static str,
     summary: String,
     params: Vec<Parameter>,
-    /// What else there is to say: key and value.
+    /// Further information: key and value.
     more: Vec<(&'static str, String)>,
 }
 
@@ -138,7 +138,7 @@ fn workloads() -> Vec<Entry> {
 
 fn doing(rw: Rw) -> &'static str {
     match rw {
-        _ if rw.is_mixed() => "reads and writes, mixed as --rwmixread says",
+        _ if rw.is_mixed() => "reads and writes, mixed according to --rwmixread",
         _ if rw.trims() => "discards",
         _ if rw.writes() => "writes",
         _ => "reads",

@@ -22,7 +22,7 @@ mod sim;
 #[cfg(test)]
 mod tests;
 
-/// What to do.
+/// The verbs.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Verb {
     /// Measure
@@ -30,9 +30,9 @@ pub(crate) enum Verb {
     Bench(bench::Bench),
     /// Copy one device to another
     Copy(copy::Copy),
-    /// Show what a device is, how it is driven, and what the kernel does to it
+    /// Show the properties and settings of a device, and those of the kernel
     Info(info::Info),
-    /// Show what can be named: elevators, readahead policies, drivers, layers, devices, workloads
+    /// List names: elevators, readahead policies, drivers, layers, devices, workloads
     List(list::List),
     /// Make, examine and wipe arrays whose members describe them
     #[command(subcommand)]

@@ -41,7 +41,7 @@ pub(crate) struct Readahead {
     /// Where the reads begin
     #[arg(long, value_name = "SIZE", default_value = "0")]
     start: Size,
-    /// What they lie in [default: from the start to the end of the device]
+    /// The range of the reads [default: from the start to the end of the device]
     #[arg(long, value_name = "SIZE")]
     span: Option<Size>,
     /// Sequences of each thread, of the pattern interleaved
@@ -65,7 +65,7 @@ pub(crate) struct Readahead {
     /// Largest window
     #[arg(long, value_name = "SIZE", default_value = "128K")]
     max: Size,
-    /// What the device likes to be asked for at once [default: the largest window]
+    /// Optimal I/O size of the device [default: the largest window]
     #[arg(long, value_name = "SIZE")]
     optimal: Option<Size>,
     /// Size of the device
@@ -80,7 +80,7 @@ pub(crate) struct Readahead {
     /// I/Os that the device takes at once; with more than 7/8 of them it is congested
     #[arg(long, value_name = "N", default_value_t = 128)]
     requests: usize,
-    /// What the program says about its reads
+    /// The program's hint about its reads
     #[arg(long, value_name = "HINT", default_value = "normal")]
     advise: Advice,
     /// Write a page with the table and figures to this file too
@@ -95,7 +95,7 @@ enum Advice {
     Random,
 }
 
-/// A policy as it was named, and what it is made with.
+/// A policy with its name and settings.
 #[derive(Clone, Debug)]
 struct Policy {
     name: String,
@@ -121,7 +121,7 @@ fn parse_pattern(text: &str) -> Result<Pattern, String> {
 
 /// The policies, from their table.
 fn after_help() -> String {
-    let mut help = String::from("Policies; docs/readahead.md says more:\n");
+    let mut help = String::from("Policies; see also docs/readahead.md:\n");
     for row in TABLE {
         help += &format!("  {:14} {}\n", row.name, row.summary);
     }
@@ -226,7 +226,7 @@ impl Readahead {
         })
     }
 
-    /// The reads, and what they are.
+    /// The reads, and their description.
     fn reads(&self) -> Result<(String, Vec<Read>), CliError> {
         if let Some(path) = &self.trace {
             let reads = read_trace(path, self.size.bytes)?;
@@ -259,7 +259,7 @@ impl Readahead {
         Ok((what, workload.reads()))
     }
 
-    /// Whether the reads that are to be made up lie on the device and are not too many.
+    /// Checks that the generated reads lie on the device and are not too many.
     fn check_pattern(&self) -> Result<(), CliError> {
         let number = |option, value: u64, most: u64| match value {
             _ if value == 0 || value > most => {

@@ -6,7 +6,7 @@ use clap::Args;
 use platter_bench::repro::{self, Experiment, Hooks, MAX_SCALE, Options, Report, ReproError, TABLE};
 use std::path::{Path, PathBuf};
 
-/// What published sizes are divided by unless the user says otherwise.
+/// Default divisor of published sizes.
 const SCALE: u64 = 4;
 
 /// Arguments of `platter repro`.
@@ -53,7 +53,7 @@ fn after_help() -> String {
 
 impl Repro {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
-        // The parser has looked the name up.
+        // The parser has checked the name.
         let Some(experiment) = repro::by_name(self.name) else { return Ok(()) };
         // Better to learn now that the page cannot be written.
         if let Some(path) = &self.report {

@@ -3,7 +3,7 @@
 use crate::cli::Cli;
 use clap::{Command, CommandFactory};
 
-/// The words of a command line up to what the shell takes: `>`, `|`, `&&`, a comment.
+/// The words of a command line up to the shell's operators: `>`, `|`, `&&`, a comment.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {
@@ -23,7 +23,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// All examples of a command and its verbs, in lists with what is above them in the help.
+/// All examples of a command and its verbs, in lists with their headings in the help.
 fn examples(command: &Command, found: &mut Vec<String>) {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let list = help.split_once("Example").map_or("", |(_, list)| list);

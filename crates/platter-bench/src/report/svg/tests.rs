@@ -110,12 +110,12 @@ fn lines_pass_through_their_points() {
 #[test]
 fn what_cannot_be_drawn_is_counted() {
     let chart = lines(Style::Line).series("bad", Style::Line, [(1.0, 0.0), (f64::NAN, 5.0), (8.0, 2000.0)]);
-    assert!(chart.svg(720).contains(">2 values have no place on these axes<"));
+    assert!(chart.svg(720).contains(">2 values have no position on these axes<"));
     let chart = bars().series("bad", [Bar::new(f64::INFINITY)]);
-    assert!(chart.svg(720).contains(">1 value has no place on these axes<"));
+    assert!(chart.svg(720).contains(">1 value has no position on these axes<"));
     let gap = Interval { low: 0.0, estimate: 1.0, high: 2.0 };
     let chart = IntervalChart::new("", Axis::new("").scale(Scale::Log10)).row("r", gap);
-    assert!(chart.svg(720).contains(">1 value has no place on these axes<"));
+    assert!(chart.svg(720).contains(">1 value has no position on these axes<"));
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn refused(text: &str) -> SpecError {
     }
 }
 
-/// Compares an error, as it is shown, with what is expected.
+/// Compares an error, as shown, with the expected text.
 #[track_caller]
 fn check(error: &SpecError, kind: SpecErrorKind, expected: &str) {
     let expected = expected.trim_start_matches('\n').trim_end();

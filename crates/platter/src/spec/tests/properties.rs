@@ -1,4 +1,4 @@
-//! What holds for every spec, and for everything that is none.
+//! Properties of every spec, and of every invalid text.
 
 use proptest::prelude::*;
 
@@ -48,7 +48,7 @@ fn whole() -> impl Strategy<Value = String> {
     (gap(), body, gap()).prop_map(|(before, body, after)| format!("{before}{body}{after}"))
 }
 
-/// Text that is mostly made of what means something to the parser.
+/// Text that mostly consists of elements of the language.
 fn nearly() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => r#"[(),=#" \n]"#,
@@ -79,7 +79,7 @@ fn exercise(text: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What was accepted is accepted again when written back.
+/// An accepted spec is accepted again when written back.
 fn accepted_again(spec: &Spec) {
     assert_eq!(&super::spec(&spec.to_string()), spec);
 }

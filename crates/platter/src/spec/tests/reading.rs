@@ -1,4 +1,4 @@
-//! What `Args` reads, and the rules for tables.
+//! The values that `Args` reads, and the rules for tables.
 
 use super::*;
 use crate::spec::{Args, check_table};

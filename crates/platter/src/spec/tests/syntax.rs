@@ -1,4 +1,4 @@
-//! What the parser accepts, what it makes of it, and how it is written back.
+//! The syntax that the parser accepts, its result, and how it is written back.
 
 use super::*;
 use crate::spec::{ArgValue, MAX_DEPTH, MAX_LEN, quote};

@@ -221,7 +221,7 @@ help: the escapes are \" \\ \n \r \t, \u{…} with 1 to 6 hexadecimal digits for
         &refused("file(\"\u{7}\")"),
         SpecErrorKind::Syntax,
         r#"
-the control character U+0007 stands in quotes
+the control character U+0007 is in quotes
     file("�")
           ^
 help: write it as \u{7}

@@ -1,4 +1,4 @@
-//! The disks of `--on`: device specs, each opened anew with the settings of every rung.
+//! The disks of `--on`: device specs, each reopened with the settings of every rung.
 
 use platter::registry::{self, Access, Shape};
 use platter::spec::Spec;
@@ -26,12 +26,15 @@ pub(in crate::verbs) fn disk(text: &str, number: usize) -> Result<OpenDisk, DmEr
     open(check(text)?, number)
 }
 
-/// A spec of a disk that leaves to the rung what is the rung's.
+/// Checks a spec of a disk: it must not set parameters that the rung sets.
 fn check(text: &str) -> Result<Spec, DmError> {
     let spec = registry::parse(text).map_err(|error| DmError::Option(error.to_string()))?;
     let refuse = |message: String| Err(DmError::Option(spec.reject(message).to_string()));
     if registry::find(spec.name()).is_some_and(|row| row.shape != Shape::Leaf) {
-        return refuse(format!("`{}` is made of other devices; the ladder climbs disks only", spec.name()));
+        return refuse(format!(
+            "`{}` has devices below it; the rungs of the ladder take disks only",
+            spec.name()
+        ));
     }
     for arg in spec.args() {
         if let Some(name) = arg.name().filter(|name| OF_THE_RUNG.contains(name)) {

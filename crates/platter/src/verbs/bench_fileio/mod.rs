@@ -61,7 +61,7 @@ impl Fileio {
             (Some(dir), _) => self.watched(context, |hooks| fileio::run_in(dir, self.keep, &plan, hooks))?,
             (None, [_]) => {
                 let world = World::new(plan.seed);
-                // What is not read back need not be kept.
+                // Data that is not read back need not be stored.
                 let write = plan.mode.writes();
                 let direct = plan.extra_flags.direct.then_some(Direct::Require);
                 let access = Access { write, forget: true, direct, ..Access::default() };

@@ -15,7 +15,7 @@ pub(super) struct Options {
     /// Number of files
     #[arg(long, value_name = "N", default_value_t = 128)]
     file_num: u32,
-    /// Bytes of all files together [default: 3G; of a device that is smaller, what fits]
+    /// Bytes of all files together [default: 3G; on a smaller device, as much as fits]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     file_total_size: Option<u64>,
     /// Bytes of a request
@@ -41,19 +41,19 @@ pub(super) struct Options {
     /// How: fsync or fdatasync, which on a device are the same
     #[arg(long, value_name = "HOW", default_value = "fsync", value_parser = fsync_mode)]
     file_fsync_mode: SyncMode,
-    /// Who does it: shared (all threads, as in SysBench 1.0.20) or one (the thread whose turn it was)
+    /// Which threads do it: shared (all threads, as in SysBench 1.0.20) or one (the thread whose turn it is)
     #[arg(long, value_name = "WHO", default_value = "shared", value_parser = fsync_by)]
     fsync_by: SyncedBy,
     /// How requests are issued: sync or async
     #[arg(long, value_name = "MODE", default_value = "sync", value_parser = io_mode)]
     file_io_mode: IoMode,
-    /// Requests that a thread has out with async
+    /// Requests in flight per thread with async
     #[arg(long, value_name = "N", default_value_t = 128)]
     file_async_backlog: u32,
     /// Flags that files are opened with: direct, sync, dsync; of a device: direct
     #[arg(long, value_name = "FLAG", num_args = 1.., value_delimiter = ',', value_parser = extra_flag)]
     file_extra_flags: Vec<&'static str>,
-    /// Who has which file open: shared (one for all threads) or each
+    /// Open files: shared (one for all threads) or each (one per thread)
     #[arg(long, value_name = "WHO", default_value = "shared", value_parser = handles)]
     handles: Handles,
     /// Number of threads
@@ -62,7 +62,7 @@ pub(super) struct Options {
     /// Events after which to end; 0: no limit [default: 10000; with --time, 0]
     #[arg(long, value_name = "N")]
     events: Option<u64>,
-    /// What an event is: requests (reads and writes) or all (fsyncs too, as in SysBench 1.0.20)
+    /// Definition of an event: requests (reads and writes) or all (fsyncs too, as in SysBench 1.0.20)
     #[arg(long, value_name = "WHAT", default_value = "requests", value_parser = count)]
     count: Count,
     /// Time after which to end: 10 (seconds), 10s, 500ms
@@ -101,7 +101,7 @@ impl Options {
         }
     }
 
-    /// Makes the files of a plan whose size was not asked for fit a device.
+    /// Fits the files of a plan without a given size to a device.
     pub(super) fn fit(&self, plan: &mut Plan, device: u64) -> Result<(), FileioError> {
         if self.file_total_size.is_none() {
             plan.total_size = plan.largest_within(device.min(plan.total_size))?;
@@ -110,7 +110,7 @@ impl Options {
     }
 }
 
-/// The value of that name; the names are what is allowed.
+/// The value with that name; the names are the allowed values.
 fn named<T: Copy>(text: &str, all: &[T], name: fn(T) -> &'static str) -> Result<T, String> {
     let found = all.iter().copied().find(|value| name(*value) == text);
     found.ok_or_else(|| {

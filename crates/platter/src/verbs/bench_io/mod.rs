@@ -49,7 +49,7 @@ pub(crate) struct Io {
     /// Write the report to this file too, as a page of HTML
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Progress on stderr: auto as with every verb, always a line a second whatever stderr is, or never
+    /// Progress on stderr: auto as with every verb, always for a line a second wherever stderr goes, or never
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     eta: Eta,
 }
@@ -76,7 +76,7 @@ impl Io {
         }
         let job = self.options.job(self.on.specs.len())?;
         let write = job.rw.writes() || job.rw.trims();
-        // What is not read back need not be kept: a simulated run may write more than there is memory.
+        // Data that is not read back need not be stored: a simulated run may write more than there is memory.
         let access =
             Access { write, forget: !job.verify, direct: self.options.direct(), ..Access::default() };
         let seed = job.effective_seed(RandomState::new().hash_one(std::process::id()));
@@ -135,7 +135,7 @@ impl Io {
     }
 }
 
-/// How far a run has come, in a line.
+/// The progress of a run, in a line.
 fn describe(progress: &io::Progress) -> String {
     let ramp = if progress.ramping { " (ramp)" } else { "" };
     let (iops, rate) =
@@ -146,7 +146,7 @@ fn describe(progress: &io::Progress) -> String {
     format!("{seconds:4} s{simulated}: {iops:>12} IOPS {rate:>9} MiB/s{ramp}")
 }
 
-/// Whether what was asked for was done.
+/// Whether the run did what was requested.
 fn verdict(context: &Context, report: &IoReport) -> Result<(), CliError> {
     if report.io_errors > 0 {
         let first = report.first_error.as_ref().map(ToString::to_string).unwrap_or_default();

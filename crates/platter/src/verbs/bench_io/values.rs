@@ -13,7 +13,7 @@ pub(super) fn micros(text: &str) -> Result<Time, String> {
     Time::parse(text, "us")
 }
 
-/// What the I/Os do.
+/// The direction and order of the I/Os.
 pub(super) fn rw(text: &str) -> Result<Rw, String> {
     text.parse().map_err(|error: platter_bench::workload::ParseRwError| error.to_string())
 }
@@ -38,7 +38,7 @@ pub(super) fn process(text: &str) -> Result<RateProcess, String> {
 
 /// The number of a priority class, and the level: `rt/0`, `be`, `idle`.
 pub(super) fn priority(text: &str) -> Result<(u32, Option<u32>), String> {
-    let wrong = || format!("`{text}` is no priority: none, rt/0 to rt/7, be/0 to be/7, or idle");
+    let wrong = || format!("invalid priority `{text}`: expected none, rt/0 to rt/7, be/0 to be/7, or idle");
     let (class, level) = match text.split_once('/') {
         Some((class, level)) => (class, Some(level)),
         None => (text, None),

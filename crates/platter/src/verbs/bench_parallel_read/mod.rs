@@ -36,7 +36,7 @@ Examples:
 
 JSON: one object; docs/fileio.md lists its keys.")]
 pub(crate) struct ParallelRead {
-    /// The devices, as specs, each read by a thread of its own
+    /// The devices, as specs, each read by its own thread
     #[arg(long = "on", value_name = "SPEC", num_args = 1..)]
     specs: Vec<String>,
     /// Only these modes [default: all three]

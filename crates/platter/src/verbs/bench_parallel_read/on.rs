@@ -44,7 +44,7 @@ impl Ways {
     }
 }
 
-/// What a cache stands on.
+/// The device below a cache.
 fn below(spec: &Spec) -> Option<String> {
     let inner = spec.args().iter().find(|arg| spec.name() == CACHE && arg.name().is_none())?;
     Some(match inner.value() {

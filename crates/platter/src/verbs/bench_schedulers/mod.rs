@@ -64,7 +64,7 @@ fn parse_mix(name: &str) -> Result<&'static str, String> {
 
 /// The mixes, from their table.
 fn after_help() -> String {
-    let mut help = String::from("Mixes; docs/schedulers.md says how to read the tables:\n");
+    let mut help = String::from("Mixes; docs/schedulers.md explains the tables:\n");
     for mix in MIXES {
         let writes = if mix.writes { " (writes)" } else { "" };
         help += &format!("  {:17} {}{writes}\n", mix.name, mix.summary);
@@ -134,7 +134,7 @@ impl Schedulers {
         })
     }
 
-    /// Whether nothing in the spec is real, which decides what may be run without asking.
+    /// Whether all devices in the spec are simulated, which decides which mixes run without being named.
     fn is_simulated(&self) -> Result<bool, CliError> {
         let spec = registry::parse(&self.on).map_err(OpenError::Spec)?;
         if !registry::paths(&spec).map_err(OpenError::Spec)?.is_empty() {

@@ -1,6 +1,6 @@
 //! The blocks in flight, by the numbers that their bios carry.
 
-/// A range in flight, with what is kept for it.
+/// A range in flight, with its data.
 pub(super) struct Block<T> {
     pub(super) pos: u64,
     pub(super) len: u64,

@@ -12,21 +12,21 @@ use platter_block::bio::{Bio, Op};
 use platter_block::fault::Error;
 use platter_disk::pool::PoolBuf;
 
-/// What has been read of a block.
+/// The data read of a block.
 #[derive(Default)]
 struct Pair {
     source: Option<PoolBuf>,
     destination: Option<PoolBuf>,
-    /// Reads that have come back.
+    /// Number of completed reads.
     back: u8,
 }
 
-/// A comparison on its way.
+/// A comparison in progress.
 pub(super) struct Compare<'a> {
     plan: &'a Plan,
     ends: &'a mut Ends,
     pieces: Pieces,
-    /// What is less than a block at the end of the source is compared too.
+    /// Whether the incomplete block at the end of the source is compared too.
     tail: bool,
     blocks: Blocks<Pair>,
     compared: u64,
@@ -44,8 +44,8 @@ impl<'a> Compare<'a> {
         Compare { plan, pieces, tail, blocks: Blocks::new(ends.depth / 2), ends, compared: 0, failed: None }
     }
 
-    /// Compares until all is done, something differs or fails, or the user wants to stop: the bytes that are the
-    /// same, and why it ended before its end.
+    /// Compares until everything is compared, a difference or an error is found, or the user requests a stop.
+    /// Returns the number of equal bytes, and why the comparison ended early.
     pub(super) fn run(mut self, stop: &mut Stopper<'_>, meter: &mut Meter) -> (u64, Result<(), Stopped>) {
         let outcome = self.blocks(stop, meter).and_then(|()| if self.tail { self.tail() } else { Ok(()) });
         (self.compared, outcome)
@@ -93,7 +93,7 @@ impl<'a> Compare<'a> {
         }
     }
 
-    /// Compares what is less than a block at the end of the source.
+    /// Compares the incomplete block at the end of the source.
     fn tail(&mut self) -> Result<(), Stopped> {
         let plan = self.plan;
         let Some((pos, mut a)) = plan.tail() else { return Ok(()) };

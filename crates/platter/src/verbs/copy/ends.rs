@@ -12,7 +12,7 @@ use platter_disk::pool::{PAGE, Pool, PoolBuf, Registration};
 
 /// How long to wait for one device while the other has something in flight too.
 const BRIEFLY: Span = Span::from_millis(1);
-/// How long to wait before looking whether the user wants to stop.
+/// How long to wait before checking for a stop request.
 const LONG: Span = Span::from_millis(100);
 
 /// One device with a channel.
@@ -28,7 +28,7 @@ impl End {
         Ok(End { device: device.clone(), channel, done: Vec::with_capacity(depth as usize) })
     }
 
-    /// Submits a bio; there is room for as many as were asked for.
+    /// Submits a bio; the channel has room for the number requested when it was opened.
     pub(super) fn submit(&mut self, bio: Bio) -> Result<(), Error> {
         self.channel.submit(bio).map_err(|Full(bio)| {
             let fault = Fault::new(Kind::Contract, Stage::Handle);
@@ -36,7 +36,7 @@ impl End {
         })
     }
 
-    /// What has completed since the last time.
+    /// Bios completed since the last call.
     pub(super) fn completed(&mut self) -> Vec<Bio> {
         self.channel.poll(&mut self.done);
         std::mem::take(&mut self.done)
@@ -118,15 +118,15 @@ impl Ends {
         Some(buffer)
     }
 
-    /// Has the destination flushed; the bio that comes back has the number [`FLUSH`].
+    /// Starts a flush of the destination; its bio has the number [`FLUSH`].
     pub(super) fn start_flush(&mut self) -> Result<(), Error> {
         let mut bio = Bio::flush();
         bio.set_token(FLUSH);
         self.destination.submit(bio)
     }
 
-    /// Makes everything durable that the destination has completed, while nothing else is in flight.
-    /// `waits` is called now and then, with whether the user asked to stop.
+    /// Makes all completed writes to the destination durable, while nothing else is in flight. `waits` is
+    /// called regularly, with whether the user requested a stop.
     pub(super) fn flush(
         &mut self,
         stop: &mut Stopper<'_>,
@@ -149,8 +149,8 @@ impl Ends {
         }
     }
 
-    /// Waits until something may have completed. With I/O in flight on both devices they are waited for in
-    /// turn, each for a moment: what completes on the other one meanwhile is seen then.
+    /// Waits until a bio may have completed. With I/O in flight on both devices, waits for each in turn for a
+    /// short time; completions on the other device are seen afterwards.
     pub(super) fn wait(&mut self) {
         let out = |end: &End| end.channel.outstanding() > 0;
         match (out(&self.source), out(&self.destination)) {

@@ -1,8 +1,8 @@
-//! What is known of each part of the source: the one account of how far a copy has got.
+//! The status of each part of the source: the only record of the progress of a copy.
 
 use std::collections::BTreeMap;
 
-/// What is known of a part. Each has the character that GNU ddrescue's map files have for it.
+/// The status of a part. Each has the character of GNU ddrescue's map files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Status {
     /// Not tried yet.
@@ -58,7 +58,7 @@ impl Map {
         self.starts.range(..=pos).next_back().map(|(_, status)| *status)
     }
 
-    /// Gives a range, which lies within the source, another status.
+    /// Sets the status of a range, which lies within the source.
     pub(super) fn mark(&mut self, pos: u64, len: u64, status: Status) {
         let end = (pos + len).min(self.size);
         if pos >= end {
@@ -84,8 +84,8 @@ impl Map {
         }
     }
 
-    /// Marks what a range holds that is not copied. What is copied stays so: a read may be of more than was
-    /// asked for, to begin and end at blocks.
+    /// Marks the parts of a range that are not copied. Copied parts stay so: a read may be larger than
+    /// requested, to begin and end at blocks.
     pub(super) fn mark_failed(&mut self, pos: u64, len: u64, status: Status) {
         let end = pos + len;
         let missing: Vec<(u64, u64)> = self

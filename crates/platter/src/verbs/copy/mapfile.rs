@@ -1,5 +1,5 @@
-//! Map files: what a rescue knows of its source, kept between runs. The format is that of GNU ddrescue's map
-//! files (its manual, "Mapfile structure"), so that the programs that show and edit those work with them.
+//! Map files: the state of a rescue between runs. The format is that of GNU ddrescue's map files (its manual,
+//! "Mapfile structure"), so that programs that show and edit those can be used.
 
 use super::map::{Map, Status};
 use platter_block::planted::{self, Planted};
@@ -8,10 +8,10 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Longest map file that is read: one line for each block of a large disk is not a map of a few bad spots.
+/// Longest map file that is read: a line for each block of a large disk is not the map of a few bad spots.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// A map file and what its head says.
+/// A map file and the contents of its header.
 #[derive(Clone)]
 pub(super) struct MapFile {
     pub(super) path: PathBuf,
@@ -19,7 +19,7 @@ pub(super) struct MapFile {
     destination: String,
 }
 
-/// What a map file holds.
+/// The contents of a map file.
 pub(super) struct Loaded {
     pub(super) map: Map,
     /// The destination that its head names.
@@ -83,7 +83,7 @@ impl MapFile {
         let version = env!("CARGO_PKG_VERSION");
         let mut text = format!("# Mapfile. Created by platter {version}, in the format of GNU ddrescue\n");
         text += &format!("# Source: {}\n# Destination: {}\n", self.source, self.destination);
-        // What a program that takes the map over would do next.
+        // What a program that continues with the map would do next.
         let next = [Status::Untried, Status::Failed, Status::Small, Status::Bad];
         let next =
             next.into_iter().find_map(|status| map.ranges(status).first().map(|range| (range.0, status)));

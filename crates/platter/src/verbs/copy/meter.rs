@@ -9,7 +9,7 @@ use std::time::Instant;
 pub(super) struct Meter {
     verb: &'static str,
     start: Instant,
-    /// What was done before, in bytes; set by the first update.
+    /// Bytes done before this run; set by the first update.
     before: Option<u64>,
     progress: Progress,
 }

@@ -69,10 +69,10 @@ pub(crate) struct Copy {
     /// Reads and writes in flight
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     depth: u32,
-    /// Begin at this offset; an earlier run has copied what is before it
+    /// Begin at this offset; an earlier run has copied everything before it
     #[arg(long, value_name = "OFFSET", default_value = "0", conflicts_with = "rescue", value_parser = sectors)]
     start: Size,
-    /// Continue past what cannot be read, and keep a map of it in MAPFILE
+    /// Continue past unreadable ranges, and keep a map of them in MAPFILE
     #[arg(long, value_name = "MAPFILE")]
     rescue: Option<PathBuf>,
     /// How often to retry single blocks that cannot be read
@@ -81,14 +81,14 @@ pub(crate) struct Copy {
     /// Read both back afterwards and compare them
     #[arg(long)]
     verify: bool,
-    /// What to do with zeroes
+    /// How to handle zeroes
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Sparse::Auto)]
     sparse: Sparse,
     #[command(flatten)]
     force: Force,
 }
 
-/// What to do with zeroes and holes of the source.
+/// How to handle zeroes and holes of the source.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Sparse {
     /// Holes of a source file are made zero at the destination without being copied, and nothing that is
@@ -129,7 +129,7 @@ impl Copy {
         let mut stopped = self.copy(context, &plan, &mut work, &mut stop)?.err();
         let complete = work.map.is_done() && work.flushed;
         if complete && matches!(stopped, Some(Stopped::Interrupted)) {
-            // The signal came when nothing was left to do.
+            // The signal came when everything was done.
             stopped = None;
         }
         let (mut compared, mut verified) = (0, false);
@@ -143,11 +143,11 @@ impl Copy {
         match (context.json, outcome.summary()) {
             (true, _) => context.print_json(&outcome.to_json(error.as_ref()))?,
             (false, Some(summary)) => context.print(&format!("{summary}\n"))?,
-            // The error says how far it got.
+            // The error describes how far the copy got.
             (false, None) => {}
         }
         match (error, &outcome.stopped) {
-            // Closing the devices would wait for what they still have.
+            // Closing the devices would wait for their I/O in flight.
             (Some(error), Some(Stopped::Abandoned(_))) => exit_now(&error),
             (Some(error), _) => Err(error),
             (None, _) => Ok(()),
@@ -184,13 +184,13 @@ impl Copy {
             (moved, Ok(())) => moved,
         };
         if matches!(outcome, Err(Stopped::Abandoned(_))) {
-            // Dropped, they would wait for what they still have.
+            // Dropping them would wait for their I/O in flight.
             std::mem::forget(ends);
         }
         Ok(outcome)
     }
 
-    /// Copies what is less than a block at the end of the source.
+    /// Copies the incomplete block at the end of the source.
     fn copy_tail(&self, plan: &Plan, work: &mut Work) -> Result<(), Stopped> {
         let Some((pos, mut buffer)) = plan.tail() else { return Ok(()) };
         match work.map.status(pos) {
@@ -216,7 +216,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Compares what was copied: how many bytes are the same, and why that ended before its end.
+    /// Compares the copied ranges. Returns the number of equal bytes, and why the comparison ended early.
     fn verify(
         &self,
         context: &Context,

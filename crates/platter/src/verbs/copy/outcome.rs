@@ -1,4 +1,4 @@
-//! What is said of a run when it is over, for people and as JSON: one account of how far the copy got.
+//! The report of a finished run, for people and as JSON.
 
 use super::Copy;
 use super::map::Status;
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Most ranges that are named in a message.
 const MOST_LISTED: usize = 4;
 
-/// A run that is over.
+/// A finished run.
 pub(super) struct Outcome<'a> {
     pub(super) copy: &'a Copy,
     pub(super) plan: &'a Plan,
@@ -23,7 +23,7 @@ pub(super) struct Outcome<'a> {
     pub(super) time: Duration,
     /// All was read again and is the same.
     pub(super) verified: bool,
-    /// Bytes that were compared and are the same, where the comparison did not come to its end.
+    /// Bytes that were compared and are equal, if the comparison ended early.
     pub(super) compared: u64,
     /// Why it ended before its end.
     pub(super) stopped: Option<Stopped>,
@@ -76,7 +76,7 @@ impl Outcome<'_> {
         })
     }
 
-    /// One line about a copy that came to its end, also of one with gaps.
+    /// One line about a complete copy, also of one with gaps.
     pub(super) fn summary(&self) -> Option<String> {
         self.stopped.is_none().then(|| meter::summary(&self.work.totals, self.ns(), self.verified))
     }
@@ -110,7 +110,7 @@ impl Outcome<'_> {
         )
     }
 
-    /// How far an incomplete copy got, and how to go on.
+    /// How far an incomplete copy got, and how to continue.
     fn reached(&self) -> String {
         let resume = self.resume_offset();
         let durable = if self.work.flushed { "and flushed" } else { "but not flushed" };
@@ -124,11 +124,11 @@ impl Outcome<'_> {
         match &self.plan.map {
             Some(map) => {
                 let path = quote_path(&map.path);
-                text += &format!("; to go on, give the same command again with the map {path}");
+                text += &format!("; to continue, give the same command again with the map {path}");
             }
             None => {
                 if resume > self.plan.start {
-                    text += &format!("; to go on from there, add --start {}", format_size(resume));
+                    text += &format!("; to continue from there, add --start {}", format_size(resume));
                 }
                 if matches!(self.stopped, Some(Stopped::Failed(_))) {
                     text += "; to copy all that can be read, add --rescue MAPFILE";
@@ -138,7 +138,7 @@ impl Outcome<'_> {
         text
     }
 
-    /// What a rescue could not read.
+    /// The ranges that a rescue could not read.
     fn gaps(&self) -> String {
         let bad: Vec<(u64, u64, Status)> =
             self.work.map.parts().filter(|(.., status)| *status != Status::Done).collect();

@@ -16,7 +16,7 @@ pub(super) enum Piece {
 
 /// The pieces of some ranges of a source, in order.
 pub(super) struct Pieces {
-    /// Starts and ends of what has not been handed out, in order.
+    /// Starts and ends of the ranges that have not been handed out, in order.
     ranges: VecDeque<(u64, u64)>,
     /// Where the last range ends.
     end: u64,
@@ -58,7 +58,8 @@ impl Pieces {
         self.hole = (self.end, self.end);
         let Some(file) = &self.file else { return };
         while from < self.end {
-            // A file system without holes, or a file cut short meanwhile: all is data, and reading it will tell.
+            // A file system without holes, or a file truncated meanwhile: everything is treated as data, and
+            // reading it will show.
             let Ok(start) = seek(file, SeekFrom::Hole(from)) else { return };
             let end = match seek(file, SeekFrom::Data(start)) {
                 Ok(end) => end.min(self.end),

@@ -1,4 +1,4 @@
-//! What is copied where: opens both devices and checks that it can be done, before anything is written.
+//! The plan of a copy: opens both devices and checks that the copy is possible, before anything is written.
 
 use super::map::{Map, Status};
 use super::mapfile::{Loaded, MapFile};
@@ -21,14 +21,14 @@ pub(super) struct Plan {
     pub(super) destination: Device,
     /// The size of the source.
     pub(super) size: u64,
-    /// Where to begin: what is before it was copied earlier.
+    /// Where to begin: everything before it was copied earlier.
     pub(super) start: u64,
-    /// The map of a rescue, and what it says at the start.
+    /// The map of a rescue, and its contents at the start.
     pub(super) map: Option<MapFile>,
     known: Map,
     /// Offsets and lengths of reads and writes are multiples of it.
     pub(super) unit: u64,
-    /// The source as a file whose holes can be asked for, where they matter.
+    /// The source as a file whose holes can be queried, if they matter.
     pub(super) holes: Option<File>,
     /// The destination is a file that was made for this copy.
     pub(super) created: bool,
@@ -65,7 +65,7 @@ impl Plan {
         let mut writing = copy.force.access(Access { create, ..Access::read_write() });
         if let Some(loaded) = &loaded {
             check_resumed(copy, loaded, absent)?;
-            // What the destination holds is what an earlier run copied to it.
+            // The contents of the destination are what an earlier run copied to it.
             writing.force |= loaded.destination.as_deref() == Some(copy.destination.as_str());
         }
         let destination = registry::open_spec(&to, writing)?;
@@ -86,7 +86,7 @@ impl Plan {
         };
         if let Err(error) = plan.check(copy, context) {
             if let Some(path) = absent {
-                // The error is what matters.
+                // The first error is the important one.
                 let _ = fs::remove_file(path);
             }
             return Err(error);
@@ -123,7 +123,7 @@ impl Plan {
         saved.map(|_| ()).map_err(|error| CliError::refused(error.to_string()))
     }
 
-    /// What is known at the start of the run.
+    /// The state at the start of the run.
     pub(super) fn begin(&self) -> Work {
         let saver = self.map.clone().map(Saver::new);
         Work::new(self.known.clone(), saver)
@@ -134,7 +134,7 @@ impl Plan {
         self.size / self.unit * self.unit
     }
 
-    /// Where what is less than a block at the end of the source begins, with a buffer for it.
+    /// Where the incomplete block at the end of the source begins, with a buffer for it.
     pub(super) fn tail(&self) -> Option<(u64, Vec<u8>)> {
         let pos = self.whole();
         (pos < self.size).then(|| (pos, vec![0; (self.size - pos) as usize]))
@@ -153,7 +153,7 @@ fn file_path(spec: &Spec) -> Result<Option<PathBuf>, CliError> {
     }
 }
 
-/// Refuses to go on with a copy whose destination is not there any more.
+/// Refuses to continue a copy whose destination no longer exists.
 fn check_resumed(copy: &Copy, loaded: &Loaded, absent: Option<&Path>) -> Result<(), CliError> {
     let copied = loaded.map.bytes(Status::Done);
     if copied == 0 || absent.is_none() {
@@ -194,7 +194,7 @@ fn refuse_null(spec: &Spec) -> Result<(), CliError> {
     }
 }
 
-/// Whether a file is to be created: nothing is there, or an empty file.
+/// Whether a file is to be created: there is none, or an empty one.
 fn is_absent(path: &Path) -> bool {
     match fs::metadata(path) {
         Ok(found) => found.is_file() && found.len() == 0,

@@ -1,5 +1,5 @@
-//! A copy that goes on past what cannot be read: large reads first, then smaller ones where those failed, then
-//! single blocks. What is left is in the map, and a later run tries only that.
+//! A copy that continues past unreadable ranges: large reads first, then smaller ones where those failed,
+//! then single blocks. The remaining ranges are in the map, and a later run tries only those.
 
 use super::Copy;
 use super::ends::Ends;
@@ -12,7 +12,7 @@ use super::transfer::{Bad, Transfer, Work};
 /// Size of the reads of the second pass.
 const SMALL: u64 = 64 << 10;
 
-/// Copies what the map does not have as copied.
+/// Copies the ranges that the map does not mark as copied.
 pub(super) fn run(
     copy: &Copy,
     plan: &Plan,
@@ -24,7 +24,7 @@ pub(super) fn run(
     let pass = |from, block, status, skips| (from, block, Bad { status, skips });
     let mut passes = vec![
         pass(Status::Untried, copy.bs.bytes, Status::Failed, true),
-        // What the first pass left out.
+        // The ranges that the first pass skipped.
         pass(Status::Untried, copy.bs.bytes, Status::Failed, false),
         pass(Status::Failed, small, Status::Small, false),
         pass(Status::Small, plan.unit, Status::Bad, false),
@@ -40,8 +40,8 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Ranges that begin and end at blocks and do not overlap; the rest of a block at the end of the source is copied
-/// by itself.
+/// Non-overlapping ranges that begin and end at blocks; an incomplete block at the end of the source is
+/// copied separately.
 fn whole(ranges: &[(u64, u64)], plan: &Plan) -> Vec<(u64, u64)> {
     let mut all: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
     for &(start, end) in ranges {

@@ -1,22 +1,22 @@
-//! Why a run ends before its end, and how long one that is asked to stop waits for the devices.
+//! Why a run ends early, and how long it then waits for the devices.
 
 use crate::cli::{CliError, Context};
 use platter_block::fault::Error;
 use std::time::{Duration, Instant};
 
-/// How long a run that was asked to stop waits for the I/O that the devices still have.
+/// How long a run waits for I/O in flight after a stop request.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// Why a run ended before its end.
 #[derive(Debug)]
 pub(super) enum Stopped {
-    /// The source, or something beside the two devices.
+    /// The source failed, or something other than the two devices.
     Failed(String),
-    /// The destination: what was written to it since the last flush may be lost.
+    /// The destination failed: data written to it since the last flush may be lost.
     Destination(String),
-    /// The user asked for it, and the devices have nothing left.
+    /// The user requested it, and no I/O is in flight.
     Interrupted,
-    /// The user asked for it, and the devices still have I/O after the time of grace: how much.
+    /// The user requested it, and I/O is in flight after the grace period: how much.
     Abandoned(String),
 }
 
@@ -30,7 +30,7 @@ impl Stopped {
     }
 }
 
-/// Whether the user asked to stop, and since when the run waits for the devices.
+/// Whether the user requested a stop, and since when the run waits for the devices.
 pub(super) struct Stopper<'c> {
     context: &'c Context,
     until: Option<Instant>,
@@ -41,12 +41,12 @@ impl<'c> Stopper<'c> {
         Stopper { context, until: None }
     }
 
-    /// Whether the user asked to stop.
+    /// Whether the user requested a stop.
     pub(super) fn asked(&self) -> bool {
         self.context.is_interrupted()
     }
 
-    /// Whether the time of grace is over; `left` says what is waited for. The first call tells the user.
+    /// Whether the grace period is over; `left` describes what the run waits for. The first call prints it.
     pub(super) fn is_over(&mut self, left: impl FnOnce() -> String) -> bool {
         if let Some(until) = self.until {
             return Instant::now() >= until;

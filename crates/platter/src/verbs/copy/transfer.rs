@@ -43,13 +43,13 @@ pub(super) struct Work {
     pub(super) totals: Totals,
     /// Everything that the map has as done has been flushed.
     pub(super) flushed: bool,
-    /// A flush failed: what was written may be lost.
+    /// A flush failed: written data may be lost.
     pub(super) flush_failed: bool,
     pub(super) saver: Option<Saver>,
 }
 
 impl Work {
-    /// What is known at the start of a run; all that `map` has as done is durable.
+    /// The state at the start of a run; everything that `map` marks as copied is durable.
     pub(super) fn new(map: Map, saver: Option<Saver>) -> Work {
         Work { map, totals: Totals::default(), flushed: true, flush_failed: false, saver }
     }
@@ -90,7 +90,7 @@ impl Work {
     }
 }
 
-/// Saves the map now and then. It says of nothing that it is copied before a flush has made that durable.
+/// Saves the map regularly. It marks a range as copied only after a flush has made the range durable.
 pub(super) struct Saver {
     pub(super) file: MapFile,
     due: Instant,
@@ -104,12 +104,12 @@ impl Saver {
     }
 }
 
-/// What a rescue does with what cannot be read.
+/// How a rescue handles unreadable ranges.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bad {
-    /// What a piece becomes.
+    /// The status of an unreadable piece.
     pub(super) status: Status,
-    /// Whether to leave more and more out behind pieces that fail, to have first what is easy to read.
+    /// Whether to skip more and more behind failed pieces, to copy easily readable data first.
     pub(super) skips: bool,
 }
 
@@ -125,7 +125,7 @@ pub(super) struct Transfer<'a> {
     blocks: Blocks<()>,
     /// Whether the destination can make ranges zero.
     write_zeroes: bool,
-    /// What becomes of what cannot be read; without it the copy ends there.
+    /// How unreadable ranges are handled; without it the copy ends there.
     bad: Option<Bad>,
     /// Bytes that were left out behind the last read that failed.
     left_out: u64,
@@ -158,7 +158,8 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Copies until all is done, something fails or the user wants to stop; then waits for what is in flight.
+    /// Copies until everything is copied, an error occurs or the user requests a stop; then waits for I/O in
+    /// flight.
     pub(super) fn run(mut self, stop: &mut Stopper<'_>, meter: &mut Meter) -> Result<(), Stopped> {
         loop {
             if self.failed.is_none() && !stop.asked() {
@@ -192,7 +193,7 @@ impl<'a> Transfer<'a> {
 }
 
 impl Transfer<'_> {
-    /// What the devices still have.
+    /// A description of the I/O in flight.
     fn left(&self) -> String {
         match (self.blocks.count(), self.is_saving()) {
             (0, _) => "the flush of the destination".to_owned(),
@@ -208,7 +209,8 @@ impl Transfer<'_> {
             if !self.start(piece) {
                 self.held = Some(piece);
                 if self.blocks.is_empty() {
-                    // Reads that timed out keep their buffers: all of them are gone, and none will come back soon.
+                    // Reads that timed out keep their buffers: all buffers are in use, and none will come
+                    // back soon.
                     let (Piece::Data { pos, len } | Piece::Hole { pos, len }) = piece;
                     self.fail(Err(Stopped::source(&self.ends.source.no_buffer(pos, len))));
                 }
@@ -267,7 +269,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// Writes what has been read, unless the copy is about to end. Returns whether there was anything.
+    /// Writes the data that was read, unless the copy is about to end. Returns whether there was any.
     fn write(&mut self, mut reads: Vec<Bio>, stopping: bool) -> bool {
         let any = !reads.is_empty();
         for bio in reads.drain(..) {
@@ -285,7 +287,7 @@ impl Transfer<'_> {
         any
     }
 
-    /// A block that could not be read: a rescue takes note of it and goes on, unless the disk is gone.
+    /// Handles an unreadable block: a rescue records it and continues, unless the disk is gone.
     fn unread(&mut self, number: u64, error: &Error) {
         let Some(Block { pos, len, .. }) = self.blocks.remove(number) else { return };
         let Some(bad) = self.bad.filter(|_| is_bad_place(error.fault.kind)) else {
@@ -320,7 +322,7 @@ impl Transfer<'_> {
         self.ends.destination.submit(bio)
     }
 
-    /// Takes note of what has been written.
+    /// Records completed writes.
     fn written(&mut self, mut writes: Vec<Bio>) {
         for bio in writes.drain(..) {
             let outcome = self.ends.destination.check(&bio);
@@ -379,7 +381,7 @@ impl Transfer<'_> {
     }
 }
 
-/// Whether a failed read says something of its place only, and others may succeed.
+/// Whether a failed read concerns only its own range, and others may succeed.
 fn is_bad_place(kind: Kind) -> bool {
     matches!(kind, Kind::Io | Kind::Corrupt | Kind::Short | Kind::TimedOut)
 }

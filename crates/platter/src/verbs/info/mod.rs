@@ -1,4 +1,4 @@
-//! `platter info`: what a device is, how it is driven, and what the kernel does to it.
+//! `platter info`: the properties of a device, its settings, and those of the kernel.
 
 use crate::cli::{CliError, Context, Force, spec_arg};
 use clap::Args;
@@ -38,15 +38,15 @@ pub(crate) struct Info {
     allow_in_use: bool,
 }
 
-/// What there is to show of one spec.
+/// The information about one spec.
 struct Found {
     spec: String,
     device: Result<Arc<dyn Backend>, OpenError>,
-    /// The files and block devices that it names, and what the system knows of each.
+    /// The files and block devices that it names, with the system's information about each.
     paths: Vec<(PathBuf, Result<Probe, Unopened>)>,
 }
 
-/// What there is to show of a path that cannot be opened.
+/// The information about a path that cannot be opened.
 struct Unopened {
     why: String,
     queue: Option<KernelQueue>,
@@ -72,7 +72,7 @@ impl Info {
         all.into_iter().try_for_each(|found| found.device.map(drop).map_err(CliError::from))
     }
 
-    /// Looks at one device. What is wrong with its spec is an error at once.
+    /// Examines one device. A wrong spec is an error at once.
     fn find(&self, text: &str, spec: &Spec) -> Result<Found, CliError> {
         let force = Force { force: false, allow_in_use: self.allow_in_use };
         let device = match registry::open_spec(spec, force.access(Access::read())) {
@@ -95,7 +95,7 @@ impl Info {
     }
 }
 
-/// Adds the files and block devices that a device stands on, which are called by their paths.
+/// Adds the files and block devices below a device, which are named by their paths.
 fn add_disks(device: &dyn Backend, paths: &mut Vec<PathBuf>) {
     let below = device.below();
     // Only files and block devices have this fact.
@@ -105,7 +105,7 @@ fn add_disks(device: &dyn Backend, paths: &mut Vec<PathBuf>) {
     below.iter().for_each(|below| add_disks(below.as_ref(), paths));
 }
 
-/// What is known about a device that is not just passed on from the devices below it.
+/// The facts of a device without those passed on from the devices below it.
 fn own_facts(device: &dyn Backend) -> Vec<Fact> {
     let below: Vec<Fact> = device.below().iter().flat_map(|below| below.facts()).collect();
     device.facts().into_iter().filter(|fact| !below.contains(fact)).collect()

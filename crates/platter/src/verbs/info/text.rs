@@ -89,7 +89,7 @@ fn backend(device: &dyn Backend, indent: usize, context: &Context, text: &mut St
     }
 }
 
-/// A value without a unit that only says that it has none.
+/// A value without its unit if it is a word that means no value.
 fn shown(value: &str) -> &str {
     match value.strip_suffix(" 0/1") {
         Some("0") => "off",

@@ -1,4 +1,4 @@
-//! A device as a tree: one line for it and for each device that it stands on.
+//! A device as a tree: one line for it and for each device below it.
 
 use super::{Found, Unopened, own_facts};
 use crate::cli::Context;
@@ -8,7 +8,7 @@ use platter_block::backend::Backend;
 use platter_block::params::Unit;
 use platter_disk::sys::{Kind, Probe};
 
-/// A line: the branches before the device, its name, its size, and what else to know of it.
+/// A line: the branches before the device, its name, its size, and other facts.
 struct Line {
     branch: String,
     label: String,
@@ -40,7 +40,7 @@ pub(super) fn of(all: &[Found], context: &Context) -> String {
     text
 }
 
-/// Adds a device and what it stands on. `branches` stand before its own line and before those below it.
+/// Adds a device and those below it. `branches` are the prefixes of its own line and of those below it.
 fn add(device: &dyn Backend, found: &Found, branches: (String, String), lines: &mut Vec<Line>) {
     let (branch, stem) = branches;
     let below = device.below();
@@ -53,7 +53,7 @@ fn add(device: &dyn Backend, found: &Found, branches: (String, String), lines: &
     }
 }
 
-/// The name of a disk; of a layer its name and parameters, without the devices that it stands on.
+/// The name of a disk; for a layer its name and parameters, without the devices below it.
 fn label(device: &dyn Backend) -> String {
     let name = device.name();
     let below = device.below();
@@ -92,7 +92,7 @@ fn about_disk(device: &dyn Backend, found: &Found) -> Vec<String> {
         about.push(kind(probe));
     }
     if let Some(driver) = fact("driver") {
-        // Why is among what --long and --json tell.
+        // The reason is shown by --long and --json.
         let better = if fact("driver fell back").is_some() { " (others do not work here)" } else { "" };
         about.push(format!("driver {driver}{better}"));
     }
@@ -115,7 +115,7 @@ fn kind(probe: &Probe) -> String {
     }
 }
 
-/// What the system tells of a device that cannot be opened. Why it cannot is the error of the run.
+/// The system's information about a device that cannot be opened. The reason is the error of the run.
 fn unopened(found: &Found, lines: &mut Vec<Line>) {
     let line = |branch: &str, label: String, size: String, about: Vec<String>| Line {
         branch: branch.to_owned(),

@@ -27,7 +27,7 @@ pub(crate) struct Create {
     /// Name of the array, at most 64 bytes [default: array- and the start of its UUID]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     name: Option<String>,
-    /// How data lies on the members
+    /// Layout of the data on the members
     #[arg(long, value_name = "LAYOUT", value_enum, default_value_t = Layouts::Raid0)]
     layout: Layouts,
     /// Bytes on one member before the next, a power of two

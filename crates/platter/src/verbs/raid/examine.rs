@@ -38,7 +38,7 @@ pub(crate) struct Examine {
     allow_in_use: bool,
 }
 
-/// A device and what it holds, or why that cannot be told.
+/// A device and its array metadata, or why that cannot be read.
 type Examined = (String, Result<Held, String>);
 
 impl Examine {
@@ -57,7 +57,7 @@ impl Examine {
         error.map_or(Ok(()), |error| Err(CliError::new(Exit::CannotOpen, error.clone())))
     }
 
-    /// What the devices hold that are given. A wrong spec is an error at once.
+    /// The metadata of the given devices. A wrong spec is an error at once.
     fn named(&self) -> Result<Vec<Examined>, CliError> {
         let access = Access { allow_in_use: self.allow_in_use, ..Access::read() };
         let look = |spec: &String| {
@@ -71,13 +71,14 @@ impl Examine {
         self.devices.iter().map(look).collect()
     }
 
-    /// What a search finds.
+    /// The results of a search.
     fn search(&self) -> Result<Vec<Examined>, CliError> {
         let found = raid::search(self.search.as_deref())?;
         Ok(found.into_iter().map(|found| (found.path.to_string_lossy().into_owned(), found.held)).collect())
     }
 
-    /// Prints what there is for people: after a search only the members of arrays, and how much else was seen.
+    /// Prints the results for people: after a search only the members of arrays, and how many other devices
+    /// were examined.
     fn print(&self, context: &Context, all: &[Examined], is_search: bool) -> Result<(), CliError> {
         let mut texts = Vec::new();
         let mut nothing = 0;
@@ -85,7 +86,7 @@ impl Examine {
             match held {
                 Ok(Held::Nothing) if is_search => nothing += 1,
                 Ok(held) => texts.push(to_text(name, held)),
-                // Told on stderr.
+                // Printed on stderr.
                 Err(_) => {}
             }
         }
@@ -193,7 +194,7 @@ fn of_record(spec: &str, record: &Record, slots: &Slots) -> String {
     if let Some(what) = slots.damage() {
         let _ = writeln!(text, "  one of the two records is damaged: {what}");
     } else if slots.records().count() < 2 {
-        let _ = writeln!(text, "  one of the two records is gone: something has overwritten it");
+        let _ = writeln!(text, "  one of the two records has been overwritten");
     }
     text
 }

@@ -8,7 +8,7 @@ mod create;
 mod examine;
 mod wipe;
 
-/// What to do with arrays.
+/// The verbs for arrays.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Raid {
     /// Make an array of devices

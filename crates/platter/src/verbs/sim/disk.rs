@@ -15,7 +15,7 @@ pub(super) enum Named {
     File(Box<DiskParams>),
 }
 
-/// Finds a disk. Names come first; a file of the same name is written `./NAME`.
+/// Finds a disk. Names take precedence; a file of the same name is written `./NAME`.
 pub(super) fn find(name: &str, system: Option<&Path>) -> Result<Named, CliError> {
     match catalogue::by_name(name) {
         Some(_) if system.is_some() => Err(CliError::usage(format!(

@@ -9,12 +9,12 @@ mod show;
 mod soak;
 mod validate;
 
-/// What to do with them.
+/// The verbs for simulated disks.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Sim {
     /// Show the disks that can be simulated, and the buses
     List(list::List),
-    /// Show the parameters of a disk, where they are from, and what follows from them
+    /// Show the parameters of a disk, their sources, and derived values
     Show(show::Show),
     /// Compare a simulated disk with a trace of a real one
     Validate(validate::Validate),

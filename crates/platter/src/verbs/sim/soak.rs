@@ -42,7 +42,7 @@ pub(crate) struct Soak {
     /// Runs, unless one of them finds something [default: 1000, with --time no limit]
     #[arg(long, value_name = "N")]
     runs: Option<u64>,
-    /// Go on after a finding, and count findings by their kind
+    /// Continue after a finding, and count findings by kind
     #[arg(long)]
     all: bool,
     /// Threads [default: one for each processor]

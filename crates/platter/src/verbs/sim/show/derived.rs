@@ -1,4 +1,4 @@
-//! What follows from the parameters of a disk.
+//! Values derived from the parameters of a disk.
 
 use platter_bench::report::units::{bytes, fixed, percent, thousands};
 use platter_bench::report::{Column, Table};
@@ -20,7 +20,7 @@ pub(super) struct ZoneRates {
     pub(super) sustained: f64,
 }
 
-/// What follows from the parameters.
+/// Derived values.
 #[derive(Default)]
 pub(super) struct Derived {
     pub(super) sectors: u64,
@@ -28,7 +28,7 @@ pub(super) struct Derived {
     /// Mean over all pairs of cylinders.
     pub(super) average_seek_ms: f64,
     pub(super) full_seek_ms: f64,
-    /// What the disk's own interface delivers, in MB/s; `None` where it takes no time.
+    /// Rate of the disk's own interface in MB/s; `None` if it takes no time.
     pub(super) interface: Option<f64>,
     pub(super) zones: Vec<ZoneRates>,
     /// Milliseconds by distance in cylinders.

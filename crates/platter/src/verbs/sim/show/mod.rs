@@ -1,4 +1,4 @@
-//! `platter sim show`: what a simulated disk is.
+//! `platter sim show`: the properties of a simulated disk.
 
 use super::disk::{self, Named};
 use super::list;
@@ -45,7 +45,7 @@ struct Shown {
     kind: &'static str,
     size: u64,
     queue: Policy,
-    /// What a run on it would say of it too.
+    /// Facts that results of runs on it show too.
     limits: Vec<(&'static str, String)>,
     values: Vec<(Value, String)>,
     derived: Derived,
@@ -124,7 +124,7 @@ impl Shown {
         })
     }
 
-    /// What is known beside the values: name and fact.
+    /// Facts other than the values: name and fact.
     fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![
             ("what it is", self.summary.clone()),

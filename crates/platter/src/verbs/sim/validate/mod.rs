@@ -113,7 +113,7 @@ fn table(result: &Validation) -> Table {
     table.group_thousands()
 }
 
-/// What is known beside the table.
+/// Facts other than the table.
 fn facts(result: &Validation) -> [(&'static str, String); 2] {
     [
         ("reads within 0.25 ms of the real disk", percent(result.within_250us_read_pct)),
