@@ -64,7 +64,7 @@ fn disks(world: &Arc<World>, count: usize, each: u64, sector: u64) -> Vec<Device
 }
 
 const STRIPE: u64 = 64 << 10;
-/// Time of a sector at 50 MiB/s, rounded; rates below are against what this is exactly.
+/// Time of a sector at 50 MiB/s, rounded; the rates below are relative to this.
 const SECTOR: u64 = 9766;
 const DISK: f64 = 512.0 / (1 << 20) as f64 / (SECTOR as f64 / 1e9);
 
@@ -147,7 +147,7 @@ fn the_kernel_has_two_stripes_in_flight() {
     }
 }
 
-/// On one disk, what is read past the end of the request is lost: of k + 1 stripes k are wanted.
+/// On one disk, readahead past the end of a request is wasted: only k of k + 1 stripes are needed.
 #[test]
 fn readahead_past_the_chunk_costs_what_it_reads() {
     for stripes in [1_u64, 2, 4, 16] {
@@ -156,14 +156,15 @@ fn readahead_past_the_chunk_costs_what_it_reads() {
         let got = efficiency(&kernel);
         assert!(is_about(got, expected), "{stripes}: {got}, not {expected}");
         assert!(is_about(efficiency(&Cell { overrun: false, ..kernel }), 1.0));
-        // In sequence it is not lost: only the last sample may end before what it has read ahead is used.
+        // It is not wasted for sequential requests: only the last sample may end before its readahead is
+        // used.
         let got = efficiency(&Cell { pattern: Pattern::Stream, ..kernel });
         assert!(got > 0.94, "{stripes}: {got}");
     }
 }
 
-/// What is asked for past the end of a request holds up the next one by no more than it takes: commands that cost
-/// 1 ms each.
+/// Readahead past the end of a request delays the next one by its own time only: commands that cost 1 ms
+/// each.
 #[test]
 fn commands_have_their_price() {
     let disks = disks(&World::new(1), 2, 1_000_000, 0);
@@ -210,7 +211,7 @@ fn writes_take_the_same_way() {
         let write = Cell { write: true, ..read };
         assert_eq!(measure(&read).quartiles, measure(&write).quartiles);
     }
-    // What is written is known: nothing is lost at the end of a request.
+    // A write is known to its end: nothing is wasted at the end of a request.
     let kernel = Cell { write: true, ..cell(Personality::Kernel24, 1, 4 * STRIPE) };
     assert!(is_about(efficiency(&kernel), 1.0));
 }

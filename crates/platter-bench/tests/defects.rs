@@ -1,7 +1,7 @@
-//! The soak finds what this project once had wrong, and says so in its page.
+//! The soak finds old defects of this project, and its documentation says so.
 //!
-//! A defect is put back for the whole process, so these tests are a process of their own, and none of them may run beside
-//! another that needs Platter as it is.
+//! A defect is active for the whole process, so these tests are in a process of their own, and none of them
+//! may run in parallel with another that needs Platter without defects.
 
 use platter_bench::soak::bugs::{self, Bug, Reach};
 use platter_bench::soak::{Features, Options, run};
@@ -26,7 +26,7 @@ fn soak(bug: &'static Bug, runs: u64) -> platter_bench::soak::Report {
     run(&options, &AtomicBool::new(false), &mut |_| {})
 }
 
-/// One test, so that no two defects are there at once.
+/// A single test, so that no two defects are active at once.
 #[test]
 fn each_old_defect_is_found_within_its_number_of_runs() {
     const { assert!(defect::AVAILABLE, "the tests are built with the feature") };

@@ -115,7 +115,7 @@ fn events_can_be_counted_as_sysbench_counts_them() {
 fn time_ends_a_run_and_then_come_the_fsyncs() {
     let plan =
         Plan { events: 0, time: Some(Span::from_millis(10)), mode: Mode::RndWr, fsync_freq: 0, ..plan() };
-    // 8 side by side: what began in the last 100 us ends later, in two turns.
+    // 8 in parallel: requests started in the last 100 us end later, in two turns.
     let report = fileio::simulate(&disk(8), &plan).unwrap();
     assert!((800..=816).contains(&report.writes) && report.fsyncs == 64, "{report:?}");
     let real = on(&Device::ram(4 << 20).unwrap(), &plan);
@@ -132,7 +132,7 @@ fn sequential_writes_fill_every_file() {
         let file = fs::read(dir.path().join(format!("test_file.{number}"))).unwrap();
         assert!(file.len() == 1 << 20 && file.chunks(512).all(|part| part.iter().any(|byte| *byte != 0)));
     }
-    // Now they are there, and stay.
+    // Now the files exist and are kept.
     assert_eq!(within(dir.path(), &Plan { mode: Mode::SeqRd, ..plan }).unwrap().reads, 256);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4);
 }
@@ -162,7 +162,7 @@ fn plans_and_places_that_make_no_sense_say_why() {
     fs::write(dir.path().join("test_file.1"), [0; 100]).unwrap();
     let short = within(dir.path(), &plan()).unwrap_err().to_string();
     assert!(short.contains("test_file.1 has 100 bytes and needs 1048576"), "{short}");
-    // What had been made before is removed again; what was there stays.
+    // Files that had been created before are removed again; existing ones are kept.
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     let nowhere = within(&dir.path().join("nowhere"), &plan()).unwrap_err().to_string();
     assert!(nowhere.contains("nowhere/test_file.0"), "{nowhere}");

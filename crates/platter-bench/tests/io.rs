@@ -143,16 +143,16 @@ fn an_open_loop_starts_nothing_before_its_time() {
     }
 }
 
-/// At a rate that cannot be kept up, each I/O starts later than it should by all that came before it. A closed
-/// loop would show none of that.
+/// At a rate that the device cannot sustain, each I/O starts late by the time of all earlier ones. A closed
+/// loop would not show that.
 #[test]
 fn latency_counts_from_the_intended_start() {
     let device = Device::null(1 << 40).unwrap();
     let job =
         JobOptions { rate_iops: Some(1_000_000_000), number_ios: Some(20_000), ..JobOptions::default() };
     let latency = run(&job, &device).latency.unwrap();
-    // All are meant to start within the first 20 us. No machine is through with half of them, one by one, in
-    // ten times that.
+    // All are scheduled within the first 20 us. No machine completes half of them, one by one, in ten times
+    // that.
     assert!(latency.p50_ns > 200_000, "{latency:?}");
 }
 
@@ -191,7 +191,7 @@ fn verified_writes_read_back_and_damage_is_found() {
     }
 }
 
-/// Passes overlap: a block may be due again while its last write is on its way.
+/// Passes overlap: a block may be due again while its last write is in flight.
 #[test]
 fn verified_passes_do_not_overtake_each_other() {
     let device = Device::ram(16 * 4096).unwrap();

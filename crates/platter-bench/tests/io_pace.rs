@@ -25,7 +25,7 @@ fn run(job: &JobOptions, device: &Device) -> IoReport {
         let (send, report) = channel();
         let (devices, cancel) = (std::slice::from_ref(device), &cancel);
         scope.spawn(move || {
-            // The receiver is gone only when the test has failed.
+            // The receiver is dropped only when the test has failed.
             let _ = send.send(io::run(job, devices, 1, Hooks::none(cancel)));
         });
         let report = report.recv_timeout(ENDLESS);
@@ -82,7 +82,7 @@ fn a_job_ends_although_its_next_start_lies_beyond_the_end() {
     }
 }
 
-/// What a [`Stalling`] disk was asked.
+/// The requests that a [`Stalling`] disk got.
 #[derive(Default)]
 struct Asked {
     held: Vec<(u32, u64)>,
@@ -91,7 +91,8 @@ struct Asked {
     waited_for_ever: bool,
 }
 
-/// A disk that completes nothing before it holds so many bytes. Starts that are due at the same time may be merged.
+/// A disk that completes nothing until it has this many bytes in flight. Starts that are due at the same time
+/// may be merged.
 struct Stalling {
     asked: Arc<Mutex<Asked>>,
     until: u64,
@@ -129,7 +130,7 @@ impl Driver for Stalling {
     }
 }
 
-/// An open loop starts what is due although nothing completes: that is what makes it one.
+/// An open loop starts I/Os that are due even if none completes.
 #[test]
 fn a_stalled_device_does_not_delay_the_starts() {
     let asked = Arc::new(Mutex::new(Asked::default()));

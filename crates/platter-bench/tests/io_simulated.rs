@@ -99,7 +99,7 @@ fn verified_writes_read_back_in_virtual_time_too() {
     }
     let job = JobOptions { rw: Rw::Write, verify: true, size: Some(1 << 20), ..JobOptions::default() };
     let forgets = disk(&world, 32, "none", false);
-    // The buffer keeps what was written last, which is right for the last block only.
+    // The buffer holds the last write, which is right for the last block only.
     assert_eq!(run_on(&job, &[forgets]).verify_errors, 255);
 }
 

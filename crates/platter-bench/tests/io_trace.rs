@@ -1,4 +1,4 @@
-//! What a trace says of the I/Os of a run: the columns, the records, and times that are true.
+//! Traces of the I/Os of a run: the columns, the records, and correct times.
 
 use platter_bench::io::trace::{Format, Tracer};
 use platter_bench::io::{self, Hooks, IoReport};
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 
 const MIB: u64 = 1 << 20;
 
-/// What a tracer wrote, shared with the test.
+/// The output of a tracer, shared with the test.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -53,7 +53,7 @@ struct Line {
     ns: u64,
     action: String,
     sector: u64,
-    /// Of what has a length: how many sectors.
+    /// The number of sectors, if the event has one.
     sectors: Option<u32>,
     last: String,
 }
@@ -121,8 +121,8 @@ fn a_trace_has_the_columns_of_blkparse_and_the_life_of_each_io() {
     }
 }
 
-/// Each event has a time of its own, also of an I/O that ends within the call that submitted it, and the way from Q to C is
-/// a part of the latency that the submitter sees.
+/// Each event has its own time, even for an I/O that completes within the call that submitted it, and the
+/// time from Q to C is part of the latency of the submitter.
 #[test]
 fn times_are_those_of_the_events_and_lie_within_the_submitters_latency() {
     let dir = tempfile::tempdir().unwrap();
@@ -168,7 +168,7 @@ fn times_of_simulated_devices_are_virtual() {
     assert!(lives.iter().any(|times| times[3] - times[0] == 100_000), "nothing waited: {lives:?}");
 }
 
-/// A record of blktrace: `struct blk_io_trace`, and what follows it.
+/// A record of blktrace: `struct blk_io_trace`, and its data.
 struct Record<'a> {
     bytes: &'a [u8],
 }
@@ -216,7 +216,7 @@ fn the_binary_trace_says_what_the_text_says() {
         let (lines, records) = (lines(&text), records(&binary));
         let notes: Vec<u32> =
             records.iter().map(|r| r.u32(28)).filter(|action| action & NOTIFY != 0).collect();
-        // When the trace was made, who made it, and the name of the device.
+        // The time of the trace, its process, and the name of the device.
         assert_eq!(notes, [NOTIFY | 1, NOTIFY, NOTIFY | 2]);
         assert_eq!(&records[2].bytes[48..], b"ideal");
         let events: Vec<&Record<'_>> = records.iter().filter(|r| r.u32(28) & NOTIFY == 0).collect();

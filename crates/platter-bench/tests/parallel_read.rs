@@ -103,7 +103,7 @@ fn an_interruption_before_the_first_result_is_an_error() {
     let opened = Mutex::new(Vec::new());
     let stopped = run(&[disk("a", SIZE, &opened)], &options(), &AtomicBool::new(true), &mut |_| {});
     assert!(matches!(stopped, Err(ParallelReadError::Interrupted)));
-    // In the second round: what was measured before is reported.
+    // In the second round: earlier measurements are reported.
     let cancel = AtomicBool::new(false);
     let report = run(&[disk("a", SIZE, &opened)], &options(), &cancel, &mut |state| {
         cancel.store(state.round.0 == 2, std::sync::atomic::Ordering::Relaxed);

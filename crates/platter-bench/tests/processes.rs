@@ -72,7 +72,7 @@ fn writers_are_throttled_to_the_disk() {
     let steps = write_file(file(64), WritePlan::buffered());
     let writer = Process { cache, ..Process::new("writer", 1, steps) };
     let record = go(&disk(1, "none"), vec![writer], None).records.remove(0);
-    // 512 writes of 1 ms; less than the limit is still dirty when the writer is through.
+    // 512 writes of 1 ms; less than the limit is still dirty when the writer has finished.
     let took = record.took.unwrap().0;
     assert!((504 * MS..512 * MS).contains(&took), "{took}");
 }

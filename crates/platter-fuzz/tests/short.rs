@@ -1,5 +1,5 @@
-//! A short run of every format: its committed corpus, then the first runs of a fixed seed. `cargo run -p platter-fuzz`
-//! goes on from there.
+//! A short run of every format: its committed corpus, then the first runs of a fixed seed. `cargo run -p
+//! platter-fuzz` continues from there.
 
 use platter_fuzz::campaign::{Campaign, committed, inputs_in};
 use platter_fuzz::targets;

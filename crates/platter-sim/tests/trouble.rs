@@ -97,7 +97,7 @@ impl Rig {
     }
 }
 
-/// A command that is struck ends as the strike says, and the next one as usual.
+/// A struck command ends as the strike says, and the next one as usual.
 #[test]
 fn strikes_hit_the_next_command_that_fits() {
     let mut rig = Rig::with(1, false, None, None);
@@ -145,7 +145,7 @@ fn bare() -> (Arc<World>, SimDisk) {
     (rig.world, rig.disk)
 }
 
-/// What a stuck write brings is on the medium when it ends, or when it would have ended.
+/// The data of a stuck write is on the medium when the write ends, or at its normal time.
 #[test]
 fn stuck_commands_land_late_or_early() {
     for (lands, seen) in [(Lands::Late, 0), (Lands::Early, 7)] {
@@ -176,7 +176,7 @@ fn stuck_commands_land_late_or_early() {
     assert!(early.iter().all(|&count| count > 20), "{early:?}");
 }
 
-/// Some commands that are to be given up are, at once, and others end as if nobody had asked.
+/// Some cancelled commands are given up at once, and others end as without the request.
 #[test]
 fn commands_are_given_up_or_not() {
     let (mut aborted, mut stayed) = (0, 0);
@@ -213,7 +213,7 @@ fn commands_are_given_up_or_not() {
     assert!(aborted > 50 && stayed > 50, "{aborted} {stayed}");
 }
 
-/// Any thread can ask what a channel has inside, unless only its owner can know.
+/// Any thread can query the commands of a channel, unless only its owner can know.
 #[test]
 fn what_a_channel_has_inside_can_be_asked() {
     let mut rig = Rig::with(1, false, None, None);
@@ -227,7 +227,7 @@ fn what_a_channel_has_inside_can_be_asked() {
     let others = Driver::outstanding(&other).expect("the disk tells everybody");
     assert_eq!((asked.outstanding(), others.outstanding()), (3, 0));
     rig.world.clock().advance_to(Time(1_000_000));
-    assert_eq!(asked.outstanding(), 0, "completed, though nobody has reaped");
+    assert_eq!(asked.outstanding(), 0, "completed, although not reaped");
     rig.disk.set_owner_only(true);
     assert!(rig.lane.driver().outstanding().is_none());
 }
@@ -399,7 +399,7 @@ fn a_disk_dies_and_comes_back_with_its_contents() {
 fn a_disk_that_dies_with_a_command_has_room_when_it_comes_back() {
     let death = Death { when: When::Io(3), lasts: Some(Span::from_micros(1)) };
     let mut rig = Rig::faulty(FaultPlan { death: Some(death), ..FaultPlan::default() });
-    // The disk takes four at once; what it had still is in its model when it comes back.
+    // The disk takes four at once; the model still has its commands when it comes back.
     for sector in 0..4 {
         rig.submit(write(sector * 8, 1));
     }
@@ -520,7 +520,7 @@ fn elevators_can_be_switched_under_faults() {
         for i in 0..16u64 {
             let sector = (round * 7 + i * 13) % 100;
             let op = if i % 3 == 0 { Op::Read } else { Op::Write };
-            // Whatever they read: everything has to end.
+            // Whatever they read: all of them must end.
             let bio = match op {
                 Op::Read => Bio::read(sector * 512, vec![0u8; 1024]),
                 _ => Bio::write(sector * 512, vec![i as u8; 1024]),

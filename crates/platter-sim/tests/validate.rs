@@ -1,7 +1,7 @@
 //! The mechanical disk against three real disks and against DiskSim 4.0's queueing.
 //!
-//! The parameters and traces of the real disks come with DiskSim 4.0. They are looked for in `PLATTER_DISKS`, else in a
-//! directory `reference/disks` of a neighbour of the workspace.
+//! The parameters and traces of the real disks are part of DiskSim 4.0. They are looked up in
+//! `PLATTER_DISKS`, otherwise in a directory `reference/disks` next to the workspace.
 
 use platter_block::bio::{IoPrio, Op};
 use platter_block::time::Time;

@@ -127,7 +127,7 @@ fn wrong_usage_is_explained_and_nothing_is_written() {
     assert_eq!(std::fs::read(&path).unwrap(), image);
 }
 
-/// A signal ends a run that would take long; what is complete is printed.
+/// A signal ends a long run; complete results are printed.
 #[test]
 fn a_signal_ends_the_run_in_order() {
     let args =

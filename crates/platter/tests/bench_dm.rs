@@ -189,7 +189,7 @@ fn ctrl_c_shows_what_there_is_and_leaves_nothing() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The first line of progress comes seconds after the warm-up of the files.
+    // The first line of progress is printed seconds after the warm-up of the files.
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     stderr.read_line(&mut line).unwrap();

@@ -1,4 +1,4 @@
-//! Every measuring verb ends: on Ctrl-C with what there is, and on devices of any size.
+//! Every benchmark ends: on Ctrl-C with its results so far, and on devices of any size.
 #![cfg(feature = "command")]
 
 use serde_json::Value;
@@ -43,7 +43,7 @@ fn interrupted(args: &[&str], word: &str) -> (Option<i32>, Value, String) {
 
 #[test]
 fn bench_schedulers_prints_the_cells_that_are_complete() {
-    // So many cells that they take longer than the time to the first line of progress, which counts complete ones.
+    // Enough cells to take longer than the time to the first line of progress, which counts complete ones.
     let args =
         ["bench", "schedulers", "--mixes", "priorities", "--time", "40000s", "--threads", "1", "--json"];
     let (code, result, last) = interrupted(&args, " of ");
@@ -71,8 +71,8 @@ fn repro_says_that_there_is_no_result() {
     assert!(last.starts_with("platter: interrupted"), "{last}");
 }
 
-/// The trace is a pipe, which can be opened for writing only when the command has opened it for reading: the signal comes after
-/// the handler was installed and before the first read is simulated.
+/// The trace is a pipe, which can be opened for writing only after the command has opened it for reading: the
+/// signal comes after the handler was installed and before the first read is simulated.
 #[test]
 fn readahead_prints_the_policies_that_are_complete() {
     let dir = tempfile::tempdir().unwrap();

@@ -86,7 +86,7 @@ fn files_are_made_and_removed_and_those_of_others_stay() {
     let timed =
         json(&["--dir", path, "--file-num=4", "--file-total-size=1M", "--time", "50ms", "--file-fsync-all"]);
     assert!(timed["seconds"].as_f64() >= Some(0.05) && timed["plan"]["events"] == 0);
-    // Requests stop at the time; the last of each thread may have been on its way.
+    // Requests stop at the time limit; the last of each thread may have been in flight.
     let (writes, fsyncs) = (timed["writes"].as_u64(), timed["fsyncs"].as_u64());
     assert_eq!(writes, fsyncs);
     assert_eq!(fs::read_dir(path).unwrap().count(), 4);
@@ -112,8 +112,8 @@ fn a_simulated_run_repeats() {
     assert!(value["lat_p95_ns"].as_u64() >= value["lat_p50_ns"].as_u64());
 }
 
-/// Overlapping reads of threads that share a file switch the readahead of 2.6.5 off; those of threads that have it open
-/// by themselves do not.
+/// Overlapping reads of threads that share a file switch the readahead of 2.6.5 off; those of threads with
+/// their own open files do not.
 #[test]
 fn what_the_cache_counted_depends_on_who_shares_a_handle() {
     let on = [
@@ -231,7 +231,7 @@ fn ctrl_c_prints_what_there_is_and_removes_the_files() {
     let children: Vec<_> = places.iter().map(start).collect();
     for mut child in children {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        // The first line of progress comes when it runs.
+        // The first line of progress is printed while it runs.
         let first = lines.next().unwrap().unwrap();
         assert!(first.contains(" requests in "), "{first}");
         // SAFETY: a signal to a child that has not been waited for.

@@ -83,8 +83,8 @@ fn fios_spellings_are_understood() {
     assert_eq!((&two["ios"], &two["job"]["numjobs"]), (&768.into(), &2.into()));
 }
 
-/// Between two starts a paced job sleeps: in a run of half a second with a start every 10 ms it needs the processor for a
-/// small part of the time. The measure is processor time, which does not depend on what else the machine does.
+/// Between two starts a paced job sleeps: in a run of half a second with a start every 10 ms it needs the
+/// processor for a small part of the time. Processor time is measured, which does not depend on other load.
 #[test]
 fn a_paced_job_sleeps_between_its_starts() {
     for pace in [["--rate_iops", "100"], ["--thinktime", "10ms"]] {

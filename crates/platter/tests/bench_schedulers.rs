@@ -73,7 +73,7 @@ fn the_examples_of_the_help_run() {
     let written = json(&[&args[..], &["--mixes", "reader-writer"]].concat());
     assert_eq!((&written["simulated"], written["rows"].as_array().unwrap().len()), (&false.into(), 1));
     assert!(fs::read_to_string(&page).unwrap().contains("reader-writer"));
-    // What writes has to be asked for on a real device.
+    // Mixes that write must be named on a real device.
     let read_only = json(&args[..6]);
     assert!(read_only["rows"].as_array().unwrap().iter().all(|row| row["mix"] != "database"));
     assert!(!read_only["rows"].as_array().unwrap().is_empty());

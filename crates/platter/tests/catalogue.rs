@@ -153,7 +153,7 @@ fn waiting_for_one_disk_of_a_bus_does_not_wait_for_the_other() {
         channel.flush();
     }
     let mut done = Vec::new();
-    // The second takes longer; the first is due long before and nobody collects it.
+    // The second takes longer; the first is due long before and is not collected.
     while channels[1].wait(&mut done, None) == 0 {}
     assert_eq!(done.drain(..).count(), 1);
     while channels[0].wait(&mut done, None) == 0 {}

@@ -74,7 +74,7 @@ fn a_registered_elevator_is_known_by_its_name_everywhere() {
     let params: Vec<&str> = elevator_params("snail").map(|param| param.default).collect();
     assert_eq!(params, ["5ms"]);
 
-    // Errors know it too: what is near it, what it takes, what there is.
+    // Errors include it too: among similar names, with its parameters, and in the list of names.
     for (spec, told) in [
         ("ram(1M, elevator=snial)", "snail"),
         ("ram(1M, elevator=paternoster)", "snail"),

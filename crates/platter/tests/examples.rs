@@ -1,15 +1,16 @@
-//! The examples run and do what they say.
+//! The examples run and produce the documented results.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Whether a file is there and not older than another.
+/// Whether a file exists and is not older than another.
 fn is_fresh(program: &Path, source: &Path) -> bool {
     let time = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified()).ok();
     time(program).is_some_and(|built| Some(built) >= time(source))
 }
 
-/// The program of an example. Cargo builds all of them before it runs tests, unless it is told to run only some.
+/// The program of an example. Cargo builds all of them before it runs tests, unless only some tests are
+/// selected.
 fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test is a program");
     let profile = test.parent().and_then(|deps| deps.parent()).expect("below the target directory");

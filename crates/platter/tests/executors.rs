@@ -9,7 +9,7 @@ use std::time::Duration;
 const BLOCKS: u64 = 64;
 const BLOCK: u64 = 4096;
 
-/// A file on each elevator setting, beside memory: (device, directory that lives as long).
+/// A file with each elevator setting, and memory: (device, its directory).
 fn devices() -> Vec<(Device, tempfile::TempDir)> {
     let specs = ["ram(1M)", "ram(1M, elevator=deadline)", "file(PATH)", "file(PATH, elevator=deadline)"];
     let open_one = |spec: &&str| {
@@ -21,7 +21,7 @@ fn devices() -> Vec<(Device, tempfile::TempDir)> {
     specs.iter().map(open_one).collect()
 }
 
-/// Writes a block of its own and reads it back.
+/// Writes a block and reads it back; each call uses a different block.
 async fn round_trip(disk: Device, block: u64) -> bool {
     let pos = block * BLOCK;
     let (written, buffer) = disk.write(pos, vec![block as u8 + 1; BLOCK as usize]).await;

@@ -39,7 +39,7 @@ fn untar(bytes: &[u8]) -> Files {
 /// Is not published.
 const FUZZ: &str = "platter-fuzz";
 
-/// Packages all crates that are published, without building them again, and gives what is in each.
+/// Packages all published crates, without building them again. Returns their contents.
 fn packages() -> BTreeMap<String, Files> {
     let target = tempfile::tempdir().expect("a directory");
     let run = |more: &[&str]| {
@@ -50,7 +50,7 @@ fn packages() -> BTreeMap<String, Files> {
         package.arg(target.path()).args(more);
         package.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).output().expect("cargo runs")
     };
-    // A registry is asked only where the packages that it was asked for earlier do not do.
+    // The registry is used only if the packages downloaded earlier are not sufficient.
     let mut output = run(&["--offline"]);
     if !output.status.success() {
         output = run(&[]);

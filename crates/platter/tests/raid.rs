@@ -234,7 +234,7 @@ fn an_array_finds_its_members_in_a_directory() {
     assert!(refused(&format!("raid(name=data, search={place}, {})", members[0])).contains("no effect"));
 }
 
-/// A loop device over a file; gone when dropped.
+/// A loop device over a file; removed when dropped.
 struct Loop(String);
 
 impl Loop {
@@ -276,7 +276,7 @@ fn an_array_finds_its_members_among_the_block_devices() {
     assert_eq!(mine, 2);
 }
 
-/// Runs the command; what it printed, or why it failed with which status.
+/// Runs the command. Returns its output, or its status and error.
 fn platter(arguments: &[&str]) -> Result<String, (i32, String)> {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_platter"));
     let output = command.args(arguments).output().unwrap();
@@ -308,7 +308,7 @@ fn the_command_makes_shows_and_wipes_an_array() {
     }
     assert!(platter(&["raid", "examine", a]).unwrap().contains("member 0 of 2 of raid0 \"data\""));
 
-    // Noise over one record leaves the array, and is told.
+    // Random data over one record leaves the array intact, and is reported.
     let mut bytes = std::fs::read(a).unwrap();
     bytes[4096..8192].fill(0x5a);
     let scratched = spec(dir.path(), "scratched");

@@ -18,8 +18,8 @@ fn named(name: &str) -> Array {
     Array { name: name.into(), ..Array::default() }
 }
 
-/// Makes an array, another one over it, opens that one for writing and gives it up. `done` counts what has
-/// returned.
+/// Creates an array, another one over it, opens that one for writing and wipes it. `done` counts completed
+/// steps.
 fn live(disk: &Device, done: &mut u32) -> Result<(), RaidError> {
     let members = members(disk);
     raid::create(&members, &named("old"))?;
@@ -33,7 +33,7 @@ fn live(disk: &Device, done: &mut u32) -> Result<(), RaidError> {
     Ok(())
 }
 
-/// After a cut the state is the one before what was being done, or the one after it.
+/// After a cut the state is the one before the current step, or the one after it.
 fn check(disk: &Device, done: &u32) -> Result<(), String> {
     let members = members(disk);
     let is_there = |name: &str| raid::assemble(&Select::Name(name.into()), &members, false).is_ok();

@@ -136,7 +136,8 @@ fn the_report_is_a_page_with_a_figure_for_each_policy() {
     let html = fs::read_to_string(path).unwrap();
     assert_eq!(html.matches("<figure").count(), 2);
     assert!(html.contains("2.6.0") && html.contains("platter"));
-    // Every column of the text, the last of them in a table of its own: side by side they are wider than most screens.
+    // Every column of the text, the last of them in a separate table: together they are wider than most
+    // screens.
     let tables: Vec<&str> = html.split("<table>").skip(1).collect();
     let columns: Vec<usize> = tables.iter().map(|table| table.matches("<th ").count()).collect();
     let cells: Vec<usize> = tables.iter().map(|table| table.matches("<td").count()).collect();

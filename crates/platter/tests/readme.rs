@@ -1,4 +1,4 @@
-//! The commands of the README do what it says: they run, in their order, and touch only the files that they make.
+//! The commands of the README work: they run in order, and touch only the files that they create.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -49,7 +49,7 @@ fn claims_are_complete_and_threads_change_nothing() {
     }
 }
 
-/// What the elevators stand for: should one of these change, a scheduler or the disk has.
+/// Characteristic results of the elevators: if one of these changes, a scheduler or the disk has changed.
 #[test]
 fn the_shapes_that_matter_hold() {
     let dir = tempfile::tempdir().unwrap();
@@ -91,8 +91,8 @@ fn wrong_options_say_what_is_right() {
     }
 }
 
-/// The disks of 2004 with what read ahead on them: every claim has a figure or says why not, and the notes what is
-/// taken for granted.
+/// The disks of 2004 with the readahead of the time: every claim has a figure or a reason, and the notes list
+/// the assumptions.
 #[test]
 fn readahead_has_its_claims() {
     for (name, scale, least) in [("readahead", "4", 25), ("sysbench2004", "64", 35)] {

@@ -1,5 +1,6 @@
-//! The oldest Rust that Cargo.toml promises. `scripts/check-rust-version` builds with it where it is installed; here is
-//! what can be said without it. What the standard library had by then is checked by clippy (`incompatible_msrv`).
+//! The oldest Rust that Cargo.toml promises. `scripts/check-rust-version` builds with it if it is installed;
+//! these tests check what is possible without it. Clippy checks the standard library's functions
+//! (`incompatible_msrv`).
 
 use serde_json::Value;
 use std::fs;
@@ -45,7 +46,7 @@ fn no_dependency_needs_a_newer_rust() {
     assert!(packages.len() > 50, "all packages are looked at: {}", packages.len());
 }
 
-/// Runs the script with a `rustup` that lists these toolchains and writes down what it is asked to run.
+/// Runs the script with a fake `rustup` that lists these toolchains and records its arguments.
 fn script(toolchains: &str) -> (bool, String, String) {
     let dir = tempdir().expect("a directory");
     let (rustup, log) = (dir.path().join("rustup"), dir.path().join("log"));

@@ -1,4 +1,4 @@
-//! `platter copy` when all goes well, and when it is interrupted.
+//! `platter copy` without errors, and when it is interrupted.
 
 use crate::run::{fails_saying, json, ok, platter, text};
 use serde_json::Value;
@@ -179,7 +179,7 @@ fn a_signal_stops_it_and_says_how_far_it_got() {
 
 #[test]
 fn a_full_file_system_is_an_error_with_place_and_number() {
-    // Every write to a file beyond the limit fails; the signal that would come with it is ignored.
+    // Every write beyond the file size limit fails; the signal for it is ignored.
     let dir = tempdir().unwrap();
     let b = dir.path().join("b");
     File::create(&b).unwrap().set_len(64 << 20).unwrap();

@@ -1,5 +1,5 @@
-//! What `platter copy` says of itself when it does not come to its end: how far it got is true, and a copy that
-//! goes on from there loses nothing.
+//! The report of a `platter copy` that ends early: the reported progress is correct, and a copy that
+//! continues from there loses nothing.
 
 use crate::copy::noise;
 use crate::run::{fails_saying, json, platter, stderr, text};
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 use tempfile::tempdir;
 
-/// Runs a copy that fails, and gives its JSON and what it said.
+/// Runs a copy that fails. Returns its JSON and its messages.
 #[track_caller]
 fn fails(args: &[&str]) -> (Value, String) {
     let output = platter().arg("copy").args(args).arg("--json").output().unwrap();
@@ -23,7 +23,7 @@ fn resume(result: &Value) -> usize {
     result["resume_offset"].as_u64().unwrap() as usize
 }
 
-/// Every byte before the offset from which to go on is at the destination; going on from there copies the rest.
+/// Every byte before the offset at which to continue is at the destination; continuing there copies the rest.
 #[track_caller]
 fn nothing_is_lost(result: &Value, content: &[u8], from: &Path, to: &Path) {
     let resume = resume(result);
@@ -81,7 +81,7 @@ fn a_write_error_leaves_an_offset_from_which_nothing_is_lost() {
 
 #[test]
 fn a_full_file_system_leaves_an_offset_from_which_nothing_is_lost() {
-    // Every write to a file beyond the limit fails; the signal that would come with it is ignored.
+    // Every write beyond the file size limit fails; the signal for it is ignored.
     let dir = tempdir().unwrap();
     let (a, b) = (dir.path().join("a"), dir.path().join("b"));
     let content = noise(2 << 20);
@@ -121,8 +121,7 @@ fn where_to_start_is_checked() {
     assert_eq!((&result["complete"], &result["bytes_written"]), (&true.into(), &0.into()));
 }
 
-/// Starts a copy that cannot end, sends it a signal when the first line of progress says that it is on its way,
-/// and gives all that came of it.
+/// Starts a copy that cannot end, sends it a signal after the first line of progress, and returns its output.
 fn interrupted(args: &[&str]) -> (Output, String) {
     let mut child = platter()
         .args(["copy", "--json"])

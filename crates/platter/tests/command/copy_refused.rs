@@ -1,4 +1,4 @@
-//! What `platter copy` refuses, before anything is written.
+//! Copies that `platter copy` refuses before anything is written.
 
 use crate::run::{fails_saying, ok, text};
 use platter::registry::{self, Access};
@@ -105,7 +105,7 @@ fn what_cannot_be_opened_is_named() {
     fails_saying(3, &["copy", text(&missing), "ram(1M)"], &[text(&missing), "ENOENT"]);
     fails_saying(3, &["copy", "ram(1M)", text(dir.path())], &["is a directory"]);
     let nowhere = missing.join("b");
-    // The directory is what is missing, and creating the file is what failed.
+    // The directory is missing, and creating the file failed.
     let blamed = format!("cannot create {}: the directory {} does not exist", text(&nowhere), text(&missing));
     fails_saying(3, &["copy", "ram(1M)", text(&nowhere)], &[&blamed, "mkdir -p"]);
     fails_saying(
@@ -118,7 +118,7 @@ fn what_cannot_be_opened_is_named() {
     assert!(!missing.exists());
 }
 
-/// A loop device over a file; gone when dropped.
+/// A loop device over a file; removed when dropped.
 struct Loop(String);
 
 impl Loop {

@@ -1,4 +1,4 @@
-//! `platter copy --rescue`: past what cannot be read, with a map.
+//! `platter copy --rescue`: past unreadable ranges, with a map.
 
 use crate::copy::noise;
 use crate::run::{fails_saying, json, platter, stderr, text};
@@ -72,7 +72,7 @@ fn all_that_can_be_read_is_copied_and_only_the_rest_is_tried_again() {
     let lines = ["0x000AB000  0x00000200  -", "0x00200000  0x00002000  -"];
     assert!(lines.iter().all(|line| rig.map_text().contains(line)), "{}", rig.map_text());
 
-    // The disk is read again only where it could not be read, and only when asked to.
+    // The disk is read again only in unreadable ranges, and only on request.
     let (status, result, _) = rig.rescue(text(&rig.from), &[]);
     assert_eq!((status, &result["bytes_written"]), (Some(1), &0.into()));
     let (status, result, said) = rig.rescue(text(&rig.from), &["--retries", "1"]);
@@ -120,7 +120,7 @@ fn a_tail_that_cannot_be_read_is_in_the_map() {
 #[test]
 fn a_disk_that_goes_away_ends_the_rescue_and_the_map_goes_on_from_there() {
     let rig = Rig::new(2 << 20);
-    // 6 is ENXIO: the device is gone. From its 11th read on nothing comes any more.
+    // 6 is ENXIO: the device is gone. All reads from the 11th on fail.
     let away = format!("error(op=read, nth=11, times=1, errno=6, {})", text(&rig.from));
     let (status, result, said) = rig.rescue(&away, &["--bs", "64K", "--depth", "4"]);
     assert_eq!(status, Some(1), "{said}");

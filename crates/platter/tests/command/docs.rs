@@ -91,7 +91,7 @@ fn every_spec_of_the_documentation_can_be_read() {
     let specs = specs();
     assert!(specs.len() > 10, "{specs:?}");
     for spec in specs {
-        // The files are not there, but nothing may be wrong with the specs themselves.
+        // The files do not exist, but the specs themselves must be valid.
         if let Err(error) = registry::open(&spec, Access::read()) {
             assert!(!error.is_usage(), "{error}");
         }

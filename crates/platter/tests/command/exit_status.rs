@@ -1,5 +1,5 @@
-//! The exit statuses that docs/command.md lists: wrong usage is told from a device that is not there, and both from
-//! devices that do not allow what was asked for.
+//! The exit statuses of docs/command.md: wrong usage is distinguished from missing devices, and both from
+//! devices that do not allow the request.
 
 use crate::run::{fails, ok, text};
 use std::fs;
@@ -115,7 +115,7 @@ fn benchmarks_tell_wrong_specs_from_devices_that_do_not_fit_them() {
         fails(2, "nul(1T)");
         fails(3, &on("@", &missing));
         fails(3, &on("sim(@.diskspecs)", &missing));
-        // The rungs of `bench dm` are made of disks only.
+        // The rungs of `bench dm` take disks only.
         if bench[1] != "dm" {
             fails(3, &on("partition(offset=1M, @)", &small));
             fails(3, &on("raid0(ram(1M), @)", &missing));

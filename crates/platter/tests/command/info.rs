@@ -1,4 +1,4 @@
-//! `platter info`, and what is said of wrong specs and devices.
+//! `platter info`, and error messages for wrong specs and devices.
 
 use crate::run::{fails, fails_saying, json, ok, platter, run, stdout, text};
 use std::fs;
@@ -111,7 +111,7 @@ fn wrong_specs_are_pointed_at() {
         fails_saying(2, &["info", spec], words);
     }
     fails_saying(2, &["info"], &["SPEC"]);
-    // What a spec asks of the devices that are there is another matter than its syntax, and is said as it was typed.
+    // A spec whose syntax is right may not fit its devices; the error shows values as typed.
     fails_saying(3, &["info", "partition(offset=100, ram(1M))"], &["offset=100", "multiples of 512"]);
     fails_saying(3, &["info", "partition(offset=2M, ram(1M))"], &["partition", "offset=2M"]);
     fails_saying(3, &["info", "partition(number=3, ram(1M))"], &["number=3"]);
@@ -152,9 +152,9 @@ fn an_unreadable_path_is_refused_with_its_mode() {
     let (path, command) = (dir.path().join("secret.img"), dir.path().join("platter"));
     fs::write(&path, vec![0; 4096]).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
-    // Root may read everything, so the command runs as nobody, who may not be able to reach the original.
-    // `cp` copies it: a descriptor open for writing in this process could be inherited by another test's
-    // child, and the copy would be too busy to run.
+    // Root may read everything, so the command runs as the user `nobody`, which may not be able to access the
+    // original. `cp` copies it: a descriptor open for writing in this process could be inherited by another
+    // test's child, and the copy would be too busy to run.
     let copied = std::process::Command::new("cp").arg(env!("CARGO_BIN_EXE_platter")).arg(&command).status();
     assert!(copied.unwrap().success());
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,4 +1,4 @@
-//! What a process that was killed leaves behind.
+//! The effects of a process that was killed.
 
 use crate::copy::noise;
 use crate::run::{fails_saying, json, platter, text};

@@ -24,7 +24,7 @@ fn every_list_has_its_rows() {
     }
 }
 
-/// What a terminal of 80 columns shows has every word of what a file gets, and no line that is wider.
+/// On a terminal of 80 columns the output has every word of the output to a file, and no line that is wider.
 #[test]
 fn what_is_printed_fits_the_terminal_and_nothing_is_lost() {
     let lists = ["elevators", "drivers", "readahead", "layers", "devices", "workloads"];

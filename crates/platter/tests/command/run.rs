@@ -1,10 +1,10 @@
-//! Running the command and looking at what it says.
+//! Runs the command and checks its output.
 
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The command, ready for arguments. Its environment says nothing about colour, width or drivers.
+/// The command, ready for arguments. Its environment does not set colour, width or drivers.
 pub(crate) fn platter() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_platter"));
     for name in ["NO_COLOR", "COLUMNS", "PLATTER_WITHOUT_DRIVERS"] {
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &[&str]) -> Output {
     platter().args(args).output().expect("the command starts")
 }
 
-/// What a successful run prints.
+/// The output of a successful run.
 #[track_caller]
 pub(crate) fn ok(args: &[&str]) -> String {
     let output = run(args);
@@ -26,14 +26,14 @@ pub(crate) fn ok(args: &[&str]) -> String {
     stdout(&output)
 }
 
-/// What a successful run prints with `--json`.
+/// The output of a successful run with `--json`.
 #[track_caller]
 pub(crate) fn json(args: &[&str]) -> Value {
     let text = ok(&[args, &["--json"]].concat());
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))
 }
 
-/// Runs a command that fails with this status, and gives what it says on stderr.
+/// Runs a command that fails with this status. Returns its stderr.
 #[track_caller]
 pub(crate) fn fails(status: i32, args: &[&str]) -> String {
     let output = run(args);
@@ -43,7 +43,7 @@ pub(crate) fn fails(status: i32, args: &[&str]) -> String {
     said
 }
 
-/// As [`fails`], and makes sure that all of `words` are said.
+/// As [`fails`]; checks that stderr contains all of `words`.
 #[track_caller]
 pub(crate) fn fails_saying(status: i32, args: &[&str], words: &[&str]) {
     let said = fails(status, args);

@@ -1,4 +1,4 @@
-//! `platter sim`: the catalogue, what is shown of a disk, comparisons with traces.
+//! `platter sim`: the catalogue, the page of a disk, comparisons with traces.
 
 use crate::run::{fails_saying, json, ok, text};
 use std::fs;
@@ -70,7 +70,8 @@ fn a_slow_interface_is_named_with_its_rate_where_figures_depend_on_it() {
     assert!(fast["mib_per_s"].as_f64().unwrap() > 12.0 && fast["devices"][0]["facts"]["interface"].is_null());
 }
 
-/// An erased flash disk answers reads without its flash: figures of a disk that nobody has written to are of no use.
+/// An erased flash disk answers reads without its flash: figures of a disk that was never written to are
+/// useless.
 #[test]
 fn simulated_flash_is_used_unless_it_is_said_to_be_erased() {
     let run = |on: &str| json(&["bench", "io", "--on", on, "--rw", "randread", "--number_ios", "500"]);
@@ -104,7 +105,7 @@ fn reports_are_pages_with_plots() {
 fn a_disk_is_compared_with_a_trace() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, page) = (folder.path().join("own.trace"), folder.path().join("own.html"));
-    // Not measured: times of about the right size.
+    // Not measured: plausible times.
     fs::write(&trace, "R Miss 1000 8 9000 5000\nW Miss 500000 8 1400 5000\nR Miss 900000 16 11000 0\n")
         .unwrap();
     let args = ["sim", "validate", "--disk", "cheetah9lp", "--trace", text(&trace)];
@@ -155,7 +156,8 @@ fn real_disks_are_near_their_traces() {
     }
 }
 
-/// The parameter files and traces of real disks; `None`, and a line that says so, where there are none.
+/// The parameter files and traces of real disks; if there are none, prints a line that says so and returns
+/// `None`.
 fn disks() -> Option<PathBuf> {
     let has_disks = |folder: &PathBuf| folder.join("cheetah9LP.diskspecs").exists();
     let found = match std::env::var_os("PLATTER_DISKS") {

@@ -2,7 +2,7 @@
 
 use crate::run::{fails_saying, json, ok, run};
 
-/// What the parts below the soak do not keep yet.
+/// Features with promises that the layers below the soak do not keep yet.
 const UNKEPT: &str = "calls,neglect,transient,deadlines,timeouts,atomic,cancel,cache,destructors";
 
 #[test]
@@ -62,7 +62,7 @@ fn old_defects_need_a_build_of_their_own() {
         let name = bug["name"].as_str().unwrap();
         fails_saying(2, &["sim", "soak", "--bug", name], &["--features defects", name]);
     }
-    // Beside the tests of the workspace the command may have been built with them.
+    // With the tests of the workspace the command may have been built with defects.
     assert!(all.iter().any(|bug| bug["name"] == "merged-count-wraps"));
 }
 

@@ -19,7 +19,7 @@ fn a_spec_is_read_from_a_file() {
     assert_eq!((&info[0]["size"], &info[0]["spec"]), (&(512 << 10).into(), &named.as_str().into()));
     ok(&["copy", "--verify", &named, text(&dir.path().join("half"))]);
 
-    // A wrong spec is shown with its place in the file, and is wrong usage; a file that is not there is not.
+    // An invalid spec is shown with its position in the file, and is wrong usage; a missing file is not.
     fs::write(&wrong, "partition(\n  ofset=512K,\n  ram(1M)\n)\n").unwrap();
     let wrong_named = format!("@{}", text(&wrong));
     let words = ["   2 |   ofset=512K,", "did you mean `offset`", &format!("that in {}", text(&wrong))];

@@ -1,4 +1,4 @@
-//! Every benchmark says how long its devices took and what failed on them.
+//! Every benchmark reports the latencies of its devices and their failures.
 
 use crate::run::{json, run, text};
 use serde_json::Value;
@@ -24,7 +24,7 @@ fn requests(result: &Value, op: &str) -> u64 {
     of_op.map(|entry| entry["requests"].as_u64().unwrap()).sum()
 }
 
-/// All gauges are there, and nothing has timed out. Readahead may be under way.
+/// All gauges are present, and nothing has timed out. Readahead may be in flight.
 fn is_quiet(gauges: &Value) -> bool {
     ["in_flight", "queued", "held"].iter().all(|gauge| gauges[gauge].is_u64())
         && ["quarantined", "in_doubt"].iter().all(|gauge| gauges[gauge] == 0)
@@ -96,7 +96,7 @@ fn errors_are_counted_by_operation_and_kind() {
     assert!(crate::run::stdout(&shown).contains("1 read (io)"), "{}", crate::run::stdout(&shown));
 }
 
-/// What a disk keeps although it has timed out is part of the result.
+/// Requests that the disk has kept after their timeout are part of the result.
 #[test]
 fn requests_that_never_came_back_are_gauges() {
     let stuck = "sim(ideal, stuck=1000000, aborts=0, timeout=10ms)";

@@ -2,7 +2,7 @@
 
 use crate::tree::File;
 
-/// The rooms, and what each may use of the others.
+/// The crates, and which of the others each may use.
 const FLOORS: &[(&str, &[&str])] = &[
     ("platter-block", &[]),
     ("platter-stack", &["platter-block"]),
@@ -16,7 +16,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What the layer itself may use of other people's crates, outside its tests.
+/// External crates that the layer itself may use, outside its tests.
 const CORE_USES: &[&str] = &["bytes"];
 
 /// The packages that are built with the crate, as its manifest names them.
@@ -37,7 +37,7 @@ fn dependencies(manifest: &str) -> Vec<&str> {
     found
 }
 
-/// Everything wrong with the crates' dependencies.
+/// All problems of the crates' dependencies.
 pub(crate) fn problems(files: &[File]) -> Vec<String> {
     let mut problems = Vec::new();
     for file in files {

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 /// The pages that are checked.
 const PAGES: &[&str] = &["docs/architecture.md", "docs/promises.md"];
 
-/// What stands between backquotes outside of fenced blocks, with its line.
+/// Texts in backquotes outside of fenced blocks, with their lines.
 fn quoted(page: &str) -> Vec<(usize, &str)> {
     let mut fenced = false;
     let mut found = Vec::new();
@@ -31,7 +31,7 @@ fn is_name(text: &str) -> bool {
     parts.iter().all(word) && (parts.len() > 1 || plain != text || camel)
 }
 
-/// Everything wrong with the pages that this test knows.
+/// All problems of the pages that this test checks.
 pub(crate) fn problems(files: &[File]) -> Vec<String> {
     let mut known: HashSet<String> = HashSet::new();
     for file in files.iter().filter(|f| f.is_rust()) {
@@ -57,8 +57,8 @@ pub(crate) fn problems(files: &[File]) -> Vec<String> {
     problems
 }
 
-/// The functions that a page names by `Type::name` and that no type of that name has, as far as a reader of text
-/// can tell: the function must be defined in a file that has the type's name in it.
+/// The functions that a page names as `Type::name` and that no type of that name has, as far as a text search
+/// can tell: the function must be defined in a file that contains the type's name.
 pub(crate) fn misplaced(files: &[File]) -> Vec<String> {
     let codes: Vec<String> = files.iter().filter(|f| f.is_rust()).map(|f| code(&f.text)).collect();
     let mut problems = Vec::new();

@@ -8,7 +8,7 @@ const MAX_FUNCTION: usize = 70;
 /// How far above an `unsafe` its argument may stand.
 const REACH: usize = 12;
 
-/// The files that may contain `unsafe`, tests aside, each with what it is needed for.
+/// The files that may contain `unsafe`, except tests, each with its reason.
 const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter/src/cli/signals.rs", "the handler of SIGINT and SIGTERM"),
     ("crates/platter-bench/src/fileio/plain/aio.rs", "system calls without a safe wrapper"),
@@ -63,7 +63,7 @@ const NOT_IN_CORE: &[(&str, &str)] = &[
     ("std", "the layer is no_std"),
 ];
 
-/// Everything wrong with the source files.
+/// All problems of the source files.
 pub(crate) fn problems(files: &[File]) -> Vec<String> {
     let mut problems = Vec::new();
     for file in files {

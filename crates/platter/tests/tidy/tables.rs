@@ -1,4 +1,4 @@
-//! The page of tables says what the tables in the code say.
+//! The page of tables agrees with the tables in the code.
 
 use crate::tree::root;
 use platter::registry::{self, Shape};
@@ -157,7 +157,7 @@ fn page() -> String {
     page
 }
 
-/// Checks the page, or writes it when asked to.
+/// Checks the page, or writes it on request.
 pub(crate) fn check() {
     let path = root().join(PAGE);
     let page = page();

@@ -1,4 +1,4 @@
-//! Rules for every text: what may not be named, and links that lead somewhere.
+//! Rules for every text: forbidden names, and links that must resolve.
 
 use crate::tree::{File, root};
 use std::path::{Component, Path, PathBuf};
@@ -17,10 +17,10 @@ const NOT_NAMED: &[(&str, &str)] = &[
     ("npmj", "s."),
 ];
 
-/// The one place that packages come from, as the lock file names it.
+/// The only source of packages, as in the lock file.
 const REGISTRY: &str = "source = \"registry+https://github.com/rust-lang/";
 
-/// Everything wrong with names and links.
+/// All problems of names and links.
 pub(crate) fn problems(files: &[File]) -> Vec<String> {
     let mut problems = Vec::new();
     for file in files {

@@ -39,7 +39,7 @@ pub(crate) fn files() -> Vec<File> {
         for entry in fs::read_dir(&dir).expect("a directory of the project can be read") {
             let path = entry.expect("an entry of the project can be read").path();
             if path.is_symlink() {
-                // It leads to a file of the project, which is looked at in its own place.
+                // The link leads to a file of the project, which is checked separately.
                 continue;
             }
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
