@@ -158,13 +158,13 @@ pub(super) fn partial(report: &Report) -> Option<String> {
 pub(super) fn reading(report: &Report) -> String {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let mut text = format!(
-        "Each rung has the real cost of its mechanism, without artificial delays. The paper's machine had eight processors of \
-         700 MHz and 32 disks that were slower than its bus: there the lowest rungs could not keep the disks busy. \
-         Here ({processors} processors, {} workers) a modern core queues far faster than most disks deliver, so on \
-         files the rate is mostly the disk's, and what a rung saves shows in CPU/read and idle time. On ram the \
-         copy that stands for the disk keeps the processors busy: idle time says nothing there, and CPU/read says \
-         it best. How long locks are waited for depends on how many processors share them. SBIRV is for readv: \
-         between SBIR and SBIRV a read does the same work.",
+        "Each rung has the real cost of its mechanism, without artificial delays. The paper's machine had eight \
+         processors of 700 MHz and 32 disks that were slower than its bus: there the lowest rungs could not keep \
+         the disks busy. Here ({processors} processors, {} workers) a modern core queues far faster than most \
+         disks deliver, so on files the rate is mostly the disk's, and the savings of a rung show in CPU/read \
+         and idle time. On ram the copy that represents the disk keeps the processors busy: idle time is \
+         meaningless there, and CPU/read is the best measure. The waits for locks depend on how many processors \
+         share them. SBIRV affects readv only: a read does the same work on SBIR and SBIRV.",
         report.options.disks,
     );
     if report
@@ -173,8 +173,8 @@ pub(super) fn reading(report: &Report) -> String {
         .flat_map(|m| &m.cells)
         .any(|cell| is_coarse(&cell.rung.switches, cell.bios_per_call()))
     {
-        text += " A disk with blocks larger than 512 bytes cannot be given sectors: its units below SBIR are \
-                 blocks.";
+        text +=
+            " A disk with blocks larger than 512 bytes has units of a block instead of a sector below SBIR.";
     }
     text
 }

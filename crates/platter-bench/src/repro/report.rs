@@ -76,7 +76,7 @@ impl Report {
     fn verdict(&self) -> String {
         let count = |wanted| self.claims.iter().filter(|claim| claim.holds() == wanted).count();
         format!(
-            "{} of {} claims hold in the model, {} do not, {} could not be asked",
+            "{} of {} claims hold in the model, {} do not, {} could not be evaluated",
             count(Some(true)),
             self.claims.len(),
             count(Some(false)),
@@ -93,7 +93,7 @@ impl Report {
             Column::text("unit"),
             Column::text("holds if"),
             Column::text("holds"),
-            Column::text("what it says"),
+            Column::text("statement"),
         ]);
         let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
         for claim in &self.claims {

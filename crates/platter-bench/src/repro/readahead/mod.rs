@@ -10,7 +10,7 @@ use super::{Experiment, Hooks, Options, Report, ReproError};
 /// The row of the table.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "readahead",
-    summary: "readahead from Linux 2.4 to 3.12: its I/Os, and what changes were worth",
+    summary: "readahead from Linux 2.4 to 3.12: its I/Os, and the gains of changes",
     run,
 };
 
@@ -41,12 +41,13 @@ fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
 
 fn method(scale: u64) -> Vec<String> {
     [
-        "I/Os: policies on a model of a page cache in which threads take turns, a page each, and an I/O takes a turn. \
-         Windows of 32 pages, nothing cached at first. Claims with a number of I/Os hold if all of them are as said.",
-        "Speed: the cache of Platter over models of disks and of a server, in virtual time. Published were seconds and \
-         rates on machines of which little is known; claims are about how many times the one took of the other, and hold \
-         within the range that they name, set after the first runs. Processor time is not modelled.",
-        &format!("Sizes of programs are divided by {scale}; what they are compared with has the same."),
+        "I/Os: policies on a model of a page cache in which threads take turns, a page each, and an I/O takes a \
+         turn. Windows of 32 pages, nothing cached at first. Claims with a number of I/Os hold if all I/Os are \
+         as stated.",
+        "Speed: the cache of Platter over models of disks and of a server, in virtual time. The published figures \
+         are seconds and rates on machines about which little is known; claims are about ratios, and hold within \
+         the stated range, which was set after the first runs. Processor time is not modelled.",
+        &format!("Sizes of programs are divided by {scale}, on both sides of a comparison."),
     ]
     .map(str::to_owned)
     .into()

@@ -54,13 +54,14 @@ pub(super) fn all(results: &Results) -> Vec<Claim> {
 
 const NOT_KNOWN: &str = "the model does not show it, and why is not known";
 
-const STREAM_OF_2_4: &str = "in the published run a streaming reader kept the disk of 2.4 for long; here linus has gone on \
-    to another reader when it asks for its next window; what else kept it there is not modelled";
+const STREAM_OF_2_4: &str = "in the published run a streaming reader kept the disk of 2.4 for a long time; here \
+    linus has moved on to another reader when it requests its next window; other reasons for keeping the disk are \
+    not modelled";
 const OLD_CFQ: &str =
-    "what was measured was a patch of February 2003 older than any release; cfq-v1 is that of 2.6.6";
-const RELEASED_CFQ: &str = "what was measured was the prototype of December 2004; cfq is the release, whose longer \
-    slices and more frequent turns for high levels (1.8 : 1 : 0.6 by the slices alone, 3.6 : 1 : 0.3 with the turns) \
-    favour them more";
+    "the measurement used a patch of February 2003, older than any release; cfq-v1 is that of 2.6.6";
+const RELEASED_CFQ: &str = "the measurement used the prototype of December 2004; cfq is the release, whose longer \
+    slices and more frequent turns for high levels (1.8 : 1 : 0.6 by the slices alone, 3.6 : 1 : 0.3 with the \
+    turns) favour them more";
 
 /// Why a claim may not hold, as far as that is understood.
 const WHY_NOT: &[(&str, &str)] = &[
@@ -72,7 +73,8 @@ const WHY_NOT: &[(&str, &str)] = &[
     ("tree-during-read-2.4", STREAM_OF_2_4),
     (
         "fsync-during-read-as",
-        "the order is right, the distance is not: anticipatory takes longer here, deadline less, and why is not known",
+        "the order is right but the ratio is not: anticipatory takes longer here, deadline less, for an unknown \
+         reason",
     ),
     (
         "reader-and-writer-as",

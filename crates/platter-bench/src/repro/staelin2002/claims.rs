@@ -39,37 +39,39 @@ pub(super) fn claims(found: &Found<'_>) -> Vec<Claim> {
 fn why_not(id: &str) -> &'static str {
     match id {
         "kernel-peak" => {
-            "drives read on into their buffers while others are asked, and what is in a buffer comes at the pace of the bus: \
-             the longer requests are, the less is lost by taking stripes one after the other, even with nothing read ahead \
-             (see the table). At 16 MiB with nothing read ahead the model has the published share. What else the kernel lost \
-             (copies, page cache, processor time) is not modelled"
+            "drives read ahead into their buffers while others are in use, and buffered data arrives at bus \
+             speed: the longer requests are, the less is lost by reading stripes one after the other, even \
+             without readahead (see the table). At 16 MiB without readahead the model has the published share. \
+             Other losses of the kernel (copies, page cache, processor time) are not modelled"
         }
         "kernel-flat" => {
-            "with requests of 1 MiB the stripe that is read past the end is the more of a loss the larger it is; that the \
-             kernel's readahead grows with the stripe is a choice of the model, the kernel had windows of its own"
+            "with requests of 1 MiB, the larger the stripe that is read past the end, the larger the loss; that \
+             the kernel's readahead grows with the stripe is a choice of the model; the kernel had its own \
+             windows"
         }
         "kernel-128k" => {
-            "in the model a small chunk is read at the pace of its stripes one after the other, and the differences between \
-             stripes are those of positioning; the kernel's own cost of each stripe is not modelled"
+            "in the model the stripes of a small chunk are read one after the other, and stripes differ only by \
+             positioning; the kernel's own cost of each stripe is not modelled"
         }
         "csraid-steady" => {
-            "in the model rates only spread because places and zones differ, which they do for both; what made the kernel's \
-             rates jump is not modelled"
+            "in the model rates vary only because positions and zones differ, which they do for both; the cause \
+             of the kernel's jumps is not modelled"
         }
-        "overrun" => "in the model what is read too much is mostly read by a disk that would be idle",
+        "overrun" => "in the model the surplus is mostly read by a disk that would be idle",
         "stripe-above-chunk" => {
-            "with four requests at once, a stripe that holds a whole chunk lets each disk serve a chunk of its own, where \
-             small stripes make all disks position for each; with one request at a time the claim holds"
+            "with four requests at once, a stripe that holds a whole chunk lets each disk serve a different \
+             chunk, while small stripes make all disks position for each; with one request at a time the claim \
+             holds"
         }
         "windows-large" => {
-            "a request gives each disk a third of itself for one positioning, where jbod gives it all of a request; both \
-             come near the rate of the disks, and nothing is modelled that would put jbod below it"
+            "each disk gets a third of a request per positioning, and with jbod a whole request; both come close \
+             to the rate of the disks, and the model has no reason for jbod to be slower"
         }
         "windows-csraid" => {
             "the stripe set of the model is csraid-sync with stripes of 1 MiB; several requests at once and smaller stripes \
              put csraid ahead. How Windows issued its requests is not published"
         }
-        _ => "nothing in the model makes it so",
+        _ => "the model has no cause for it",
     }
 }
 

@@ -15,11 +15,11 @@ pub(super) fn method(samples: usize) -> Vec<String> {
             "Three Fujitsu MAN3367MP on one Ultra160 string on a PCI bus of 32 bits and 33 MHz, all of them models; \
              medians of {samples} samples of each process, as lmbench takes them, in virtual time."
         ),
-        "Rules were set before the model was asked: \"roughly\" and \"nearly\" are a tenth, \"generally\" three quarters \
-         of the sizes of requests, \"far more\" twice, \"substantial\" a tenth. csraid is csraid-posix: each disk gets one \
-         part at a time, as with the aio of the paper."
+        "Rules were set before the model was run: \"roughly\" and \"nearly\" are a tenth, \"generally\" three \
+         quarters of the sizes of requests, \"far more\" twice, \"substantial\" a tenth. csraid is csraid-posix: \
+         each disk gets one part at a time, as with the aio of the paper."
             .to_owned(),
-        "Of the systems only the order of their requests is modelled; processor time, page cache, copies and file locks \
+        "Only the order of the systems' requests is modelled; processor time, page cache, copies and file locks \
          take no time."
             .to_owned(),
     ]

@@ -103,9 +103,9 @@ fn times(found: &Found) -> Vec<Claim> {
 fn reason(id: &str) -> Option<String> {
     let text = match id {
         "piggin-patched" => {
-            "the patch as posted adds a number of bytes to a page number, so it asks readahead about pages past the end \
-             of the file, where there is nothing: what is read is the request. That is the policy `none`; see \
-             piggin-windows for what was meant"
+            "the patch as posted adds a number of bytes to a page number, so it asks readahead about pages past \
+             the end of the file, where there is nothing: what is read is the request. That is the policy \
+             `none`; see piggin-windows for the intended effect"
         }
         "2.6.5-noop" | "2.6.5-as" | "2.6.5-cfq" | "2.6.6-noop" | "2.6.6-as" | "2.6.6-cfq" => {
             "of the published number of times the model lacks about a tenth, which 2.6 also lacked with whole requests (see \
