@@ -57,7 +57,7 @@ pub use platter_disk::pool::Pool;
 pub use platter_disk::sync_io::IoOptions;
 pub use registry::{Access, open};
 
-/// The examples in pages of documentation, which run as tests. A copy of each page is in the crate's own
+/// The examples in pages of documentation, which run as tests. A symbolic link to each page is in the crate's own
 /// directory, so that the package is complete.
 #[cfg(doctest)]
 mod pages {
