@@ -14,7 +14,6 @@ pub mod readahead;
 pub mod report;
 pub mod repro;
 pub mod schedulers;
-pub mod sim;
 pub mod soak;
 pub mod stats;
 pub mod workload;

@@ -1,7 +1,6 @@
 //! The chunked benchmark on simulated disks whose times are known: exact rates for each personality.
 
 use platter_bench::chunked::{self, Cell, Harness, Pattern, Personality, Plan, Point, RunOptions};
-use platter_bench::sim;
 use platter_block::bio::Op;
 use platter_block::driver::{Features, Geometry};
 use platter_block::limits::Limits;
@@ -58,7 +57,7 @@ fn disks(world: &Arc<World>, count: usize, each: u64, sector: u64) -> Vec<Device
     let disk = |number| {
         let model = Serial { each, sector, free: Time(0), queue: VecDeque::new() };
         let disk = SimDisk::new(world, Box::new(model), None);
-        sim::device(&disk, &format!("serial{number}"), LeafSettings::default(), None).unwrap()
+        Device::from_disk(disk.attach(&format!("serial{number}")), LeafSettings::default(), None).unwrap()
     };
     (0..count).map(disk).collect()
 }

@@ -3,7 +3,6 @@
 use platter_bench::fileio::{
     self, Count, FileioError, HOST_KEYS, Handles, Hooks, IoMode, Mode, Plan, Report, SyncedBy,
 };
-use platter_bench::sim;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::leaf::LeafSettings;
@@ -17,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 fn disk(depth: u32) -> Device {
     let ideal = Ideal { size: 1 << 30, latency: Span::from_micros(100), depth, write_cache: false };
     let disk = SimDisk::new(&World::new(1), ideal.into(), None);
-    sim::device(&disk, "ideal", LeafSettings::default(), None).unwrap()
+    Device::from_disk(disk.attach("ideal"), LeafSettings::default(), None).unwrap()
 }
 
 fn plan() -> Plan {
@@ -66,7 +65,7 @@ fn the_same_seed_gives_the_same_report_and_another_one_another() {
     let model = |seed| {
         let row = platter_sim::catalogue::by_name("ide2004").unwrap();
         let disk = SimDisk::new(&World::new(1), row.make(Default::default()).unwrap(), None);
-        let device = sim::device(&disk, "ide2004", LeafSettings::default(), None).unwrap();
+        let device = Device::from_disk(disk.attach("ide2004"), LeafSettings::default(), None).unwrap();
         fileio::simulate(&device, &Plan { seed, events: 200, ..Plan::default() }).unwrap().ns
     };
     assert_eq!(model(1), model(1));

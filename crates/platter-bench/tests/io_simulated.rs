@@ -1,7 +1,6 @@
 //! The general workload on simulated devices: exact virtual times, the same every time.
 
 use platter_bench::io::{self, HOST_KEYS, Hooks, IoReport};
-use platter_bench::sim;
 use platter_bench::workload::{JobOptions, RateProcess, Rw};
 use platter_block::elevator;
 use platter_block::time::Span;
@@ -18,7 +17,7 @@ fn disk(world: &Arc<World>, depth: u32, elevator: &str, data: bool) -> Device {
     let ideal = Ideal { size: 1 << 30, latency: Span::from_micros(100), depth, write_cache: false };
     let disk = SimDisk::new(world, ideal.into(), data.then(Medium::new));
     let elevator = elevator::by_name(elevator).map(|row| (row.make)());
-    sim::device(&disk, "ideal", LeafSettings::default(), elevator).unwrap()
+    Device::from_disk(disk.attach("ideal"), LeafSettings::default(), elevator).unwrap()
 }
 
 fn run_on(job: &JobOptions, devices: &[Device]) -> IoReport {
@@ -160,4 +159,26 @@ fn cancelling_ends_an_endless_simulation() {
         let report = io::run(&job, &devices, 1, Hooks::none(&cancel)).unwrap();
         assert!(report.partial && report.ios > 0);
     }
+}
+
+/// A disk that writes its buffer out by itself is looked at when that is due, and not again and again.
+#[test]
+fn what_an_idle_disk_does_next_lies_ahead() {
+    let world = World::new(1);
+    let model = platter_sim::catalogue::by_name("ide2004").unwrap().make(Default::default()).unwrap();
+    let disk = SimDisk::new(&world, model, None).attach("ide2004");
+    let device = Device::from_disk(disk, LeafSettings::default(), None).unwrap();
+    let (mut channel, mut done) = (device.channel(8).unwrap(), Vec::new());
+    for place in 0..8 {
+        channel.submit(platter_block::bio::Bio::write(place << 30, vec![1u8; 4096]).unwrap()).unwrap();
+    }
+    let mut looks = 0;
+    loop {
+        channel.poll_at(world.clock().now(), &mut done);
+        let Some(next) = channel.next_wakeup() else { break };
+        assert!(channel.outstanding() > 0 || next > world.clock().now());
+        world.clock().advance_to(next);
+        looks += 1;
+    }
+    assert!(done.len() == 8 && looks < 100, "{} {looks}", done.len());
 }

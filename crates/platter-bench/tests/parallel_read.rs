@@ -1,7 +1,6 @@
 //! Parallel sequential reads, on memory.
 
 use platter_bench::parallel_read::{Disk, Mode, Opened, Options, ParallelReadError, RAW_RUNG, Report, run};
-use platter_bench::sim;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::ladder::{self, Ladder};
@@ -92,7 +91,7 @@ fn what_makes_no_sense_is_named() {
     let ideal = Ideal { size: SIZE, latency: Span(1), depth: 1, write_cache: false };
     let simulated = Disk::new("sim", |_| {
         let disk = SimDisk::new(&World::new(1), ideal.into(), None);
-        Ok(Opened::Device(sim::device(&disk, "ideal", LeafSettings::default(), None)?))
+        Ok(Opened::Device(Device::from_disk(disk.attach("ideal"), LeafSettings::default(), None)?))
     });
     let error = read(&[simulated], &options()).unwrap_err().to_string();
     assert!(error.contains("ideal is simulated"), "{error}");

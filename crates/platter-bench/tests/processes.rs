@@ -1,7 +1,6 @@
 //! Processes on an ideal disk: exact virtual times.
 
 use platter_bench::processes::*;
-use platter_bench::sim;
 use platter_block::bio::Op;
 use platter_block::elevator;
 use platter_block::time::Span;
@@ -20,7 +19,7 @@ fn disk(depth: u32, elevator: &str) -> Device {
     // Without merges each I/O takes the disk's time.
     let mut settings = LeafSettings::default();
     settings.queue.merges = false;
-    sim::device(&disk, "ideal", settings, elevator).unwrap()
+    Device::from_disk(disk.attach("ideal"), settings, elevator).unwrap()
 }
 
 fn go(device: &Device, processes: Vec<Process>, time: Option<Span>) -> Outcome {

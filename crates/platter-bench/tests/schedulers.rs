@@ -1,7 +1,6 @@
 //! The table of elevators and mixes on an ideal disk.
 
 use platter_bench::schedulers::{MIXES, Options, Report, by_name, run};
-use platter_bench::sim;
 use platter_block::elevator;
 use platter_block::time::Span;
 use platter_disk::device::Device;
@@ -27,7 +26,7 @@ fn open(world: &Arc<World>, name: &str) -> Result<Device, Box<dyn std::error::Er
     let elevator = elevator::by_name(name).map(|row| (row.make)());
     let mut settings = LeafSettings::default();
     settings.queue.merges = false;
-    Ok(sim::device(&disk, "ideal", settings, elevator)?)
+    Ok(Device::from_disk(disk.attach("ideal"), settings, elevator)?)
 }
 
 fn table(options: &Options) -> Report {

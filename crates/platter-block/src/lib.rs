@@ -20,6 +20,7 @@ pub mod counters;
 pub mod defect;
 #[allow(unsafe_code)]
 pub mod deferred;
+pub mod disk;
 pub mod driver;
 pub mod elevator;
 pub mod event;

@@ -8,11 +8,12 @@ use crate::clock::Clock;
 use crate::deferred;
 use crate::drivers::memory::Memory;
 use crate::handle::Description;
-use crate::leaf::{Leaf, LeafParts, LeafSettings};
+use crate::leaf::{Leaf, LeafSettings};
 use crate::submitter::Submitter;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Context, MAX_SEGMENTS, Op};
 use platter_block::counters::Snapshot;
+use platter_block::disk::{Disk, FnDisk};
 use platter_block::driver::{Driver, Features, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::event::{DeviceEvent, Watcher};
@@ -111,6 +112,37 @@ impl Device {
         Device { submitter: Submitter::default(), description: None, inner }
     }
 
+    /// A device over a disk, with queues of its own.
+    ///
+    /// ```
+    /// use platter_block::driver::Driver;
+    /// use platter_disk::device::Device;
+    /// use platter_disk::drivers::memory::Memory;
+    /// use platter_block::disk::FnDisk;
+    /// use platter_disk::leaf::LeafSettings;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let memory = Memory::new(1 << 20)?;
+    /// let channels = memory.clone();
+    /// let disk = FnDisk::new("mine", memory.geometry(), move |_| {
+    ///     Ok(Box::new(channels.channel(32)) as Box<dyn Driver>)
+    /// });
+    /// let device = Device::from_disk(disk, LeafSettings::default(), None)?;
+    /// device.write_at(&[1; 512], 0)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The disk cannot open a channel.
+    pub fn from_disk(
+        disk: impl Disk + 'static,
+        settings: LeafSettings,
+        elevator: Option<Box<dyn Elevator>>,
+    ) -> Result<Device, Error> {
+        Ok(Device::new(Arc::new(Leaf::new(disk, settings, elevator)?)))
+    }
+
     /// A device that does nothing, of `size` bytes.
     ///
     /// # Errors
@@ -132,18 +164,9 @@ impl Device {
             Limits { memory_align: 4, max_transfer: 1 << 20, max_segments: 256, ..Limits::unlimited(512) };
         let geometry = Geometry { size, limits, features: Features::default() };
         let depth = settings.queue.depth;
-        let parts = LeafParts {
-            name: Arc::from("null"),
-            geometry,
-            settings,
-            elevator,
-            make_driver: Box::new(move |_| {
-                Ok(Box::new(crate::drivers::null::Null::new(depth)) as Box<dyn Driver>)
-            }),
-            facts: vec![("driver", "null".to_string())],
-            clock: None,
-        };
-        Ok(Device::new(Arc::new(Leaf::new(parts)?)))
+        let channel = move |_| Ok(Box::new(crate::drivers::null::Null::new(depth)) as Box<dyn Driver>);
+        let disk = FnDisk::new("null", geometry, channel).with_driver_name("null");
+        Device::from_disk(disk, settings, elevator)
     }
 
     /// A disk in memory, of `size` bytes, filled with zeroes.
@@ -172,16 +195,10 @@ impl Device {
             detail: error.to_string(),
         })?;
         let depth = settings.queue.depth;
-        let parts = LeafParts {
-            name: Arc::from("ram"),
-            geometry: memory.geometry(),
-            settings,
-            elevator,
-            make_driver: Box::new(move |_| Ok(Box::new(memory.channel(depth)) as Box<dyn Driver>)),
-            facts: vec![("driver", "ram".to_string())],
-            clock: None,
-        };
-        Ok(Device::new(Arc::new(Leaf::new(parts)?)))
+        let geometry = memory.geometry();
+        let channel = move |_| Ok(Box::new(memory.channel(depth)) as Box<dyn Driver>);
+        let disk = FnDisk::new("ram", geometry, channel).with_driver_name("ram");
+        Device::from_disk(disk, settings, elevator)
     }
 
     /// Name for messages.

@@ -8,8 +8,9 @@
 use crate::clock::Clock;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use platter_block::backend::{Backend, Fact, Ground, Identity, LaneUse, SinkMaker};
-use platter_block::bio::{Bio, Context, Op};
+use platter_block::bio::{Bio, Context};
 use platter_block::counters::{Counters, Snapshot};
+use platter_block::disk::Disk;
 use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::event::Watcher;
@@ -22,7 +23,7 @@ use platter_block::segment::{Region, RegionId};
 use platter_block::statistics::Statistics;
 use platter_block::time::{Span, Time, VirtualClock};
 use platter_block::trace::Sink;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 mod bounced;
 mod closing;
@@ -44,7 +45,6 @@ pub(crate) mod tokens;
 use control::Control;
 use doubts::{Doubts, Owner};
 use extent::Extent;
-pub use extent::Measure;
 use gate::{Busy, Gate};
 use lane::LeafLane;
 use lanes::{LaneCell, Lanes};
@@ -55,12 +55,6 @@ pub use scope::LockScope;
 use scope::ScopeLock;
 use teller::Teller;
 use tokens::Tokens;
-
-/// Opens one channel of a disk.
-pub type DriverFactory = Box<dyn Fn(LaneUse) -> Result<Box<dyn Driver>, Error> + Send + Sync>;
-
-/// Facts about a disk at the moment.
-pub type Report = Box<dyn Fn() -> Vec<Fact> + Send + Sync>;
 
 /// How a leaf is set up.
 #[derive(Clone, Debug)]
@@ -102,10 +96,7 @@ struct Shared {
     extent: Extent,
     settings: LeafSettings,
     clock: Clock,
-    facts: Vec<Fact>,
-    report: OnceLock<Report>,
-    identity: OnceLock<Identity>,
-    make_driver: DriverFactory,
+    disk: Arc<dyn Disk>,
     drivers_opened: AtomicU64,
     gate: Gate,
     tokens: Tokens,
@@ -130,32 +121,23 @@ struct Shared {
 #[derive(Clone)]
 pub struct Leaf(Arc<Shared>);
 
-/// Everything a leaf is made of.
-pub struct LeafParts {
-    /// Name for messages.
-    pub name: Arc<str>,
-    /// Size, limits, features.
-    pub geometry: Geometry,
-    /// Settings.
-    pub settings: LeafSettings,
-    /// The elevator, if any.
-    pub elevator: Option<Box<dyn Elevator>>,
-    /// Opens channels.
-    pub make_driver: DriverFactory,
-    /// What else to tell an operator.
-    pub facts: Vec<Fact>,
-    /// The clock of the simulation that the driver is part of, if it is.
-    pub clock: Option<Arc<VirtualClock>>,
-}
-
 impl Leaf {
-    /// A leaf of its parts. With an elevator the shared channel is opened now.
+    /// Queues over a disk. With an elevator the shared channel is opened now.
+    ///
+    /// The queue's depth is at most what the disk takes at once, so that requests beyond that wait with the elevator.
     ///
     /// # Errors
-    /// The driver cannot open a channel.
-    pub fn new(parts: LeafParts) -> Result<Leaf, Error> {
+    /// The disk cannot open a channel.
+    pub fn new(
+        disk: impl Disk + 'static,
+        mut settings: LeafSettings,
+        elevator: Option<Box<dyn Elevator>>,
+    ) -> Result<Leaf, Error> {
         crate::deferred::install();
-        let LeafParts { name, geometry, mut settings, elevator, make_driver, facts, clock } = parts;
+        let geometry = disk.geometry();
+        if let Some(depth) = disk.depth() {
+            settings.queue.depth = settings.queue.depth.min(depth);
+        }
         // Fewer requests than the driver takes at once would make the depth a dead letter.
         settings.queue.nr_requests = settings.queue.nr_requests.max(settings.queue.depth);
         let shared_mode = elevator.is_some();
@@ -163,14 +145,11 @@ impl Leaf {
         let queue = Queue::new(geometry, settings.queue, elevator, Arc::clone(&counters));
         let shared = Arc::new_cyclic(|itself| Shared {
             itself: Weak::clone(itself),
-            name,
+            name: disk.name(),
             geometry,
             extent: Extent::new(geometry.size),
-            clock: clock.map_or(Clock::Host, Clock::Virtual),
-            facts,
-            report: OnceLock::new(),
-            identity: OnceLock::new(),
-            make_driver,
+            clock: disk.clock().map_or(Clock::Host, Clock::Virtual),
+            disk: Arc::new(disk),
             drivers_opened: AtomicU64::new(0),
             gate: Gate::new(shared_mode),
             tokens: Tokens::new(settings.queue.depth),
@@ -196,22 +175,6 @@ impl Leaf {
         Ok(Leaf(shared))
     }
 
-    /// Says which disk it is, so that it is known again if it is opened once more. The first word stands.
-    pub fn identify(&self, identity: Identity) {
-        self.0.identity.get_or_init(|| identity);
-    }
-
-    /// Gives the leaf a way to ask how large the disk is now. Without one its size is that of the time of opening. Later
-    /// calls are ignored.
-    pub fn measure_with(&self, measure: Box<dyn Measure>) {
-        self.0.extent.measure_with(measure);
-    }
-
-    /// Adds facts that change while the device is open; they are asked for each time. Of several reports the first counts.
-    pub fn report_with(&self, report: Report) {
-        self.0.report.get_or_init(|| report);
-    }
-
     /// The limits that hold everywhere on the device.
     pub fn limits(&self) -> &Limits {
         &self.0.geometry.limits
@@ -228,7 +191,7 @@ impl Shared {
 
     /// Opens a channel and tells it about the regions.
     fn open_driver(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
-        let mut driver = (self.make_driver)(lane_use)?;
+        let mut driver = self.disk.open_channel(lane_use)?;
         for region in lock(&self.regions).iter() {
             driver.register(region);
         }
@@ -278,14 +241,7 @@ impl Backend for Leaf {
     }
 
     fn refresh(&self) -> Result<(), Error> {
-        self.0.extent.look(true, &self.0.gate).map_err(|error| Error {
-            fault: Fault::from_errno(error.raw_os_error().unwrap_or(libc::EIO)),
-            op: Op::Read,
-            device: Arc::clone(&self.0.name),
-            offset: 0,
-            len: 0,
-            detail: format!("its size cannot be found out: {error}"),
-        })
+        self.0.extent.look(true, &*self.0.disk, &self.0.gate)
     }
 
     fn may_bounce(&self) -> bool {
@@ -314,8 +270,7 @@ impl Backend for Leaf {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        let mut facts = self.0.facts.clone();
-        facts.extend(self.0.report.get().into_iter().flat_map(|report| report()));
+        let mut facts = self.0.disk.facts();
         self.0.with_control(|control| queue_facts(control.queue(), &mut facts));
         facts.push(("depth", self.0.settings.queue.depth.to_string()));
         facts.push(("nr_requests", self.0.settings.queue.nr_requests.to_string()));
@@ -335,7 +290,7 @@ impl Backend for Leaf {
 
     fn ground(&self) -> Vec<Ground> {
         let own = || Identity::Process(Arc::as_ptr(&self.0).addr() as u64);
-        let disk = self.0.identity.get().copied().unwrap_or_else(own);
+        let disk = self.0.disk.identity().unwrap_or_else(own);
         vec![Ground { disk, begin: 0, end: self.0.extent.size() }]
     }
 

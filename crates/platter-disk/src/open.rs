@@ -2,14 +2,14 @@
 
 use crate::device::Device;
 use crate::drivers::{FileDisk, FileOptions};
-use crate::leaf::{Leaf, LeafParts, LeafSettings, Measure};
+use crate::leaf::LeafSettings;
 use crate::sys::{Kind, OpenOptions, SysError};
-use platter_block::backend::Fact;
+use platter_block::backend::{Fact, Identity, LaneUse};
 use platter_block::bio::Op;
-use platter_block::driver::Driver;
+use platter_block::disk::Disk;
+use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::fault::{self, Error, Fault, Stage};
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -58,62 +58,62 @@ impl Device {
         let opened = options.open.open(path)?;
         let mut file = options.file;
         file.depth = options.leaf.queue.depth;
-        let identity = opened.identity();
-        let disk = Arc::new(FileDisk::new(opened, file)?);
-        let name: Arc<str> = Arc::from(path.to_string_lossy());
-        let measured = Arc::clone(&disk);
-        let reporter = Arc::clone(&disk);
-        let parts = LeafParts {
-            name: Arc::clone(&name),
-            geometry: *disk.geometry(),
-            settings: options.leaf,
-            elevator: options.elevator,
-            facts: facts(&disk),
-            make_driver: Box::new(move |lane_use| {
-                disk.channel(lane_use).map_err(|error| no_channel(&name, &error))
-                    as Result<Box<dyn Driver>, _>
-            }),
-            clock: None,
-        };
-        let leaf = Leaf::new(parts).map_err(|error| {
-            SysError::new("open", path, error.to_string(), "see the limits of this system")
-        })?;
-        identity.into_iter().for_each(|identity| leaf.identify(identity));
-        leaf.measure_with(Box::new(Measured(measured)));
-        leaf.report_with(Box::new(move || reporter.facts()));
-        Ok(Device::new(Arc::new(leaf)))
+        let disk = FileDisk::new(opened, file)?;
+        Device::from_disk(disk, options.leaf, options.elevator)
+            .map_err(|error| SysError::new("open", path, error.to_string(), "see the limits of this system"))
     }
 }
 
-/// How large a file or block device is.
-struct Measured(Arc<FileDisk>);
+impl Disk for FileDisk {
+    fn name(&self) -> Arc<str> {
+        Arc::from(self.disk().path.to_string_lossy())
+    }
 
-impl Measure for Measured {
-    fn measure(&self) -> io::Result<Option<u64>> {
-        match self.0.current_size() {
+    fn geometry(&self) -> Geometry {
+        *self.geometry()
+    }
+
+    fn open_channel(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
+        let gone = Fault::new(fault::Kind::Gone, Stage::Driver);
+        self.channel(lane_use).map_err(|error| self.error(gone, error.to_string()))
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        let mut facts = facts(self);
+        facts.extend(FileDisk::facts(self));
+        facts
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.disk().identity()
+    }
+
+    fn current_size(&self) -> Result<Option<u64>, Error> {
+        match FileDisk::current_size(self) {
             // A block device without its medium has no bytes left.
-            Ok(0) if self.0.disk().probe.kind == Kind::Block => Ok(None),
+            Ok(0) if self.disk().probe.kind == Kind::Block => Ok(None),
             Ok(size) => Ok(Some(size)),
-            Err(error) => match error.errno {
-                Some(libc::ENXIO | libc::ENODEV | libc::ENOMEDIUM) => Ok(None),
-                _ => Err(io::Error::other(error.to_string())),
-            },
+            Err(error) if matches!(error.errno, Some(libc::ENXIO | libc::ENODEV | libc::ENOMEDIUM)) => {
+                Ok(None)
+            }
+            Err(error) => {
+                let fault = Fault::from_errno(error.errno.unwrap_or(libc::EIO));
+                Err(self.error(fault, format!("its size cannot be found out: {error}")))
+            }
         }
     }
 
-    fn accept(&self, size: u64) -> io::Result<()> {
-        self.0.set_size(size).map_err(|error| io::Error::other(error.to_string()))
+    fn accept_size(&self, size: u64) -> Result<(), Error> {
+        self.set_size(size).map_err(|error| {
+            let fault = Fault::from_errno(error.errno.unwrap_or(libc::EIO));
+            self.error(fault, format!("it cannot be used up to {size} bytes: {error}"))
+        })
     }
 }
 
-fn no_channel(name: &Arc<str>, error: &SysError) -> Error {
-    Error {
-        fault: Fault::new(fault::Kind::Gone, Stage::Driver),
-        op: Op::Read,
-        device: Arc::clone(name),
-        offset: 0,
-        len: 0,
-        detail: error.to_string(),
+impl FileDisk {
+    fn error(&self, fault: Fault, detail: String) -> Error {
+        Error { fault, op: Op::Read, device: self.name(), offset: 0, len: 0, detail }
     }
 }
 

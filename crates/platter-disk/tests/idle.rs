@@ -1,11 +1,12 @@
 //! What devices cost that nobody uses: no time, and little memory.
 
 use platter_block::bio::{Bio, Flags};
+use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::leaf::LeafSettings;
 use platter_disk::open::DiskOptions;
 use platter_disk::pool::Pool;
 use platter_disk::service;
@@ -120,16 +121,12 @@ impl Driver for Slow {
 fn slow_disk(let_go: &Arc<AtomicBool>) -> Device {
     let let_go = Arc::clone(let_go);
     let driver = move |_| Ok(Box::new(Slow { let_go: Arc::clone(&let_go), held: Vec::new() }) as _);
-    let parts = LeafParts {
-        name: Arc::from("slow"),
-        geometry: Geometry { size: 1 << 20, limits: Limits::unlimited(512), features: Features::default() },
-        settings: LeafSettings::default(),
-        elevator: None,
-        make_driver: Box::new(driver),
-        facts: Vec::new(),
-        clock: None,
-    };
-    Device::new(Arc::new(Leaf::new(parts).unwrap()))
+    let disk = FnDisk::new(
+        "slow",
+        Geometry { size: 1 << 20, limits: Limits::unlimited(512), features: Features::default() },
+        driver,
+    );
+    Device::from_disk(disk, LeafSettings::default(), None).unwrap()
 }
 
 /// One test, so that nothing else runs in the process.

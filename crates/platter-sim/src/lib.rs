@@ -21,6 +21,7 @@
 
 #![deny(unsafe_code)]
 
+mod attached;
 pub mod bus;
 pub mod catalogue;
 mod channel;
@@ -42,6 +43,7 @@ pub mod validate;
 mod world;
 pub mod wrong;
 
+pub use attached::Attached;
 pub use channel::SimChannel;
 pub use disk_state::{Inside, Options, SimDisk};
 pub use world::{Stalled, World};

@@ -2,12 +2,11 @@
 //! answer. Time is virtual, so this is checked exactly.
 
 use platter_block::backend::Backend;
-use platter_block::driver::Driver;
 use platter_block::elevator;
 use platter_block::fault::Kind;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::leaf::{Leaf, LeafSettings};
 use platter_disk::sync_io::IoOptions;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
@@ -19,16 +18,14 @@ use std::sync::Arc;
 fn disk(world: &Arc<World>, elevator: &str) -> Arc<dyn Backend> {
     let model = Ideal { size: 16 << 20, latency: Span::from_secs(10), depth: 32, write_cache: true };
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
-    let parts = LeafParts {
-        name: Arc::from("sim"),
-        geometry: disk.geometry(),
-        settings: LeafSettings::default(),
-        elevator: elevator::by_name(elevator).map(|row| (row.make)()),
-        make_driver: Box::new(move |_| Ok(Box::new(disk.channel()) as Box<dyn Driver>)),
-        facts: Vec::new(),
-        clock: Some(Arc::clone(world.clock())),
-    };
-    Arc::new(Leaf::new(parts).expect("a leaf"))
+    Arc::new(
+        Leaf::new(
+            disk.attach("sim"),
+            LeafSettings::default(),
+            elevator::by_name(elevator).map(|row| (row.make)()),
+        )
+        .expect("a leaf"),
+    )
 }
 
 fn over(row: &Row, world: &Arc<World>, elevator: &str) -> Device {

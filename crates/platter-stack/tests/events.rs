@@ -2,12 +2,11 @@
 //! below.
 
 use platter_block::backend::Backend;
-use platter_block::driver::Driver;
 use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::fault::Kind;
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings, Measure};
+use platter_disk::leaf::{Leaf, LeafSettings};
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
@@ -24,30 +23,11 @@ impl Watcher for Notes {
     }
 }
 
-struct Measured(SimDisk);
-
-impl Measure for Measured {
-    fn measure(&self) -> std::io::Result<Option<u64>> {
-        Ok(self.0.current_size())
-    }
-}
-
 fn disk(world: &Arc<World>) -> (SimDisk, Arc<dyn Backend>) {
     let model = Ideal { size: SIZE, latency: Span::from_millis(1), depth: 32, write_cache: true };
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
     assert!(disk.resize(SIZE / 2));
-    let channels = disk.clone();
-    let parts = LeafParts {
-        name: Arc::from("sim"),
-        geometry: disk.geometry(),
-        settings: LeafSettings::default(),
-        elevator: None,
-        make_driver: Box::new(move |_| Ok(Box::new(channels.channel()) as Box<dyn Driver>)),
-        facts: Vec::new(),
-        clock: Some(Arc::clone(world.clock())),
-    };
-    let leaf = Leaf::new(parts).expect("a leaf");
-    leaf.measure_with(Box::new(Measured(disk.clone())));
+    let leaf = Leaf::new(disk.attach("sim"), LeafSettings::default(), None).expect("a leaf");
     (disk, Arc::new(leaf))
 }
 

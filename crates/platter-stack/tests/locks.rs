@@ -6,13 +6,12 @@
 use platter_block::backend::Backend;
 use platter_block::bio::Bio;
 use platter_block::buf::IoBuf;
-use platter_block::driver::Driver;
 use platter_block::elevator;
 use platter_block::fault::Fault;
 use platter_block::queue::Settings;
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::leaf::{Leaf, LeafSettings};
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
@@ -58,19 +57,14 @@ unsafe impl IoBuf for Visitor {
 fn disk(world: &Arc<World>, elevator: &str, timeout: Option<Span>) -> Arc<dyn Backend> {
     let model = Ideal { size: 16 << 20, latency: Span::from_millis(5), depth: 32, write_cache: true };
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
-    let parts = LeafParts {
-        name: Arc::from("sim"),
-        geometry: disk.geometry(),
-        settings: LeafSettings {
-            queue: Settings { timeout, ..Settings::default() },
-            ..LeafSettings::default()
-        },
-        elevator: elevator::by_name(elevator).map(|row| (row.make)()),
-        make_driver: Box::new(move |_| Ok(Box::new(disk.channel()) as Box<dyn Driver>)),
-        facts: Vec::new(),
-        clock: Some(Arc::clone(world.clock())),
-    };
-    Arc::new(Leaf::new(parts).expect("a leaf"))
+    Arc::new(
+        Leaf::new(
+            disk.attach("sim"),
+            LeafSettings { queue: Settings { timeout, ..Settings::default() }, ..LeafSettings::default() },
+            elevator::by_name(elevator).map(|row| (row.make)()),
+        )
+        .expect("a leaf"),
+    )
 }
 
 fn over(row: &Row, world: &Arc<World>, elevator: &str, timeout: Option<Span>) -> Device {

@@ -1,6 +1,6 @@
 //! Tests a storage engine against power cuts: a log that flushes in the right places, and one that does not.
 
-use platter::bench::kit::Kit;
+use platter_bench::kit::Kit;
 use platter::{Device, Error};
 
 /// Appends five blocks. A block counts as stored when the number in block 0 covers it.

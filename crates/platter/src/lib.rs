@@ -35,7 +35,6 @@ pub mod raid;
 pub mod registry;
 pub mod spec;
 
-pub use platter_bench as bench;
 pub use platter_block as block;
 pub use platter_disk as disk;
 pub use platter_sim as sim;

@@ -210,7 +210,7 @@ fn simulated_runs_of_one_seed_differ_only_in_what_they_say_of_the_host() {
     let run = || {
         let mut result = json(&args);
         let object = result.as_object_mut().unwrap();
-        for key in platter::bench::io::HOST_KEYS {
+        for key in platter_bench::io::HOST_KEYS {
             assert!(object.remove(key).is_some_and(|value| value.is_number()), "{key}");
         }
         result

@@ -57,7 +57,7 @@ fn every_elevator_meets_every_mix_and_threads_change_nothing() {
     let four = json(&[&args[..], &["--threads", "4"]].concat());
     assert_eq!(one.to_string(), four.to_string());
     let elevators = platter::block::elevator::TABLE.len();
-    let mixes = platter::bench::schedulers::MIXES.len();
+    let mixes = platter_bench::schedulers::MIXES.len();
     assert_eq!(one["rows"].as_array().unwrap().len(), elevators * mixes);
 }
 

@@ -1,6 +1,6 @@
 //! Making, opening and wiping arrays while the power fails at any I/O.
 
-use platter::bench::kit::Kit;
+use platter_bench::kit::Kit;
 use platter::raid::{self, Array, RaidError};
 use platter::{Device, stack::meta::Select, stack::partition::Partition};
 use std::sync::Arc;

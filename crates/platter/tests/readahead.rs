@@ -114,7 +114,7 @@ fn sixteen_threads_close_the_window_of_a_handle_that_they_share() {
 
 #[test]
 fn every_pattern_runs_and_is_the_same_each_time() {
-    for (name, _) in platter::bench::readahead::Pattern::ALL {
+    for (name, _) in platter_bench::readahead::Pattern::ALL {
         let args = ["--pattern", name, "--count", "200", "--threads", "3", "--handles", "2", "--cache", "1M"];
         let more = ["--latency", "3", "--requests", "4", "--optimal", "1M", "--advise", "sequential"];
         let args = [&args[..], &more].concat();

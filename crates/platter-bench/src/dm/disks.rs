@@ -3,16 +3,16 @@
 use super::options::RAM_BYTES;
 use super::{DmError, Options};
 use crate::report::units;
+use platter_block::disk::FnDisk;
 use platter_block::driver::Driver;
 use platter_block::elevator::Elevator;
 use platter_disk::device::Device;
 use platter_disk::drivers::memory::Memory;
 use platter_disk::ladder::{Ladder, Row};
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::leaf::LeafSettings;
 use platter_disk::open::DiskOptions;
 use platter_disk::sys::{Pattern, Progress, TempFiles, TempSpec};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Opens one disk with the settings and the elevator of a rung.
@@ -108,16 +108,9 @@ pub fn ram_disk(size: u64, number: usize) -> Result<OpenDisk, DmError> {
     let open: OpenDisk = Box::new(move |settings, elevator| {
         let channels = memory.clone();
         let depth = settings.queue.depth;
-        let leaf = Leaf::new(LeafParts {
-            name: Arc::from("ram"),
-            geometry: memory.geometry(),
-            settings,
-            elevator,
-            facts: vec![("driver", "ram".to_string())],
-            make_driver: Box::new(move |_| Ok(Box::new(channels.channel(depth)) as Box<dyn Driver>)),
-            clock: None,
-        })?;
-        Ok(Device::new(Arc::new(leaf)))
+        let channel = move |_| Ok(Box::new(channels.channel(depth)) as Box<dyn Driver>);
+        let disk = FnDisk::new("ram", memory.geometry(), channel).with_driver_name("ram");
+        Ok(Device::from_disk(disk, settings, elevator)?)
     });
     let device = open(LeafSettings::default(), None)?;
     let mut contents = vec![0; FILL.min(size) as usize];

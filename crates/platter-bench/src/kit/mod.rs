@@ -43,7 +43,6 @@
 //! thread, and a run is reproducible if the engine calls synchronously or polls a channel. Futures are
 //! completed by a service thread, in an order that depends on the host.
 
-use crate::sim;
 use platter_block::fault::Error;
 use platter_block::time::Span;
 use platter_disk::device::Device;
@@ -106,7 +105,7 @@ impl Kit {
     /// A kit with one disk of 64 MiB that has a write cache, cut at every I/O in six ways.
     pub fn new(seed: u64) -> Kit {
         let open: Open = Arc::new(|disks: &[SimDisk]| match disks {
-            [first, ..] => sim::device(first, "kit", LeafSettings::default(), None),
+            [first, ..] => Device::from_disk(first.attach("kit"), LeafSettings::default(), None),
             [] => Device::null(0),
         });
         let disk = Ideal { size: 64 << 20, latency: Span::from_micros(100), depth: 32, write_cache: true };

@@ -1,7 +1,6 @@
 //! The simulated disks of experiments, each in a world of its own.
 
 use super::ReproError;
-use crate::sim;
 use platter_block::driver::Geometry;
 use platter_block::elevator;
 use platter_disk::device::Device;
@@ -60,6 +59,6 @@ fn open_with(
     let mut geometry = disk.geometry();
     geometry.limits.max_transfer = geometry.limits.max_transfer.min(plan.max_transfer);
     change(&mut geometry);
-    sim::device_with(&disk, plan.disk, geometry, settings, elevator)
+    Device::from_disk(disk.attach(plan.disk).with_geometry(geometry), settings, elevator)
         .map_err(|error| ReproError::Processes(error.into()))
 }

@@ -251,7 +251,7 @@ impl Shared {
         if let Some(lane) = control.lane_mut() {
             lane.take_done(&mut done);
         }
-        self.extent.look_after(&done, &self.gate);
+        self.extent.look_after(&done, &*self.disk, &self.gate);
         for bio in done.drain(..) {
             let route = bio.route();
             if route & CLOSED_GATE != 0 {

@@ -12,37 +12,18 @@ use super::gate::Gate;
 use crate::sync::{Mutex, lock};
 use platter_block::bio::Bio;
 use platter_block::defect::{self, Defect};
+use platter_block::disk::Disk;
 use platter_block::event::{DeviceEvent, Watcher, Watchers};
-use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::queue::Queue;
-use std::io;
+use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{OnceLock, Weak};
-
-/// What can say how large a disk is.
-pub trait Measure: Send + Sync {
-    /// Size of the disk now, in bytes; `None`: it is gone.
-    ///
-    /// # Errors
-    /// The system does not say.
-    fn measure(&self) -> io::Result<Option<u64>>;
-
-    /// From now on the disk is used up to this size.
-    ///
-    /// # Errors
-    /// It cannot be; it is used as before then.
-    fn accept(&self, size: u64) -> io::Result<()> {
-        let _ = size;
-        Ok(())
-    }
-}
 
 pub(super) struct Extent {
     /// Bytes, as of the last look.
     size: AtomicU64,
     /// The most that it has been.
     largest: AtomicU64,
-    measure: OnceLock<Box<dyn Measure>>,
     state: Mutex<State>,
 }
 
@@ -57,11 +38,7 @@ impl Extent {
     pub(super) fn new(size: u64) -> Extent {
         let state = State { watchers: Watchers::new(), is_gone: false, has_shrunk: false };
         let (size, largest) = (AtomicU64::new(size), AtomicU64::new(size));
-        Extent { size, largest, measure: OnceLock::new(), state: Mutex::new(state) }
-    }
-
-    pub(super) fn measure_with(&self, measure: Box<dyn Measure>) {
-        self.measure.get_or_init(|| measure);
+        Extent { size, largest, state: Mutex::new(state) }
     }
 
     /// Size in bytes as of the last look.
@@ -91,11 +68,10 @@ impl Extent {
 
     /// Measures the disk and tells the watchers what is new. A program that has this done (`is_asked`) accepts the size
     /// that is found, whatever was lost.
-    pub(super) fn look(&self, is_asked: bool, gate: &Gate) -> io::Result<()> {
-        let Some(measure) = self.measure.get() else { return Ok(()) };
+    pub(super) fn look(&self, is_asked: bool, disk: &dyn Disk, gate: &Gate) -> Result<(), Error> {
         // One at a time, so that the events are told in the order of the sizes.
         let mut state = lock(&self.state);
-        let found = measure.measure()?;
+        let found = disk.current_size()?;
         match found {
             None if !state.is_gone => {
                 state.is_gone = true;
@@ -112,7 +88,7 @@ impl Extent {
         let may_grow = is_asked || !state.has_shrunk || defect::is_on(Defect::RegrownAsNew);
         let is_growth = to > from && may_grow;
         if is_growth || is_asked && state.has_shrunk {
-            measure.accept(to)?;
+            disk.accept_size(to)?;
             state.has_shrunk = false;
         }
         if is_growth || to < from {
@@ -128,10 +104,10 @@ impl Extent {
 
     /// Looks if one of these bios failed as it would on a disk that changed its size or is gone.
     #[inline]
-    pub(super) fn look_after(&self, done: &[Bio], gate: &Gate) {
-        if self.measure.get().is_some() && done.iter().any(is_reason) {
+    pub(super) fn look_after(&self, done: &[Bio], disk: &dyn Disk, gate: &Gate) {
+        if done.iter().any(is_reason) {
             // Where that fails nothing is known, and the bio's own error says enough.
-            let _ = self.look(false, gate);
+            let _ = self.look(false, disk, gate);
         }
     }
 }

@@ -334,7 +334,7 @@ impl LeafLane {
             let failed = self.cell.counters.bios_failed.get();
             if failed != self.failed {
                 self.failed = failed;
-                self.shared.extent.look_after(&self.done, &self.shared.gate);
+                self.shared.extent.look_after(&self.done, &*self.shared.disk, &self.shared.gate);
             }
         }
         if self.shared.tokens.is_wanted() {

@@ -1,5 +1,6 @@
 //! One device of each kind.
 
+use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::elevator;
 use platter_block::limits::Limits;
@@ -7,9 +8,8 @@ use platter_block::time::Time;
 use platter_disk::device::Device;
 use platter_disk::drivers::memory::{Memory, MemoryChannel};
 use platter_disk::drivers::{Choice, FileDriver};
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::leaf::LeafSettings;
 use platter_disk::open::DiskOptions;
-use std::sync::Arc;
 
 pub(crate) const SIZE: u64 = 4 << 20;
 /// A request over this block fails on the disk that has a bad one.
@@ -76,16 +76,9 @@ fn flawed() -> Device {
     let limits = Limits { max_transfer: 64 << 10, memory_align: 512, ..Limits::unlimited(512) };
     let settings = LeafSettings::default();
     let depth = settings.queue.depth;
-    let parts = LeafParts {
-        name: Arc::from("flawed"),
-        geometry: Geometry { size: SIZE, limits, features: Features::default() },
-        settings,
-        elevator: None,
-        make_driver: Box::new(move |_| {
+    let disk =
+        FnDisk::new("flawed", Geometry { size: SIZE, limits, features: Features::default() }, move |_| {
             Ok(Box::new(Flawed(memory.channel(depth), Vec::with_capacity(depth as usize))))
-        }),
-        facts: Vec::new(),
-        clock: None,
-    };
-    Device::new(Arc::new(Leaf::new(parts).unwrap()))
+        });
+    Device::from_disk(disk, settings, None).unwrap()
 }

@@ -1,6 +1,8 @@
 //! A disk that does what a test tells it to: holds requests back, fails them, and notes what it saw.
 
+use platter_block::backend::LaneUse;
 use platter_block::bio::{Flags, Op};
+use platter_block::disk::Disk;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::elevator::by_name;
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -9,7 +11,7 @@ use platter_block::queue::Settings;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_disk::drivers::memory::{Memory, MemoryChannel};
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings, Measure};
+use platter_disk::leaf::LeafSettings;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -90,32 +92,15 @@ impl Fake {
     pub(crate) fn open(options: Options) -> (Arc<Fake>, Device) {
         // It may grow.
         let memory = Memory::new(2 * options.size).unwrap();
-        let size_at_first = options.size;
         let fake = Arc::new(Fake { memory, state: Mutex::default() });
-        let disk = Arc::clone(&fake);
         let queue = Settings { depth: options.depth, timeout: options.timeout, ..Settings::default() };
-        let parts = LeafParts {
-            name: Arc::from("fake"),
-            geometry: Geometry { size: options.size, limits: options.limits, features: options.features },
-            settings: LeafSettings {
-                queue,
-                bounce: options.bounce,
-                lanes: options.lanes,
-                ..LeafSettings::default()
-            },
-            elevator: by_name(options.elevator).map(|row| (row.make)()),
-            make_driver: Box::new(move |_| match disk.state().is_full {
-                true => Err(no_channel()),
-                false => Ok(Box::new(FakeChannel::new(&disk, &options))),
-            }),
-            facts: Vec::new(),
-            clock: None,
-        };
-        let leaf = Leaf::new(parts).unwrap();
-        let measured = Arc::clone(&fake);
-        leaf.measure_with(Box::new(Measured(measured)));
-        fake.state().size = Some(size_at_first);
-        (fake, Device::new(Arc::new(leaf)))
+        let settings =
+            LeafSettings { queue, bounce: options.bounce, lanes: options.lanes, ..LeafSettings::default() };
+        let elevator = by_name(options.elevator).map(|row| (row.make)());
+        fake.state().size = Some(options.size);
+        let disk = FakeDisk { fake: Arc::clone(&fake), options };
+        let device = Device::from_disk(disk, settings, elevator).unwrap();
+        (fake, device)
     }
 
     /// The disk has another size from now on, or is gone.
@@ -201,11 +186,30 @@ impl Fake {
     }
 }
 
-struct Measured(Arc<Fake>);
+struct FakeDisk {
+    fake: Arc<Fake>,
+    options: Options,
+}
 
-impl Measure for Measured {
-    fn measure(&self) -> std::io::Result<Option<u64>> {
-        Ok(self.0.state().size)
+impl Disk for FakeDisk {
+    fn name(&self) -> Arc<str> {
+        Arc::from("fake")
+    }
+
+    fn geometry(&self) -> Geometry {
+        let Options { size, limits, features, .. } = self.options;
+        Geometry { size, limits, features }
+    }
+
+    fn open_channel(&self, _lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
+        match self.fake.state().is_full {
+            true => Err(no_channel()),
+            false => Ok(Box::new(FakeChannel::new(&self.fake, &self.options))),
+        }
+    }
+
+    fn current_size(&self) -> Result<Option<u64>, Error> {
+        Ok(self.fake.state().size)
     }
 }
 

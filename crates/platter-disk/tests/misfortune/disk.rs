@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use platter_block::bio::{Bio, Flags, Op};
+use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Outstanding, Started};
 use platter_block::elevator::by_name;
 use platter_block::fault::{Error, Fault, Kind};
@@ -12,7 +13,7 @@ use platter_block::segment::Segment;
 use platter_block::time::{Span, Time, VirtualClock};
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::leaf::LeafSettings;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -108,20 +109,16 @@ impl Disk {
         disk.clock.advance_to(Time(1024));
         let channels = Arc::clone(&disk);
         let limits = Limits { max_transfer: 65536, ..Limits::unlimited(512) };
-        let parts = LeafParts {
-            name: Arc::from("disk"),
-            geometry: Geometry { size: SIZE, limits, features: options.features },
-            settings: LeafSettings {
-                queue: options.queue,
-                caller_plug: options.caller_plug,
-                ..LeafSettings::default()
-            },
-            elevator: by_name(options.elevator).map(|row| (row.make)()),
-            make_driver: Box::new(move |_| channels.channel()),
-            facts: Vec::new(),
-            clock: options.simulated.then(|| Arc::clone(&disk.clock)),
+        let geometry = Geometry { size: SIZE, limits, features: options.features };
+        let clock = options.simulated.then(|| Arc::clone(&disk.clock));
+        let channels = FnDisk::new("disk", geometry, move |_| channels.channel()).with_clock(clock);
+        let settings = LeafSettings {
+            queue: options.queue,
+            caller_plug: options.caller_plug,
+            ..LeafSettings::default()
         };
-        let device = Device::new(Arc::new(Leaf::new(parts).unwrap()));
+        let elevator = by_name(options.elevator).map(|row| (row.make)());
+        let device = Device::from_disk(channels, settings, elevator).unwrap();
         (disk, device)
     }
 

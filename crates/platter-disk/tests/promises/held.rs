@@ -2,6 +2,7 @@
 
 use platter_block::bio::{Bio, Op};
 use platter_block::buf::{IoBuf, IoBufMut};
+use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::elevator::{self, Elevator};
 use platter_block::fault::Fault;
@@ -10,7 +11,7 @@ use platter_block::queue::Settings;
 use platter_block::segment::Segment;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::leaf::LeafSettings;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -68,26 +69,20 @@ impl Disk {
         let disk = self.clone();
         let limits = Limits { max_transfer: 64 << 10, ..Limits::unlimited(512) };
         let features = Features { write_cache: true, ..Features::default() };
-        let parts = LeafParts {
-            name: Arc::from("held"),
-            geometry: Geometry { size: 1 << 30, limits, features },
-            settings: LeafSettings {
-                queue: Settings { timeout, ..Settings::default() },
-                ..LeafSettings::default()
-            },
+        let disk = FnDisk::new("held", Geometry { size: 1 << 30, limits, features }, move |_| {
+            let number = {
+                let mut state = disk.state();
+                state.channels += 1;
+                state.channels
+            };
+            Ok(Box::new(Channel { disk: disk.clone(), number }) as _)
+        });
+        Device::from_disk(
+            disk,
+            LeafSettings { queue: Settings { timeout, ..Settings::default() }, ..LeafSettings::default() },
             elevator,
-            make_driver: Box::new(move |_| {
-                let number = {
-                    let mut state = disk.state();
-                    state.channels += 1;
-                    state.channels
-                };
-                Ok(Box::new(Channel { disk: disk.clone(), number }) as _)
-            }),
-            facts: Vec::new(),
-            clock: None,
-        };
-        Device::new(Arc::new(Leaf::new(parts).expect("a channel can be had")))
+        )
+        .expect("a channel can be had")
     }
 }
 

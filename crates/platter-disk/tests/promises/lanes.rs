@@ -1,6 +1,7 @@
 //! How many lanes synchronous callers have, what they cost, and what happens when the system has no more.
 
 use platter_block::bio::Op;
+use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::limits::Limits;
@@ -8,7 +9,7 @@ use platter_block::time::{Span, Time, VirtualClock};
 use platter_disk::device::Device;
 use platter_disk::drivers::memory::{Memory, MemoryChannel};
 use platter_disk::drivers::{Choice, FileDriver};
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::leaf::LeafSettings;
 use platter_disk::open::DiskOptions;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::process::Command;
@@ -67,12 +68,10 @@ impl Drop for Channel {
 /// A disk in memory whose channels take room.
 fn disk(room: &Arc<Room>, lanes: Option<u32>, clock: Option<&Arc<VirtualClock>>) -> Device {
     let (memory, room) = (Memory::new(1 << 20).expect("memory"), Arc::clone(room));
-    let parts = LeafParts {
-        name: Arc::from("roomy"),
-        geometry: Geometry { size: 1 << 20, limits: Limits::unlimited(512), features: Features::default() },
-        settings: LeafSettings { lanes, ..LeafSettings::default() },
-        elevator: None,
-        make_driver: Box::new(move |_| {
+    let disk = FnDisk::new(
+        "roomy",
+        Geometry { size: 1 << 20, limits: Limits::unlimited(512), features: Features::default() },
+        move |_| {
             let open = room.open.fetch_add(1, SeqCst) + 1;
             if open > room.most {
                 room.open.fetch_sub(1, SeqCst);
@@ -82,11 +81,10 @@ fn disk(room: &Arc<Room>, lanes: Option<u32>, clock: Option<&Arc<VirtualClock>>)
             }
             room.most_open.fetch_max(open, SeqCst);
             Ok(Box::new(Channel { memory: memory.channel(128), room: Arc::clone(&room) }) as Box<dyn Driver>)
-        }),
-        facts: Vec::new(),
-        clock: clock.cloned(),
-    };
-    Device::new(Arc::new(Leaf::new(parts).expect("a leaf")))
+        },
+    )
+    .with_clock(clock.cloned());
+    Device::from_disk(disk, LeafSettings { lanes, ..LeafSettings::default() }, None).expect("a leaf")
 }
 
 /// So many threads call at the same time.

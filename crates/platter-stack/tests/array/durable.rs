@@ -2,11 +2,12 @@
 
 use crate::rig::{CHUNK, backends};
 use platter_block::bio::{Bio, Flags, Op};
+use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::limits::Limits;
 use platter_block::time::Time;
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::leaf::LeafSettings;
 use platter_stack::raid0::{self, Sizes};
 use std::sync::{Arc, Mutex};
 
@@ -35,18 +36,12 @@ impl Driver for Recorder {
 fn disk(features: Features) -> (Log, Device) {
     let log = Log::default();
     let recorded = Arc::clone(&log);
-    let parts = LeafParts {
-        name: Arc::from("disk"),
-        geometry: Geometry { size: 1 << 20, limits: Limits::unlimited(512), features },
-        settings: LeafSettings::default(),
-        elevator: None,
-        make_driver: Box::new(move |_| {
-            Ok(Box::new(Recorder { log: Arc::clone(&recorded), done: Vec::new() }) as Box<dyn Driver>)
-        }),
-        facts: Vec::new(),
-        clock: None,
-    };
-    (log, Device::new(Arc::new(Leaf::new(parts).unwrap())))
+    let disk = FnDisk::new(
+        "disk",
+        Geometry { size: 1 << 20, limits: Limits::unlimited(512), features },
+        move |_| Ok(Box::new(Recorder { log: Arc::clone(&recorded), done: Vec::new() }) as Box<dyn Driver>),
+    );
+    (log, Device::from_disk(disk, LeafSettings::default(), None).unwrap())
 }
 
 /// A bio that is written again is as durable on the member with a volatile cache as the first time, whatever

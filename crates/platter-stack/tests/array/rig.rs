@@ -3,12 +3,13 @@
 use crate::script::Deaf;
 use platter_block::backend::Backend;
 use platter_block::bio::Op;
+use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_disk::drivers::memory::{Memory, MemoryChannel};
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::leaf::LeafSettings;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
@@ -49,16 +50,11 @@ pub(crate) fn simulated_with(
     let model = Ideal { size: 16 << 20, latency, depth: 32, write_cache };
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
     let channels = disk.clone();
-    let parts = LeafParts {
-        name: Arc::from("sim"),
-        geometry: disk.geometry(),
-        settings,
-        elevator: None,
-        make_driver: Box::new(move |_| Ok(Box::new(Deaf(channels.channel())) as Box<dyn Driver>)),
-        facts: Vec::new(),
-        clock: Some(Arc::clone(world.clock())),
-    };
-    Device::new(Arc::new(Leaf::new(parts).unwrap()))
+    let disk = FnDisk::new("sim", disk.geometry(), move |_| {
+        Ok(Box::new(Deaf(channels.channel())) as Box<dyn Driver>)
+    })
+    .with_clock(Arc::clone(world.clock()));
+    Device::from_disk(disk, settings, None).unwrap()
 }
 
 /// A memory device on which requests that contain one byte, or flushes, fail with an errno.
@@ -77,18 +73,10 @@ fn made(name: &str, size: u64, bad: Bad, limits: Limits) -> Device {
     geometry.features.write_cache = true;
     let settings = LeafSettings::default();
     let depth = settings.queue.depth;
-    let parts = LeafParts {
-        name: Arc::from(name),
-        geometry,
-        settings,
-        elevator: None,
-        make_driver: Box::new(move |_| {
-            Ok(Box::new(Flawed { memory: memory.channel(depth), bad, failed: Vec::new() }) as Box<dyn Driver>)
-        }),
-        facts: Vec::new(),
-        clock: None,
-    };
-    Device::new(Arc::new(Leaf::new(parts).unwrap()))
+    let disk = FnDisk::new(name, geometry, move |_| {
+        Ok(Box::new(Flawed { memory: memory.channel(depth), bad, failed: Vec::new() }) as Box<dyn Driver>)
+    });
+    Device::from_disk(disk, settings, None).unwrap()
 }
 
 /// What fails.

@@ -1,10 +1,11 @@
 //! Shared by the tests of the cache.
 
 use platter_block::backend::Backend;
+use platter_block::disk::FnDisk;
 use platter_block::driver::Driver;
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::leaf::{Leaf, LeafSettings};
 use platter_sim::fault::FaultPlan;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
@@ -22,8 +23,7 @@ pub(crate) fn disk(world: &Arc<World>, ideal: Ideal, faults: Option<FaultPlan>) 
 
 /// A simulated disk as a device.
 pub(crate) fn leaf(disk: &SimDisk, settings: LeafSettings) -> Arc<dyn Backend> {
-    let channels = disk.clone();
-    leaf_by(disk, settings, move || Box::new(channels.channel()))
+    Arc::new(Leaf::new(disk.attach("sim"), settings, None).unwrap())
 }
 
 /// As `leaf`, with drivers of the test.
@@ -34,18 +34,9 @@ pub(crate) fn leaf_by(
 ) -> Arc<dyn Backend> {
     let mut settings = settings;
     settings.queue.depth = settings.queue.depth.min(disk.depth());
-    Arc::new(
-        Leaf::new(LeafParts {
-            name: Arc::from("sim"),
-            geometry: disk.geometry(),
-            settings,
-            elevator: None,
-            make_driver: Box::new(move |_| Ok(driver())),
-            facts: Vec::new(),
-            clock: Some(Arc::clone(disk.world().clock())),
-        })
-        .unwrap(),
-    )
+    let clock = Arc::clone(disk.world().clock());
+    let disk = FnDisk::new("sim", disk.geometry(), move |_| Ok(driver())).with_clock(clock);
+    Arc::new(Leaf::new(disk, settings, None).unwrap())
 }
 
 /// A cache over it.

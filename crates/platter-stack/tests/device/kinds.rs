@@ -1,12 +1,11 @@
 //! Stacks of layers, each of 1 MiB.
 
 use platter_block::backend::Backend;
-use platter_block::driver::Driver;
 use platter_block::elevator;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::drivers::{Choice, FileDriver};
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::leaf::{Leaf, LeafSettings};
 use platter_disk::open::DiskOptions;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
@@ -37,19 +36,7 @@ fn ram(size: u64, elevator: &str) -> Below {
 fn simulated(world: &Arc<World>, size: u64, us: u64) -> Below {
     let model = Ideal { size, latency: Span::from_micros(us), depth: 4, write_cache: true };
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
-    let channels = disk.clone();
-    Arc::new(
-        Leaf::new(LeafParts {
-            name: Arc::from("sim"),
-            geometry: disk.geometry(),
-            settings: LeafSettings::default(),
-            elevator: None,
-            make_driver: Box::new(move |_| Ok(Box::new(channels.channel()) as Box<dyn Driver>)),
-            facts: Vec::new(),
-            clock: Some(Arc::clone(world.clock())),
-        })
-        .unwrap(),
-    )
+    Arc::new(Leaf::new(disk.attach("sim"), LeafSettings::default(), None).unwrap())
 }
 
 fn layer(name: &str, named: &[(&str, i64)], below: Vec<Below>) -> Below {

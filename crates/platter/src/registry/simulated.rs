@@ -3,7 +3,6 @@
 use super::table::{Build, Row, Shape};
 use super::{OpenError, Opening, faults, queue};
 use crate::spec::{Args, Param, ParamKind, SpecError};
-use platter_bench::sim;
 use platter_block::backend::Fact;
 use platter_disk::device::Device;
 use platter_sim::bus::{self, BusParams, Fabric};
@@ -100,8 +99,7 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     let options = Options { medium, faults, supply: None };
     let disk = SimDisk::with(&opening.world, model, options);
     let name = format!("sim({name})");
-    let geometry = disk.geometry();
-    Ok(sim::open(sim::Parts { disk: &disk, name: &name, geometry, settings, elevator, facts })?)
+    Ok(Device::from_disk(disk.attach(&name).with_facts(facts), settings, elevator)?)
 }
 
 /// A model, and the facts that results show.

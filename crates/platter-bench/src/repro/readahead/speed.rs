@@ -9,7 +9,6 @@ use crate::repro::cells::run_all;
 use crate::repro::claim::{Claim, Rule};
 use crate::repro::disk::{DiskPlan, IDE, SEED, open};
 use crate::repro::{Hooks, Options, ReproError};
-use crate::sim;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::leaf::LeafSettings;
@@ -113,7 +112,7 @@ impl On {
                 let mut geometry = disk.geometry();
                 // One call of NFS each.
                 geometry.limits.max_transfer = 8 << 10;
-                let server = sim::device_with(&disk, "server", geometry, settings, None)
+                let server = Device::from_disk(disk.attach("server").with_geometry(geometry), settings, None)
                     .map_err(|error| ReproError::Stack(error.to_string()))?;
                 let rate = Rate {
                     bandwidth: 140_000_000,

@@ -1,6 +1,5 @@
 //! The machine of the paper: three disks on one Ultra160 string, on a PCI bus of 32 bits and 33 MHz.
 
-use crate::sim;
 use platter_disk::device::Device;
 use platter_disk::leaf::LeafSettings;
 use platter_sim::catalogue::{self, Choices};
@@ -30,7 +29,11 @@ pub(super) fn disks(world: &Arc<World>) -> Result<Vec<Device>, Box<dyn Error + S
         let model = world.buses().attach(&path, model)?;
         let options = Options { medium: None, faults: None, supply: None };
         let disk = SimDisk::with(world, Box::new(model), options);
-        disks.push(sim::device(&disk, &format!("{DISK} {number}"), LeafSettings::default(), None)?);
+        disks.push(Device::from_disk(
+            disk.attach(&format!("{DISK} {number}")),
+            LeafSettings::default(),
+            None,
+        )?);
     }
     Ok(disks)
 }

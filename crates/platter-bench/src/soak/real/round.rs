@@ -9,6 +9,7 @@ use crate::soak::feature::{Feature, Features};
 use crate::soak::plan::Node;
 use platter_block::backend::Backend;
 use platter_block::bio::{Flags, Op};
+use platter_block::disk::FnDisk;
 use platter_block::driver::Driver;
 use platter_block::elevator;
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -16,7 +17,7 @@ use platter_block::queue::Settings;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::drivers::{Choice, FileDisk, FileDriver, FileOptions};
-use platter_disk::leaf::{Leaf, LeafParts, LeafSettings};
+use platter_disk::leaf::{Leaf, LeafSettings};
 use platter_disk::sys::{Direct, OpenOptions};
 use platter_sim::rng::Rng;
 use std::path::{Path, PathBuf};
@@ -132,26 +133,21 @@ fn leaf(
     let closed = Arc::clone(&name);
     let rows = elevator::TABLE;
     let elevator = (rng.below(2) == 0).then(|| (rows[rng.below(rows.len() as u64) as usize].make)());
-    let parts = LeafParts {
-        name,
-        geometry: *disk.geometry(),
-        settings: settings(rng, without),
-        elevator,
-        make_driver: Box::new(move |lane_use| {
-            let channel = channels.channel(lane_use).map_err(|error| Error {
-                fault: Fault::new(Kind::Gone, Stage::Driver),
-                op: Op::Read,
-                device: Arc::clone(&closed),
-                offset: 0,
-                len: 0,
-                detail: error.to_string(),
-            })?;
-            Ok(Box::new(Scripted::new(channel, &script, tells)) as Box<dyn Driver>)
-        }),
-        facts: Vec::new(),
-        clock: None,
-    };
-    Ok(Arc::new(Leaf::new(parts).map_err(|error| Failure::Unavailable(error.to_string()))?))
+    let disk = FnDisk::new(&name, *disk.geometry(), move |lane_use| {
+        let channel = channels.channel(lane_use).map_err(|error| Error {
+            fault: Fault::new(Kind::Gone, Stage::Driver),
+            op: Op::Read,
+            device: Arc::clone(&closed),
+            offset: 0,
+            len: 0,
+            detail: error.to_string(),
+        })?;
+        Ok(Box::new(Scripted::new(channel, &script, tells)) as Box<dyn Driver>)
+    });
+    Ok(Arc::new(
+        Leaf::new(disk, settings(rng, without), elevator)
+            .map_err(|error| Failure::Unavailable(error.to_string()))?,
+    ))
 }
 
 /// A round from its beginning to its end.

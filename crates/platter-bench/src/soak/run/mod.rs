@@ -5,7 +5,6 @@ use super::cover::Cover;
 use super::memory::{Memory, ask_when_freed};
 use super::plan::{Act, ElevatorPlan, Node, Plan};
 use super::{Bug, Feature, Finding};
-use crate::sim;
 use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Flags};
 use platter_block::elevator::{Elevator, Noop};
@@ -14,6 +13,7 @@ use platter_disk::channel::Channel;
 use platter_disk::device::Device;
 use platter_disk::future::Io;
 use platter_disk::handle::Handle;
+use platter_disk::leaf::Leaf;
 use platter_sim::fault::Injected;
 use platter_sim::medium::Medium;
 use platter_sim::oracle::Oracle;
@@ -196,15 +196,9 @@ impl<'a> Run<'a> {
         let leaf = |(at, plan): (usize, &super::plan::DiskPlan)| {
             let disk = &self.disks[at];
             let elevator = self.elevator(plan.elevator.as_ref());
-            let parts = sim::Parts {
-                disk,
-                name: &format!("disk{at}"),
-                geometry: disk.geometry(),
-                settings: plan.settings.clone(),
-                elevator,
-                facts: Vec::new(),
-            };
-            let leaf = sim::leaf(parts).map_err(|error| format!("disk {at} cannot be opened: {error}"))?;
+            let disk = disk.attach(&format!("disk{at}"));
+            let leaf = Leaf::new(disk, plan.settings.clone(), elevator)
+                .map_err(|error| format!("disk {at} cannot be opened: {error}"))?;
             Ok(Arc::new(leaf) as Arc<dyn Backend>)
         };
         let leaves: Vec<_> = self

@@ -51,7 +51,7 @@ impl LeafLane {
     fn send(&mut self, mut bio: Bio) {
         if bio.op() == Op::Flush {
             // What it is to make durable may lie beyond the end of a file that was cut off meanwhile.
-            let _ = self.shared.extent.look(false, &self.shared.gate);
+            let _ = self.shared.extent.look(false, &*self.shared.disk, &self.shared.gate);
         }
         let mut route = self.route;
         if bio.flags().intersects(BARRIER) {

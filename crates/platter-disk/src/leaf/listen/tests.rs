@@ -1,10 +1,11 @@
 //! Many callers that sleep for one driver.
 
 use crate::device::Device;
-use crate::leaf::{Leaf, LeafParts, LeafSettings};
+use crate::leaf::{Leaf, LeafSettings};
 use crate::wake::{Ended, Sleeper};
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::Bio;
+use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::elevator::by_name;
 use platter_block::fault::Kind;
@@ -79,16 +80,11 @@ fn leaf(elevator: &str) -> (Arc<Disk>, Leaf) {
     let (started, done, polls) = (Mutex::default(), Mutex::default(), AtomicUsize::new(0));
     let disk = Arc::new(Disk { started, done, bell, polls });
     let driver = Arc::clone(&disk);
-    let parts = LeafParts {
-        name: Arc::from("disk"),
-        geometry: Geometry { size: SIZE, limits: Limits::unlimited(512), features: Features::default() },
-        settings: LeafSettings::default(),
-        elevator: by_name(elevator).map(|row| (row.make)()),
-        make_driver: Box::new(move |_| Ok(Box::new(DiskDriver(Arc::clone(&driver))) as Box<dyn Driver>)),
-        facts: Vec::new(),
-        clock: None,
-    };
-    (disk, Leaf::new(parts).expect("a leaf"))
+    let geometry = Geometry { size: SIZE, limits: Limits::unlimited(512), features: Features::default() };
+    let channel = move |_| Ok(Box::new(DiskDriver(Arc::clone(&driver))) as Box<dyn Driver>);
+    let elevator = by_name(elevator).map(|row| (row.make)());
+    let leaf = Leaf::new(FnDisk::new("disk", geometry, channel), LeafSettings::default(), elevator);
+    (disk, leaf.expect("a leaf"))
 }
 
 /// Waits until so many callers sleep for the disk, which has the requests of all. Since there were `before` polls, there

@@ -1,0 +1,149 @@
+//! What a device's queues send requests to.
+
+use crate::backend::{Fact, Identity, LaneUse};
+use crate::driver::{Driver, Geometry};
+use crate::fault::Error;
+use crate::time::VirtualClock;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// A disk: a file, a block device, memory, a simulated disk, a disk behind a network.
+///
+/// It opens channels, and queues do the rest: merging, splitting, order, timeouts. A disk has only to say what it is.
+pub trait Disk: Send + Sync {
+    /// Name for messages.
+    fn name(&self) -> Arc<str>;
+
+    /// Size, limits and features, as of the time when it was opened.
+    fn geometry(&self) -> Geometry;
+
+    /// Opens a channel. A device without an elevator opens one for each of its lanes, and one for flushes and barriers.
+    ///
+    /// # Errors
+    /// No further channel can be opened. Callers wait for a lane of another thread then.
+    fn open_channel(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, Error>;
+
+    /// Most requests that the disk takes at once, over all channels. `None`: as many as the queue's depth.
+    fn depth(&self) -> Option<u32> {
+        None
+    }
+
+    /// The clock of the simulation that the disk is part of.
+    fn clock(&self) -> Option<Arc<VirtualClock>> {
+        None
+    }
+
+    /// What else an operator should know. Called again for each report, so values may change.
+    fn facts(&self) -> Vec<Fact> {
+        Vec::new()
+    }
+
+    /// What tells it from other disks. `None`: each device on it is a disk of its own.
+    fn identity(&self) -> Option<Identity> {
+        None
+    }
+
+    /// Its size now, in bytes; `None`: it was removed. Asked before flushes, and after errors that a change explains.
+    ///
+    /// # Errors
+    /// The size cannot be found out. The device keeps the last one.
+    fn current_size(&self) -> Result<Option<u64>, Error> {
+        Ok(Some(self.geometry().size))
+    }
+
+    /// The program has accepted a size that was found: the disk is used up to there from now on.
+    ///
+    /// # Errors
+    /// It cannot be. The device keeps the last size.
+    fn accept_size(&self, size: u64) -> Result<(), Error> {
+        let _ = size;
+        Ok(())
+    }
+}
+
+type OpenChannel = dyn Fn(LaneUse) -> Result<Box<dyn Driver>, Error> + Send + Sync;
+
+/// A disk made of a geometry and a function that opens channels, for programs and tests with a driver of their own.
+///
+/// ```
+/// use platter_block::disk::{Disk, FnDisk};
+/// use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+/// use platter_block::limits::Limits;
+/// use platter_block::time::{Span, Time};
+///
+/// /// Completes everything at once.
+/// #[derive(Default)]
+/// struct Instant(Vec<Completion>);
+///
+/// impl Driver for Instant {
+///     fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
+///         self.0.push(Completion { tag: request.tag, result: request.len as i64 });
+///         true
+///     }
+///     fn submit(&mut self, _now: Time) {}
+///     fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
+///         done.append(&mut self.0);
+///     }
+///     fn wait(&mut self, _now: Time, _timeout: Option<Span>) {}
+/// }
+///
+/// let geometry = Geometry { size: 1 << 20, limits: Limits::unlimited(512), features: Features::default() };
+/// let disk = FnDisk::new("instant", geometry, |_| Ok(Box::new(Instant::default())));
+/// assert_eq!(disk.geometry().size, 1 << 20);
+/// ```
+pub struct FnDisk {
+    name: Arc<str>,
+    geometry: Geometry,
+    clock: Option<Arc<VirtualClock>>,
+    driver: Option<String>,
+    open_channel: Box<OpenChannel>,
+}
+
+impl FnDisk {
+    /// A disk whose channels `open_channel` opens.
+    pub fn new<F>(name: &str, geometry: Geometry, open_channel: F) -> FnDisk
+    where
+        F: Fn(LaneUse) -> Result<Box<dyn Driver>, Error> + Send + Sync + 'static,
+    {
+        let open_channel = Box::new(open_channel);
+        FnDisk { name: Arc::from(name), geometry, clock: None, driver: None, open_channel }
+    }
+
+    /// The disk is part of a simulation with this clock, if there is one.
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl Into<Option<Arc<VirtualClock>>>) -> FnDisk {
+        self.clock = clock.into();
+        self
+    }
+
+    /// Reports the name of its driver as the fact `driver`.
+    #[must_use]
+    pub fn with_driver_name(mut self, driver: &str) -> FnDisk {
+        self.driver = Some(driver.into());
+        self
+    }
+}
+
+impl Disk for FnDisk {
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn open_channel(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
+        (self.open_channel)(lane_use)
+    }
+
+    fn clock(&self) -> Option<Arc<VirtualClock>> {
+        self.clock.clone()
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        self.driver.iter().map(|driver| ("driver", driver.clone())).collect()
+    }
+}
