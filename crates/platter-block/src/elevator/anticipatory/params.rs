@@ -1,4 +1,4 @@
-//! The parameters, and what the kernels had in them.
+//! The parameters, and their values in the kernels.
 
 use super::Rule;
 use crate::params::{Param, Unit};
