@@ -255,9 +255,9 @@ pub trait Backend: LimitSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Identity {
-    /// A block device, by its device number.
+    /// A regular file: device and inode.
     File(u64, u64),
-    /// A block device, by its number.
+    /// A block device, by its device number.
     Node(u64),
     /// A disk of this process, by a number unique in the process.
     Process(u64),

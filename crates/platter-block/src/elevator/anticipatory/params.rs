@@ -17,14 +17,14 @@ pub(super) const STALE_WRITE_BATCH: usize = 7;
 pub(super) const FIFO_EXPIRE: [usize; 2] = [READ_EXPIRE, WRITE_EXPIRE];
 pub(super) const BATCH_EXPIRE: [usize; 2] = [READ_BATCH_EXPIRE, WRITE_BATCH_EXPIRE];
 
-/// What each kernel had in the rows from `RULE` to `ANTIC_EXPIRE`.
+/// The kernels' values of the rows from `RULE` to `ANTIC_EXPIRE`.
 pub(super) const PRESETS: [[i64; 6]; 3] = [
     [Rule::V2_6_0 as i64, 50, 200, 200, 50, 6],
     [Rule::V2_6_2 as i64, 125, 250, 250, 62, 6],
     [Rule::V2_6_16 as i64, 125, 250, 500, 125, 6],
 ];
 
-/// The last one.
+/// Index of the last preset.
 const DEFAULT: usize = 2;
 
 const fn millis(name: &'static str, row: usize, help: &'static str) -> Param {
@@ -37,7 +37,7 @@ pub(super) static PARAMS: [Param; 8] = {
         "kernel",
         &["2.6.0", "2.6.2", "2.6.7"],
         DEFAULT,
-        "sets the rule and all times to what a kernel had",
+        "sets the rule and all times to a kernel's values",
     );
     all[RULE] = Param::word(
         "rule",

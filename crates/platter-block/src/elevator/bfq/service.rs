@@ -25,9 +25,9 @@ enum At {
     /// Requests no service, and virtual time has passed all that it received.
     #[default]
     Away,
-    /// Wants service later than now.
+    /// Requests service, but its start is in the future.
     Later,
-    /// Wants service and is eligible.
+    /// Requests service and is eligible.
     Eligible,
     /// Is being served.
     Served,
