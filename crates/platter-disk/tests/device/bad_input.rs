@@ -172,7 +172,10 @@ fn absurd_options_are_refused() {
         assert!(text.contains(&format!("a channel for {bios} bios; 1 to 65536")), "{text}");
     }
     let text = device.set_elevator("paternoster").unwrap_err().to_string();
-    assert!(text.contains("no elevator \"paternoster\"; there are none, noop, deadline"), "{text}");
+    assert!(
+        text.contains("unknown elevator \"paternoster\"; expected one of: none, noop, deadline"),
+        "{text}"
+    );
     assert!(Device::ram(0).is_err() && Device::ram(u64::MAX).is_err());
 }
 

@@ -121,7 +121,7 @@ fn calls_that_time_out_use_up_no_lanes_for_good() {
     });
     let (kinds, text, without) = calls.result("calls");
     assert_eq!(kinds, [Kind::TimedOut, Kind::TimedOut, Kind::Stuck]);
-    assert!(text.contains("all 2 lanes that it may have wait for requests that timed out"), "{text}");
+    assert!(text.contains("all 2 lanes of the device wait for requests that timed out"), "{text}");
     assert_eq!(without, Kind::Stuck, "without a timeout it would wait for ever");
     fake.release();
     let mut buffer = [0; 512];

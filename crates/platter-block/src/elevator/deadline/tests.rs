@@ -50,12 +50,12 @@ const CASES: &[Case] = &[
     Case { name: "past the highest, back to the oldest, in 2.6.24 too", rule: ContiguousOldest, settings: &[], steps: &[
         Add(0, "R300 R400"), Take(0, "R300"), Add(0, "R200 R100"), Take(0, "R400 R200 R100 -"),
     ]},
-    Case { name: "a batch is so many requests wherever they lie",
+    Case { name: "a batch is a number of requests wherever they lie",
         rule: Any, settings: &[("fifo_batch", 2), ("writes_starved", 1)], steps: &[
         Add(0, "R10 R20 R30 R40 R50 W100 W200 W300"),
         Take(0, "R10 R20 W100 W200 R30 R40 W300 R50 -"),
     ]},
-    Case { name: "a batch is so many contiguous requests",
+    Case { name: "a batch is a number of contiguous requests",
         rule: Contiguous, settings: &[("fifo_batch", 3), ("writes_starved", 1)], steps: &[
         Add(0, "R0 R8 R16 R24 R32 W1000 W2000"),
         Take(0, "R0 R8 R16 W1000 R24 R32 W2000 -"),

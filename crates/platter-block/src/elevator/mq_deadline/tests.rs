@@ -65,7 +65,7 @@ const CASES: &[Case] = &[
     Case { name: "a new age limit holds at once", settings: &[("prio_aging_expire", 20)], steps: &[
         Add(0, "R1 R10! R11!"), Take(19, "R10!"), Take(20, "R1 R11! -"),
     ]},
-    Case { name: "a batch is so many requests wherever they lie",
+    Case { name: "a batch is a number of requests wherever they lie",
         settings: &[("fifo_batch", 2), ("writes_starved", 1)], steps: &[
         Add(0, "R10 R20 R30 R40 R50 W100 W200 W300"),
         Take(0, "R10 R20 W100 W200 R30 R40 W300 R50 -"),
