@@ -5,7 +5,7 @@
 pub enum Lock {
     /// All queues of the process (2.4's `io_request_lock`).
     All,
-    /// Nobody: each queue has one, taken as often as the one above.
+    /// None: each queue has its own lock, taken as often as the shared one.
     PerQueue,
     /// There is no lock: each thread has its own queue on the device.
     None,
