@@ -125,12 +125,12 @@ const STARTED: u32 = 2;
 /// The same, and a barrier has passed because the device has completed all of it.
 const COUNTED: u32 = 3;
 
-/// A lane's side: whether its own queue has anything in it. A barrier waits for lanes that are busy.
+/// The state of a lane's own queue for barriers, which wait for busy lanes.
 ///
 /// Only the lane's owner reports completions. So that a lane that is not run does not hold up a barrier for ever, its
-/// owner says when the driver has everything; whoever waits may then ask the driver, and if the device has completed
-/// all of it, [counts](Busy::count) the lane as idle. That takes a compare-and-exchange, and what the owner does next (a new batch,
-/// another attempt at a request) begins with an exchange: one of the two sees the other.
+/// owner records when the driver has everything. A waiting thread may then ask the driver, and if the device has
+/// completed everything, [counts](Busy::count) the lane as idle. That takes a compare-and-exchange, and the owner's
+/// next step (a new batch, a retry of a request) begins with an exchange: one of the two sees the other.
 pub(crate) struct Busy(AtomicU32);
 
 impl Busy {

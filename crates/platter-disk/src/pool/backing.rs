@@ -72,8 +72,8 @@ impl Backing {
         }
         // SAFETY: the new mapping; advice changes no contents.
         let advised = unsafe { madvise(base.cast(), bytes, Advice::LinuxHugepage) };
-        // Populated after the advice, which would not affect pages in place. Kernels before 5.14 lack this call; there the memory
-        // is allocated at its first use.
+        // Populated after the advice, which does not affect pages that exist already. Kernels before 5.14 lack this
+        // call; there the memory is allocated at its first use.
         // SAFETY: as above.
         let _ = unsafe { madvise(base.cast(), bytes, Advice::LinuxPopulateWrite) };
         Backing::of_mapping(base, bytes, if advised.is_ok() { Pages::Transparent } else { Pages::Ordinary })

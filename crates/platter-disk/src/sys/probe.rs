@@ -75,8 +75,8 @@ pub struct Probe {
     pub limits: DeviceLimits,
     /// What the kernel does to I/O on its way down; for a file, on the device under its file system.
     pub kernel: Option<KernelQueue>,
-    /// Whether the kernel has a block device as read-only. It can be opened for writing all the
-    /// same, but every write fails. `None` for a file, and where sysfs does not say.
+    /// Whether the kernel treats a block device as read-only. It can still be opened for writing, but
+    /// every write fails. `None` for a file, or if sysfs does not tell.
     pub read_only: Option<bool>,
     /// The file system that a file is on; `None` for a block device.
     pub filesystem: Option<Filesystem>,

@@ -39,7 +39,7 @@ pub struct BlockDevice {
     pub path: PathBuf,
     /// Its number.
     pub number: DeviceNumber,
-    /// Its size in bytes; 0 for one without a medium.
+    /// Size in bytes; 0 without a medium.
     pub size: u64,
     /// The names of the devices that are built on it, such as `dm-0` and `md127`.
     pub holders: Vec<String>,
