@@ -270,8 +270,8 @@ fn the_disks_timeout_counts_from_submission() {
     }
 }
 
-/// A timer that found the queue idle had it forget when the next deadline is, but not the deadline: a later bio without one
-/// found the queue always due and never late, and what waited for it did so without sleeping.
+/// A timer that found the queue idle made it forget when the next deadline is, but not the deadline itself: for a later
+/// bio without a deadline the queue was always due and never late, and threads that waited for it did not sleep.
 #[test]
 fn a_deadline_that_was_met_wakes_nobody_later() {
     let settings = Settings { plug: Some(PlugSettings::default()), ..Settings::default() };

@@ -61,7 +61,7 @@ impl Buffer {
 }
 
 // SAFETY: every piece lies inside `store`, whose heap memory does not move when the buffer does, and which
-// is touched by nobody while a bio owns the buffer.
+// no other code touches while a bio owns the buffer.
 unsafe impl IoBuf for Buffer {
     fn byte_len(&self) -> usize {
         self.parts.iter().map(|part| part.1).sum()

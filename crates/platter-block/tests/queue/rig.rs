@@ -223,7 +223,7 @@ impl Rig {
         self.run();
     }
 
-    /// Runs the lane once and takes what is done.
+    /// Runs the lane once and takes completed bios.
     pub(crate) fn run(&mut self) {
         self.lane.run(self.now);
         let mut bios = Vec::new();
