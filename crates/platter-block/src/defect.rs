@@ -39,9 +39,9 @@ defects! {
     BarrierNeverFails "barrier-never-fails" "a barrier of a disk waits without end for a lane that is not run"
     /// A barrier waits for requests that have timed out, and all later I/O waits behind it.
     BarrierWaitsForQuarantine "barrier-waits-for-quarantine" "a barrier waits for requests that have timed out"
-    /// A cache writes a page again, and reports it durable, while a write of it that timed out may still reach the disk.
+    /// A cache writes a page again and reports it durable, while a write that timed out may still overwrite it.
     CacheFlushIgnoresDoubt "cache-flush-ignores-doubt" "a cache reports a page durable while an older write of it may still reach the disk"
-    /// The frames of a cache's I/Os that timed out are never used again, even when the disk has given them back.
+    /// The frames of a cache's I/Os that timed out are never used again, even after the disk has returned them.
     CacheFramesStayLost "cache-frames-stay-lost" "a cache never uses the frames of an I/O that timed out again"
     /// A read call that is complete except for its lane blocks all other calls on its handle if the policy allows one
     /// call at a time.

@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeviceEvent {
-    /// The size changed. [`Backend::geometry`](crate::backend::Backend::geometry) already has the new one. I/O beyond the
-    /// end of a device that shrank fails with [`Kind::Gone`](crate::fault::Kind::Gone).
+    /// The size changed. [`Backend::geometry`](crate::backend::Backend::geometry) already returns the new size. I/O
+    /// beyond the end of a device that shrank fails with [`Kind::Gone`](crate::fault::Kind::Gone).
     Resized {
         /// Size before, in bytes.
         from: u64,

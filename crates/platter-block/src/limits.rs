@@ -13,8 +13,8 @@ pub struct Limits {
     pub physical_block: u32,
     /// Alignment of memory addresses (power of two; statx(2)'s `dio_mem_align`).
     pub memory_align: u32,
-    /// Alignment of the lengths of segments (power of two; statx(2)'s `dio_offset_align`). The last segment of a transfer
-    /// that ends with the odd piece at the end of the device ([`Limits::is_tail`]) may have any length.
+    /// Alignment of the lengths of segments (power of two; statx(2)'s `dio_offset_align`). The last segment of a
+    /// transfer that ends with the partial block at the end of the device ([`Limits::is_tail`]) may have any length.
     pub length_align: u32,
     /// Largest transfer of one request.
     pub max_transfer: u32,

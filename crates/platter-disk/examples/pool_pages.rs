@@ -3,7 +3,8 @@
 //!
 //! `cargo run --release -p platter-disk --example pool_pages [MiB of the pool [path of a file]]`
 //!
-//! Each line is one kind of disk. Rounds alternate between the two kinds of pages; the medians are printed, in ns per read.
+//! Each line is one kind of disk. Rounds alternate between the two kinds of pages; the printed values are medians, in ns
+//! per read.
 
 use platter_block::bio::Bio;
 use platter_disk::channel::Channel;

@@ -74,8 +74,8 @@ pub struct LeafSettings {
     pub lock: LockScope,
     /// Copy misaligned transfers through aligned buffers. Off: such bios fail.
     pub bounce: bool,
-    /// Most lanes of synchronous callers at once; `None`: as many as the queue has requests. Each has a driver channel of
-    /// its own while the device has no elevator.
+    /// Most lanes of synchronous callers at once; `None`: as many as the queue has requests. Each has its own driver
+    /// channel while the device has no elevator.
     pub lanes: Option<u32>,
     /// Measure how long locks are held. (The time spent waiting for them is always measured.)
     pub lock_stamps: bool,

@@ -83,8 +83,8 @@ impl Pool {
     /// A pool in huge pages of 2 MiB if the system has them, else in ordinary pages ([`Pool::pages`] tells which).
     /// All of the memory, rounded up to 2 MiB, is allocated and zeroed now, which takes about a second for 4 GiB.
     ///
-    /// A large pool whose buffers are used in random order has fewer TLB misses in huge pages, and is registered faster; a
-    /// small pool gains nothing.
+    /// A large pool whose buffers are used in random order has fewer TLB misses in huge pages, and is registered
+    /// faster; a small pool gains nothing.
     ///
     /// ```
     /// use platter_disk::pool::{PAGE, Pages, Pool};

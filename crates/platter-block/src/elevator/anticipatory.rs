@@ -32,9 +32,9 @@
 //!   several requests at the driver the batch kept the end time of the read batch before it, which is past: it
 //!   ended at once, and writes starved under a stream of reads. Here each write batch gets its own time;
 //!   `stale_write_batch=1` restores the kernels' behaviour.
-//! - How 2.6.0 counted its successes with new processes is not known in detail. Here: 512 times the mean over
-//!   first think times that were no longer than the wait, where a wait without a request counts as a whole
-//!   wait; each sample weighs an eighth, and the mean starts at 256.
+//! - How 2.6.0 counted its successes with new processes is not known in detail. Here each first think time of a
+//!   new process counts 512 if it is no longer than the wait, otherwise 0; a wait without a request counts 0.
+//!   The result is a decaying mean in which each new sample weighs an eighth, starting at 256.
 //! - Requests at one position all stay queued and leave in the order of their ids, where kernels dispatched the
 //!   earlier one at once.
 //!

@@ -15,7 +15,7 @@ struct Recorder(Sender<Event>);
 
 impl Sink for Recorder {
     fn event(&mut self, event: &Event) {
-        self.0.send(*event).expect("somebody listens");
+        self.0.send(*event).expect("the receiver lives");
     }
 }
 

@@ -228,8 +228,8 @@ impl Uring {
                 ready.push(Completion { tag, result: -i64::from(errno) });
             }
         }
-        // Deferred completions can be seen only by the thread that may enter the ring; the kernel drops them when the
-        // ring is closed. Other completions still arrive on the ring.
+        // Deferred completions can be seen only by the thread that may enter the ring; the kernel processes them when
+        // the ring is closed. Other completions still arrive on the ring.
         let deferred = self.ring.as_ref().is_some_and(|ring| ring.deferred);
         let gone = if deferred { self.ring.take().and_then(Ring::close) } else { None };
         self.owed = false;

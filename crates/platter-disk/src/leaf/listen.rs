@@ -119,8 +119,7 @@ impl LeafLane {
             if !self.has_all_mail() && !is_called {
                 self.help(now);
             }
-            // A caller that waits only for given-up requests is woken by the release of their memory and nothing
-            // else.
+            // With `away` at 0 only given-up requests are left, and the caller waits for the release of their memory.
             if self.has_done() || self.away == 0 {
                 break;
             }

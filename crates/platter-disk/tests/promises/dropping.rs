@@ -170,7 +170,7 @@ fn a_file_can_be_opened_again_as_soon_as_its_device_is_gone() {
     for _ in 0..50 {
         let mut options = DiskOptions::read_write();
         options.open.create = Some(1 << 20);
-        let device = Device::open(&path, options).expect("nobody has it");
+        let device = Device::open(&path, options).expect("the disk is free");
         let mut reads: Vec<_> = (0..8).map(|i| device.read(i * 4096, vec![0u8; 4096])).collect();
         reads.iter_mut().for_each(|read| drop(poll_once(read)));
         drop(device);

@@ -83,7 +83,7 @@ fn a_waker_may_poll_and_drop_futures_of_the_same_device() {
         tell.lock().map(|t| t.send(polled)).map(drop).unwrap_or_default();
     });
     let io = pending(&device, 0, &busy);
-    slot.lock().expect("nobody panics").push(io);
+    slot.lock().expect("no thread panics").push(io);
     disk.let_go();
     assert_eq!(told.recv_timeout(PATIENCE).expect("woken"), [true]);
 }

@@ -60,7 +60,7 @@ impl Seen {
     }
 
     fn completed(&self) -> u32 {
-        // SAFETY: an aligned word of the mapping, which lives as long as this does and which the kernel writes atomically.
+        // SAFETY: an aligned word of the mapping, which lives as long as `self` and which the kernel writes atomically.
         let tail = unsafe { &*self.mapping.wrapping_add(self.tail_at).cast::<AtomicU32>() };
         tail.load(Ordering::Acquire)
     }

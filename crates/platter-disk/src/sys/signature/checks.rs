@@ -114,7 +114,7 @@ fn md<D: ReadAt + ?Sized>(disk: &mut Windows<'_, D>, found: &mut Vec<Signature>)
     if let Some(sector) = (disk.size() / 512).checked_sub(16) {
         places.push(("md array member (1.0)", sector / 8 * 8 * 512, 1));
     }
-    // 0.90 starts in the last but one whole 64 KiB block; a partial block at the end does not count.
+    // 0.90 is in the last whole 64 KiB block; a partial block at the end does not count.
     if let Some(offset) = (disk.size() / 65536).checked_sub(1) {
         places.push(("md array member (0.90)", offset * 65536, 0));
     }
