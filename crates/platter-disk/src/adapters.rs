@@ -81,7 +81,7 @@ pub fn io_error(error: Error) -> io::Error {
 
 /// The error of a seek to an invalid position.
 pub(crate) fn seek_error(to: SeekFrom) -> io::Error {
-    let message = format!("seek to {to:?}: before the start of the range, or past what can be counted");
+    let message = format!("seek to {to:?}: before the start of the range, or beyond 2^64");
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 

@@ -49,7 +49,7 @@ pub(super) const BACK_SEEK: [Param; 2] = [
         Unit::Count,
         2,
         (1, MAX),
-        "how many times as far a request behind the last position counts as one ahead",
+        "factor by which distance behind the last position counts more than distance ahead",
     ),
 ];
 

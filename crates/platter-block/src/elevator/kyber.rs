@@ -46,7 +46,7 @@ static PARAMS: [Param; 2] = [
 
 pub(super) const ROW: Row = Row {
     name: "kyber",
-    summary: "bounds what is in the device so that reads and writes meet their target latencies",
+    summary: "bounds the requests in the device so that reads and writes meet their target latencies",
     params: &PARAMS,
     make: || Box::new(Kyber::default()),
 };

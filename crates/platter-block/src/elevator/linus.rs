@@ -98,21 +98,21 @@ static PARAMS: [Param; 7] = {
     all[MAX_BOMB_SEGMENTS] = count(
         "max_bomb_segments",
         4,
-        "how many writes (more for large ones) may stay before a new read; 0: as many as the order wants",
+        "how many writes (fewer if large) may stay before a new read; 0: as many as the order has",
     );
     all[PROTECT_HEAD] = Param::number(
         "protect_head",
         Unit::Switch,
         0,
         (0, 1),
-        "nothing joins the next request to leave, or is put right behind it",
+        "the next request to leave is never merged, and nothing is put right behind it",
     );
     all
 };
 
 pub(super) const ROW: Row = Row {
     name: "linus",
-    summary: "the elevator of Linux 2.4: one sorted list, on which each request is passed over only so often",
+    summary: "the elevator of Linux 2.4: one sorted list, in which each request is passed over a limited number of times",
     params: &PARAMS,
     make: || Box::new(Linus::default()),
 };

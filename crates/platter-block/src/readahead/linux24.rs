@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 
 pub(super) const ROW: Row = Row {
     name: "linux-2.4",
-    summary: "windows that begin with the size of the request, double, and are never given up",
+    summary: "windows that begin with the size of the request, double, and are never dropped",
     source: "Linux 2.4",
     params: &[],
     make: |settings| Box::new(Linux24::new(settings)),

@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 
 pub(super) const ROW: Row = Row {
     name: "none",
-    summary: "reads what is asked for, at once, and nothing else",
+    summary: "reads only requested pages, at once",
     source: "",
     params: &[],
     make: |settings| Box::new(Exact::new(settings)),

@@ -32,13 +32,13 @@ static PARAMS: [Param; 3] = [
         Unit::Switch,
         0,
         (0, 1),
-        "whether a request larger than the largest window has one of its size, up to the device's optimum (4.10)",
+        "whether a request above the largest window gets a window of its size, up to the device's optimum (4.10)",
     ),
 ];
 
 pub(super) const ONDEMAND: Row = Row {
     name: "ondemand",
-    summary: "asked only when a page is missing or carries the marker, which finds streams that alternate",
+    summary: "called only for missing or marked pages; the marker finds streams that alternate",
     source: "Linux 2.6.23 to 2.6.30",
     params: &[],
     make: |settings| Box::new(OnDemand::new(settings, Rules::default())),
@@ -46,7 +46,7 @@ pub(super) const ONDEMAND: Row = Row {
 
 pub(super) const CONTEXT: Row = Row {
     name: "context",
-    summary: "as ondemand, and cached pages just before a missing one tell a stream",
+    summary: "as ondemand, and cached pages just before a missing one identify a stream",
     source: "Linux 2.6.31 and later",
     params: &PARAMS,
     make: |settings| {

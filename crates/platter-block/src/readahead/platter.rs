@@ -48,7 +48,7 @@ static PARAMS: [Param; 2] = [
 
 pub(super) const ROW: Row = Row {
     name: "platter",
-    summary: "a table of streams by position: sequential, interleaved, strided and backward; exact for all else",
+    summary: "a table of streams by position: sequential, interleaved, strided, backward; other reads are exact",
     source: "Platter",
     params: &PARAMS,
     make: |settings| Box::new(Streams::new(settings)),

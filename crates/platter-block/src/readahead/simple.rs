@@ -22,7 +22,7 @@ static PARAMS: [Param; 1] = [Param::number(
 
 pub(super) const ROW: Row = Row {
     name: "2.6.11",
-    summary: "exactly the request unless it continues the last; two windows for those that do",
+    summary: "reads exactly the request unless it continues the last one, which opens two windows",
     source: "Linux 2.6.11 to 2.6.22",
     params: &PARAMS,
     make: |settings| Box::new(Simple::new(settings)),

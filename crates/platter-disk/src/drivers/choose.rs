@@ -248,7 +248,7 @@ fn explain_uring(error: &io::Error) -> String {
             "kernel.io_uring_disabled is 1, and this process is not in kernel.io_uring_group".into()
         }
         (Some(libc::EPERM | libc::EACCES), _) => {
-            "io_uring is forbidden here, as containers do by a seccomp filter".into()
+            "io_uring is forbidden here (containers do so with a seccomp filter)".into()
         }
         (Some(libc::ENOMEM), _) => "the limit on locked memory (ulimit -l) is used up".into(),
         _ => format!("io_uring: {error}"),
@@ -258,7 +258,7 @@ fn explain_uring(error: &io::Error) -> String {
 fn explain_aio(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOSYS) => "this kernel has no native AIO".into(),
-        Some(libc::EPERM) => "native AIO is forbidden here, as by a seccomp filter".into(),
+        Some(libc::EPERM) => "native AIO is forbidden here (perhaps by a seccomp filter)".into(),
         Some(libc::EAGAIN) => {
             let value = |name| read(&format!("/proc/sys/fs/{name}")).unwrap_or_else(|| "?".into());
             format!(

@@ -15,10 +15,10 @@ const LARGEST_ALIGN: u32 = 4096;
 /// stored in `probe`. `Err` has the reason why direct I/O does not work.
 pub(super) fn settle(fd: BorrowedFd<'_>, probe: &mut Probe, readable: bool) -> Result<(), String> {
     if let Some(fs) = probe.filesystem.as_ref().filter(|fs| fs.is_memory()) {
-        return Err(format!("files on {} live in memory, where direct I/O means nothing", fs.name));
+        return Err(format!("files on {} are in memory, where direct I/O is meaningless", fs.name));
     }
     if probe.direct_io == Some(false) {
-        return Err(format!("the {} says that it cannot do direct I/O here", probe.place()));
+        return Err(format!("the {} reports that it does not support direct I/O here", probe.place()));
     }
     if probe.align_source == AlignSource::Statx || !readable {
         return Ok(());

@@ -144,7 +144,7 @@ impl KernelQueue {
         }
         let message = "it is a host-managed zoned device, whose zones can only be written in order";
         let help =
-            "put a layer that takes any write on it (dm-zoned, a zoned file system), or use another device";
+            "put a layer that accepts any write on it (dm-zoned, a zoned file system), or use another device";
         Err(SysError::new("open", path, message, help))
     }
 

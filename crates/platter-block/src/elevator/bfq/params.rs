@@ -92,13 +92,13 @@ pub(super) static PARAMS: [Param; COUNT] = {
         "wr_max_softrt_rate",
         7000,
         (0, MAX),
-        "most sectors per second of a soft real-time process; 0: none is",
+        "most sectors per second of a soft real-time process; 0: no process is one",
     );
     all[ROTATIONAL] = Param::word(
         "rotational",
         &["auto", "yes", "no"],
         0,
-        "whether seeks take time, as the kernel knows of its disks; auto: by how long lone scattered reads take",
+        "whether seeks take time (the kernel's `rotational`); auto: measured by lone scattered reads",
     );
     all
 };

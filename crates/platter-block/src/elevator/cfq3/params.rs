@@ -56,7 +56,7 @@ pub(super) static PARAMS: [Param; 16] = [
     millis(
         "idle_grace",
         100,
-        "how long the disk was without work of other classes before the idle class goes",
+        "how long the disk must be without requests of other classes before the idle class is served",
     ),
     switch(
         "service_tree",

@@ -86,14 +86,14 @@ static EXTRA: [Param; 1] = [Param::number(
     Unit::Count,
     1,
     (0, 1),
-    "pages that the window after a jump has more than were used of the one before",
+    "pages that the window after a jump has in addition to those used of the window before",
 )];
 
 static RUNS: [Param; 1] = [Param::word(
     "runs",
     &["2.6.7", "2.6.8", "2.6.9"],
     0,
-    "how runs are averaged: 2.6.8 lets one that goes on count, 2.6.9 counts the pages used of each window",
+    "how runs are averaged: 2.6.8 counts a run that continues, 2.6.9 the pages used of each window",
 )];
 
 fn with_extra(row: &Row, settings: &Settings, rules: Rules) -> Box<dyn Readahead> {
@@ -112,7 +112,7 @@ fn with_runs(settings: &Settings) -> Box<dyn Readahead> {
 
 pub(in crate::readahead) const L0: Row = Row {
     name: "2.6.0",
-    summary: "two windows that grow with hits and shrink with misses; off for good after a few jumps",
+    summary: "two windows that grow with hits and shrink with misses; permanently off after a few jumps",
     source: "Linux 2.6.0",
     params: &[],
     make: |settings| Box::new(Linux26::new(settings, V260)),
