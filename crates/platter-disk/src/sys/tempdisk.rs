@@ -197,7 +197,7 @@ fn suits(dir: &Path, total: u64) -> Result<String, SysError> {
     let fs = probe::filesystem_of(fd.as_fd());
     let name = fs.as_ref().map_or("unknown", |fs| fs.name.as_str()).to_owned();
     if fs.is_some_and(|fs| fs.is_memory()) {
-        let message = format!("it is on {name}, whose files are in memory: that would not measure a disk");
+        let message = format!("it is on {name}, whose files are in memory: that would measure no disk");
         return Err(SysError::new(OP, dir, message, "name a directory on a disk"));
     }
     rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK).map_err(fail)?;
