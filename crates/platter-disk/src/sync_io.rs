@@ -193,7 +193,7 @@ impl Device {
     pub(crate) fn range_to(&self, op: Op, pos: u64, len: u64) -> Result<u64, Error> {
         let rest = self.size().checked_sub(pos).filter(|&rest| len <= rest);
         let out = || {
-            // As for I/O: what the device once had is gone.
+            // As for I/O: a range that the device once had is gone.
             let was_inside = pos.checked_add(len).is_some_and(|end| end <= self.largest());
             let kind = if was_inside { Kind::Gone } else { Kind::OutOfRange };
             self.error(Fault::new(kind, Stage::Handle), op, pos, len, String::new())

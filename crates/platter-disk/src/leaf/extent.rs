@@ -75,7 +75,7 @@ impl Extent {
         queue.set_size(self.size(), self.largest.load(Ordering::Relaxed));
     }
 
-    /// The fault of a bio that is past the end: where the disk once was larger, that part of it is gone.
+    /// The fault of a bio past the end: `Gone` for a range that the disk once had.
     pub(super) fn past_the_end(&self, bio: &Bio, fault: Fault) -> Fault {
         let largest = self.largest.load(Ordering::Relaxed);
         let was_inside = bio.pos().checked_add(bio.len()).is_some_and(|end| end <= largest);

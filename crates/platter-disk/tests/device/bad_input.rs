@@ -169,7 +169,10 @@ fn absurd_options_are_refused() {
     let device = Device::ram(SIZE).unwrap();
     for bios in [0, usize::MAX] {
         let text = device.channel(bios).err().unwrap().to_string();
-        assert!(text.contains(&format!("a channel for {bios} bios; 1 to 65536")), "{text}");
+        assert!(
+            text.contains(&format!("a channel for {bios} bios is impossible; the number must be 1 to 65536")),
+            "{text}"
+        );
     }
     let text = device.set_elevator("paternoster").unwrap_err().to_string();
     assert!(
