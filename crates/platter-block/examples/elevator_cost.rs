@@ -1,6 +1,6 @@
-//! What an elevator costs: nanoseconds for one insert, dispatch and completion, for each elevator of the
-//! table, at several numbers of queued requests. Random positions, seven reads to three writes; the best of
-//! several runs.
+//! Measures the cost of elevators: nanoseconds for one insert, dispatch and completion, for each elevator of
+//! the table, at several numbers of queued requests. Random positions, seven reads to three writes; the best
+//! of several runs.
 //!
 //!     cargo run --release -p platter-block --example elevator_cost
 
@@ -38,7 +38,7 @@ impl Random {
     }
 }
 
-/// Nanoseconds per request with `depth` requests queued all the time.
+/// Nanoseconds per request, with `depth` requests queued at all times.
 fn measure(elevator: &mut dyn Elevator, depth: usize, random: &mut Random) -> f64 {
     elevator.reserve(depth);
     let mut now = Time(0);

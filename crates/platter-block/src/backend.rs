@@ -1,4 +1,4 @@
-//! What can be opened: a disk or a stack of layers, as something that hands out lanes.
+//! What can be opened: a disk or a stack of layers. A backend opens lanes, through which I/O is submitted.
 
 use crate::bio::Context;
 use crate::counters::Snapshot;
@@ -21,25 +21,25 @@ use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 
-/// Who will use a lane.
+/// How threads will use a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneUse {
-    /// One thread, the one that opens it, for the lane's whole life.
+    /// One thread, the one that opens it, uses the lane for its whole life.
     Exclusive,
-    /// Any thread, one at a time. The thread that submits a bio need not be the one that waits for it, and may block or
-    /// exit meanwhile.
+    /// Any thread, one at a time. The thread that submits a bio need not be the one that waits for it, and may block
+    /// or exit before the bio completes.
     Shared,
-    /// Any thread, one at a time, and each waits in the lane until what it submitted has completed.
+    /// Any thread, one at a time. Each thread waits in the lane until its own bios have completed.
     Synchronous,
 }
 
-/// One line of what is known about a device: key and value.
+/// One fact about a device for reports: key and value.
 pub type Fact = (&'static str, String);
 
 /// Makes a sink of trace events for one queue.
 pub type SinkMaker = Arc<dyn Fn() -> Box<dyn Sink> + Send + Sync>;
 
-/// A device from the side of a program: everything a handle needs, whatever is behind it.
+/// A device as a program uses it: everything that a handle needs, independent of what is behind it.
 pub trait Backend: LimitSource {
     /// Name for messages.
     fn name(&self) -> Arc<str>;
@@ -47,66 +47,65 @@ pub trait Backend: LimitSource {
     /// Size, limits and features.
     fn geometry(&self) -> Geometry;
 
-    /// A new way to the device.
+    /// Opens a lane to the device.
     ///
     /// # Errors
     /// The driver cannot open another channel.
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error>;
 
-    /// Whether a handle may copy what the device's alignment refuses through buffers of its own.
+    /// Whether a handle may copy misaligned transfers through bounce buffers of its own.
     fn may_bounce(&self) -> bool {
         self.below().iter().all(|below| below.may_bounce())
     }
 
-    /// The shortest time after which a disk below fails an I/O that has not completed; `None`: no disk does. Handles
-    /// give such a device memory of their own where a caller only lends some, see
-    /// [`Flags::BORROWED`](crate::bio::Flags::BORROWED).
+    /// The shortest time after which a disk below fails an I/O that has not completed; `None`: no disk has a timeout.
+    /// On a device with a timeout, handles copy memory that a caller only lends, because a request that timed out
+    /// keeps its memory; see [`Flags::BORROWED`](crate::bio::Flags::BORROWED).
     fn timeout(&self) -> Option<Span> {
         self.below().iter().filter_map(|below| below.timeout()).min()
     }
 
     /// How many lanes synchronous callers may have open at once, at least one; `None`: no limit. Each lane of a layer
-    /// takes one of each device below, so the smallest limit counts.
+    /// opens one lane on each device below, so the smallest limit of the stack applies.
     fn max_lanes(&self) -> Option<u32> {
         self.below().iter().filter_map(|below| below.max_lanes()).min()
     }
 
-    /// The clock that the devices below live by when they are simulated; `None`: the host's.
+    /// The clock of simulated devices below; `None`: the devices use the host's clock.
     fn clock(&self) -> Option<Arc<VirtualClock>> {
         self.below().iter().find_map(|below| below.clock())
     }
 
-    /// A process has ended (thread 0 of it: all of the process): elevators need not wait for more of it.
+    /// A process has exited (with thread 0, the whole process): elevators need not wait for more of its requests.
     fn context_exited(&self, context: Context) {
         self.below().iter().for_each(|below| below.context_exited(context));
     }
 
-    /// What time it is by that clock, or by the host's.
+    /// The current time by [`clock`](Backend::clock), or by the host's clock.
     fn now(&self) -> Time {
         self.below().first().map_or(Time::default(), |below| below.now())
     }
 
-    /// Which device below (its place in [`below`](Backend::below)) holds the byte at `pos`, and where on it.
-    /// `None`: there is none below, or not one.
+    /// Which device below (its index in [`below`](Backend::below)) holds the byte at `pos`, and at which offset.
+    /// `None`: there is no device below, or the byte is not on exactly one of them.
     fn locate(&self, pos: u64) -> Option<(usize, u64)> {
         let _ = pos;
         None
     }
 
-    /// The parts of disks that the device stands on. What two devices both stand on must not be made one
-    /// array.
+    /// The ranges of disks that the device uses. Two devices that share a range must not become members of one array.
     fn ground(&self) -> Vec<Ground> {
         self.below().iter().flat_map(|below| below.ground()).collect()
     }
 
-    /// Sum of the counters of all queues below, lanes that are closed included.
+    /// Sum of the counters of all queues below, including those of closed lanes.
     fn counters(&self) -> Snapshot {
         let mut sum = Snapshot::default();
         self.below().iter().for_each(|below| sum.merge(&below.counters()));
         sum
     }
 
-    /// Failures, latencies and gauges of all queues below, lanes that are closed included.
+    /// Failures, latencies and gauges of all queues below, including those of closed lanes.
     fn statistics(&self) -> Statistics {
         let mut sum = Statistics::default();
         self.below().iter().for_each(|below| sum.merge(&below.statistics()));
@@ -118,12 +117,13 @@ pub trait Backend: LimitSource {
         Vec::new()
     }
 
-    /// What an operator wants to know: driver and why, elevator, settings.
+    /// Facts for operators: the driver and why it was chosen, the elevator, settings.
     fn facts(&self) -> Vec<Fact> {
         Vec::new()
     }
 
-    /// Switches the elevator while I/O runs; `make` is called once per queue. `None` as its result: none.
+    /// Switches the elevator while I/O runs; `make` is called once per queue. If it returns `None`, the queue has no
+    /// elevator.
     ///
     /// # Errors
     /// The device has no queue of its own.
@@ -131,8 +131,8 @@ pub trait Backend: LimitSource {
         self.below().iter().try_for_each(|below| below.switch_elevator(make))
     }
 
-    /// The parameters of the elevator and their values; of several disks below, those of the first that has
-    /// one.
+    /// The parameters of the elevator and their values. With several disks below: those of the first disk that has an
+    /// elevator.
     fn elevator_params(&self) -> Vec<(Param, i64)> {
         let mut of_each = self.below().into_iter().map(|below| below.elevator_params());
         of_each.find(|params| !params.is_empty()).unwrap_or_default()
@@ -141,7 +141,7 @@ pub trait Backend: LimitSource {
     /// Sets a parameter of the elevator on every disk below.
     ///
     /// # Errors
-    /// A disk has no elevator, an unknown name or a value out of range; the old value stands.
+    /// A disk has no elevator, the name is unknown or the value out of range. The old value stays.
     fn set_elevator_param(&self, name: &str, value: i64) -> Result<(), ParamError> {
         self.below().iter().try_for_each(|below| below.set_elevator_param(name, value))
     }
@@ -156,56 +156,56 @@ pub trait Backend: LimitSource {
         self.below().iter().for_each(|below| below.unregister(region));
     }
 
-    /// What a failure of the device that just happened was about, where the fault does not say it.
+    /// Describes the cause of a failure that has just happened, where the fault does not tell it.
     fn explain(&self, fault: Fault) -> Option<String> {
         self.below().iter().find_map(|below| below.explain(fault))
     }
 
-    /// Sends trace events of lanes opened from now on, and of the shared queue, to sinks made by `make` (one
-    /// per queue), or nowhere.
+    /// Sends the trace events of the shared queue and of lanes opened from now on to sinks made by `make` (one per
+    /// queue); `None` stops tracing.
     fn trace(&self, make: Option<SinkMaker>) {
         self.below().iter().for_each(|below| below.trace(make.clone()));
     }
 
-    /// Accepts that what was written before a failed flush may be lost.
+    /// Accepts that data written before a failed flush may be lost.
     fn acknowledge_flush_failure(&self) {
         self.below().iter().for_each(|below| below.acknowledge_flush_failure());
     }
 
-    /// Tells `watcher` from now on what happens to the device. Watchers are held weakly; one that is gone is dropped
-    /// from the list.
+    /// Tells `watcher` from now on about events of the device. Watchers are held weakly; a watcher that has been
+    /// dropped is removed from the list.
     ///
     /// The default passes the watcher on to all devices below, which is right for a layer that is as large as the
-    /// device below it. One that keeps its size puts a watcher of its own below and reports
+    /// device below it. A layer that keeps its size registers a watcher of its own below and reports
     /// [`DeviceEvent::Below`](crate::event::DeviceEvent::Below).
     fn watch(&self, watcher: Weak<dyn Watcher>) {
         self.below().iter().for_each(|below| below.watch(Weak::clone(&watcher)));
     }
 
-    /// Looks whether the device has changed its size or is gone, and tells the watchers before it returns. Disks look by
-    /// themselves only at flushes and after errors.
+    /// Checks whether the device has changed its size or is gone, and tells the watchers before it returns. Without
+    /// this call disks check only at flushes and after errors.
     ///
     /// # Errors
-    /// The system does not say what the size is now.
+    /// The system does not report the size.
     fn refresh(&self) -> Result<(), Error> {
         self.below().iter().try_for_each(|below| below.refresh())
     }
 
-    /// A handle was opened; its bios come with this number.
+    /// A handle was opened; its bios carry this number.
     fn handle_opened(&self, id: HandleId) {
         self.below().iter().for_each(|below| below.handle_opened(id));
     }
 
-    /// The last clone of a handle is gone. Bios with its number may still be under way.
+    /// The last clone of a handle was dropped. Bios with its number may still be in flight.
     fn handle_closed(&self, id: HandleId) {
         self.below().iter().for_each(|below| below.handle_closed(id));
     }
 
-    /// A program says through a handle how it will read the `len` bytes at `pos`, a range of the device. A layer over
-    /// one device passes it on, moved to where that device has the range; where nothing caches it is ignored.
+    /// A program says through a handle how it will read the `len` bytes at `pos`. A layer over one device passes the
+    /// hint on, with the range mapped to that device; devices without a cache ignore it.
     ///
     /// # Errors
-    /// What a cache could not do for it.
+    /// A cache could not carry out the hint.
     fn advise(&self, id: HandleId, hint: Hint, pos: u64, len: u64) -> Result<(), Error> {
         match (&self.below()[..], self.locate(pos)) {
             ([below], Some((0, moved))) => below.advise(id, hint, moved, len),
@@ -213,8 +213,8 @@ pub trait Backend: LimitSource {
         }
     }
 
-    /// What a cache has counted of a handle. `None`: there is no cache, or it does not know the handle. A layer
-    /// over one device asks that one.
+    /// The counts that a cache keeps for a handle. `None`: there is no cache, or it does not know the handle. A layer
+    /// over one device asks that device.
     fn handle_counters(&self, id: HandleId) -> Option<HandleCounters> {
         match &self.below()[..] {
             [below] => below.handle_counters(id),
@@ -222,8 +222,8 @@ pub trait Backend: LimitSource {
         }
     }
 
-    /// What the caches of the device have counted, of all handles together, closed ones included. `None`: there is
-    /// no cache.
+    /// The counts of the caches of the device, summed over all handles, closed ones included. `None`: there is no
+    /// cache.
     fn cache_counters(&self) -> Option<HandleCounters> {
         let mut sum = None::<HandleCounters>;
         for counters in self.below().iter().filter_map(|below| below.cache_counters()) {
@@ -232,36 +232,38 @@ pub trait Backend: LimitSource {
         sum
     }
 
-    /// What of the device is in memory, for handles that answer from it. A layer that sees, changes or holds back
-    /// bios must not pass on that of the device below: what is answered there would pass it by.
+    /// The part of the device that is in memory, from which handles may answer reads without a bio. A layer that
+    /// inspects, changes or delays bios must not return the `Resident` of the device below, because such reads would
+    /// bypass the layer.
     fn resident(&self) -> Option<Arc<dyn Resident>> {
         None
     }
 
-    /// Whom to ring when the device has work of its own to do (write-back) and nobody may be in a call: a lane of the
-    /// device is then run until it is [idle](Lane::is_idle), at its [wake-ups](Lane::next_wakeup) and when its
-    /// descriptors say so. It may be rung with any lock held; it does nothing but to tell another thread.
+    /// Registers the bell to ring when the device has work of its own to do (write-back) and no thread may be in a
+    /// call. A keeper thread then runs a lane of the device until it is [idle](Lane::is_idle), at its
+    /// [wake-ups](Lane::next_wakeup) and when its descriptors become readable. The bell may be rung with any lock
+    /// held: it only wakes another thread.
     ///
-    /// Each handle of a program on this backend gives a bell of its own; all of them should be rung. That of a device
-    /// that is closed does nothing, and the backend need not keep it alive: whoever gives a bell does that.
+    /// Each handle on this backend registers a bell of its own; all of them should be rung. The bell of a closed
+    /// device does nothing. The backend need not keep the bell alive; its registrant does.
     fn keep(&self, keeper: Arc<dyn Bell>) {
         self.below().iter().for_each(|below| below.keep(Arc::clone(&keeper)));
     }
 }
 
-/// What tells one disk from another, whatever it was opened as.
+/// Identifies a disk, independent of the path it was opened by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Identity {
     /// A regular file: device and inode.
     File(u64, u64),
-    /// A block device, by its number.
+    /// A block device, by its device number.
     Node(u64),
-    /// A disk of this process, by a number that only it has.
+    /// A disk of this process, by a number unique in the process.
     Process(u64),
 }
 
-/// A part of a disk.
+/// A range of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ground {
     /// The disk.
@@ -273,7 +275,7 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// Whether both have a byte in common.
+    /// Whether the two have a byte in common.
     pub fn overlaps(&self, other: &Ground) -> bool {
         self.disk == other.disk && self.begin < other.end && other.begin < self.end
     }

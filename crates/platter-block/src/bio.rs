@@ -22,7 +22,7 @@ pub use flags::{Class, Context, Flags, IoPrio};
 use segments::SegmentList;
 pub use segments::{MAX_SEGMENTS, Segments};
 
-/// What a bio asks for.
+/// The operation of a bio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Op {
@@ -30,9 +30,9 @@ pub enum Op {
     Read,
     /// Memory to device.
     Write,
-    /// Make everything that has completed durable. No data. A length, where there is one, says that the
-    /// submitter needs it of that range only: a cache writes back and flushes no more; a disk flushes all. A
-    /// cache that could not write something back fails the flush, aimed at ([`Bio::rewind`]) what it could not write.
+    /// Make everything that has completed durable. No data. A length, if given, says that the submitter needs only
+    /// that range to be durable: a cache then writes back and flushes no more than that; a disk flushes everything. A
+    /// cache that could not write a range back fails the flush, with the bio aimed at ([`Bio::rewind`]) that range.
     Flush,
     /// The contents of a range are no longer needed.
     Discard,
@@ -44,7 +44,7 @@ impl Op {
     /// All operations, in the order of their numbers.
     pub const ALL: [Op; 5] = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::WriteZeroes];
 
-    /// Whether memory is transferred.
+    /// Whether the operation transfers data.
     #[inline]
     pub const fn has_data(self) -> bool {
         matches!(self, Op::Read | Op::Write)
@@ -87,20 +87,20 @@ struct Body {
     attempts: u8,
     ioprio: IoPrio,
     context: Context,
-    /// Parent of a split, as the queue that split it numbers them.
+    /// Parent of a split, by its number in the queue that split it.
     parent: u32,
     route: u32,
-    /// The lane of a layer that made the bio as a part of another; 0: nobody did.
+    /// The lane of a layer that made the bio as a part of another; 0: none.
     maker: u32,
-    /// Through which open handle it came.
+    /// The open handle that the bio came through.
     handle: HandleId,
 }
 
-/// One I/O. The size of a pointer; recycle it with [`Bio::reset`] to submit again without an allocation.
+/// One I/O. A `Bio` has the size of a pointer; reuse it with [`Bio::reset`] to submit again without an allocation.
 pub struct Bio(Box<Body>);
 
 impl Bio {
-    /// Bytes that the descriptor behind the handle takes, with four segments in place.
+    /// Bytes of the descriptor that a `Bio` points to, including room for four segments.
     pub const DESCRIPTOR_BYTES: usize = size_of::<Body>();
 
     /// A bio of `len` bytes (0 for a flush) at byte offset `pos`, without segments.
@@ -131,7 +131,7 @@ impl Bio {
         Bio::new(Op::Flush, 0, 0)
     }
 
-    /// Makes the bio as new, keeping memory for a long segment list. Drops an owner that was not taken.
+    /// Resets the bio to a new one, keeping the memory of a long segment list. Drops the owner if it was not taken.
     #[inline]
     pub fn reset(&mut self, op: Op, pos: u64, len: u64) {
         let b = &mut *self.0;
@@ -149,9 +149,9 @@ impl Bio {
         self.rewind(pos, len);
     }
 
-    /// Empties the bio for its next use, as [`reset`](Bio::reset) does. An owner that was not taken goes as
-    /// [`deferred`](crate::deferred::later) code of the program does: not with a lock held, and a panic of its destructor
-    /// goes no further. A buffer of a layer itself goes at once. For queues and layers that keep bios for later use.
+    /// Empties the bio for its next use, like [`reset`](Bio::reset), for queues and layers that keep bios. An owner
+    /// that was not taken is dropped through [`deferred`](crate::deferred::later): not while a lock is held, and a
+    /// panic of its destructor does not propagate. A buffer that belongs to a layer is dropped at once.
     pub fn recycle(&mut self) {
         let owner = core::mem::take(&mut self.0.owner);
         if owner.is_foreign() {
@@ -160,8 +160,8 @@ impl Bio {
         self.reset(Op::Flush, 0, 0);
     }
 
-    /// Aims the bio at another place, keeping its segments, owner, token and flags: the cheapest way to
-    /// submit again.
+    /// Aims the bio at another range and keeps its segments, owner, token and flags: the cheapest way to submit
+    /// again.
     #[inline]
     pub fn rewind(&mut self, pos: u64, len: u64) {
         let b = &mut *self.0;
@@ -182,10 +182,10 @@ impl Bio {
         if self.0.list.push(segment) { Ok(()) } else { Err(Fault::new(Kind::BadSegments, Stage::Handle)) }
     }
 
-    /// Adds a segment at the end and makes the bio longer by it.
+    /// Adds a segment at the end and lengthens the bio by the segment's length.
     ///
     /// # Errors
-    /// As for [`Bio::push_segment`]; the bio is unchanged then.
+    /// As for [`Bio::push_segment`]; on an error the bio is unchanged.
     #[inline]
     pub fn extend(&mut self, segment: Segment) -> Result<(), Fault> {
         self.push_segment(segment)?;
@@ -199,20 +199,20 @@ impl Bio {
         self.0.owner = owner;
     }
 
-    /// Takes the owner out, if it is a `T`, and with it the segments over its memory.
+    /// Takes the owner out if it is a `T`, and removes the segments over its memory.
     pub(crate) fn take_owner<T: Send + 'static>(&mut self) -> Option<T> {
         let owner = self.0.owner.take()?;
         self.0.list.clear();
         Some(owner)
     }
 
-    /// A number that no other bio has while this one lives: a handle that moves keeps it.
+    /// A number that no other live bio has. It does not change when the `Bio` is moved.
     #[inline]
     pub fn identity(&self) -> usize {
         (&raw const *self.0).addr()
     }
 
-    /// What the bio asks for.
+    /// The operation.
     #[inline]
     pub fn op(&self) -> Op {
         self.0.op
@@ -248,13 +248,13 @@ impl Bio {
         self.0.done
     }
 
-    /// The submitter's own number.
+    /// A number that the submitter chose.
     #[inline]
     pub fn token(&self) -> u64 {
         self.0.token
     }
 
-    /// Sets the submitter's own number.
+    /// Sets the submitter's number.
     #[inline]
     pub fn set_token(&mut self, token: u64) {
         self.0.token = token;
@@ -289,57 +289,57 @@ impl Bio {
         self.0.ioprio = ioprio;
     }
 
-    /// On whose behalf the I/O runs.
+    /// The process on whose behalf the I/O runs.
     #[inline]
     pub fn context(&self) -> Context {
         self.0.context
     }
 
-    /// Sets on whose behalf the I/O runs.
+    /// Sets the process on whose behalf the I/O runs.
     pub fn set_context(&mut self, context: Context) {
         self.0.context = context;
     }
 
-    /// Through which open handle the I/O came; [`HandleId::DEVICE`]: none of its own.
+    /// The open handle that the I/O came through; [`HandleId::DEVICE`]: no handle of its own.
     #[inline]
     pub fn handle(&self) -> HandleId {
         self.0.handle
     }
 
-    /// Sets through which open handle the I/O came.
+    /// Sets the open handle that the I/O came through.
     #[inline]
     pub fn set_handle(&mut self, handle: HandleId) {
         self.0.handle = handle;
     }
 
-    /// When the bio fails with [`Kind::TimedOut`] if it has not completed; `None`: never, unless the disk has a
-    /// timeout of its own. Kept in steps of 1,024 ns, rounded up.
+    /// The time at which the bio fails with [`Kind::TimedOut`] unless it has completed; `None`: no deadline, except
+    /// for a timeout of the disk. Kept in steps of 1,024 ns, rounded up.
     #[inline]
     pub fn deadline(&self) -> Option<Time> {
         self.0.deadline.time()
     }
 
-    /// Sets the deadline, by the clock of the device that the bio is submitted to.
+    /// Sets the deadline, in the time of the device that the bio is submitted to.
     #[inline]
     pub fn set_deadline(&mut self, deadline: Option<Time>) {
         self.0.deadline = Deadline::new(deadline);
     }
 
-    /// How it went; `Ok` until something failed.
+    /// The outcome so far; `Ok` until something failed.
     #[inline]
     pub fn status(&self) -> Status {
         self.0.status
     }
 
-    /// Records a failure; the first one stays.
+    /// Records a failure. A later failure does not replace the first.
     pub fn fail(&mut self, fault: Fault) {
         if self.0.status.is_ok() {
             self.0.status = Err(fault);
         }
     }
 
-    /// Records the failure of a part of the bio. The first failure stays, with one exception: if it says that its part was not
-    /// carried out, a timeout replaces it, because the part that timed out may still reach the disk.
+    /// Records the failure of a part of the bio. The first failure stays, with one exception: if the first failed
+    /// part was not carried out, a timeout replaces it, because the part that timed out may still reach the disk.
     pub(crate) fn fail_in_part(&mut self, fault: Fault) {
         let refused = |first: Fault| matches!(first.kind, Kind::Cancelled | Kind::InDoubt | Kind::Stuck);
         if fault.kind == Kind::TimedOut && self.0.status.is_err_and(refused) {
@@ -348,13 +348,13 @@ impl Bio {
         self.fail(fault);
     }
 
-    /// The segments that are not done.
+    /// The segments that are not done yet.
     #[inline]
     pub fn segments(&self) -> Segments<'_> {
         Segments::new(self.0.list.as_slice(), self.0.list.first, self.0.list.skip, self.0.len)
     }
 
-    /// The only segment, when one covers all that is not done.
+    /// The only segment, if one segment covers everything that is not done.
     #[inline]
     pub fn single_segment(&self) -> Option<Segment> {
         let list = &self.0.list;
@@ -372,7 +372,7 @@ impl Bio {
         self.0.list.len() - self.0.list.first
     }
 
-    /// All segments of the list, those that are done among them.
+    /// All segments of the list, including those that are done.
     pub fn all_segments(&self) -> impl Iterator<Item = Segment> + '_ {
         self.0.list.as_slice().iter().copied()
     }
@@ -382,7 +382,7 @@ impl Bio {
         self.0.list.as_slice().iter().map(|s| u64::from(s.len())).sum()
     }
 
-    /// Marks the next `bytes` as done: position, length and place in the list move on.
+    /// Marks the next `bytes` as done: advances position, length and place in the list.
     #[inline]
     pub fn advance(&mut self, bytes: u64) {
         let b = &mut *self.0;
@@ -428,21 +428,22 @@ impl Bio {
         (to.maker, to.handle) = (0, from.handle);
     }
 
-    /// Moves the bio to another place on the device (a layer's remapping) without touching its memory.
+    /// Moves the bio to another offset on the device (a layer's remapping) without touching its memory.
     #[inline]
     pub fn remap(&mut self, pos: u64) {
         self.0.pos = pos;
     }
 
-    /// Gives the I/O up without giving up its memory: the bio that comes back stands for it towards the
-    /// submitter, with no segment and no owner, while this one keeps the memory until the driver is done.
+    /// Takes the I/O back from its submitter's point of view without giving up its memory. The returned bio stands
+    /// for it towards the submitter and has no segments and no owner; this one keeps the memory until the driver is
+    /// done.
     pub(crate) fn abandon(&mut self) -> Bio {
         let face = self.stand_in();
         self.add_flags(Flags::ORPHAN);
         face
     }
 
-    /// Takes the bio out of where it is and leaves one there that stands for its range only.
+    /// Takes the bio out and leaves a placeholder that has only its range.
     pub(crate) fn leave_placeholder(&mut self) -> Bio {
         let mut placeholder = self.stand_in();
         placeholder.add_flags(Flags::ORPHAN);
@@ -450,7 +451,7 @@ impl Bio {
         core::mem::replace(self, placeholder)
     }
 
-    /// Makes the bio a write of zeroes, with flags, priority, deadline and so on as they are.
+    /// Turns the bio into a write of zeroes; flags, priority, deadline and the rest stay.
     pub(crate) fn write_zeroes(&mut self, pos: u64, len: u64) {
         let b = &mut *self.0;
         b.op = Op::Write;
@@ -464,7 +465,7 @@ impl Bio {
         }
     }
 
-    /// A bio that stands for this one towards its submitter: all of it but segments, owner and status.
+    /// A bio that stands for this one towards its submitter: a copy without segments, owner and status.
     pub(crate) fn stand_in(&self) -> Bio {
         let mut face = Bio::new(self.op(), self.pos(), self.len());
         let (to, from) = (&mut *face.0, &*self.0);
@@ -474,54 +475,54 @@ impl Bio {
         face
     }
 
-    /// Which lane of a layer made the bio as a part of another, and gets it back; 0: none.
+    /// The number of the lane of a layer that made the bio as a part of another and gets it back; 0: none.
     #[inline]
     pub fn maker(&self) -> u32 {
         self.0.maker
     }
 
-    /// Says which lane of a layer gets the bio back. For bios that stand for others, too.
+    /// Sets which lane of a layer gets the bio back. Also for bios that stand for others.
     #[inline]
     pub fn set_maker(&mut self, maker: u32) {
         self.0.maker = maker;
     }
 
-    /// Which of several submitters to a shared queue this bio goes back to. Set by whoever shares the queue.
+    /// Which of several submitters to a shared queue gets this bio back. Set by the owner of the shared queue.
     #[inline]
     pub fn route(&self) -> u32 {
         self.0.route
     }
 
-    /// Sets which submitter the bio goes back to.
+    /// Sets which submitter gets the bio back.
     #[inline]
     pub fn set_route(&mut self, route: u32) {
         self.0.route = route;
     }
 
-    /// Counts one more attempt; gives the number of those before.
+    /// Counts one more attempt; returns the number of earlier ones.
     pub(crate) fn count_attempt(&mut self) -> u8 {
         let before = self.0.attempts;
         self.0.attempts = before.saturating_add(1);
         before
     }
 
-    /// The bio has got further: attempts are counted anew.
+    /// The bio has made progress: attempts are counted from zero again.
     pub(crate) fn forget_attempts(&mut self) {
         self.0.attempts = 0;
     }
 
-    /// Family of the queue that this bio belongs to.
+    /// The family in the queue that this bio belongs to.
     #[inline]
     pub(crate) fn parent(&self) -> u32 {
         self.0.parent
     }
 
-    /// Makes this bio a child.
+    /// Makes this bio a child of a family.
     pub(crate) fn set_parent(&mut self, parent: u32) {
         self.0.parent = parent;
     }
 
-    /// Makes the bio longer by a segment that was added.
+    /// Lengthens the bio by a segment that was added.
     pub(crate) fn grow(&mut self, bytes: u64) {
         self.0.len += bytes;
     }

@@ -10,12 +10,12 @@ use alloc::vec::Vec;
 /// Memory that a bio can own.
 ///
 /// # Safety
-/// The segments that `add_segments` adds must stay valid, at the same addresses, while the buffer is moved
-/// around and until it is dropped or lent out again; nothing else may write to them meanwhile. For buffers
-/// that are also [`IoBufMut`], they are valid for writes.
+/// The segments that `add_segments` adds must stay valid, at the same addresses, while the buffer is moved, until it
+/// is dropped or lent out again; nothing else may write to them during that time. For buffers that are also
+/// [`IoBufMut`], they are valid for writes.
 pub unsafe trait IoBuf: Send + 'static {
-    /// Whether dropping the buffer may run code of the program. Such a buffer is dropped only when its thread holds no
-    /// lock of the library. `false` is for buffers of layers themselves, which are then dropped at once.
+    /// Whether dropping the buffer may run code of the program. Such a buffer is dropped only while its thread holds
+    /// no lock of the library. `false` is for buffers that belong to layers; they are dropped at once.
     const IS_FOREIGN: bool = true;
 
     /// Length in bytes.
@@ -55,7 +55,7 @@ impl Bio {
         Ok(bio)
     }
 
-    /// Makes the bio, as new, a read into `buffer`.
+    /// Resets the bio to a read into `buffer`.
     ///
     /// # Errors
     /// As for [`Bio::read`].
@@ -63,7 +63,7 @@ impl Bio {
         self.set_transfer(Op::Read, pos, buffer)
     }
 
-    /// Makes the bio, as new, a write of `buffer`.
+    /// Resets the bio to a write of `buffer`.
     ///
     /// # Errors
     /// As for [`Bio::read`].
@@ -71,7 +71,7 @@ impl Bio {
         self.set_transfer(Op::Write, pos, buffer)
     }
 
-    /// Makes the bio, as new, a transfer of `buffer` in either direction.
+    /// Resets the bio to a transfer of `buffer` in either direction.
     ///
     /// # Errors
     /// As for [`Bio::read`].
@@ -103,7 +103,7 @@ impl Bio {
         self.split_front(bytes, front);
     }
 
-    /// Makes this bio a clone of what is left of `other`: same place, same memory, no owner.
+    /// Makes this bio a clone of what is left of `other`: same range, same memory, no owner.
     ///
     /// # Safety
     /// As for [`Bio::split_into`]: this bio must have completed before `other` is reset, dropped or given
@@ -112,8 +112,8 @@ impl Bio {
         self.share_window(other);
     }
 
-    /// The buffer, once the bio has completed, if it is a `B`. `None` after a timeout: then the buffer is
-    /// dropped when the driver is done with it. The bio is empty afterwards.
+    /// Returns the buffer of a completed bio if it is a `B`. `None` after a timeout: the buffer is then dropped when
+    /// the driver is done with it. The bio is empty afterwards.
     pub fn take_buffer<B: IoBuf>(&mut self) -> Option<B> {
         self.take_owner()
     }
@@ -133,7 +133,7 @@ pub unsafe fn add_memory(bio: &mut Bio, addr: *mut u8, len: usize, region: Regio
     let mut at = 0;
     while at < len {
         let step = (len - at).min(MAX_SEGMENT);
-        // SAFETY: a part of the memory that the caller vouches for.
+        // SAFETY: a part of the memory that the caller guarantees.
         bio.push_segment(unsafe { Segment::new(addr.wrapping_add(at), step as u32, region) })?;
         at += step;
     }
@@ -168,13 +168,13 @@ unsafe impl IoBuf for Box<[u8]> {
 // SAFETY: as for `Vec<u8>`.
 unsafe impl IoBufMut for Box<[u8]> {}
 
-// SAFETY: static memory is valid for ever; it is only offered for writing to the device.
+// SAFETY: static memory is always valid; it is only used for writes to the device.
 unsafe impl IoBuf for &'static [u8] {
     fn byte_len(&self) -> usize {
         self.len()
     }
     fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
-        // SAFETY: only valid for reads, which is all that an `IoBuf` that is no `IoBufMut` promises.
+        // SAFETY: only valid for reads, which is all that an `IoBuf` without `IoBufMut` promises.
         unsafe { add_memory(bio, self.as_ptr().cast_mut(), self.len(), RegionId::NONE) }
     }
 }
@@ -191,7 +191,7 @@ unsafe impl IoBuf for () {
 }
 
 /// Several buffers as one vectored transfer.
-// SAFETY: each element keeps its own promise, and the elements' memory does not move with the vector.
+// SAFETY: each element keeps the contract, and the elements' memory does not move with the vector.
 unsafe impl<B: IoBuf> IoBuf for Vec<B> {
     fn byte_len(&self) -> usize {
         self.iter().map(IoBuf::byte_len).sum()
@@ -218,7 +218,7 @@ mod of_bytes {
             self.len()
         }
         fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
-            // SAFETY: only valid for reads, which is all that an `IoBuf` that is no `IoBufMut` promises.
+            // SAFETY: only valid for reads, which is all that an `IoBuf` without `IoBufMut` promises.
             unsafe { add_memory(bio, self.as_ptr().cast_mut(), self.len(), RegionId::NONE) }
         }
     }

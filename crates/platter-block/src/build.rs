@@ -1,6 +1,7 @@
-//! Building bios of the right size: ask before adding, so that nothing has to be split later.
+//! Builds bios of the right size: the builder asks for the limits before it adds a segment, so that nothing
+//! has to be split later.
 //!
-//! The limits are asked for by position, and layers answer from what is below them (OLS 2002, section 9.4:
+//! Limits depend on the position, and layers answer from the devices below them (OLS 2002, section 9.4:
 //! `get_max_bytes`, cascaded down layered drivers).
 
 use crate::bio::{Bio, Op};
@@ -31,20 +32,20 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A builder of a bio at `pos`, by the limits that hold there.
+    /// Starts a bio at `pos`, with the limits that hold there.
     pub fn new(source: &dyn LimitSource, op: Op, pos: u64) -> Builder {
         let (limits, until) = source.limits_at(pos);
         let room = limits.max_bytes_at(op, pos).min(until.saturating_sub(pos));
         Builder { limits, room, pieces: 0, bio: Bio::new(op, pos, 0) }
     }
 
-    /// Bytes that still fit, segments allowing.
+    /// Bytes that still fit, if the segments do.
     pub fn room(&self) -> u64 {
         self.room
     }
 
-    /// Adds a segment as a whole. `false`: it does not fit; finish this bio and begin the next one. A first
-    /// segment of no more than a logical block is always taken, as the kernel's `merge_bvec_fn` had to.
+    /// Adds a whole segment. `false`: it does not fit; finish this bio and begin the next one. A first
+    /// segment of at most one logical block is always taken, as the kernel's `merge_bvec_fn` had to.
     ///
     /// # Errors
     /// More segments than a bio can hold.
@@ -64,7 +65,7 @@ impl Builder {
         Ok(true)
     }
 
-    /// The bio.
+    /// Returns the bio.
     pub fn finish(self) -> Bio {
         self.bio
     }

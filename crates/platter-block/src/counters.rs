@@ -1,11 +1,11 @@
-//! Counters: single-writer cells, summed when read.
+//! Counters: cells with a single writer, summed when they are read.
 
 use crate::bio::{Bio, Op};
 use crate::fault::Kind;
 use crate::histogram::Histogram;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A count with one writer at a time and any number of readers: an add is a load and a store, no
+/// A count with one writer at a time and any number of readers: adding is a load and a store, not an atomic
 /// read-modify-write.
 #[derive(Debug, Default)]
 pub struct Cell(AtomicU64);
@@ -39,14 +39,14 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub struct Counters {
             $($(#[$doc])* pub $name: Cell,)*
-            /// Dispatches by number of requests then in flight, in powers of two.
+            /// Dispatches by the number of requests then in flight, in powers of two.
             pub depth: [Cell; DEPTH_BUCKETS],
             /// Time from start to completion of each request, by operation, in ns.
             pub latency: [Histogram; Op::ALL.len()],
             /// Bios that failed, by operation and kind.
             pub errors: [[Cell; Kind::ALL.len()]; Op::ALL.len()],
-            /// Bios that have no request: they wait behind a barrier, for a free request, for the end of a pause or for a
-            /// range in doubt.
+            /// Bios without a request: they wait behind a barrier, for a free request, for the end of a pause after
+            /// an error, or for a range in doubt.
             pub held: Cell,
         }
 
@@ -96,7 +96,7 @@ macro_rules! counters {
 counters! {
     /// Bios taken in (trace event Q).
     bios,
-    /// Bios completed, well or not.
+    /// Bios completed, with or without an error.
     bios_completed,
     /// Bios that failed.
     bios_failed,
@@ -114,15 +114,16 @@ counters! {
     request_waits,
     /// Requests given to the driver (D).
     dispatches,
-    /// Requests the driver gave back (C).
+    /// Requests returned by the driver (C).
     completions,
     /// Requests put back to be started again (R).
     requeues,
     /// Requests that the driver had no room for.
     refusals,
-    /// Requests made to start a bio again.
+    /// Requests made to retry a bio.
     restarts,
-    /// Requests taken apart before they started: a bio of theirs was withdrawn, or is held for a range in doubt.
+    /// Requests dismantled before they started because one of their bios was withdrawn or must wait for a range in
+    /// doubt.
     dismantled,
     /// Bytes read from the device.
     bytes_read,
@@ -136,7 +137,7 @@ counters! {
     flushes_coalesced,
     /// Barriers passed.
     barriers,
-    /// Barriers given up because another lane did not report its requests.
+    /// Barriers that failed because another lane did not report its requests.
     barriers_stalled,
     /// Times the device was plugged (P).
     plugs,
@@ -146,11 +147,11 @@ counters! {
     unplugs_timer,
     /// I/Os that timed out.
     timeouts,
-    /// Bytes of write-zeroes that were done by writing, for devices that cannot do it.
+    /// Bytes of write-zeroes carried out as writes, for devices that do not support the operation.
     zeroes_written,
     /// Times the queue's lock was taken.
     lock_acquisitions,
-    /// Times the lock was held by somebody else.
+    /// Times the lock was held by another thread.
     lock_contended,
     /// Time spent waiting for the lock, in ns.
     lock_wait_ns,
@@ -159,7 +160,7 @@ counters! {
 }
 
 impl Counters {
-    /// Counts a dispatch with `in_flight` requests out, itself among them.
+    /// Counts a dispatch; `in_flight` includes the dispatched request.
     #[inline]
     pub fn dispatched(&self, in_flight: u32) {
         self.dispatches.add(1);
@@ -167,7 +168,7 @@ impl Counters {
         self.depth[bucket.min(DEPTH_BUCKETS - 1)].add(1);
     }
 
-    /// Counts a bio that goes back to its submitter.
+    /// Counts a bio that is returned to its submitter.
     #[inline]
     pub fn completed(&self, bio: &Bio) {
         self.bios_completed.add(1);
@@ -184,7 +185,7 @@ impl Counters {
         }
     }
 
-    /// Counts a bio that goes back to its submitter without having been in a queue.
+    /// Counts a bio that is returned to its submitter without having entered a queue.
     #[cold]
     pub fn refused(&self, bio: &Bio) {
         self.bios.add(1);
@@ -194,7 +195,7 @@ impl Counters {
     /// Requests with the driver.
     pub fn in_flight(&self) -> u64 {
         let returned = self.completions.get() + self.refusals.get();
-        // Another thread may count on meanwhile.
+        // Another thread may change the counts between the two loads.
         self.dispatches.get().saturating_sub(returned)
     }
 

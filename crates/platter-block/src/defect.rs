@@ -1,8 +1,8 @@
-//! Defects that this project once had, kept so that its test instruments can be tested: with the feature `defects` each
-//! can be put back while a test runs, and the soak must find it. Without the feature [`is_on`] is always `false` and costs
+//! Defects that this project once had, kept to test its test instruments: with the feature `defects` each can be put
+//! back while a test runs, and the soak must find it. Without the feature [`is_on`] is always `false` and costs
 //! nothing.
 
-/// One row per defect: what it did, its variant, its name on the command line and one line about it.
+/// One row per defect: its effect, variant, name on the command line and summary.
 macro_rules! defects {
     ($($(#[$doc:meta])* $variant:ident $name:literal $summary:literal)*) => {
         /// A defect that can be put back.
@@ -24,7 +24,7 @@ macro_rules! defects {
                 }
             }
 
-            /// One line about it.
+            /// A summary of one line.
             pub const fn summary(self) -> &'static str {
                 match self {
                     $(Defect::$variant => $summary,)*
@@ -35,15 +35,16 @@ macro_rules! defects {
 }
 
 defects! {
-    /// A barrier of a disk waits for lanes that are not run without end, and everything behind it with it.
+    /// A barrier of a disk waits without a limit for lanes that are not run, and all later I/O waits behind it.
     BarrierNeverFails "barrier-never-fails" "a barrier of a disk waits without end for a lane that is not run"
-    /// A barrier waits for requests that have timed out, and everything behind it with it.
+    /// A barrier waits for requests that have timed out, and all later I/O waits behind it.
     BarrierWaitsForQuarantine "barrier-waits-for-quarantine" "a barrier waits for requests that have timed out"
-    /// A cache writes a page again, and reports it durable, while a write of it that timed out may still reach the disk.
+    /// A cache writes a page again and reports it durable, while a write that timed out may still overwrite it.
     CacheFlushIgnoresDoubt "cache-flush-ignores-doubt" "a cache reports a page durable while an older write of it may still reach the disk"
-    /// The frames of a cache's I/Os that timed out are never used again, even when the disk has given them back.
+    /// The frames of a cache's I/Os that timed out are never used again, even after the disk has returned them.
     CacheFramesStayLost "cache-frames-stay-lost" "a cache never uses the frames of an I/O that timed out again"
-    /// A read call that is over but for its lane keeps its handle from all other calls, where the policy lets one run at a time.
+    /// A read call that is complete except for its lane blocks all other calls on its handle if the policy allows one
+    /// call at a time.
     CacheHandleKept "cache-handle-kept" "with readahead=2.6.6+lock, a lane that is not run stops all reads of its handle"
     /// A cache reads nothing ahead while many I/Os of any kind are under way.
     CacheReadaheadCountsAllIo "cache-readahead-counts-all-io" "a cache reads nothing ahead while many reads of any kind are under way"
@@ -51,35 +52,36 @@ defects! {
     CacheReadersLosePages "cache-readers-lose-pages" "a cache evicts a page before the reader that asked for it gets it"
     /// A cache writes nothing back while 1,024 I/Os of any kind are under way.
     CacheWriteBackCountsAllIo "cache-write-back-counts-all-io" "a cache writes nothing back while 1,024 I/Os of any kind are under way"
-    /// Memory that misaligned reads are copied through keeps what an earlier I/O left in it.
+    /// Bounce memory of misaligned reads keeps data of an earlier I/O.
     CopiesShowOthers "copies-show-others" "a bounced read of a disk that touches no memory shows another I/O's bytes"
-    /// A bio's deadline is only looked at once the driver has it.
+    /// A bio's deadline is checked only after the driver has taken it.
     DeadlineFromStart "deadline-from-start" "a bio that waits in a queue does not time out"
-    /// Buffers of the program are dropped while a lock is held, so that a destructor that calls the device waits for ever.
+    /// Buffers of the program are dropped while a lock is held, so that a destructor that calls the device deadlocks.
     DestructorsUnderLocks "destructors-under-locks" "buffers are dropped under locks; destructors that call the device hang"
-    /// What a request that timed out may still change is written, read and flushed as if nothing were to come.
+    /// Ranges that a timed-out request may still change are written, read and flushed without waiting for it.
     DoubtIgnored "doubt-ignored" "nothing waits for a write that has timed out and may still reach the disk"
     /// A queue of a disk without a volatile cache takes FUA and PREFLUSH off the submitter's bio, which is then written
     /// without them to the next disk.
     FuaStripped "fua-stripped" "a bio that is used again has lost FUA and PREFLUSH"
-    /// A barrier of a layer waits for lanes that are not run without end, and everything behind it with it.
+    /// A barrier of a layer waits without a limit for lanes that are not run, and all later I/O waits behind it.
     LayerBarrierNeverFails "layer-barrier-never-fails" "a barrier of a layer waits without end for a lane that is not run"
     /// The number of bios in a request wraps at 65,536, and the rest of them never complete.
     MergedCountWraps "merged-count-wraps" "a request of more than 65,535 bios loses count and never completes them"
-    /// Of the page that holds the odd end of a file only the last piece goes through the page cache, the rest around it.
+    /// If a file ends inside a page, only the last partial block goes through the page cache; the rest of its page
+    /// bypasses it.
     OddEndAlone "odd-end-alone" "the end of a file of odd size goes through the page cache, the rest of its page around it"
-    /// A disk that shrank and grew again is used to its end although nobody has accepted the loss.
+    /// A disk that shrank and grew again is used to its end although the data loss was not acknowledged.
     RegrownAsNew "regrown-as-new" "what was cut off a disk that grew again reads as zeroes without an error"
-    /// Lanes that several threads submit to are on rings, which tie requests to the thread that submitted them: what it
-    /// leaves behind when it exits is cancelled.
+    /// Lanes that several threads submit to use rings, which tie requests to the thread that submitted them: when
+    /// that thread exits, the kernel cancels its requests.
     SharedLaneOnRing "shared-lane-on-ring" "requests of a thread that exits are cancelled, and those of one that blocks wait for it"
-    /// A write past the end of a file that was truncated makes it longer again, and nothing notices.
+    /// A write past the end of a truncated file extends it without an error.
     ShrunkFileExtended "shrunk-file-extended" "a write past the end of a truncated file extends it with a hole that reads as zeroes"
     /// Other lanes, and bios of the same lane that need a flush, pass a soft barrier.
     SoftBarrierPassed "soft-barrier-passed" "other lanes, and flushes and durable writes of the same lane, pass a soft barrier"
-    /// Requests that have timed out and fill the depth keep the rest waiting without an end.
+    /// Requests that have timed out fill the depth and keep all other requests waiting without a limit.
     StuckDepthIgnored "stuck-depth-ignored" "requests that have timed out and fill the depth stop the device silently"
-    /// An interruption or a shortage of memory in the system fails the bio, and every later flush.
+    /// An interrupted call or a shortage of memory in the system fails the bio, and every later flush.
     TransientFails "transient-fails" "an interrupted request fails its bio and every later flush"
 }
 
@@ -101,7 +103,7 @@ pub fn is_on(defect: Defect) -> bool {
 /// Whether defects can be put back in this build: with the feature `defects`.
 pub const AVAILABLE: bool = cfg!(feature = "defects");
 
-/// Puts a defect back, or takes it out again, for the whole process, if this build can.
+/// Puts a defect back or removes it, for the whole process, if this build can.
 pub fn put_back(defect: Defect, on: bool) {
     #[cfg(feature = "defects")]
     set(defect, on);
@@ -109,7 +111,7 @@ pub fn put_back(defect: Defect, on: bool) {
     let _ = (defect, on);
 }
 
-/// Puts a defect back, or takes it out again, for the whole process. Tests that do so run in a process of their own.
+/// Puts a defect back or removes it, for the whole process. Tests that do so run in a process of their own.
 #[cfg(feature = "defects")]
 pub fn set(defect: Defect, on: bool) {
     use core::sync::atomic::Ordering;

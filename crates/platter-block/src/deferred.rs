@@ -1,13 +1,12 @@
-//! Code of the program never runs while a lock of the library is held.
+//! Defers code of the program until its thread holds no lock of the library.
 //!
-//! Buffers are dropped, wakers woken and watchers told in the middle of the work on queues, often below a lock. Code of
-//! the program that ran there could call the library and wait for that same lock. So each lock counts itself for its
-//! thread ([`Held`]), and whatever runs code of the program goes through [`later`]: with no lock held it happens at
-//! once, else when the thread has released its last one.
+//! The library drops buffers, wakes tasks and notifies watchers while it works on queues, often with a lock held.
+//! Code of the program that ran at that point could call the library and wait for the same lock. Each lock therefore
+//! counts itself for its thread ([`Held`]), and all code of the program is run through [`later`]: at once if the
+//! thread holds no lock, otherwise when the thread releases its last one.
 //!
-//! The count is per thread, which this crate cannot have by itself (it is `no_std`): [`install`] gives it the functions
-//! of a crate that can. Without them nothing is counted and everything happens at once, which is right for programs
-//! that have no locks.
+//! The count is per thread, which a `no_std` crate cannot implement: [`install`] supplies the functions of a crate
+//! that can. Without them nothing is counted and everything runs at once, which is right for programs without locks.
 
 use crate::owner::Owner;
 use alloc::boxed::Box;
@@ -15,7 +14,7 @@ use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use core::task::Waker;
 
-/// Something that runs code of the program.
+/// An action that runs code of the program.
 pub enum Deferred {
     /// Drop the owner of the memory of a bio.
     Drop(Owner),
@@ -28,7 +27,7 @@ pub enum Deferred {
 }
 
 impl Deferred {
-    /// Does it. The caller holds no lock of the library.
+    /// Runs the action. The caller must hold no lock of the library.
     pub fn run(self) {
         match self {
             Deferred::Drop(owner) => owner.drop_now(),
@@ -39,44 +38,44 @@ impl Deferred {
     }
 }
 
-/// How a crate with threads counts the locks that a thread holds.
+/// Functions of a crate with threads that count the locks held by a thread.
 pub struct Hooks {
     /// This thread is about to take a lock.
     pub enter: fn(),
-    /// This thread has released a lock; with the last one, what was deferred happens.
+    /// This thread has released a lock; after the last one, deferred actions run.
     pub leave: fn(),
     /// Whether this thread holds a lock.
     pub is_held: fn() -> bool,
-    /// Keeps something until this thread has released its last lock.
+    /// Keeps an action until this thread has released its last lock.
     pub defer: fn(Deferred),
-    /// Does something now. A panic ends there, so that it does not unwind through a queue.
+    /// Runs an action now. A panic is caught, so that it does not unwind through a queue.
     pub run: fn(Deferred),
 }
 
 static HOOKS: AtomicPtr<Hooks> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Gives the crate a way to count locks per thread. Once it is set, it stays; later calls are ignored.
+/// Installs the functions that count locks per thread. Later calls are ignored.
 pub fn install(hooks: &'static Hooks) {
     let hooks = core::ptr::from_ref(hooks).cast_mut();
-    // An error means that hooks are set already.
+    // An error means that hooks are already installed.
     let _ = HOOKS.compare_exchange(core::ptr::null_mut(), hooks, Ordering::Release, Ordering::Relaxed);
 }
 
 #[inline]
 fn hooks() -> Option<&'static Hooks> {
     let hooks = HOOKS.load(Ordering::Acquire);
-    // SAFETY: null, or a `&'static Hooks` that `install` stored; nobody writes through it.
+    // SAFETY: null, or a `&'static Hooks` stored by `install`; nothing writes through it.
     unsafe { hooks.as_ref() }
 }
 
-/// Whether this thread holds a lock of the library, so that code of the program must wait.
+/// Whether this thread holds a lock of the library, so that code of the program must be deferred.
 #[inline]
 pub fn is_held() -> bool {
     hooks().is_some_and(|hooks| (hooks.is_held)())
 }
 
-/// Does something that runs code of the program: now if this thread holds no lock of the library, else when it has
-/// released its last one. A panic is reported and goes no further, where the hooks can see to that.
+/// Runs an action that calls code of the program: now if this thread holds no lock of the library, otherwise when it
+/// has released its last one. If hooks are installed, a panic is reported and does not propagate.
 pub fn later(what: Deferred) {
     match hooks() {
         Some(hooks) if (hooks.is_held)() => (hooks.defer)(what),
@@ -85,7 +84,7 @@ pub fn later(what: Deferred) {
     }
 }
 
-/// Counts as one lock for as long as it lives.
+/// Counts as one held lock until it is dropped.
 pub struct Depth(());
 
 impl Depth {
@@ -108,9 +107,9 @@ impl Drop for Depth {
     }
 }
 
-/// A lock's guard that counts: what is deferred happens after it was released.
+/// A lock guard that counts as held. Deferred actions run after the lock is released.
 pub struct Held<G> {
-    // Dropped in this order: the lock is released before it stops counting.
+    // Fields drop in this order: the lock is released before it stops counting.
     guard: G,
     depth: Depth,
 }
@@ -130,7 +129,7 @@ impl<G> Held<G> {
         lock().map(|guard| Held { guard, depth })
     }
 
-    /// Exchanges the guard for what `wait` makes of it: a wait on a condition variable.
+    /// Passes the guard to `wait` and keeps the one that it returns, as a wait on a condition variable needs.
     #[inline]
     pub fn map<R>(self, wait: impl FnOnce(G) -> (G, R)) -> (Held<G>, R) {
         let Held { guard, depth } = self;

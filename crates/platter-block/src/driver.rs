@@ -1,4 +1,4 @@
-//! What a queue asks of a disk: the driver's side of a channel.
+//! The interface of a queue to a disk: a driver is the disk's side of a channel.
 
 use crate::bio::{IoPrio, Op};
 use crate::limits::Limits;
@@ -8,10 +8,10 @@ use crate::time::{Span, Time};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// What a disk can do beside reading and writing.
+/// Capabilities of a disk besides reading and writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// Completed writes may be lost at a power cut until a flush (a write-back cache).
+    /// Completed writes may be lost in a power cut until the next flush (write-back cache).
     pub write_cache: bool,
     /// Single writes can be made durable (FUA).
     pub fua: bool,
@@ -24,17 +24,17 @@ pub struct Features {
 pub struct Geometry {
     /// Size in bytes.
     pub size: u64,
-    /// What one request may be.
+    /// Limits of one request.
     pub limits: Limits,
-    /// What the disk can do.
+    /// Capabilities of the disk.
     pub features: Features,
 }
 
 /// A request on its way to the driver: one contiguous range of the device, any number of segments.
 pub struct Started<'a> {
-    /// Number under which the driver reports the completion. The queue's own: it may exceed the depth.
+    /// Number under which the driver reports the completion. The queue chooses it; it may exceed the depth.
     pub tag: u32,
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// Offset on the device in bytes.
     pub pos: u64,
@@ -42,8 +42,8 @@ pub struct Started<'a> {
     pub len: u64,
     /// The data must be durable on completion. Only set where [`Features::fua`] is.
     pub fua: bool,
-    /// A write that must reach the medium as a whole or not at all. It is refused (`EOPNOTSUPP`, `EINVAL`) where the disk
-    /// cannot promise that, and never carried out in part.
+    /// A write that must reach the medium as a whole or not at all. If the disk cannot promise that, the write is
+    /// refused (`EOPNOTSUPP`, `EINVAL`) and never carried out in part.
     pub atomic: bool,
     /// Priority.
     pub ioprio: IoPrio,
@@ -58,9 +58,9 @@ impl Started<'_> {
         self.chain.single_segment().filter(|segment| self.limits.is_one_piece(segment))
     }
 
-    /// All segments in order of position. Their lengths add up to `len`. Pieces that touch in memory and
-    /// lie in the same region are joined, as the kernel joins physically contiguous pages, and what is then
-    /// larger than the device's limits allow is cut.
+    /// Visits all segments in order of position. Their lengths add up to `len`. Segments that are adjacent in memory
+    /// and lie in the same region are joined, as the kernel joins physically contiguous pages; segments above the
+    /// device's limits are cut.
     pub fn for_each_segment(&self, mut each: impl FnMut(Segment)) {
         let mut last: Option<Segment> = None;
         self.chain.for_each_segment(|next| {
@@ -78,10 +78,10 @@ impl Started<'_> {
     }
 }
 
-/// How many requests a driver's device still has, as any thread may ask while the driver's owner does something else.
+/// Counts the requests that a driver's device still holds. Any thread may ask while the driver's owner is busy.
 pub trait Outstanding: Send + Sync {
-    /// Requests that the driver has taken and the device has not completed. May be too high, for a request that
-    /// completes just now, never too low.
+    /// Requests that the driver has taken and the device has not completed. May be too high while a request
+    /// completes, but never too low.
     fn outstanding(&self) -> u32;
 }
 
@@ -96,66 +96,67 @@ pub struct Completion {
 
 /// One channel to one disk.
 ///
-/// The queue calls [`queue`](Driver::queue) for each request, [`submit`](Driver::submit) at the end of a batch
-/// (of which a driver may have started a part before), and [`reap`](Driver::reap) when it looks for completions. A driver may touch a request's memory from `queue`
-/// until it has reported the completion, and never after; it reports each tag exactly once, never from inside
-/// `queue`, and in any order. Dropping a driver waits until the device holds no memory any more.
+/// The queue calls [`queue`](Driver::queue) for each request, [`submit`](Driver::submit) at the end of a batch (a
+/// driver may have started part of the batch before), and [`reap`](Driver::reap) to collect completions. A driver may
+/// touch a request's memory from `queue` until it has reported the completion, and never after. It reports each tag
+/// exactly once, never from inside `queue`, and in any order. Dropping a driver waits until the device uses no memory
+/// of any request.
 pub trait Driver: Send {
-    /// Takes a request. `false`: no room now, offer it again after the next completion.
+    /// Takes a request. `false`: no room now; offer it again after the next completion.
     fn queue(&mut self, now: Time, request: &Started<'_>) -> bool;
 
-    /// Rings the doorbell for everything queued since the last time.
+    /// Rings the doorbell for everything queued since the last call.
     fn submit(&mut self, now: Time);
 
-    /// Appends what has completed. Does not block.
+    /// Appends completions. Does not block.
     fn reap(&mut self, now: Time, done: &mut Vec<Completion>);
 
-    /// When [`reap`](Driver::reap) is needed although nothing completes. Of a driver in virtual time: when it has its next
-    /// completion. Of a real one: when it will offer the system again what that had no resources for; a thread that sleeps
-    /// for the driver must wake by then. `None`: there is no such time.
+    /// The time at which [`reap`](Driver::reap) must be called even if nothing completes; `None`: no such time. For a
+    /// driver in virtual time: its next completion. For a real driver: when it retries what the system had no
+    /// resources for; a thread that sleeps for the driver must wake by then.
     fn next_event(&self) -> Option<Time> {
         None
     }
 
-    /// Rings the doorbell and blocks until something can be reaped, `timeout` has passed or a signal came.
-    /// May return early. Drivers that always complete at the next [`reap`](Driver::reap) return at once.
+    /// Rings the doorbell and blocks until a completion can be reaped, `timeout` has passed or a signal arrives. May
+    /// return early. Drivers whose requests complete at the next [`reap`](Driver::reap) return at once.
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
         let _ = timeout;
         self.submit(now);
     }
 
-    /// A descriptor that becomes readable when something can be reaped; `None` for drivers that need no
-    /// waiting. From the first call on the driver keeps it up to date, which costs system calls: only to be
-    /// asked by those who will poll it.
+    /// A descriptor that becomes readable when a completion can be reaped; `None` for drivers that never need
+    /// waiting. From the first call on, the driver keeps the descriptor up to date, which costs system calls: ask
+    /// only if you will poll it.
     fn wait_handle(&self) -> Option<i32> {
         None
     }
 
-    /// Asks the device to give up a request. Best effort: the request completes as usual, with `ECANCELED` if the device
-    /// gave it up. Returns whether the device could be asked at all.
+    /// Asks the device to cancel a request. Best effort: the request completes as usual, with `ECANCELED` if the
+    /// device cancelled it. Returns whether the driver can pass on such requests at all.
     fn cancel(&mut self, now: Time, tag: u32) -> bool {
         let _ = (now, tag);
         false
     }
 
-    /// Whether the driver has met an error that it cannot recover from. It completes each request with an error from then
-    /// on; its owner should drop it and open another channel.
+    /// Whether the driver has met an error that it cannot recover from. It then completes every request with an
+    /// error; its owner should drop it and open another channel.
     fn is_dead(&self) -> bool {
         false
     }
 
-    /// What tells other threads how many requests the device still has. `None`: only the owner can know.
+    /// A counter that tells other threads how many requests the device still holds. `None`: only the owner can tell.
     fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {
         None
     }
 
-    /// Offers a region of memory to register. `false`: its segments are used as plain memory.
+    /// Offers a region of memory for registration. `false`: its segments are used as plain memory.
     fn register(&mut self, region: &Region) -> bool {
         let _ = region;
         false
     }
 
-    /// Withdraws a region; after this its memory may be freed.
+    /// Withdraws a region; afterwards its memory may be freed.
     fn unregister(&mut self, region: RegionId) {
         let _ = region;
     }

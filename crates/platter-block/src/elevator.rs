@@ -1,8 +1,8 @@
 //! I/O schedulers: the order in which requests leave the queue.
 //!
-//! An elevator is a pure state machine that holds request ids, not requests: it is told what was inserted,
-//! merged and completed, and answers which request to dispatch next. The queue checks each answer against
-//! the id's generation, so a wrong elevator causes an error and never undefined behaviour.
+//! An elevator is a pure state machine that holds request ids, not requests: the queue tells it what was
+//! inserted, merged and completed, and asks which request to dispatch next. The queue checks each answer against
+//! the id's generation, so a faulty elevator causes an error and never undefined behaviour.
 
 use crate::bio::{Context, IoPrio, Op};
 use crate::params::{Param, ParamError};
@@ -40,16 +40,16 @@ pub use noop::Noop;
 pub use sectors::SectorMap;
 pub use settings::Settings;
 
-/// A request as elevators know it: its place in the request table and which use of the place it is.
+/// A request as elevators know it: a slot in the request table and the slot's generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId {
-    /// Place in the table; below the capacity given to [`Elevator::reserve`].
+    /// Slot in the table; below the capacity given to [`Elevator::reserve`].
     pub index: u32,
-    /// Which use of the place.
+    /// Generation of the slot: how often it was reused.
     pub generation: u32,
 }
 
-/// Read or write, as elevators sort (discards and write-zeroes count as writes).
+/// Read or write, as elevators sort them (discards and write-zeroes count as writes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Dir {
@@ -60,7 +60,7 @@ pub enum Dir {
 }
 
 impl Op {
-    /// The direction elevators and the request pool count this operation under.
+    /// The direction under which elevators and the request pool count this operation.
     #[inline]
     pub const fn dir(self) -> Dir {
         match self {
@@ -70,7 +70,7 @@ impl Op {
     }
 }
 
-/// What an elevator may know about a request.
+/// What an elevator knows about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestInfo {
     /// First byte on the device.
@@ -79,51 +79,51 @@ pub struct RequestInfo {
     pub len: u64,
     /// Read or write.
     pub dir: Dir,
-    /// What it asks for.
+    /// The operation.
     pub op: Op,
-    /// A read, or a write that somebody waits for.
+    /// A read, or a write that a thread waits for.
     pub sync: bool,
     /// Priority.
     pub ioprio: IoPrio,
-    /// On whose behalf.
+    /// The process on whose behalf it runs.
     pub context: Context,
 }
 
 impl RequestInfo {
-    /// Just past the last byte.
+    /// Offset just past the last byte.
     #[inline]
     pub const fn end(&self) -> u64 {
         self.pos + self.len
     }
 }
 
-/// An elevator's word on whether a context may take another request from the pool.
+/// An elevator's answer to whether a context may take another request from the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MayQueue {
-    /// Not now, whatever is free.
+    /// Not now, even if requests are free.
     No,
     /// If the pool's rules allow.
     May,
-    /// Even beyond the pool's limit.
+    /// Yes, even beyond the pool's limit.
     Must,
 }
 
 /// An I/O scheduler. All methods are called with the queue locked; none may block.
 ///
-/// Contract: every inserted request is dispatched exactly once, unless it was absorbed by a neighbour;
-/// `dispatch(now, true)` returns a request as long as [`len`](Elevator::len) is not zero.
+/// Contract: every inserted request is dispatched exactly once, unless a neighbour absorbed it; `dispatch(now,
+/// true)` returns a request as long as [`len`](Elevator::len) is not zero.
 pub trait Elevator: Send {
-    /// The table's name of it.
+    /// The name in the table of elevators.
     fn name(&self) -> &'static str;
 
-    /// Makes room for `requests` queued requests, so that none of the other calls allocates.
+    /// Makes room for `requests` queued requests, so that no other call allocates.
     fn reserve(&mut self, requests: usize);
 
-    /// A new request.
+    /// A new request was queued.
     fn insert(&mut self, now: Time, id: RequestId, info: &RequestInfo);
 
-    /// Whether bios may join the front of a queued request. (The queue finds the candidates for all kinds of
-    /// merges itself, by hashes of where requests start and end.)
+    /// Whether bios may join the front of a queued request. (For all kinds of merges the queue itself finds the
+    /// candidates, by hashes of the start and end of requests.)
     fn front_merges(&self) -> bool {
         false
     }
@@ -139,7 +139,7 @@ pub trait Elevator: Send {
         let _ = (id, old, new);
     }
 
-    /// `survivor` has taken in `absorbed`, which is no longer queued. Called before [`merged`](Self::merged).
+    /// `survivor` has absorbed `absorbed`, which is no longer queued. Called before [`merged`](Self::merged).
     fn absorbed(&mut self, survivor: RequestId, absorbed: RequestId, info: &RequestInfo);
 
     /// Whether `context` may take another request.
@@ -148,18 +148,18 @@ pub trait Elevator: Send {
         MayQueue::May
     }
 
-    /// Whether `context` may take another request for what nobody waits for (asynchronous writes).
+    /// Whether `context` may take another request for I/O that no thread waits for (asynchronous writes).
     fn may_queue_async(&self, context: Context, dir: Dir) -> MayQueue {
         self.may_queue(context, dir)
     }
 
-    /// The pool has `nr_requests` requests for each direction. Called before the first request comes.
+    /// The pool has `nr_requests` requests for each direction. Called before the first request is queued.
     fn depth_updated(&mut self, nr_requests: u32) {
         let _ = nr_requests;
     }
 
-    /// The next request to start, or `None` when there is none or the elevator wants to wait (then
-    /// [`next_wakeup`](Self::next_wakeup) says until when). `force`: do not wait; the queue drains.
+    /// The next request to start. `None`: there is none, or the elevator wants to wait until
+    /// [`next_wakeup`](Self::next_wakeup). `force`: do not wait, because the queue is being drained.
     fn dispatch(&mut self, now: Time, force: bool) -> Option<RequestId>;
 
     /// A dispatched request has completed, or has been with the driver for longer than the queue's timeout.
@@ -167,12 +167,12 @@ pub trait Elevator: Send {
         let _ = (now, id, info);
     }
 
-    /// A process has ended: nothing more comes from `context` (its thread, or with thread 0 all of the process).
+    /// A process has exited: `context` (its thread; with thread 0, the whole process) submits nothing more.
     fn exited(&mut self, now: Time, context: Context) {
         let _ = (now, context);
     }
 
-    /// When to ask again although nothing was inserted or completed.
+    /// When to ask again even if nothing was inserted or completed.
     fn next_wakeup(&self) -> Option<Time> {
         None
     }
@@ -199,7 +199,7 @@ pub trait Elevator: Send {
     /// Sets a parameter at run time.
     ///
     /// # Errors
-    /// An unknown name or a value out of range; the old value stands.
+    /// The name is unknown or the value out of range. The old value stays.
     fn set(&mut self, name: &str, value: i64) -> Result<(), ParamError> {
         crate::params::check(self.name(), self.params(), name, value).map(|_| ())
     }
@@ -210,16 +210,15 @@ pub trait Elevator: Send {
 pub struct Row {
     /// Name in device specs (`elevator=NAME`).
     pub name: &'static str,
-    /// One line.
+    /// Summary of one line.
     pub summary: &'static str,
     /// Parameters.
     pub params: &'static [Param],
-    /// Makes one with default parameters.
+    /// Makes an elevator with default parameters.
     pub make: fn() -> Box<dyn Elevator>,
 }
 
-/// Every elevator that can be chosen by name. `none` (no elevator at all) is the queue's own mode and has
-/// no row.
+/// Every elevator that can be chosen by name. `none` (no elevator at all) is a mode of the queue and has no row.
 pub static TABLE: &[Row] = &[
     noop::ROW,
     deadline::ROW,

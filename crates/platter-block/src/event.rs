@@ -1,4 +1,4 @@
-//! What can happen to a device while it is open: it changes its size, or goes away.
+//! Events of a device while it is open: its size changes, or it goes away.
 
 use crate::deferred::{Deferred, later};
 use alloc::boxed::Box;
@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeviceEvent {
-    /// The size changed. [`Backend::geometry`](crate::backend::Backend::geometry) already has the new one. I/O beyond the
-    /// end of a device that shrank fails with [`Kind::Gone`](crate::fault::Kind::Gone).
+    /// The size changed. [`Backend::geometry`](crate::backend::Backend::geometry) already returns the new size. I/O
+    /// beyond the end of a device that shrank fails with [`Kind::Gone`](crate::fault::Kind::Gone).
     Resized {
         /// Size before, in bytes.
         from: u64,
@@ -19,9 +19,9 @@ pub enum DeviceEvent {
     },
     /// The device is gone: I/O fails with [`Kind::Gone`](crate::fault::Kind::Gone).
     Removed,
-    /// The device, which was gone, is there again.
+    /// The device was gone and is available again.
     Returned,
-    /// Something happened to a device below a layer, and the layer itself stays as it was: a member of an array
+    /// An event of a device below a layer that leaves the layer itself as it was, such as a member of an array that
     /// changed its size.
     Below {
         /// Name of the device below.
@@ -34,29 +34,30 @@ pub enum DeviceEvent {
 /// Receives the events of a device, see [`Backend::watch`](crate::backend::Backend::watch).
 pub trait Watcher: Send + Sync {
     /// Called once per event, by the thread that noticed it, which may be in the middle of an I/O of any lane of the
-    /// device. It holds no lock of Platter's, so the watcher may use the device. It should return soon: the I/O of
-    /// that thread waits for it. Events that several threads noticed at the same time may come in any order.
+    /// device. That thread holds no lock of Platter, so the watcher may use the device. It should return soon,
+    /// because the I/O of that thread waits for it. Events that several threads notice at the same time may arrive in
+    /// any order.
     fn event(&self, event: &DeviceEvent);
 }
 
-/// The watchers of a device, for those that implement [`Backend::watch`](crate::backend::Backend::watch). It goes behind a
-/// lock of theirs.
+/// The watchers of a device, for implementations of [`Backend::watch`](crate::backend::Backend::watch). The
+/// implementation keeps it behind a lock.
 #[derive(Default)]
 pub struct Watchers(Vec<Weak<dyn Watcher>>);
 
 impl Watchers {
-    /// None yet.
+    /// An empty list.
     pub const fn new() -> Watchers {
         Watchers(Vec::new())
     }
 
-    /// Adds one.
+    /// Adds a watcher.
     pub fn add(&mut self, watcher: Weak<dyn Watcher>) {
         self.0.retain(|known| known.strong_count() > 0);
         self.0.push(watcher);
     }
 
-    /// Tells all of them, once this thread has released its locks.
+    /// Tells all watchers about an event, once this thread has released its locks.
     pub fn tell(&mut self, event: DeviceEvent) {
         self.0.retain(|known| known.strong_count() > 0);
         let all = self.0.clone();

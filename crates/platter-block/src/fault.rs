@@ -1,4 +1,5 @@
-//! What went wrong with a bio, in four bytes; and the error a program sees, with all it needs to act.
+//! What went wrong with a bio, in four bytes, and the error that a program sees, with everything needed to act
+//! on it.
 
 use crate::bio::Op;
 use alloc::string::String;
@@ -28,30 +29,30 @@ pub enum Kind {
     NoSpace,
     /// The device is gone.
     Gone,
-    /// Fewer bytes came than the device's size promised.
+    /// The device returned fewer bytes than its size promises.
     Short,
-    /// The I/O took longer than its timeout; its buffer stays with the driver until that gives it back.
+    /// The I/O took longer than its timeout. Its buffer stays with the driver until the driver returns it.
     TimedOut,
-    /// The I/O was called back before it reached the device.
+    /// The I/O was cancelled before it reached the device.
     Cancelled,
-    /// No request was free and the caller did not want to wait (read-ahead).
+    /// No request was free and the caller did not want to wait (readahead).
     WouldBlock,
-    /// A flush failed earlier on this device and nobody has acknowledged it.
+    /// A flush failed earlier on this device and the failure has not been acknowledged.
     FlushFailed,
     /// Not enough memory for a bounce buffer.
     NoMemory,
     /// An elevator or driver broke its contract.
     Contract,
-    /// What was read is not what was written.
+    /// The data read is not the data that was written.
     Corrupt,
     /// An earlier change of the same range timed out and may still reach the device, so this I/O was not carried
-    /// out, or cannot promise what it should.
+    /// out or its result cannot be guaranteed.
     InDoubt,
-    /// Requests that timed out hold all of the device's depth; nothing was submitted to it.
+    /// Requests that timed out occupy the whole depth of the device; nothing was submitted to it.
     Stuck,
-    /// A barrier was given up because another lane of the device did not report its requests for too long.
+    /// A barrier failed because another lane of the device did not report its requests for too long.
     LaneStalled,
-    /// A panic has left a layer in a state that nothing is known of; it carries out nothing any more.
+    /// A panic has left a layer in an unknown state; it carries out nothing any more.
     Broken,
 }
 
@@ -81,10 +82,10 @@ impl Kind {
     ];
 }
 
-// `Counters::errors` has a place for each: the last kind has the last place.
+// `Counters::errors` has an entry for each kind: the last kind must have the last number.
 const _: () = assert!(Kind::LaneStalled as usize + 1 == Kind::ALL.len());
 
-/// Who noticed a failure.
+/// The part of the stack that noticed a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -101,12 +102,12 @@ pub enum Stage {
     Disk,
 }
 
-/// Why a bio failed: kind, errno (0 when the system gave none) and who noticed.
+/// Why a bio failed: kind, errno (0 if the system gave none) and the stage that noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fault {
     /// What went wrong.
     pub kind: Kind,
-    /// Who noticed.
+    /// The stage that noticed.
     pub stage: Stage,
     /// The system's errno, or 0.
     pub errno: u16,
@@ -115,7 +116,7 @@ pub struct Fault {
 /// The outcome of a bio.
 pub type Status = Result<(), Fault>;
 
-// Linux errno values (asm-generic); the core names the few that it tells apart.
+// Linux errno values (asm-generic); only the few that the core tells apart.
 const EIO: i32 = 5;
 const ENXIO: i32 = 6;
 const EAGAIN: i32 = 11;
@@ -133,12 +134,12 @@ const EDQUOT: i32 = 122;
 const ECANCELED: i32 = 125;
 
 impl Fault {
-    /// A fault found by the layer itself, without an errno.
+    /// A fault found by the library itself, without an errno.
     pub const fn new(kind: Kind, stage: Stage) -> Fault {
         Fault { kind, stage, errno: 0 }
     }
 
-    /// The fault that a positive Linux `errno` from a disk means.
+    /// The fault for a positive Linux `errno` from a disk.
     pub fn from_errno(errno: i32) -> Fault {
         let kind = match errno {
             ENOSPC | EDQUOT | EFBIG => Kind::NoSpace,
@@ -155,7 +156,7 @@ impl Fault {
         Fault { kind, stage: Stage::Disk, errno: u16::try_from(errno).unwrap_or(EIO as u16) }
     }
 
-    /// The errno to give to a program that wants one.
+    /// The errno to report to programs that use errno values.
     pub fn errno(&self) -> i32 {
         if self.errno != 0 {
             return i32::from(self.errno);
@@ -219,10 +220,10 @@ impl fmt::Display for Fault {
 
 impl core::error::Error for Fault {}
 
-/// An error with everything a program or its user needs: what, where and why.
+/// An error with everything a program or its user needs: what failed, where and why.
 #[derive(Clone, Debug)]
 pub struct Error {
-    /// Why.
+    /// The cause.
     pub fault: Fault,
     /// The operation.
     pub op: Op,
@@ -232,7 +233,7 @@ pub struct Error {
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
-    /// What to know or do about it: the required alignment, the device's size; may be empty.
+    /// What to know or do about it, such as the required alignment or the device's size; may be empty.
     pub detail: String,
 }
 

@@ -1,43 +1,43 @@
-//! Open handles as a device tells them apart: who reads along a line of its own.
+//! Open handles, as a device tells them apart to follow each reader's stream.
 //!
-//! A handle is one open file description on a device. What a device keeps for each (the state of its
-//! readahead, its counts) it finds by the handle's number, which every bio carries.
+//! A handle is one open file description on a device. Every bio carries the number of its handle; the device
+//! finds per-handle state (readahead, counts) by it.
 
 use crate::readahead;
 
-/// The number of an open handle; no two that are open at the same time in a process have the same.
+/// The number of an open handle. No two handles open in a process at the same time have the same number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HandleId(pub u32);
 
 impl HandleId {
-    /// The device itself: what comes through no handle of its own.
+    /// The device itself: I/O that comes through no handle of its own.
     pub const DEVICE: HandleId = HandleId(0);
 }
 
-/// Classes of reads by size: 1, 2, 4, ... pages, the last one with all that is larger.
+/// Size classes of reads: 1, 2, 4, ... pages. The last class also has all larger reads.
 pub const READ_CLASSES: usize = 16;
 
-/// What a cache has counted of one handle, or of all of a device.
+/// The counts of a cache for one handle, or for all handles of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HandleCounters {
-    /// What its readahead policy has counted.
+    /// Counts of the readahead policy.
     pub readahead: readahead::Counters,
-    /// Pages that were there when they were asked for.
+    /// Pages that were cached when they were requested.
     pub hits: u64,
-    /// Pages that had to be waited for or read.
+    /// Pages that were not cached when they were requested.
     pub misses: u64,
-    /// Pages that were read before they were asked for.
+    /// Pages that were read before they were requested.
     pub pages_read_ahead: u64,
-    /// Of these: asked for later.
+    /// Pages read ahead and requested later.
     pub pages_used: u64,
-    /// Of these: evicted and never asked for.
+    /// Pages read ahead and evicted without having been requested.
     pub pages_evicted_unused: u64,
-    /// Reads that went to the device below, by [class of their size](HandleCounters::class_of).
+    /// Reads from the device below, by [size class](HandleCounters::class_of).
     pub reads: [u64; READ_CLASSES],
 }
 
 impl HandleCounters {
-    /// The class of a read of so many pages: class n has those of 2^n pages up to the next.
+    /// The class of a read of `pages` pages: class n has reads of 2^n to 2^(n+1) - 1 pages.
     #[inline]
     pub const fn class_of(pages: u32) -> usize {
         let class = pages.checked_ilog2();
@@ -48,7 +48,7 @@ impl HandleCounters {
         }
     }
 
-    /// Counts a read of so many pages from the device below.
+    /// Counts a read of `pages` pages from the device below.
     #[inline]
     pub fn count_read(&mut self, pages: u32) {
         self.reads[HandleCounters::class_of(pages)] += 1;

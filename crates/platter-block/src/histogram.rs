@@ -4,10 +4,10 @@ use crate::counters::Cell;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Linear steps per power of two: values are known to one part in sixteen.
+/// Linear steps per power of two: values are resolved to one part in sixteen.
 const SUB_BITS: u32 = 4;
 const SUB: u64 = 1 << SUB_BITS;
-/// Values up to 2^40 ns (18 minutes) are told apart; larger ones share the last bucket.
+/// Values up to 2^40 ns (18 minutes) are resolved; larger ones share the last bucket.
 const TOP_BITS: u32 = 40;
 const BUCKETS: usize = ((TOP_BITS - SUB_BITS + 1) as usize) << SUB_BITS;
 
@@ -49,7 +49,7 @@ impl Histogram {
         self.0.iter().enumerate().map(|(i, c)| (floor_of(i), c.get())).filter(|&(_, n)| n > 0)
     }
 
-    /// Adds the count of each bucket to that in `sums`, which begins empty.
+    /// Adds the count of each bucket to `sums`, which is empty at first.
     pub(crate) fn add_to(&self, sums: &mut Vec<u64>) {
         sums.resize(BUCKETS, 0);
         sums.iter_mut().zip(self.0.iter()).for_each(|(sum, cell)| *sum += cell.get());

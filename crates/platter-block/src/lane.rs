@@ -1,4 +1,4 @@
-//! A lane: one submitter's way to a device. A queue and a driver make one; layers put lanes together.
+//! A lane: the path of one submitter to a device. A queue and a driver make one; layers combine lanes.
 
 use crate::bio::Bio;
 use crate::counters::Counters;
@@ -10,63 +10,62 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// One submitter's way to a device, whatever is behind it: a queue and its driver, a layer over other
-/// lanes, or a share of a queue that several submitters use.
+/// The path of one submitter to a device: a queue and its driver, a layer over other lanes, or a share of a queue
+/// that several submitters use.
 ///
-/// All methods but [`wait`](Lane::wait) return at once. A lane makes progress only inside
+/// All methods but [`wait`](Lane::wait) and [`sleep`](Lane::sleep) return at once. A lane makes progress only inside
 /// [`run`](Lane::run) and `wait`.
 pub trait Lane: Send {
-    /// Takes a bio in; it gets its place in the order now.
+    /// Takes a bio. Its place in the order is fixed by this call.
     fn submit(&mut self, now: Time, bio: Bio);
 
-    /// Starts what can start, rings the doorbell once, collects what has completed, runs timers that are
-    /// due.
+    /// Starts what can start, rings the doorbell once, collects completions and runs timers that are due.
     fn run(&mut self, now: Time);
 
     /// Appends completed bios.
     fn take_done(&mut self, out: &mut Vec<Bio>);
 
-    /// Whether [`take_done`](Lane::take_done) has something.
+    /// Whether [`take_done`](Lane::take_done) would return any bio.
     fn has_done(&self) -> bool;
 
-    /// When [`run`](Lane::run) should be called although nothing completes.
+    /// When [`run`](Lane::run) should be called even if nothing completes.
     fn next_wakeup(&self) -> Option<Time>;
 
-    /// Somebody waits for this lane's bios: nothing is held back any longer to wait for company.
+    /// A thread waits for this lane's bios: plugged requests are no longer held back for merging.
     fn unplug(&mut self, now: Time);
 
-    /// Starts what can start and blocks until [`run`](Lane::run) has something to do or `timeout` has
-    /// passed; starting and waiting are one system call where the driver can. May return early.
+    /// Starts what can start and blocks until [`run`](Lane::run) has something to do or `timeout` has passed.
+    /// Starting and waiting are one system call if the driver can combine them. May return early.
     fn wait(&mut self, now: Time, timeout: Option<Span>);
 
-    /// Blocks like [`wait`](Lane::wait), also if nothing is in flight here, and also until one of `others` is
-    /// readable or the lane's [`bell`](Lane::bell) is rung. For layers over several lanes, or with timers of
-    /// their own: they have started what can start and cannot sleep by themselves.
+    /// Blocks like [`wait`](Lane::wait), even if nothing is in flight in this lane. Also returns when a descriptor in
+    /// `others` is readable or the lane's [`bell`](Lane::bell) is rung. For layers over several lanes or with timers
+    /// of their own: they have started what can start but have no means to sleep.
     fn sleep(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
         let _ = others;
         self.wait(now, timeout);
     }
 
-    /// What wakes whoever sleeps in this lane, now or the next time; `None`: nothing does.
+    /// The bell that wakes a thread in [`sleep`](Lane::sleep), now or the next time; `None`: there is no such bell.
     fn bell(&self) -> Option<Arc<dyn Bell>> {
         None
     }
 
-    /// Descriptors that become readable when [`run`](Lane::run) has something to do; `false` when
-    /// readiness cannot be seen that way because everything completes at the next `run`.
+    /// Appends the descriptors that become readable when [`run`](Lane::run) has something to do. `false`: readiness
+    /// cannot be seen that way because everything completes at the next `run`.
     fn wait_handles(&self, out: &mut Vec<i32>) -> bool;
 
     /// Requests with the drivers below.
     fn in_flight(&self) -> u32;
 
-    /// Aborts the bios with this token, as far as that is still possible. Those that no driver has complete with
-    /// [`Kind::Cancelled`](crate::fault::Kind::Cancelled) at the next [`run`](Lane::run); of the others the driver is asked,
-    /// and they complete with whatever comes of it.
+    /// Aborts the bios with this token as far as that is still possible. Bios that no driver has taken complete with
+    /// [`Kind::Cancelled`](crate::fault::Kind::Cancelled) at the next [`run`](Lane::run). For the others the driver
+    /// is asked to cancel, and they complete with the driver's result.
     fn cancel(&mut self, now: Time, token: u64) {
         let _ = (now, token);
     }
 
-    /// Whether no bio is anywhere in the lane (completed ones aside).
+    /// Whether the lane holds no bio (except completed ones).
     fn is_idle(&self) -> bool;
 
     /// Offers a region of memory to all drivers below.
@@ -76,15 +75,15 @@ pub trait Lane: Send {
     fn unregister(&mut self, region: RegionId);
 }
 
-/// Wakes whoever sleeps in a lane; from any thread.
+/// Wakes a thread that sleeps in a lane. May be rung from any thread.
 pub trait Bell: Send + Sync {
-    /// Ends the lane's sleep, or keeps it from beginning the next one.
+    /// Ends the lane's current sleep, or prevents the next one.
     fn ring(&self);
 }
 
 /// A queue with its driver.
 pub struct QueueLane<D: Driver = Box<dyn Driver>> {
-    // Dropped first: dropping a driver waits until the device holds no memory, and the memory is the queue's.
+    // Drops first: dropping a driver waits until the device uses no memory, and the queue owns the memory.
     driver: D,
     /// The queue.
     pub queue: Queue,
@@ -93,7 +92,7 @@ pub struct QueueLane<D: Driver = Box<dyn Driver>> {
     reopen: Option<Reopen<D>>,
 }
 
-/// Opens another driver in the place of one that is dead; `None`: none can be had now.
+/// Opens a driver to replace one that is dead; `None`: impossible at the moment.
 pub type Reopen<D> = Box<dyn FnMut() -> Option<D> + Send>;
 
 impl<D: Driver> QueueLane<D> {
@@ -103,12 +102,12 @@ impl<D: Driver> QueueLane<D> {
         QueueLane { queue, driver, completions, broken: 0, reopen: None }
     }
 
-    /// Has a driver that is [dead](Driver::is_dead) replaced.
+    /// Sets the function that replaces a [dead](Driver::is_dead) driver.
     pub fn set_reopen(&mut self, reopen: Reopen<D>) {
         self.reopen = Some(reopen);
     }
 
-    /// Replaces the driver if it is dead and has returned everything; whether it was.
+    /// Replaces the driver if it is dead and has returned all requests. Returns whether it did.
     #[cold]
     fn replace_dead(&mut self) -> bool {
         if self.queue.in_flight() > 0 || !self.driver.is_dead() {
@@ -135,7 +134,7 @@ impl<D: Driver> QueueLane<D> {
         self.queue.counters()
     }
 
-    /// Completions for requests that the driver did not have.
+    /// Completions for requests that the driver did not have (a broken contract).
     pub fn broken_completions(&self) -> u64 {
         self.broken
     }
@@ -148,7 +147,7 @@ impl<D: Driver> QueueLane<D> {
         });
     }
 
-    /// Nothing waits any more for requests that have just timed out: the device may as well give them up.
+    /// Asks the driver to cancel requests that have just timed out, because no submitter waits for them any more.
     #[cold]
     fn ask_to_cancel(&mut self, now: Time) {
         while let Some(tag) = self.queue.next_given_up() {
@@ -156,7 +155,7 @@ impl<D: Driver> QueueLane<D> {
         }
     }
 
-    /// Gives the driver what may start, without ringing the doorbell. Returns how many requests it took.
+    /// Gives the driver the requests that may start, without ringing the doorbell. Returns how many the driver took.
     #[inline]
     fn fill_driver(&mut self, now: Time) -> u32 {
         let mut taken = 0;
@@ -203,7 +202,7 @@ impl<D: Driver> Lane for QueueLane<D> {
         if self.queue.tick(now) {
             self.ask_to_cancel(now);
         }
-        // Completions come first: they free places for what waits, and the batch goes out in one doorbell.
+        // Completions come first: they free slots for waiting requests, and the batch goes out with one doorbell.
         self.collect(now);
         if self.queue.has_work() && self.fill_driver(now) > 0 {
             self.driver.submit(now);
@@ -231,11 +230,11 @@ impl<D: Driver> Lane for QueueLane<D> {
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
         self.fill_driver(now);
         if self.queue.in_flight() > 0 && !self.queue.has_done() {
-            // A timer may just have been set.
+            // `run` may have set a timer.
             let timer = self.next_wakeup().map(|at| at.since(now));
             self.driver.wait(now, timeout.into_iter().chain(timer).min());
         } else if self.queue.has_work() && !self.queue.has_done() && self.driver.next_event().is_some() {
-            // A simulated disk is full of what other channels sent: only waiting makes its time pass.
+            // A simulated disk may be full of requests of other channels: only waiting advances its time.
             self.driver.wait(now, timeout);
         } else {
             self.driver.submit(now);

@@ -13,8 +13,8 @@ pub struct Limits {
     pub physical_block: u32,
     /// Alignment of memory addresses (power of two; statx(2)'s `dio_mem_align`).
     pub memory_align: u32,
-    /// Alignment of the lengths of segments (power of two; statx(2)'s `dio_offset_align`). The last segment of a transfer
-    /// that ends with the odd piece at the end of the device ([`Limits::is_tail`]) may have any length.
+    /// Alignment of the lengths of segments (power of two; statx(2)'s `dio_offset_align`). The last segment of a
+    /// transfer that ends with the partial block at the end of the device ([`Limits::is_tail`]) may have any length.
     pub length_align: u32,
     /// Largest transfer of one request.
     pub max_transfer: u32,
@@ -34,13 +34,13 @@ pub struct Limits {
     pub max_discard: u64,
     /// Whether write-zeroes is supported.
     pub write_zeroes: bool,
-    /// Largest write that is all there or not at all after a power cut (power of two; 0: only a logical block, and
-    /// writes with [`Flags::ATOMIC`](crate::bio::Flags::ATOMIC) fail).
+    /// Largest write that is never torn by a power cut (power of two; 0: no more than a logical block, and writes
+    /// with [`Flags::ATOMIC`](crate::bio::Flags::ATOMIC) fail).
     pub atomic_write: u32,
 }
 
 impl Limits {
-    /// Limits of memory: almost none.
+    /// Limits of memory, which has almost none.
     pub const fn unlimited(logical_block: u32) -> Limits {
         Limits {
             logical_block,
@@ -60,12 +60,13 @@ impl Limits {
         }
     }
 
-    /// Limits of a layer over two devices that both get parts of its requests: the stricter of each
-    /// (the larger block size). Fact: the kernel's `blk_stack_limits` combines the same way.
+    /// Limits of a layer over two devices that both get parts of its requests: the stricter of each (the larger block
+    /// size). Fact: the kernel's `blk_stack_limits` combines the same way.
     pub fn stack(&self, below: &Limits) -> Limits {
         let nonzero_min = |a: u64, b: u64| if a == 0 || b == 0 { a.max(b) } else { a.min(b) };
         let chunk = nonzero_min(self.chunk, below.chunk);
-        // An atomic write lies at a multiple of its length, so it crosses no border of chunks that are such multiples too.
+        // An atomic write starts at a multiple of its length, so it does not cross a chunk border that is also such a
+        // multiple.
         let uncut = if chunk == 0 { u32::MAX } else { 1 << chunk.trailing_zeros().min(31) };
         Limits {
             logical_block: self.logical_block.max(below.logical_block),
@@ -89,8 +90,8 @@ impl Limits {
         }
     }
 
-    /// Checks offset and length of an operation against block size and device size. The last block of a
-    /// device whose size is no multiple of the block may be transferred as far as it goes.
+    /// Checks offset and length of an operation against block size and device size. If the device ends inside a
+    /// block, the last transfer may end there too.
     ///
     /// # Errors
     /// [`Kind::ZeroLength`], [`Kind::OutOfRange`] (also on overflow) or [`Kind::Misaligned`].
@@ -115,8 +116,8 @@ impl Limits {
         pos & mask != 0 || (len & mask != 0 && pos + len != size)
     }
 
-    /// Checks the memory of a transfer: its segments add up to its length, and addresses and lengths have the device's
-    /// alignment. Operations without data have none to check.
+    /// Checks the memory of a transfer: its segments add up to its length, and addresses and lengths have the
+    /// device's alignment. Operations without data need no check.
     ///
     /// # Errors
     /// [`Kind::BadSegments`] or [`Kind::Misaligned`].
@@ -146,7 +147,8 @@ impl Limits {
         for segment in bio.segments() {
             total += u64::from(segment.len());
             let is_last = tail && total == bio.len();
-            // The odd piece at the end of the device belongs to the last segment, whose address counts all the same.
+            // The partial block at the end of the device is in the last segment; its length is exempt, but its
+            // address is not.
             let segment = if is_last { segment.slice(0, 0) } else { segment };
             aligned &= self.is_aligned(&segment);
         }
@@ -158,13 +160,13 @@ impl Limits {
         Err(Fault::new(kind, Stage::Queue))
     }
 
-    /// Whether a range ends with the odd piece of a block that a device of `size` bytes ends with.
+    /// Whether a range ends with the partial block at the end of a device of `size` bytes.
     #[inline]
     pub fn is_tail(&self, pos: u64, len: u64, size: u64) -> bool {
         len & u64::from(self.logical_block - 1) != 0 && pos.checked_add(len) == Some(size)
     }
 
-    /// Most bytes that one request of `op` may carry when it starts at `pos`: at least one logical block.
+    /// Most bytes that one request of `op` may carry if it starts at `pos`: at least one logical block.
     #[inline]
     pub fn max_bytes_at(&self, op: Op, pos: u64) -> u64 {
         let most = if op.has_data() { u64::from(self.max_transfer) } else { self.max_discard };
@@ -172,13 +174,13 @@ impl Limits {
         most.max(u64::from(self.logical_block))
     }
 
-    /// Unit in which transfers can be cut: offset, addresses and lengths of segments stay aligned.
+    /// Unit at which transfers can be cut so that offset, addresses and segment lengths stay aligned.
     #[inline]
     pub(crate) fn cut_unit(&self) -> u64 {
         u64::from(self.logical_block.max(self.memory_align).max(self.length_align))
     }
 
-    /// Whether a segment is not more than the device takes as one.
+    /// Whether the device takes a segment as one piece.
     #[inline]
     pub(crate) fn is_one_piece(&self, segment: &Segment) -> bool {
         let (addr, len) = (segment.addr() as u64, u64::from(segment.len()));
@@ -199,9 +201,9 @@ impl Limits {
         }
     }
 
-    /// Whether a request of `bytes` in `segments` segments certainly has no more pieces than the device
-    /// takes: a segment of n bytes is cut at most n / max_segment_size times for its size, and at most
-    /// n / segment_boundary + 1 times for the boundary.
+    /// Whether a request of `bytes` in `segments` segments certainly has no more pieces than the device takes. A
+    /// segment of n bytes is cut at most n / max_segment_size times for its size, and at most n / segment_boundary +
+    /// 1 times for the boundary.
     #[inline]
     pub(crate) fn takes_segments(&self, segments: u32, bytes: u64) -> bool {
         let most = u64::from(self.max_segments);
@@ -218,10 +220,10 @@ impl Limits {
     }
 }
 
-/// Limits that may depend on position and state: a stripe's end, a zone, a member that is slower.
+/// Limits that may depend on position and state, such as the end of a stripe's chunk, a zone or a slower member.
 ///
-/// Builders ask before they add; the queue asks before it splits. Layers answer from the devices below
-/// them, so that the answer cascades.
+/// Builders ask before they add a segment; the queue asks before it splits. Layers answer from the devices below
+/// them, so the answer cascades.
 pub trait LimitSource: Send + Sync {
     /// The limits that hold at `pos`, and the offset at which to ask again (`u64::MAX`: everywhere).
     fn limits_at(&self, pos: u64) -> (Limits, u64);

@@ -15,17 +15,17 @@ type Store = [MaybeUninit<usize>; WORDS];
 struct Table {
     type_id: fn() -> TypeId,
     drop: unsafe fn(&mut Store),
-    /// Dropping it may run code of the program.
+    /// Whether dropping the value may run code of the program.
     foreign: bool,
 }
 
-/// One value of any `Send + 'static` type, stored in place when it has at most four words.
+/// One value of any `Send + 'static` type, stored in place if it has at most four words.
 ///
-/// A bio keeps its buffer here from submission to completion, so a caller that loses interest (a dropped
-/// future, a timeout) leaves the memory alive until the device is done with it.
+/// A bio keeps its buffer here from submission to completion, so a caller that stops waiting (a dropped future, a
+/// timeout) leaves the memory alive until the device is done with it.
 ///
 /// An owner that is dropped while its thread holds a lock of the library keeps its value until that lock is released
-/// ([`deferred`]): the value's destructor is code of the program.
+/// ([`deferred`]), because the value's destructor is code of the program.
 pub struct Owner {
     store: Store,
     table: Option<&'static Table>,
@@ -52,7 +52,7 @@ impl<T: Send + 'static> Of<T> {
     }
 
     /// # Safety
-    /// The store holds a `T` written by `write`, which is given up here.
+    /// The store holds a `T` written by `write`; this call moves it out.
     unsafe fn read(store: &mut Store) -> T {
         if Self::INLINE {
             // SAFETY: by this function's contract.
@@ -75,7 +75,7 @@ impl Owner {
     /// No value.
     pub const NONE: Owner = Owner { store: [MaybeUninit::uninit(); WORDS], table: None };
 
-    /// Stores `value`, in a box of its own when it has more than four words.
+    /// Stores `value`, in a box if it has more than four words.
     #[inline]
     pub fn new<T: Send + 'static>(value: T) -> Owner {
         let mut owner = Owner { store: [MaybeUninit::uninit(); WORDS], table: Some(Of::<T>::FOREIGN) };
@@ -83,8 +83,8 @@ impl Owner {
         owner
     }
 
-    /// Stores a value of the library itself, whose destructor runs no code of the program (other than by dropping
-    /// owners of its own): it may be dropped with locks held, and is dropped at once.
+    /// Stores a value that belongs to the library. Its destructor runs no code of the program (except by dropping
+    /// owners inside it), so it may be dropped with locks held, and is dropped at once.
     pub(crate) fn internal<T: Send + 'static>(value: T) -> Owner {
         let mut owner = Owner { store: [MaybeUninit::uninit(); WORDS], table: Some(Of::<T>::INTERNAL) };
         Of::<T>::write(&mut owner.store, value);
@@ -96,15 +96,15 @@ impl Owner {
         self.table.is_none()
     }
 
-    /// Gives the value back when it is a `T`; else the owner is unchanged.
+    /// Returns the value if it is a `T`; otherwise the owner is unchanged.
     pub fn take<T: Send + 'static>(&mut self) -> Option<T> {
         let table = self.table?;
         if (table.type_id)() != TypeId::of::<T>() {
             return None;
         }
         self.table = None;
-        // SAFETY: the table names the type that was stored, and it was a `T`; with the table gone nobody
-        // reads the store again.
+        // SAFETY: the table names the stored type, and that type is `T`; without the table the store is not read
+        // again.
         Some(unsafe { Of::<T>::read(&mut self.store) })
     }
 
@@ -124,7 +124,7 @@ impl Default for Owner {
 }
 
 impl Owner {
-    /// Drops the value although it may be the program's: for callers that hold no lock.
+    /// Drops the value even if it is the program's: for callers that hold no lock.
     pub(crate) fn drop_now(mut self) {
         debug_assert!(!deferred::is_held(), "a buffer of the program is dropped with a lock held");
         self.drop_value();
@@ -137,7 +137,7 @@ impl Owner {
 
     fn drop_value(&mut self) {
         if let Some(table) = self.table.take() {
-            // SAFETY: the table belongs to the type that was stored, and it is taken, so this runs once.
+            // SAFETY: the table belongs to the stored type, and it has been taken out, so this runs once.
             unsafe { (table.drop)(&mut self.store) }
         }
     }

@@ -1,9 +1,9 @@
-//! Parameters: how elevators, drivers, layers and workloads describe what can be set.
+//! Parameters: how elevators, drivers, layers and workloads describe their settings.
 
 use alloc::string::String;
 use core::fmt;
 
-/// What the number of a parameter counts.
+/// The unit of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Milliseconds.
@@ -20,7 +20,7 @@ pub enum Unit {
     Count,
     /// 0 or 1.
     Switch,
-    /// One of the words of the parameter.
+    /// One of the parameter's words.
     Word,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for Unit {
 /// One parameter: name, unit, default and range, for help, parsing and documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// Name, as the kernel has it where the kernel has it.
+    /// Name; the kernel's name if the kernel has the parameter.
     pub name: &'static str,
     /// Unit of the value.
     pub unit: Unit,
@@ -52,14 +52,14 @@ pub struct Param {
     pub min: i64,
     /// Largest value allowed.
     pub max: i64,
-    /// One line.
+    /// Description of one line.
     pub help: &'static str,
     /// For [`Unit::Word`]: the words, in the order of the values, which count from 0.
     pub words: &'static [&'static str],
 }
 
 impl Param {
-    /// A number.
+    /// A parameter with a numeric value.
     pub const fn number(
         name: &'static str,
         unit: Unit,
@@ -70,7 +70,7 @@ impl Param {
         Param { name, unit, default, min, max, help, words: &[] }
     }
 
-    /// One of some words; the value is the place of the word. `default` too is a place.
+    /// A parameter with one of `words` as its value; values and `default` are indices into `words`.
     pub const fn word(
         name: &'static str,
         words: &'static [&'static str],
@@ -81,7 +81,7 @@ impl Param {
         Param { name, unit: Unit::Word, default: default as i64, min: 0, max, help, words }
     }
 
-    /// A value as an operator reads it: the word, or the number.
+    /// A value as shown to operators: the word, or the number.
     pub fn show(&self, value: i64) -> String {
         match usize::try_from(value).ok().and_then(|place| self.words.get(place)) {
             Some(word) => String::from(*word),
@@ -90,7 +90,7 @@ impl Param {
     }
 }
 
-/// A parameter that was refused; the old value stands.
+/// A parameter was refused; the old value stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamError(pub String);
 
@@ -105,7 +105,8 @@ impl core::error::Error for ParamError {}
 /// Finds a parameter in a table and checks a value against its range.
 ///
 /// # Errors
-/// An unknown name (the known ones are listed) or a value out of range (the range is named).
+/// The name is unknown (the message lists the known names) or the value is out of range (the message gives
+/// the range).
 pub fn check(owner: &str, table: &[Param], name: &str, value: i64) -> Result<usize, ParamError> {
     let Some(index) = table.iter().position(|p| p.name == name) else {
         let mut known = String::new();

@@ -1,10 +1,10 @@
-//! Bugs that can be planted in the parsers of untrusted bytes, so that the fuzzer can be tested: with the feature
-//! `planted` each can be switched on while a test runs, and the fuzzer must find it. Without the feature [`is_on`] is
-//! always `false` and costs nothing.
+//! Bugs that can be planted in the parsers of untrusted bytes, to test the fuzzer: with the feature `planted` each
+//! can be switched on while a test runs, and the fuzzer must find it. Without the feature [`is_on`] is always `false`
+//! and costs nothing.
 //!
-//! Each bug leaves out one check of its parser. What the project once did wrong by itself is in [`defect`](crate::defect).
+//! Each bug leaves out one check of its parser. Defects that the project really had are in [`defect`](crate::defect).
 
-/// One row per bug: what it does, its variant, its name on the command line and one line about it.
+/// One row per bug: its effect, variant, name on the command line and summary.
 macro_rules! planted {
     ($($(#[$doc:meta])* $variant:ident $name:literal $summary:literal)*) => {
         /// A bug that can be planted.
@@ -26,7 +26,7 @@ macro_rules! planted {
                 }
             }
 
-            /// One line about it.
+            /// A summary of one line.
             pub const fn summary(self) -> &'static str {
                 match self {
                     $(Planted::$variant => $summary,)*
@@ -39,7 +39,7 @@ macro_rules! planted {
 planted! {
     /// The end of a read that verification checks may lie beyond 2^64.
     BlockEnd "block-end" "blocks whose end is beyond 2^64 are checked"
-    /// The least value of a number in a DiskSim file is not enforced.
+    /// The lower bound of a number in a DiskSim file is not enforced.
     DisksimLeast "disksim-least" "a number below the least that is allowed is accepted"
     /// The size of an entry of a GUID partition table is not checked.
     GptEntrySize "gpt-entry-size" "entries of any size are accepted, of none too"
@@ -47,15 +47,15 @@ planted! {
     LockFields "lock-fields" "a line with five fields is read as if it had six"
     /// The end of a part of a map file may lie beyond 2^64.
     MapEnd "map-end" "a part may end beyond 2^64"
-    /// The place of an md superblock's own device in its table may lie one past the table.
+    /// The index of an md superblock's own device may be one past the end of the table of roles.
     MdRole "md-role" "the number of a device may be one past the table of roles"
-    /// Members of an array that are missing are not noticed.
+    /// Missing members of an array are not noticed.
     MembersMissing "members-missing" "an array is assembled although members are missing"
     /// A line of `mountinfo` may end after its dash.
     MountFields "mount-fields" "a line may end after its dash"
     /// The lengths of reads in a trace are not checked.
     ReadLength "read-length" "a read may have any length, none too"
-    /// The sequence number of an array record may be the largest there is.
+    /// The sequence number of an array record may have the largest possible value.
     RecordSequence "record-sequence" "a sequence number from which nothing can be counted on is accepted"
     /// The end of a request of a trace may lie beyond 2^64.
     ServiceEnd "service-end" "a request may end beyond 2^64 sectors"
@@ -65,7 +65,7 @@ planted! {
     SpecByte "spec-byte" "an escaped byte is cut out of the text without a look at what is left of it"
     /// A number of kibibytes in sysfs may be beyond 2^64 bytes.
     SysfsKib "sysfs-kib" "a number of KiB is multiplied without a check"
-    /// A number may have any count of digits after its point.
+    /// A number may have any number of digits after the point.
     ValueDigits "value-digits" "a number may have any count of digits after the point"
 }
 
@@ -84,7 +84,7 @@ pub fn is_on(bug: Planted) -> bool {
     }
 }
 
-/// Plants a bug, or takes it out again, for the whole process. Tests that do so run in a process of their own.
+/// Plants a bug or removes it, for the whole process. Tests that do so run in a process of their own.
 #[cfg(feature = "planted")]
 pub fn set(bug: Planted, on: bool) {
     use core::sync::atomic::Ordering;

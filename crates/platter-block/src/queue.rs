@@ -1,9 +1,9 @@
-//! The request queue: from bios to requests to the driver and back.
+//! The request queue: from bios to requests for the driver and back.
 //!
-//! A queue is told what was submitted and completed and what time it is; it answers with the next request to
-//! start and when it wants to be woken. It never blocks: what has to wait (for a free request, behind a
-//! barrier, for a range that is in doubt) waits in a list inside the queue. Every bio with a deadline leaves the queue
-//! by it, wherever it is.
+//! The caller tells a queue what was submitted and completed and what time it is; the queue answers with the next
+//! request to start and the time of its next timer. It never blocks: bios that have to wait (for a free request,
+//! behind a barrier, for a range in doubt) wait in a list inside the queue. Every bio with a deadline leaves the
+//! queue by its deadline, whatever it waits for.
 
 use crate::bio::{Bio, Flags, Op};
 use crate::counters::Counters;
@@ -49,24 +49,24 @@ pub use pool::{CONGESTION_BATCH, PoolStats};
 use timers::Paused;
 pub use timers::{FIRST_PAUSE, RETRIES};
 
-/// Requests kept back so that a flush or a retry can always be made (fact: the kernel's request mempool
-/// reserve is 4).
+/// Requests kept in reserve so that a flush or a retry can always be made (fact: the kernel's request mempool reserve
+/// is 4).
 const RESERVE: usize = 4;
 
-/// How a queue is set up. `Default` is what a device opened without arguments gets.
+/// Settings of a queue. `Default` has the settings of a device opened without arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Most requests with the driver at once (at least one).
     pub depth: u32,
-    /// Requests: per direction with an elevator (Linux 2.6: 128), in all without (at least one).
+    /// Number of requests: per direction with an elevator (Linux 2.6: 128), in total without one (at least one).
     pub nr_requests: u32,
     /// Merge bios into requests.
     pub merges: bool,
     /// Plugging of the device; only used with an elevator.
     pub plug: Option<PlugSettings>,
-    /// The time that a bio without a deadline of its own has, from submission; `None`: any time.
+    /// Time from submission after which a bio without a deadline of its own fails; `None`: no limit.
     pub timeout: Option<Span>,
-    /// Longest that a hard barrier waits for requests of other queues of the device.
+    /// Longest time that a hard barrier waits for requests of other queues of the device.
     pub barrier_timeout: Span,
 }
 
@@ -83,7 +83,7 @@ impl Default for Settings {
     }
 }
 
-/// What is in a queue, requests aside that were given up as a whole.
+/// What a queue still holds, except requests that were given up as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rest {
     /// Nothing.
@@ -99,9 +99,9 @@ pub enum Rest {
 pub struct Queue {
     geometry: Geometry,
     settings: Settings,
-    /// FUA where the driver is told of it, else no flag.
+    /// FUA if the driver is told of it, else no flag.
     fua: Flags,
-    /// Bios with any of these stand alone.
+    /// Bios with any of these flags are not merged.
     unmergeable: Flags,
     table: Table,
     elevator: Option<Box<dyn Elevator>>,
@@ -110,22 +110,22 @@ pub struct Queue {
     last_merge: Option<u32>,
     /// Requests in the order in which they go to the driver.
     ready: VecDeque<u32>,
-    /// Bios that wait for a request, reads and writes apart.
+    /// Bios that wait for a free request, reads and writes separately.
     waiting: [VecDeque<Bio>; 2],
-    /// Bios of failed or partly done requests, to be started again one by one.
+    /// Bios of failed or partly completed requests, to be retried one by one.
     retries: VecDeque<Bio>,
-    /// Bios that failed for a reason that may pass; they are started again after a pause.
+    /// Bios that failed for a reason that may pass; they are retried after a pause.
     paused: Vec<Paused>,
     doubts: Doubts,
-    /// Requests with the driver of which all bios were given up.
+    /// Number of requests with the driver whose bios have all been given up.
     quarantined: u32,
-    /// Nothing can start: such requests hold all of the depth.
+    /// Nothing can start because given-up requests hold the whole depth.
     stuck: bool,
-    /// Of these, those that the driver has not been asked to cancel.
+    /// Given-up requests that the driver has not been asked to cancel yet.
     given_up: Vec<u32>,
-    /// Requests from which bios were withdrawn before they started.
+    /// Number of requests from which bios were withdrawn before they started.
     withdrawn: u32,
-    /// Write-zeroes is done by writing zeroes.
+    /// Whether write-zeroes is carried out by writing zeroes.
     writes_zeroes: bool,
     pool: RequestPool,
     plug: DevicePlug,
@@ -136,22 +136,22 @@ pub struct Queue {
     done: Vec<Bio>,
     spare: Vec<Bio>,
     frozen: bool,
-    /// Something is not as it mostly is (see [`Queue::needs_attention`]): the slow paths must look.
+    /// Something needs the slow paths (see [`Queue::needs_attention`]).
     attention: bool,
     /// The driver has completed a request with an error.
     error: bool,
-    /// What the common bio is compared against.
+    /// Conditions that a common bio is checked against.
     common: Common,
-    /// No timer is due before this. There may be none that is due then.
+    /// No timer is due before this time. There may be none that is due at it.
     alarm: Time,
-    /// No deadline passes before this. The bio that had this one may be gone.
+    /// No deadline passes before this time. The bio that had this deadline may be gone.
     next_deadline: Option<Time>,
     elevator_fault: Option<String>,
     counters: Arc<Counters>,
     sink: Option<Box<dyn Sink>>,
 }
 
-/// Moves all of `from` to the end of `out`; where `out` is empty, without looking at the elements.
+/// Moves all of `from` to the end of `out`; if `out` is empty, by swapping the vectors.
 #[inline]
 pub fn append(out: &mut Vec<Bio>, from: &mut Vec<Bio>) {
     if from.is_empty() {
@@ -168,7 +168,7 @@ pub fn append(out: &mut Vec<Bio>, from: &mut Vec<Bio>) {
 const SPARE_BIOS: usize = 256;
 
 impl Queue {
-    /// A queue for a disk; `elevator: None` is first come, first served without a lock's worth of work.
+    /// A queue for a disk; `elevator: None` is first come, first served and costs least.
     pub fn new(
         geometry: Geometry,
         settings: Settings,
@@ -221,7 +221,7 @@ impl Queue {
         queue
     }
 
-    /// Makes places for requests that must not wait.
+    /// Adds slots for requests that must not wait.
     #[cold]
     fn grow_table(&mut self) {
         self.table.grow();
@@ -239,13 +239,13 @@ impl Queue {
         self.look_for_common();
     }
 
-    /// Whether there may be bios that need no closer look.
+    /// Determines whether the fast path for common bios is possible.
     fn look_for_common(&mut self) {
         self.common.possible =
             self.elevator.is_none() && self.sink.is_none() && self.settings.timeout.is_none();
     }
 
-    /// Takes a bio in. It completes later through [`Queue::take_done`], or at once when it cannot be done.
+    /// Submits a bio. It completes later through [`Queue::take_done`], or at once if it is invalid.
     #[inline]
     pub fn submit(&mut self, now: Time, bio: Bio) {
         match self.geometry.limits.check_memory(&bio, self.geometry.size) {
@@ -254,7 +254,7 @@ impl Queue {
         }
     }
 
-    /// Takes in a bio whose memory has passed [`Limits::check_memory`](crate::limits::Limits::check_memory).
+    /// Submits a bio whose memory has passed [`Limits::check_memory`](crate::limits::Limits::check_memory).
     #[inline]
     pub fn submit_sound(&mut self, now: Time, bio: Bio) {
         debug_assert!(
@@ -268,7 +268,8 @@ impl Queue {
         self.submit_any(now, bio);
     }
 
-    /// Fails a bio whose memory is not as the device needs it, or for what else is wrong with it.
+    /// Fails a bio whose memory is not aligned as the device requires, or with another fault of the bio if it has
+    /// one.
     #[cold]
     fn refuse(&mut self, now: Time, mut bio: Bio, fault: Fault) {
         self.counters.bios.add(1);
@@ -301,7 +302,7 @@ impl Queue {
         }
     }
 
-    /// What can be wrong with a bio by itself, its memory aside.
+    /// Checks a bio for faults, except those of its memory.
     #[inline]
     fn check(&self, bio: &Bio) -> Result<(), Fault> {
         let op = bio.op();
@@ -326,8 +327,8 @@ impl Queue {
         Ok(())
     }
 
-    /// The next request for the driver, now counted as started; `None` when there is none or none may go.
-    /// Follow with [`Queue::started`] to hand it over, or [`Queue::refused`].
+    /// Returns the next request for the driver and counts it as started; `None` if there is none or none may start.
+    /// Follow with [`Queue::started`] to hand it over, or with [`Queue::refused`].
     #[inline]
     pub fn next(&mut self, now: Time) -> Option<u32> {
         if self.in_flight >= self.settings.depth || self.frozen {
@@ -356,7 +357,7 @@ impl Queue {
         index
     }
 
-    /// [`Queue::next`] while something waits, is in doubt or was withdrawn.
+    /// [`Queue::next`] while requests wait, are in doubt or were withdrawn.
     #[cold]
     fn next_with_care(&mut self, now: Time) -> Option<u32> {
         loop {
@@ -372,7 +373,7 @@ impl Queue {
         }
     }
 
-    /// The request as the driver gets it.
+    /// The request in the form in which the driver gets it.
     #[inline]
     pub fn started(&self, index: u32) -> Started<'_> {
         let request = self.table.at(index);
@@ -389,7 +390,7 @@ impl Queue {
         }
     }
 
-    /// The driver had no room: the request goes back to the head of the list.
+    /// The driver had no room: the request goes back to the head of the dispatch list.
     pub fn refused(&mut self, now: Time, index: u32) {
         self.in_flight -= 1;
         self.table.at_mut(index).state = State::Ready;
@@ -401,7 +402,7 @@ impl Queue {
         }
     }
 
-    /// The driver is done with a request. Unknown tags are ignored and reported as a broken contract.
+    /// The driver has completed a request. Unknown tags are ignored and reported as a broken contract.
     ///
     /// # Errors
     /// [`Kind::Contract`] when no such request was with the driver.
@@ -427,20 +428,20 @@ impl Queue {
         append(out, &mut self.done);
     }
 
-    /// Completed bios waiting to be taken.
+    /// Whether completed bios can be taken.
     #[inline]
     pub fn has_done(&self) -> bool {
         !self.done.is_empty()
     }
 
-    /// Whether nothing is in the queue that could still start or complete to a submitter. Requests that were given up
+    /// Whether the queue holds nothing that could still start or complete to a submitter. Requests that were given up
     /// as a whole and that the driver still has do not count.
     #[inline]
     pub fn is_settled(&self) -> bool {
         if self.attention { self.is_drained() } else { self.table.used() == 0 }
     }
 
-    /// How much of what is in the queue the driver has.
+    /// Whether the queue still holds requests, and whether all of them have started.
     #[inline]
     pub fn rest(&self) -> Rest {
         let used = self.table.used();
@@ -453,13 +454,13 @@ impl Queue {
         }
     }
 
-    /// Requests that were given up as a whole and that the driver still has. They keep their places.
+    /// Requests that were given up as a whole and that the driver still has. They keep their slots.
     #[inline]
     pub fn quarantined(&self) -> u32 {
         self.quarantined
     }
 
-    /// Requests that are with the driver or could be.
+    /// Requests that are with the driver or could be given to it.
     #[inline]
     pub fn demand(&self) -> u32 {
         (self.table.used() + self.retries.len()) as u32
@@ -471,12 +472,13 @@ impl Queue {
         self.in_flight
     }
 
-    /// Whether nothing at all is in the queue (completed bios aside).
+    /// Whether the queue holds nothing at all (except completed bios).
     pub fn is_idle(&self) -> bool {
         self.table.used() == 0 && self.is_drained() && self.families.is_empty() && self.order.is_idle()
     }
 
-    /// Whether all that was let in has completed, requests given up aside: what a barrier waits for.
+    /// Whether everything that was admitted has completed, except requests given up: the condition for a barrier to
+    /// start.
     fn is_drained(&self) -> bool {
         let given_up = if defect::is_on(Defect::BarrierWaitsForQuarantine) { 0 } else { self.quarantined };
         self.table.used() == given_up as usize
@@ -487,21 +489,21 @@ impl Queue {
             && self.families.are_released()
     }
 
-    /// Whether [`Queue::next`] might return a request once something completes or a timer fires.
+    /// Whether [`Queue::next`] might return a request after a completion or a timer.
     #[inline]
     pub fn has_work(&self) -> bool {
         self.table.used() > self.in_flight as usize || !self.retries.is_empty()
     }
 
-    /// When the elevator wants to be asked again although nothing happened.
+    /// When the elevator wants to be asked again even if nothing happens.
     pub fn elevator_wakeup(&self) -> Option<Time> {
-        // Its time only matters when it would then be asked.
+        // The time only matters if the elevator would be asked then.
         let asked = !self.frozen && self.ready.is_empty() && self.in_flight < self.settings.depth;
         let elevator = self.elevator.as_ref().filter(|_| asked && !self.plug.is_plugged());
         elevator.and_then(|e| e.next_wakeup())
     }
 
-    /// Somebody waits: starts a plugged device.
+    /// A thread waits: starts a plugged device.
     pub fn unplug_for_waiter(&mut self, now: Time) {
         if self.plug.is_plugged() {
             self.unplug(now, Action::Unplug);
@@ -518,13 +520,13 @@ impl Queue {
         &self.geometry
     }
 
-    /// How the queue is set up.
+    /// The settings of the queue.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The device has another size. What is beyond its end fails from now on, with [`Kind::Gone`] as far as the `largest`
-    /// size that it has had. Bios that were taken in earlier go to the driver all the same.
+    /// The size of the device has changed. Bios beyond its end fail from now on, with [`Kind::Gone`] if they are
+    /// below the `largest` size that the device has had. Bios submitted earlier go to the driver unchanged.
     pub fn set_size(&mut self, size: u64, largest: u64) {
         self.geometry.size = size;
         self.common.resize(size, largest);
@@ -546,12 +548,12 @@ impl Queue {
         self.elevator.as_ref().map_or("none", |e| e.name())
     }
 
-    /// What the elevator did wrong, if it had to be replaced with `noop`.
+    /// The error of the elevator, if it had to be replaced with `noop`.
     pub fn elevator_fault(&self) -> Option<&str> {
         self.elevator_fault.as_deref()
     }
 
-    /// Sends trace events to `sink`, or nowhere.
+    /// Sends trace events to `sink`; `None` stops tracing.
     pub fn set_sink(&mut self, sink: Option<Box<dyn Sink>>) {
         self.sink = sink;
         self.look_for_common();

@@ -1,22 +1,22 @@
-//! Readahead: which pages a page cache has read before anybody asks for them.
+//! Readahead: which pages a page cache reads before a program requests them.
 //!
-//! A policy is a pure state machine, one for each open handle. The cache tells it what a read call comes across,
-//! and it answers by having windows of pages read through [`Pages`]. It holds no page and waits for nothing, so the
-//! same code serves a cache over a disk and the simulator.
+//! A policy is a pure state machine, one for each open handle. The cache reports the steps of each read call to it,
+//! and the policy has windows of pages read through [`Pages`]. It holds no page and never waits, so the same code
+//! serves a cache over a disk and the simulator.
 //!
 //! A cache takes a read call through these steps:
 //!
-//! 1. [`begin`](Readahead::begin), once. A policy that does not want [`every_page`](Readahead::every_page) needs to
-//!    hear of a call no sooner than at its first page that is missing or marked, and need not hear of others at all.
-//! 2. For each page of the call, in order: [`page`](Readahead::page) (only with `every_page`), then the look into the
-//!    cache. A page that is there or being read: [`found`](Readahead::found) (without `every_page` only if it carries
-//!    the marker, which is taken off). One that is not: [`missing`](Readahead::missing); if it is still not there
-//!    afterwards the cache reads it alone. Then the call waits until the page is there.
-//!    A page that `missing` had read and that carries the marker is a marked page like any other.
+//! 1. [`begin`](Readahead::begin), once. For a policy without [`every_page`](Readahead::every_page) the cache may delay
+//!    `begin` until the first page of the call that is missing or marked, and omit it if there is none.
+//! 2. For each page of the call, in order: [`page`](Readahead::page) (only with `every_page`), then a lookup in the
+//!    cache. If the page is cached or being read: [`found`](Readahead::found) (without `every_page` only if the page
+//!    carries the marker, which the cache removes). If not: [`missing`](Readahead::missing); if the page is still not
+//!    there afterwards, the cache reads it alone. Then the call waits until the page is cached.
+//!    A page that `missing` had read and that carries the marker is treated as any other marked page.
 //! 3. [`end`](Readahead::end), if there was a `begin`.
 //!
-//! Calls on one handle may overlap, unless the policy is [`exclusive`](Readahead::exclusive): each step is told to
-//! the policy alone, but steps of other calls may come between.
+//! Calls on one handle may overlap, unless the policy is [`exclusive`](Readahead::exclusive): the policy sees one
+//! step at a time, but steps of other calls may come in between.
 
 use crate::params::Param;
 use alloc::boxed::Box;
@@ -50,16 +50,16 @@ pub const PAGE: u64 = 4096;
 pub struct Access {
     /// First page.
     pub first: u64,
-    /// Pages that it touches.
+    /// Number of pages that it touches.
     pub pages: u32,
-    /// Where in the first page it begins, in bytes.
+    /// Offset of its start in the first page, in bytes.
     pub offset: u32,
     /// Length in bytes.
     pub len: u64,
 }
 
 impl Access {
-    /// A read of `len` bytes at byte `pos`. More pages than a `u32` counts are that many.
+    /// A read of `len` bytes at byte `pos`. The number of pages saturates at `u32::MAX`.
     pub const fn new(pos: u64, len: u64) -> Access {
         let offset = pos % PAGE;
         let pages = offset.saturating_add(len).div_ceil(PAGE);
@@ -72,106 +72,106 @@ impl Access {
         self.first.saturating_add(self.pages as u64)
     }
 
-    /// Pages from `page` to the end; 0 past it.
+    /// Number of pages from `page` to the end; 0 past the end.
     pub const fn rest(&self, page: u64) -> u32 {
         let rest = self.end().saturating_sub(page);
         if rest > self.pages as u64 { self.pages } else { rest as u32 }
     }
 }
 
-/// A read call, for as long as it runs.
+/// The state of a read call while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What it asks for.
+    /// The range that it reads.
     pub access: Access,
-    /// The copy of the handle's windows, of policies that keep one for each call.
+    /// A copy of the handle's windows, for policies that keep one per call.
     pub windows: Windows,
-    /// What else a policy remembers of the call; 0 at first.
+    /// State of the policy for this call; 0 at first.
     pub note: u64,
 }
 
 impl Call {
-    /// A call that begins.
+    /// The state of a call that begins.
     pub const fn new(access: Access) -> Call {
         Call { access, windows: Windows::NEW, note: 0 }
     }
 }
 
-/// Pages to read.
+/// A window of pages to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// First page.
     pub first: u64,
-    /// How many; at least 1.
+    /// Number of pages; at least 1.
     pub count: u32,
-    /// The page that gets the marker, if it is newly read. Inside the window.
+    /// The page that gets the marker if it is newly read. Inside the window.
     pub mark: Option<u64>,
-    /// Whether the call waits for the first of them.
+    /// Whether the call waits for the first page of the window.
     pub sync: bool,
 }
 
-/// What a policy may ask of the cache, and how it has pages read.
+/// The policy's view of the cache, through which it has pages read.
 pub trait Pages {
-    /// Whether a page is there or being read.
+    /// Whether a page is cached or being read.
     fn is_cached(&self, page: u64) -> bool;
 
-    /// Pages of the device.
+    /// Number of pages of the device.
     fn end(&self) -> u64;
 
-    /// Whether the device has so much to do (7/8 of its requests are in flight) that reading ahead should wait.
+    /// Whether the device is so busy (7/8 of its requests are in flight) that readahead should hold off.
     fn is_congested(&self) -> bool;
 
     /// How many pages just before `page` are cached without a gap, counted up to `most`.
     fn cached_before(&self, page: u64, most: u32) -> u32;
 
-    /// The first page not cached among the `most` from `from` on.
+    /// The first page that is not cached among the `most` pages from `from` on.
     fn first_missing(&self, from: u64, most: u32) -> Option<u64>;
 
-    /// Starts to read those pages of a window that are not cached and lie on the device, and says how many.
+    /// Starts reads of the pages of a window that are not cached and lie on the device; returns how many.
     fn read(&mut self, window: Window) -> u32;
 }
 
-/// What a program says about its reads to come (`posix_fadvise`).
+/// A program's hint about its future reads (`posix_fadvise`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Hint {
-    /// Nothing.
+    /// No hint.
     #[default]
     Normal,
-    /// They are in sequence: windows twice as large.
+    /// Reads will be sequential: windows are twice as large.
     Sequential,
-    /// They are anywhere: nothing is read but what is asked for.
+    /// Reads will be random: no readahead.
     Random,
-    /// They need this range soon: it is read now.
+    /// The range will be needed soon: it is read now.
     WillNeed,
-    /// They do not need this range any more: it may go.
+    /// The range will not be needed any more: it may be evicted.
     DontNeed,
-    /// They need each byte once.
+    /// Each byte will be needed once.
     NoReuse,
 }
 
-/// What a policy counts.
+/// The counts of a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Times that readahead was switched off because accesses were not in sequence.
+    /// How often readahead was switched off because accesses were not sequential.
     pub closed_by_miss: u64,
-    /// Times that readahead was switched off because pages were cached.
+    /// How often readahead was switched off because pages were cached.
     pub closed_by_hit: u64,
-    /// Times that a window became smaller because its pages were cached.
+    /// How often a window shrank because its pages were cached.
     pub shrunk: u64,
-    /// Accesses that continued others.
+    /// Accesses that continued earlier ones.
     pub contiguous: u64,
     /// Accesses that did not.
     pub random: u64,
     /// Windows that were read.
     pub windows: u64,
-    /// Times that the policy was called and had to look at its state or at the cache.
+    /// How often the policy was called and had to examine its state or the cache.
     pub lookups: u64,
 }
 
-/// The readahead of one handle.
+/// The readahead state of one handle.
 pub trait Readahead: Send {
-    /// Whether [`page`](Self::page) and [`found`](Self::found) are wanted for every page. If not, only for missing
-    /// and marked ones: what is cached costs nothing.
+    /// Whether [`page`](Self::page) and [`found`](Self::found) must be called for every page. If not, only for
+    /// missing and marked pages, and cached pages cost nothing.
     fn every_page(&self) -> bool;
 
     /// Whether only one read call of the handle may run at a time.
@@ -184,12 +184,12 @@ pub trait Readahead: Send {
         let _ = (call, pages);
     }
 
-    /// A call is about to look for a page.
+    /// A call is about to look up a page.
     fn page(&mut self, call: &mut Call, page: u64, pages: &mut dyn Pages) {
         let _ = (call, page, pages);
     }
 
-    /// A call has found a page: there, or (`busy`) being read, and with the marker or without.
+    /// A call has found a page: cached or (`busy`) being read, with or without the marker.
     fn found(&mut self, call: &mut Call, page: u64, busy: bool, marked: bool, pages: &mut dyn Pages) {
         let _ = (call, page, busy, marked, pages);
     }
@@ -197,18 +197,18 @@ pub trait Readahead: Send {
     /// A call has not found a page.
     fn missing(&mut self, call: &mut Call, page: u64, pages: &mut dyn Pages);
 
-    /// A call is over.
+    /// A call has ended.
     fn end(&mut self, call: &mut Call) {
         let _ = call;
     }
 
-    /// The program has said something. Ranges are the cache's affair.
+    /// The program has given a hint. The cache handles the hints that are about ranges.
     fn advise(&mut self, hint: Hint);
 
-    /// What was counted so far.
+    /// The counts so far.
     fn counters(&self) -> Counters;
 
-    /// The window that was read last: first page and number of pages.
+    /// The last window read: first page and number of pages.
     fn window(&self) -> Option<(u64, u32)>;
 }
 
@@ -217,9 +217,9 @@ pub trait Readahead: Send {
 pub struct Row {
     /// Name in device specs (`readahead=NAME`).
     pub name: &'static str,
-    /// One line.
+    /// Summary of one line.
     pub summary: &'static str,
-    /// Where its rules are from.
+    /// Source of its rules.
     pub source: &'static str,
     /// Parameters.
     pub params: &'static [Param],

@@ -1,4 +1,4 @@
-//! Requests: contiguous ranges of a device made of one bio or of several that were merged.
+//! Requests: contiguous ranges of a device, made of one bio or of several merged ones.
 
 use crate::bio::{Bio, Context, Flags, IoPrio, Op};
 use crate::defect::{self, Defect};
@@ -9,17 +9,17 @@ use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;
 
-/// Most bios in one request. A request that fails is started again bio by bio, so its size also bounds that work.
+/// Most bios in one request. A failed request is retried bio by bio, so the limit also bounds that work.
 pub const MAX_BIOS: u16 = 1024;
 
-/// Places that a table which is too small grows by.
+/// Number of slots by which a full table grows.
 const GROWTH: usize = 32;
 
-/// Where a request is.
+/// State of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
-    /// Its place is free.
+    /// Its slot is free.
     Free,
     /// With the elevator.
     Queued,
@@ -29,18 +29,18 @@ pub(crate) enum State {
     Started,
 }
 
-/// What is unusual about a request.
+/// Marks of requests that need special handling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks(u8);
 
 impl Marks {
-    /// Nothing.
+    /// No mark.
     pub(crate) const NONE: Marks = Marks(0);
-    /// Some of its bios were withdrawn before it started. It is not started, but taken apart.
+    /// Some of its bios were withdrawn before it started. It will be dismantled instead of started.
     pub(crate) const WITHDRAWN: Marks = Marks(1);
-    /// All of its bios were given up while the driver has it.
+    /// The driver has it, but all of its bios have been given up (timed out).
     pub(crate) const QUARANTINED: Marks = Marks(2);
-    /// It was given up in part or as a whole and may still change what is on the device.
+    /// It was given up in part or as a whole and may still change data on the device.
     pub(crate) const IN_DOUBT: Marks = Marks(4);
 
     pub(crate) const fn contains(self, other: Marks) -> bool {
@@ -58,7 +58,7 @@ pub(crate) struct Request {
     pub(crate) len: u64,
     pub(crate) started: Time,
     first: Option<Bio>,
-    /// Further bios, as a list of links.
+    /// Links of the further bios.
     head: u32,
     tail: u32,
     generation: u32,
@@ -69,7 +69,7 @@ pub(crate) struct Request {
     ioprio: IoPrio,
     pub(crate) op: Op,
     pub(crate) state: State,
-    /// The elevator chose it and wants to hear of its completion.
+    /// The elevator chose it and must be told of its completion.
     pub(crate) chosen: bool,
     pub(crate) marks: Marks,
 }
@@ -102,7 +102,7 @@ impl Request {
         self.pos + self.len
     }
 
-    /// Whether so many bios more leave the request within [`MAX_BIOS`].
+    /// Whether the request stays within [`MAX_BIOS`] with `bios` more bios.
     #[inline]
     pub(crate) fn takes_bios(&self, bios: u16) -> bool {
         u32::from(self.bios) + u32::from(bios) <= u32::from(MAX_BIOS)
@@ -123,13 +123,13 @@ impl Request {
     }
 }
 
-/// A read, or a write that somebody waits for.
+/// A read, or a write that a thread waits for.
 #[inline]
 pub(crate) fn is_sync(op: Op, flags: Flags) -> bool {
     op == Op::Read || flags.contains(Flags::SYNC)
 }
 
-/// What the elevator would be told about a bio.
+/// The description of a bio as an elevator would get it.
 pub(crate) fn info_of(bio: &Bio) -> RequestInfo {
     RequestInfo {
         pos: bio.pos(),
@@ -147,7 +147,7 @@ struct Link {
     next: u32,
 }
 
-/// The bios of a request, for whoever walks their segments.
+/// Iterates over the bios of a request.
 pub(crate) struct Chain<'a> {
     first: Option<&'a Bio>,
     head: u32,
@@ -170,7 +170,7 @@ impl Chain<'_> {
     }
 }
 
-/// All requests of a queue, by number, and the links of merged bios.
+/// All requests of a queue, by index, and the links of merged bios.
 pub(crate) struct Table {
     requests: Vec<Request>,
     free: Vec<u32>,
@@ -205,7 +205,7 @@ impl Table {
         self.requests.get(index as usize)
     }
 
-    /// The request at a place that the queue itself handed out.
+    /// The request at an index that the queue itself handed out.
     #[inline]
     pub(crate) fn at(&self, index: u32) -> &Request {
         &self.requests[index as usize]
@@ -221,13 +221,13 @@ impl Table {
         RequestId { index, generation: self.at(index).generation }
     }
 
-    /// The place of a live request, or `None` for an id that is stale or was never given.
+    /// The index of a live request; `None` for an id that is stale or was never given.
     pub(crate) fn find(&self, id: RequestId, state: State) -> Option<u32> {
         let request = self.get(id.index)?;
         (request.generation == id.generation && request.state == state).then_some(id.index)
     }
 
-    /// A new request over one bio. `Err` gives the bio back when no place is free.
+    /// Makes a request of one bio. `Err` returns the bio if no slot is free.
     #[inline]
     pub(crate) fn make(&mut self, bio: Bio, state: State) -> Result<u32, Bio> {
         let Some(index) = self.free.pop() else { return Err(bio) };
@@ -249,7 +249,7 @@ impl Table {
         Ok(index)
     }
 
-    /// Grows the table by [`GROWTH`] places.
+    /// Grows the table by [`GROWTH`] slots.
     #[cold]
     pub(crate) fn grow(&mut self) {
         let old = self.requests.len();
@@ -257,7 +257,7 @@ impl Table {
         self.free.extend((old as u32..(old + GROWTH) as u32).rev());
     }
 
-    /// Frees the place and gives back its only bio, when it has just one.
+    /// If the request has only one bio, frees the slot and returns the bio.
     #[inline]
     pub(crate) fn take_single(&mut self, index: u32) -> Option<Bio> {
         let r = &mut self.requests[index as usize];
@@ -271,7 +271,7 @@ impl Table {
         bio
     }
 
-    /// Takes the first bio out of a request; frees the place with the last one.
+    /// Takes the first bio out of a request; with the last bio the slot is freed.
     pub(crate) fn pop_bio(&mut self, index: u32) -> Option<Bio> {
         let r = &mut self.requests[index as usize];
         if r.head == NONE {
@@ -312,7 +312,7 @@ impl Table {
         self.grow_request(index, len, segments, 1, flags);
     }
 
-    /// Hangs a list of links to the end of a request's.
+    /// Appends a list of links to that of a request.
     fn append(&mut self, index: u32, head: u32, tail: u32) {
         let r = &mut self.requests[index as usize];
         if r.tail == NONE {
@@ -323,7 +323,7 @@ impl Table {
         r.tail = tail;
     }
 
-    /// Counts what has joined a request.
+    /// Adds a merged part to the totals of a request.
     fn grow_request(&mut self, index: u32, len: u64, segments: u16, bios: u16, flags: Flags) {
         let r = &mut self.requests[index as usize];
         r.len += len;
@@ -351,7 +351,7 @@ impl Table {
         self.grow_request(index, len, segments, 1, flags);
     }
 
-    /// Joins `absorbed`, which begins where `survivor` ends, to it and frees its place.
+    /// Joins `absorbed`, which begins where `survivor` ends, to `survivor` and frees its slot.
     pub(crate) fn absorb(&mut self, survivor: u32, absorbed: u32) {
         let a = &mut self.requests[absorbed as usize];
         let (first, head, tail) = (a.first.take(), a.head, a.tail);
@@ -399,7 +399,7 @@ impl Table {
         all
     }
 
-    /// The elevator is gone: nobody is told of completions any more.
+    /// The elevator was removed: completions are no longer reported to it.
     pub(crate) fn forget_choices(&mut self) {
         self.requests.iter_mut().for_each(|r| r.chosen = false);
     }
@@ -416,7 +416,7 @@ impl Table {
         }
     }
 
-    /// Places of all requests in a state.
+    /// Indices of all requests in a state.
     pub(crate) fn in_state(&self, state: State) -> impl Iterator<Item = u32> + '_ {
         self.requests.iter().enumerate().filter(move |(_, r)| r.state == state).map(|(i, _)| i as u32)
     }

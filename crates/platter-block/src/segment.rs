@@ -1,13 +1,12 @@
 //! Segments: the pieces of memory of an I/O.
 //!
-//! This module holds raw addresses, so it is one of the few with `unsafe` in it. Whoever makes a
-//! [`Segment`] promises that its memory outlives the bio that carries it; everything above and below
-//! only hands segments on.
+//! This module holds raw addresses, so it is one of the few with `unsafe` code. The code that makes a [`Segment`]
+//! promises that its memory outlives the bio that carries it; all other code only passes segments on.
 
 use core::fmt;
 
-/// A registered memory region, or none. Drivers may hold a cheaper handle for memory of a region they
-/// know (an io_uring registered buffer), so the id travels with each segment through splits and merges.
+/// A registered memory region, or none. Drivers may know a cheaper way to use the memory of such a region (an
+/// io_uring registered buffer), so the id travels with each segment through splits and merges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionId(pub u32);
 
@@ -21,7 +20,7 @@ impl RegionId {
 pub struct Region {
     /// Unique in the process; never [`RegionId::NONE`].
     pub id: RegionId,
-    /// The whole region. Lives until [`Region`]'s owner has withdrawn it from every driver.
+    /// The whole region. Stays valid until the [`Region`]'s owner has withdrawn it from every driver.
     pub memory: Segment,
 }
 
@@ -34,7 +33,7 @@ pub struct Segment {
     region: RegionId,
 }
 
-/// Zeroes, aligned as strictly as devices ask.
+/// Zeroes, with the strictest alignment that devices require.
 #[repr(align(4096))]
 struct Zeroes([u8; Segment::ZEROES as usize]);
 
@@ -43,8 +42,8 @@ static ZEROES: Zeroes = Zeroes([0; Segment::ZEROES as usize]);
 /// Alignment of segments of zeroes in memory.
 pub(crate) const ZEROES_ALIGN: u32 = align_of::<Zeroes>() as u32;
 
-// SAFETY: a segment is an address and a length; it gives no access by itself. The one who made it
-// promised in `Segment::new` that the memory may be used from whichever thread completes the I/O.
+// SAFETY: a segment is an address and a length; it gives no access by itself. The maker promised in `Segment::new`
+// that the memory may be used from any thread that completes the I/O.
 unsafe impl Send for Segment {}
 // SAFETY: as above; a shared segment offers nothing but its numbers.
 unsafe impl Sync for Segment {}
@@ -56,18 +55,18 @@ impl Segment {
     /// A segment over `len` bytes at `addr`.
     ///
     /// # Safety
-    /// Until the bio that carries the segment (or any bio split or cloned from it) has completed, the
-    /// memory must stay valid for reads (bios that write to the device) or for writes (bios that read
-    /// from it), from any thread, and nobody else may write to it or, for reads from the device, look at it.
+    /// Until the bio that carries the segment (or any bio split or cloned from it) has completed, the memory must
+    /// stay valid, from any thread, for reads (bios that write to the device) or for writes (bios that read from
+    /// it), and no other code may write to it or, for reads from the device, look at it.
     pub const unsafe fn new(addr: *mut u8, len: u32, region: RegionId) -> Segment {
         Segment { addr, len, region }
     }
 
-    /// A segment of zeroes, for bios that write to the device: of `len` bytes, [`ZEROES`](Segment::ZEROES) at most.
+    /// A segment of `len` zeroes, at most [`ZEROES`](Segment::ZEROES), for bios that write to the device.
     pub(crate) fn zeroes(len: u32) -> Segment {
         let addr = (&raw const ZEROES.0).cast::<u8>().cast_mut();
-        // SAFETY: a static lives for ever and nothing writes to it: a bio that writes to the device only reads its
-        // memory. The length is cut to the static's.
+        // SAFETY: a static is always valid and nothing writes to it: a bio that writes to the device only reads its
+        // memory. The length is limited to that of the static.
         unsafe { Segment::new(addr, len.min(Segment::ZEROES), RegionId::NONE) }
     }
 
@@ -115,7 +114,7 @@ impl Segment {
         self.region == next.region && self.addr.wrapping_add(self.len as usize) == next.addr
     }
 
-    /// Both as one, when they touch and the length still fits.
+    /// Both segments as one, if they touch and the length still fits.
     #[inline]
     pub fn join(&self, next: &Segment) -> Option<Segment> {
         let len = self.len.checked_add(next.len)?;
@@ -128,8 +127,8 @@ impl Segment {
     /// The bio that carries the segment reads from the device and is in flight with the caller.
     pub unsafe fn copy_from(&self, data: &[u8]) {
         assert_eq!(data.len(), self.len as usize);
-        // SAFETY: the maker of the segment promised that its memory is valid for writes while the bio is
-        // in flight; `data` is a live slice, and nobody else may hold the segment's memory meanwhile.
+        // SAFETY: the maker of the segment promised that its memory is valid for writes while the bio is in flight;
+        // `data` is a live slice, and no other code may use the segment's memory during that time.
         unsafe { core::ptr::copy_nonoverlapping(data.as_ptr(), self.addr, data.len()) }
     }
 

@@ -4,19 +4,20 @@ use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 
-/// Whether a terminal may act on `c` instead of showing it: control characters, and characters that change the direction
-/// of the text around them.
+/// Whether a terminal may interpret `c` instead of showing it: control characters, and characters that change the
+/// direction of the text around them.
 pub fn is_unsafe(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// `text` with U+FFFD in place of each [unsafe](is_unsafe) character, line breaks and tabs included. Messages that quote
-/// untrusted text need it: an escape sequence in the name of an array could otherwise rewrite an operator's terminal.
+/// `text` with each [unsafe](is_unsafe) character, including line breaks and tabs, replaced with U+FFFD. Messages
+/// that quote untrusted text need this: an escape sequence in the name of an array could otherwise rewrite an
+/// operator's terminal.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.contains(is_unsafe) { text.replace(is_unsafe, "\u{fffd}").into() } else { text.into() }
 }
 
-/// The first `most` characters of `text`, [printable], with an ellipsis in place of the rest.
+/// The first `most` characters of `text`, [printable], with an ellipsis if more follow.
 pub fn excerpt(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", printable(&text[..end])),

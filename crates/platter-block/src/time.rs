@@ -1,12 +1,12 @@
-//! Time as an argument: nanoseconds since an origin that the caller chose.
+//! Time as an argument: nanoseconds since an origin that the caller chooses.
 
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// A point in time, in nanoseconds since the origin of whoever supplies it (a clock of the host, or a
-/// simulator's virtual clock). The layer only compares and subtracts.
+/// A point in time, in nanoseconds since the origin of the clock that supplies it (the host's, or a simulator's
+/// virtual clock). The layer only compares and subtracts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
@@ -15,7 +15,7 @@ pub struct Time(pub u64);
 pub struct Span(pub u64);
 
 impl Span {
-    /// No time at all.
+    /// A span of no time.
     pub const ZERO: Span = Span(0);
 
     /// A span of whole microseconds.
@@ -50,7 +50,7 @@ impl Time {
         Span(self.0.saturating_sub(earlier.0))
     }
 
-    /// The earlier of two optional wake-ups.
+    /// The earlier of two optional times.
     pub fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
         match (a, b) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -59,13 +59,13 @@ impl Time {
     }
 }
 
-/// Is told of each look at a clock.
+/// Receives each reading of a clock.
 pub trait Watch: fmt::Debug + Send + Sync {
-    /// The clock was asked, and answered `now`.
+    /// The clock was read, and returned `now`.
     fn looked(&self, now: Time);
 }
 
-/// The clock of a simulation: it stands still until a program that waits moves it.
+/// The clock of a simulation: it stands still until a waiting program advances it.
 #[derive(Debug, Default)]
 pub struct VirtualClock {
     nanos: AtomicU64,
@@ -79,18 +79,18 @@ impl VirtualClock {
     }
 
     /// The clock of a simulation in which one thread does everything: no other thread runs its devices, and a future
-    /// makes progress only while it is polled. Such a simulation is the same each time. `watch` sees each look at the
-    /// clock, so that it can tell when the thread waits for something that never comes.
+    /// makes progress only while it is polled. Every run of such a simulation is the same. `watch` sees each reading
+    /// of the clock, so it can tell when the thread waits for something that never happens.
     pub fn by_hand(watch: Arc<dyn Watch>) -> VirtualClock {
         VirtualClock { watch: Some(watch), ..VirtualClock::new() }
     }
 
-    /// Whether it is that of a simulation in which one thread does everything.
+    /// Whether one thread does everything in this simulation, see [`by_hand`](VirtualClock::by_hand).
     pub fn is_by_hand(&self) -> bool {
         self.watch.is_some()
     }
 
-    /// What time it is.
+    /// The current time.
     #[inline]
     pub fn now(&self) -> Time {
         let now = Time(self.nanos.load(Ordering::Acquire));
@@ -100,7 +100,7 @@ impl VirtualClock {
         now
     }
 
-    /// Moves it to `at`, unless it is there or past it.
+    /// Advances the clock to `at`, unless it is already at or past `at`.
     #[inline]
     pub fn advance_to(&self, at: Time) {
         self.nanos.fetch_max(at.0, Ordering::AcqRel);

@@ -3,7 +3,7 @@
 use crate::bio::{Bio, Flags, Op};
 use crate::time::Time;
 
-/// What happened, by blktrace's letters.
+/// The kind of an event, by blktrace's letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Action {
@@ -38,7 +38,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// blkparse's letter.
+    /// The letter that blkparse prints.
     pub const fn letter(self) -> &'static str {
         match self {
             Action::Queue => "Q",
@@ -62,9 +62,9 @@ impl Action {
 /// One event.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// When.
+    /// Time of the event.
     pub time: Time,
-    /// What.
+    /// Kind of the event.
     pub action: Action,
     /// Operation of the bio or request.
     pub op: Op,
@@ -78,7 +78,7 @@ pub struct Event {
     pub context: u32,
     /// Errno of a completion, or 0.
     pub errno: i32,
-    /// See [`Action`].
+    /// Additional data, see [`Action`].
     pub extra: u64,
 }
 

@@ -1,22 +1,22 @@
-//! Bios that a layer does in parts: each part keeps the memory of the whole alive.
+//! Bios that a layer carries out in parts: each part keeps the memory of the whole bio alive.
 //!
-//! A layer that makes several bios of one (a part for each disk of an array) has their common memory in
-//! mind: it belongs to the whole, and may be freed or given back to the program only when no part can touch
-//! it any more. Parts come back when they complete, except those that timed out: then a bio without memory
-//! comes in their place, and the part itself stays with the driver as long as that takes. So each part owns
-//! a share of the whole, and the whole is only given up when all shares have been.
+//! When a layer makes several bios of one (such as a part for each disk of an array), the parts share the memory of
+//! the whole bio. It may be freed or returned to the program only when no part can touch it any more. Parts come back
+//! when they complete, except parts that timed out: the layer then gets a bio without memory in its place, while the
+//! part itself stays with the driver. Each part therefore owns a share of the whole, and the whole is dropped only
+//! after all shares.
 
 use crate::bio::{Bio, Op};
 use crate::fault::Fault;
 use crate::owner::Owner;
 use alloc::sync::Arc;
 
-/// A bio of which parts are made. Empty ones can be used again and need no allocation then.
+/// A bio that is carried out in parts. An empty one can be reused without an allocation.
 #[derive(Default)]
 pub struct Whole(Arc<Option<Bio>>);
 
 impl Whole {
-    /// Makes an empty one that of `bio`. Parts of another bio that are still out keep that one alive.
+    /// Starts with a new bio. If parts of the previous bio are still in flight, they keep that bio alive.
     pub fn begin(&mut self, bio: Bio) {
         match Arc::get_mut(&mut self.0) {
             Some(place) => *place = Some(bio),
@@ -30,8 +30,8 @@ impl Whole {
         self.0.as_ref().as_ref()
     }
 
-    /// Makes `part` an operation at `pos` that goes on behalf of the whole: with its flags, priority,
-    /// context, deadline and handle, without segments, which are added with [`Bio::extend`]. It has a share of the whole
+    /// Resets `part` to an operation at `pos` on behalf of the whole: it gets the flags, priority, context, deadline
+    /// and handle of the whole, but no segments, which are added with [`Bio::extend`]. It owns a share of the whole
     /// until it is reset or dropped.
     pub fn share(&self, part: &mut Bio, op: Op, pos: u64) {
         part.reset(op, pos, 0);
@@ -45,8 +45,8 @@ impl Whole {
         }
     }
 
-    /// Takes the bio out: done as a whole, or failed with the first `done` bytes done. As long as parts are
-    /// still out it is one without memory that stands for it; the memory is freed when they are gone.
+    /// Takes the bio out: as completed, or as failed with the first `done` bytes done. While parts are still in
+    /// flight, it returns a bio without memory that stands for the whole; the memory is freed after the last part.
     pub fn end(&mut self, failed: Option<(Fault, u64)>) -> Option<Bio> {
         let mut bio = match Arc::get_mut(&mut self.0) {
             Some(place) => place.take()?,
@@ -76,7 +76,7 @@ mod tests {
     use alloc::sync::Weak;
     use alloc::vec;
 
-    /// Memory that tells whether it is still there.
+    /// A bio with memory, and a way to tell whether that memory still exists.
     fn watched() -> (Bio, Weak<()>) {
         let life = Arc::new(());
         let watch = Arc::downgrade(&life);
@@ -108,7 +108,7 @@ mod tests {
         assert!(watch.upgrade().is_none());
     }
 
-    /// A part that timed out is still with the driver: the submitter gets no memory, and it is freed last.
+    /// After a part timed out, the driver still has it: the submitter gets no memory, and the memory is freed last.
     #[test]
     fn memory_outlives_the_last_part() {
         let (bio, watch) = watched();

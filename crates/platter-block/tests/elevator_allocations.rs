@@ -12,7 +12,7 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: every call goes to the system allocator unchanged; counting touches no memory of the heap.
+// SAFETY: every call is passed to the system allocator unchanged; counting touches no heap memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // A thread that is ending has no counter any more, and nothing to count.

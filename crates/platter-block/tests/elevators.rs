@@ -60,7 +60,7 @@ fn parameters_are_as_the_table_says() {
         assert_eq!(elevator.params().len(), row.params.len(), "{}", row.name);
         for p in row.params {
             let name = format!("{} {}", row.name, p.name);
-            // Each on its own: some parameters stand for several others.
+            // Each on its own elevator, because some parameters set several others.
             let mut elevator = (row.make)();
             assert!(p.min <= p.default && p.default <= p.max, "{name}");
             assert_eq!(elevator.get(p.name), Some(p.default), "{name}");
@@ -78,8 +78,9 @@ fn parameters_are_as_the_table_says() {
     }
 }
 
-/// Longest that any elevator of the table may keep a request of an ordinary class from the disk, with its
-/// defaults and at one millisecond a request: the longest time limit of any, and some rounds of the others.
+/// Longest time that any elevator of the table may keep a request of an ordinary class from the disk, with
+/// its defaults and one millisecond per request: the longest time limit of any elevator, and some rounds of
+/// other requests.
 const PATIENCE: Span = Span::from_secs(12);
 
 fn request(dir: Dir, pos: u64, context: u32) -> RequestInfo {
@@ -142,9 +143,9 @@ fn no_stream_keeps_another_request_from_the_disk() {
     }
 }
 
-/// What bounds the wait under deadline: after a request has expired, each choice of its direction takes an
-/// older one of that direction or itself, the direction is chosen at least every `writes_starved` + 1 times,
-/// and a choice is one batch at most.
+/// The bound of the wait under deadline: after a request has expired, each choice of its direction takes an
+/// older one of that direction or the request itself, the direction is chosen at least every `writes_starved`
+/// + 1 times, and a choice is one batch at most.
 fn deadline_bound(older: u64, starved: u64, batch: u64) -> u64 {
     (older + 1) * (starved + 1) * batch.max(1) + batch.max(1)
 }
@@ -161,7 +162,7 @@ proptest! {
         let settings = [("read_expire", 20), ("write_expire", 60)];
         let settings = settings.into_iter().chain([("writes_starved", starved as i64), ("fifo_batch", batch as i64)]);
         settings.for_each(|(name, value)| elevator.set(name, value).expect("in range"));
-        // For each place: when its request expires, how many older ones there were, and its direction.
+        // By slot: when its request expires, how many older ones there were, and its direction.
         let mut queued: Vec<Option<(u64, u64, Dir)>> = Vec::new();
         let mut late = [0u64; 24];
         let mut pos = 0;

@@ -1,4 +1,4 @@
-//! Once warm, a queue allocates nothing per I/O: not for merges, splits, long segment lists, flushes,
+//! After warm-up, a queue allocates nothing per I/O: not for merges, splits, long segment lists, flushes,
 //! barriers or failures, with or without an elevator.
 
 use platter_block::bio::{Bio, Flags, Op};
@@ -22,15 +22,15 @@ thread_local! {
 }
 
 fn count() {
-    // A thread that is ending has no count any more.
+    // A thread that is ending has no counter any more.
     let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
 }
 
-// SAFETY: every call goes on to the system's allocator unchanged.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's promise is the one that `System` asks for.
+        // SAFETY: the caller's promise is the one that `System` requires.
         unsafe { System.alloc(layout) }
     }
 
@@ -86,10 +86,10 @@ impl Memory {
     }
 }
 
-/// One I/O of the pattern: operation, place, length, pieces, flags.
+/// One I/O of the pattern: operation, position, length, pieces, flags.
 type Plan = (Op, u64, usize, usize, Flags);
 
-/// What is submitted in one round, shifted from round to round.
+/// The I/Os of one round, shifted from round to round.
 fn plan(round: u64) -> Vec<Plan> {
     let base = (round % 7) * (8 << 20);
     let both = Flags::FUA | Flags::PREFLUSH;
@@ -116,7 +116,7 @@ fn plan(round: u64) -> Vec<Plan> {
 struct Load {
     lane: QueueLane<Prompt>,
     memory: Memory,
-    /// Free bios, by their place in the plan.
+    /// Free bios, by index in the plan.
     bios: Vec<Option<Bio>>,
     done: Vec<Bio>,
     now: Time,
@@ -147,8 +147,8 @@ impl Load {
         }
     }
 
-    /// Submits a plan's bios and takes them back. Every other round only aims them anew; the others make
-    /// them as new.
+    /// Submits the bios of a plan and takes them back. Every other round only rewinds them; the others reset
+    /// them.
     fn round(&mut self, plan: &[Plan], anew: bool) {
         for (i, &(op, pos, len, pieces, flags)) in plan.iter().enumerate() {
             let kept = self.bios.get_mut(i).and_then(Option::take);

@@ -1,8 +1,10 @@
-//! What huge pages gain for a pool: reads into the buffers of a large pool in random order, in ordinary and in huge pages.
+//! Measures what huge pages gain for a pool: reads into the buffers of a large pool in random order, in ordinary and
+//! in huge pages.
 //!
 //! `cargo run --release -p platter-disk --example pool_pages [MiB of the pool [path of a file]]`
 //!
-//! Each line is one kind of disk. Rounds alternate between the two kinds of pages; the medians are printed, in ns per read.
+//! Each line is one kind of disk. Rounds alternate between the two kinds of pages; the printed values are medians, in ns
+//! per read.
 
 use platter_block::bio::Bio;
 use platter_disk::channel::Channel;
@@ -14,7 +16,7 @@ use std::time::Instant;
 
 const ROUNDS: usize = 9;
 const DEPTH: usize = 32;
-/// Size of the disk in bytes: small, so that the pool's pages are what is measured.
+/// Size of the disk in bytes: small, so that the pool's pages dominate the measurement.
 const DISK: u64 = 256 << 10;
 
 /// A small generator of random numbers (xorshift64).
@@ -51,7 +53,7 @@ impl Side {
         Ok(Side { pages: pool.pages(), bios, times: Vec::new() })
     }
 
-    /// Reads into every buffer once, and looks at a byte of each.
+    /// Reads into every buffer once, and uses a byte of each.
     fn round(&mut self, channel: &mut Channel) -> Result<u64, Box<dyn Error>> {
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         let (mut waiting, mut done) = (std::mem::take(&mut self.bios), Vec::new());

@@ -1,4 +1,4 @@
-//! Standard input and output over a device: [`Read`], [`Write`] and [`Seek`] for code that wants a stream.
+//! [`Read`], [`Write`] and [`Seek`] on a device, for code that needs a stream.
 
 use crate::device::Device;
 use platter_block::bio::{MAX_SEGMENTS, Op};
@@ -6,17 +6,17 @@ use platter_block::fault::{Error, Fault, Kind, Stage};
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::ops::{Bound, RangeBounds};
 
-/// Largest transfer of one call. A larger one is cut short, as the traits allow.
+/// Largest transfer of one call. A larger one is shortened, as the traits allow.
 pub(crate) const MAX_CALL: u64 = 32 << 20;
 
 /// A position in a range of a device.
 ///
-/// Each call is one synchronous I/O ([`Device::read_at`], [`Device::write_at`]), so wrap it in a
-/// [`BufReader`](io::BufReader) or [`BufWriter`](io::BufWriter) where calls are small; what does not begin and
-/// end with a block is bounced. Reads are short at the end of the range and then give 0; so do writes, for a
-/// device does not grow: [`write_all`](Write::write_all) then fails with
-/// [`WriteZero`](io::ErrorKind::WriteZero). [`flush`](Write::flush) makes durable what was written.
-/// Clones have positions of their own; for one that clones share see [`Handle`](crate::handle::Handle).
+/// Each call is one synchronous I/O ([`Device::read_at`], [`Device::write_at`]), so wrap the cursor in a
+/// [`BufReader`](io::BufReader) or [`BufWriter`](io::BufWriter) if calls are small. Transfers that do not
+/// begin and end at block boundaries are bounced. Reads are short at the end of the range and then return 0.
+/// So do writes, because a device does not grow: [`write_all`](Write::write_all) then fails with
+/// [`WriteZero`](io::ErrorKind::WriteZero). [`flush`](Write::flush) makes written data durable. A clone has a
+/// position of its own; for a position that clones share see [`Handle`](crate::handle::Handle).
 ///
 /// ```
 /// use platter_disk::device::Device;
@@ -39,15 +39,16 @@ pub struct Cursor {
     device: Device,
     start: u64,
     len: u64,
-    /// From the start of the range; may lie past its end.
+    /// Offset from the start of the range; may lie past its end.
     pos: u64,
 }
 
 impl Device {
-    /// [`Read`], [`Write`] and [`Seek`] over a range of the device, in bytes (`..` for all of it).
+    /// A stream over a range of the device, in bytes (`..` for all of it), with [`Read`], [`Write`] and
+    /// [`Seek`].
     ///
     /// # Errors
-    /// A range past the end of the device, or that ends before it begins.
+    /// The range reaches past the end of the device, or its end lies before its start.
     pub fn cursor(&self, range: impl RangeBounds<u64>) -> Result<Cursor, Error> {
         let start = match range.start_bound() {
             Bound::Included(&at) => at,
@@ -68,8 +69,8 @@ impl Device {
     }
 }
 
-/// An error of a device as one of the standard library: its kind is that of the errno, the whole of it is the
-/// [source](io::Error::get_ref).
+/// Converts an error of a device to one of the standard library: its kind follows from the errno, and the
+/// original error is its [source](io::Error::get_ref).
 pub fn io_error(error: Error) -> io::Error {
     let kind = match error.fault.kind {
         Kind::Short => io::ErrorKind::UnexpectedEof,
@@ -78,9 +79,9 @@ pub fn io_error(error: Error) -> io::Error {
     io::Error::new(kind, error)
 }
 
-/// Why a seek to a place that is none fails.
+/// The error of a seek to an invalid position.
 pub(crate) fn seek_error(to: SeekFrom) -> io::Error {
-    let message = format!("seek to {to:?}: before the start of the range, or past what can be counted");
+    let message = format!("seek to {to:?}: before the start of the range, or beyond 2^64");
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
@@ -106,7 +107,7 @@ impl Cursor {
         usize::try_from(left).unwrap_or(usize::MAX).min(wanted)
     }
 
-    /// Moves on after a transfer at [`Cursor::place`].
+    /// Advances the position after a transfer at [`Cursor::place`].
     fn moved(&mut self, bytes: usize, result: Result<(), Error>) -> io::Result<usize> {
         result.map_err(io_error)?;
         self.pos += bytes as u64;

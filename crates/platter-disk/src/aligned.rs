@@ -1,4 +1,4 @@
-//! Aligned memory for what cannot go to a device from where it is.
+//! Aligned memory for transfers that cannot use the caller's memory directly.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +9,7 @@ use platter_block::fault::Fault;
 use platter_block::segment::RegionId;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
-/// An allocation with an alignment, initialised, freed on drop.
+/// An initialised allocation with a given alignment, freed on drop.
 pub(crate) struct Aligned {
     ptr: *mut u8,
     layout: Layout,
@@ -19,7 +19,7 @@ pub(crate) struct Aligned {
 unsafe impl Send for Aligned {}
 
 impl Aligned {
-    /// Memory of zeroes. `None` when it cannot be had or the size is absurd.
+    /// Zeroed memory. `None` if the allocation fails or the size is invalid.
     pub(crate) fn new(size: usize, align: usize) -> Option<Aligned> {
         let layout = Layout::from_size_align(size.max(1), align).ok()?;
         // SAFETY: the layout is not of size zero.
@@ -27,14 +27,15 @@ impl Aligned {
         (!ptr.is_null()).then_some(Aligned { ptr, layout })
     }
 
-    /// Copies the next `len` bytes of a bio to this memory from byte `at` on, or from there, in the direction of the bio.
+    /// Copies the next `len` bytes between a bio's memory and this memory from byte `at` on, in the direction of the
+    /// bio.
     pub(crate) fn exchange(&self, bio: &Bio, mut at: usize, mut len: usize) {
         for segment in bio.segments() {
             let piece = len.min(segment.len() as usize);
             assert!(at + piece <= self.len(), "the bio's segments fit the memory");
             let place = self.ptr.wrapping_add(at);
-            // SAFETY: the place lies inside this allocation (checked), the segment's memory is valid while
-            // its bio is with us, and the two cannot overlap, for the allocation is our own.
+            // SAFETY: the range lies inside this allocation (checked), the segment's memory is valid while the lane
+            // has the bio, and the two cannot overlap, because this allocation is exclusively owned.
             unsafe {
                 if bio.op() == Op::Read {
                     std::ptr::copy_nonoverlapping(place, segment.addr(), piece);
@@ -50,10 +51,10 @@ impl Aligned {
         }
     }
 
-    /// Copies the first `len` bytes of other memory to this, from byte `at` on.
+    /// Copies the first `len` bytes of `from` to this memory, from byte `at` on.
     pub(crate) fn copy_from(&mut self, at: usize, from: &Aligned, len: usize) {
         assert!(at + len <= self.len() && len <= from.len());
-        // SAFETY: both parts lie inside their allocations (checked), which are two.
+        // SAFETY: both parts lie inside their allocations (checked), which are different.
         unsafe { std::ptr::copy_nonoverlapping(from.ptr, self.ptr.wrapping_add(at), len) }
     }
 
@@ -89,7 +90,8 @@ impl Drop for Aligned {
     }
 }
 
-/// The beginning of some aligned memory as the buffer of a bio. Four words: what a bio owns in place.
+/// The first bytes of some aligned memory as the buffer of a bio. It has four words, which a bio's owner stores in
+/// place.
 pub(crate) struct Window {
     pub(crate) memory: Aligned,
     pub(crate) len: usize,
@@ -107,24 +109,24 @@ unsafe impl IoBuf for Window {
     }
 }
 
-// SAFETY: writable, and any byte is a valid one.
+// SAFETY: writable, and any byte is a valid value.
 unsafe impl IoBufMut for Window {}
 
-/// Bytes of memory that are kept for the next time.
+/// Most bytes of memory kept for reuse.
 const KEEP: usize = 1 << 20;
 
-/// Aligned memory that is used again.
+/// Aligned memory that is reused.
 #[derive(Default)]
 pub(crate) struct Buffers {
     list: Vec<Aligned>,
-    /// Bytes of `list`.
+    /// Bytes of all buffers in `list`.
     kept: usize,
 }
 
 impl Buffers {
-    /// The smallest kept buffer that is large enough, or a new one. Its first `len` bytes are zeroes if it is to be read
-    /// into: a driver may say that it has read and touch no memory (`null`), and what an earlier I/O left there must not
-    /// be seen. What is written is copied over them in any case.
+    /// The smallest kept buffer that is large enough, or a new one. For a read its first `len` bytes are zeroed: a
+    /// driver may complete a read without touching memory (`null`), and data of an earlier I/O must not be seen. Data
+    /// to be written is copied over them in any case.
     pub(crate) fn take(&mut self, op: Op, len: usize, align: usize) -> Option<Aligned> {
         let fits = |buffer: &Aligned| buffer.len() >= len && buffer.layout.align() >= align;
         let all = self.list.iter().enumerate().filter(|(_, buffer)| fits(buffer));
@@ -139,7 +141,7 @@ impl Buffers {
         Some(buffer)
     }
 
-    /// Keeps a buffer, if there is room.
+    /// Keeps a buffer for reuse, if there is room.
     pub(crate) fn keep(&mut self, buffer: Aligned) {
         if self.kept + buffer.len() <= KEEP {
             self.kept += buffer.len();

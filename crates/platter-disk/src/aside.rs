@@ -1,4 +1,4 @@
-//! Lanes that only wait for the disk to return a request which a synchronous call gave up.
+//! Lanes that only wait for the disk to return a request that a synchronous call gave up.
 
 use crate::clock::Clock;
 use crate::future::AsyncLane;
@@ -8,12 +8,12 @@ use platter_block::time::Time;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Lanes of a device that were set aside. The service thread runs them; where it does not, because time is simulated or
-/// there is no such thread, every synchronous call does while it waits.
+/// Lanes of a device that were set aside. The service thread runs them. If it does not, because time is simulated or
+/// the thread cannot be started, every synchronous call runs them while it waits.
 #[derive(Default)]
 pub(crate) struct Aside {
     lanes: Mutex<Vec<Arc<AsyncLane>>>,
-    /// Calls run them.
+    /// Whether calls run the lanes.
     is_ours: AtomicBool,
 }
 
@@ -27,7 +27,7 @@ impl Aside {
         }
     }
 
-    /// Runs the lanes if no thread does. When they want to be run next.
+    /// Runs the lanes if no thread does. Returns when they must be run next.
     #[inline]
     pub(crate) fn help(&self) -> Option<Time> {
         if self.is_ours.load(Ordering::Relaxed) { self.run() } else { None }
@@ -38,7 +38,7 @@ impl Aside {
         lock(&self.lanes).iter().filter_map(|lane| lane.tend()).min()
     }
 
-    /// Runs all lanes and closes those that have nothing more to wait for. Returns how many there were.
+    /// Runs all lanes and closes those that have nothing left to wait for. Returns how many it closed.
     pub(crate) fn end(&self) -> usize {
         let mut over = Vec::new();
         let mut lanes = lock(&self.lanes);
@@ -58,7 +58,7 @@ impl Aside {
         over.len()
     }
 
-    /// The device goes: closes all lanes, which waits for what they have.
+    /// The device is being closed: closes all lanes, which waits for their requests.
     pub(crate) fn close(&self) {
         let lanes = std::mem::take(&mut *lock(&self.lanes));
         lanes.iter().for_each(|lane| lane.close());

@@ -1,7 +1,7 @@
-//! What runs without a caller: futures that nobody polls, and the device's own work (a cache's write-back).
+//! Work that runs without a caller: futures that no task polls, and the device's own work (a cache's write-back).
 //!
-//! Both need a lane that the service thread runs; it is opened at first need. The device rings for its own work
-//! ([`Bell`]), possibly with locks of its own held, so ringing only leaves a note for the service thread, which
+//! Both need a lane that the service thread runs; it is opened when it is first needed. The device rings for its
+//! own work ([`Bell`]), possibly while it holds locks, so ringing only leaves a note for the service thread, which
 //! opens the lane and runs it until it is idle.
 
 use crate::callers::open_lane;
@@ -16,16 +16,16 @@ use platter_block::lane::Bell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// The lane of a device that is run without its callers. The device keeps it for its bell, so it must not keep the
-/// device.
+/// The lane of a device that is run without callers. The device keeps it as its bell, so it must not keep the
+/// device alive.
 pub(crate) struct Background {
     itself: Weak<Background>,
     backend: Weak<dyn Backend>,
     clock: Clock,
     lane: OnceLock<Arc<AsyncLane>>,
-    /// Held while the lane is opened, so that a device that is closed meanwhile is not kept open by that.
+    /// Held while the lane is opened, so that opening it does not keep alive a device that is being closed.
     closed: Mutex<bool>,
-    /// There is a note for the service thread that it has not seen.
+    /// There is a note that the service thread has not seen yet.
     rung: AtomicBool,
 }
 
@@ -46,7 +46,7 @@ impl Background {
         self.lane.get()
     }
 
-    /// The lane. Opens it if need be.
+    /// The lane; opens it if necessary.
     pub(crate) fn lane(&self) -> Result<Arc<AsyncLane>, Error> {
         if let Some(lane) = self.lane.get() {
             return Ok(Arc::clone(lane));
@@ -69,20 +69,21 @@ impl Background {
             });
         };
         let lane = open_lane(backend.as_ref(), LaneUse::Shared)?;
-        // Not the last one: whoever closes the device waits for the lock first.
+        // Not the last reference: closing the device waits for the lock first.
         drop(backend);
         Ok(Arc::clone(self.lane.get_or_init(|| Arc::new(AsyncLane::new(lane, self.clock.clone())))))
     }
 
-    /// The service thread has seen the note: the lane, unless it is among its lanes already or cannot be opened.
+    /// The service thread has seen the note. Returns the lane, unless the thread already runs it or it cannot be
+    /// opened.
     pub(crate) fn answer(&self) -> Option<Weak<AsyncLane>> {
-        // Before the lane is run: who rings from now on leaves another note.
+        // Before the lane is run, so that a later ring leaves another note.
         self.rung.store(false, Ordering::SeqCst);
         let lane = self.lane().ok()?;
         (!lane.watched.swap(true, Ordering::SeqCst)).then(|| Arc::downgrade(&lane))
     }
 
-    /// The device goes, and with it the lane.
+    /// The device is being closed: closes the lane.
     pub(crate) fn close(&self) {
         *lock(&self.closed) = true;
         if let Some(lane) = self.lane.get() {
@@ -94,7 +95,7 @@ impl Background {
 impl Bell for Background {
     fn ring(&self) {
         if !self.rung.swap(true, Ordering::SeqCst) && !service::note(&self.itself) {
-            // There is no thread; perhaps the next time.
+            // The thread cannot be started now; a later ring tries again.
             self.rung.store(false, Ordering::SeqCst);
         }
     }

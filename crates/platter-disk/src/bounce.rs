@@ -1,9 +1,9 @@
-//! What has to go through memory of the library's own, and how that is counted.
+//! Decides which transfers are copied through memory of the library, and counts the copied bytes.
 //!
-//! Memory whose addresses or lengths lack the device's alignment is copied by the lane of a disk, for every way to call
-//! (see `leaf/bounced.rs`). Only synchronous calls may begin and end inside a block, end at a deadline, or be so large
-//! that they are copied by pieces: what the handle does for them is decided here and done in `sync_io/copied.rs`. Both
-//! take their memory from the same kind of store (`aligned.rs`).
+//! The lane of a disk copies memory whose addresses or lengths are misaligned, for every way to call (see
+//! `leaf/bounced.rs`). Only synchronous calls may begin and end inside a block, end at a deadline, or be so large
+//! that they are copied in pieces: the handle decides that here and does it in `sync_io/copied.rs`. Both take their
+//! memory from the same kind of store (`aligned.rs`).
 
 use crate::sync::{Condvar, Mutex, lock};
 use platter_block::bio::Bio;
@@ -14,15 +14,15 @@ use std::time::Duration;
 /// Largest part of a call that is copied at once, in bytes.
 pub(crate) const PIECE: u64 = 8 << 20;
 
-/// Alignment of the memory at least: that of a page suits the kernel best.
+/// Smallest alignment of the memory: a page, which the kernel handles best.
 pub(crate) const ALIGN: usize = 4096;
 
-/// Decides what is copied by the handle, and counts it.
+/// Decides what the handle copies, and counts it.
 pub(crate) struct Bouncer {
     pub(crate) limits: Limits,
-    /// What lacks the device's alignment is copied; else it fails.
+    /// Whether misaligned transfers are copied; otherwise they fail.
     is_allowed: bool,
-    /// Blocks that writes cover only partly, as long as they are being read and written back.
+    /// Blocks that writes cover only in part, while they are read and written back.
     pub(crate) edges: Edges,
     bytes: AtomicU64,
 }
@@ -41,9 +41,10 @@ impl Bouncer {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Whether the handle has to copy a bio of a synchronous call on a device of `size` bytes: for its place, because it is
-    /// large and its memory would be copied anyway, or because the call may end (`has_deadline`) before the device has
-    /// done with the memory. What is wrong in another way goes down as it is, to be refused there.
+    /// Whether the handle must copy a bio of a synchronous call on a device of `size` bytes: because its offset or
+    /// length is misaligned, because it is large and its memory would be copied anyway, or because the call may end
+    /// (`has_deadline`) before the device has finished with the memory. A bio with another fault is passed down
+    /// unchanged, to be refused there.
     #[inline]
     pub(crate) fn needs(&self, bio: &Bio, size: u64, has_deadline: bool) -> bool {
         let (pos, len) = (bio.pos(), bio.len());
@@ -61,7 +62,7 @@ impl Bouncer {
     }
 }
 
-/// Blocks that are being changed in part, by the position of their first byte.
+/// Blocks that are being changed in part, by the offset of their first byte.
 #[derive(Default)]
 pub(crate) struct Edges {
     busy: Mutex<Vec<u64>>,
@@ -75,10 +76,10 @@ pub(crate) struct Locked<'a> {
 }
 
 impl Edges {
-    /// Has the blocks at both ends of a write for itself. `None`: they did not become free in the time that is `left`.
+    /// Locks the blocks at both ends of a write. `None`: they did not become free in the time that is `left`.
     pub(crate) fn lock(&self, blocks: (u64, u64), left: impl Fn() -> Option<Duration>) -> Option<Locked<'_>> {
         let mut busy = lock(&self.busy);
-        // Both at once: who holds one never waits for another.
+        // Both at once, so that a holder of one block never waits for another.
         while busy.iter().any(|&block| block == blocks.0 || block == blocks.1) {
             busy = match left() {
                 Some(Duration::ZERO) => return None,

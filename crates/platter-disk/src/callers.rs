@@ -1,7 +1,7 @@
 //! The lanes of a device's synchronous callers.
 //!
-//! A call takes a lane from the pool and gives it back at its end. A lane with a request that a call gave up is set aside
-//! until the disk returns that request, and then closed (`aside.rs`).
+//! A call takes a lane from the pool and returns it at its end. A lane with a request that a call gave up is set
+//! aside until the disk returns that request, and is then closed (`aside.rs`).
 
 use crate::aside::Aside;
 use crate::clock::Clock;
@@ -17,39 +17,39 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How long a lane stays idle at least before it is closed; looked at when a call ends.
+/// Shortest time that a lane stays idle before it is closed; checked when a call ends.
 const IDLE: Span = Span::from_secs(1);
 
-/// Lanes where a device does not say: as many as a queue has requests when nothing is set.
+/// Limit of lanes for devices that have none: the default number of requests of a queue.
 const MOST: u32 = 128;
 
 /// The lanes of synchronous callers.
 pub(crate) struct Callers {
-    /// Boxed: each call moves one out and in.
+    /// Boxed, because each call moves a lane out and in.
     pool: LanePool<Box<SyncLane>>,
     most: u32,
-    /// When the pool is trimmed next, by the device's clock.
+    /// When the pool is trimmed next, in the device's time.
     trim_at: AtomicU64,
     /// Lanes that wait for the disk.
     aside: Arc<Aside>,
 }
 
-/// The callers of all devices of the process: what they leave idle is closed when something cannot be opened.
+/// The callers of all devices of the process: their idle lanes are closed if the system refuses to open something.
 static ALL: Mutex<Vec<Weak<Callers>>> = Mutex::new(Vec::new());
 
-/// Closes all idle lanes of the process. Whether there were any: then what was refused may be had now.
+/// Closes all idle lanes of the process. Returns whether there were any; the refused resource may then be available.
 pub(crate) fn relieve() -> bool {
     let all: Vec<Arc<Callers>> = {
         let mut all = lock(&ALL);
         all.retain(|callers| callers.strong_count() > 0);
         all.iter().filter_map(Weak::upgrade).collect()
     };
-    // Dropped here, with no lock held.
+    // Dropped after all locks are released.
     let closed: Vec<Vec<Box<SyncLane>>> = all.iter().map(|callers| callers.pool.empty()).collect();
     closed.iter().any(|lanes| !lanes.is_empty())
 }
 
-/// Opens a lane; if the system refuses, once more without the idle lanes of the process.
+/// Opens a lane. If the system refuses, closes the idle lanes of the process and tries again.
 pub(crate) fn open_lane(backend: &dyn Backend, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
     match backend.open_lane(lane_use) {
         Err(_) if relieve() => backend.open_lane(lane_use),
@@ -58,8 +58,8 @@ pub(crate) fn open_lane(backend: &dyn Backend, lane_use: LaneUse) -> Result<Box<
 }
 
 impl Clock {
-    /// How long it is until a point in time. `None`: there is none, or no thread can sleep until then because a simulation
-    /// says what time it is.
+    /// Time left until a deadline. `None`: there is no deadline, or no thread can sleep until then because the time
+    /// is simulated.
     pub(crate) fn left(&self, until: Option<Time>) -> Option<Duration> {
         let until = until.filter(|_| self.simulated().is_none());
         until.map(|until| Duration::from_nanos(until.since(self.now()).0))
@@ -83,41 +83,41 @@ impl Callers {
         callers
     }
 
-    /// Lanes that there may be at once.
+    /// Most lanes at once.
     pub(crate) fn most(&self) -> u32 {
         self.most
     }
 
-    /// A lane for a call that ends by `until`.
+    /// Takes a lane for a call that ends by `until`.
     #[inline]
     pub(crate) fn take(&self, inner: &Inner, until: Option<Time>) -> Result<Turn<'_>, NoLane<Error>> {
-        // A call that ends at a deadline does not wait for its request.
+        // A call with a deadline may end before its request, so its lane must work for any thread.
         let lane_use = if inner.timeout.is_some() { LaneUse::Shared } else { LaneUse::Synchronous };
         let open = || {
             let lane = open_lane(inner.backend.as_ref(), lane_use)?;
             Ok(Box::new(SyncLane::new(lane, inner.clock.clone(), Arc::clone(&self.aside))))
         };
         let result = match self.pool.take(open, || inner.clock.left(until)) {
-            // Perhaps the disk has returned what they wait for.
+            // The disk may have returned the requests that they wait for.
             Err(NoLane::AllAside) if self.tend() => self.pool.take(open, || inner.clock.left(until)),
             result => result,
         };
         result.map(|lane| Turn { callers: self, lane: Some(lane) })
     }
 
-    /// Closes the lanes that have nothing more to wait for. Whether there were any.
+    /// Closes the lanes that have nothing left to wait for. Returns whether there were any.
     fn tend(&self) -> bool {
         let ended = self.aside.end();
         self.pool.ended(ended);
         ended > 0
     }
 
-    /// Runs the lanes that wait for the disk, where no thread does.
+    /// Runs the lanes that wait for the disk, if no thread does.
     pub(crate) fn help(&self) {
         self.aside.help();
     }
 
-    /// Has a lane run until the disk has returned what it still has of it.
+    /// Sets a lane aside: it is run until the disk has returned its requests.
     #[cold]
     fn set_aside(&self, lane: SyncLane) {
         let (lane, clock) = lane.into_lane();
@@ -128,19 +128,19 @@ impl Callers {
     #[cold]
     fn trim(&self, now: Time) {
         self.trim_at.store((now + IDLE).0, Ordering::Relaxed);
-        // Dropped here, with no lock held.
+        // Dropped without a lock held.
         drop(self.pool.trim());
         self.tend();
     }
 
-    /// The device goes: what its lanes still have is waited for.
+    /// The device is being closed: waits for the requests of its lanes.
     pub(crate) fn close(&self) {
         drop(self.pool.empty());
         self.aside.close();
     }
 }
 
-/// A lane that is lent for a call.
+/// A lane lent to a call.
 pub(crate) struct Turn<'a> {
     callers: &'a Callers,
     lane: Option<Box<SyncLane>>,
@@ -152,7 +152,7 @@ impl Turn<'_> {
         self.lane.as_mut().unwrap_or_else(|| unreachable!("a turn has its lane until it ends"))
     }
 
-    /// The call is over.
+    /// The call has ended.
     #[inline]
     pub(crate) fn end(mut self) {
         let Some(lane) = self.lane.take() else { return };

@@ -12,20 +12,20 @@ use platter_block::time::{Span, Time};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A bio that found no room; give it again after a completion.
+/// Returned when the channel is full: the bio, to be submitted again after a completion.
 #[derive(Debug)]
 pub struct Full(pub Bio);
 
-/// One thread's own way to a device, for programs that poll.
+/// A path to a device for one thread, for programs that poll.
 ///
-/// Submitted bios collect in the channel (the caller's plug) until [`poll`](Channel::poll),
-/// [`flush`](Channel::flush) or [`wait`](Channel::wait) hands them over as one batch. A channel belongs to
-/// the thread that opened it (it is not [`Send`]): that is what lets its ring go without locks.
+/// Submitted bios collect in the channel (the caller's plug) until [`poll`](Channel::poll), [`flush`](Channel::flush)
+/// or [`wait`](Channel::wait) hands them over as one batch. A channel belongs to the thread that opened it (it is not
+/// [`Send`]), so its ring needs no locks.
 ///
-/// Nobody but the channel's own thread sees its completions. A barrier on the device, whoever sent it, waits
-/// until the channel's bios have completed, that is, until its thread has polled for them. So a thread with
-/// bios outstanding in a channel must not block in a synchronous call on the same device while there are
-/// barriers: the call would wait for the barrier, and the barrier for the channel.
+/// Only the channel's own thread sees its completions. A barrier on the device, from any submitter, waits until the
+/// channel's bios have completed, that is, until its thread has polled for them. A thread with bios outstanding in a
+/// channel must therefore not block in a synchronous call on the same device while there are barriers: the call would
+/// wait for the barrier, and the barrier for the channel.
 ///
 /// ```
 /// # use platter_disk::device::Device;
@@ -51,9 +51,9 @@ pub struct Channel {
     lane: Box<dyn Lane>,
     clock: Clock,
     submitter: Submitter,
-    /// Of a handle: not closed before its bios are done.
+    /// The handle's description, if the channel belongs to a handle: it is not closed before its bios have completed.
     _description: Option<Arc<Description>>,
-    /// Bios are signed: the handle is somebody's.
+    /// Whether bios get the handle's number.
     signs: bool,
     now: Time,
     stamps: bool,
@@ -70,7 +70,7 @@ impl Drop for Channel {
     }
 }
 
-/// Polls between two looks at the clock when stamps are off.
+/// Polls between two readings of the clock when stamps are off.
 const COARSE: u64 = 64;
 
 impl Channel {
@@ -92,13 +92,13 @@ impl Channel {
         }
     }
 
-    /// Whether each batch is stamped with the time (default). Without, timers and the queue's latency
-    /// histograms run on a clock read every 64 polls.
+    /// Whether each batch is stamped with the time (default). If not, timers and the queue's latency histograms use a
+    /// clock that is read every 64 polls.
     pub fn set_stamps(&mut self, on: bool) {
         self.stamps = on;
     }
 
-    /// Bios that were submitted and have not come back.
+    /// Number of bios that were submitted and have not come back.
     pub fn outstanding(&self) -> usize {
         self.outstanding
     }
@@ -108,21 +108,21 @@ impl Channel {
         self.now
     }
 
-    /// The clock that the channel's times are of.
+    /// The clock of the channel's times.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// When [`poll`](Channel::poll) is needed although nothing completes; on a simulated device also when
-    /// something completes next. For programs that drive several channels through virtual time.
+    /// When [`poll`](Channel::poll) must be called even if nothing completes; on a simulated device also when the
+    /// next bio completes. For programs that drive several channels through virtual time.
     pub fn next_wakeup(&self) -> Option<Time> {
         self.lane.next_wakeup()
     }
 
-    /// Takes a bio in.
+    /// Submits a bio.
     ///
     /// # Errors
-    /// [`Full`] with the bio when as many are out as the channel was opened for.
+    /// [`Full`] with the bio if the channel already has the number of bios that it was opened for.
     #[inline]
     pub fn submit(&mut self, mut bio: Bio) -> Result<(), Full> {
         if self.outstanding >= self.capacity {
@@ -136,9 +136,9 @@ impl Channel {
         Ok(())
     }
 
-    /// Asks the device to give up the bios with this token. Those that no driver has complete with
-    /// [`Kind::Cancelled`](platter_block::fault::Kind::Cancelled) at the next [`poll`](Channel::poll); of the others the
-    /// driver is asked, and they complete with whatever comes of it. All of them come back.
+    /// Cancels the bios with this token. Bios that no driver has taken complete with
+    /// [`Kind::Cancelled`](platter_block::fault::Kind::Cancelled) at the next [`poll`](Channel::poll). For the others
+    /// the driver is asked to cancel, and they complete with the driver's result. All of them come back.
     ///
     /// ```
     /// # use platter_disk::device::Device;
@@ -161,22 +161,21 @@ impl Channel {
         self.lane.cancel(self.now, token);
     }
 
-    /// Hands what was submitted to the device. [`poll`](Channel::poll) does so too.
+    /// Hands the submitted bios to the device. [`poll`](Channel::poll) does so too.
     pub fn flush(&mut self) {
         self.stamp();
         self.lane.run(self.now);
     }
 
-    /// Hands over what was submitted and appends what has completed. Does not block. Returns how many
-    /// completed.
+    /// Hands over the submitted bios and appends completed ones to `out`. Does not block. Returns how many completed.
     #[inline]
     pub fn poll(&mut self, out: &mut Vec<Bio>) -> usize {
         self.stamp();
         self.turn(out)
     }
 
-    /// Like [`poll`](Channel::poll) at a time that the caller has read from [`Channel::clock`]; it must not go
-    /// back. For programs that stamp their own batches and need not pay for the clock twice.
+    /// Like [`poll`](Channel::poll), at a time that the caller has read from [`Channel::clock`]; times must not go
+    /// back. For programs that stamp their batches themselves and want to read the clock only once.
     #[inline]
     pub fn poll_at(&mut self, now: Time, out: &mut Vec<Bio>) -> usize {
         self.now = now;
@@ -191,22 +190,22 @@ impl Channel {
         let completed = out.len() - before;
         self.outstanding -= completed;
         if completed == 0 && self.outstanding > 0 && self.lane.in_flight() == 0 {
-            // The disk is idle and the program waits: nothing is gained by holding requests back.
+            // The disk is idle and the program waits: holding requests back gains nothing.
             self.lane.unplug(self.now);
             self.lane.run(self.now);
         }
         completed
     }
 
-    /// Says that the program waits for what it has handed over, as [`wait`](Channel::wait) does: the device
-    /// holds nothing back for company any longer. For programs that wait for several channels at once.
+    /// Tells the device that the program waits for the bios that it has handed over, as [`wait`](Channel::wait) does:
+    /// the device no longer holds requests back for merging. For programs that wait for several channels at once.
     pub fn unplug(&mut self) {
         self.lane.unplug(self.now);
         self.lane.run(self.now);
     }
 
-    /// Like [`poll`](Channel::poll), but blocks until at least one bio has completed or `timeout` has
-    /// passed. Returns at once when nothing is outstanding.
+    /// Like [`poll`](Channel::poll), but blocks until at least one bio has completed or `timeout` has passed. Returns
+    /// at once if nothing is outstanding.
     pub fn wait(&mut self, out: &mut Vec<Bio>, timeout: Option<Span>) -> usize {
         let until = timeout.map(|span| self.clock.now() + span);
         while self.outstanding > 0 {

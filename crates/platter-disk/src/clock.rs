@@ -1,8 +1,9 @@
-//! The clock of the host, for whoever runs queues on real disks.
+//! The clock of the host, for queues on real disks.
 //!
-//! Where the kernel itself keeps time by the processor's time-stamp counter, that is read instead of the system's clock, at
-//! less than half the price; how many nanoseconds a tick takes is measured once. The kernel knows more of the counter than
-//! the processor says: it compares it with other clocks and between processors, and gives it up where it drifts.
+//! If the kernel itself keeps time by the processor's time-stamp counter, this module reads the counter instead of
+//! the system's clock, at less than half the cost; the length of a tick is measured once. The module trusts the
+//! kernel rather than the processor's flags, because the kernel compares the counter with other clocks and between
+//! processors, and stops using it if it drifts.
 
 #![allow(unsafe_code)]
 
@@ -19,25 +20,25 @@ struct Source {
     origin: Instant,
     /// The counter at that moment.
     first: u64,
-    /// Nanoseconds of a tick, times 2^32; 0: the system's clock is read.
+    /// Nanoseconds per tick, times 2^32; 0: the system's clock is read.
     scale: AtomicU64,
-    /// What is added to the system's clock, so that time does not go back when the counter is given up.
+    /// Offset added to the system's clock, so that time does not go back when the counter is given up.
     ahead: AtomicU64,
 }
 
-/// How long ticks are counted to learn their length: at 50 ns of error per reading, 25 parts in a million.
+/// How long ticks are counted to measure their length: with 50 ns of error per reading, 25 parts in a million.
 const CALIBRATION: Duration = Duration::from_millis(2);
 
-/// What the kernel keeps time by at the moment.
+/// The file that names the kernel's present clock source.
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// Whether the kernel keeps time by the counter at the moment. Where it does not say (no sysfs), it is not believed to.
+/// Whether the kernel keeps time by the counter at the moment; `false` if it does not tell (no sysfs).
 fn keeps_time_by_counter() -> bool {
     cfg!(target_arch = "x86_64") && std::fs::read_to_string(CLOCKSOURCE).is_ok_and(|name| is_counter(&name))
 }
 
-/// `tsc` is the counter itself. A hypervisor's clock (`kvm-clock`, `hyperv_clocksource_tsc_page`) is scaled from it, but is
-/// what a guest uses whose counter may change its rate: one with a steady counter uses `tsc`.
+/// `tsc` is the counter itself. A hypervisor's clock (`kvm-clock`, `hyperv_clocksource_tsc_page`) is derived from it,
+/// but guests use these if the rate of the counter may change; guests with a steady counter use `tsc`.
 fn is_counter(clocksource: &str) -> bool {
     clocksource.trim() == "tsc"
 }
@@ -88,14 +89,14 @@ impl Source {
     }
 
     fn by_system(&self) -> Time {
-        // After the scale: what was written before that was.
+        // After the load of the scale, so that data written before it is visible.
         fence(Ordering::Acquire);
         let elapsed = self.origin.elapsed();
         let nanos = elapsed.as_secs() * 1_000_000_000 + u64::from(elapsed.subsec_nanos());
         Time(nanos + self.ahead.load(Ordering::Relaxed))
     }
 
-    /// Reads the system's clock from now on.
+    /// Uses the system's clock from now on.
     #[cold]
     fn give_up_counter(&self) {
         let scale = self.scale.load(Ordering::Relaxed);
@@ -108,26 +109,26 @@ impl Source {
     }
 }
 
-/// The monotonic time since the process first asked.
+/// The monotonic time since the first call in this process.
 #[inline]
 pub fn now() -> Time {
     SOURCE.now()
 }
 
-/// Looks whether the kernel still keeps time by the counter, if this process does. Done when a disk is opened.
+/// Checks whether the kernel still keeps time by the counter, if this process uses it. Called when a disk is opened.
 pub(crate) fn check() {
     if SOURCE.scale.load(Ordering::Relaxed) != 0 && !keeps_time_by_counter() {
         SOURCE.give_up_counter();
     }
 }
 
-/// The clock a device lives by.
+/// The clock of a device.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
-    /// The host's: [`now`].
+    /// The host's clock: [`now`].
     #[default]
     Host,
-    /// That of a simulation. Whoever waits for the device moves it to the next event.
+    /// The clock of a simulation. A thread that waits for the device advances it to the next event.
     Virtual(Arc<VirtualClock>),
 }
 
@@ -137,7 +138,7 @@ impl Clock {
         backend.clock().map_or(Clock::Host, Clock::Virtual)
     }
 
-    /// What time it is.
+    /// The current time.
     #[inline]
     pub fn now(&self) -> Time {
         match self {
@@ -170,7 +171,7 @@ mod tests {
             }
             let (passed, true_time) =
                 (source.now().since(before).0 as f64, system.elapsed().as_nanos() as f64);
-            // Generous: the test machine may take the processor away between the readings.
+            // Wide limits: the test machine may interrupt the process between the readings.
             assert!(passed > true_time * 0.5 && passed < true_time * 2.0, "{passed} of {true_time}");
         }
     }
@@ -186,7 +187,7 @@ mod tests {
     #[test]
     fn time_does_not_go_back_when_the_counter_is_given_up() {
         let source = Source::measure(true);
-        // As if the counter ran fast: the two clocks are far apart by now.
+        // As if the counter ran fast: the two clocks differ a lot by now.
         source.scale.fetch_add(source.scale.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
         let before = source.now();
         source.give_up_counter();

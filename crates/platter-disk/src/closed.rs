@@ -1,4 +1,4 @@
-//! The lane of a device that is closed: what stands in its place once the real one is gone.
+//! The lane of a device that is closed: it replaces the real one.
 
 use platter_block::bio::Bio;
 use platter_block::fault::{Fault, Kind, Stage};
@@ -6,7 +6,7 @@ use platter_block::lane::Lane;
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 
-/// Fails every bio; there is never anything to wait for.
+/// Fails every bio; nothing is ever outstanding.
 #[derive(Default)]
 pub(crate) struct Closed {
     failed: Vec<Bio>,

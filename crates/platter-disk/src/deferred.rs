@@ -1,4 +1,4 @@
-//! Counts the locks that each thread holds, and runs code of the program when it has released the last one.
+//! Counts the locks that each thread holds, and runs code of the program after the thread has released the last one.
 //!
 //! See [`platter_block::deferred`] for why. This is the part that needs threads.
 
@@ -7,23 +7,23 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, Once, PoisonError};
 
-/// In the count of a thread: something is deferred, or is being done.
+/// Mark in the count of a thread: actions are deferred or being run.
 const WAITING: u32 = 1 << 31;
 const RUNNING: u32 = 1 << 30;
 const LOCKS: u32 = RUNNING - 1;
 
 thread_local! {
-    /// Locks that this thread holds, and the marks above.
+    /// Number of locks that this thread holds, and the marks above.
     static COUNT: Cell<u32> = const { Cell::new(0) };
     static LIST: RefCell<Vec<Deferred>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What threads deferred whose list is gone because they are ending.
+/// Actions deferred by threads whose own list is gone because they are ending.
 static LATE: Mutex<Vec<Deferred>> = Mutex::new(Vec::new());
 
 static HOOKS: Hooks = Hooks { enter, leave, is_held, defer, run };
 
-/// Makes the core count locks. Called where a device is made, before anything can be deferred.
+/// Makes the core count locks. Called when a device is made, before anything can be deferred.
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| deferred::install(&HOOKS));
@@ -42,7 +42,7 @@ fn leave() {
     // A lock of a layer that was taken before `install` was not counted.
     let left = if count & LOCKS == 0 { count } else { count - 1 };
     COUNT.set(left);
-    // Not while something deferred runs: the loop that runs it takes what is added.
+    // Not while a deferred action runs: the loop that runs it also takes the actions that are added.
     if left == WAITING {
         run_all();
     }
@@ -54,11 +54,11 @@ fn is_held() -> bool {
     COUNT.get() & LOCKS != 0
 }
 
-/// A stretch of work during which code of the program waits, as with a lock held.
+/// A section of work during which code of the program is deferred, as with a lock held.
 ///
-/// A synchronous call is one as a whole: a destructor that ran in the middle of it could wait for what the call itself
-/// holds, a place before a barrier or the depth of a `limit`. The price is that what a call drops for others stays
-/// until it returns.
+/// A whole synchronous call is one section: a destructor that ran in the middle of it could wait for something that
+/// the call itself holds, such as a place before a barrier or the depth of a `limit`. The downside: buffers that a
+/// call drops on behalf of others are kept until it returns.
 pub(crate) struct Section(());
 
 impl Section {
@@ -76,11 +76,10 @@ impl Drop for Section {
     }
 }
 
-/// Has the fields of a value dropped as if a lock was held. For values with a lane: as long as only a part of the lane is
-/// gone, what it holds of the device (depth, admission) is not given back, and a destructor of the program could wait
-/// for just that.
+/// Makes the fields of a value drop as if a lock was held. For values with a lane: while the lane is partly dropped,
+/// it still holds resources of the device (depth, admission), and a destructor of the program could wait for them.
 ///
-/// Goes behind the lane in the list of fields, since fields are dropped in that order; the value's `drop` calls
+/// Place it behind the lane in the list of fields, since fields are dropped in that order; the value's `drop` calls
 /// [`begin`](Closing::begin).
 #[derive(Default)]
 pub(crate) struct Closing(Option<Section>);
@@ -100,13 +99,13 @@ fn defer(what: Deferred) {
     }
 }
 
-/// Does something that was, or need not be, deferred. A panic of the program's code is reported by the panic hook and
-/// ends here: it must not unwind through the work of the library.
+/// Runs an action. A panic of the program's code is reported by the panic hook and caught here: it must not unwind
+/// through the library.
 fn run(what: Deferred) {
     let _ = catch_unwind(AssertUnwindSafe(|| what.run()));
 }
 
-/// Does what was deferred, all of it, whatever panics.
+/// Runs all deferred actions, even if some panic.
 #[cold]
 fn run_all() {
     COUNT.set(RUNNING);
@@ -121,7 +120,7 @@ fn run_all() {
         }
         batch.drain(..).for_each(run);
     }
-    // The longer list is kept, so that deferring does not allocate once it has grown.
+    // The longer list is kept, so that deferring does not allocate once the list has grown.
     let _ = LIST.try_with(|list| {
         let mut list = list.borrow_mut();
         if list.capacity() < batch.capacity() {
@@ -138,7 +137,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// Defers a call, if a lock is held.
+    /// Defers a call if a lock is held.
     fn later(call: impl FnOnce() + Send + 'static) {
         install();
         deferred::later(Deferred::Call(Box::new(call)));
@@ -165,7 +164,7 @@ mod tests {
         assert!(!is_held());
     }
 
-    /// What runs may take locks and defer more; all of it is done before the first lock's release returns.
+    /// Deferred actions may take locks and defer more; all of it is done before the first lock's release returns.
     #[test]
     fn what_is_deferred_may_defer_more() {
         let locks = Arc::new([crate::sync::Mutex::new(()), crate::sync::Mutex::new(())]);
@@ -203,7 +202,7 @@ mod tests {
         let (mutex, count) = (Arc::new(crate::sync::Mutex::new(())), Arc::new(AtomicU32::new(0)));
         let own = Arc::clone(&count);
         let thread = std::thread::spawn(move || {
-            // Made first, so that its list goes last or first, whichever the system chooses.
+            // Created first, so that its list is destroyed last or first, depending on the system.
             LAST.set(Some(AtEnd(Arc::clone(&mutex), own)));
             let _guard = lock(&mutex);
             later(|| ());

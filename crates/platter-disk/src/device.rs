@@ -1,4 +1,4 @@
-//! The handle: one device, three ways to call it.
+//! The device: one object, three ways to call it.
 
 use crate::background::Background;
 use crate::bounce::Bouncer;
@@ -36,15 +36,15 @@ use std::sync::{Arc, Weak};
 pub struct Device {
     pub(crate) inner: Arc<Inner>,
     pub(crate) submitter: Submitter,
-    /// Of a handle: open as long as somebody signs with its number.
+    /// The handle's description, if it belongs to a handle: open as long as any I/O may carry its number.
     pub(crate) description: Option<Arc<Description>>,
 }
 
 pub(crate) struct Inner {
-    /// What is in memory of the device, if it has a cache on top.
+    /// The part of the device that is in memory, if it has a cache on top.
     pub(crate) resident: Option<Arc<dyn Resident>>,
     pub(crate) backend: Arc<dyn Backend>,
-    /// As it was when the device was opened; its size now is in `size`.
+    /// The geometry when the device was opened; the present size is in `size`.
     pub(crate) geometry: Geometry,
     size: AtomicU64,
     /// The largest size that it has had.
@@ -52,7 +52,7 @@ pub(crate) struct Inner {
     pub(crate) clock: Clock,
     pub(crate) bouncer: Bouncer,
     pub(crate) callers: Arc<Callers>,
-    /// After which time a disk below gives an I/O up, if one does.
+    /// The shortest timeout of the disks below, if one has a timeout.
     pub(crate) timeout: Option<Span>,
     pub(crate) background: Arc<Background>,
 }
@@ -80,18 +80,18 @@ impl Drop for Inner {
     }
 }
 
-/// Bios that a channel may have out beyond its device's requests.
+/// Largest number of bios that a channel can be opened for.
 const MAX_CHANNEL: usize = 65_536;
 
 impl Device {
-    /// A handle on anything that can be opened.
+    /// A device on any backend.
     pub fn new(backend: Arc<dyn Backend>) -> Device {
         deferred::install();
         let (geometry, may_bounce) = (backend.geometry(), backend.may_bounce());
         let clock = Clock::of(backend.as_ref());
         let background = Background::new(&backend, clock.clone());
         if clock.simulated().is_none() {
-            // In a simulation nobody but its callers makes time pass.
+            // In a simulation only callers advance the time, so no service thread may run the device.
             backend.keep(Arc::clone(&background) as Arc<dyn Bell>);
         }
         let inner = Arc::new(Inner {
@@ -107,7 +107,7 @@ impl Device {
             backend,
         });
         inner.backend.watch(Arc::downgrade(&inner) as Weak<dyn Watcher>);
-        // It may have changed before that.
+        // The size may have changed before the watcher was registered.
         inner.measure();
         Device { submitter: Submitter::default(), description: None, inner }
     }
@@ -143,10 +143,10 @@ impl Device {
         Ok(Device::new(Arc::new(Leaf::new(disk, settings, elevator)?)))
     }
 
-    /// A device that does nothing, of `size` bytes.
+    /// A device of `size` bytes that transfers nothing.
     ///
     /// # Errors
-    /// None today; the signature is that of the other devices.
+    /// None at present; the signature is that of the other devices.
     pub fn null(size: u64) -> Result<Device, Error> {
         Device::null_with(size, LeafSettings::default(), None)
     }
@@ -172,7 +172,7 @@ impl Device {
     /// A disk in memory, of `size` bytes, filled with zeroes.
     ///
     /// # Errors
-    /// The memory cannot be had.
+    /// The memory cannot be allocated.
     pub fn ram(size: u64) -> Result<Device, Error> {
         Device::ram_with(size, LeafSettings::default(), None)
     }
@@ -206,8 +206,8 @@ impl Device {
         self.inner.backend.name()
     }
 
-    /// Size in bytes. It follows that of the disk where the device notices: at flushes, after errors that say so, and at
-    /// [`refresh`](Device::refresh).
+    /// Size in bytes. It follows the size of the disk, which the device checks at flushes, after errors that suggest
+    /// a change, and at [`refresh`](Device::refresh).
     #[inline]
     pub fn size(&self) -> u64 {
         self.inner.size.load(Ordering::Relaxed)
@@ -223,7 +223,7 @@ impl Device {
         Geometry { size: self.size(), ..self.inner.geometry }
     }
 
-    /// Tells `watcher` from now on what happens to the device: that it changes its size, or is gone. Watchers are held
+    /// Tells `watcher` from now on about events of the device: changes of its size, or its removal. Watchers are held
     /// weakly.
     ///
     /// ```
@@ -246,13 +246,13 @@ impl Device {
         self.inner.backend.watch(watcher);
     }
 
-    /// Asks the system whether the disks below have changed their sizes or are gone. When it returns, watchers have been
-    /// told, [`size`](Device::size) is the new one, and I/O that begins uses it. This accepts the sizes that are found: a
-    /// disk that shrank and has grown again is used to its end only after this, for what was stored in between is lost and
-    /// reads as zeroes.
+    /// Asks the system whether the disks below have changed their sizes or are gone. When it returns, watchers have
+    /// been told, [`size`](Device::size) is the new size, and new I/O uses it. The call accepts the sizes that it
+    /// finds: a disk that shrank and has grown again is used to its end only after this call, because the data in the
+    /// range that was cut off is lost and reads as zeroes.
     ///
     /// # Errors
-    /// The system does not say what the size is.
+    /// The system does not report the size.
     pub fn refresh(&self) -> Result<(), Error> {
         self.inner.backend.refresh()
     }
@@ -262,18 +262,19 @@ impl Device {
         self.inner.backend.limits_at(pos).0
     }
 
-    /// What is behind the handle.
+    /// The backend behind the device.
     pub fn backend(&self) -> &Arc<dyn Backend> {
         &self.inner.backend
     }
 
-    /// Opens the polled interface for the calling thread, with room for `bios` at once.
+    /// Opens the polled interface for the calling thread, with room for `bios` bios at once.
     ///
     /// # Errors
-    /// A number of bios that is zero or absurd, or a driver that cannot open another channel.
+    /// The number of bios is zero or too large, or a driver cannot open another channel.
     pub fn channel(&self, bios: usize) -> Result<Channel, Error> {
         if bios == 0 || bios > MAX_CHANNEL {
-            let detail = format!("a channel for {bios} bios; 1 to {MAX_CHANNEL} are possible");
+            let detail =
+                format!("a channel for {bios} bios is impossible; the number must be 1 to {MAX_CHANNEL}");
             return Err(self.error(Fault::new(Kind::Unsupported, Stage::Handle), Op::Read, 0, 0, detail));
         }
         let lane = open_lane(self.inner.backend.as_ref(), LaneUse::Exclusive)?;
@@ -287,50 +288,50 @@ impl Device {
         sum
     }
 
-    /// Failures, latencies and gauges of all queues below. It takes some microseconds for each open lane, and the lanes
-    /// nothing.
+    /// Failures, latencies and gauges of all queues below. The call takes some microseconds for each open lane; it
+    /// costs the lanes nothing.
     pub fn statistics(&self) -> Statistics {
         self.inner.backend.statistics()
     }
 
-    /// What the caches of the device have counted, of all handles together. `None`: it has none.
+    /// The counts of the caches of the device, summed over all handles. `None`: it has no cache.
     pub fn cache_counters(&self) -> Option<HandleCounters> {
         self.inner.backend.cache_counters()
     }
 
-    /// What an operator wants to know.
+    /// Facts for operators, such as driver, elevator and settings.
     pub fn facts(&self) -> Vec<Fact> {
         self.inner.backend.facts()
     }
 
-    /// After a failed flush every later flush fails, because what was written before may be lost. This
-    /// accepts that; flushes work again.
+    /// Acknowledges a failed flush. After a failed flush every later flush fails, because data written before it may
+    /// be lost; after this call flushes work again.
     pub fn acknowledge_flush_failure(&self) {
         self.inner.backend.acknowledge_flush_failure();
     }
 
-    /// Writes back what a cache holds, makes everything durable and lets this handle on the device go. Dropping the
-    /// last one writes back too, but cannot say that it failed.
+    /// Writes back the contents of a cache, makes everything durable and drops this reference to the device. Dropping
+    /// the last reference writes back too, but cannot report a failure.
     ///
     /// # Errors
-    /// As for [`Device::flush`]. The handle is gone all the same.
+    /// As for [`Device::flush`]. The reference is dropped in any case.
     pub fn close(self) -> Result<(), Error> {
         self.flush()
     }
 
-    /// The clock that the device lives by: the host's, or that of a simulation.
+    /// The clock of the device: the host's, or that of a simulation.
     pub fn clock(&self) -> Clock {
         self.inner.clock.clone()
     }
 
-    /// Says that a process has ended (thread 0 of it: all of the process), so that elevators do not wait for
-    /// more of it.
+    /// Reports that a process has exited (with thread 0, the whole process), so that elevators do not wait for more
+    /// of its requests.
     pub fn context_exited(&self, context: Context) {
         self.inner.backend.context_exited(context);
     }
 
-    /// Which of the disks below a bio failed on that failed at `pos`: empty where there is only one, or where
-    /// none of them was asked.
+    /// Describes which of the disks below failed a bio that failed at `pos`: empty if there is only one disk, or if
+    /// no disk got the bio.
     pub(crate) fn place_of(&self, fault: Fault, pos: u64) -> String {
         if matches!(fault.stage, Stage::Handle | Stage::Layer) || matches!(fault.kind, Kind::Misaligned) {
             return String::new();
@@ -354,7 +355,7 @@ impl Device {
         }
     }
 
-    /// An error about an operation on this device, with what the fault's kind makes worth knowing.
+    /// The error of an operation on this device, with details that depend on the fault's kind.
     pub(crate) fn error(&self, fault: Fault, op: Op, offset: u64, len: u64, detail: String) -> Error {
         let limits = self.limits_at(offset);
         let hint = match fault.kind {
@@ -363,18 +364,23 @@ impl Device {
                 limits.logical_block, limits.memory_align, limits.length_align
             ),
             Kind::BadSegments => {
-                format!("at most {MAX_SEGMENTS} buffers make a transfer, and their lengths add up to its own")
+                format!(
+                    "a transfer has at most {MAX_SEGMENTS} buffers, and their lengths must add up to its own"
+                )
             }
             Kind::OutOfRange => format!("the device has {} bytes", self.size()),
             Kind::Gone if fault.stage == Stage::Driver => {
-                "no channel to it could be opened; see the limits on open files and locked memory".to_string()
+                "no channel to the device could be opened; see the limits on open files and locked memory"
+                    .to_string()
             }
             Kind::Gone if offset.saturating_add(len) > self.size() => format!(
                 "the device shrank from {} to {} bytes",
                 self.inner.largest.load(Ordering::Relaxed),
                 self.size()
             ),
-            Kind::FlushFailed => "writes before it may be lost; acknowledge it to go on".to_string(),
+            Kind::FlushFailed => {
+                "earlier writes may be lost; acknowledge the failure to continue".to_string()
+            }
             Kind::ReadOnly => "open the device for writing".to_string(),
             Kind::LaneStalled => self.inner.backend.explain(fault).unwrap_or_default(),
             _ => String::new(),

@@ -1,7 +1,7 @@
 //! Elevators by name: those of the table, and those that the program has registered.
 //!
-//! What is registered stays as long as the process lives, and is seen from then on wherever an elevator is named:
-//! in device specs, by [`Device::set_elevator`](crate::device::Device::set_elevator), in lists.
+//! Registered elevators stay for the lifetime of the process and are known everywhere an elevator can be named:
+//! in device specs, in [`Device::set_elevator`](crate::device::Device::set_elevator), in lists.
 
 use platter_block::elevator::{self, Row};
 use platter_block::params::Param;
@@ -11,7 +11,7 @@ use std::sync::{PoisonError, RwLock};
 /// In the order of registration.
 static REGISTERED: RwLock<Vec<&'static Row>> = RwLock::new(Vec::new());
 
-/// An elevator that cannot be registered, and why; nothing has changed.
+/// Why an elevator could not be registered; nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisterError(pub String);
 
@@ -23,7 +23,7 @@ impl fmt::Display for RegisterError {
 
 impl std::error::Error for RegisterError {}
 
-/// Every elevator that can be named: the table's, then those registered, in order.
+/// Every elevator that can be named: those of the table, then the registered ones, in order.
 pub fn all() -> Vec<&'static Row> {
     let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
     elevator::TABLE.iter().chain(registered.iter().copied()).collect()
@@ -34,18 +34,18 @@ pub fn by_name(name: &str) -> Option<&'static Row> {
     all().into_iter().find(|row| row.name == name)
 }
 
-/// Makes an elevator of the program's own known by its name.
+/// Registers an elevator of the program under its name.
 ///
 /// # Errors
-/// A name that cannot be written in a device spec or is taken, a row that makes an elevator of another name or
-/// with other parameters, or a parameter without a proper name, range or help.
+/// The name is taken or cannot be written in a device spec, the row makes an elevator of another name or with
+/// other parameters, or a parameter has no valid name, range or help.
 pub fn register(row: &'static Row) -> Result<(), RegisterError> {
     check(row).map_err(|what| RegisterError(format!("elevator `{}`: {what}", row.name)))?;
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
     let mut taken = elevator::TABLE.iter().chain(registered.iter().copied());
     if row.name == "none" || taken.any(|other| other.name == row.name) {
         return Err(RegisterError(format!(
-            "there is an elevator `{}` already; choose another name",
+            "an elevator with the name `{}` exists already; choose another name",
             row.name
         )));
     }
@@ -53,20 +53,20 @@ pub fn register(row: &'static Row) -> Result<(), RegisterError> {
     Ok(())
 }
 
-/// Whether device specs can have this name.
+/// Whether device specs can contain this name.
 fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// What is wrong with the row by itself.
+/// Checks a row for faults that do not depend on other rows.
 fn check(row: &Row) -> Result<(), String> {
     if !is_name(row.name) {
-        return Err("a name is a letter, then letters, digits, `_` or `-`".to_owned());
+        return Err("a name must be a letter followed by letters, digits, `_` or `-`".to_owned());
     }
     let one = (row.make)();
     if one.name() != row.name {
-        return Err(format!("`make` makes one that calls itself `{}`", one.name()));
+        return Err(format!("`make` returns an elevator that calls itself `{}`", one.name()));
     }
     for (i, param) in row.params.iter().enumerate() {
         check_param(param).map_err(|what| format!("parameter `{}`: {what}", param.name))?;
@@ -75,7 +75,7 @@ fn check(row: &Row) -> Result<(), String> {
         }
         if one.get(param.name) != Some(param.default) {
             let (name, default) = (param.name, param.show(param.default));
-            return Err(format!("a new one does not have {name}={default}, the default of the row"));
+            return Err(format!("a new elevator does not have {name}={default}, the default in the row"));
         }
     }
     Ok(())
@@ -84,7 +84,7 @@ fn check(row: &Row) -> Result<(), String> {
 fn check_param(param: &Param) -> Result<(), String> {
     let Param { name, min, max, default, help, words, .. } = param;
     if !is_name(name) {
-        return Err("a name is a letter, then letters, digits, `_` or `-`".to_owned());
+        return Err("a name must be a letter followed by letters, digits, `_` or `-`".to_owned());
     }
     if *min < 0 || !(min..=max).contains(&default) {
         return Err(format!("0 <= {min} (min) <= {default} (default) <= {max} (max) does not hold"));
@@ -93,7 +93,7 @@ fn check_param(param: &Param) -> Result<(), String> {
         return Err(format!("there are {} words for values up to {max}", words.len()));
     }
     if help.is_empty() {
-        return Err("its `help` is empty; say in one line what it is for".to_owned());
+        return Err("its `help` is empty; describe the parameter in one line".to_owned());
     }
     Ok(())
 }

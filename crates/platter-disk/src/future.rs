@@ -1,10 +1,10 @@
 //! Futures: buffers move in and come back with the result; any executor will do.
 //!
-//! Dropping a future gives up interest, not memory: the buffer stays with the bio until the device is done with it and is
-//! freed then. A read that is dropped is cancelled, since only its result was wanted; anything else is carried out,
-//! and so is a read that is a barrier or flushes the device first. A future that is polled makes progress by itself.
-//! For futures that are not, one service thread per process, started on first need, sleeps on the drivers' descriptors
-//! and wakes their tasks.
+//! Dropping a future gives up its result, not its memory: the buffer stays with the bio until the device is done with
+//! it and is then freed. Dropping the future of a read cancels the read, since only its result was wanted; all other
+//! operations are carried out, including reads that are barriers or flush the device first. A future that is polled
+//! makes progress by itself. For futures that no task polls, one service thread per process, started when it is first
+//! needed, sleeps on the drivers' descriptors and wakes their tasks.
 
 use crate::clock::Clock;
 use crate::closed::Closed;
@@ -26,11 +26,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
-/// What a future is waiting for.
+/// What a future waits for.
 enum Operation {
     Free,
     Pending(Option<Waker>),
-    /// The future is gone; the bio is dropped when it comes.
+    /// The future was dropped; the bio is dropped when it completes.
     Abandoned,
     Done(Bio),
 }
@@ -41,13 +41,13 @@ struct State {
     free: Vec<u32>,
     done: Vec<Bio>,
     spare: Vec<Bio>,
-    /// What the driver does cannot be seen on a descriptor, as the service thread found.
+    /// The driver's completions cannot be seen on a descriptor, as the service thread found.
     deaf: bool,
-    /// When the service thread looks at the lane at the latest, if it sleeps.
+    /// The time by which the service thread runs the lane, if it sleeps.
     wakes_at: Option<Time>,
 }
 
-/// The lane that all futures of a device share, and the device's own work.
+/// The lane shared by all futures of a device and the device's own work.
 pub(crate) struct AsyncLane {
     state: Mutex<State>,
     clock: Clock,
@@ -55,17 +55,17 @@ pub(crate) struct AsyncLane {
     pub(crate) watched: AtomicBool,
 }
 
-/// What the service thread learns when it has run a lane.
+/// Result of a run of a lane by the service thread.
 pub(crate) enum Next {
-    /// Nothing is out.
+    /// Nothing is outstanding.
     Idle,
-    /// Sleep on the handles that were appended, at most this long.
+    /// Sleep on the descriptors that were appended, for at most this time.
     Sleep(Option<Span>),
     /// Everything completes at the next run.
     Again,
 }
 
-/// Spare bios that are kept.
+/// Number of spare bios kept.
 const SPARE: usize = 1024;
 
 impl State {
@@ -112,7 +112,7 @@ impl State {
         index
     }
 
-    /// Whether the service thread, if it sleeps, would miss what happens next.
+    /// Whether the service thread, if it sleeps, would miss the next completion.
     fn is_out_of_sight(&self) -> bool {
         let sooner = match (self.lane.next_wakeup(), self.wakes_at) {
             (Some(at), Some(wakes)) => at < wakes,
@@ -139,7 +139,7 @@ impl AsyncLane {
         }
     }
 
-    /// Runs the lane without making time pass. When it wants to be run next.
+    /// Runs the lane without advancing simulated time. Returns when it must be run next.
     pub(crate) fn tend(&self) -> Option<Time> {
         let mut state = lock(&self.state);
         let now = self.clock.now();
@@ -148,12 +148,12 @@ impl AsyncLane {
         state.lane.next_wakeup()
     }
 
-    /// Whether nothing is out.
+    /// Whether nothing is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         lock(&self.state).lane.is_idle()
     }
 
-    /// Runs the lane on behalf of those who sleep.
+    /// Runs the lane for the service thread.
     pub(crate) fn serve(&self, handles: &mut Vec<i32>) -> Next {
         let mut state = lock(&self.state);
         let now = self.clock.now();
@@ -164,7 +164,7 @@ impl AsyncLane {
             self.watched.store(false, Ordering::SeqCst);
             Next::Idle
         } else if let Some(clock) = self.clock.simulated() {
-            // Nobody but those who wait makes virtual time pass.
+            // Only waiting threads advance virtual time.
             state.lane.next_wakeup().into_iter().for_each(|at| clock.advance_to(at));
             Next::Again
         } else {
@@ -177,7 +177,8 @@ impl AsyncLane {
         }
     }
 
-    /// Runs the lane for a program that does everything by hand. When to do so again; `None`: nothing is out.
+    /// Runs the lane for a program that does everything by hand. Returns when to do so again; `None`: nothing is
+    /// outstanding.
     fn run_by_hand(&self) -> Option<Time> {
         let mut state = lock(&self.state);
         let now = self.clock.now();
@@ -186,7 +187,7 @@ impl AsyncLane {
         if state.lane.is_idle() { None } else { state.lane.next_wakeup() }
     }
 
-    /// Has the service thread look at the lane, unless it will by itself. `false`: there is none.
+    /// Asks the service thread to watch the lane, unless it does already. `false`: the thread cannot be started.
     pub(crate) fn watch(self: &Arc<Self>, out_of_sight: bool) -> bool {
         if self.clock.simulated().is_some_and(VirtualClock::is_by_hand) {
             return true;
@@ -205,13 +206,14 @@ impl AsyncLane {
     }
 
     fn poll<B: IoBuf>(self: &Arc<Self>, index: u32, context: &mut Context<'_>) -> Poll<End<B>> {
-        // Until the service thread watches the lane: a destructor that waits for the device may wait for this lane's I/O.
+        // Until the service thread watches the lane: a destructor that waits for the device may wait for this lane's
+        // I/O.
         let mut section = Section::enter();
         // Dropped after the lock is released, like every waker here.
         let mut cloned = None;
         let mut state = lock(&self.state);
         let now = self.clock.now();
-        // Twice: what was only submitted now may be there at the next look (memory, null).
+        // Twice: bios submitted by the first run may complete at the second (memory, null).
         for _ in 0..2 {
             if matches!(state.operations[index as usize], Operation::Pending(_)) {
                 state.lane.unplug(now);
@@ -227,7 +229,8 @@ impl AsyncLane {
                         break;
                     }
                     None => {
-                        // Cloning a waker runs code of the program, so not under the lock. The I/O may complete meanwhile.
+                        // Cloning a waker runs code of the program, so it is done without the lock. The I/O may
+                        // complete in the meantime.
                         drop(state);
                         drop(section);
                         cloned = Some(context.waker().clone());
@@ -251,22 +254,22 @@ impl AsyncLane {
         let watched = self.watch(out_of_sight);
         drop(section);
         if !watched {
-            // Nobody will look but those who poll.
+            // Only polling makes progress here, so the task is woken at once.
             context.waker().wake_by_ref();
         }
         Poll::Pending
     }
 
-    /// The device goes, with all futures of it. The service thread may look at this lane a last time, so the
-    /// way to the device ends here and now, not when that thread is done with it.
+    /// The device is being closed, with all its futures. The service thread may use this lane a last time, so the way
+    /// to the device ends here, not when that thread is done with the lane.
     pub(crate) fn close(&self) {
         let lane: Box<dyn Lane> = std::mem::replace(&mut lock(&self.state).lane, Box::new(Closed::default()));
-        // Waits for what its driver has, and frees the buffers of futures that are gone.
+        // Waits for the requests of its driver, and frees the buffers of dropped futures.
         let _section = Section::enter();
         drop(lane);
     }
 
-    /// Asks the device to give up an I/O. Whatever comes of it, its future learns as of any other end.
+    /// Asks the device to cancel an I/O. Its future gets the result in the usual way.
     fn cancel(self: &Arc<Self>, index: u32) {
         let mut state = lock(&self.state);
         let now = self.clock.now();
@@ -276,7 +279,8 @@ impl AsyncLane {
         self.watch(true);
     }
 
-    /// The future is gone. Its I/O goes on, unless nobody misses it (`is_wanted`), and its end must be seen.
+    /// The future was dropped. Its I/O is cancelled unless it `is_wanted` for its effect; in either case its end must
+    /// be seen.
     fn abandon(self: &Arc<Self>, index: u32, is_wanted: bool) {
         let mut state = lock(&self.state);
         match std::mem::replace(&mut state.operations[index as usize], Operation::Abandoned) {
@@ -292,16 +296,16 @@ impl AsyncLane {
             state.lane.cancel(self.clock.now(), u64::from(index));
         }
         drop(state);
-        // If it was never polled, nobody has handed it to the device.
+        // If the future was never polled, its bio has not been handed to the device.
         self.watch(true);
     }
 }
 
-/// What a future needs of its bio when that has completed.
+/// What a future needs of its bio when the bio has completed.
 struct End<B> {
     status: Status,
     op: Op,
-    /// Place and length of what was not done, and how much was.
+    /// Offset and length of the part that was not done, and number of bytes done.
     pos: u64,
     len: u64,
     done: u64,
@@ -325,13 +329,13 @@ impl<B: IoBuf> End<B> {
 /// write to it, and when it had more parts than a bio can have segments.
 pub type Outcome<B> = (Result<(), Error>, Option<B>);
 
-/// An I/O in progress. Starts when it is made; resolves to its [`Outcome`].
+/// An I/O in progress. It starts when it is made, and resolves to its [`Outcome`].
 #[must_use = "the I/O runs without it, but its result and buffer come only from awaiting it"]
 pub struct Io<B: IoBuf> {
     device: Device,
     lane: Option<Arc<AsyncLane>>,
     index: u32,
-    /// A read that has no effect on others: only its caller needs it.
+    /// A read without effects on other I/O: only its caller needs it.
     is_mere_read: bool,
     /// A failure before anything was submitted, with the buffer.
     refused: Option<(Error, Option<B>)>,
@@ -367,10 +371,10 @@ impl<B: IoBuf> Future for Io<B> {
 }
 
 impl<B: IoBuf> Io<B> {
-    /// Asks the device to give up the I/O. One that has not started does not start, and ends at once with
-    /// [`Kind::Cancelled`]; one that the disk has may end with that sooner than it would, or as if it had not been
-    /// cancelled. The future resolves in any case, and has to be awaited for its buffer. A write that was cancelled may
-    /// have been carried out.
+    /// Asks the device to cancel the I/O. An I/O that has not started does not start, and ends at once with
+    /// [`Kind::Cancelled`]. An I/O that the disk has may end early with that fault, or end as if it had not been
+    /// cancelled. The future resolves in any case, and must be awaited to get its buffer. A cancelled write may have
+    /// been carried out.
     pub fn cancel(&mut self) {
         if let Some(lane) = &self.lane {
             lane.cancel(self.index);
@@ -386,7 +390,7 @@ impl<B: IoBuf> Drop for Io<B> {
     }
 }
 
-/// Makes a bio a transfer of a buffer.
+/// Turns a bio into a transfer of a buffer.
 type Build<B> = fn(&mut Bio, u64, B) -> Result<(), Fault>;
 
 impl Device {
@@ -422,7 +426,7 @@ impl Device {
         self.write_with(pos, buffer, IoOptions::default())
     }
 
-    /// [`Device::write`] with flags, priority, context and timeout. A durable write is one with
+    /// [`Device::write`] with flags, priority, context and timeout. For a durable write use
     /// [`Flags::FUA`](platter_block::bio::Flags::FUA).
     ///
     /// ```
@@ -446,23 +450,23 @@ impl Device {
         self.begin(Op::Write, pos, buffer, Bio::reset_write, options)
     }
 
-    /// Makes everything that has completed durable. The future's form of [`Device::flush`].
+    /// Makes everything that has completed durable. The asynchronous form of [`Device::flush`].
     pub fn start_flush(&self) -> Io<()> {
         self.operate(Op::Flush, 0, 0)
     }
 
-    /// Says that the contents of a range are no longer needed. The future's form of [`Device::discard`].
+    /// Discards the contents of a range. The asynchronous form of [`Device::discard`].
     pub fn start_discard(&self, pos: u64, len: u64) -> Io<()> {
         self.operate(Op::Discard, pos, len)
     }
 
-    /// Makes a range read as zeroes. The future's form of [`Device::write_zeroes`].
+    /// Makes a range read as zeroes. The asynchronous form of [`Device::write_zeroes`].
     pub fn start_write_zeroes(&self, pos: u64, len: u64) -> Io<()> {
         self.operate(Op::WriteZeroes, pos, len)
     }
 
-    /// Submits a bio of the program's own making. Its token is used by the device. A deadline of it is by the device's
-    /// clock ([`Device::clock`]).
+    /// Submits a bio that the program made. The device uses the bio's token. Its deadline is in the time of the
+    /// device's clock ([`Device::clock`]).
     pub fn submit<B: IoBuf>(&self, bio: Bio) -> Io<B> {
         match self.inner.background.lane() {
             Ok(lane) => self.started(lane, bio),
@@ -470,10 +474,10 @@ impl Device {
         }
     }
 
-    /// In a simulation that one thread does [by hand](VirtualClock::by_hand): runs what all futures of the device
-    /// share, those that were dropped included, the device's own work, and what synchronous calls gave up, as the service
-    /// thread does elsewhere. Returns when to do so again although nothing completes; `None`: nothing is out but what was
-    /// given up.
+    /// In a simulation that one thread does [by hand](VirtualClock::by_hand): runs the lane of the device's futures,
+    /// including dropped ones, the device's own work, and requests that synchronous calls gave up. Elsewhere the
+    /// service thread does this. Returns when to call again even if nothing completes; `None`: nothing is outstanding
+    /// except given-up requests.
     pub fn run_background(&self) -> Option<Time> {
         self.inner.callers.help();
         self.inner.background.opened()?.run_by_hand()

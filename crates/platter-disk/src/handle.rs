@@ -1,9 +1,8 @@
 //! Handles: open file descriptions on a device.
 //!
-//! A [`Device`] is the disk; a [`Handle`] is one program's (or thread's) opening of it, with a position and, where the
-//! device has a cache, with readahead of its own. Clones share both, as descriptors that were duplicated do, and
-//! [`Device::handle`] opens another. So "one descriptor for many threads" and "one descriptor for each" are both
-//! to be had.
+//! A [`Device`] is the disk; a [`Handle`] is one opening of it by a program or thread, with its own position and, if
+//! the device has a cache, its own readahead. Clones share both, as duplicated file descriptors do, and
+//! [`Device::handle`] opens another handle. A program can therefore use one handle for many threads, or one for each.
 
 use crate::device::Device;
 use platter_block::backend::Backend;
@@ -22,17 +21,17 @@ mod stream;
 
 pub use page::PageRef;
 
-/// What clones of a handle share.
+/// The state that clones of a handle share.
 pub(crate) struct Description {
     id: HandleId,
-    /// Not kept open by this: a device ends with its last [`Device`].
+    /// Weak, because a device ends with its last [`Device`] and handles must not keep it open.
     backend: Weak<dyn Backend>,
     position: AtomicU64,
 }
 
 impl Description {
     fn open(backend: &Arc<dyn Backend>) -> Arc<Description> {
-        // After four thousand million handles numbers come again.
+        // IDs wrap after 2^32 handles.
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let id = HandleId(NEXT.fetch_add(1, Ordering::Relaxed).max(1));
         backend.handle_opened(id);
@@ -48,17 +47,17 @@ impl Drop for Description {
     }
 }
 
-/// An open file description on a device: a position, and readahead of its own in the device's cache. Cheap to clone;
+/// An open file description on a device: a position, and its own readahead in the device's cache. Cheap to clone;
 /// clones share position and readahead. All methods may be called from any thread.
 ///
-/// [`Read`](std::io::Read), [`Write`](std::io::Write) and [`Seek`](std::io::Seek) on it (and on a reference to it) use
-/// and move the position. Each call takes its range and moves the position past it in one step, so calls at the same
-/// time get ranges of their own; one that fails puts the position back if nobody has moved it since. Reads are short
-/// at the end of the device and then give 0; so do writes, for a device does not grow. Writing through
-/// [`flush`](std::io::Write::flush) makes durable what was written.
+/// [`Read`](std::io::Read), [`Write`](std::io::Write) and [`Seek`](std::io::Seek) on it (and on a reference to it)
+/// use and move the position. Each call takes its range and moves the position past it in one step, so concurrent
+/// calls get different ranges; a call that fails restores the position unless another call has moved it since. Reads
+/// are short at the end of the device and then return 0. So do writes, because a device does not grow.
+/// [`flush`](std::io::Write::flush) makes written data durable.
 ///
-/// The calls with a position of their own (`*_at`) transfer all or fail, as those of [`Device`] do. What the device's
-/// cache has in memory is copied at once, without a lock or a bio of ours.
+/// The calls with a position of their own (`*_at`) transfer everything or fail, like those of [`Device`]. Data in the
+/// device's cache is copied at once, without a lock of the handle and without a bio.
 ///
 /// ```
 /// use platter_disk::device::Device;
@@ -82,13 +81,13 @@ impl Drop for Description {
 #[derive(Clone)]
 pub struct Handle {
     description: Arc<Description>,
-    /// Signs with the description's number.
+    /// The device whose bios carry the description's number.
     device: Device,
 }
 
 impl Device {
-    /// Opens the device once more: a handle with a position, at 0, and readahead of its own. Its I/Os are on behalf of
-    /// whom those of this one are.
+    /// Opens the device once more: a handle with its own position, at 0, and its own readahead. Its I/Os have the
+    /// same context and priority as those of this device.
     pub fn handle(&self) -> Handle {
         let mut device = self.clone();
         let description = Description::open(self.backend());
@@ -99,8 +98,8 @@ impl Device {
 }
 
 impl Handle {
-    /// The device, with all that goes through it signed as the handle's: for futures, channels and cursors that are to
-    /// share the handle's readahead.
+    /// The device, for futures, channels and cursors that share the handle's readahead: all their I/O carries the
+    /// handle's number.
     ///
     /// ```
     /// # use platter_disk::device::Device;
@@ -117,7 +116,7 @@ impl Handle {
         self.description.id
     }
 
-    /// Where the next read or write of a stream begins, in bytes. May lie past the end of the device.
+    /// The offset of the next read or write of the stream, in bytes. May lie past the end of the device.
     pub fn position(&self) -> u64 {
         self.description.position.load(Ordering::Relaxed)
     }
@@ -179,9 +178,9 @@ impl Handle {
         self.device.discard(pos, len)
     }
 
-    /// Says how the program will read the `len` bytes at `pos` (0: to the end of the device) through this handle.
-    /// [`Normal`](Hint::Normal), [`Sequential`](Hint::Sequential) and [`Random`](Hint::Random) are about all of its
-    /// reads to come, wherever they are. Without a cache nothing comes of it.
+    /// Tells the cache how the program will read the `len` bytes at `pos` (0: to the end of the device) through this
+    /// handle. [`Normal`](Hint::Normal), [`Sequential`](Hint::Sequential) and [`Random`](Hint::Random) apply to all
+    /// future reads of the handle, whatever the range. Without a cache the hint has no effect.
     ///
     /// ```
     /// # use platter_disk::device::Device;
@@ -192,14 +191,14 @@ impl Handle {
     /// ```
     ///
     /// # Errors
-    /// A range past the end; what the cache could not do for it.
+    /// The range reaches past the end, or the cache could not carry out the hint.
     pub fn advise(&self, hint: Hint, pos: u64, len: u64) -> Result<(), Error> {
         let len = self.device.range_to(Op::Read, pos, len)?;
         self.device.backend().advise(self.id(), hint, pos, len)
     }
 
-    /// What the device's cache has counted of this handle; `None` without a cache. Reads that the handle answered from
-    /// memory by itself are counted for the device only ([`Device::cache_counters`]).
+    /// The counts that the device's cache keeps for this handle; `None` without a cache. Reads that the handle
+    /// answered from memory are counted only for the device ([`Device::cache_counters`]).
     pub fn counters(&self) -> Option<HandleCounters> {
         self.device.backend().handle_counters(self.id())
     }

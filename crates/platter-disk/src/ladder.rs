@@ -1,11 +1,11 @@
 //! The ladder: the improvements of "Improving Linux Block I/O for Enterprise Workloads" (Wong and others,
 //! OLS 2002), each of which can be switched off here, in the engine that every other call uses.
 //!
-//! A [`Ladder`] opens a device with the settings of a rung (lock scope, elevator, plugs) and hands out
-//! [`Handle`]s, which read as the raw devices of that kernel did: a call is cut into units, each unit is a bio,
-//! bios are queued one by one under the rung's lock, merged again by the queue, started by the caller's wait.
-//! The uppermost rung is the engine as it is: its handle calls [`Device::read_at`] and nothing else. So the
-//! fast path knows nothing of the switches, and no rung is delayed on purpose.
+//! A [`Ladder`] opens a device with the settings of a rung (lock scope, elevator, plugs) and opens [`Handle`]s,
+//! which read as the raw devices of that kernel did: a call is cut into units, each unit is a bio, and bios are
+//! queued one by one under the rung's lock, merged again by the queue and started by the caller's wait. The
+//! uppermost rung is the unchanged engine: its handle only calls [`Device::read_at`]. The fast path therefore
+//! contains no switches, and no rung is delayed on purpose.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,26 +41,26 @@ use platter_block::time::Span;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// 2.4 had neither a count nor a timer: a plugged device started when somebody waited. The time is one that
-/// no wait takes.
+/// 2.4 had neither a count nor a timer: a plugged device started when a process waited. The delay is longer
+/// than any wait.
 const PLUG_OF_2_4: PlugSettings = PlugSettings { threshold: u32::MAX, delay: Span::from_secs(3600) };
 
 /// Makes names of locks unique within the process.
 static LOCKS: AtomicU64 = AtomicU64::new(0);
 
-/// A device as a rung of the ladder opens it.
+/// A device opened with the settings of a rung.
 pub struct Ladder {
     device: Device,
     switches: Switches,
     /// Bytes copied through the low pool by handles of this device.
     bounced: Arc<AtomicU64>,
-    /// Times a handle blocked for its bios.
+    /// Number of times that a handle blocked for its bios.
     waits: Arc<AtomicU64>,
 }
 
 impl Ladder {
-    /// Opens a device on a rung: `make` is called once, with `base` as the rung changes it and with the
-    /// rung's elevator, and makes the device.
+    /// Opens a device on a rung: `make` is called once, with `base` as modified by the rung and with the rung's
+    /// elevator, and makes the device.
     ///
     /// # Errors
     /// Those of `make`.
@@ -79,7 +79,7 @@ impl Ladder {
         }
         settings.lock = match switches.lock {
             Lock::All => LockScope::All,
-            // The same lock with the same meters, and nobody to share it with.
+            // The same lock with the same counters, but shared with no other queue.
             Lock::PerQueue => {
                 LockScope::Adapter(format!("of queue {}", LOCKS.fetch_add(1, Ordering::Relaxed)))
             }
@@ -93,8 +93,8 @@ impl Ladder {
         })
     }
 
-    /// What an open file was in 2.4: a way to the device, with a descriptor of its own, for one caller at a
-    /// time.
+    /// Opens a handle, the equivalent of an open file in 2.4: a path to the device, with a descriptor of its
+    /// own, for one caller at a time.
     ///
     /// # Errors
     /// The driver cannot open another channel.
@@ -112,14 +112,14 @@ impl Ladder {
         &self.switches
     }
 
-    /// The device's counters, with what the rung's handles copied among the bytes bounced.
+    /// The device's counters; the bytes copied by the rung's handles are added to the bytes bounced.
     pub fn counters(&self) -> Snapshot {
         let mut counters = self.device.counters();
         counters.bytes_bounced += self.bounced.load(Ordering::Relaxed);
         counters
     }
 
-    /// How often handles of this device blocked until all they had submitted was done.
+    /// How often handles of this device blocked until all their submitted bios had completed.
     pub fn waits(&self) -> u64 {
         self.waits.load(Ordering::Relaxed)
     }

@@ -1,45 +1,45 @@
-//! The lanes of synchronous callers: lent for a call, bounded, and closed when they are not needed any more.
+//! The lanes of synchronous callers: lent for a call, limited in number, and closed when they are no longer needed.
 //!
-//! A lane costs a driver channel (a ring, descriptors), so there are never more than a limit. A caller that finds none idle
-//! opens one; at the limit, or when the system refuses another one, it waits until a call of another thread ends.
+//! A lane costs a driver channel (a ring, descriptors), hence the limit. A caller that finds no idle lane opens one;
+//! at the limit, or if the system refuses another one, it waits until a call of another thread ends.
 
 use crate::sync::{Condvar, Mutex, lock};
 use std::time::Duration;
 
-/// Idle lanes that are never closed for being idle.
+/// Idle lanes that are kept open however long they are idle.
 const KEEP: usize = 4;
-/// After a refusal of the system every so many further callers try again to open a lane instead of waiting.
+/// After the system has refused a lane, one in this many further callers tries to open a lane instead of waiting.
 const RETRY: u32 = 64;
 
-/// Lanes of type `L`; generic so that a model checker can run it with something simple.
+/// A pool of lanes of type `L`; generic, so that a model checker can run it with a simpler type.
 pub(crate) struct LanePool<L> {
     state: Mutex<State<L>>,
-    /// A lane came back, or was closed.
+    /// Notified when a lane is returned or closed.
     changed: Condvar,
     most: usize,
 }
 
 struct State<L> {
-    /// Lanes that nobody uses, the last used last.
+    /// Unused lanes, the last used one at the end.
     idle: Vec<L>,
     /// Lanes that exist: idle, lent, or set aside.
     open: usize,
-    /// Lanes that were set aside because the disk still has a request that was given up.
+    /// Lanes set aside because the disk still has a request that was given up.
     aside: usize,
     waiting: usize,
-    /// Callers that waited since the system refused a lane; `None`: it did not.
+    /// Callers that have waited since the system refused a lane; `None`: no refusal.
     refused: Option<u32>,
-    /// The least idle lanes there were since the last [`LanePool::trim`].
+    /// Smallest number of idle lanes since the last [`LanePool::trim`].
     least_idle: usize,
 }
 
 /// Why there is no lane.
 pub(crate) enum NoLane<E> {
-    /// None exists and none can be opened.
+    /// There is no lane, and none can be opened.
     Failed(E),
-    /// All that may exist are set aside.
+    /// All allowed lanes are set aside.
     AllAside,
-    /// None came back in time.
+    /// No lane was returned in time.
     Late,
 }
 
@@ -50,7 +50,8 @@ impl<L> LanePool<L> {
         LanePool { state: Mutex::new(state), changed: Condvar::new(), most: most.max(1) }
     }
 
-    /// Takes an idle lane, opens one, or waits for one: at most as long as `left` says, which is asked before each wait.
+    /// Takes an idle lane, opens one, or waits for one, at most for the time that `left` returns; it is called before
+    /// each wait.
     pub(crate) fn take<E>(
         &self,
         open: impl Fn() -> Result<L, E>,
@@ -77,7 +78,7 @@ impl<L> LanePool<L> {
                 state.open -= 1;
                 state.refused = Some(0);
                 if state.open == state.aside {
-                    // There is nothing to wait for; others that wait find out for themselves.
+                    // There is nothing to wait for; other waiting callers find that out themselves.
                     state.refused = None;
                     self.changed.notify_all();
                     return Err(NoLane::Failed(error));
@@ -100,7 +101,7 @@ impl<L> LanePool<L> {
         }
     }
 
-    /// Gives a lane back.
+    /// Returns a lane.
     pub(crate) fn put(&self, lane: L) {
         let mut state = lock(&self.state);
         state.idle.push(lane);
@@ -110,19 +111,19 @@ impl<L> LanePool<L> {
         }
     }
 
-    /// A lane that was taken is gone.
+    /// A lane that was taken has been closed.
     pub(crate) fn closed(&self) {
         lock(&self.state).open -= 1;
         self.changed.notify_all();
     }
 
-    /// A lane that was taken is set aside: it exists and is not to be had.
+    /// A lane that was taken is set aside: it exists but cannot be taken.
     pub(crate) fn set_aside(&self) {
         lock(&self.state).aside += 1;
         self.changed.notify_all();
     }
 
-    /// `count` lanes that were set aside are gone.
+    /// `count` lanes that were set aside have been closed.
     pub(crate) fn ended(&self, count: usize) {
         let mut state = lock(&self.state);
         state.aside -= count;
@@ -131,11 +132,11 @@ impl<L> LanePool<L> {
         self.changed.notify_all();
     }
 
-    /// Takes out the lanes that were idle all the time since the last call, all but a few. The caller drops them, with no
-    /// lock held.
+    /// Removes the lanes that were idle for the whole time since the last call, except a few. The caller must drop
+    /// them without a lock held.
     pub(crate) fn trim(&self) -> Vec<L> {
         let mut state = lock(&self.state);
-        // Those at the bottom were not used.
+        // The lanes at the bottom were not used.
         let unused = state.least_idle.saturating_sub(KEEP);
         let gone = state.idle.drain(..unused).collect();
         state.open -= unused;
@@ -143,7 +144,7 @@ impl<L> LanePool<L> {
         gone
     }
 
-    /// Takes out all idle lanes: the system has no room for something else.
+    /// Removes all idle lanes, because the system refused to open something else.
     pub(crate) fn empty(&self) -> Vec<L> {
         let mut state = lock(&self.state);
         state.least_idle = 0;
@@ -151,7 +152,7 @@ impl<L> LanePool<L> {
         std::mem::take(&mut state.idle)
     }
 
-    /// Lanes that exist.
+    /// Number of lanes that exist.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
         lock(&self.state).open
@@ -165,7 +166,7 @@ impl<L> State<L> {
         }
         match &mut self.refused {
             None => true,
-            // Every lane is gone: there is nothing to wait for.
+            // No lane is left that could be returned: there is nothing to wait for.
             Some(_) if self.open == self.aside => true,
             Some(waited) => {
                 *waited += 1;

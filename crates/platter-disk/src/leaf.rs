@@ -1,9 +1,9 @@
 //! A device with its own request queues: one disk, as a [`Backend`].
 //!
-//! Without an elevator each lane has a queue and a driver of its own and shares nothing with other lanes
-//! but the gate, which it looks at once per batch. With an elevator all lanes share one queue
-//! with one driver; whoever gets its lock runs it for everybody. Flushes and barriers always go through the
-//! shared queue, so that they exist once per device.
+//! Without an elevator each lane has its own queue and driver and shares nothing with other lanes but the gate, which
+//! it checks once per batch. With an elevator all lanes share one queue with one driver; the thread that gets its
+//! lock runs it for all lanes. Flushes and barriers always go through the shared queue, so that they exist once per
+//! device.
 
 use crate::clock::Clock;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
@@ -56,22 +56,22 @@ use scope::ScopeLock;
 use teller::Teller;
 use tokens::Tokens;
 
-/// How a leaf is set up.
+/// Settings of a leaf.
 #[derive(Clone, Debug)]
 pub struct LeafSettings {
-    /// The queue's own settings.
+    /// Settings of the queue.
     pub queue: Settings,
-    /// Collect bios per submitter and hand them over as a batch (Linux 2.6.39 and later). Off: each bio goes
-    /// to the queue by itself, as in 2.4.
+    /// Collect bios per submitter and hand them over as a batch (Linux 2.6.39 and later). Off: each bio goes to the
+    /// queue on its own, as in 2.4.
     pub caller_plug: bool,
     /// Which queues share a lock.
     pub lock: LockScope,
-    /// Copy through aligned buffers what the device's alignment refuses. Off: such bios fail.
+    /// Copy misaligned transfers through aligned buffers. Off: such bios fail.
     pub bounce: bool,
-    /// Most lanes of synchronous callers at once; `None`: as many as the queue has requests. Each has a driver channel of
-    /// its own while the device has no elevator.
+    /// Most lanes of synchronous callers at once; `None`: as many as the queue has requests. Each has its own driver
+    /// channel while the device has no elevator.
     pub lanes: Option<u32>,
-    /// Measure how long locks are held. (How long they are waited for is always known.)
+    /// Measure how long locks are held. (The time spent waiting for them is always measured.)
     pub lock_stamps: bool,
 }
 
@@ -91,7 +91,7 @@ impl Default for LeafSettings {
 struct Shared {
     itself: Weak<Shared>,
     name: Arc<str>,
-    /// As it was when the device was opened; its size now is in `extent`.
+    /// The geometry when the device was opened; the present size is in `extent`.
     geometry: Geometry,
     extent: Extent,
     settings: LeafSettings,
@@ -101,15 +101,15 @@ struct Shared {
     gate: Gate,
     tokens: Tokens,
     doubts: Doubts,
-    /// What is left of lanes of a simulated disk that were dropped.
+    /// Lanes of a simulated disk that were dropped while the disk still had requests of theirs.
     leftovers: Mutex<Vec<(AnyLane, Owner)>>,
-    /// Which lanes the last barrier waited for in vain.
+    /// Names the lanes that the last failed barrier waited for.
     stall: Mutex<String>,
     scope: Option<Arc<ScopeLock>>,
     inbox: Mutex<Vec<Bio>>,
     control: Runner<Control>,
     control_counters: Arc<Counters>,
-    /// Requests of the shared queue that its driver has, as of its last run.
+    /// Requests of the shared queue that its driver has, as of the queue's last run.
     control_in_flight: AtomicU32,
     lanes: Lanes,
     poller: Poller,
@@ -138,7 +138,7 @@ impl Leaf {
         if let Some(depth) = disk.depth() {
             settings.queue.depth = settings.queue.depth.min(depth);
         }
-        // Fewer requests than the driver takes at once would make the depth a dead letter.
+        // With fewer requests the full `depth` could not be reached.
         settings.queue.nr_requests = settings.queue.nr_requests.max(settings.queue.depth);
         let shared_mode = elevator.is_some();
         let counters = Arc::new(Counters::default());
@@ -189,7 +189,7 @@ impl Shared {
         queue
     }
 
-    /// Opens a channel and tells it about the regions.
+    /// Opens a channel and registers the memory regions with it.
     fn open_driver(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
         let mut driver = self.disk.open_channel(lane_use)?;
         for region in lock(&self.regions).iter() {
@@ -199,14 +199,14 @@ impl Shared {
         Ok(driver)
     }
 
-    /// What opens another channel in the place of one that is dead, of the lane of a cell or of the shared queue.
+    /// The function that opens a channel to replace a dead one, for the lane of a cell or for the shared queue.
     fn reopener(&self, lane_use: LaneUse, cell: Option<Arc<LaneCell>>) -> Reopen<Box<dyn Driver>> {
         let shared = Weak::clone(&self.itself);
         Box::new(move || {
             let shared = shared.upgrade()?;
             let driver = shared.open_driver(lane_use).ok()?;
             cell.iter().for_each(|cell| cell.set_driver(&driver));
-            // Those that sleep still listen to the dead one.
+            // Sleeping threads still listen to the dead channel.
             shared.lanes.ring_all();
             Some(driver)
         })
@@ -301,7 +301,7 @@ impl Backend for Leaf {
                 elevator.exited(now, context);
             }
         });
-        // It may have waited for just that process.
+        // The elevator may have waited for just that process.
         self.0.run_control(now, None);
     }
 
@@ -316,7 +316,7 @@ impl Backend for Leaf {
             self.0.gate.set_shared(shared_mode);
             Ok(())
         })?;
-        // What the old elevator held goes out now, whoever is there to reap it.
+        // Starts the requests that the old elevator held, whichever thread will reap them.
         self.0.run_control(self.0.clock.now(), None);
         Ok(())
     }
@@ -351,7 +351,7 @@ impl Backend for Leaf {
 
     fn unregister(&self, region: RegionId) {
         lock(&self.0.regions).retain(|r| r.id != region);
-        // Open lanes belong to their owners, who look at their next batch.
+        // Open lanes belong to their owners, which see the change at their next batch.
         self.0.gate.announce_change();
         self.0.with_control(|control| {
             if let Some(lane) = control.lane_mut() {

@@ -13,10 +13,10 @@ use platter_block::fault::{self, Error, Fault, Stage};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Everything that can be said when a file or block device is opened.
+/// All options for opening a file or block device.
 #[derive(Default)]
 pub struct DiskOptions {
-    /// Access, direct I/O, sharing, what may be overwritten.
+    /// Access, direct I/O, sharing, and protection of existing contents.
     pub open: OpenOptions,
     /// Driver.
     pub file: FileOptions,
@@ -27,15 +27,15 @@ pub struct DiskOptions {
 }
 
 impl DiskOptions {
-    /// Options to read and write.
+    /// Options for reading and writing.
     pub fn read_write() -> DiskOptions {
         DiskOptions { open: OpenOptions::read_write(), ..DiskOptions::default() }
     }
 }
 
 impl Device {
-    /// Opens a regular file or a block device. With [`DiskOptions::default`]: to read only, around the page
-    /// cache where that works, on the best driver that this system has.
+    /// Opens a regular file or a block device. With [`DiskOptions::default`]: read-only, bypassing the page
+    /// cache if possible, with the best driver of this system.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -52,7 +52,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// Whatever keeps it from being opened; the error says what to do.
+    /// Any reason why it cannot be opened; the error says what to do.
     pub fn open(path: impl AsRef<Path>, options: DiskOptions) -> Result<Device, SysError> {
         let path = path.as_ref();
         let opened = options.open.open(path)?;
@@ -90,7 +90,7 @@ impl Disk for FileDisk {
 
     fn current_size(&self) -> Result<Option<u64>, Error> {
         match FileDisk::current_size(self) {
-            // A block device without its medium has no bytes left.
+            // A block device without its medium has size 0.
             Ok(0) if self.disk().probe.kind == Kind::Block => Ok(None),
             Ok(size) => Ok(Some(size)),
             Err(error) if matches!(error.errno, Some(libc::ENXIO | libc::ENODEV | libc::ENOMEDIUM)) => {

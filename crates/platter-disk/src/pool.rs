@@ -21,11 +21,11 @@ use backing::Backing;
 pub use backing::Pages;
 use free::FreeList;
 
-/// Alignment that suits every disk: a page.
+/// Alignment that is sufficient for every disk: a page.
 pub const PAGE: usize = 4096;
 
-/// A fixed number of buffers of one size, in one piece of memory that is one [`Region`]. A pool is a limit:
-/// it does not grow. Clones share the buffers.
+/// A fixed number of buffers of one size, in one piece of memory that is one [`Region`]. A pool does not grow, so it
+/// is also a limit. Clones share the buffers.
 ///
 /// ```
 /// use platter_disk::pool::{PAGE, Pool};
@@ -58,15 +58,15 @@ struct Memory {
     backing: Backing,
     /// Bytes of all buffers.
     total: u32,
-    /// Bytes of a buffer, and from one buffer to the next.
+    /// Bytes of a buffer, and distance from one buffer to the next.
     size: u32,
     stride: usize,
     id: RegionId,
     free: FreeList,
 }
 
-// SAFETY: the memory is owned; each buffer's part of it is only reached through the one `PoolBuf` that the
-// free list handed out for it.
+// SAFETY: the memory is owned; each buffer's part of it is only reached through the one `PoolBuf` that the free list
+// handed out for it.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -75,16 +75,16 @@ impl Pool {
     /// A pool of `count` buffers of `size` bytes, each aligned to `align` (a power of two) and zeroed once.
     ///
     /// # Errors
-    /// A count or size of 0, an alignment that is no power of two, or 4 GiB and more in all.
+    /// The count or size is 0, the alignment is not a power of two, or the total is 4 GiB or more.
     pub fn new(count: usize, size: usize, align: usize) -> Result<Pool, BadPool> {
         Pool::made(count, size, align, Backing::ordinary)
     }
 
-    /// A pool in huge pages of 2 MiB where the system has them, else in ordinary pages ([`Pool::pages`] says which). All of the
-    /// memory, rounded up to 2 MiB, is allocated and zeroed now, which takes about a second for 4 GiB.
+    /// A pool in huge pages of 2 MiB if the system has them, else in ordinary pages ([`Pool::pages`] tells which).
+    /// All of the memory, rounded up to 2 MiB, is allocated and zeroed now, which takes about a second for 4 GiB.
     ///
-    /// A large pool whose buffers are used in random order has fewer TLB misses in huge pages, and is registered faster; a
-    /// small pool gains nothing.
+    /// A large pool whose buffers are used in random order has fewer TLB misses in huge pages, and is registered
+    /// faster; a small pool gains nothing.
     ///
     /// ```
     /// use platter_disk::pool::{PAGE, Pages, Pool};
@@ -124,13 +124,13 @@ impl Pool {
             );
             return Err(BadPool(message));
         };
-        // All fit, since their product does.
+        // The conversions do not truncate, since the product fits.
         let (size, total, free) = (size as u32, layout.size() as u32, FreeList::new(count as u32));
         let memory = Memory { backing: back(layout), total, size, stride, id: next_id(), free };
         Ok(Pool { memory: Arc::new(memory) })
     }
 
-    /// A free buffer, with what its last user left in it; `None` when all are out.
+    /// A free buffer, with the contents that its last user left; `None` if all are in use.
     #[inline]
     pub fn take(&self) -> Option<PoolBuf> {
         let index = self.memory.free.pop()?;
@@ -147,25 +147,25 @@ impl Pool {
         self.memory.size as usize
     }
 
-    /// The pool's memory, for drivers to register. It lives as long as the pool or a buffer of it does;
-    /// [`Pool::register`] sees to that.
+    /// The pool's memory, for registration with drivers. It is valid as long as the pool or one of its buffers
+    /// exists; [`Pool::register`] ensures that.
     pub fn region(&self) -> Region {
         let memory = &*self.memory;
-        // SAFETY: no bio carries this segment; it says where the memory is.
+        // SAFETY: no bio carries this segment; it only describes the memory.
         let all = unsafe { Segment::new(memory.backing.base, memory.total, memory.id) };
         Region { id: memory.id, memory: all }
     }
 
-    /// Offers the memory to all lanes of a device, which may save the kernel from looking it up for each
-    /// transfer. Where it cannot be registered (a driver without that, a limit on locked memory, more than
-    /// 1 GiB with io_uring) its buffers are used as any other memory.
+    /// Registers the memory with all lanes of a device, which may save the kernel from looking it up for each
+    /// transfer. If it cannot be registered (a driver without registration, a limit on locked memory, more than 1 GiB
+    /// with io_uring), its buffers are used as ordinary memory.
     pub fn register(&self, backend: &Arc<dyn Backend>) -> Registration {
         backend.register(&self.region());
         Registration { backend: Arc::clone(backend), memory: Arc::clone(&self.memory) }
     }
 }
 
-/// A region that a device knows. Dropping it withdraws the region.
+/// The registration of a region with a device. Dropping it withdraws the region.
 pub struct Registration {
     backend: Arc<dyn Backend>,
     memory: Arc<Memory>,
@@ -183,7 +183,7 @@ fn next_id() -> RegionId {
     RegionId(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A buffer of a [`Pool`]. Goes back to it when dropped.
+/// A buffer of a [`Pool`]. Dropping it returns it to the pool.
 pub struct PoolBuf {
     memory: Arc<Memory>,
     index: u32,
@@ -196,7 +196,7 @@ impl PoolBuf {
         self.memory.backing.base.wrapping_add(self.index as usize * self.memory.stride)
     }
 
-    /// Shortens the buffer; longer than it is has no effect.
+    /// Shortens the buffer; a length above the present one has no effect.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(u32::try_from(len).unwrap_or(u32::MAX));
     }
@@ -212,7 +212,7 @@ impl Deref for PoolBuf {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `len` bytes of the pool's memory, initialised when it was allocated, that are this buffer's alone.
+        // SAFETY: `len` bytes of the pool's memory, initialised when it was allocated, and exclusively this buffer's.
         unsafe { std::slice::from_raw_parts(self.addr(), self.len as usize) }
     }
 }
@@ -238,7 +238,7 @@ impl fmt::Debug for PoolBuf {
     }
 }
 
-// SAFETY: the memory stays where it is while the handle is moved, and is the handle's alone until it is dropped.
+// SAFETY: the memory stays in place while the handle is moved, and belongs to the handle alone until it is dropped.
 unsafe impl IoBuf for PoolBuf {
     fn byte_len(&self) -> usize {
         self.len as usize
@@ -251,7 +251,7 @@ unsafe impl IoBuf for PoolBuf {
     }
 }
 
-// SAFETY: writable, and any byte is a valid one.
+// SAFETY: writable, and any byte is a valid value.
 unsafe impl IoBufMut for PoolBuf {}
 
 #[cfg(test)]
@@ -284,7 +284,7 @@ mod tests {
         let base = pool.region().memory.addr() as usize;
         assert!((base..base + 8192).contains(&(segment.addr() as usize)));
         assert_eq!(bio.take_buffer::<PoolBuf>().unwrap().len(), 512);
-        // It came back whole.
+        // The buffer was returned at full length.
         assert_eq!(pool.take().unwrap().len(), 4096);
     }
 

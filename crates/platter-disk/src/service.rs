@@ -1,5 +1,5 @@
-//! The service thread: reaps for futures that nobody polls and runs what devices do by themselves. One per
-//! process, started on first need; it sleeps while nothing is out.
+//! The service thread: reaps completions for futures that no task polls, and runs the devices' own work.
+//! There is one per process, started when it is first needed; it sleeps while nothing is outstanding.
 
 use crate::background::Background;
 use crate::future::{AsyncLane, Next};
@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
 
 struct Service {
-    /// Lanes that have something out, as they were reported.
+    /// Lanes that have reported outstanding I/O.
     lanes: Mutex<Vec<Weak<AsyncLane>>>,
-    /// Devices that have rung since the thread last looked.
+    /// Devices that have rung since the thread's last round.
     notes: Mutex<Vec<Weak<Background>>>,
     /// Whether the thread runs.
     thread: Mutex<bool>,
@@ -29,13 +29,13 @@ static SERVICE: LazyLock<Service> = LazyLock::new(|| Service {
     rounds: AtomicU64::new(0),
 });
 
-/// How often the service thread of this process has looked at its devices so far: it stands still while
-/// nothing is out.
+/// Number of rounds of the service thread in this process so far; it does not change while nothing is
+/// outstanding.
 pub fn rounds() -> u64 {
     SERVICE.rounds.load(Ordering::Relaxed)
 }
 
-/// Whether the thread runs, at least from now on.
+/// Starts the thread unless it runs. Returns whether it runs now.
 fn is_running() -> bool {
     let mut runs = lock(&SERVICE.thread);
     if !*runs {
@@ -45,7 +45,7 @@ fn is_running() -> bool {
     *runs
 }
 
-/// Reports a lane with something out. `false`: the thread cannot be had; those who wait must poll.
+/// Reports a lane with outstanding I/O. `false`: the thread cannot be started, and waiting tasks must poll.
 pub(crate) fn watch(lane: &Arc<AsyncLane>) -> bool {
     let runs = is_running();
     if runs {
@@ -55,7 +55,7 @@ pub(crate) fn watch(lane: &Arc<AsyncLane>) -> bool {
     runs
 }
 
-/// Reports a device that has rung. `false`: the thread cannot be had.
+/// Reports a device that has rung. `false`: the thread cannot be started.
 pub(crate) fn note(background: &Weak<Background>) -> bool {
     let runs = is_running();
     if runs {
@@ -65,15 +65,15 @@ pub(crate) fn note(background: &Weak<Background>) -> bool {
     runs
 }
 
-/// Has the thread look at its lanes once more.
+/// Makes the thread examine its lanes once more.
 pub(crate) fn ring() {
     SERVICE.bell.ring();
 }
 
-/// The lane of a device that has rung, if it is not served already.
+/// The lane of a device that has rung, unless the thread runs it already.
 fn answer(note: &Weak<Background>) -> Option<Weak<AsyncLane>> {
     let background = note.upgrade()?;
-    // A device that panics when it is to open a lane is not run; no other one is touched by that.
+    // If a device panics while it opens a lane, only that device is not run; others are unaffected.
     catch_unwind(AssertUnwindSafe(|| background.answer())).ok().flatten()
 }
 
@@ -82,7 +82,7 @@ fn serve() {
     let mut sleeper = Sleeper::default();
     loop {
         SERVICE.rounds.fetch_add(1, Ordering::Relaxed);
-        // Before the lists are taken: who adds to them rings afterwards.
+        // Before the lists are taken: threads that add to them ring afterwards.
         SERVICE.bell.clear();
         lanes.append(&mut lock(&SERVICE.lanes));
         notes.append(&mut lock(&SERVICE.notes));
@@ -92,7 +92,7 @@ fn serve() {
         let (mut timeout, mut again) = (None::<Span>, false);
         lanes.retain(|lane| {
             let Some(lane) = lane.upgrade() else { return false };
-            // A trace sink or an elevator that panics takes its own device down, and no other.
+            // If a trace sink or an elevator panics, only its own device is dropped.
             let Ok(next) = catch_unwind(AssertUnwindSafe(|| lane.serve(&mut sleeper.handles))) else {
                 lane.watched.store(false, Ordering::SeqCst);
                 return false;

@@ -1,10 +1,10 @@
-//! On whose behalf a handle does its I/O.
+//! The process on whose behalf a handle does its I/O.
 
 use crate::device::Device;
 use platter_block::bio::{Bio, Context, IoPrio};
 use platter_block::handle::HandleId;
 
-/// What the I/Os of a handle carry that say nothing themselves.
+/// Context and priority for I/Os of a handle that have none themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Submitter {
     pub(crate) context: Context,
@@ -33,8 +33,8 @@ impl Submitter {
 }
 
 impl Device {
-    /// A handle on the same device whose I/Os are on behalf of `context`, unless they say otherwise: what
-    /// elevators that are fair to processes tell them apart by.
+    /// The same device, with I/Os on behalf of `context` unless they have a context of their own. Fair
+    /// elevators tell processes apart by it.
     ///
     /// ```
     /// use platter_block::bio::{Class, Context, IoPrio};
@@ -50,7 +50,7 @@ impl Device {
         Device { submitter, ..self.clone() }
     }
 
-    /// A handle on the same device whose I/Os have this priority, unless they have one.
+    /// The same device, with I/Os of this priority unless they have a priority of their own.
     #[must_use]
     pub fn with_ioprio(&self, ioprio: IoPrio) -> Device {
         let submitter = Submitter { ioprio, ..self.submitter };

@@ -1,4 +1,4 @@
-//! Locks and atomics, in one place so that a model checker can stand in for them.
+//! Locks and atomics, in one place so that a model checker can replace them.
 
 use crate::deferred::Section;
 use std::ops::{Deref, DerefMut};
@@ -6,13 +6,13 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, f
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
-/// A lock that counts itself for its thread, so that no code of the program runs while it is held.
+/// A lock that counts as held by its thread, so that no code of the program runs while it is held.
 #[derive(Default)]
 pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
 
-/// A [`Mutex`] that is held. What was deferred meanwhile happens once it is released.
+/// A held [`Mutex`]. Actions that were deferred run after its release.
 pub(crate) struct MutexGuard<'a, T> {
-    // Dropped in this order: the lock is released before it stops counting.
+    // Fields drop in this order: the lock is released before it stops counting.
     guard: std::sync::MutexGuard<'a, T>,
     _section: Section,
 }
@@ -22,7 +22,7 @@ impl<T> Mutex<T> {
         Mutex(std::sync::Mutex::new(value))
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if it is free.
     #[inline]
     pub(crate) fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError<MutexGuard<'_, T>>> {
         let section = Section::enter();
@@ -37,7 +37,8 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Locks, also after a panic elsewhere: the queues' own state is consistent between calls.
+/// Takes the lock even if a thread panicked while it held it: the queues' own state is consistent between
+/// calls.
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     let section = Section::enter();
@@ -60,7 +61,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// Waits for something that another thread does under a [`Mutex`].
+/// Waits for a change that another thread makes under a [`Mutex`].
 #[derive(Default)]
 pub(crate) struct Condvar(std::sync::Condvar);
 
@@ -69,13 +70,13 @@ impl Condvar {
         Condvar(std::sync::Condvar::new())
     }
 
-    /// Gives the lock up until there is a notification, or for no reason.
+    /// Releases the lock and waits for a notification; may wake without one.
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let MutexGuard { guard, _section } = guard;
         MutexGuard { guard: self.0.wait(guard).unwrap_or_else(PoisonError::into_inner), _section }
     }
 
-    /// The same, but not for longer than `time`.
+    /// The same, for at most `time`.
     pub(crate) fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, time: Duration) -> MutexGuard<'a, T> {
         let MutexGuard { guard, _section } = guard;
         let (guard, _) = self.0.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner);

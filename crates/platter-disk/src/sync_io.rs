@@ -1,13 +1,13 @@
 //! Synchronous calls: they borrow memory, submit a bio and wait for it.
 //!
-//! Any number of threads may call. Each call has a lane to itself; when there are as many as the device allows
-//! ([`Backend::max_lanes`](platter_block::backend::Backend::max_lanes)), further callers wait for one. A call transfers
-//! everything or fails: short transfers are resumed by the queue, never passed on.
+//! Any number of threads may call. Each call has a lane to itself; if all lanes that the device allows
+//! ([`Backend::max_lanes`](platter_block::backend::Backend::max_lanes)) are in use, further callers wait for one. A
+//! call transfers everything or fails: short transfers are resumed by the queue and never returned to the caller.
 //!
-//! A call on a device with a timeout, or with a timeout of its own ([`IoOptions::timeout`]), ends by then whatever the
-//! device does. Its data goes through memory of the library's own for that, which costs a copy
-//! (`bytes_bounced` of the [counters](Device::counters)); all others lend the caller's memory to the device and wait for
-//! it as long as it takes.
+//! A call with a timeout, its own ([`IoOptions::timeout`]) or the device's, ends by that time even if the device does
+//! not respond. For that, its data is copied through memory of the library (`bytes_bounced` of the
+//! [counters](Device::counters)). All other calls lend the caller's memory to the device and wait for it without a
+//! limit.
 
 #![allow(unsafe_code)]
 
@@ -27,28 +27,28 @@ mod lane;
 use copied::Copied;
 pub(crate) use lane::SyncLane;
 
-/// What goes with an I/O beside its place and memory.
+/// Options of an I/O.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IoOptions {
     /// Flags, such as [`Flags::FUA`] or [`Flags::HARD_BARRIER`].
     pub flags: Flags,
     /// Priority.
     pub ioprio: IoPrio,
-    /// On whose behalf, for elevators that are fair to contexts.
+    /// The context on whose behalf it runs, for fair elevators.
     pub context: platter_block::bio::Context,
-    /// The longest time until the I/O ends, from its submission, in the time of the device's clock: it fails with
-    /// [`Kind::TimedOut`] then. A write that fails so may still be carried out. `None`: only the device's own timeout
-    /// counts, if it has one.
+    /// The longest time from submission to the end of the I/O, in the time of the device's clock; afterwards it fails
+    /// with [`Kind::TimedOut`]. A write that fails so may still be carried out. `None`: only the device's own timeout
+    /// applies, if it has one.
     pub timeout: Option<Span>,
 }
 
 impl IoOptions {
-    /// Only flags.
+    /// Options with only these flags.
     pub fn flags(flags: Flags) -> IoOptions {
         IoOptions { flags, ..IoOptions::default() }
     }
 
-    /// Only a timeout.
+    /// Options with only this timeout.
     pub fn timeout(timeout: Span) -> IoOptions {
         IoOptions { timeout: Some(timeout), ..IoOptions::default() }
     }
@@ -72,8 +72,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// A range past the end, or whatever the device says. Memory and offsets without the device's alignment
-    /// go through a bounce buffer, see [`crate::bounce`].
+    /// The range reaches past the end, or the device fails. Misaligned memory and offsets go through a bounce buffer,
+    /// see [`crate::bounce`].
     #[inline]
     pub fn read_at(&self, buffer: &mut [u8], pos: u64) -> Result<(), Error> {
         if self.has_answered(buffer, pos) { Ok(()) } else { self.read_by_bio(buffer, pos) }
@@ -92,7 +92,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// As for [`Device::read_at`]; [`Kind::TimedOut`]. Then nothing is in `buffer` that was not there before, up to
+    /// As for [`Device::read_at`]; [`Kind::TimedOut`]. After a timeout `buffer` is unchanged, except for complete
     /// pieces of 8 MiB of a larger call.
     pub fn read_at_with(&self, buffer: &mut [u8], pos: u64, options: IoOptions) -> Result<(), Error> {
         if self.has_answered(buffer, pos) {
@@ -102,12 +102,12 @@ impl Device {
         self.transfer(Op::Read, pos, len as u64, &mut std::iter::once((ptr, len)), options)
     }
 
-    /// What is in memory needs no bio: whether all of `buffer` was read from there.
+    /// Reads from the device's memory without a bio; returns whether all of `buffer` was read.
     #[inline]
     fn has_answered(&self, buffer: &mut [u8], pos: u64) -> bool {
         let Some(resident) = &self.inner.resident else { return false };
         let (size, len) = (self.size(), buffer.len() as u64);
-        // What is no range of the device is refused further down.
+        // Invalid ranges are refused further down.
         len != 0 && pos <= size && len <= size - pos && resident.read(pos, buffer)
     }
 
@@ -165,13 +165,13 @@ impl Device {
     /// Makes everything that has completed durable.
     ///
     /// # Errors
-    /// Whatever the device says; after a failed flush, every later one, until it is acknowledged.
+    /// The device fails; after a failed flush every later one fails until the failure is acknowledged.
     pub fn flush(&self) -> Result<(), Error> {
         self.transfer(Op::Flush, 0, 0, &mut std::iter::empty(), IoOptions::default())
     }
 
-    /// Makes durable what was written to the `len` bytes at `pos` (0: to the end of the device), as far as it has
-    /// completed. A cache writes back no more than that; a disk makes everything durable.
+    /// Makes writes to the `len` bytes at `pos` (0: to the end of the device) durable, as far as they have completed.
+    /// A cache writes back only that range; a disk makes everything durable.
     ///
     /// ```
     /// # let disk = platter_disk::device::Device::ram(1 << 20)?;
@@ -181,7 +181,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// A range past the end; else as for [`Device::flush`].
+    /// The range reaches past the end; otherwise as for [`Device::flush`].
     pub fn flush_range(&self, pos: u64, len: u64) -> Result<(), Error> {
         match self.range_to(Op::Flush, pos, len)? {
             0 => Ok(()),
@@ -189,11 +189,11 @@ impl Device {
         }
     }
 
-    /// The length of a range, where 0 stands for "to the end".
+    /// The length of a range, where 0 means "to the end".
     pub(crate) fn range_to(&self, op: Op, pos: u64, len: u64) -> Result<u64, Error> {
         let rest = self.size().checked_sub(pos).filter(|&rest| len <= rest);
         let out = || {
-            // As for I/O: what the device once had is gone.
+            // As for I/O: a range that the device once had is gone.
             let was_inside = pos.checked_add(len).is_some_and(|end| end <= self.largest());
             let kind = if was_inside { Kind::Gone } else { Kind::OutOfRange };
             self.error(Fault::new(kind, Stage::Handle), op, pos, len, String::new())
@@ -201,10 +201,11 @@ impl Device {
         rest.map(|rest| if len == 0 { rest } else { len }).ok_or_else(out)
     }
 
-    /// Says that the contents of a range are no longer needed.
+    /// Tells the device that the contents of a range are no longer needed.
     ///
     /// # Errors
-    /// A range past the end or off the device's granularity; a device that cannot discard.
+    /// The range reaches past the end or does not match the device's granularity, or the device does not support
+    /// discards.
     pub fn discard(&self, pos: u64, len: u64) -> Result<(), Error> {
         self.transfer(Op::Discard, pos, len, &mut std::iter::empty(), IoOptions::default())
     }
@@ -212,7 +213,7 @@ impl Device {
     /// Makes a range read as zeroes.
     ///
     /// # Errors
-    /// A range past the end; a device that cannot do so.
+    /// The range reaches past the end, or the device does not support the operation.
     pub fn write_zeroes(&self, pos: u64, len: u64) -> Result<(), Error> {
         self.transfer(Op::WriteZeroes, pos, len, &mut std::iter::empty(), IoOptions::default())
     }
@@ -225,7 +226,7 @@ impl Device {
         self.transfer(Op::Flush, 0, 0, &mut std::iter::empty(), options)
     }
 
-    /// One synchronous I/O over memory that the caller borrows for the time of the call.
+    /// One synchronous I/O over memory that the caller borrows for the duration of the call.
     pub(crate) fn transfer(
         &self,
         op: Op,
@@ -234,7 +235,8 @@ impl Device {
         parts: Parts<'_>,
         options: IoOptions,
     ) -> Result<(), Error> {
-        // Code of the program waits until the call is over: it could need what the call holds.
+        // Code of the program is deferred until the call is over, because it could need resources that the call
+        // holds.
         let _section = Section::enter();
         let inner = &*self.inner;
         let until = options.timeout.map(|span| inner.clock.now() + span);
@@ -244,9 +246,9 @@ impl Device {
         bio.reset(op, pos, len);
         let mut built: Result<(), Fault> = Ok(());
         for (ptr, len) in parts {
-            // SAFETY: the caller's borrow lasts until this call returns. A bio with this memory that is submitted is
-            // flagged BORROWED, so no timeout gives it up, and `SyncLane::run` waits for it or aborts. One that is not
-            // submitted is only copied from and to, in this call.
+            // SAFETY: the caller's borrow lasts until this call returns. If a bio with this memory is submitted, it
+            // is flagged BORROWED, so no timeout gives it up, and `SyncLane::run` waits for it or aborts. If it is
+            // not submitted, its memory is only copied from and to in this call.
             built = built.and_then(|()| unsafe { add_memory(&mut bio, ptr, len, RegionId::NONE) });
         }
         let lent = if op.has_data() { Flags::BORROWED } else { Flags::NONE };
@@ -274,11 +276,11 @@ impl Device {
         status.map_err(|fault| self.transfer_error(fault, op, (pos, len), failed))
     }
 
-    /// The error of a transfer of `asked` whose bio came back aimed at `failed`.
+    /// The error of a transfer of range `asked` whose bio came back aimed at range `failed`.
     #[cold]
     fn transfer_error(&self, fault: Fault, op: Op, asked: (u64, u64), failed: (u64, u64)) -> Error {
         let mut detail = self.place_of(fault, failed.0);
-        // A cache says so what it could not write back.
+        // A cache reports in this way what it could not write back.
         if op == Op::Flush && failed.1 > 0 && failed != asked {
             let separator = if detail.is_empty() { "" } else { "; " };
             let lost = format!("{} bytes at {} could not be written back", failed.1, failed.0);
@@ -287,7 +289,7 @@ impl Device {
         self.error(fault, op, asked.0, asked.1, detail)
     }
 
-    /// The error of a call that found no lane.
+    /// The error of a call that got no lane.
     #[cold]
     fn no_lane(&self, no: NoLane<Error>, op: Op, pos: u64, len: u64) -> Error {
         let (kind, detail) = match no {
@@ -295,7 +297,7 @@ impl Device {
             NoLane::Late => (Kind::TimedOut, "all lanes of the device were in use".to_string()),
             NoLane::AllAside => {
                 let most = self.inner.callers.most();
-                (Kind::Stuck, format!("all {most} lanes that it may have wait for requests that timed out"))
+                (Kind::Stuck, format!("all {most} lanes of the device wait for requests that timed out"))
             }
         };
         self.error(Fault::new(kind, Stage::Handle), op, pos, len, detail)

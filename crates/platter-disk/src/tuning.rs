@@ -1,4 +1,4 @@
-//! Elevators of an open device: choosing one, reading and setting its parameters, while I/O runs.
+//! Elevators of an open device: selects one and reads and sets its parameters while I/O runs.
 
 use crate::device::Device;
 use crate::elevators;
@@ -8,33 +8,33 @@ use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::params::{Param, ParamError};
 
 impl Device {
-    /// Switches the elevator by name while I/O runs; `none` is none.
+    /// Switches the elevator by name while I/O runs; `none` removes it.
     ///
     /// # Errors
-    /// An unknown name, or a device without a queue of its own.
+    /// The name is unknown, or the device has no queue of its own.
     pub fn set_elevator(&self, name: &str) -> Result<(), Error> {
         if name == "none" {
             return self.backend().switch_elevator(&|| None);
         }
         let Some(row) = elevators::by_name(name) else {
             let known: Vec<&str> = elevators::all().iter().map(|row| row.name).collect();
-            let detail = format!("no elevator \"{name}\"; there are none, {}", known.join(", "));
+            let detail = format!("unknown elevator \"{name}\"; expected one of: none, {}", known.join(", "));
             return Err(self.error(Fault::new(Kind::Unsupported, Stage::Handle), Op::Read, 0, 0, detail));
         };
         self.switch_elevator(&|| (row.make)())
     }
 
-    /// Switches to an elevator that the program makes: one with parameters already set, or one of its own.
-    /// `make` is called once for each queue below.
+    /// Switches to an elevator that the program makes: one with parameters already set, or an implementation
+    /// of its own. `make` is called once for each queue below.
     ///
     /// # Errors
-    /// A device without a queue of its own.
+    /// The device has no queue of its own.
     pub fn switch_elevator(&self, make: &dyn Fn() -> Box<dyn Elevator>) -> Result<(), Error> {
         self.backend().switch_elevator(&|| Some(make()))
     }
 
-    /// The parameters of the elevator and their values now; none without an elevator. Of several disks
-    /// below: those of the first that has one.
+    /// The parameters of the elevator and their present values; empty without an elevator. With several disks
+    /// below: those of the first disk that has an elevator.
     pub fn elevator_params(&self) -> Vec<(Param, i64)> {
         self.backend().elevator_params()
     }
@@ -52,7 +52,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// No elevator, an unknown name or a value out of range; the old value stands.
+    /// There is no elevator, the name is unknown or the value out of range. The old value stays.
     pub fn set_elevator_param(&self, name: &str, value: i64) -> Result<(), ParamError> {
         self.backend().set_elevator_param(name, value)
     }

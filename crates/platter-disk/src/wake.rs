@@ -4,8 +4,8 @@ use platter_block::time::Span;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// A bell: rung by any thread, heard by whoever polls its descriptor. Without a descriptor to be had (the
-/// process is out of them) sleepers fall back to short naps.
+/// A bell: any thread can ring it, and a thread that polls its descriptor hears it. If no descriptor is available
+/// (the process has reached its limit), sleepers fall back to short naps.
 pub(crate) struct Event(Option<OwnedFd>);
 
 impl Event {
@@ -31,20 +31,20 @@ impl Event {
     }
 }
 
-/// Descriptors behind one descriptor, which is readable when one of them is.
+/// A set of descriptors behind one descriptor, which is readable if any of them is.
 ///
-/// Threads that sleep on that one also hear descriptors that another thread adds meanwhile. With a plain list they would
-/// have to be woken to make it anew, and a wake-up on a bell that several threads hear is lost on those that have not run
-/// before the first of them clears it.
+/// A thread that sleeps on that descriptor also sees descriptors that another thread adds later. With a plain list it
+/// would have to be woken to rebuild the list, and if several threads listen to one bell, a wake-up is lost for those
+/// that have not run before the first of them clears it.
 pub(crate) struct WaitSet {
     epoll: OwnedFd,
     has: Vec<RawFd>,
-    /// The drivers that had been opened when it was made.
+    /// Number of drivers opened before the set was updated.
     drivers: u64,
 }
 
 impl WaitSet {
-    /// An empty set; `None`: the process is out of descriptors.
+    /// An empty set; `None`: the process has no free descriptors.
     pub(crate) fn new() -> Option<WaitSet> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
         Some(WaitSet { epoll, has: Vec::new(), drivers: 0 })
@@ -54,14 +54,14 @@ impl WaitSet {
         self.epoll.as_raw_fd()
     }
 
-    /// Has the set consist of `wanted`. `drivers` counts the drivers that were opened so far: when it has changed, the
-    /// same number may be another descriptor. `false`: not all could be added.
+    /// Changes the set to `wanted`. `drivers` is the number of drivers opened so far: if it has changed, the same
+    /// number may stand for another descriptor. `false`: not all could be added.
     pub(crate) fn set(&mut self, wanted: &[RawFd], drivers: u64) -> bool {
         if self.has == wanted && self.drivers == drivers {
             return true;
         }
         for &fd in &self.has {
-            // One that was closed has left the set by itself.
+            // A closed descriptor has left the set already.
             let _ = epoll::delete(&self.epoll, borrowed(fd));
         }
         self.has.clear();
@@ -78,12 +78,12 @@ impl WaitSet {
 
 #[allow(unsafe_code)]
 fn borrowed(fd: RawFd) -> BorrowedFd<'static> {
-    // SAFETY: the borrow ends with the system call that it is for. A descriptor that was closed meanwhile, or is another
-    // one now, makes that call fail, or wakes a sleeper that then finds nothing to do.
+    // SAFETY: the borrow ends with the system call that it is made for. If the descriptor has been closed or reused
+    // since, the call fails, or it wakes a sleeper that then finds nothing to do.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// How long to sleep when what is waited for cannot be seen on a descriptor.
+/// How long to sleep if the awaited event cannot be seen on a descriptor.
 const NAP: Span = Span::from_millis(1);
 
 /// Why a sleep ended.
@@ -91,9 +91,9 @@ const NAP: Span = Span::from_millis(1);
 pub(crate) enum Ended {
     /// A descriptor is readable.
     Readable,
-    /// The time has passed, or only a nap's.
+    /// The time has passed, or only that of a nap.
     TimedOut,
-    /// By a signal.
+    /// A signal arrived.
     Interrupted,
 }
 
@@ -105,8 +105,8 @@ pub(crate) struct Sleeper {
 }
 
 impl Sleeper {
-    /// Sleeps until one of the descriptors is readable or the time has passed; naps when the descriptors are
-    /// not `complete`. A descriptor that was closed meanwhile wakes at once.
+    /// Sleeps until one of the descriptors is readable or the time has passed; naps if the descriptors are not
+    /// `complete`. A descriptor that was closed in the meantime ends the sleep at once.
     #[allow(unsafe_code)]
     pub(crate) fn sleep(&mut self, complete: bool, timeout: Option<Span>) -> Ended {
         let timeout = if complete { timeout } else { Some(timeout.unwrap_or(NAP).min(NAP)) };
@@ -119,9 +119,9 @@ impl Sleeper {
         self.polled.extend(self.handles.iter().map(polled));
         let (list, count) = (self.polled.as_mut_ptr(), self.polled.len() as libc::nfds_t);
         let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: the list has as many entries as said, and the time, if any, is on this stack. Descriptors are
-        // numbers here: a wrong one is reported in its entry. Interrupted or failed: the caller looks again, as
-        // after any wake-up.
+        // SAFETY: the list has `count` entries, and the time, if any, is on this stack. Descriptors are only numbers
+        // here: an invalid one is reported in its entry. If the call is interrupted or fails, the caller checks
+        // again, as after any wake-up.
         match unsafe { libc::ppoll(list, count, timeout, std::ptr::null()) } {
             ..0 => Ended::Interrupted,
             0 => Ended::TimedOut,
@@ -129,7 +129,7 @@ impl Sleeper {
         }
     }
 
-    /// Whether one of the descriptors from the place `first` on was readable when the last sleep ended.
+    /// Whether one of the descriptors from index `first` on was readable when the last sleep ended.
     pub(crate) fn is_readable(&self, first: usize) -> bool {
         self.polled.iter().skip(first).any(|polled| polled.revents != 0)
     }

@@ -1,4 +1,4 @@
-//! What devices cost that nobody uses: no time, and little memory.
+//! The cost of unused devices: no processor time, and little memory.
 
 use platter_block::bio::{Bio, Flags};
 use platter_block::disk::FnDisk;
@@ -31,7 +31,7 @@ fn files() -> Vec<(Device, tempfile::NamedTempFile)> {
     (0..DISKS).map(open).collect()
 }
 
-/// Nanoseconds of processor time that the threads of this process but the calling one have used.
+/// Nanoseconds of processor time used by all threads of this process except the calling one.
 fn others_time() -> u64 {
     let own = fs::read_link("/proc/thread-self").unwrap();
     let own = own.file_name().unwrap();
@@ -43,8 +43,8 @@ fn others_time() -> u64 {
         .sum()
 }
 
-/// Waits for a stretch of time in which the service thread does not look once and no other thread runs at all.
-/// One that always has something to do never comes to that.
+/// Waits for a period in which the service thread makes no round and no other thread runs at all. A thread
+/// that is always busy makes this wait fail.
 fn comes_to_rest(what: &str) {
     let (_tell, told) = mpsc::channel::<()>();
     let begin = Instant::now();
@@ -62,7 +62,7 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// A bit of everything: calls, futures that are awaited and given up, a channel that stays open.
+/// Some of each: calls, futures that are awaited and dropped, a channel that stays open.
 fn use_all_ways(device: &Device, pool: &Pool) -> platter_disk::channel::Channel {
     let mut block = pool.take().unwrap();
     device.write_at(&block, 0).unwrap();
@@ -95,7 +95,7 @@ fn resident_kib() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Completes nothing until it is told to, and cannot say what it has completed.
+/// Completes nothing until the test says so, and has no descriptor for completions.
 struct Slow {
     let_go: Arc<AtomicBool>,
     held: Vec<Completion>,
@@ -144,7 +144,7 @@ fn open_devices_cost_nothing_and_little() {
     let (after, used) = (resident_kib(), resident_kib() - before);
     assert!(after < 20 << 10, "{after} KiB resident, {used} of them for {DISKS} devices at depth {DEPTH}");
 
-    // Futures that cannot go on: one waits for a barrier, which waits for a write of a channel.
+    // Futures that cannot make progress: one waits for a barrier, which waits for a write of a channel.
     let let_go = Arc::new(AtomicBool::new(false));
     let slow = slow_disk(&let_go);
     let mut channel = slow.channel(4).unwrap();

@@ -1,4 +1,4 @@
-//! The device's own work: a device that rings is run until it is idle, by a thread that is not started before.
+//! The device's own work: a device that rings is run until it is idle, by a thread that is started only then.
 
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::Bio;
@@ -16,10 +16,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Between two pieces of work.
+/// Time between two pieces of work.
 const PACE: Span = Span::from_millis(1);
 
-/// Work as a cache has it: pages that wait for their time.
+/// Work like that of a cache: pages that wait for their time.
 struct Work {
     left: u32,
     due: Time,
@@ -38,7 +38,7 @@ impl State {
         self.work.lock().unwrap()
     }
 
-    /// Work comes up; the bell is rung with the lock held.
+    /// Work arises; the bell is rung with the lock held.
     fn give(&self, pieces: u32) {
         let mut work = self.work();
         work.left += pieces;
@@ -64,7 +64,7 @@ impl Backend for Worker {
     }
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
-        // A real cache looks at its state here, too.
+        // A real cache examines its state here, too.
         drop(self.0.work());
         self.0.lanes.fetch_add(1, SeqCst);
         let below = self.0.below.backend().open_lane(lane_use)?;
@@ -98,7 +98,7 @@ impl Lane for WorkLane {
         if work.left > 0 && work.due <= now {
             work.left -= 1;
             work.due = now + PACE;
-            // The test may be over.
+            // The test may have ended.
             let _ = work.tell.send(work.left);
         }
     }
@@ -159,15 +159,15 @@ fn has_service_thread() -> bool {
     threads.filter_map(|comm| fs::read_to_string(comm).ok()).any(|name| name.trim() == "platter-service")
 }
 
-/// Waits for so many pieces of work.
+/// Waits until the given number of pieces of work is done.
 fn done(pieces: u32, told: &Receiver<u32>) {
     for _ in 0..pieces {
         told.recv_timeout(Duration::from_secs(60)).expect("the work goes on");
     }
 }
 
-/// Waits until the service thread has not looked for a while. One that always has something to do never comes to
-/// that.
+/// Waits until the service thread has made no round for a while. A thread that is always busy makes this wait
+/// fail.
 fn comes_to_rest() {
     let (_tell, told) = channel::<()>();
     let begin = Instant::now();
@@ -181,20 +181,20 @@ fn comes_to_rest() {
     }
 }
 
-/// One test, so that nobody else starts the thread.
+/// One test, so that no other test starts the thread.
 #[test]
 fn a_device_that_rings_is_run_until_it_is_idle() {
     let (state, device, told) = worker();
     device.write_at(&[1; 4096], 0).unwrap();
     device.clone().close().unwrap();
-    // Of the call; nobody has rung.
+    // The lane is that of the call; no bell has rung.
     assert_eq!(state.lanes.load(SeqCst), 1);
     assert!(!has_service_thread());
     state.give(5);
     done(5, &told);
     assert!(has_service_thread());
     comes_to_rest();
-    // Again after it was idle, while it is at work, and by many at once.
+    // Again after it was idle, while it works, and by many threads at once.
     state.give(3);
     state.give(2);
     done(5, &told);
@@ -203,7 +203,7 @@ fn a_device_that_rings_is_run_until_it_is_idle() {
     assert_eq!(state.lanes.load(SeqCst), 2);
     comes_to_rest();
 
-    // The device is not kept: with its last handle its lanes end, work or not, and the bell is of no use.
+    // The bell does not keep the device alive: its lanes are closed with its last handle, even with work left.
     let (other_state, other, other_told) = worker();
     other_state.give(1_000_000);
     other_told.recv_timeout(Duration::from_secs(60)).unwrap();
@@ -214,7 +214,7 @@ fn a_device_that_rings_is_run_until_it_is_idle() {
     comes_to_rest();
     assert_eq!(other_state.lanes.load(SeqCst), 0);
     assert!(other_told.try_recv().is_err());
-    // Before anybody opened a lane, too.
+    // Also before any lane was opened.
     let (third_state, third, _third_told) = worker();
     drop(third);
     third_state.give(1);

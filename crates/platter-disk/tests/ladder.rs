@@ -12,7 +12,7 @@ const READ: usize = 64 << 10;
 const PART: usize = 4 << 10;
 const SIZE: u64 = 1 << 20;
 
-/// 64 KiB that begin on a page.
+/// 64 KiB that begin at a page.
 struct Aligned(Vec<u8>, usize);
 
 impl Aligned {
@@ -55,7 +55,7 @@ fn temp_disk() -> tempfile::NamedTempFile {
     file
 }
 
-/// What one call of 64 KiB costs on a rung.
+/// The cost of one call of 64 KiB on a rung.
 #[derive(Debug, PartialEq, Eq)]
 struct Cost {
     bios: u64,
@@ -69,7 +69,7 @@ fn cost_of(ladder: &Ladder, pos: u64, vectored: bool) -> Cost {
     let mut memory = Aligned::new();
     let (before, waits) = (ladder.counters(), ladder.waits());
     if vectored {
-        // Scattered: no two parts touch in the order of the disk.
+        // Scattered: no two parts are adjacent on the disk.
         let mut parts: Vec<IoSliceMut<'_>> =
             memory.bytes().chunks_mut(PART).rev().map(IoSliceMut::new).collect();
         assert_eq!(parts.len(), 16);
@@ -86,7 +86,7 @@ fn cost_of(ladder: &Ladder, pos: u64, vectored: bool) -> Cost {
     Cost { bios, dispatches, waits: ladder.waits() - waits, bounced }
 }
 
-/// What a rung must cost on a disk whose sectors have `sector` bytes.
+/// The expected cost of a rung on a disk with sectors of `sector` bytes.
 fn expected(row: &ladder::Row, sector: u64, vectored: bool) -> Cost {
     let s = row.switches;
     let bios = match s.unit {
@@ -202,7 +202,7 @@ fn descriptors_have_the_papers_sizes() {
 
 #[test]
 fn threads_share_the_low_pool_and_the_lock() {
-    // More at once than the pool has pages: 40 calls of 128 pages; nobody may wait for ever.
+    // More at once than the pool has pages: 40 calls of 128 pages; no call may wait for ever.
     std::thread::scope(|scope| {
         for thread in 0..40u64 {
             scope.spawn(move || {

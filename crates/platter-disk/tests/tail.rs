@@ -51,8 +51,9 @@ fn the_tail_of_a_file_is_read_and_written_exactly() {
     }
 }
 
-/// The block before the odd end, and blocks across the page that holds it, are written and read while another thread writes
-/// the odd end itself. All of it is disjoint, so every byte must be the one last written and no flush may fail.
+/// The block before the odd end, and blocks across the page that contains it, are written and read while another
+/// thread writes the odd end itself. The ranges are disjoint, so every byte must be the one last written and no flush
+/// may fail.
 #[test]
 fn writes_beside_the_odd_end_do_not_disturb_it() {
     const ROUNDS: u32 = 1500;

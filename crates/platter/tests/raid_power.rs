@@ -1,8 +1,8 @@
 //! Making, opening and wiping arrays while the power fails at any I/O.
 
-use platter_bench::kit::Kit;
 use platter::raid::{self, Array, RaidError};
 use platter::{Device, stack::meta::Select, stack::partition::Partition};
+use platter_bench::kit::Kit;
 use std::sync::Arc;
 
 /// Three members on one disk, which loses power with all of them.

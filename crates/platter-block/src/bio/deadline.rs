@@ -1,8 +1,8 @@
-//! A deadline in six bytes, which is what a descriptor of three cache lines has room for.
+//! A deadline in six bytes, so that a bio's descriptor fits in three cache lines.
 
 use crate::time::Time;
 
-/// A point in time in steps of 1,024 ns, 9 years from the clock's origin at most. All ones: none.
+/// A point in time in steps of 1,024 ns, at most 9 years after the clock's origin. All ones: no deadline.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Deadline([u16; 3]);
 
@@ -12,7 +12,7 @@ const MAX_STEPS: u64 = (1 << 48) - 2;
 impl Deadline {
     pub(super) const NONE: Deadline = Deadline([u16::MAX; 3]);
 
-    /// The deadline at or just after `time`.
+    /// The first representable deadline at or after `time`.
     #[inline]
     pub(super) fn new(time: Option<Time>) -> Deadline {
         let Some(Time(ns)) = time else { return Deadline::NONE };

@@ -8,55 +8,55 @@ use core::ops::BitOr;
 pub struct Flags(u16);
 
 impl Flags {
-    /// None.
+    /// No flag.
     pub const NONE: Flags = Flags(0);
-    /// Somebody waits for it: unplug the device at once.
+    /// A thread waits for this bio: the device is unplugged at once.
     pub const SYNC: Flags = Flags(1);
     /// The data is durable when the bio completes.
     pub const FUA: Flags = Flags(1 << 1);
     /// Everything that completed before is durable before this bio's data is written.
     pub const PREFLUSH: Flags = Flags(1 << 2);
-    /// A read-ahead that may fail rather than wait for a request.
+    /// Readahead, which may fail rather than wait for a request.
     pub const READAHEAD: Flags = Flags(1 << 3);
     /// Never merged.
     pub const NOMERGE: Flags = Flags(1 << 4);
-    /// On all lanes of the device, what was submitted before it starts before it, and what is submitted later starts later.
-    /// It waits for no completion, so the device may still carry requests out in another order, or several at once.
+    /// On all lanes of the device, bios submitted before it start before it, and bios submitted later start later. It
+    /// waits for no completion, so the device may still carry requests out in another order, or several at once.
     pub const SOFT_BARRIER: Flags = Flags(1 << 5);
-    /// Everything before it is durable before it, and it before everything after it.
+    /// Everything before it is durable before it starts, and it is durable before anything after it starts.
     pub const HARD_BARRIER: Flags = Flags(1 << 6);
-    /// The memory is borrowed: the bio must not be given up before the driver returned it.
+    /// The memory is borrowed: the bio must not be given up before the driver has returned it.
     pub const BORROWED: Flags = Flags(1 << 7);
-    /// A write that must be on the device as a whole or not at all after a power cut. Never split or merged; fails
-    /// where [`Limits::atomic_write`](crate::limits::Limits::atomic_write) does not allow it.
+    /// A write that must be on the device as a whole or not at all after a power cut. Never split or merged; fails if
+    /// [`Limits::atomic_write`](crate::limits::Limits::atomic_write) does not allow it.
     pub const ATOMIC: Flags = Flags(1 << 10);
 
-    /// Its submitter got another bio in its place; this one only keeps memory, or a place in a request.
+    /// Its submitter got another bio in its place; this one only keeps memory or a place in a request.
     pub(crate) const ORPHAN: Flags = Flags(1 << 8);
-    /// Started again after its request failed: not merged any more.
+    /// Retried after its request failed: not merged any more.
     pub(crate) const ALONE: Flags = Flags(1 << 9);
-    /// Not started again, whatever its request comes to: it was cancelled, or a barrier has counted it as complete.
+    /// Not retried, whatever the result: it was cancelled, or a barrier has counted it as complete.
     pub(crate) const LAST: Flags = Flags(1 << 11);
 
-    /// Whether all of `other` are set.
+    /// Whether all flags of `other` are set.
     #[inline]
     pub const fn contains(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether any of `other` is set.
+    /// Whether any flag of `other` is set.
     #[inline]
     pub const fn intersects(self, other: Flags) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// These without `other`.
+    /// These flags without those of `other`.
     #[inline]
     pub const fn without(self, other: Flags) -> Flags {
         Flags(self.0 & !other.0)
     }
 
-    /// Both, usable in constants.
+    /// The union of both, usable in constants.
     #[inline]
     pub const fn union(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
@@ -107,7 +107,7 @@ pub enum Class {
     RealTime = 1,
     /// Best effort.
     BestEffort = 2,
-    /// Only when nobody else wants the disk.
+    /// Served only while no other process uses the disk.
     Idle = 3,
 }
 
@@ -125,7 +125,7 @@ impl IoPrio {
         IoPrio((class as u16) << 13 | level as u16)
     }
 
-    /// The priority that Linux has this number for; bits that mean neither class nor level are dropped.
+    /// The priority for a number of Linux; bits outside class and level are dropped.
     pub const fn from_raw(raw: u16) -> IoPrio {
         IoPrio(raw & (3 << 13 | 7))
     }
@@ -152,44 +152,44 @@ impl IoPrio {
     }
 }
 
-/// On whose behalf an I/O runs: elevators that are fair to somebody tell submitters apart by it.
+/// The process on whose behalf an I/O runs. Fair elevators tell submitters apart by it.
 ///
-/// A thread of a process of a group of a user, as numbers of the program's own choice or those of the system. They are
-/// kept in few bits: a process modulo 2^24 (process numbers of Linux fit), a thread modulo 2^16, a group and a
-/// user modulo 2^12. Two that fall together share their turns; nothing else depends on it.
+/// A thread of a process of a group of a user, as numbers that the program chooses or those of the system. They are
+/// stored in few bits: a process modulo 2^24 (Linux process numbers fit), a thread modulo 2^16, a group and a user
+/// modulo 2^12. Two contexts with equal numbers are scheduled as one; nothing else depends on it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Context {
-    // Two halves rather than one number of 64 bits, which would need to be aligned and make requests larger.
+    // Two halves, because one 64-bit number would need stricter alignment and make requests larger.
     process_and_user: u32,
     thread_and_group: u32,
 }
 
 impl Context {
-    /// A process; its first thread, of group 0 and user 0.
+    /// The first thread of a process, of group 0 and user 0.
     #[inline]
     pub const fn new(process: u32) -> Context {
         Context { process_and_user: process & 0xff_ffff, thread_and_group: 0 }.of_user(0)
     }
 
-    /// Another thread of the process.
+    /// Another thread of the same process.
     #[inline]
     pub const fn thread(self, thread: u32) -> Context {
         let group = self.thread_and_group & !0xffff;
         Context { thread_and_group: group | (thread & 0xffff), ..self }
     }
 
-    /// The same in a process group.
+    /// The same context in a process group.
     #[inline]
     pub const fn in_group(self, group: u32) -> Context {
         let thread = self.thread_and_group & 0xffff;
         Context { thread_and_group: thread | (group & 0xfff) << 16, ..self }
     }
 
-    /// The same of a user.
+    /// The same context of a user.
     #[inline]
     pub const fn of_user(self, user: u32) -> Context {
         let process = self.process_and_user & 0xff_ffff;
-        // 8 bits here, 4 in the other half.
+        // 8 bits here, 4 bits in the other half.
         let group = self.thread_and_group & 0x0fff_ffff;
         Context {
             process_and_user: process | (user & 0xff) << 24,
@@ -215,7 +215,7 @@ impl Context {
         self.process_and_user >> 24 | self.thread_and_group >> 28 << 8
     }
 
-    /// One number for thread and process together: what Linux calls an I/O context.
+    /// Thread and process as one number, which identifies what Linux calls an I/O context.
     #[inline]
     pub const fn task(self) -> u64 {
         (self.process() as u64) << 16 | (self.thread_and_group & 0xffff) as u64

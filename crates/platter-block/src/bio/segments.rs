@@ -1,4 +1,4 @@
-//! The segment list of a bio: four in place, more in a vector that clones share.
+//! The segment list of a bio: four segments in place, more in a vector that clones share.
 
 use crate::segment::Segment;
 use alloc::sync::Arc;
@@ -12,10 +12,10 @@ const INLINE: usize = 4;
 pub(crate) struct SegmentList {
     inline: [Segment; INLINE],
     spill: Option<Arc<Vec<Segment>>>,
-    /// Bytes of the first segment that are done.
+    /// Bytes of the first remaining segment that are done.
     pub(crate) skip: u32,
     count: u16,
-    /// First segment that is not done.
+    /// Index of the first segment that is not done.
     pub(crate) first: u16,
 }
 
@@ -38,7 +38,7 @@ impl SegmentList {
         }
     }
 
-    /// Empties the list; keeps the vector when nobody else uses it.
+    /// Empties the list; keeps the vector unless it is shared.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.count = 0;
@@ -47,7 +47,7 @@ impl SegmentList {
         }
     }
 
-    /// Adds at the end; `false` when the list is full.
+    /// Adds a segment at the end; `false` if the list is full.
     #[inline]
     pub(crate) fn push(&mut self, segment: Segment) -> bool {
         let count = usize::from(self.count);
@@ -66,7 +66,7 @@ impl SegmentList {
     fn push_spilled(&mut self, count: usize, segment: Segment) {
         let shared = self.spill.get_or_insert_with(|| Arc::new(Vec::with_capacity(16)));
         if Arc::get_mut(shared).is_none() {
-            // A clone still looks at the old vector: it keeps it.
+            // A clone still uses the old vector, so the clone keeps it.
             let mut own = Vec::with_capacity(count + 1);
             own.extend_from_slice(shared);
             *shared = Arc::new(own);
@@ -80,7 +80,7 @@ impl SegmentList {
         }
     }
 
-    /// Becomes a view of the same segments: four are copied, a vector is shared.
+    /// Becomes a view of the same segments: up to four are copied, a vector is shared.
     pub(crate) fn share(&mut self, other: &SegmentList) {
         self.count = other.count;
         if usize::from(other.count) <= INLINE {

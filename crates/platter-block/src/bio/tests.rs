@@ -106,7 +106,7 @@ fn the_first_failure_stays() {
     assert_eq!(bio.status(), Err(Fault::from_errno(5)));
 }
 
-/// Parts of a bio are its handle's too; the next use of it is nobody's.
+/// Parts of a bio keep its handle; a reset bio has none.
 #[test]
 fn a_bio_hands_its_handle_on_until_it_is_reset() {
     let mut memory = vec![0u8; 64];

@@ -1,24 +1,24 @@
-//! `anticipatory`: batches of reads and of writes, and a short wait for the next read of a process before the
-//! disk is moved away from it (the AS elevator, default of Linux 2.6.0 to 2.6.17).
+//! `anticipatory`: batches of reads and of writes, and a short wait for the next read of a process before the disk
+//! is moved away from it (the AS elevator, default of Linux 2.6.0 to 2.6.17).
 //!
-//! A process that reads one piece after the other sends the next request only when it has the last one. An
-//! elevator that never waits has by then moved the disk to somebody else, for every piece of every process.
-//! This one waits for some milliseconds (`antic_expire`) when what it knows of the process says that its next
-//! request comes soon: how long it thinks between a completion and the next request, how far it seeks, and,
-//! for a process not seen before, how others began. What ends a wait, or forbids it, is the [`Rule`].
+//! A process that reads one piece after the other sends its next request only when the last one has completed. By
+//! then an elevator that never waits has moved the disk to another process, for every piece of every process. This
+//! elevator waits for some milliseconds (`antic_expire`) if it expects the next request of the process soon. It
+//! estimates the think time between a completion and the next request, the seek distance, and, for a new process,
+//! how other processes began. The [`Rule`] lists what ends a wait or forbids it.
 //!
-//! Directions are *sync* (reads, and writes that somebody waits for) and *async*. Each has its requests by
-//! position and by arrival. Within a batch the nearest request goes next: distance ahead counts once, up to
-//! 512 MiB behind twice, farther behind is for the next sweep. Batches alternate while both directions have
-//! requests: a synchronous one has its time (`read_batch_expire`), counted from its first completion, an
-//! asynchronous one a number of requests, tuned so that it takes `write_batch_expire`. A change of direction
-//! waits until the driver is rid of the old one. Once in `read_expire` (`write_expire`) the oldest request of
-//! the direction goes first when it has waited for longer than that.
+//! The directions are *sync* (reads, and writes that a thread waits for) and *async*. Each has its requests by
+//! position and by arrival. Within a batch the nearest request goes next: distance ahead counts once, distance up
+//! to 512 MiB behind counts twice, and farther behind is left for the next sweep. Batches alternate while both
+//! directions have requests: a synchronous batch has a time (`read_batch_expire`), counted from its first
+//! completion, an asynchronous batch a number of requests, tuned so that it takes `write_batch_expire`. A change
+//! of direction waits until the driver has completed all requests of the old one. Once per `read_expire`
+//! (`write_expire`) the oldest request of the direction goes first if it has waited for longer than that.
 //!
 //! `kernel` sets times and rule at once: `2.6.0` (50, 200, 200, 50 ms, rule 2.6.0), `2.6.2` to 2.6.6 (125, 250,
 //! 250, 62 ms, rule 2.6.2), `2.6.7` and later (125, 250, 500, 125 ms, rule 2.6.16). Time counts in ticks of a
-//! millisecond, and all means and probabilities are integers with truncation, as in a kernel with 1000 ticks
-//! a second.
+//! millisecond, and all means and probabilities are integers with truncation, as in a kernel with 1000 ticks a
+//! second.
 //!
 //! # Decisions
 //!
@@ -26,15 +26,15 @@
 //!   for at least 64 more; the one idle for longest is forgotten. A process that has
 //!   [exited](Elevator::exited) and sends again is a new one.
 //! - Kernels counted a request of the awaited process as dispatched only between the elevator and the driver,
-//!   so that they waited while it was with the driver. Here there is nothing between: the last request
-//!   dispatched does not count as long as it has not completed, any other one with the driver does.
-//! - The code of kernels began the time of a write batch anew only when the driver was idle at the change of
-//!   direction. With several requests at the driver the batch kept the end of the read batch before it, which
-//!   is past: it ended at once, and writes starved under a stream of reads. Here each write batch has its time;
-//!   `stale_write_batch=1` does as the code did.
-//! - How 2.6.0 counted its successes with new processes is not known in detail. Here: 512 times the mean over
-//!   first think times that were no longer than the wait, a wait that came to nothing weighing as one that
-//!   was; an eighth for each, from 256 on.
+//!   so they waited while it was with the driver. Here there is no such stage: the last request dispatched does
+//!   not count until it has completed, any other request with the driver does.
+//! - Kernels restarted the time of a write batch only if the driver was idle at the change of direction. With
+//!   several requests at the driver the batch kept the end time of the read batch before it, which is past: it
+//!   ended at once, and writes starved under a stream of reads. Here each write batch gets its own time;
+//!   `stale_write_batch=1` restores the kernels' behaviour.
+//! - How 2.6.0 counted its successes with new processes is not known in detail. Here each first think time of a
+//!   new process counts 512 if it is no longer than the wait, otherwise 0; a wait without a request counts 0.
+//!   The result is a decaying mean in which each new sample weighs an eighth, starting at 256.
 //! - Requests at one position all stay queued and leave in the order of their ids, where kernels dispatched the
 //!   earlier one at once.
 //!
@@ -61,7 +61,7 @@ mod params;
 mod process;
 mod wait;
 
-/// Numbers of the directions.
+/// Indices of the directions.
 const SYNC: usize = 0;
 const ASYNC: usize = 1;
 
@@ -72,33 +72,34 @@ pub(super) const ROW: Row = Row {
     make: || Box::new(Anticipatory::default()),
 };
 
-/// What ends a wait for a process, or keeps it from being begun. Reasons are looked at in the order given;
-/// *close* is near the last request (within 32 KiB, after a millisecond twice as far for each; in `V2_6_16` 4 MiB,
-/// twice as far for each) and, here, sent by somebody who waits for it.
+/// What ends a wait for a process, or prevents it. Reasons are checked in the order given. A request is *close* if
+/// it is near the last request (within 32 KiB, from the second millisecond on doubling every millisecond; in
+/// `V2_6_16` 4 MiB, doubling every millisecond) and, in this implementation, if a thread waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Rule {
     /// Linux 2.6.0. The candidate is close; the time is over; the candidate is of the process; the process has
-    /// exited; has other requests; is new, and waiting for new ones succeeds less than half the time; thinks
-    /// for longer than the wait; seeks farther than half of what the candidate asks for.
+    /// exited; has other requests; is new, and waiting for new processes succeeds less than half the time; thinks
+    /// for longer than the wait; seeks farther than half of what the candidate requires.
     V2_6_0 = 0,
-    /// Linux 2.6.2 to 2.6.12. The candidate is of the process; the time is over; the process has exited; has
-    /// other requests; the candidate is close; the process thinks for longer than the wait, or is new, and such
-    /// do or more than half of them are not heard of again; the candidate is nearer than the process seeks.
+    /// Linux 2.6.2 to 2.6.12. The candidate is of the process; the time is over; the process has exited; has other
+    /// requests; the candidate is close; the process thinks for longer than the wait, or is new, and new processes
+    /// do so or more than half of them send no second request; the candidate is nearer than the process seeks.
     V2_6_2 = 1,
-    /// Linux 2.6.16 and later. The candidate is of the process; the time is over; the process has other
-    /// requests; the candidate is close, or nearer than the process seeks, and then counts as a request of the
-    /// process (processes that take turns cooperate); the process has exited, and others seldom take over;
-    /// it thinks for longer than the wait, or is new, and such do or are seldom heard of again.
+    /// Linux 2.6.16 and later. The candidate is of the process; the time is over; the process has other requests;
+    /// the candidate is close, or nearer than the process seeks, and then counts as a request of the process
+    /// (processes that take turns cooperate); the process has exited, and other processes seldom continue its
+    /// stream; it thinks for longer than the wait, or is new, and new processes do so or seldom send a second
+    /// request.
     V2_6_16 = 2,
 }
 
-/// What the elevator expects of processes it knows nothing of (`est_time` in sysfs).
+/// What the elevator expects of processes without a history (`est_time` in sysfs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimators {
     /// Probability that a new process sends no second request in time, in 256ths.
     pub exit_prob: u32,
-    /// Probability that nobody takes over from a process that has exited, in 256ths.
+    /// Probability that no other process continues the stream of a process that has exited, in 256ths.
     pub exit_no_coop: u32,
     /// Think time before the second request of a process, in milliseconds.
     pub new_ttime_mean: u64,
@@ -130,13 +131,13 @@ pub struct Anticipatory {
     sorted: [SectorMap; 2],
     /// A list for each direction, in order of arrival.
     fifos: Fifos<Entry>,
-    /// The nearest request of each direction: never none while the direction has any.
+    /// The nearest request of each direction; set whenever the direction has requests.
     next: [Option<(u64, RequestId)>; 2],
-    /// End of the last request dispatched of each direction.
+    /// End of the last dispatched request of each direction.
     last_sector: [u64; 2],
-    /// By place.
+    /// Requests with the driver, by slot.
     started: Vec<Option<Started>>,
-    /// How many of them there are.
+    /// Number of requests with the driver.
     dispatched: u32,
     processes: Processes,
     batch: Batch,
@@ -175,7 +176,7 @@ fn ticks(now: Time) -> u64 {
 }
 
 impl Anticipatory {
-    /// The rule.
+    /// The rule in use.
     #[inline]
     pub fn rule(&self) -> Rule {
         match self.settings.at(RULE) {
@@ -185,7 +186,7 @@ impl Anticipatory {
         }
     }
 
-    /// What the elevator has learned so far of new processes and of those that have exited.
+    /// What the elevator has learned so far about new processes and processes that have exited.
     pub fn estimators(&self) -> Estimators {
         let e = &self.estimate;
         Estimators {
@@ -200,7 +201,7 @@ impl Anticipatory {
         self.settings.at(STALE_WRITE_BATCH) != 0
     }
 
-    /// The number of writes that a batch has before anything is known.
+    /// Resets the number of writes in a batch to its initial value.
     fn reset_write_batch(&mut self) {
         self.batch.writes = (self.settings.unsigned(WRITE_BATCH_EXPIRE) / 10).max(2);
     }
@@ -216,13 +217,13 @@ impl Anticipatory {
         Some(if sync { SYNC } else { ASYNC })
     }
 
-    /// Counts a request in the history of a process.
+    /// Adds a request to the history of a process.
     fn count_request(&mut self, now: u64, process: u32, range: (u64, u64)) {
         let wait = self.settings.unsigned(ANTIC_EXPIRE);
         self.estimate.arrives(self.processes.get_mut(process), now, range, wait);
     }
 
-    /// How costly it is to go on at `start`, the cheapest first.
+    /// The cost of continuing at `start`; smaller is better.
     #[inline]
     fn cost(&self, dir: usize, start: u64) -> (bool, u64, u64) {
         const MAX_BACK: u64 = 1 << 20;
@@ -249,7 +250,7 @@ impl Anticipatory {
         }
     }
 
-    /// Takes a request out of the order by position; if it was the nearest, another one is.
+    /// Removes a request from the order by position; if it was the nearest, another one is chosen.
     #[inline]
     fn unsort(&mut self, dir: usize, start: u64, id: RequestId) {
         let sorted = &mut self.sorted[dir];
@@ -261,7 +262,7 @@ impl Anticipatory {
         }
     }
 
-    /// Gives a request to the driver.
+    /// Sends a request to the driver.
     fn send(&mut self, now: u64, dir: usize, id: RequestId) -> Option<RequestId> {
         let entry = self.fifos.remove(id)?;
         let place = id.index as usize;
@@ -278,7 +279,7 @@ impl Anticipatory {
         if dir == ASYNC {
             self.batch.writes_left = self.batch.writes_left.saturating_sub(1);
         }
-        // The next one is the nearest to this one, even if this one was not the nearest.
+        // The next request is the nearest to this one, even if this one was not the nearest.
         self.last_sector[dir] = entry.end;
         self.next[dir] = Some((entry.start, id));
         self.unsort(dir, entry.start, id);
@@ -287,7 +288,7 @@ impl Anticipatory {
         Some(id)
     }
 
-    /// A request is not with the driver any more.
+    /// A request has left the driver.
     fn finish(&mut self, now: u64, Started { process, dir, .. }: Started) {
         self.batch_completion(now, dir);
         self.dispatched -= 1;
@@ -374,7 +375,7 @@ impl Elevator for Anticipatory {
         let mut process = gone.process;
         let inherits = self.dir_of(survivor) == Some(dir)
             && self.fifos.get(survivor).is_some_and(|entry| gone.expire < entry.expire);
-        // The survivor is as old as the older of the two, and of the same process.
+        // The survivor gets the age of the older request, and its process.
         if inherits && let Some(entry) = self.fifos.get_mut(survivor) {
             entry.expire = gone.expire;
             process = core::mem::replace(&mut entry.process, gone.process);

@@ -1,22 +1,23 @@
-//! `bfq`: each process has a queue, which is served alone until a budget of sectors is used up.
+//! `bfq`: each process has a queue, which is served alone until it has used up a budget of sectors.
 //!
 //! Queues are served in the order of B-WF2Q+ (see `bfq/service.rs`), so that each receives its share of sectors by
-//! weight whatever budgets are given; budgets only decide how long the device stays with one queue. They follow
-//! what a queue makes of them. A queue that has nothing more is waited for a little, where that pays or where
-//! shares would not come out right without; one that is slow for what it receives is charged time instead of
-//! sectors. Real time comes before best effort, best effort before idle; idle has a turn every 200 ms. Weights are raised,
-//! for a while, for who has been idle long (interactive) and for who asks at a moderate, steady rate (soft real time),
-//! but not for many who appear at once.
+//! weight whatever its budgets are; budgets only decide how long the device stays with one queue, and they are
+//! adapted to how the queue uses them. When a queue becomes empty, the elevator waits briefly for its next request if
+//! that improves throughput or if the shares would be wrong otherwise. A queue that is slow for the sectors it
+//! receives is charged time instead of sectors. Real time comes before best effort, best effort before idle; the idle
+//! class has a turn every 200 ms. Weights are raised temporarily for queues that were idle for long (interactive) and
+//! for queues whose requests arrive at a moderate, steady rate (soft real time), but not for large bursts of new
+//! queues.
 //!
 //! Source: BFQ of Linux 4.12 and later, with the values of 6.1, and Documentation/block/bfq-iosched; papers in
 //! `bfq/service.rs`. Differences:
-//! - A process is a queue for each class that it uses: a change of class is a change of queue.
-//! - Nobody is waited for who is known to think longer than the wait, or whose process has ended.
-//! - The turn of the idle class ends a service that is going on; it does not wait for the next choice.
+//! - A process has a queue for each class that it uses: a change of class is a change of queue.
+//! - There is no wait for a process that is known to think longer than the wait, or that has exited.
+//! - The turn of the idle class ends the current service; it does not wait for the next choice.
 //! - Only stretches of sequential requests lower the estimate of the device's rate.
-//! - Whether seeks take time is measured, if the parameter `rotational` does not say.
-//! - Without groups (cgroups), without early merging of the queues of processes that read next to each other, and without
-//!   injection of requests of others into a wait.
+//! - Whether seeks take time is measured, unless the parameter `rotational` says so.
+//! - There are no groups (cgroups), no early merging of the queues of processes that read close to each other, and
+//!   no injection of other queues' requests into a wait.
 
 use super::{Elevator, RequestId, RequestInfo, Row, Settings};
 use crate::bio::{Context, Op};
@@ -44,34 +45,34 @@ use service::Service;
 
 pub(super) const ROW: Row = Row {
     name: "bfq",
-    summary: "budget fair queueing: sectors are shared between processes by weight, and who is waited for comes first",
+    summary: "budget fair queueing: sectors are shared by weight, and interactive processes come first",
     params: &PARAMS,
     make: || Box::new(Bfq::default()),
 };
 
-/// Processes that are remembered beyond those that have requests.
+/// Number of processes remembered beyond those that have requests.
 const REMEMBERED: usize = 32;
 
-/// A new queue begins with this part of the largest budget.
+/// Budget of a new queue, as a fraction of the largest budget.
 const FIRST_BUDGET: (u64, u64) = (2, 3);
 
-/// What is kept of a request in the device, by its place.
+/// What is recorded of a request with the driver, by its slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Started {
     generation: u32,
     record: u32,
-    /// When it was dispatched, if it is a read that found the device empty and its head elsewhere.
+    /// Dispatch time, if it is a read that found the device empty and its head elsewhere.
     seek: Option<Time>,
 }
 
-/// The queue in service is waited for.
+/// The wait for the next request of the queue in service.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     since: Time,
     until: Time,
 }
 
-/// The bfq elevator.
+/// The BFQ elevator.
 #[derive(Clone, Debug)]
 pub struct Bfq {
     settings: Settings<{ params::COUNT }>,
@@ -81,17 +82,17 @@ pub struct Bfq {
     busy: Busy,
     burst: Burst,
     device: Device,
-    /// By place.
+    /// Requests with the driver, by slot.
     started: Vec<Started>,
     in_driver: u32,
     /// End of the last request dispatched.
     last_end: u64,
     in_service: Option<u32>,
     service_start: Time,
-    /// When the service has lasted too long.
+    /// When the current service has lasted too long.
     budget_end: Time,
     wait: Option<Wait>,
-    /// When the idle class was served last, or began to wait.
+    /// When the idle class was last served, or began to wait.
     idle_turn: Time,
     budgets_assigned: u32,
 }
@@ -126,7 +127,7 @@ impl Bfq {
         BackSeek { max, penalty }
     }
 
-    /// The queue of a request, made if there is none.
+    /// The queue of a request; it is created if there is none.
     fn queue_for(&mut self, now: Time, info: &RequestInfo) -> Option<u32> {
         if let Some(record) = self.procs.find(key_of(info)) {
             self.procs.wake(record, info);
@@ -159,7 +160,7 @@ impl Bfq {
         }
     }
 
-    /// A queue that had nothing queued, and is not in service, has a request.
+    /// Called when a queue that had no queued request, and is not in service, gets one.
     fn become_backlogged(&mut self, now: Time, record: u32) {
         self.consider_raising(now, record);
         let least = self.least_budget();
@@ -182,7 +183,7 @@ impl Bfq {
         }
     }
 
-    /// A queue that is not busy may be at rest now.
+    /// Puts a queue that is not busy to rest if it has nothing outstanding.
     fn settle(&mut self, record: u32) {
         let it = &self.procs[record];
         if it.counted == 0 && it.dispatched == 0 {
@@ -190,8 +191,8 @@ impl Bfq {
         }
     }
 
-    /// The request of the queue in service to dispatch: the oldest, once in a service, if it has waited too
-    /// long, else the nearest.
+    /// The request to dispatch from the queue in service: the oldest if it has waited too long (checked once per
+    /// service), otherwise the nearest.
     fn pick(&mut self, now: Time, record: u32) -> Option<RequestId> {
         let it = &mut self.procs[record];
         if !core::mem::replace(&mut it.fifo_checked, true)
@@ -203,14 +204,14 @@ impl Bfq {
         it.next
     }
 
-    /// Chooses the next request of a queue anew, for a head at `last`.
+    /// Recomputes the next request of a queue, for a head at `last`.
     fn choose_next(&mut self, record: u32, follower: Option<RequestId>, last: u64) {
         let ahead = follower.or_else(|| self.requests.from(record, 0));
         let behind = self.requests.before(record, last);
         self.procs[record].next = self.requests.nearer(ahead, behind, last, self.back_seek());
     }
 
-    /// Takes a request out for the device.
+    /// Removes a request from its queue for dispatch.
     fn start(&mut self, now: Time, record: u32, id: RequestId) -> Option<RequestId> {
         let (entry, follower) = self.requests.remove(record, id)?;
         let sectors = entry.sectors();
@@ -235,14 +236,14 @@ impl Bfq {
         } else {
             self.choose_next(record, follower, entry.end);
         }
-        // Others wait: the idle class has one request at a time.
+        // Other queues wait: the idle class may have only one request with the driver.
         if self.procs[record].class == IDLE && self.busy.several() {
             self.expire(now, Reason::Exhausted);
         }
         Some(id)
     }
 
-    /// After a completion the queue in service, if it has nothing queued, is waited for, or its service ends.
+    /// After a completion: if the queue in service is empty, starts a wait for it or ends its service.
     fn look_after_service(&mut self, now: Time, record: u32) {
         let it = &self.procs[record];
         if it.queued > 0 {
@@ -322,7 +323,7 @@ impl Elevator for Bfq {
             }
             return;
         }
-        // Its last request went to another queue; in service, the next look at it will find that out.
+        // Its last request went to another queue. If the queue is in service, its next check notices that.
         it.next = None;
         if self.in_service != Some(record) {
             self.service.withdraw(record);
@@ -375,7 +376,8 @@ impl Elevator for Bfq {
     }
 
     fn next_wakeup(&self) -> Option<Time> {
-        // With nothing queued there is nothing to dispatch afterwards; beside a request in the device, neither.
+        // With nothing queued, or with a request in the device under strict guarantees, nothing could be dispatched
+        // afterwards.
         let asked = self.requests.len() > 0 && (self.in_driver == 0 || !self.is_on(STRICT_GUARANTEES));
         self.wait.filter(|_| asked).map(|wait| wait.until)
     }

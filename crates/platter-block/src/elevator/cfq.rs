@@ -1,5 +1,5 @@
-//! What the three forms of CFQ share: records of processes, the requests of each, and the choice of the
-//! nearest one.
+//! Shared parts of the three forms of CFQ: records of processes, the requests of each, and the choice of the
+//! nearest request.
 
 mod nearest;
 mod processes;
@@ -17,20 +17,20 @@ use crate::params::{Param, Unit};
 /// Largest value of most parameters.
 pub(super) const MAX: i64 = i32::MAX as i64;
 
-/// Longest time that parameters may say, in milliseconds.
+/// Largest time that parameters may have, in milliseconds.
 pub(super) const MAX_MS: i64 = 1_000_000;
 
-/// A time in milliseconds.
+/// A parameter with a time in milliseconds.
 pub(super) const fn millis(name: &'static str, default: i64, help: &'static str) -> Param {
     Param::number(name, Unit::Millis, default, (0, MAX_MS), help)
 }
 
-/// A number of requests, at least `min`.
+/// A parameter with a number of requests, at least `min`.
 pub(super) const fn requests(name: &'static str, default: i64, min: i64, help: &'static str) -> Param {
     Param::number(name, Unit::Requests, default, (min, MAX), help)
 }
 
-/// Whether a context that ends is a whole process, not only one of its threads.
+/// Whether a context stands for a whole process rather than one of its threads.
 pub(super) fn is_whole_process(context: Context) -> bool {
     context == context.thread(0)
 }
@@ -49,7 +49,7 @@ pub(super) const BACK_SEEK: [Param; 2] = [
         Unit::Count,
         2,
         (1, MAX),
-        "how many times as far a request behind the last position counts as one ahead",
+        "factor by which distance behind the last position counts more than distance ahead",
     ),
 ];
 

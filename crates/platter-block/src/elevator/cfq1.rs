@@ -1,18 +1,18 @@
-//! `cfq-v1`: complete fair queueing as it first was, rounds of one request from each process.
+//! `cfq-v1`: complete fair queueing in its first form, rounds of one request from each process.
 //!
-//! Each process (thread group) that has requests waiting has a sorted tree of them, reads and writes
-//! together. When the dispatch list is empty it is refilled in passes; a pass takes the lowest request of
-//! each process. Passes repeat until at least `quantum` requests were taken. The list is sorted by position.
-//! There are no time limits, priorities or waits, and the accounts of a process end with its last queued
-//! request. A process may have only so many requests queued in a direction
-//! ([`may_queue`](Elevator::may_queue)): its part of the pool, but at least 3.
+//! Each process (thread group) with waiting requests has a sorted tree of them, reads and writes together.
+//! When the dispatch list is empty it is refilled in passes; a pass takes the lowest request of each process.
+//! Passes repeat until at least `quantum` requests have been taken. The list is sorted by position. There are
+//! no time limits, priorities or waits, and the record of a process is dropped with its last queued request.
+//! A process may have only a limited number of requests queued per direction
+//! ([`may_queue`](Elevator::may_queue)): its share of the pool, but at least 3.
 //!
-//! Source: CFQ of Linux 2.6.6 to 2.6.9. Those kernels' loop counted the processes but took each request
-//! from the first one of the list; `rotate=0` does that, and the default does what was meant. They raised
-//! the pool to 8192 requests and shared those out, though never more to one process than the pool had had
-//! before; here the raised number is a parameter, `nr_requests`, and the pool stays as it is.
-//! A request joins the end of any process' request, and the front of one of its own process. One difference:
-//! requests at the same position all stay queued, where the kernels dispatched the earlier one at once.
+//! Source: CFQ of Linux 2.6.6 to 2.6.9. Those kernels' loop counted the processes but took each request from
+//! the first one of the list; `rotate=0` does that, and the default does what was intended. They raised the
+//! pool to 8192 requests and shared those out, though never more to one process than the original size of the
+//! pool; here the raised number is a parameter, `nr_requests`, and the pool keeps its size. A request joins
+//! the end of any process's request, and the front of one of its own process. One difference: requests at the
+//! same position all stay queued, where the kernels dispatched the earlier one at once.
 
 use super::cfq::{Entry, Gone, Processes, Requests, requests};
 use super::{Dir, Elevator, Fifos, ListId, MayQueue, RequestId, RequestInfo, Row, Settings};
@@ -39,7 +39,7 @@ static PARAMS: [Param; 4] = [
     requests("nr_requests", 8192, 1, "requests to share out, no more to one process than the pool has"),
 ];
 
-/// Least share of a process.
+/// Smallest share of a process.
 const LEAST_SHARE: u64 = 3;
 
 pub(super) const ROW: Row = Row {
@@ -49,7 +49,7 @@ pub(super) const ROW: Row = Row {
     make: || Box::new(Cfq1::default()),
 };
 
-/// What is kept for a process with queued requests.
+/// The record of a process with queued requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Process {
     queued: [u32; 2],
@@ -68,14 +68,14 @@ fn key(context: Context) -> u64 {
     context.process().into()
 }
 
-/// The first form of CFQ.
+/// The CFQ elevator of Linux 2.6.6 to 2.6.9.
 #[derive(Clone, Debug)]
 pub struct Cfq1 {
     settings: Settings<4>,
     processes: Processes<Process>,
     requests: Requests,
     busy: Fifos<()>,
-    /// Requests of the pool for each direction: the most that a process may have queued.
+    /// Number of requests in the pool per direction: the most that a process may have queued.
     pool: u64,
 }
 
@@ -99,7 +99,7 @@ impl Cfq1 {
         share.clamp(LEAST_SHARE, self.pool.max(LEAST_SHARE))
     }
 
-    /// A request of a process is not queued any more.
+    /// A request of a process is no longer queued.
     #[inline]
     fn uncount(&mut self, slot: u32, dir: u8) {
         let queued = &mut self.processes[slot].queued;
@@ -160,7 +160,7 @@ impl Elevator for Cfq1 {
         let new = *queued == [0; 2];
         queued[info.dir as usize] += 1;
         if new {
-            // At the front: whoever just came is served first.
+            // At the front: the process that arrived last is served first.
             match self.busy.front(BUSY).map(|(first, _)| first) {
                 Some(first) => self.busy.insert_before(first, member(slot), ()),
                 None => self.busy.push_back(BUSY, member(slot), ()),

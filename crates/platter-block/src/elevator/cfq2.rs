@@ -1,14 +1,16 @@
-//! `cfq-v2`: complete fair queueing by the service that each process has had.
+//! `cfq-v2`: complete fair queueing by the service that each process has received.
 //!
-//! Records of processes outlive their requests. Busy processes are sorted by service used, then by requests
-//! in flight. When the dispatch list is empty it is refilled up to `quantum`: one request of each process in
-//! that order, in a first pass only of those with nothing in flight. From a process goes its oldest request
-//! if that has expired, though only every `fifo_batch_expire`, else the one nearest to the last position.
+//! Records of processes outlive their requests. Busy processes are sorted by service received, then by
+//! requests in flight. When the dispatch list is empty it is refilled up to `quantum`: one request of each
+//! process in that order; a first pass takes only processes with nothing in flight. A process sends its
+//! oldest request if that has expired (at most once per `fifo_batch_expire`), otherwise the request nearest
+//! to the last position.
 //!
 //! Service is the time from choice to completion, in microseconds. When more than a second has passed since
-//! the account began, it is divided by 8 and begins anew. On a device that queues (`tagged`, which four
-//! requests in the driver at once turn on) times overlap and say nothing; then each request counts 1, and
-//! the account is divided by 10. The two do not compare, so accounts begin anew when `tagged` changes.
+//! the account was opened, it is divided by 8 and the second begins again. On a device that queues (`tagged`,
+//! which four requests in the driver at once turn on) these times overlap and are meaningless; there each
+//! request counts 1, and the account is divided by 10. The two units are not comparable, so all accounts are
+//! cleared when `tagged` changes.
 //!
 //! Source: CFQ of Linux 2.6.10 to 2.6.12. Those kernels applied each of the two `fifo_expire` to the other
 //! kind of request; `swap_fifo_expire=1` does that. Merges and equal positions are as in
@@ -42,11 +44,15 @@ static PARAMS: [Param; 11] = [
         "key_type",
         &["pgid", "tgid", "uid", "gid"],
         1,
-        "who counts as one: the group of processes, the process, the user, or the group again",
+        "what counts as one process: the process group, the process, the user, or the group again",
     ),
     requests("quantum", 4, 1, "requests that a refill of the dispatch list takes at most"),
-    requests("queued", 8, 0, "requests that each may always have, and its least share of the pool"),
-    millis("fifo_expire_sync", 500, "a synchronous request that waited longer goes next of its process"),
+    requests("queued", 8, 0, "requests that each process may always have; also its least share of the pool"),
+    millis(
+        "fifo_expire_sync",
+        500,
+        "a synchronous request that has waited longer is the next of its process",
+    ),
     millis("fifo_expire_async", 5000, "the same for an asynchronous one"),
     millis("fifo_batch_expire", 125, "least time between two such choices of a process"),
     BACK_SEEK[0],
@@ -59,48 +65,48 @@ static PARAMS: [Param; 11] = [
 /// Requests in the driver at once that show that the device queues.
 const TAGGED_DEPTH: u32 = 4;
 
-/// How long an account runs.
+/// Time after which an account is scaled down.
 const SERVICE: Span = Span::from_secs(1);
 
 pub(super) const ROW: Row = Row {
     name: "cfq-v2",
-    summary: "the process that had the least service goes first, as in Linux 2.6.10 to 2.6.12",
+    summary: "the process that has received the least service goes first, as in Linux 2.6.10 to 2.6.12",
     params: &PARAMS,
     make: || Box::new(Cfq2::default()),
 };
 
-/// What is kept for a process (or whatever `key_type` says).
+/// The record of a process (or of the unit that `key_type` selects).
 #[derive(Clone, Copy, Debug, Default)]
 struct Process {
     queued: u32,
     in_flight: u32,
-    /// Queued or in flight, of each direction.
+    /// Requests queued or in flight, per direction.
     allocated: [u32; 2],
     service_used: u64,
     service_start: Option<Time>,
-    /// When the oldest request was last taken because it had expired.
+    /// When the oldest request was last chosen because it had expired.
     last_fifo: Option<Time>,
     /// The request to choose next.
     next: Option<RequestId>,
-    /// Its place among busy processes.
+    /// Its key in the list of busy processes.
     listed: Option<(u64, RequestId)>,
-    /// The pass that last took a request of it.
+    /// The pass that last took one of its requests.
     pass: u64,
 }
 
-/// The second form of CFQ.
+/// The CFQ elevator of Linux 2.6.10 to 2.6.12.
 #[derive(Clone, Debug)]
 pub struct Cfq2 {
     settings: Settings<11>,
     processes: Processes<Process>,
     requests: Requests,
-    /// Busy processes by service and requests in flight. The number of an entry is a count of such entries,
-    /// so that equals stay in order, with the slot as its generation.
+    /// Busy processes by service and requests in flight. The index of an entry's id is a count of such
+    /// entries, so that equal entries stay in order; its generation is the slot.
     busy: SectorMap,
     listings: u32,
     passes: u64,
     in_driver: u32,
-    /// Requests of the pool for each direction.
+    /// Number of requests in the pool per direction.
     pool: u64,
 }
 
@@ -120,7 +126,7 @@ impl Default for Cfq2 {
 }
 
 impl Cfq2 {
-    /// Different for each kind of key, so that kinds do not mix when it is changed.
+    /// Key of a context. Keys of different kinds differ, so that they do not mix when `key_type` is changed.
     #[inline]
     fn key(&self, context: Context) -> u64 {
         let kind = self.settings.unsigned(KEY_TYPE);
@@ -142,7 +148,7 @@ impl Cfq2 {
         self.settings.at(TAGGED) != 0
     }
 
-    /// Puts a process where it belongs among the busy ones.
+    /// Moves a process to its place in the list of busy processes.
     #[inline]
     fn list(&mut self, slot: u32) {
         let process = &mut self.processes[slot];
@@ -162,7 +168,7 @@ impl Cfq2 {
         }
     }
 
-    /// Books service of a process.
+    /// Adds service to the account of a process.
     #[inline]
     fn account(&mut self, now: Time, slot: u32, service: u64, decay: u64) {
         let process = &mut self.processes[slot];
@@ -174,7 +180,7 @@ impl Cfq2 {
         }
     }
 
-    /// Begins all accounts anew in another unit.
+    /// Clears all accounts, because the unit changes.
     #[cold]
     fn count_requests(&mut self, tagged: bool) {
         self.settings.put(TAGGED, i64::from(tagged));
@@ -323,7 +329,7 @@ impl Elevator for Cfq2 {
         self.processes.release(slot);
     }
 
-    /// A process may always have `queued` requests of a direction, and at most its part of the pool.
+    /// A process may always have `queued` requests of a direction, and at most its share of the pool.
     fn may_queue(&self, context: Context, dir: Dir) -> MayQueue {
         let slot = self.processes.find(self.key(context));
         let allocated = slot.map_or(0, |slot| self.processes[slot].allocated[dir as usize].into());
@@ -371,7 +377,7 @@ impl Elevator for Cfq2 {
     }
 
     fn exited(&mut self, _now: Time, context: Context) {
-        // A group or a user does not end with a process, nor a process with one of its threads.
+        // A group or a user outlives a process, and a process outlives one of its threads.
         if self.settings.at(KEY_TYPE) == 1
             && is_whole_process(context)
             && let Some(slot) = self.processes.find(self.key(context))

@@ -1,23 +1,23 @@
 //! `cfq`: complete fair queueing by time slices, with I/O priorities.
 //!
-//! The synchronous requests of each task are a queue; asynchronous writes of one priority are one queue,
-//! whoever they come from. One queue has the disk for a time slice, which is longer the higher its level. It
-//! sends in rounds of `quantum`: the oldest request if that has expired (looked at once in a slice), else
-//! the one nearest to the last position. An asynchronous queue may also send only so many requests in a
-//! slice. A synchronous queue that has nothing more to send, and nothing in flight, is waited for: the next
-//! request of a sequential reader comes soon and near. How long its process thinks and how far it seeks
-//! says whether that pays.
+//! The synchronous requests of each task are a queue; asynchronous writes of one priority, of all tasks, are
+//! one queue. One queue has the disk for a time slice, which is longer the higher its priority level. It
+//! sends in rounds of `quantum`: the oldest request if it has expired (checked once per slice), otherwise the
+//! request nearest to the last position. An asynchronous queue may also send only a limited number of
+//! requests per slice. When a synchronous queue has nothing queued and nothing in flight, the disk waits for
+//! it, because the next request of a sequential reader comes soon and near. The process's think time and seek
+//! distance decide whether the wait is worthwhile.
 //!
-//! Real time goes before best effort. The levels of best effort take turns in a walk that comes to level p
-//! 8 − p times in 36 turns. The idle class goes, a request at a time, when the others have been quiet for
-//! `idle_grace`. No priority given is level 4 of best effort.
+//! Real time goes before best effort. The levels of best effort take turns in a sequence of 36 turns, of
+//! which level p has 8 − p. The idle class goes, one request at a time, when the others have been quiet for
+//! `idle_grace`. Requests without a priority have level 4 of best effort.
 //!
 //! Source: CFQ of Linux 2.6.13 and later, with the values of 2.6.20; `kernel` chooses others, and
-//! `service_tree` the order, start of slices and preemption of 2.6.22. Of late kernels (2.6.33 to 4.20) there
-//! is `low_latency` with its `target_latency`, but for the slow start of asynchronous queues; their trees by
-//! kind of load, groups and joining of cooperating processes are not here. A real-time queue becomes the
-//! current one before those of best effort, not behind. Bios join requests only of the queue that they would
-//! themselves be in. Requests at the same position all stay queued.
+//! `service_tree` the order, start of slices and preemption of 2.6.22. From late kernels (2.6.33 to 4.20)
+//! there is `low_latency` with its `target_latency`, but without the slow start of asynchronous queues; their
+//! trees by kind of load, groups and joining of cooperating processes are left out. A real-time queue becomes
+//! the current one before those of best effort, not behind. Bios join requests only of the queue that they
+//! would be in themselves. Requests at the same position all stay queued.
 
 use super::cfq::{Entry, Gone, Processes, Requests, is_whole_process};
 use super::{Dir, Elevator, MayQueue, RequestId, RequestInfo, Row};
@@ -42,10 +42,10 @@ pub(super) const ROW: Row = Row {
     make: || Box::new(Cfq::default()),
 };
 
-/// Set in the keys of asynchronous queues, which are otherwise class and level.
+/// Set in the keys of asynchronous queues, which otherwise consist of class and level.
 const ASYNC: u64 = 1 << 63;
 
-/// Requests in the driver that show that the device queues, when there are more.
+/// The device queues if it has had more requests than this at once.
 const QUEUES: u32 = 4;
 
 #[inline]
@@ -57,27 +57,27 @@ fn key_of(info: &RequestInfo) -> u64 {
     ASYNC | (class as u64) << 3 | u64::from(level)
 }
 
-/// The third form of CFQ.
+/// The CFQ elevator of Linux 2.6.13 and later.
 #[derive(Clone, Debug)]
 pub struct Cfq {
     tunables: Tunables,
     queues: Processes<Queue>,
     requests: Requests,
     order: Order,
-    /// Queues that have requests waiting: asynchronous, synchronous.
+    /// Number of queues with waiting requests: asynchronous, synchronous.
     busy: [u32; 2],
     /// The queue that has the disk.
     active: Option<u32>,
-    /// Requests it has sent in this slice.
+    /// Requests sent in this slice.
     sent: u64,
-    /// Until when it is waited for.
+    /// Until when the disk waits for the active queue.
     idle_until: Option<Time>,
     /// Until when the idle class is held back.
     grace_until: Option<Time>,
-    /// When something that is not of the idle class last completed.
+    /// When a request of another class than idle last completed.
     last_completion: Option<Time>,
     in_driver: u32,
-    /// The device has had more than [`QUEUES`] at once.
+    /// Whether the device has had more than [`QUEUES`] requests at once.
     device_queues: bool,
 }
 
@@ -101,7 +101,7 @@ impl Default for Cfq {
 }
 
 impl Cfq {
-    /// Makes a queue out to whoever the request comes from, with its priority.
+    /// Assigns a queue to the process that sends the request, with its priority.
     #[inline]
     fn make_out(&mut self, now: Time, slot: u32, info: &RequestInfo) {
         let priority = class_and_level(info.ioprio);
@@ -123,7 +123,7 @@ impl Cfq {
         }
     }
 
-    /// The first request of a queue puts it in line, if it does not have the disk anyway.
+    /// Puts a queue in line when it gets its first request, unless it has the disk already.
     fn arrived(&mut self, now: Time, slot: u32, info: &RequestInfo) {
         if self.active != Some(slot) {
             if self.queues[slot].queued == 1 {
@@ -136,14 +136,14 @@ impl Cfq {
         }
         let Some(until) = self.idle_until.take() else { return };
         if now >= until && self.requests.len() > self.queues[slot].queued as usize {
-            // Too late: others would have been served already.
+            // The request came too late: other queues would have been served already.
             self.expire(now, false);
         } else {
             self.queues[slot].must_dispatch = true;
         }
     }
 
-    /// The process of a queue has ended.
+    /// The process of a queue has exited.
     fn end(&mut self, now: Time, slot: u32) {
         let queue = &mut self.queues[slot];
         queue.alive = false;
@@ -228,7 +228,8 @@ impl Elevator for Cfq {
         self.queues.release(slot);
     }
 
-    /// The process that the disk waits for may, beyond all limits, and with `queued` each process some.
+    /// The process that the disk waits for may exceed all limits; every other process may have `queued`
+    /// requests in any case.
     fn may_queue(&self, context: Context, dir: Dir) -> MayQueue {
         let slot = self.queues.find(context.task());
         let allocated = slot.map_or(0, |slot| self.queues[slot].allocated[dir as usize]);

@@ -1,9 +1,9 @@
 //! `deadline`: batches in sector order, cut short for requests that have waited too long.
 //!
-//! Each direction has its requests twice: sorted by position and in order of arrival, the latter with the
-//! time at which each expires. Requests leave in batches of rising position. Between batches the elevator
-//! chooses anew: a direction (reads, unless writes were passed over too often) and a point to start at (the
-//! oldest request when it has expired, else onward from the last one).
+//! Each direction has its requests in two orders: by position, and by arrival with their expiry times.
+//! Requests leave in batches of rising position. Between batches the elevator chooses a direction (reads,
+//! unless writes were passed over too often) and a starting point (the oldest request if it has expired,
+//! otherwise the position after the last request).
 //!
 //! Source: the deadline elevator of Linux 2.5.39 and later, whose three forms of the batch rule are
 //! [`BatchRule`]. One difference: requests at the same position all stay queued and leave in the order of
@@ -17,7 +17,7 @@ use alloc::boxed::Box;
 pub(super) mod lists;
 use lists::{Entry, Lists};
 
-/// Rows of [`PARAMS`]; the first two are also the numbers of the directions.
+/// Rows of [`PARAMS`]; the first two are also the indices of the directions.
 const READ_EXPIRE: usize = Dir::Read as usize;
 const WRITE_EXPIRE: usize = Dir::Write as usize;
 const WRITES_STARVED: usize = 2;
@@ -85,14 +85,14 @@ pub(super) const ROW: Row = Row {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum BatchRule {
-    /// Linux 2.6.0 to 2.6.23. A request that does not begin where the last one ended ends the batch, which
-    /// so counts contiguous requests. A new choice that goes on from there without an expired request does
-    /// not start the count again: once a batch is used up, every request is a new choice, until an expiry
-    /// or a return to the lowest position.
+    /// Linux 2.6.0 to 2.6.23. A request that does not begin where the last one ended ends the batch, so a
+    /// batch consists of contiguous requests. A new choice that continues from there without an expired
+    /// request does not reset the count: once a batch is used up, every request is a new choice, until an
+    /// expiry or a return to the lowest position.
     Contiguous = 0,
-    /// Linux 2.6.28 and later, multi-queue kernels too. A batch is so many requests in sector order,
-    /// wherever they lie. Each choice starts a batch: at the oldest request of the direction when that has
-    /// expired or nothing lies beyond the last position, else onward.
+    /// Linux 2.6.28 and later, including multi-queue kernels. A batch is a number of requests in sector
+    /// order, contiguous or not. Each choice starts a batch: at the oldest request of the direction if that
+    /// has expired or nothing lies beyond the last position, otherwise after the last position.
     #[default]
     Any = 1,
     /// Linux 2.6.24 to 2.6.27: batches as in `Contiguous`, starting points as in `Any`.
@@ -113,13 +113,14 @@ impl BatchRule {
 #[derive(Clone, Debug)]
 pub struct Deadline {
     settings: Settings<6>,
-    /// One for each direction.
+    /// A pair of lists for each direction.
     lists: Lists<2>,
-    /// Where the current direction goes on: the request that followed the last one when that was dispatched.
+    /// Where the current direction continues: the request that followed the last one at the time of its
+    /// dispatch.
     next: Option<(Dir, RequestId)>,
     /// End of the last request dispatched.
     last_end: u64,
-    /// Requests of the current batch.
+    /// Requests in the current batch.
     batching: u64,
     /// How often in a row reads were chosen over waiting writes.
     starved: u64,
@@ -139,20 +140,20 @@ impl Default for Deadline {
 }
 
 impl Deadline {
-    /// A deadline elevator with another rule for batches.
+    /// A deadline elevator with another batch rule.
     pub fn with_rule(rule: BatchRule) -> Deadline {
         let mut deadline = Deadline::default();
         deadline.settings.put(BATCH_RULE, rule as i64);
         deadline
     }
 
-    /// The rule for batches.
+    /// The batch rule in use.
     #[inline]
     pub fn rule(&self) -> BatchRule {
         BatchRule::from_value(self.settings.at(BATCH_RULE))
     }
 
-    /// The request that continues the batch, if any may.
+    /// The request that continues the batch, if one may.
     #[inline]
     fn within_batch(&mut self) -> Option<(Dir, RequestId)> {
         let (dir, id) = self.next?;
@@ -163,7 +164,7 @@ impl Deadline {
         (self.batching < batch).then_some((dir, id))
     }
 
-    /// Reads, unless there are none or writes were passed over often enough. Counts choices, not requests.
+    /// Reads, unless there are none or writes were passed over too often. Counts choices, not requests.
     #[inline]
     fn choose_direction(&mut self) -> Option<Dir> {
         let reads = self.lists.has(Dir::Read as usize);

@@ -1,9 +1,9 @@
-//! First-in-first-out lists of requests that also give up a request from their middle, in constant time.
+//! First-in-first-out lists of requests from which any request can be removed in constant time.
 
 use super::RequestId;
 use alloc::vec::Vec;
 
-/// End of a list; also the list of a place that is in none.
+/// End of a list; also the list of a slot that is in none.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ struct Ends {
     len: u32,
 }
 
-/// Which list of a [`Fifos`].
+/// Identifies a list of a [`Fifos`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ListId(u32);
 
@@ -33,18 +33,18 @@ impl ListId {
         ListId(number)
     }
 
-    /// The number that it was made with.
+    /// The number given to [`ListId::new`].
     #[inline]
     pub const fn number(self) -> u32 {
         self.0
     }
 }
 
-/// A set of FIFO lists over one array of places. A place holds at most one request, in one of the lists,
-/// with a value of the elevator's own.
+/// A set of FIFO lists over one array of slots. A slot holds at most one request, in one of the lists, with a
+/// value that the elevator chooses.
 ///
-/// A request is found by its index and known by its generation, so an id that is not queued (or no longer)
-/// is answered with `None` or `false` by every call.
+/// A request is found by its index and checked by its generation, so every call returns `None` or `false` for
+/// an id that is not queued (any more).
 #[derive(Clone, Debug)]
 pub struct Fifos<T> {
     nodes: Vec<Node<T>>,
@@ -74,7 +74,8 @@ impl<T: Copy + Default> Fifos<T> {
         ListId(self.lists.len() as u32 - 1)
     }
 
-    /// Makes room for requests with an index below `places`; others make room for themselves.
+    /// Makes room for requests with an index below `places`; larger indices make the array grow when they are
+    /// used.
     pub fn reserve(&mut self, places: usize) {
         if places > self.nodes.len() {
             let node = Node { prev: NONE, next: NONE, list: NONE, generation: 0, value: T::default() };
@@ -100,20 +101,20 @@ impl<T: Copy + Default> Fifos<T> {
         self.lists.get(list.0 as usize).map_or(0, |ends| ends.len as usize)
     }
 
-    /// Puts a request at the end of a list. `false`, and nothing changes, when its place is taken or there
-    /// is no such list.
+    /// Adds a request at the end of a list. Returns `false` and changes nothing if its slot is taken or the
+    /// list does not exist.
     #[inline]
     pub fn push_back(&mut self, list: ListId, id: RequestId, value: T) -> bool {
         self.link(list, None, id, value)
     }
 
-    /// Puts a request into the list of `next`, right before it. `false`, and nothing changes, when its place
-    /// is taken or `next` is in no list.
+    /// Inserts a request into the list of `next`, right before it. Returns `false` and changes nothing if its
+    /// slot is taken or `next` is in no list.
     pub fn insert_before(&mut self, next: RequestId, id: RequestId, value: T) -> bool {
         self.list_of(next).is_some_and(|list| self.link(list, Some(next), id, value))
     }
 
-    /// Puts a request before `next`, which is in the list, or at the end.
+    /// Inserts a request before `next`, which is in the list, or at the end.
     #[inline]
     fn link(&mut self, list: ListId, next: Option<RequestId>, id: RequestId, value: T) -> bool {
         if id.index == NONE {
@@ -159,7 +160,7 @@ impl<T: Copy + Default> Fifos<T> {
         self.node(id).map(|node| ListId(node.list))
     }
 
-    /// The request at a place, if one is queued there.
+    /// The request in a slot, if one is queued there.
     #[inline]
     pub fn id_at(&self, index: u32) -> Option<RequestId> {
         let node = self.nodes.get(index as usize).filter(|node| node.list != NONE)?;
@@ -184,7 +185,7 @@ impl<T: Copy + Default> Fifos<T> {
         self.at(self.node(id)?.next)
     }
 
-    /// The requests of a list, first in first.
+    /// The requests of a list, oldest first.
     pub fn iter(&self, list: ListId) -> impl Iterator<Item = (RequestId, &T)> + '_ {
         core::iter::successors(self.front(list), |&(id, _)| self.after(id))
     }
@@ -196,7 +197,7 @@ impl<T: Copy + Default> Fifos<T> {
         self.remove(id).map(|value| (id, value))
     }
 
-    /// Takes a request out of whichever list it is in.
+    /// Removes a request from the list that it is in.
     #[inline]
     pub fn remove(&mut self, id: RequestId) -> Option<T> {
         let &Node { prev, next, list, value, .. } = self.node(id)?;
@@ -215,8 +216,8 @@ impl<T: Copy + Default> Fifos<T> {
         Some(value)
     }
 
-    /// Moves a queued request, with its value, to the place in line of another one, which leaves. `false`,
-    /// and nothing changes, when either is not queued or both are the same.
+    /// Moves a queued request, with its value, to the position of another request, which is removed. Returns
+    /// `false` and changes nothing if either is not queued or both are the same.
     pub fn take_place(&mut self, mover: RequestId, leaver: RequestId) -> bool {
         if mover == leaver || self.node(leaver).is_none() {
             return false;
@@ -278,7 +279,7 @@ mod tests {
         RequestId { index, generation: index + 100 }
     }
 
-    /// The same lists, done simply.
+    /// The same lists in a simple implementation.
     struct Model([VecDeque<u32>; 2]);
 
     impl Model {

@@ -1,13 +1,14 @@
-//! `kyber`: bounds how much of each kind is in the device, by how long it takes.
+//! `kyber`: bounds how many requests of each kind are in the device, depending on their latencies.
 //!
-//! Nothing is sorted and nobody is treated fairly. Requests fall into four domains (reads, writes, discards, all
-//! else), each with a number of tokens: so many may be in the device. Domains take turns in batches, first in
-//! first out. Latencies of the first three are counted; ten times a second the numbers of tokens follow them:
-//! when a domain misses its target in the device, those that do well give up tokens.
+//! It neither sorts nor provides fairness. Requests fall into four domains (reads, writes, discards, other
+//! requests), each with a number of tokens: the most requests that it may have in the device. Domains take turns
+//! in batches, first in first out. Latencies of the first three domains are measured; ten times a second the
+//! numbers of tokens are adapted: if a domain misses its target in the device, the domains that meet theirs give
+//! up tokens.
 //!
-//! Source: `kyber` of Linux 4.12 and later, as it is in 6.1, for one hardware queue. Its timer is the time of the
-//! first call after the hundred milliseconds: without any there is nothing to adjust. The share of requests that
-//! asynchronous writes may hold is counted of `nr_requests`, the pool of their direction.
+//! Source: `kyber` of Linux 4.12 and later, as of 6.1, for one hardware queue. Its timer fires in the first call
+//! after the hundred milliseconds: without calls there is nothing to adjust. The share of requests that
+//! asynchronous writes may hold refers to `nr_requests`, the pool of their direction.
 
 use super::{Dir, Elevator, Fifos, ListId, MayQueue, RequestId, RequestInfo, Row, Settings};
 use crate::bio::{Context, Op};
@@ -45,25 +46,25 @@ static PARAMS: [Param; 2] = [
 
 pub(super) const ROW: Row = Row {
     name: "kyber",
-    summary: "bounds what is in the device so that reads and writes meet their target latencies",
+    summary: "bounds the requests in the device so that reads and writes meet their target latencies",
     params: &PARAMS,
     make: || Box::new(Kyber::default()),
 };
 
-/// Target of discards.
+/// Target latency of discards.
 const DISCARD_TARGET: Span = Span::from_secs(5);
 
 const DOMAINS: usize = 4;
-/// The domains whose latencies count: all but the last.
+/// The number of domains whose latencies are measured: all but the last.
 const TIMED: usize = 3;
 const READ: usize = 0;
 const WRITE: usize = 1;
 const DISCARD: usize = 2;
 const OTHER: usize = 3;
 
-/// Most tokens of each domain, which is also what it starts with.
+/// Most tokens of each domain, which is also the initial number.
 const TOKENS: [u32; DOMAINS] = [256, 128, 64, 16];
-/// Requests of a domain's turn.
+/// Requests per turn of each domain.
 const BATCH: [u32; DOMAINS] = [16, 8, 1, 1];
 /// Share of a direction's requests that asynchronous ones may hold.
 const ASYNC_PERCENT: u64 = 75;
@@ -80,7 +81,7 @@ const fn domain_of(op: Op) -> usize {
     }
 }
 
-/// What is kept for a request until it completes, by its place.
+/// The record of a request until it completes, by slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
     generation: u32,
@@ -89,25 +90,25 @@ struct Kept {
     started: Time,
 }
 
-/// The kyber elevator.
+/// The Kyber elevator.
 #[derive(Clone, Debug)]
 pub struct Kyber {
     settings: Settings<2>,
-    /// One for each domain.
+    /// A list for each domain.
     fifos: Fifos<()>,
     kept: Vec<Kept>,
     /// Tokens of each domain.
     depth: [u32; DOMAINS],
     in_flight: [u32; DOMAINS],
-    /// Whose turn it is.
+    /// The domain that has its turn.
     current: usize,
-    /// Requests of this turn.
+    /// Requests dispatched in this turn.
     batching: u32,
     latencies: [Latencies; TIMED],
-    /// When tokens are adjusted next; set by the first completion after the last time.
+    /// When tokens are adjusted next; set by the first completion after the last adjustment.
     adjust_at: Option<Time>,
     nr_requests: u32,
-    /// Writes, queued or in the device; and those of them for which nobody waits.
+    /// Writes that are queued or in the device, and the asynchronous ones among them.
     writes: u64,
     asyncs: u64,
 }
@@ -132,7 +133,7 @@ impl Default for Kyber {
 }
 
 impl Kyber {
-    /// The tokens of reads, writes, discards and all else.
+    /// The tokens of reads, writes, discards and other requests.
     pub fn depths(&self) -> [u32; 4] {
         self.depth
     }
@@ -150,7 +151,7 @@ impl Kyber {
         self.kept.get_mut(id.index as usize).filter(|kept| kept.generation == id.generation)
     }
 
-    /// The first request of the current domain, if it has a token for it.
+    /// The first request of the current domain, if the domain has a token for it.
     #[inline]
     fn take(&mut self, now: Time, force: bool) -> Option<RequestId> {
         let domain = self.current;
@@ -174,7 +175,7 @@ impl Kyber {
         }
     }
 
-    /// Gives each domain as many tokens as its latencies, and those of the others, call for.
+    /// Adapts the number of tokens of each domain to its latencies and to those of the others.
     #[cold]
     fn adjust(&mut self, now: Time) {
         let mut bad = false;
@@ -190,7 +191,7 @@ impl Kyber {
         }
     }
 
-    /// A request is queued or in the device no more.
+    /// A request is no longer queued or in the device.
     fn release(&mut self, id: RequestId, dir: Dir) {
         let is_async = self.kept(id).is_some_and(|kept| kept.is_async);
         self.asyncs = self.asyncs.saturating_sub(u64::from(is_async));
@@ -228,7 +229,7 @@ impl Elevator for Kyber {
             return;
         }
         self.release(absorbed, info.dir);
-        // The survivor has waited for as long as the older of the two.
+        // The survivor inherits the age of the older of the two.
         if let Some(arrived) = self.kept(absorbed).map(|kept| kept.arrived)
             && let Some(kept) = self.kept(survivor)
         {
@@ -237,7 +238,7 @@ impl Elevator for Kyber {
     }
 
     fn may_queue(&self, _context: Context, dir: Dir) -> MayQueue {
-        // What is left for those who wait is not behind the others in line.
+        // Requests reserved for synchronous writes are not subject to the pool's order of waiters.
         let spare = dir == Dir::Write && self.writes < u64::from(self.nr_requests);
         if spare { MayQueue::Must } else { MayQueue::May }
     }

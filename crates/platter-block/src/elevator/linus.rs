@@ -1,15 +1,15 @@
-//! `linus`: one list in rising order, which every request may be passed over on only so often (the elevator
-//! of Linux 2.4, `elevator_linus`).
+//! `linus`: one sorted list, in which each request may be passed over only a limited number of times (the
+//! elevator of Linux 2.4, `elevator_linus`).
 //!
-//! New requests are sorted into a single list of reads and writes, scanned from the tail towards the head.
-//! Each request has a budget, `read_latency` or `write_latency`, that counts what was put or grown in front of
-//! it, not time; nothing is sorted in front of one whose budget is used up. A request that finds no place
-//! goes to the tail, so the list is a sequence of rising runs. Every operation is linear in the length of
-//! the list, as it was.
+//! New requests are sorted into a single list of reads and writes, which is scanned from the tail towards the
+//! head. Each request has a budget, `read_latency` or `write_latency`, that counts insertions and growth in
+//! front of it, not time; nothing is inserted in front of a request whose budget is used up. A request that
+//! finds no place goes to the tail, so the list is a sequence of rising runs. Every operation is linear in the
+//! length of the list, as in the original.
 //!
-//! What passing costs has two forms ([`Accounting`]): that of Linux 2.4.1 to 2.4.19, in which a mere look
-//! costs too, and the one that replaced it in 2.5.35 and 2.4.20. The parameter `kernel` sets the numbers and
-//! the form of a range of kernels at once:
+//! There are two forms of accounting ([`Accounting`]): that of Linux 2.4.1 to 2.4.19, in which a scan alone
+//! already costs, and the one that replaced it in 2.5.35 and 2.4.20. The parameter `kernel` sets the numbers
+//! and the form of a range of kernels at once:
 //!
 //! | `kernel` | read | write | seek | accounting | bomb | |
 //! |---|---|---|---|---|---|---|
@@ -20,25 +20,26 @@
 //! | `io-stalls` | 128 | 512 | 1 | passover | 0 | the short-queue patch of 2003 |
 //! | `rhel3` | 2048 | 8192 | 16 | passover | 6 | with read-latency2 |
 //!
-//! `max_bomb_segments` is Morton's read-latency2 patch: a read that could not be merged, and that no read
-//! stands behind, is put behind that many writes from the head (a write counts one and one more for each 64
-//! sectors) unless its sorted place comes earlier. The budgets of those it passes do not stop it, but pay.
+//! `max_bomb_segments` is Morton's read-latency2 patch: a read that could not be merged, with no read behind
+//! the place, is put behind that many writes from the head (a write counts one, and one more for each 64
+//! sectors) unless its sorted place comes earlier. The budgets of the requests that it passes do not stop it,
+//! but are charged.
 //!
 //! # Where the queue differs from the kernel's
 //!
-//! In 2.4 one scan looked both for a request to merge with and for a place to insert. Here the queue looks
-//! for merges itself and asks [`allow_merge`](Elevator::allow_merge): that repeats the scan without changing
-//! anything and tells whether it would have come as far as the candidate. What the scan costs is charged when
-//! its result is known, by `merged` or by `insert`, so a budget has the kernel's value after each step. What
-//! remains:
+//! In 2.4 one scan looked both for a request to merge with and for a place to insert. Here the queue looks for
+//! merges itself and asks [`allow_merge`](Elevator::allow_merge), which repeats the scan without changing
+//! anything and returns whether the scan would have reached the candidate. The cost of the scan is charged
+//! when its result is known, by `merged` or by `insert`, so a budget has the kernel's value after each step.
+//! The remaining differences:
 //! - Of several requests that a bio could join, the kernel took the one closest to the tail; the queue takes
 //!   the last one that grew, then any that ends where the bio starts, then any that starts where it ends.
-//! - Two requests that have grown together become one wherever they stand, not only as neighbours in the list.
+//! - Two requests that have grown together become one wherever they are, not only as neighbours in the list.
 //! - `per-scan` ends a scan at a request of the bio's direction with less budget than the bio has sectors,
 //!   even if that request could not have grown for its size: the elevator does not know the device's limits.
 //! - Under 2.4 a driver could leave the request it works on at the head of the list (`head_active`), where
 //!   nothing was merged with it or put behind it. Here it has left the list, to the same effect.
-//!   `protect_head` gives the next one this protection too, as for a driver that has looked ahead.
+//!   `protect_head` gives the next request this protection too, as for a driver that has looked ahead.
 
 use super::{Dir, Elevator, RequestId, RequestInfo, Row, Settings};
 use crate::params::{Param, ParamError, Unit};
@@ -69,7 +70,7 @@ const PRESETS: [[i64; PRESET_ROWS.len()]; KERNELS.len()] = [
     [Accounting::Passover as i64, 2048, 8192, 16, 6],
 ];
 
-/// The last form in the main line.
+/// Index of the last form in the main line.
 const DEFAULT: usize = 3;
 
 const fn count(name: &'static str, preset: usize, help: &'static str) -> Param {
@@ -82,7 +83,7 @@ static PARAMS: [Param; 7] = {
         "kernel",
         &KERNELS,
         DEFAULT,
-        "sets accounting, latencies, seek_cost and max_bomb_segments to what a kernel had",
+        "sets accounting, latencies, seek_cost and max_bomb_segments to a kernel's values",
     );
     all[ACCOUNTING] = Param::word(
         "accounting",
@@ -97,36 +98,36 @@ static PARAMS: [Param; 7] = {
     all[MAX_BOMB_SEGMENTS] = count(
         "max_bomb_segments",
         4,
-        "how many writes (more for large ones) may stay before a new read; 0: as many as the order wants",
+        "how many writes (fewer if large) may stay before a new read; 0: as many as the order has",
     );
     all[PROTECT_HEAD] = Param::number(
         "protect_head",
         Unit::Switch,
         0,
         (0, 1),
-        "nothing joins the next request to leave, or is put right behind it",
+        "the next request to leave is never merged, and nothing is put right behind it",
     );
     all
 };
 
 pub(super) const ROW: Row = Row {
     name: "linus",
-    summary: "the elevator of Linux 2.4: one sorted list, on which each request is passed over only so often",
+    summary: "the elevator of Linux 2.4: one sorted list, in which each request is passed over a limited number of times",
     params: &PARAMS,
     make: || Box::new(Linus::default()),
 };
 
-/// What uses up the budget of a waiting request.
+/// What is charged to the budget of a waiting request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Accounting {
-    /// Linux 2.4.1 to 2.4.19. A scan costs each request it looks at 1; a bio that joins a request costs all
-    /// those behind it, and at its front itself, the bio's sectors. A request whose budget is less than the
-    /// sectors of a bio in its direction does not grow and ends the scan.
+    /// Linux 2.4.1 to 2.4.19. A scan costs each request it examines 1. A bio that joins a request costs all
+    /// requests behind it the bio's sectors; if it joins at the front, it costs that request too. A request
+    /// whose budget is less than the sectors of a bio in its direction does not grow, and ends the scan.
     PerScan = 0,
-    /// Linux 2.4.20 and 2.5.35. A bio that joins a request costs all those behind it, and at its front
-    /// itself, 1; a new request costs those it is put before `seek_cost`; looks are free. The request that
-    /// ends the scan may still grow at its end.
+    /// Linux 2.4.20 and 2.5.35. A bio that joins a request costs all requests behind it 1; if it joins at the
+    /// front, it costs that request too. A new request costs the requests that it is put before `seek_cost`;
+    /// scans are free. The request that ends the scan may still grow at its end.
     Passover = 1,
 }
 
@@ -144,9 +145,9 @@ struct Entry {
 #[derive(Clone, Debug)]
 pub struct Linus {
     settings: Settings<7>,
-    /// The next to leave first.
+    /// In the order of dispatch.
     list: VecDeque<Entry>,
-    /// A request that has just taken in another one: that it has grown costs nobody anything.
+    /// A request that has just absorbed another one: its growth costs no other request anything.
     joined: Option<RequestId>,
 }
 
@@ -161,13 +162,13 @@ fn sectors(bytes: u64) -> u64 {
 }
 
 impl Linus {
-    /// The form of accounting.
+    /// The form of accounting in use.
     #[inline]
     pub fn accounting(&self) -> Accounting {
         if self.settings.at(ACCOUNTING) == 0 { Accounting::PerScan } else { Accounting::Passover }
     }
 
-    /// How many requests at the head are out of bounds for merges and insertions.
+    /// Number of requests at the head that are excluded from merges and insertions.
     fn protected(&self) -> usize {
         usize::from(self.settings.at(PROTECT_HEAD) != 0).min(self.list.len())
     }
@@ -176,16 +177,16 @@ impl Linus {
         self.list.iter().rposition(|entry| entry.id == id)
     }
 
-    /// Whether a request at `sector` may stand between the one at this place and the one behind it: in
-    /// rising order, or where the order wraps around.
+    /// Whether a request at `sector` may stand between the one at this place and the one behind it: in rising
+    /// order, or where the order wraps around.
     fn fits_behind(&self, place: usize, sector: u64) -> bool {
         let (Some(here), Some(next)) = (self.list.get(place), self.list.get(place + 1)) else { return false };
         let (after, before) = (sector > here.sector, sector < next.sector);
         if next.sector > here.sector { after && before } else { after || before }
     }
 
-    /// Scans for the place of a new request: the one that it goes behind, if any fits, and whether a read
-    /// was passed on the way. Charges for the looks.
+    /// Scans for the place of a new request: returns the request that it goes behind, if any fits, and whether
+    /// a read was passed on the way. Charges for the scan.
     fn scan(&mut self, new: &Entry) -> (Option<usize>, bool) {
         let accounting = self.accounting();
         let (mut found, mut passed_read) = (None, false);
@@ -211,8 +212,8 @@ impl Linus {
         (found, passed_read)
     }
 
-    /// The write behind which a new read goes so that not too many stay before it, if that comes before its
-    /// sorted place.
+    /// The write behind which a new read is put so that no more than the allowed number stay before it, if
+    /// that place comes before its sorted place.
     fn bomb(&self, sorted: Option<usize>) -> Option<usize> {
         let limit = self.settings.unsigned(MAX_BOMB_SEGMENTS);
         let mut before = 0;
@@ -226,7 +227,7 @@ impl Linus {
         })
     }
 
-    /// Takes `cost` from the budgets of all from this place to the tail.
+    /// Subtracts `cost` from the budgets of all requests from this place to the tail.
     fn charge_from(&mut self, place: usize, cost: i64) {
         self.list.range_mut(place..).for_each(|entry| entry.budget -= cost);
     }

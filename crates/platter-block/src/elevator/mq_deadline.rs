@@ -1,15 +1,15 @@
-//! `mq-deadline`: deadline once for each priority class.
+//! `mq-deadline`: the deadline elevator, applied per priority class.
 //!
-//! Each of the three classes (real time, best effort, idle) has the sorted lists and FIFOs of `deadline`;
-//! levels within a class do not count. Classes are strict: a lower one is not looked at while a higher one has
-//! any request queued or with the driver. Only a request that has waited for `prio_aging_expire` comes out of
-//! its turn. What a batch is, how many it has and how often writes were passed over is common to all classes.
+//! Each of the three classes (real time, best effort, idle) has the sorted lists and FIFOs of `deadline`; levels
+//! within a class are ignored. Classes are strict: a lower class is not considered while a higher one has any
+//! request queued or with the driver. The only exception is a request that has waited for `prio_aging_expire`.
+//! All classes share one batch and its size, and the count of how often writes were passed over.
 //!
-//! Source: `mq-deadline` of Linux 5.14 and later (priorities), as it is in 6.1. As in later kernels, a direction
-//! goes on from the position of its last request, so that what arrives in between takes part in the sweep. The
-//! look at an aged request changes nothing unless that request is taken. `async_depth` is the number of
-//! writes that may hold requests, by [`Elevator::may_queue`]: reads are all synchronous, and have a pool of
-//! their own here. Zones are not known.
+//! Source: `mq-deadline` of Linux 5.14 and later (priorities), as of 6.1. As in later kernels, a direction
+//! continues from the position of its last request, so that requests that arrive in between take part in the
+//! sweep. Checking for an aged request changes nothing unless that request is taken. `async_depth` is the number
+//! of writes that may hold requests, by [`Elevator::may_queue`]: reads are always synchronous, and have a pool
+//! of their own here. Zones are not supported.
 
 use super::deadline::lists::{Entry, Lists};
 use super::deadline::param;
@@ -19,7 +19,7 @@ use crate::params::{Param, ParamError, Unit};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
 
-/// Rows of [`PARAMS`]; the first two are also the numbers of the directions.
+/// Rows of [`PARAMS`]; the first two are also the indices of the directions.
 const READ_EXPIRE: usize = Dir::Read as usize;
 const WRITE_EXPIRE: usize = Dir::Write as usize;
 const WRITES_STARVED: usize = 2;
@@ -62,7 +62,7 @@ static PARAMS: [Param; 7] = {
         Unit::Millis,
         10_000,
         MAX,
-        "a request that waited for so long is taken before those of higher classes",
+        "a request that has waited this long goes before those of higher classes",
     );
     all[ASYNC_DEPTH] = param(
         "async_depth",
@@ -92,19 +92,19 @@ fn class_of(ioprio: IoPrio) -> usize {
     }
 }
 
-/// Where requests of a class and direction are listed.
+/// Index of the list of a class and direction.
 #[inline]
 const fn list(class: usize, dir: Dir) -> usize {
     2 * class + dir as usize
 }
 
-/// What would be dispatched, and what that would change.
+/// The request that would be dispatched, and the state after its dispatch.
 #[derive(Clone, Copy)]
 struct Choice {
     list: usize,
     dir: Dir,
     id: RequestId,
-    /// Requests of the batch before this one.
+    /// Requests in the batch before this one.
     batching: u64,
     starved: u64,
 }
@@ -113,14 +113,14 @@ struct Choice {
 #[derive(Clone, Debug)]
 pub struct MqDeadline {
     settings: Settings<7>,
-    /// One for each class and direction.
+    /// A pair of lists for each class and direction.
     lists: Lists<{ 2 * CLASSES }>,
     /// Position of the last request dispatched from each list.
     last: [Option<u64>; 2 * CLASSES],
-    /// The first request of each list behind that position.
+    /// The first request of each list after that position.
     next: [Option<(u64, RequestId)>; 2 * CLASSES],
     last_dir: Dir,
-    /// Requests of the current batch.
+    /// Requests in the current batch.
     batching: u64,
     /// How often in a row reads were chosen over waiting writes.
     starved: u64,
@@ -147,7 +147,7 @@ impl Default for MqDeadline {
 }
 
 impl MqDeadline {
-    /// What the class would dispatch.
+    /// The request that the class would dispatch.
     #[inline]
     fn choose(&self, now: Time, class: usize) -> Option<Choice> {
         let dir = self.last_dir;
@@ -165,7 +165,7 @@ impl MqDeadline {
         Some(Choice { list, dir, id, batching: 0, starved })
     }
 
-    /// Reads, unless there are none or writes were passed over often enough.
+    /// Reads, unless there are none or writes were passed over too often.
     #[inline]
     fn choose_direction(&self, class: usize) -> Option<(Dir, u64)> {
         let reads = self.lists.has(list(class, Dir::Read));
@@ -193,7 +193,8 @@ impl MqDeadline {
         })
     }
 
-    /// The request of the highest class that has any; none while a higher one has some with the driver.
+    /// The next request of the highest class that has any; none while a higher class has requests with the
+    /// driver.
     #[inline]
     fn highest(&self, now: Time, force: bool) -> Option<Choice> {
         for class in 0..CLASSES {
@@ -207,7 +208,7 @@ impl MqDeadline {
         None
     }
 
-    /// After a change other than an insertion: looks for the follower of the last request again.
+    /// Finds the follower of the last request again, after a change other than an insertion.
     fn find_next(&mut self, list: usize) {
         self.next[list] = self.last[list].and_then(|pos| self.lists.from(list, pos));
     }

@@ -1,4 +1,4 @@
-//! `noop`: first in, first out; merging is the queue's business (Linux 2.6.15 and later).
+//! `noop`: first in, first out; only the queue merges (Linux 2.6.15 and later).
 
 use super::{Elevator, Fifos, ListId, RequestId, RequestInfo, Row};
 use crate::time::Time;

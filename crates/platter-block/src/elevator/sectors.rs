@@ -1,9 +1,9 @@
 //! A sorted map from position to request, without an allocation per entry.
 //!
-//! Two levels of sorted arrays: leaves of at most 32 entries out of a pool, and a sorted array of the leaves
-//! in use. At queue depths of a hundred that is half a dozen leaves in the first-level cache, where moving
-//! half a leaf costs less than following the pointers of a balanced tree; with tens of thousands of entries
-//! the upper array still has only about a thousand members.
+//! Two levels of sorted arrays: leaves of at most 32 entries from a pool, and a sorted array of the leaves in
+//! use. At queue depths of a hundred these are about six leaves in the first-level cache, where moving half a
+//! leaf costs less than following the pointers of a balanced tree; with tens of thousands of entries the
+//! upper array still has only about a thousand members.
 
 use super::RequestId;
 use alloc::vec::Vec;
@@ -11,11 +11,11 @@ use alloc::vec::Vec;
 /// Entries of a leaf.
 const LEAF: usize = 32;
 
-/// Two neighbours with this many entries together, or fewer, become one leaf. Any two neighbours therefore
-/// have more, which bounds the number of leaves (see [`SectorMap::reserve`]).
+/// Two neighbours with this many entries together, or fewer, are joined into one leaf. Any two neighbours
+/// therefore have more, which bounds the number of leaves (see [`SectorMap::reserve`]).
 const SPARSE: usize = LEAF / 2;
 
-/// Position, then index, then generation in one number: they sort as `(pos, id)` does.
+/// Position, index and generation in one number, which sorts as `(pos, id)` does.
 type Key = u128;
 
 #[inline]
@@ -30,8 +30,8 @@ fn entry(key: Key) -> (u64, RequestId) {
 
 /// How many of four keys are smaller than `key`.
 ///
-/// Searches count instead of bisecting: a bisection of random keys mispredicts every second branch (and
-/// the optimiser turns selects back into branches), which costs more than comparing more often does.
+/// Searches count instead of bisecting: a bisection of random keys mispredicts every second branch (and the
+/// optimiser turns selects back into branches), which costs more than the additional comparisons.
 #[inline(always)]
 fn below(keys: [Key; 4], key: Key) -> usize {
     let [a, b, c, d] = keys;
@@ -55,7 +55,7 @@ fn rank(keys: &[Key], key: Key) -> usize {
 #[derive(Clone)]
 struct Leaf {
     len: usize,
-    /// Sorted; the largest key of all where there is no entry.
+    /// Sorted; unused entries have the largest key.
     keys: [Key; LEAF],
 }
 
@@ -67,7 +67,7 @@ impl Leaf {
         &self.keys[..self.len.min(LEAF)]
     }
 
-    /// How many keys are smaller than `key`. As [`rank`], but of a fixed size, without any branch.
+    /// How many keys are smaller than `key`. Like [`rank`], but of a fixed size and without branches.
     #[inline]
     fn rank(&self, key: Key) -> usize {
         const { assert!(LEAF == 32, "the splits below are written for 32") };
@@ -96,7 +96,7 @@ impl Leaf {
         self.len = len;
     }
 
-    /// Appends `keys`, all larger than those here.
+    /// Appends `keys`, which are all larger than those of the leaf.
     fn append(&mut self, keys: &[Key]) {
         self.keys[self.len..self.len + keys.len()].copy_from_slice(keys);
         self.len += keys.len();
@@ -105,14 +105,14 @@ impl Leaf {
 
 /// A sorted multimap from position to [`RequestId`]; entries at one position are sorted by id.
 ///
-/// Every operation takes time logarithmic in the number of entries plus the move of at most one leaf (half a
-/// KiB).
-/// Memory is at most about 64 bytes an entry.
+/// Every operation takes time logarithmic in the number of entries, plus the time to move at most one leaf
+/// (half a KiB). Memory is at most about 64 bytes per entry.
 #[derive(Clone, Default)]
 pub struct SectorMap {
-    /// Leaves in use, in order, by their place in the pool.
+    /// Leaves in use, in order, as indices into the pool.
     branches: Vec<u32>,
-    /// For each leaf in use but the first: a key below all of its own, and not below any before it.
+    /// For each leaf in use except the first: a lower bound of its keys that is larger than all keys before
+    /// it.
     bounds: Vec<Key>,
     pool: Vec<Leaf>,
     free: Vec<u32>,
@@ -125,9 +125,9 @@ impl SectorMap {
         SectorMap { branches: Vec::new(), bounds: Vec::new(), pool: Vec::new(), free: Vec::new(), len: 0 }
     }
 
-    /// Makes room for `entries` in all: until there are more, no operation allocates.
+    /// Makes room for `entries` in total: up to that number, no operation allocates.
     pub fn reserve(&mut self, entries: usize) {
-        // Any two neighbouring leaves hold more than SPARSE entries, and an odd leaf may be left over.
+        // Any two neighbouring leaves hold more than SPARSE entries, and one leaf may be without a neighbour.
         let leaves = 2 * (entries / (SPARSE + 1)) + 1;
         if leaves > self.pool.len() {
             let first = self.pool.len() as u32;
@@ -151,7 +151,7 @@ impl SectorMap {
         self.len == 0
     }
 
-    /// Adds an entry; `false` when it was already there.
+    /// Adds an entry; `false` if it was already there.
     #[inline]
     pub fn insert(&mut self, pos: u64, id: RequestId) -> bool {
         let key = key(pos, id);
@@ -174,13 +174,13 @@ impl SectorMap {
         true
     }
 
-    /// Removes an entry; `false` when it was not there.
+    /// Removes an entry; `false` if it was not there.
     #[inline]
     pub fn remove(&mut self, pos: u64, id: RequestId) -> bool {
         self.remove_then_next(pos, id).0
     }
 
-    /// Removes an entry and tells whether it was there, and which entry follows it: the same as
+    /// Removes an entry and returns whether it was there, and the entry that follows it:
     /// [`remove`](Self::remove) and [`successor`](Self::successor) with one search.
     #[inline]
     pub fn remove_then_next(&mut self, pos: u64, id: RequestId) -> (bool, Option<(u64, RequestId)>) {
@@ -213,14 +213,14 @@ impl SectorMap {
         })
     }
 
-    /// The first entry after `(pos, id)`, which itself need not be there.
+    /// The first entry after `(pos, id)`, which need not be in the map.
     #[inline]
     pub fn successor(&self, pos: u64, id: RequestId) -> Option<(u64, RequestId)> {
-        // No key is larger than the largest, so nothing follows it.
+        // Nothing follows the largest possible key.
         self.at_or_after(key(pos, id).checked_add(1)?)
     }
 
-    /// The last entry before `(pos, id)`, which itself need not be there.
+    /// The last entry before `(pos, id)`, which need not be in the map.
     #[inline]
     pub fn predecessor(&self, pos: u64, id: RequestId) -> Option<(u64, RequestId)> {
         let key = key(pos, id);
@@ -239,7 +239,7 @@ impl SectorMap {
         self.at_or_after(u128::from(pos) << 64)
     }
 
-    /// The first entry that is not before `(pos, id)`, which itself need not be there.
+    /// The first entry that is not before `(pos, id)`, which need not be in the map.
     #[inline]
     pub fn first_from(&self, pos: u64, id: RequestId) -> Option<(u64, RequestId)> {
         self.at_or_after(key(pos, id))
@@ -278,7 +278,7 @@ impl SectorMap {
         self.len = 0;
     }
 
-    /// The branch that `key` belongs to, or `None` when the map is empty.
+    /// The branch that `key` belongs to; `None` if the map is empty.
     #[inline]
     fn branch_of(&self, key: Key) -> Option<usize> {
         if self.branches.is_empty() { None } else { Some(rank(&self.bounds, key)) }
@@ -310,7 +310,7 @@ impl SectorMap {
         if last { keys.last().copied() } else { keys.first().copied() }
     }
 
-    /// Puts a new leaf with `keys` at place `branch`.
+    /// Inserts a new leaf with `keys` at index `branch`.
     fn add_branch(&mut self, branch: usize, keys: &[Key]) {
         let leaf = self.free.pop().unwrap_or_else(|| {
             self.pool.push(Leaf::EMPTY);
@@ -323,7 +323,7 @@ impl SectorMap {
     #[cold]
     fn insert_into_full(&mut self, branch: usize, at: usize, key: Key) {
         if at == LEAF && branch + 1 == self.branches.len() {
-            // A rising stream: leave full leaves behind instead of half full ones.
+            // A rising sequence: leave full leaves behind instead of half full ones.
             self.bounds.push(self.leaf(branch).keys[LEAF - 1]);
             self.add_branch(branch + 1, &[key]);
             return;
@@ -341,7 +341,7 @@ impl SectorMap {
         }
     }
 
-    /// After a removal: gives an empty leaf back, or joins the leaf with a neighbour when both are sparse.
+    /// After a removal: frees an empty leaf, or joins the leaf with a neighbour if both are sparse.
     fn shrink(&mut self, branch: usize) {
         let len = self.leaf(branch).len;
         if len == 0 {
@@ -353,7 +353,7 @@ impl SectorMap {
         }
     }
 
-    /// Moves the entries of the leaf after `branch` into it.
+    /// Moves the entries of the leaf after `branch` into the leaf at `branch`.
     fn join(&mut self, branch: usize) {
         let (to, from) = (self.branches[branch] as usize, self.branches[branch + 1] as usize);
         if let Ok([to, from]) = self.pool.get_disjoint_mut([to, from]) {

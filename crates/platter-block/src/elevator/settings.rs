@@ -11,7 +11,7 @@ pub struct Settings<const N: usize> {
 }
 
 impl<const N: usize> Settings<N> {
-    /// The defaults of `table`; `owner` is named in errors.
+    /// The defaults of `table`; `owner` is the name used in errors.
     pub fn new(owner: &'static str, table: &'static [Param; N]) -> Settings<N> {
         Settings { owner, table, values: core::array::from_fn(|row| table[row].default) }
     }
@@ -28,7 +28,7 @@ impl<const N: usize> Settings<N> {
         self.values[row].max(0).unsigned_abs()
     }
 
-    /// Sets the value of a row, which the caller knows to be in range.
+    /// Sets the value of a row; the caller has checked that it is in range.
     pub(super) fn put(&mut self, row: usize, value: i64) {
         self.values[row] = value;
     }
@@ -42,7 +42,7 @@ impl<const N: usize> Settings<N> {
     /// Sets a parameter.
     ///
     /// # Errors
-    /// An unknown name or a value out of range; the old value stands.
+    /// The name is unknown or the value out of range. The old value stays.
     pub fn set(&mut self, name: &str, value: i64) -> Result<(), ParamError> {
         let row = params::check(self.owner, self.table, name, value)?;
         self.values[row] = value;

@@ -1,8 +1,8 @@
-//! Test vectors of elevators: what arrives when, and in which order it leaves.
+//! Test vectors of elevators: when requests arrive, and in which order they leave.
 //!
-//! Requests are written as an optional process and a colon, a letter (`R` read, `W` write, `S` write that
-//! somebody waits for), the first sector, and (where it is not 8) `+` and the number of sectors: `R100`,
-//! `b:W64+16`. Without a process they are of process `a`. Times are in milliseconds.
+//! Requests are written as an optional process and a colon, a letter (`R` read, `W` write, `S` synchronous
+//! write), the first sector, and (if it is not 8) `+` and the number of sectors: `R100`, `b:W64+16`. Without
+//! a process they are of process `a`. Times are in milliseconds.
 
 use super::{Dir, Elevator, RequestId, RequestInfo};
 use crate::bio::{Context, IoPrio, Op};
@@ -14,21 +14,21 @@ use alloc::vec::Vec;
 pub(super) enum Step {
     /// These requests arrive.
     Add(u64, &'static str),
-    /// The elevator is asked for so many requests and gives these; `-` is none.
+    /// The elevator is asked for as many requests as given and returns these; `-` is none.
     Take(u64, &'static str),
     /// These dispatched requests complete.
     Done(u64, &'static str),
-    /// Each is asked for at this time, given (`-`: not) and at once completed.
+    /// Each request is asked for at this time, returned (`-`: not) and completed at once.
     Serve(u64, &'static str),
-    /// The first request grows by a bio, which the elevator allows, and becomes the second one.
+    /// The first request grows by a bio, which the elevator allows, into the second one.
     Grow(&'static str, &'static str),
-    /// The elevator does not allow that.
+    /// The elevator does not allow that merge.
     Refuse(&'static str, &'static str),
-    /// The first request takes in the second one, which follows it.
+    /// The first request absorbs the second, which follows it.
     Absorb(&'static str, &'static str),
-    /// The process ends.
+    /// The process exits.
     Exit(u64, char),
-    /// When the elevator wants to be woken.
+    /// The elevator's next wake-up.
     Wake(Option<u64>),
     /// A parameter is set.
     Set(&'static str, i64),

@@ -1,14 +1,14 @@
-//! The common bio: one segment of data within all limits, on a queue without an elevator. What such a bio has to be
-//! compared against stands together here, so that the comparison is short.
+//! The common bio: one segment of data within all limits, on a queue without an elevator. The values that such a
+//! bio is compared against are kept together here, so that the check is short.
 
 use crate::bio::{Bio, Flags, Op};
 use crate::driver::Geometry;
 use crate::fault::{Fault, Kind, Stage};
 
 pub(super) struct Common {
-    /// No elevator, no trace and no timeout.
+    /// Whether the queue has no elevator, no trace and no timeout.
     pub(super) possible: bool,
-    /// The limits do not depend on position or memory.
+    /// Whether the limits do not depend on position or memory.
     uniform: bool,
     read_only: bool,
     block_mask: u64,
@@ -20,7 +20,7 @@ pub(super) struct Common {
     pub(super) tail: u64,
 }
 
-/// Bios with any of these take the long way.
+/// Bios with any of these flags take the slow path.
 const SPECIAL: Flags = Flags::FUA
     .union(Flags::PREFLUSH)
     .union(Flags::SOFT_BARRIER)
@@ -42,12 +42,12 @@ impl Common {
         }
     }
 
-    /// The device has another size.
+    /// The size of the device has changed.
     pub(super) fn resize(&mut self, size: u64, largest: u64) {
         (self.size, self.largest) = (size, largest);
     }
 
-    /// The fault of a bio that is past the end: where the device once was larger, that part of it is gone.
+    /// The fault of a bio past the end of the device: [`Kind::Gone`] if the device was once large enough.
     pub(super) fn past_the_end(&self, bio: &Bio, fault: Fault) -> Fault {
         let was_inside = bio.pos().checked_add(bio.len()).is_some_and(|end| end <= self.largest);
         match fault.kind {
@@ -56,7 +56,7 @@ impl Common {
         }
     }
 
-    /// Whether nothing about the bio needs a closer look. `false` proves nothing.
+    /// Whether the bio needs no further checks. `false` proves nothing.
     #[inline]
     pub(super) fn covers(&self, bio: &Bio) -> bool {
         let (pos, len) = (bio.pos(), bio.len());

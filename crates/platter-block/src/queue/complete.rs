@@ -1,5 +1,5 @@
-//! From a completed request back to bios: partial transfers resume, a failed merged request is retried bio
-//! by bio, children complete their parents.
+//! From completed requests back to bios: partial transfers are resumed, a failed merged request is retried bio by
+//! bio, and children complete their parents.
 
 use super::family::Role;
 use super::{Queue, order};
@@ -12,17 +12,17 @@ use crate::time::Time;
 use crate::trace::Action;
 use alloc::collections::VecDeque;
 
-/// Flags that only the queue gives and takes.
+/// Flags that only the queue sets and clears.
 const MARKS: Flags = Flags::ORPHAN.union(Flags::ALONE).union(Flags::LAST);
 
-/// Result of a request that the device cannot do: `-EOPNOTSUPP`.
+/// Result of a request that the device does not support: `-EOPNOTSUPP`.
 const UNSUPPORTED: i64 = -95;
 
 fn fault_of(result: i64) -> Fault {
     Fault::from_errno(i32::try_from(result.unsigned_abs()).unwrap_or(i32::MAX))
 }
 
-/// Parent of bios that are nobody's children.
+/// Parent of bios that are not children.
 pub(super) const NO_PARENT: u32 = u32::MAX;
 
 impl Queue {
@@ -34,7 +34,7 @@ impl Queue {
         self.complete_plainly(now, index, result);
     }
 
-    /// A completion may end doubt about a range, let waiters have a request, or a barrier begin.
+    /// Completes a request when that may end doubt about a range, free a request for a waiter or let a barrier begin.
     #[cold]
     fn complete_with_care(&mut self, now: Time, index: u32, result: i64) {
         self.take_back(now, index);
@@ -88,10 +88,10 @@ impl Queue {
         }
     }
 
-    /// A transfer that failed or stopped early: an error fails the bio, a part of it is resumed.
+    /// Handles a transfer that failed or stopped early: an error fails the bio, a partial transfer is resumed.
     #[cold]
     fn complete_partly(&mut self, now: Time, mut bio: Bio, op: Op, result: i64) {
-        // What was given up is not started again in any case; its lane may be idle, and is not to be taken for busy.
+        // An orphan is never retried; its lane may be idle and must not be taken for busy.
         if !bio.flags().contains(Flags::ORPHAN) && !self.may_restart() {
             bio.add_flags(Flags::LAST);
         }
@@ -122,7 +122,7 @@ impl Queue {
                 self.finish(now, bio);
             }
             Ok(bytes) => {
-                // The rest starts where the disk can start: a piece of a block is transferred again.
+                // Resumes at a unit that the device can start at: a partly transferred block is transferred again.
                 let bytes = bytes - bytes % self.geometry.limits.cut_unit();
                 self.count_bytes(op, bytes);
                 bio.advance(bytes);
@@ -144,7 +144,7 @@ impl Queue {
         }
         self.error |= result < 0;
         if left < len && !self.table.at(index).marks.contains(Marks::QUARANTINED) {
-            // If not, that is noted in the bios.
+            // If the bios must not be retried, this call marks them.
             self.may_restart();
         }
         loop {
@@ -180,12 +180,11 @@ impl Queue {
         }
     }
 
-    /// Starts a bio again, alone: whatever was wrong with the request it was part of stays with the one
-    /// bio it belongs to.
+    /// Retries a bio alone, so that an error of the request it was part of stays with the bio that causes it.
     #[cold]
     fn retry(&mut self, now: Time, mut bio: Bio) {
         if bio.flags().intersects(Flags::ORPHAN | Flags::LAST | Flags::ATOMIC) {
-            // Of an orphan the rest is not wanted; of an atomic write a part was never to be.
+            // The rest of an orphan is not wanted; an atomic write must never be carried out in part.
             bio.fail(Fault::new(Kind::Short, Stage::Queue));
             return self.finish(now, bio);
         }
@@ -198,7 +197,7 @@ impl Queue {
         self.attention = true;
     }
 
-    /// Retries go ahead of everything else, in order, each as a request of its own.
+    /// Retries go before everything else, in order, each as a request of its own.
     #[cold]
     pub(super) fn requeue_retries(&mut self, now: Time) {
         while let Some(bio) = self.retries.pop_back() {
@@ -229,7 +228,7 @@ impl Queue {
         self.note_attention();
     }
 
-    /// Whether anything is not as it mostly is.
+    /// Whether the queue is in a state that the fast paths do not handle.
     fn needs_attention(&self) -> bool {
         self.order.is_closed()
             || self.waiting.iter().any(|list| !list.is_empty())
@@ -242,8 +241,8 @@ impl Queue {
             || self.stuck
     }
 
-    /// To be called when anything has changed that [`Queue::needs_attention`] looks at, unless attention is called for
-    /// already and the change adds to what calls for it.
+    /// Call this after any change of the state that [`Queue::needs_attention`] examines, unless attention is already
+    /// set and the change cannot clear it.
     #[cold]
     pub(super) fn note_attention(&mut self) {
         self.attention = self.needs_attention();
@@ -277,8 +276,8 @@ impl Queue {
         }
     }
 
-    /// Wakes waiters in order; each context that had to wait may then batch. Who fits into a request needs
-    /// none of its own.
+    /// Wakes waiters in order; each context that had to wait may then batch. A waiter that can be merged into a
+    /// request needs none of its own.
     fn wake_direction(&mut self, now: Time, list: usize) {
         while let Some(first) = self.waiting[list].front() {
             let (context, dir) = (first.context(), first.op().dir());
@@ -305,14 +304,14 @@ impl Queue {
         }
     }
 
-    /// Whether the elevator has the first waiter wait on: as long as something is left whose completion will
+    /// Whether the elevator makes the first waiter wait longer: only while something is left whose completion will
     /// wake it.
     fn first_is_refused(&self, list: usize) -> bool {
         let first = self.waiting[list].front();
         self.table.used() > 0 && first.is_some_and(|bio| self.may_queue(bio) == MayQueue::No)
     }
 
-    /// Hands a bio that is done, or that failed, to whoever it belongs to.
+    /// Delivers a completed or failed bio to its submitter or parent.
     #[inline]
     pub(super) fn finish(&mut self, now: Time, bio: Bio) {
         if bio.parent() != NO_PARENT || bio.flags().intersects(MARKS) {
@@ -321,7 +320,7 @@ impl Queue {
         self.deliver(bio);
     }
 
-    /// The bio goes back to its submitter.
+    /// Returns the bio to its submitter.
     #[inline]
     fn deliver(&mut self, bio: Bio) {
         self.counters.completed(&bio);
@@ -343,14 +342,14 @@ impl Queue {
         }
     }
 
-    /// One child less; with the last one the parent goes on.
+    /// Counts one child as completed; with the last one the parent continues.
     pub(super) fn child_done(&mut self, now: Time, at: u32, status: Status) {
         let Some(parent) = self.families.get_mut(at) else { return };
         if let Err(fault) = status {
             parent.bio.fail_in_part(fault);
         }
         if let Role::Zeroes { .. } = parent.role {
-            // While this child still counts, so that a further one that fails at once does not end the parent.
+            // Before this child is counted, so that another child that fails at once does not complete the parent.
             self.write_more_zeroes(now, at);
         }
         let Some(parent) = self.families.get_mut(at) else { return };

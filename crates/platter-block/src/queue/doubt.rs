@@ -1,9 +1,8 @@
-//! Ranges in doubt: what a request that was given up may still change.
+//! Ranges in doubt: ranges that a given-up request may still change.
 //!
 //! A changing request whose bios have timed out is still with the driver, so its data may reach the disk at any later
-//! time, over whatever was written meanwhile. Until the driver returns it nothing that overlaps it is started. Requests are
-//! looked at when they are about to start, which is the one point that all of them pass, however they were queued,
-//! merged or retried.
+//! time, over newer data. Until the driver returns it, nothing that overlaps it is started. Requests are checked when
+//! they are about to start, because every request passes that point, however it was queued, merged or retried.
 
 use super::complete::NO_PARENT;
 use super::{Queue, order};
@@ -16,21 +15,21 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Told by a queue of requests that were given up while the driver has them: for devices of several queues, where the
-/// others must know. Called before the queue hands out the bios that were given up.
+/// Receives the events of requests that were given up while the driver has them, for devices of several queues, whose
+/// other queues must know. Called before the queue returns the bios that were given up.
 pub trait Watch: Send {
-    /// The `len` bytes at `pos` may still be changed by a request.
+    /// A request may still change the `len` bytes at `pos`.
     fn in_doubt(&mut self, tag: u32, pos: u64, len: u64);
 
     /// A request was given up as a whole. It keeps its place with the driver.
     fn quarantined(&mut self, tag: u32);
 
-    /// The driver has returned a request that one of the other calls named.
+    /// The driver has returned a request that an earlier call reported.
     fn returned(&mut self, tag: u32);
 
-    /// A request has failed or is short, and the queue would start it, or its bios, again. `false`: a barrier has gone
-    /// ahead because the device has completed everything that the driver had. Neither this request nor any other of
-    /// those is started again; their bios fail.
+    /// A request has failed or is short, and the queue would retry it or its bios. `false`: a barrier has passed
+    /// because the device has completed everything that the driver had. Neither this request nor any other of those
+    /// may be retried; their bios fail.
     fn may_restart(&mut self) -> bool {
         true
     }
@@ -45,9 +44,9 @@ struct Range {
 #[derive(Default)]
 pub(super) struct Doubts {
     own: Vec<Range>,
-    /// First byte, and byte past the last, of ranges of other queues.
+    /// Ranges of other queues: first byte, and byte past the last.
     outside: Vec<(u64, u64)>,
-    /// Bios that overlap a range.
+    /// Bios that overlap a range in doubt.
     held: VecDeque<Bio>,
     watch: Option<Box<dyn Watch>>,
 }
@@ -77,8 +76,8 @@ impl Doubts {
 }
 
 impl Queue {
-    /// Has `watch` told of requests that are given up. The queue then leaves it to its owner to say when it is
-    /// [stuck](Queue::set_stuck).
+    /// Sets the watch that is told of requests that are given up. The owner of the queue then decides when the queue
+    /// is [stuck](Queue::set_stuck).
     pub fn set_watch(&mut self, watch: Option<Box<dyn Watch>>) {
         self.doubts.watch = watch;
     }
@@ -88,7 +87,7 @@ impl Queue {
         self.doubts.exist()
     }
 
-    /// Says which ranges (first byte, byte past the last) requests of other queues of the device may still change.
+    /// Sets the ranges (first byte, byte past the last) that requests of other queues of the device may still change.
     pub fn set_outside_doubts(&mut self, now: Time, ranges: impl Iterator<Item = (u64, u64)>) {
         self.doubts.outside.clear();
         self.doubts.outside.extend(ranges);
@@ -99,8 +98,8 @@ impl Queue {
         self.attend(now);
     }
 
-    /// Says whether requests that were given up hold all of the device's depth. While they do, everything that has not
-    /// started fails with [`Kind::Stuck`], and so does what is submitted.
+    /// Sets whether given-up requests hold the whole depth of the device. While they do, everything that has not
+    /// started fails with [`Kind::Stuck`], and so does every new bio.
     pub fn set_stuck(&mut self, now: Time, stuck: bool) {
         if stuck && !self.stuck {
             self.stuck = true;
@@ -110,7 +109,7 @@ impl Queue {
         self.note_attention();
     }
 
-    /// Whether a bio that its request has not done may be started again.
+    /// Whether a bio that its request did not complete may be retried.
     pub(super) fn may_restart(&mut self) -> bool {
         let may = self.doubts.watch.as_mut().is_none_or(|watch| watch.may_restart());
         if !may {
@@ -119,15 +118,15 @@ impl Queue {
         may
     }
 
-    /// By itself a queue is stuck when the requests that it has given up fill its depth.
+    /// Without a watch, a queue is stuck when its given-up requests fill its depth.
     fn look_whether_stuck(&mut self, now: Time) {
         if self.doubts.watch.is_none() && !defect::is_on(Defect::StuckDepthIgnored) {
             self.set_stuck(now, self.quarantined >= self.settings.depth);
         }
     }
 
-    /// Gives up what the driver has of the bios that match: they fail with [`Kind::TimedOut`], and their memory stays with
-    /// their requests until the driver returns it. Not those over memory that is only lent.
+    /// Gives up bios that match and that the driver has: they fail with [`Kind::TimedOut`], and their memory stays
+    /// with their requests until the driver returns it. Bios over borrowed memory are not given up.
     pub(super) fn give_up(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool) {
         let started: Vec<u32> = self.table.in_state(State::Started).collect();
         let mut late: Vec<Bio> = Vec::new();
@@ -147,19 +146,19 @@ impl Queue {
         self.note_attention();
     }
 
-    /// Gives up all that the driver has, memory that is lent aside: what it still changes is in doubt. For an owner that
-    /// goes away.
+    /// Gives up all requests that the driver has, except those over borrowed memory. Ranges that they still change
+    /// are in doubt. For an owner that goes away.
     pub fn give_up_all(&mut self, now: Time) {
         self.give_up(now, &|_| true);
     }
 
-    /// Whether the driver has memory that is only lent.
+    /// Whether the driver has borrowed memory.
     pub fn has_borrowed(&self) -> bool {
         let lent = |bio: &Bio| bio.flags().contains(Flags::BORROWED) && bio.op().has_data();
         self.table.in_state(State::Started).any(|index| !self.table.all_bios(index, |bio| !lent(bio)))
     }
 
-    /// The same for one request: adds to `late` what its submitters get.
+    /// Gives up the bios of one request that match; adds the bios that their submitters get to `late`.
     fn give_up_of(&mut self, now: Time, index: u32, which: &dyn Fn(&Bio) -> bool, late: &mut Vec<Bio>) {
         let Queue { table, doubts, families, .. } = self;
         let (before, op) = (late.len(), table.at(index).op);
@@ -197,7 +196,7 @@ impl Queue {
         }
     }
 
-    /// Nothing waits for the request any more. It keeps its place until the driver returns it.
+    /// Nothing waits for the request any more. It keeps its slot until the driver returns it.
     pub(super) fn quarantine(&mut self, now: Time, index: u32) {
         self.tell_completed(now, index);
         self.table.at_mut(index).marks.add(Marks::QUARANTINED);
@@ -220,7 +219,7 @@ impl Queue {
         }
     }
 
-    /// The driver returns a request, before anything else is done with it.
+    /// The driver has returned a request; called before anything else is done with it.
     pub(super) fn take_back(&mut self, now: Time, index: u32) {
         let marks = self.table.at(index).marks;
         if marks == Marks::NONE {
@@ -238,7 +237,7 @@ impl Queue {
         }
     }
 
-    /// A change of the device that may come at any time follows no barrier.
+    /// A barrier cannot succeed while a change of the device may arrive at any time, so barriers fail.
     fn doubt_arose(&mut self, now: Time) {
         self.attention = true;
         if !defect::is_on(Defect::BarrierWaitsForQuarantine) {
@@ -246,7 +245,7 @@ impl Queue {
         }
     }
 
-    /// Lets in the bios that overlap no range any more, in the order in which they came.
+    /// Admits the bios that no longer overlap a range in doubt, in the order of their submission.
     fn release_held(&mut self, now: Time) {
         for _ in 0..self.doubts.held.len() {
             let Some(bio) = self.doubts.held.pop_front() else { return };
@@ -257,15 +256,15 @@ impl Queue {
         }
     }
 
-    /// Whether a request may go to the driver as it is.
+    /// Whether a request may go to the driver unchanged.
     pub(super) fn may_start(&self, index: u32) -> bool {
         let request = self.table.at(index);
         !request.marks.contains(Marks::WITHDRAWN)
             && (request.op == Op::Flush || !self.doubts.overlap(request.pos, request.end()))
     }
 
-    /// Takes a request apart that may not start: what was withdrawn is dropped, what overlaps a range in doubt is held, the
-    /// rest goes next, each bio by itself.
+    /// Dismantles a request that may not start: withdrawn bios are dropped, bios that overlap a range in doubt are
+    /// held, and the others start next, each in a request of its own.
     pub(super) fn take_apart(&mut self, now: Time, index: u32) {
         self.tell_completed(now, index);
         let (dir, bios) = (self.table.at(index).op.dir(), self.table.at(index).bios);
@@ -287,7 +286,7 @@ impl Queue {
                 self.retries.push_back(bio);
             }
         }
-        // Its place is free, and a barrier may have waited for it.
+        // The slot is free now, and a barrier may have waited for that.
         self.attend(now);
     }
 }

@@ -9,7 +9,8 @@ use crate::request::{self, State};
 use crate::time::Time;
 use crate::trace::Action;
 
-/// Bios with any of these stand alone. Where there is no volatile cache, FUA and PREFLUSH ask for nothing.
+/// Bios with any of these flags are not merged. Without a volatile cache, FUA and PREFLUSH have no effect and
+/// are left out.
 pub(super) fn unmergeable(features: &Features) -> Flags {
     let always = Flags::NOMERGE | Flags::ALONE | Flags::ATOMIC | Flags::SOFT_BARRIER | Flags::HARD_BARRIER;
     if features.write_cache { always | Flags::FUA | Flags::PREFLUSH } else { always }
@@ -21,13 +22,13 @@ enum Place {
 }
 
 impl Queue {
-    /// Takes a bio on its way to the driver, in as many pieces as it needs.
+    /// Admits a bio on its way to the driver, split into as many requests as it needs.
     #[inline]
     pub(super) fn admit(&mut self, now: Time, bio: Bio) {
         if self.fits(&bio) { self.enqueue(now, bio) } else { self.split(now, bio) }
     }
 
-    /// Finds a request for a bio that fits into one: an old one by merging, or a new one.
+    /// Finds a request for a bio that fits into one: merges it into an existing request, or makes a new one.
     #[inline]
     pub(super) fn enqueue(&mut self, now: Time, bio: Bio) {
         if self.elevator.is_some() {
@@ -43,13 +44,13 @@ impl Queue {
         self.make_ready(now, bio);
     }
 
-    /// Whether a queue without an elevator may have another request.
+    /// Whether a queue without an elevator may make another request.
     #[inline]
     pub(super) fn may_make(&self) -> bool {
         self.table.used() < self.settings.nr_requests as usize
     }
 
-    /// Without an elevator a bio may join the last request.
+    /// Without an elevator a bio may merge into the last request.
     #[inline]
     fn ready_merge(&self, bio: &Bio) -> Option<u32> {
         let &last = self.ready.back()?;
@@ -58,7 +59,7 @@ impl Queue {
         fits.then_some(last)
     }
 
-    /// Merges the first of those that wait for a request, if it fits somewhere by now.
+    /// Merges the first bio that waits for a request, if a request has room for it by now.
     pub(super) fn merge_waiter(&mut self, now: Time, list: usize) -> bool {
         let Some(bio) = self.waiting[list].front() else { return false };
         let place = match self.elevator {
@@ -77,7 +78,8 @@ impl Queue {
         true
     }
 
-    /// A new request at the end of the dispatch list. Only called when a place is free or may be grown.
+    /// Makes a request at the end of the dispatch list. Only called when a slot is free or the table may
+    /// grow.
     #[inline]
     pub(super) fn make_ready(&mut self, now: Time, bio: Bio) {
         if !self.table.has_free() {
@@ -104,7 +106,7 @@ impl Queue {
         if self.sink.is_some() {
             self.trace_bio(now, Action::Sleep, &bio);
         }
-        // Whoever has to sleep for a request starts the device first.
+        // A submitter that has to wait for a request starts the device first.
         self.unplug_for_waiter(now);
         let list = if self.elevator.is_some() { bio.op().dir() as usize } else { 0 };
         self.waiting[list].push_back(bio);
@@ -122,13 +124,14 @@ impl Queue {
             if self.table.used() > 0 {
                 return self.wait_for_request(now, bio);
             }
-            // Nothing will complete and wake it: whatever the elevator says, one request is always allowed.
+            // No completion would wake the waiter: one request is always allowed, whatever the elevator
+            // answers.
             self.pool.take_always(dir);
         }
         self.insert_new(now, bio);
     }
 
-    /// The elevator's word on whether a bio may have a request.
+    /// The elevator's answer to whether a bio may have a request.
     pub(super) fn may_queue(&self, bio: &Bio) -> MayQueue {
         let Some(elevator) = &self.elevator else { return MayQueue::May };
         let (context, dir) = (bio.context(), bio.op().dir());
@@ -147,7 +150,7 @@ impl Queue {
         self.unplug_if_due(now, sync);
     }
 
-    /// Makes a request, already counted in the pool, and gives it to the elevator.
+    /// Makes a request that is already counted in the pool, and gives it to the elevator.
     pub(super) fn insert_new(&mut self, now: Time, bio: Bio) {
         let waited_for = bio.flags().contains(Flags::SYNC);
         if !self.table.has_free() {
@@ -173,7 +176,8 @@ impl Queue {
         self.unplug_if_due(now, waited_for);
     }
 
-    /// Whether a bio may join a request: same operation and priority, neither stands alone, sizes allow it.
+    /// Whether a bio may join a request: same operation and priority, both mergeable, and the size stays
+    /// within the limits.
     #[inline]
     fn may_merge(&self, index: u32, bio: &Bio) -> bool {
         let request = self.table.at(index);
@@ -197,7 +201,7 @@ impl Queue {
         self.elevator.as_ref().is_none_or(|e| e.allow_merge(id, &info, &request::info_of(bio)))
     }
 
-    /// Order of looking as in 2.6.19: the last request merged to, the hash of ends, then the front.
+    /// Candidates in the order of 2.6.19: the last request merged into, the hash of ends, then the front.
     #[inline]
     fn find_merge(&self, bio: &Bio) -> Option<Place> {
         if !self.settings.merges || bio.flags().intersects(self.unmergeable) {
@@ -233,7 +237,7 @@ impl Queue {
         self.merge_back(now, index, bio);
         self.ends.remove(index);
         self.grown(index, &old);
-        // Does the request now reach its neighbour?
+        // The request may now reach its neighbour.
         let end = self.table.at(index).end();
         if let Some(next) = self.starts.find(end, |next| self.may_join(index, next)) {
             self.join(index, next);
@@ -254,7 +258,7 @@ impl Queue {
         self.grown(index, &old);
         let start = self.table.at(index).pos;
         self.starts.insert(index, start);
-        // No request can end here: the bio would have joined that one's end.
+        // No request can end here: the bio would have been merged at its end.
         self.last_merge = Some(index);
     }
 
@@ -277,7 +281,7 @@ impl Queue {
             && limits.takes_segments(u32::from(f.segments) + u32::from(b.segments), f.len + b.len)
     }
 
-    /// Two queued neighbours become one request. The caller keeps the survivor's hash of ends.
+    /// Joins two queued neighbours into one request. The caller updates the survivor's hash of ends.
     fn join(&mut self, front: u32, back: u32) {
         let (old, id) = (self.table.at(front).info(), self.table.id(front));
         let (absorbed, info) = (self.table.id(back), self.table.at(back).info());
@@ -293,7 +297,8 @@ impl Queue {
         self.grown(front, &old);
     }
 
-    /// The elevator's choice, checked; `None` while plugged, or when it has or wants none.
+    /// The elevator's choice, checked; `None` while the device is plugged, or if the elevator has no request
+    /// or wants to wait.
     #[inline]
     pub(super) fn next_from_elevator(&mut self, now: Time) -> Option<u32> {
         if self.elevator.is_none() || self.plug.is_plugged() {
@@ -305,7 +310,7 @@ impl Queue {
     pub(super) fn choose(&mut self, now: Time, force: bool) -> Option<u32> {
         let elevator = self.elevator.as_mut()?;
         let Some(id) = elevator.dispatch(now, force) else {
-            // Waiting is fine as long as something can end it.
+            // Waiting is fine as long as a completion or a timer can end it.
             let endless = || self.in_flight == 0 && elevator.next_wakeup().is_none();
             if self.queued > 0 && (force || elevator.is_empty() || endless()) {
                 self.replace_broken(now, "did not return a request that it held");

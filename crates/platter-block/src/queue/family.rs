@@ -1,16 +1,16 @@
-//! Parents of bios that the queue itself made: splits, and sequences of flush, write, flush.
+//! Parents of bios that the queue itself makes: splits, and sequences of flush, write, flush.
 
 use crate::bio::Bio;
 use alloc::vec::Vec;
 
-/// What a parent is waiting to do.
+/// What a parent waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// All parts of a split.
     Split,
-    /// Steps still to be done, see [`super::order`]; whether it is the barrier in progress.
+    /// Steps still to be done, see [`super::order`], and whether it is the active barrier.
     Sequence { steps: u8, barrier: bool },
-    /// Zeroes are written; what is left of the range.
+    /// Zeroes are being written over this range, which is still to be covered.
     Zeroes { pos: u64, len: u64 },
 }
 
@@ -34,7 +34,7 @@ impl Parent {
 pub(super) struct Families {
     slots: Vec<Option<Parent>>,
     free: Vec<u32>,
-    /// Parents whose bio has not been given back.
+    /// Parents whose bio has not been returned.
     live: usize,
 }
 
@@ -61,12 +61,12 @@ impl Families {
         self.slots.get(at as usize)?.as_ref()
     }
 
-    /// The bios of the parents, those among them that only keep memory.
+    /// The bios of the parents, including those that only keep memory.
     pub(super) fn bios(&self) -> impl Iterator<Item = &Bio> {
         self.slots.iter().flatten().map(|parent| &parent.bio)
     }
 
-    /// Whether all parents have given their bio back.
+    /// Whether all parents have returned their bio.
     pub(super) fn are_released(&self) -> bool {
         self.live == 0
     }
@@ -76,8 +76,8 @@ impl Families {
         self.get(at).is_some_and(|parent| !matches!(parent.role, Role::Zeroes { .. }))
     }
 
-    /// The parent's bio, done unless it failed. While the driver still has children of it, its memory
-    /// stays here and a bio without memory stands for it.
+    /// Returns the parent's bio, completed unless it failed. While the driver still has children of it, its
+    /// memory stays here and the returned bio is one without memory that stands for it.
     pub(super) fn release(&mut self, at: u32) -> Option<Bio> {
         let slot = self.slots.get_mut(at as usize)?;
         let parent = slot.as_mut()?;
@@ -106,7 +106,7 @@ impl Families {
         }
     }
 
-    /// The driver gave an orphan back; the last one frees the memory of a parent that is gone.
+    /// The driver has returned an orphan; the last one frees the memory of a parent that has been released.
     pub(super) fn orphan_done(&mut self, at: u32) {
         let Some(parent) = self.get_mut(at) else { return };
         parent.orphans -= 1;

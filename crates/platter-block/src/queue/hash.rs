@@ -65,7 +65,7 @@ impl MergeHash {
         }
     }
 
-    /// The first request with this key that `fits`.
+    /// The first request with this key for which `fits` returns true.
     #[inline]
     pub(super) fn find(&self, key: u64, mut fits: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = self.buckets[self.bucket(key)];

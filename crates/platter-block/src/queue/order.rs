@@ -1,12 +1,13 @@
 //! Flush, FUA, preflush and barriers.
 //!
-//! Durability is a sequence of steps decided by what the device has (Linux 2.6.37 and later): preflush, data
-//! (with FUA where the device can), postflush. One flush is in flight at a time; those that come meanwhile
-//! share the next one. A hard barrier (Linux 2.6.16's ordered sequence) drains the queue first, runs such a
-//! sequence and holds everything behind it back until it is done. A soft barrier only keeps its place.
+//! A durable bio is carried out in steps that depend on the device's features (Linux 2.6.37 and later): preflush,
+//! data (with FUA if the device supports it), postflush. One flush is in flight at a time; flushes requested during
+//! that time share the next one. A hard barrier (Linux 2.6.16's ordered sequence) drains the queue first, runs such a
+//! sequence and holds back everything behind it until the sequence is done. A soft barrier only keeps its place in
+//! the order.
 //!
-//! While a range is in doubt, no flush and no barrier succeeds: what the request that was given up does to the disk may
-//! come after it. Such a failure is not kept, for nothing that has completed is lost.
+//! While a range is in doubt, no flush and no barrier succeeds, because the given-up request may change the disk
+//! after it. Such a failure is not remembered, because no completed data is lost.
 
 use super::family::{Parent, Role};
 use super::{Queue, Rest};
@@ -28,13 +29,13 @@ const PRE: u8 = 1;
 const DATA: u8 = 2;
 const POST: u8 = 4;
 
-/// Longest that a flush waits for the data of other sequences, hoping to cover it too
+/// Longest time that a flush waits for the data of other sequences, so that it can cover that data too
 /// (`FLUSH_PENDING_TIMEOUT`).
 const PENDING_TIMEOUT: Span = Span::from_secs(5);
 
 #[derive(Default)]
 pub(super) struct Order {
-    /// Sequences that wait for the next flush, and since when.
+    /// Sequences that wait for the next flush, and the time since when they do.
     pending: Vec<u32>,
     pending_since: Time,
     /// Sequences that the running flush serves.
@@ -42,34 +43,34 @@ pub(super) struct Order {
     flush_in_flight: bool,
     /// Sequences whose data is being written.
     data_in_flight: u32,
-    /// A hard barrier that waits for the drain, and since when.
+    /// A hard barrier that waits for the queue to drain, and the time since when it does.
     barrier: Option<Bio>,
     barrier_since: Time,
     barrier_runs: bool,
-    /// What came after the barrier.
+    /// Bios submitted after the barrier.
     held: VecDeque<Bio>,
-    /// What was held back is being let in.
+    /// Bios that were held back are being admitted.
     releasing: bool,
-    /// The barrier that waits takes its place as soon as other queues have started everything.
+    /// The waiting barrier is soft: it takes its place as soon as other queues have started all their requests.
     only_places: bool,
-    /// What is in other queues of the same device.
+    /// Contents of other queues of the same device.
     outside: Rest,
     failed: Option<Fault>,
 }
 
 impl Order {
-    /// Whether new bios have to be held back.
+    /// Whether new bios must be held back.
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
         self.barrier_runs || self.barrier.is_some()
     }
 
-    /// The barrier that waits for the drain.
+    /// The barrier that waits for the queue to drain.
     pub(super) fn waiting_barrier(&self) -> Option<&Bio> {
         self.barrier.as_ref()
     }
 
-    /// Whether the barrier that waits has to wait for other queues.
+    /// Whether the waiting barrier must wait for other queues.
     fn waits_for_outside(&self) -> bool {
         match self.outside {
             Rest::Settled => false,
@@ -78,12 +79,12 @@ impl Order {
         }
     }
 
-    /// Whether there are bios that are done in steps.
+    /// Whether there are bios that are carried out in steps.
     fn has_sequences(&self) -> bool {
         self.data_in_flight > 0 || self.flush_in_flight || !self.pending.is_empty()
     }
 
-    /// Bios that have not been let in: the barrier and what came after it.
+    /// Bios that have not been admitted: the barrier and the bios after it.
     pub(super) fn held_back(&self) -> impl Iterator<Item = &Bio> {
         self.barrier.iter().chain(&self.held)
     }
@@ -92,12 +93,12 @@ impl Order {
         usize::from(self.barrier.is_some()) + self.held.len()
     }
 
-    /// What came after the barrier.
+    /// Bios submitted after the barrier.
     pub(super) fn held_back_mut(&mut self) -> &mut VecDeque<Bio> {
         &mut self.held
     }
 
-    /// Removes the sequences that match from those that wait for a flush.
+    /// Removes the sequences that match from those that wait for a flush, and returns them.
     pub(super) fn take_sequences(&mut self, matches: impl Fn(u32) -> bool) -> Vec<u32> {
         let mut taken: Vec<u32> = Vec::new();
         for list in [&mut self.pending, &mut self.running] {
@@ -131,8 +132,8 @@ pub(super) fn is_own_flush(bio: &Bio) -> bool {
     bio.parent() == FLUSH
 }
 
-/// Whether a barrier that ended with this has ordered nothing: it was given up before what is before it had ended, or
-/// with something of its own still on the way to the disk.
+/// Whether a barrier that ended with this status has not kept its order: it was given up before everything before it
+/// had completed, or while something of its own was still on the way to the disk.
 fn is_out_of_order(status: Status) -> bool {
     status.is_err_and(|fault| {
         fault.stage == Stage::Queue
@@ -146,8 +147,8 @@ impl Queue {
         self.order.is_closed()
     }
 
-    /// Tells the queue what is in other queues of the same device. A hard barrier waits until that is nothing, a soft one
-    /// until all of it has started.
+    /// Tells the queue the contents of other queues of the same device. A hard barrier waits until they are settled,
+    /// a soft one until all their requests have started.
     pub fn set_outside(&mut self, now: Time, rest: Rest) {
         self.order.outside = rest;
         if self.order.barrier.is_some() {
@@ -157,7 +158,7 @@ impl Queue {
         self.barrier_deadline().into_iter().for_each(|at| self.arm(at));
     }
 
-    /// Whether a soft barrier waits until other queues of the device have started everything.
+    /// Whether a soft barrier waits until other queues of the device have started all their requests.
     pub fn soft_barrier_pending(&self) -> bool {
         self.order.barrier.is_some() && self.order.only_places
     }
@@ -170,7 +171,7 @@ impl Queue {
         waits.then(|| self.order.barrier_since + self.settings.barrier_timeout)
     }
 
-    /// How many barriers were given up because other queues of the device did not become idle.
+    /// Number of barriers that failed because other queues of the device did not become idle.
     pub fn stalled_barriers(&self) -> u64 {
         self.counters.barriers_stalled.get()
     }
@@ -180,7 +181,7 @@ impl Queue {
         self.order.failed
     }
 
-    /// Accepts that what was written before the failed flush may be lost; flushes work again.
+    /// Accepts that data written before the failed flush may be lost; flushes work again.
     pub fn acknowledge_flush_failure(&mut self) {
         self.order.failed = None;
     }
@@ -194,14 +195,14 @@ impl Queue {
         let flags = bio.flags();
         let cache = self.geometry.features.write_cache;
         let durable = flags.intersects(Flags::FUA | Flags::PREFLUSH);
-        // A soft barrier that is more than one request to the device cannot keep its place with less.
+        // A soft barrier that consists of several requests needs the steps of a hard one to keep its place.
         let soft_steps = bio.op() == Op::Flush
             || (cache && durable)
-            // It may turn out that the device cannot do it, and then it is many writes.
+            // The device may not support the operation, which then becomes many writes.
             || bio.op() == Op::WriteZeroes
-            // What is queued before it may turn out to be held.
+            // Requests queued before it may have to be held for a range in doubt.
             || self.doubts.exist()
-            // A step that is still to come would be behind it.
+            // A later step of a sequence would end up behind the barrier.
             || (self.order.has_sequences() && !defect::is_on(Defect::SoftBarrierPassed));
         let closes =
             flags.contains(Flags::HARD_BARRIER) || (flags.contains(Flags::SOFT_BARRIER) && soft_steps);
@@ -226,7 +227,7 @@ impl Queue {
         }
         let steps = self.steps(&bio, flags.contains(Flags::PREFLUSH), fua);
         if steps == DATA {
-            // The flags stay on the bio, which is its submitter's; `started` sees to what the driver is told.
+            // The flags stay on the bio, which belongs to its submitter; `started` decides what the driver is told.
             if defect::is_on(Defect::FuaStripped) {
                 bio.remove_flags(Flags::FUA | Flags::PREFLUSH);
             }
@@ -250,16 +251,16 @@ impl Queue {
         pre | DATA | post
     }
 
-    /// Puts a soft barrier on the dispatch list, behind everything that came before it.
+    /// Puts a soft barrier on the dispatch list, behind everything submitted before it.
     fn place_soft(&mut self, now: Time, bio: Bio) {
         self.empty_elevator(now);
         self.counters.barriers.add(1);
         self.admit(now, bio);
-        // Its own pieces, too, are out of reach of what comes after.
+        // Later bios must not pass the barrier's own pieces either.
         self.empty_elevator(now);
     }
 
-    /// Moves everything that is queued or waits to the dispatch list, in the elevator's order.
+    /// Moves all queued and waiting requests to the dispatch list, in the elevator's order.
     fn empty_elevator(&mut self, now: Time) {
         while self.queued > 0 {
             let Some(index) = self.choose(now, true) else { break };
@@ -273,7 +274,7 @@ impl Queue {
         self.unplug_for_waiter(now);
     }
 
-    /// A request at the end of the dispatch list, past the elevator.
+    /// Adds a request at the end of the dispatch list, bypassing the elevator.
     fn place_at_end(&mut self, now: Time, bio: Bio) {
         if self.elevator.is_some() {
             self.pool.take_always(bio.op().dir());
@@ -281,8 +282,8 @@ impl Queue {
         self.make_ready(now, bio);
     }
 
-    /// Begins the barrier's own sequence once nothing before it is left, here and outside. A soft barrier that waits for
-    /// other queues takes its place.
+    /// Starts the barrier's own sequence once everything before it has completed, in this queue and in others. A soft
+    /// barrier that waits for other queues takes its place.
     #[cold]
     pub(super) fn try_barrier(&mut self, now: Time) {
         if self.order.waits_for_outside() || !(self.order.only_places || self.is_drained()) {
@@ -358,7 +359,7 @@ impl Queue {
         self.admit(now, child);
     }
 
-    /// The data step of a sequence is done.
+    /// The data step of a sequence has completed.
     pub(super) fn data_done(&mut self, now: Time, at: u32) {
         self.order.data_in_flight -= 1;
         self.advance_sequence(now, at);
@@ -408,7 +409,7 @@ impl Queue {
         }
     }
 
-    /// The flush is done: every sequence it served takes its next step, or fails with it.
+    /// The flush has completed: every sequence that it served takes its next step, or fails with the flush.
     pub(super) fn flush_done(&mut self, now: Time, status: Status) {
         self.order.flush_in_flight = false;
         if let Err(fault) = status {
@@ -437,7 +438,7 @@ impl Queue {
         self.kick_flush(now);
     }
 
-    /// A flush failed: another one for those that wait could succeed, and promise what is lost.
+    /// A flush failed. The sequences that wait fail too: a new flush could succeed and report lost data as durable.
     #[cold]
     fn fail_pending(&mut self, now: Time) {
         let mut pending = core::mem::take(&mut self.order.pending);
@@ -449,7 +450,7 @@ impl Queue {
         }
     }
 
-    /// Gives up a barrier that waits for the drain.
+    /// Fails a barrier that waits for the queue to drain.
     pub(super) fn fail_barrier(&mut self, now: Time, why: Kind) {
         let Some(mut bio) = self.order.barrier.take() else { return };
         bio.fail(Fault::new(why, Stage::Queue));
@@ -464,7 +465,7 @@ impl Queue {
         self.note_attention();
     }
 
-    /// The barrier is over. Lets in what came after it, unless that would be out of order: then it fails.
+    /// The barrier has ended. Admits the bios after it, unless that would break the order: then they fail.
     fn end_barrier(&mut self, now: Time, status: Status) {
         self.counters.barriers.add(1);
         if is_out_of_order(status) {
@@ -476,10 +477,10 @@ impl Queue {
         self.let_in(now);
     }
 
-    /// Lets in what was held back.
+    /// Admits the bios that were held back.
     fn let_in(&mut self, now: Time) {
         if self.order.releasing {
-            // This barrier came out of the list and ended at once: the loop below goes on.
+            // This barrier came out of the list and ended at once; the outer call's loop continues.
             return;
         }
         self.order.releasing = true;

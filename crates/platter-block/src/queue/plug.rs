@@ -1,11 +1,11 @@
-//! The device's plug (2.5.60 to 2.6.38): a queue that gets its first request holds it back a little, so that
-//! neighbours can join, until enough wait, a timer fires or somebody waits.
+//! The device's plug (2.5.60 to 2.6.38): a queue that gets its first request delays it briefly, so that
+//! neighbours can merge, until enough requests wait, a timer fires or a thread waits for one.
 
 use super::Queue;
 use crate::time::{Span, Time};
 use crate::trace::Action;
 
-/// When a plugged device starts by itself.
+/// When a plugged device starts without being asked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlugSettings {
     /// Start when this many requests wait (`unplug_thresh`).
@@ -56,7 +56,7 @@ impl Queue {
         }
     }
 
-    /// After an insertion: unplugs when enough wait, or when somebody waits for this one.
+    /// After an insertion: unplugs if enough requests wait, or if a thread waits for this one.
     #[inline]
     pub(super) fn unplug_if_due(&mut self, now: Time, sync: bool) {
         let Some(settings) = self.plug.settings else { return };

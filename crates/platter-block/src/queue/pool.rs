@@ -1,22 +1,22 @@
-//! The request pool of Linux 2.6: a number of requests per direction, congestion marks, and batching, by
-//! which whoever had to wait may then take several without waiting again.
+//! The request pool of Linux 2.6: a number of requests per direction, congestion marks, and batching: a
+//! context that had to wait may then take several requests without waiting again.
 
 use super::Settings;
 use crate::bio::Context;
 use crate::elevator::{Dir, MayQueue};
 use crate::time::{Span, Time};
 
-/// Requests that a batching context may take beyond the mark.
+/// Requests that a batching context may take beyond the limit.
 pub const CONGESTION_BATCH: u32 = 32;
 /// How long a context batches (HZ/50).
 const BATCH_TIME: Span = Span::from_millis(20);
 
-/// Places the table needs: each direction may reach 3n/2 by batching.
+/// Slots that the table needs: each direction may reach 3n/2 by batching.
 pub(super) fn capacity(settings: &Settings) -> usize {
     2 * (settings.nr_requests as usize * 3 / 2)
 }
 
-/// What the pool looks like from outside.
+/// State of the pool for observers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStats {
     /// Requests in use.
@@ -45,12 +45,12 @@ impl RequestPool {
         RequestPool { limit, side: [PoolStats::default(); 2], batch: [None; 2] }
     }
 
-    /// At or above this the queue is congested (113 of 128).
+    /// The queue is congested at or above this number of used requests (113 of 128).
     fn congestion_on(&self) -> u32 {
         self.limit - self.limit / 8 + 1
     }
 
-    /// Below this it is no longer (103 of 128; the lower mark of 2.6.10).
+    /// The queue is no longer congested below this number (103 of 128; the lower mark of 2.6.10).
     fn congestion_off(&self) -> u32 {
         (self.limit - self.limit / 8 - self.limit / 16).saturating_sub(1)
     }
@@ -65,13 +65,13 @@ impl RequestPool {
         }
     }
 
-    /// Lets `context` batch: it was woken after waiting, or it filled the queue.
+    /// Lets `context` batch, because it was woken after waiting or because it filled the queue.
     pub(super) fn start_batch(&mut self, now: Time, dir: Dir, context: Context) {
         let batch = Batch { context, left: CONGESTION_BATCH, until: now + BATCH_TIME };
         self.batch[dir as usize] = Some(batch);
     }
 
-    /// Takes a request out of the pool, if the rules allow it.
+    /// Takes a request out of the pool if the rules allow it.
     pub(super) fn take(&mut self, now: Time, dir: Dir, context: Context, may: MayQueue) -> bool {
         let used = self.side[dir as usize].used;
         if may == MayQueue::No {
@@ -93,7 +93,7 @@ impl RequestPool {
         true
     }
 
-    /// Takes a request out of the pool whatever the rules say.
+    /// Takes a request out of the pool regardless of the rules.
     pub(super) fn take_always(&mut self, dir: Dir) {
         let on = self.congestion_on();
         let side = &mut self.side[dir as usize];
@@ -101,7 +101,7 @@ impl RequestPool {
         side.congested |= side.used >= on;
     }
 
-    /// Puts a request back. `true` when a waiter may be woken.
+    /// Returns a request to the pool. `true`: a waiter may be woken.
     pub(super) fn put(&mut self, dir: Dir) -> bool {
         let off = self.congestion_off();
         let side = &mut self.side[dir as usize];

@@ -1,4 +1,4 @@
-//! Splitting bios that are more than the device takes in one request.
+//! Splits bios that exceed what the device takes in one request.
 
 use super::Queue;
 use super::family::{Parent, Role};
@@ -8,8 +8,8 @@ use crate::limits::Limits;
 use crate::time::Time;
 use crate::trace::{Action, Event};
 
-/// Bytes at the front of a bio without data that one request can take, when at most `most` may be. Discards
-/// are cut where a unit of discarding ends, if one does.
+/// Bytes at the front of a bio without data that one request can take, at most `most`. Discards are cut at a
+/// multiple of the discard granularity if the range contains one.
 fn front_of_range(limits: &Limits, bio: &Bio, most: u64) -> u64 {
     if most == bio.len() {
         return most;
@@ -22,8 +22,8 @@ fn front_of_range(limits: &Limits, bio: &Bio, most: u64) -> u64 {
     most - most % u64::from(limits.logical_block)
 }
 
-/// Bytes at the front of `bio` that one request can take: all of it, or a number at which it can be cut; 0
-/// when not even one block fits into the allowed number of segments.
+/// Bytes at the front of `bio` that one request can take: all of it, or a number at which it can be cut; 0 if
+/// not even one block fits into the allowed number of segments.
 pub(super) fn front_bytes(limits: &Limits, bio: &Bio) -> u64 {
     let most = limits.max_bytes_at(bio.op(), bio.pos()).min(bio.len());
     if !bio.op().has_data() {
@@ -33,7 +33,7 @@ pub(super) fn front_bytes(limits: &Limits, bio: &Bio) -> u64 {
     for segment in bio.segments() {
         let left = u32::try_from(most - bytes).unwrap_or(u32::MAX);
         limits.for_each_piece(segment.slice(0, left), |piece| {
-            // Of a segment that is more pieces than there is room for, its first ones are taken.
+            // If a segment has more pieces than there is room for, its first pieces are taken.
             bytes += if room > 0 { u64::from(piece.len()) } else { 0 };
             room = room.saturating_sub(1);
         });
@@ -45,7 +45,7 @@ pub(super) fn front_bytes(limits: &Limits, bio: &Bio) -> u64 {
 }
 
 impl Queue {
-    /// Whether a bio certainly fits into one request, by the cheap tests.
+    /// Whether a bio certainly fits into one request, by cheap tests only.
     #[inline]
     pub(super) fn fits(&self, bio: &Bio) -> bool {
         let limits = &self.geometry.limits;
@@ -56,7 +56,7 @@ impl Queue {
             && bio.len() <= limits.max_bytes_at(bio.op(), bio.pos())
     }
 
-    /// Whether the device can do an atomic write as one.
+    /// Checks whether the device can carry out an atomic write as one request.
     pub(super) fn check_atomic(&self, bio: &Bio) -> Result<(), Fault> {
         let (limits, len) = (&self.geometry.limits, bio.len());
         let fault = |kind| Err(Fault::new(kind, Stage::Queue));
@@ -69,7 +69,7 @@ impl Queue {
         if front_bytes(limits, bio) < len { fault(Kind::BadSegments) } else { Ok(()) }
     }
 
-    /// Cuts a bio into pieces that fit and admits each; the bio completes when all of them have.
+    /// Cuts a bio into pieces that fit and admits each; the bio completes when all pieces have.
     #[cold]
     pub(super) fn split(&mut self, now: Time, bio: Bio) {
         if self.is_done_by_writing(&bio) {

@@ -11,7 +11,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 impl Queue {
-    /// Starts no further request until [`Queue::unfreeze`]; what the driver has goes on.
+    /// Starts no further request until [`Queue::unfreeze`]; requests with the driver continue.
     pub fn freeze(&mut self) {
         self.frozen = true;
     }
@@ -26,13 +26,13 @@ impl Queue {
         self.frozen
     }
 
-    /// Requests of one direction in use, congestion and fullness.
+    /// State of the request pool for one direction.
     pub fn pool_stats(&self, dir: Dir) -> PoolStats {
         self.pool.stats(dir)
     }
 
-    /// Replaces the elevator. Requests that the old one held go to the dispatch list in its order; none is
-    /// lost, none waits for the new one.
+    /// Replaces the elevator. Requests that the old elevator held go to the dispatch list in its order; none
+    /// is lost, and none passes through the new one.
     pub fn switch_elevator(&mut self, now: Time, elevator: Option<Box<dyn Elevator>>) {
         self.unplug_for_waiter(now);
         while self.queued > 0 {
@@ -51,7 +51,7 @@ impl Queue {
         }
     }
 
-    /// The pool only counts while there is an elevator.
+    /// The pool counts requests only while there is an elevator.
     fn recount_pool(&mut self, had_elevator: bool) {
         if had_elevator == self.elevator.is_some() {
             return;
@@ -66,7 +66,7 @@ impl Queue {
         }
     }
 
-    /// An elevator that broke its contract is replaced with `noop`, which gets everything still queued.
+    /// Replaces an elevator that broke its contract with `noop`, which gets all requests still queued.
     #[cold]
     pub(super) fn replace_broken(&mut self, now: Time, what: &str) {
         let name = self.elevator_name();

@@ -1,8 +1,9 @@
-//! Time in a queue: deadlines, pauses before another attempt, and when the queue wants to be called.
+//! Timers of a queue: deadlines, pauses before retries, and the queue's next wake-up.
 //!
-//! There is one alarm, so that a call at which no timer is due costs one comparison. It may be early: of a timer that was
-//! set it is not known whether it is still needed. Deadlines are in the bios; when one passes the queue looks at all of
-//! them, which takes time in proportion to their number but costs nothing for the bios that complete in time.
+//! There is a single alarm, so that a call at which no timer is due costs one comparison. The alarm may be early,
+//! because its timer may have become unnecessary. Deadlines are stored in the bios; when one passes, the queue
+//! examines all bios. That takes time in proportion to their number, but costs nothing for bios that complete in
+//! time.
 
 use super::Queue;
 use crate::bio::{Bio, Flags};
@@ -12,37 +13,37 @@ use crate::time::{Span, Time};
 use crate::trace::Action;
 use alloc::vec::Vec;
 
-/// When a timer that is not set is due.
+/// Due time of a timer that is not set.
 pub(super) const NEVER: Time = Time(u64::MAX);
 
-/// How often a bio is started again after an error that says nothing about the disk (an interruption, a shortage of
-/// memory in the system).
+/// How often a bio is retried after an error that says nothing about the disk (an interruption, a shortage of memory
+/// in the system).
 pub const RETRIES: u8 = 12;
 
-/// Pause before the first of these attempts. Each further pause is twice as long: 4.1 s in all.
+/// Pause before the first retry. Each further pause is twice as long: 4.1 s in all.
 pub const FIRST_PAUSE: Span = Span::from_millis(1);
 
-/// A bio that is to be started again.
+/// A bio that waits for its retry.
 pub(super) struct Paused {
     at: Time,
     pub(super) bio: Bio,
 }
 
-// Linux errno values that a completion may have although nothing is wrong with the disk.
+// Linux errno values that a completion may have although the disk is not faulty.
 const EINTR: u64 = 4;
 const EAGAIN: u64 = 11;
 const ENOMEM: u64 = 12;
 const ECANCELED: u64 = 125;
 
 impl Queue {
-    /// When the queue wants [`Queue::tick`] to be called although nothing happened.
+    /// When the queue wants [`Queue::tick`] to be called even if nothing happens.
     pub fn next_wakeup(&self) -> Option<Time> {
         let alarm = self.next_timer();
         Time::earliest(self.elevator_wakeup(), if alarm == NEVER { None } else { Some(alarm) })
     }
 
-    /// Time has passed: runs the timers that are due. Returns whether one was, after which requests may be with the
-    /// driver that nothing waits for any more.
+    /// Runs the timers that are due at `now`. Returns whether one was due; the driver may then have requests that
+    /// nothing waits for any more.
     #[inline]
     pub fn tick(&mut self, now: Time) -> bool {
         now >= self.alarm && self.run_timers(now)
@@ -66,28 +67,29 @@ impl Queue {
             self.fail_barrier(now, Kind::LaneStalled);
         }
         if self.is_idle() {
-            // It is of a bio that has left in time. The alarm is not set for it any more, so the next bio must not find it.
+            // The deadline was that of a bio that left in time. The alarm is no longer set for it, so the next bio
+            // must not rely on it.
             self.next_deadline = None;
         }
         self.alarm = self.next_timer();
         true
     }
 
-    /// When the first timer is due that is still needed.
+    /// Time of the first timer that is still needed.
     fn next_timer(&self) -> Time {
-        // Of an empty queue the deadline is one of a bio that has left in time.
+        // The deadline of an empty queue belongs to a bio that left in time.
         let deadline = self.next_deadline.filter(|_| !self.is_idle());
         let times = [self.plug.deadline(), self.order.deadline(), deadline, self.barrier_deadline()];
         times.into_iter().flatten().chain([self.next_pause()]).min().unwrap_or(NEVER)
     }
 
-    /// Has the queue look at its timers at `at`.
+    /// Sets the alarm to `at` unless it is earlier.
     #[inline]
     pub(super) fn arm(&mut self, at: Time) {
         self.alarm = self.alarm.min(at);
     }
 
-    /// Whether a bio may be let in now, and until when it has time.
+    /// Checks whether a bio may be admitted now, and sets its deadline.
     pub(super) fn admit_in_time(&mut self, now: Time, bio: &mut Bio) -> Result<(), Fault> {
         if self.stuck {
             return Err(Fault::new(Kind::Stuck, Stage::Queue));
@@ -107,12 +109,12 @@ impl Queue {
     fn note_deadline(&mut self, at: Time) {
         let next = self.next_deadline.map_or(at, |next| next.min(at));
         self.next_deadline = Some(next);
-        // Also if it is an old one: while the queue was idle the alarm was not set for it.
+        // Even if the deadline is an old one: while the queue was idle, the alarm was not set for it.
         self.arm(next);
     }
 
-    /// Fails every bio whose deadline has passed. The memory of one that the driver has stays with the request until the
-    /// driver gives it back; one over borrowed memory is not given up.
+    /// Fails every bio whose deadline has passed. If the driver has the bio, its memory stays with the request until
+    /// the driver returns it; a bio over borrowed memory is not given up.
     #[cold]
     fn expire(&mut self, now: Time) {
         let late = move |bio: &Bio| bio.deadline().is_some_and(|at| at <= now);
@@ -129,7 +131,7 @@ impl Queue {
         self.attend(now);
     }
 
-    /// Visits the bios in the queue, those that the queue made among them.
+    /// Visits the bios in the queue, including those that the queue made.
     fn for_each_bio(&self, mut each: impl FnMut(&Bio)) {
         let waiting = self.waiting.iter().flatten();
         let paused = self.paused.iter().map(|paused| &paused.bio);
@@ -139,16 +141,16 @@ impl Queue {
         self.table.for_each_bio(each);
     }
 
-    /// Whether a bio that failed with `result` is to be started again although it failed by itself.
+    /// Whether a bio whose request failed with `result` is to be retried although it was alone in the request.
     pub(super) fn may_pass(bio: &Bio, result: i64) -> bool {
         let errno = result.unsigned_abs();
         matches!(errno, EINTR | EAGAIN | ENOMEM | ECANCELED)
             && !bio.flags().intersects(Flags::LAST | Flags::ORPHAN)
-            // Readahead would rather fail than wait.
+            // Readahead must fail rather than wait.
             && !(errno == EAGAIN && bio.flags().contains(Flags::READAHEAD))
     }
 
-    /// Starts a bio again after a pause. Gives it back when it has had all its attempts.
+    /// Retries a bio after a pause. Returns it if it has used up its attempts.
     #[cold]
     pub(super) fn pause(&mut self, now: Time, mut bio: Bio) -> Option<Bio> {
         let attempts = bio.count_attempt();

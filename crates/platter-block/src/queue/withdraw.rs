@@ -1,8 +1,8 @@
-//! Taking bios out of a queue before the driver has them: at their deadlines, when they are cancelled, and when nothing
-//! can start any more.
+//! Takes bios out of a queue before the driver has them: at their deadlines, when they are cancelled, and when
+//! nothing can start any more.
 //!
-//! Elevators have no call to remove a request, and need none: a bio that leaves a request which has not started
-//! leaves a placeholder in it, and the request is taken apart when it is about to start.
+//! Elevators have no call to remove a request, and need none: a bio that leaves a request before it starts leaves a
+//! placeholder, and the request is dismantled when it is about to start.
 
 use super::family::Role;
 use super::{Queue, order};
@@ -13,7 +13,7 @@ use crate::time::Time;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Moves the bios that match from a list to another; the order of the rest stays.
+/// Moves the bios that match from one list to another; the rest keep their order.
 fn take_matching(list: &mut VecDeque<Bio>, which: &dyn Fn(&Bio) -> bool, out: &mut Vec<Bio>) {
     for _ in 0..list.len() {
         let Some(bio) = list.pop_front() else { return };
@@ -26,8 +26,8 @@ fn take_matching(list: &mut VecDeque<Bio>, which: &dyn Fn(&Bio) -> bool, out: &m
 }
 
 impl Queue {
-    /// Aborts the bios that match. Those that have not started fail at once with [`Kind::Cancelled`]; `ask` is called
-    /// with the tags of the requests in which the driver has others. These are not started again, whatever they come to.
+    /// Aborts the bios that match. Those that have not started fail at once with [`Kind::Cancelled`]. For the others,
+    /// `ask` is called with the tags of their requests; they are not retried, whatever their result.
     pub fn cancel(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool, ask: &mut dyn FnMut(u32)) {
         self.withdraw(now, which, Kind::Cancelled);
         let started: Vec<u32> = self.table.in_state(State::Started).collect();
@@ -46,9 +46,9 @@ impl Queue {
         self.attend(now);
     }
 
-    /// Says that a barrier goes ahead although requests of this queue have not been reported: the device has completed
-    /// them all. Those that turn out to have failed, or to be short, are not started again, for that would be after the
-    /// barrier; their bios fail.
+    /// A barrier passes although requests of this queue have not been reported, because the device has completed them
+    /// all. If such a request turns out to have failed or to be short, it is not retried, because the retry would
+    /// come after the barrier; its bios fail.
     pub fn count_as_complete(&mut self) {
         let started: Vec<u32> = self.table.in_state(State::Started).collect();
         for index in started {
@@ -56,7 +56,8 @@ impl Queue {
         }
     }
 
-    /// The tag of a request that was given up as a whole since the last calls: the driver may be asked to cancel it.
+    /// The tag of a request that was given up as a whole and not returned by this call before: the driver may be
+    /// asked to cancel it.
     pub fn next_given_up(&mut self) -> Option<u32> {
         self.given_up.pop()
     }
@@ -68,7 +69,7 @@ impl Queue {
         for list in &mut self.waiting {
             take_matching(list, which, &mut out);
         }
-        // The queue's own flush is not a submitter's bio: the sequences that wait for it are looked at below.
+        // The queue's own flush has no submitter: the sequences that wait for it are handled below.
         let of_submitter = |bio: &Bio| !order::is_own_flush(bio) && which(bio);
         take_matching(&mut self.retries, &of_submitter, &mut out);
         let mut at = 0;
@@ -103,7 +104,7 @@ impl Queue {
         }
     }
 
-    /// Takes bios out of requests that have not started, and marks the requests.
+    /// Takes bios out of requests that have not started, and marks those requests.
     fn withdraw_from_requests(&mut self, which: &dyn Fn(&Bio) -> bool, out: &mut Vec<Bio>) {
         let idle: Vec<u32> =
             self.table.in_state(State::Queued).chain(self.table.in_state(State::Ready)).collect();
@@ -127,7 +128,7 @@ impl Queue {
         let matches = |at: u32| families.get(at).is_some_and(|parent| which(&parent.bio));
         let was_forsaken = self.order.flush_is_forsaken();
         let sequences = self.order.take_sequences(matches);
-        // One that was cancelled is not late.
+        // A cancelled sequence is not late, so its flush is not given up.
         if why == Kind::TimedOut && !was_forsaken && self.order.flush_is_forsaken() {
             self.quarantine_flush(now);
         }

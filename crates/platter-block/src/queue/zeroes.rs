@@ -1,4 +1,4 @@
-//! Write-zeroes on devices that cannot do it: zeroes are written.
+//! Write-zeroes on devices that do not support it: the queue writes zeroes.
 
 use super::Queue;
 use super::family::{Parent, Role};
@@ -6,24 +6,25 @@ use crate::bio::{Bio, Flags, Op};
 use crate::segment::{Segment, ZEROES_ALIGN};
 use crate::time::Time;
 
-/// Writes of one bio that are under way at a time: a bio may be as large as the device, so they are made one by one.
+/// Writes of one bio in flight at a time. A bio may be as large as the device, so its writes are made as earlier
+/// ones complete.
 const AT_ONCE: u32 = 4;
 
-/// Most bytes of one such write.
+/// Largest size of one such write.
 const MOST: u64 = 1 << 20;
 
 impl Queue {
-    /// Whether write-zeroes can be done by writing.
+    /// Whether write-zeroes can be carried out as writes.
     fn can_write_zeroes(&self) -> bool {
         self.geometry.limits.memory_align <= ZEROES_ALIGN
     }
 
-    /// Whether a bio is more than one request because the device cannot do it in one.
+    /// Whether a bio needs several requests because the device does not support its operation.
     pub(super) fn is_done_by_writing(&self, bio: &Bio) -> bool {
         bio.op() == Op::WriteZeroes && self.writes_zeroes && self.can_write_zeroes()
     }
 
-    /// The device cannot do what a bio asks for. Gives the bio back if nothing else can be done.
+    /// The device does not support a bio's operation. Returns the bio if there is no substitute.
     #[cold]
     pub(super) fn replace_unsupported(&mut self, now: Time, bio: Bio) -> Option<Bio> {
         let is_over = bio.flags().intersects(Flags::ORPHAN | Flags::LAST);
@@ -44,7 +45,7 @@ impl Queue {
         self.child_done(now, at, Ok(()));
     }
 
-    /// Starts further writes of a bio, as many as may be under way.
+    /// Starts further writes of a bio, up to the number allowed in flight.
     pub(super) fn write_more_zeroes(&mut self, now: Time, at: u32) {
         while let Some(child) = self.next_zeroes(at) {
             self.admit(now, child);
@@ -66,7 +67,7 @@ impl Queue {
         child.share_window(&parent.bio);
         child.write_zeroes(*pos, bytes);
         child.add_flags(Flags::NOMERGE);
-        // Nothing is lent: the zeroes are the queue's.
+        // The zeroes belong to the queue, so no memory is borrowed.
         child.remove_flags(Flags::BORROWED | Flags::ALONE | Flags::SOFT_BARRIER | Flags::HARD_BARRIER);
         child.set_parent(at);
         (*pos, *len) = (*pos + bytes, *len - bytes);

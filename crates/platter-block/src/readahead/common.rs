@@ -1,11 +1,11 @@
-//! What all policies keep.
+//! State that all policies have.
 
 use super::{Call, Counters, Hint, Pages, Settings, Window};
 
 /// Largest `max` and optimum, in pages: 256 MiB.
 const MOST: u32 = 1 << 16;
 
-/// Sizes, what the program has said, counters, and the window that was read last.
+/// Sizes, the program's hint, counters, and the last window read.
 #[derive(Clone, Debug)]
 pub(super) struct Common {
     max: u32,
@@ -27,17 +27,17 @@ impl Common {
         }
     }
 
-    /// Pages of the largest window; twice as many for a program that says that it reads in sequence.
+    /// Largest window in pages; doubled if the program has announced sequential reads.
     pub(super) fn max(&self) -> u32 {
         self.max << u32::from(self.hint == Hint::Sequential)
     }
 
-    /// Pages that the device likes to be asked for at once, at least [`max`](Self::max).
+    /// The device's optimal I/O size in pages, at least [`max`](Self::max).
     pub(super) fn optimal(&self) -> u32 {
         self.optimal.max(self.max())
     }
 
-    /// Whether nothing is read but what is asked for.
+    /// Whether readahead is off, so that only requested pages are read.
     pub(super) fn is_exact(&self) -> bool {
         self.hint == Hint::Random || self.max == 0
     }
@@ -46,14 +46,14 @@ impl Common {
         self.hint == Hint::Sequential
     }
 
-    /// Takes hints; those about a range change nothing.
+    /// Applies a hint; hints about a range change nothing.
     pub(super) fn advise(&mut self, hint: Hint) {
         if matches!(hint, Hint::Normal | Hint::Sequential | Hint::Random) {
             self.hint = hint;
         }
     }
 
-    /// Has a window read that may be empty.
+    /// Has a window read, unless it is empty.
     pub(super) fn read(
         &mut self,
         pages: &mut dyn Pages,

@@ -1,8 +1,8 @@
 //! `linux-2.4`: one window behind and one ahead, counted in pages tried.
 //!
-//! A read sets how far to look ahead by its own size, so a read anywhere is one batch of its pages and one more
-//! (`generic_file_readahead`, `do_generic_file_read`). A page that has to be waited for reads on behind itself; a page
-//! that is there, inside what was read last, reads the next window. Nothing ever switches it off.
+//! The size of a read sets how far it reads ahead, so a random read is one batch of its pages and one more
+//! (`generic_file_readahead`, `do_generic_file_read`). A page that the call must wait for starts reads of the pages
+//! behind it; a cached page inside the last chunk starts a read of the next window. Nothing ever switches it off.
 //!
 //! Source: Linux 2.4.18 to 2.4.32.
 
@@ -12,15 +12,15 @@ use alloc::boxed::Box;
 
 pub(super) const ROW: Row = Row {
     name: "linux-2.4",
-    summary: "windows that begin with the size of the request, double, and are never given up",
+    summary: "windows that begin with the size of the request, double, and are never dropped",
     source: "Linux 2.4",
     params: &[],
     make: |settings| Box::new(Linux24::new(settings)),
 };
 
-/// Least pages to look ahead of a read that follows another (`MIN_READAHEAD`).
+/// Smallest number of pages to read ahead for a read that follows another (`MIN_READAHEAD`).
 const MIN: u32 = 3;
-/// A read of at most so many bytes at the beginning looks at what is there, and goes.
+/// Reads of at most this many bytes at the beginning of the device do not read ahead.
 const TINY: u64 = 2048;
 
 /// The readahead of 2.4.
@@ -29,32 +29,32 @@ pub struct Linux24 {
     common: Common,
     /// The page after the last one tried.
     raend: u64,
-    /// Pages to look ahead.
+    /// Pages to read ahead.
     ramax: u32,
-    /// Pages of the chunk that was read last.
+    /// Pages of the last chunk read.
     ralen: u64,
     /// Pages of the window.
     rawin: u64,
 }
 
 impl Linux24 {
-    /// For a new handle.
+    /// The state of a new handle.
     pub fn new(settings: &Settings) -> Linux24 {
         Linux24 { common: Common::new(settings), raend: 0, ramax: 0, ralen: 0, rawin: 0 }
     }
 
-    /// Most pages to look ahead: with the page itself they are a window.
+    /// Most pages to read ahead: with the page itself they form a window.
     fn most(&self) -> u32 {
         self.common.max() - 1
     }
 
-    /// Whether `page` lies outside of what was read last.
+    /// Whether `page` lies outside the last chunk read.
     fn is_outside(&self, page: u64) -> bool {
         page > self.raend || page + self.rawin < self.raend
     }
 
-    /// Begins a new window at `page`, for which somebody waits, if it is outside of the old one; says how many pages
-    /// to look ahead.
+    /// Starts a new window at `page`, which the call waits for, if it is outside the old one; returns the number of
+    /// pages to read ahead.
     fn restart(&mut self, page: u64) -> u32 {
         if self.ralen != 0 && page < self.raend && page + self.rawin >= self.raend {
             return 0;
@@ -69,7 +69,7 @@ impl Linux24 {
         self.ramax
     }
 
-    /// The pages after `raend` have been tried, `ahead` of them.
+    /// Records that the `ahead` pages after `raend` have been tried.
     fn tried(&mut self, ahead: u32) {
         if ahead > 0 {
             self.ralen += u64::from(ahead);
@@ -79,7 +79,7 @@ impl Linux24 {
         }
     }
 
-    /// How many of `most` pages after `raend` the device has.
+    /// How many of `most` pages after `raend` are on the device.
     fn on_device(&self, most: u32, pages: &dyn Pages) -> u32 {
         pages.end().saturating_sub(self.raend + 1).min(u64::from(most)) as u32
     }
@@ -145,7 +145,7 @@ impl Readahead for Linux24 {
             return;
         }
         self.common.counters.lookups += 1;
-        // The page and those after it go out before anybody waits, and merge.
+        // The page and those after it are submitted before the call waits, so that they merge.
         let ahead = self.restart(page);
         let ahead = self.on_device(ahead, pages);
         self.common.read(pages, (page, 1 + ahead), None, true);

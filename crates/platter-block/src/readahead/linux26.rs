@@ -1,10 +1,10 @@
-//! `2.6.0` to `2.6.7`: a current window and one ahead of it, looked at for every page.
+//! `2.6.0` to `2.6.7`: a current window and one ahead of it, updated for every page.
 //!
-//! The size of the next window grows by 2 pages for each page looked for inside the current one and shrinks by 2 for
-//! each outside; at 0 readahead is off, and stays off until `max` pages in a row were missing one after the other.
-//! While it is off every page is read alone. Reads that overlap on one handle look like jumps and switch it off.
-//! The versions differ in when the window ahead is read, in what a jump makes of the size, and in whose the state
-//! is: the tables in `rows` say which does what.
+//! The size of the next window grows by 2 pages for each lookup inside the current one and shrinks by 2 for each
+//! lookup outside. At 0 readahead is off, and stays off until `max` consecutive pages in sequence were missing.
+//! While it is off every page is read alone. Reads that overlap on one handle look like jumps and switch it off. The
+//! versions differ in when the window ahead is read, in the effect of a jump on the size, and in the scope of the
+//! state: the tables in `rows` list the differences.
 //!
 //! Source: Linux 2.6.0 to 2.6.10, and the thread "Random file I/O regressions in 2.6" of May 2004.
 
@@ -15,7 +15,7 @@ mod rows;
 pub use rows::{Ahead, Jump, Rules, Runs};
 pub(super) use rows::{L0, L1, L2, L5, L7, LOCK, PRIVATE, SIZE};
 
-/// Least pages of the next window after pages were lost (`VM_MIN_READAHEAD`).
+/// Smallest next window in pages after pages were lost (`VM_MIN_READAHEAD`).
 const MIN: i64 = 4;
 const OFF: u32 = Windows::OFF;
 
@@ -28,14 +28,14 @@ pub struct Linux26 {
 }
 
 impl Linux26 {
-    /// For a new handle.
+    /// The state of a new handle.
     pub fn new(settings: &Settings, rules: Rules) -> Linux26 {
         let common = Common::new(settings);
         let average = common.max() / 2;
         Linux26 { common, rules, windows: Windows { average, ..Windows::NEW } }
     }
 
-    /// Reads a window; `sync`: the one that the call is in. 0 pages while the device is congested.
+    /// Reads a window; `sync`: the call is inside it. Returns 0 pages while the device is congested.
     fn submit(&mut self, window: (u64, u32), sync: bool, pages: &mut dyn Pages) -> u32 {
         if pages.is_congested() {
             return 0;
@@ -43,7 +43,7 @@ impl Linux26 {
         self.common.read(pages, window, None, sync)
     }
 
-    /// A window in which nothing had to be read makes the next one smaller.
+    /// A window whose pages were all cached makes the next one smaller.
     fn check_success(&mut self, w: &mut Windows, read: u32, orig: u32) {
         if read > 0 {
             return;
@@ -61,7 +61,7 @@ impl Linux26 {
         }
     }
 
-    /// Counts pages that follow each other.
+    /// Counts consecutive pages.
     fn count_run(&self, w: &mut Windows, page: u64) {
         if !matches!(self.rules.runs, Runs::Broken | Runs::Rounded | Runs::Resumed) {
             return;
@@ -77,12 +77,12 @@ impl Linux26 {
         }
     }
 
-    /// How long the run is expected to be.
+    /// The expected length of the run.
     fn expected(&self, w: &Windows) -> u32 {
         if w.serial_cnt > w.average { (w.serial_cnt + w.average) / 2 } else { w.average }
     }
 
-    /// The first page that is ever looked for, or in 2.6.0 the first of the device.
+    /// Opens a window at the first page looked up, or in 2.6.0 at the first page of the device.
     fn open(&mut self, w: &mut Windows, page: u64, pages: &mut dyn Pages) {
         w.next_size = (self.common.max() / 2).max(1);
         w.prev_page = page;
@@ -120,7 +120,7 @@ impl Linux26 {
         }
     }
 
-    /// Whether the window ahead is read when `page` of the current one is looked for.
+    /// Whether a lookup of `page` in the current window starts the read of the window ahead.
     fn is_time(&self, w: &Windows, page: u64) -> bool {
         let max = self.common.max();
         let is_last = page == w.start + u64::from(w.size) - 1;
@@ -128,7 +128,7 @@ impl Linux26 {
             Ahead::Any => true,
             Ahead::Last => is_last,
             Ahead::Adaptive => is_last || self.expected(w) >= max,
-            // Runs of one window never last longer than it: they count from the largest on.
+            // With `Runs::Window` no run is longer than a window, so runs count from the largest window on.
             Ahead::Long if self.rules.runs == Runs::Window => self.expected(w) >= max,
             Ahead::Long => self.expected(w) > max,
         }
@@ -203,7 +203,7 @@ impl Linux26 {
         w.prev_page = page;
     }
 
-    /// Calls `work` with the windows that count for a call: its own, or the handle's.
+    /// Calls `work` with the windows that apply to a call: its own or the handle's.
     fn with(&mut self, call: &mut Call, work: impl FnOnce(&mut Linux26, &mut Windows)) {
         let mut windows = if self.rules.private { call.windows } else { self.windows };
         work(self, &mut windows);

@@ -1,4 +1,4 @@
-//! `none`: nothing but what is asked for.
+//! `none`: only requested pages are read.
 
 use super::common::Common;
 use super::{Call, Counters, Hint, Pages, Readahead, Row, Settings};
@@ -6,20 +6,20 @@ use alloc::boxed::Box;
 
 pub(super) const ROW: Row = Row {
     name: "none",
-    summary: "reads what is asked for, at once, and nothing else",
+    summary: "reads only requested pages, at once",
     source: "",
     params: &[],
     make: |settings| Box::new(Exact::new(settings)),
 };
 
-/// No readahead. The first page of a call that is missing has the rest of the call read.
+/// No readahead. The first missing page of a call starts a read of the rest of the call.
 #[derive(Clone, Debug)]
 pub struct Exact {
     common: Common,
 }
 
 impl Exact {
-    /// For a new handle.
+    /// The state of a new handle.
     pub fn new(settings: &Settings) -> Exact {
         Exact { common: Common::new(settings) }
     }

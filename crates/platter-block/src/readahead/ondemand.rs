@@ -1,9 +1,9 @@
 //! `ondemand` and `context`: readahead that is asked only when a page is missing or marked.
 //!
-//! Each window carries a marker; touching it reads the next window. What is cached otherwise costs nothing. A marker
-//! that the state knows nothing of was left by another stream on the same handle: where its window ends is found in
-//! the cache, so streams that alternate keep their windows. `context` also looks at the pages just before a missing
-//! one: if they are cached, this is a stream.
+//! Each window carries a marker; touching it reads the next window. Other cached pages cost nothing. A marker that
+//! does not belong to the state was left by another stream on the same handle: the end of its window is found in the
+//! cache, so streams that alternate keep their windows. `context` also examines the pages just before a missing one:
+//! if they are cached, the read is part of a stream.
 //!
 //! Source: Linux 2.6.23 (F. Wu, "on-demand readahead"); Linux 2.6.31 (context readahead), with later rules as
 //! parameters.
@@ -32,13 +32,13 @@ static PARAMS: [Param; 3] = [
         Unit::Switch,
         0,
         (0, 1),
-        "whether a request larger than the largest window has one of its size, up to the device's optimum (4.10)",
+        "whether a request above the largest window gets a window of its size, up to the device's optimum (4.10)",
     ),
 ];
 
 pub(super) const ONDEMAND: Row = Row {
     name: "ondemand",
-    summary: "asked only when a page is missing or carries the marker, which finds streams that alternate",
+    summary: "called only for missing or marked pages; the marker finds streams that alternate",
     source: "Linux 2.6.23 to 2.6.30",
     params: &[],
     make: |settings| Box::new(OnDemand::new(settings, Rules::default())),
@@ -46,7 +46,7 @@ pub(super) const ONDEMAND: Row = Row {
 
 pub(super) const CONTEXT: Row = Row {
     name: "context",
-    summary: "as ondemand, and cached pages just before a missing one tell a stream",
+    summary: "as ondemand, and cached pages just before a missing one identify a stream",
     source: "Linux 2.6.31 and later",
     params: &PARAMS,
     make: |settings| {
@@ -61,12 +61,12 @@ pub(super) const CONTEXT: Row = Row {
     },
 };
 
-/// What versions differ in; all off is 2.6.23.
+/// The differences between versions; all off is 2.6.23.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// The rules of 2.6.31: look at what is cached before a missing page.
+    /// The rules of 2.6.31: examine the pages cached before a missing page.
     pub context: bool,
-    /// More of that than the request has pages (3.12).
+    /// Require more cached pages than the request has (3.12).
     pub conservative: bool,
     /// Windows at most double (6.x).
     pub next: bool,
@@ -82,11 +82,11 @@ pub struct OnDemand {
     start: u64,
     size: u32,
     async_size: u32,
-    /// The last page of the last read; that before the first at first.
+    /// The last page of the last read; initially the page before the first.
     prev: u64,
 }
 
-/// The first window of a sequence whose first request has `req` pages.
+/// Size of the first window of a sequence whose first request has `req` pages.
 fn init_size(req: u32, max: u32) -> u32 {
     let size = req.checked_next_power_of_two().unwrap_or(max);
     if size <= max / 32 {
@@ -99,27 +99,27 @@ fn init_size(req: u32, max: u32) -> u32 {
 }
 
 impl OnDemand {
-    /// For a new handle.
+    /// The state of a new handle.
     pub fn new(settings: &Settings, rules: Rules) -> OnDemand {
         OnDemand { common: Common::new(settings), rules, start: 0, size: 0, async_size: 0, prev: u64::MAX }
     }
 
-    /// The window after one of `cur` pages.
+    /// Size of the window after one of `cur` pages.
     fn next_size(&self, cur: u32, max: u32) -> u32 {
         let size = if cur < max / 16 && !self.rules.next { cur * 4 } else { cur.saturating_mul(2) };
         size.min(max)
     }
 
-    /// The largest window for a request of `req` pages.
+    /// Largest window for a request of `req` pages.
     fn max(&self, req: u32) -> u32 {
         let max = self.common.max();
         if self.rules.large && req > max { req.min(self.common.optimal()) } else { max }
     }
 
-    /// Reads the window that the state describes, for a call at `page`.
+    /// Reads the window in the state, for a call at `page`.
     fn submit(&mut self, page: u64, max: u32, sync: bool, pages: &mut dyn Pages) {
         if page == self.start && self.size == self.async_size {
-            // The call would come across the marker at once: the next window is read with this one.
+            // The call would touch the marker at once: read the next window together with this one.
             let next = self.next_size(self.size, max);
             if self.size + next <= max {
                 self.async_size = next;
@@ -139,13 +139,13 @@ impl OnDemand {
         self.async_size = if self.size > req { self.size - req } else { self.size };
     }
 
-    /// Takes the cached pages before `page` as the stream's past; `false` if there are too few.
+    /// Takes the cached pages before `page` as the history of the stream; `false` if there are too few.
     fn context(&mut self, page: u64, req: u32, max: u32, pages: &dyn Pages) -> bool {
         let before = pages.cached_before(page, max);
         if before <= if self.rules.conservative { req } else { 0 } {
             return false;
         }
-        // A stream from the very beginning goes on for long.
+        // A stream from the very beginning is expected to be long.
         let before = if u64::from(before) >= page { before * 2 } else { before };
         self.start = page;
         if self.rules.conservative {
@@ -158,7 +158,7 @@ impl OnDemand {
         true
     }
 
-    /// A missing (`!marked`) or marked page, with `req` pages of the call to come.
+    /// Handles a missing (`!marked`) or marked page; `req` pages of the call remain.
     fn ask(&mut self, page: u64, req: u32, marked: bool, pages: &mut dyn Pages) {
         self.common.counters.lookups += 1;
         let max = self.max(req);

@@ -1,19 +1,20 @@
 //! `platter`: a bounded table of streams, found by position.
 //!
-//! A handle remembers where its last reads were. A missing page that continues one of them makes it a stream, which
-//! has windows of its own from then on: reads in sequence and backwards from the second read on, reads a fixed distance apart
-//! from the third. So streams that take turns on one handle, from one thread or many, do not disturb each other, and
-//! neither do reads at random between them. A read that continues nothing is one I/O of exactly its pages.
+//! A handle remembers the positions of its last reads. A missing page that continues one of them makes it a stream
+//! with its own windows: sequential and backward reads from the second read on, reads at a fixed distance (strided)
+//! from the third. Streams that alternate on one handle, from one thread or many, therefore do not disturb each
+//! other, and neither do random reads between them. A read that continues nothing is one I/O of exactly its pages.
 //!
-//! Each window carries a marker on its first page; touching it reads the next one. Between markers the policy is not
-//! asked: what is cached costs nothing. Windows double up to `max`, and grow on to the device's optimum once the stream
-//! is long for it. How much a new stream has read ahead depends on what became of the new streams before it: `trust`
-//! goes up with each that uses all of its first window and down with each that is forgotten before it did. A page that was lost before it
-//! was used halves the windows of its stream. While the device is congested nothing is read ahead.
+//! Each window has a marker on its first page; touching it reads the next window. Between markers the policy is not
+//! called, so cached pages cost nothing. Windows double up to `max`, and grow on to the device's optimum once the
+//! stream is long enough for it. How much a new stream reads ahead depends on the fate of earlier new streams:
+//! `trust` rises with each stream that uses all of its first window and falls with each that is forgotten before. A
+//! page that was evicted before use halves the windows of its stream. While the device is congested nothing is read
+//! ahead.
 //!
 //! Source: the marker is that of Linux 2.6.23 (F. Wu); a table of streams by position was proposed by a reader of the
-//! report on the regressions of May 2004; to read about as much at once as a change of place costs is the rule of competitive
-//! prefetching (Li, Papathanasiou, Shen, 2007).
+//! report on the regressions of May 2004; reading about as much at once as a change of position costs is the rule of
+//! competitive prefetching (Li, Papathanasiou, Shen, 2007).
 
 use super::common::Common;
 use super::{Access, Call, Counters, Hint, Pages, Readahead, Row, Settings};
@@ -47,31 +48,31 @@ static PARAMS: [Param; 2] = [
 
 pub(super) const ROW: Row = Row {
     name: "platter",
-    summary: "a table of streams by position: sequential, interleaved, strided and backward; exact for all else",
+    summary: "a table of streams by position: sequential, interleaved, strided, backward; other reads are exact",
     source: "Platter",
     params: &PARAMS,
     make: |settings| Box::new(Streams::new(settings)),
 };
 
-/// Most pages of one I/O for a read at random: 16 MiB.
+/// Most pages of one I/O of a random read: 16 MiB.
 const LARGEST: u32 = 4096;
-/// Trust at most, and at first.
+/// Largest and initial trust.
 const TRUSTED: u32 = 5;
 const TRUST: u32 = 4;
 
-/// What is the same for all streams of a handle.
+/// Sizes that are the same for all streams of a handle.
 struct Bounds {
-    /// Pages of the largest window of a young stream.
+    /// Largest window of a young stream, in pages.
     max: u32,
-    /// Pages of the largest window of any.
+    /// Largest window of any stream, in pages.
     optimal: u32,
-    /// Pages of the first window of a new stream.
+    /// First window of a new stream, in pages.
     first: u32,
-    /// Pages between reads that are read too.
+    /// Largest gap between reads that is read too, in pages.
     gap: u32,
 }
 
-/// The readahead of streams.
+/// The stream table policy.
 #[derive(Clone, Debug)]
 pub struct Streams {
     common: Common,
@@ -82,12 +83,12 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// For a new handle. Nothing is allocated later.
+    /// The state of a new handle. No allocations follow.
     pub fn new(settings: &Settings) -> Streams {
         let common = Common::new(settings);
         let streams = usize::try_from(settings.value(&ROW, STREAMS)).unwrap_or(1).clamp(1, 1024);
         let gap = u32::try_from(settings.value(&ROW, GAP)).unwrap_or(0);
-        // As many again may come between two reads of a stream.
+        // As many other reads may come between two reads of a stream.
         Streams { common, gap, trust: TRUST, seen: Seen::new(2 * streams), table: Table::new(streams) }
     }
 
@@ -118,7 +119,7 @@ impl Streams {
         }
     }
 
-    /// A missing page that belongs to no stream: it may make one.
+    /// Handles a missing page that belongs to no stream: it may start one.
     fn begin_stream(&mut self, call: &Call, page: u64, before: u32, pages: &mut dyn Pages) {
         let access = call.access;
         let rest = access.rest(page).clamp(1, LARGEST);
@@ -132,7 +133,7 @@ impl Streams {
             Some(Match::Steps(step)) => {
                 Some(Steps::begin(access, page, step, &bounds, pages, &mut self.common).into())
             }
-            // What a program says is taken for the second read.
+            // A sequential hint replaces the second read.
             None if self.common.is_sequential() => {
                 let ahead = bounds.max.saturating_sub(rest).max(1);
                 Some(Forward::begin(page, rest, ahead, pages, &mut self.common).into())
@@ -149,7 +150,7 @@ impl Streams {
         if let Some(forgotten) = self.table.insert(kind)
             && !forgotten.proven
         {
-            // Nothing is left to streams only if there was no third read.
+            // Trust falls to zero only if there was no third read.
             let least = u32::from(forgotten.windows > 0);
             let less = self.trust.saturating_sub(1).max(least);
             self.common.counters.closed_by_miss += u64::from(less == 0 && self.trust > 0);
@@ -172,7 +173,7 @@ impl Readahead for Streams {
         let rest = call.access.rest(page).clamp(1, LARGEST);
         call.note = 1;
         let Some(index) = self.table.marked(page) else {
-            // The stream was forgotten, but its pages are here.
+            // The stream was forgotten, but its pages are still cached.
             if !pages.is_congested()
                 && let Some(stream) = Forward::found(page, rest, &bounds, pages, &mut self.common)
             {
@@ -182,7 +183,7 @@ impl Readahead for Streams {
         };
         self.common.counters.contiguous += 1;
         let entry = self.table.touch(index);
-        // The first marker only says that there was a third read.
+        // The first marker only proves that there was a third read.
         if entry.windows > 0 && entry.prove() {
             self.trust = (self.trust + 1).min(TRUSTED);
         }
@@ -208,7 +209,7 @@ impl Readahead for Streams {
         if let Some(index) = self.table.find(&call.access, page, before) {
             self.resume(index, call, page, pages);
         } else if again {
-            // The call has been seen; what is left of it is missing for reasons of the cache's.
+            // The call has been handled already; the rest of it is missing for reasons of the cache.
             self.common.read(pages, (page, call.access.rest(page).clamp(1, LARGEST)), None, true);
         } else {
             self.begin_stream(call, page, before, pages);
@@ -228,7 +229,7 @@ impl Readahead for Streams {
     }
 }
 
-/// Where an access begins, in bytes.
+/// Offset of an access in bytes.
 fn pos_of(access: &Access) -> u64 {
     access.first.saturating_mul(super::PAGE).saturating_add(u64::from(access.offset))
 }

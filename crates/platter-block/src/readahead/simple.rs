@@ -1,7 +1,7 @@
-//! `2.6.11`: the rewrite of January 2005, which is told the size of the read.
+//! `2.6.11`: the rewrite of January 2005, in which the policy knows the size of the read.
 //!
-//! A read that follows the last one opens a window and then reads one ahead; any other is read exactly. When all of 256
-//! pages in a row were cached, nothing is looked for until a page is missing. The state is the call's own until it ends.
+//! A read that follows the last one opens a window and then reads one ahead; any other is read exactly. After 256
+//! cached pages in a row the policy does nothing until a page is missing. Each call has its own state until it ends.
 //!
 //! Source: Linux 2.6.11 (Pratt and Pai, "simplified readahead"), with the rule of 2.6.12 as a parameter.
 
@@ -22,15 +22,15 @@ static PARAMS: [Param; 1] = [Param::number(
 
 pub(super) const ROW: Row = Row {
     name: "2.6.11",
-    summary: "exactly the request unless it continues the last; two windows for those that do",
+    summary: "reads exactly the request unless it continues the last one, which opens two windows",
     source: "Linux 2.6.11 to 2.6.22",
     params: &PARAMS,
     make: |settings| Box::new(Simple::new(settings)),
 };
 
-/// After so many cached pages in a row nothing is looked for (`VM_MAX_CACHE_HIT`).
+/// Number of cached pages in a row after which the policy pauses (`VM_MAX_CACHE_HIT`).
 const MAX_CACHE_HIT: u32 = 256;
-/// Least pages of a window after pages were lost.
+/// Smallest window in pages after pages were lost.
 const MIN: u32 = 4;
 
 /// The readahead of 2.6.11.
@@ -42,7 +42,7 @@ pub struct Simple {
 }
 
 impl Simple {
-    /// For a new handle.
+    /// The state of a new handle.
     pub fn new(settings: &Settings) -> Simple {
         Simple {
             common: Common::new(settings),
@@ -51,7 +51,7 @@ impl Simple {
         }
     }
 
-    /// The first window of a sequence whose first request has `req` pages.
+    /// Size of the first window of a sequence whose first request has `req` pages.
     fn init_size(&self, req: u32) -> u32 {
         let max = self.common.max();
         let size = req.next_power_of_two();
@@ -83,7 +83,7 @@ impl Simple {
         *w = Windows { start: 0, size: Windows::OFF, ahead_start: 0, ahead_size: 0, missed: false, ..*w };
     }
 
-    /// Reads pages; `false` when nothing had to be or (unless `block`) could be read.
+    /// Reads pages; returns `false` if none had to be read or (unless `block`) none could be.
     fn submit(&mut self, w: &mut Windows, window: (u64, u32), block: bool, pages: &mut dyn Pages) -> bool {
         if !block && pages.is_congested() {
             return false;
@@ -113,7 +113,7 @@ impl Simple {
         read
     }
 
-    /// A read of `req` pages at `page`, or what is left of one; says how many of them are taken care of.
+    /// Handles a read of `req` pages at `page`, or the rest of one; returns how many pages are handled.
     fn request(&mut self, w: &mut Windows, mut page: u64, mut req: u32, pages: &mut dyn Pages) -> u32 {
         let before = page;
         if page == w.prev_page {
@@ -154,7 +154,7 @@ impl Simple {
         (w.prev_page + 1).saturating_sub(before).max(1) as u32
     }
 
-    /// A read up to `last` that follows the last one, with a window open.
+    /// Handles a read up to `last` that follows the last one, with a window open.
     fn continues(&mut self, w: &mut Windows, last: u64, pages: &mut dyn Pages) {
         if w.ahead_start == 0 && !self.ahead(w, last, false, pages) {
             return;
@@ -163,7 +163,7 @@ impl Simple {
             (w.start, w.size) = (w.ahead_start, w.ahead_size);
             self.ahead(w, last, false, pages);
             if w.ahead_start != 0 {
-                // So that the next window is asked for when this one is entered.
+                // So that the next window is requested when this one is entered.
                 w.prev_page = last.min(w.ahead_start + u64::from(w.ahead_size) - 1);
             }
         }
@@ -177,7 +177,7 @@ impl Readahead for Simple {
 
     fn begin(&mut self, call: &mut Call, _pages: &mut dyn Pages) {
         call.windows = self.windows;
-        // The page at which the policy is to be asked again.
+        // The page at which the policy must be asked again.
         call.note = call.access.first;
     }
 

@@ -1,9 +1,9 @@
-//! Reads at the edges of what can be said. What policies do to proper reads is tested with the simulator.
+//! Reads at the limits of the parameters. The behaviour for ordinary reads is tested with the simulator.
 
 use super::*;
 use alloc::vec::Vec;
 
-/// A device of which nothing is ever cached, or everything.
+/// A device of which either no page or every page is cached.
 struct Device {
     end: u64,
     cached: bool,
@@ -84,7 +84,7 @@ fn no_read_is_too_large_or_too_far() {
                 policy.end(&mut call);
             }
             let inside = |window: &Window| window.count > 0 && window.first + u64::from(window.count) <= end;
-            // A page that somebody looks for may lie past the end; ahead of it nothing does.
+            // A requested page may lie past the end; pages read ahead may not.
             let ahead = device.windows.iter().filter(|window| !window.sync);
             assert!(ahead.clone().all(inside), "{}: {:?}", row.name, device.windows);
         }

@@ -1,27 +1,27 @@
 //! The windows of Linux 2.6.
 
-/// What Linux 2.6.0 to 2.6.22 keep of a handle (`struct file_ra_state`).
+/// State of a handle in Linux 2.6.0 to 2.6.22 (`struct file_ra_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
     /// First page of the current window.
     pub start: u64,
     /// Pages of the current window; [`OFF`](Self::OFF) in 2.6.11 and later while readahead is off.
     pub size: u32,
-    /// Pages of the next window: 0 when nothing was read yet, [`OFF`](Self::OFF) while readahead is off (to 2.6.10).
+    /// Pages of the next window: 0 before the first read, [`OFF`](Self::OFF) while readahead is off (to 2.6.10).
     pub next_size: u32,
-    /// The page that was looked for last.
+    /// The last page looked up.
     pub prev_page: u64,
-    /// First page of the window that is being read ahead; 0 if there is none.
+    /// First page of the window being read ahead; 0 if there is none.
     pub ahead_start: u64,
-    /// Its pages.
+    /// Pages of that window.
     pub ahead_size: u32,
     /// Pages of the run so far (2.6.5 and later).
     pub serial_cnt: u32,
-    /// Average of such runs.
+    /// Average length of such runs.
     pub average: u32,
     /// Pages in a row that were cached (2.6.11).
     pub cache_hit: u32,
-    /// A page had gone before it was used (2.6.11).
+    /// A page was evicted before it was used (2.6.11).
     pub missed: bool,
     /// Everything was cached for a long time (2.6.11).
     pub in_cache: bool,
@@ -31,7 +31,7 @@ impl Windows {
     /// The size of a window while readahead is off.
     pub const OFF: u32 = u32::MAX;
 
-    /// Those of a new handle.
+    /// The windows of a new handle.
     pub const NEW: Windows = Windows {
         start: 0,
         size: 0,

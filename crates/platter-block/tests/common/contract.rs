@@ -1,16 +1,16 @@
-//! The contract of elevators as a driver that plays the queue: it makes random moves, keeps books of its own
-//! and says in words what an elevator did wrong.
+//! Tests the contract of elevators: a driver plays the queue, makes random moves, keeps its own records and
+//! reports what an elevator did wrong.
 
 use platter_block::bio::{Class, Context, IoPrio, Op};
 use platter_block::elevator::{Dir, Elevator, RequestId, RequestInfo};
 use platter_block::time::{Span, Time};
 use proptest::prelude::*;
 
-/// Requests there can be at once.
+/// Most requests at once.
 const PLACES: usize = 48;
 const PAGE: u64 = 4096;
 
-/// A move of the queue. Numbers that name a request count the requests that qualify, modulo how many do.
+/// A move of the queue. Numbers that select a request count the requests that qualify, modulo their number.
 #[derive(Clone, Debug)]
 pub(crate) enum Move {
     /// A new request of `pages` at `page`.
@@ -19,15 +19,15 @@ pub(crate) enum Move {
     Dispatch { force: bool },
     /// A dispatched request completes.
     Complete(usize),
-    /// A queued request takes in the one that follows it on the disk, if there is one.
+    /// A queued request absorbs the one that follows it on the disk, if there is one.
     Absorb(usize),
     /// A bio joins a queued request.
     Grow { request: usize, pages: u64, front: bool },
-    /// So many microseconds pass.
+    /// This many microseconds pass.
     Wait(u64),
-    /// Sets a parameter to its default, least, greatest or middle value.
+    /// Sets a parameter to its default, smallest, largest or middle value.
     Set { param: usize, choice: u8 },
-    /// A process ends, whatever it still has under way.
+    /// A process exits, even if it has requests in flight.
     Exit(u32),
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Driver {
     free: Vec<usize>,
 }
 
-/// `Err` says what the elevator did wrong.
+/// `Err` describes what the elevator did wrong.
 pub(crate) type Verdict<T = ()> = Result<T, String>;
 
 impl Driver {
@@ -112,7 +112,7 @@ impl Driver {
         Driver { elevator, now: Time(1), places, free: (0..PLACES).rev().collect() }
     }
 
-    /// Makes all moves, then drains the elevator: by force, or following its wishes to be woken.
+    /// Makes all moves, then drains the elevator: by force, or by waking it when it asks.
     pub(crate) fn play(&mut self, moves: &[Move], force: bool) -> Verdict {
         for one in moves {
             self.make(one)?;
@@ -247,7 +247,7 @@ impl Driver {
         }
     }
 
-    /// Asks for a request and checks the answer against the books.
+    /// Asks for a request and checks the answer against the records.
     fn take(&mut self, force: bool) -> Verdict<bool> {
         let Some(id) = self.elevator.dispatch(self.now, force) else {
             return self.judge_none(force).map(|()| false);

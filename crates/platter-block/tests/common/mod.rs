@@ -1,4 +1,4 @@
-//! What the tests of elevators share.
+//! Shared parts of the tests of elevators.
 
 pub(crate) mod contract;
 pub(crate) mod wrong;

@@ -1,16 +1,16 @@
-//! Elevators that break the contract, each in one way: what a queue must survive and a test must notice.
+//! Elevators that break the contract, each in one way: a queue must survive them and a test must notice them.
 
 use platter_block::elevator::{Elevator, Noop, RequestId, RequestInfo};
 use platter_block::time::Time;
 
-/// What is wrong with the elevator.
+/// The way in which the elevator breaks the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
     /// Dispatches every request twice.
     Twice,
-    /// Dispatches a request at a place that does not exist.
+    /// Dispatches a request in a slot that does not exist.
     Invents,
-    /// Dispatches a request by the id of an earlier use of its place.
+    /// Dispatches a request by an old id of its slot.
     Stale,
     /// Drops every second request.
     Loses,
@@ -25,7 +25,7 @@ impl Wrong {
     pub(crate) const ALL: [Wrong; 6] =
         [Wrong::Twice, Wrong::Invents, Wrong::Stale, Wrong::Loses, Wrong::Hoards, Wrong::KeepsAbsorbed];
 
-    /// An elevator that is first in, first out but for this.
+    /// A first-in-first-out elevator with this fault.
     pub(crate) fn make(self) -> Box<dyn Elevator> {
         Box::new(WrongElevator { wrong: self, inner: Noop::default(), last: None, dispatched: 0 })
     }

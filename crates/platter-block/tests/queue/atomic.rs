@@ -1,4 +1,4 @@
-//! Writes that are on the disk as a whole or not at all.
+//! Atomic writes: on the disk as a whole or not at all.
 
 use crate::disk::{FakeDisk, Mode};
 use crate::rig::{Io, Rig, elevators, make_elevator};
@@ -67,7 +67,8 @@ fn an_atomic_write_is_one_request_and_says_so() {
     }
 }
 
-/// The rest of an atomic write would be another one. An error that passes is another matter: nothing was written.
+/// The rest of an atomic write would be a separate write, so it is not resumed. After a transient error the write is
+/// retried, because nothing was written.
 #[test]
 fn an_atomic_write_is_not_resumed() {
     for elevator in elevators() {

@@ -11,8 +11,8 @@ use platter_block::limits::Limits;
 use platter_block::queue::{PlugSettings, Rest, Settings};
 use platter_block::time::Span;
 
-/// What comes before a barrier lies in the first part of the disk, the barrier's data in the second, what
-/// comes after it in the third.
+/// Bios before a barrier are in the first part of the disk, the barrier's data in the second, and bios after
+/// it in the third.
 const PART: u64 = 256 << 10;
 
 fn part_of(pos: u64) -> u64 {
@@ -65,7 +65,7 @@ fn some(rig: &mut Rig, rng: &mut Rng, part: u64) {
     }
 }
 
-/// Bios before, a barrier, bios after; what the disk saw.
+/// Submits bios, a barrier and more bios; returns what the disk saw.
 fn around(case: &Case, barrier: Io, seed: u64) -> Vec<Step> {
     let mut rng = Rng(seed);
     let mut rig = case.rig(seed);
@@ -175,7 +175,7 @@ fn a_hard_barrier_waits_for_other_queues_of_the_device() {
     assert!(!rig.lane.queue.barrier_pending());
 }
 
-/// It orders how requests start, not how they complete.
+/// It orders the starts of requests, not their completions.
 #[test]
 fn a_soft_barrier_waits_until_other_queues_have_started_everything() {
     for elevator in elevators() {
@@ -213,7 +213,8 @@ fn a_soft_barrier_waits_for_other_queues_for_a_bounded_time() {
     rig.drain();
 }
 
-/// A write whose flush comes first is not started when the barrier comes, though nothing of it is queued.
+/// A write whose preflush runs has not been started when the barrier comes, although no request of it is
+/// queued.
 #[test]
 fn a_soft_barrier_stays_behind_what_is_done_in_steps() {
     for elevator in elevators() {
@@ -302,7 +303,7 @@ fn a_barrier_waits_for_other_queues_for_a_bounded_time() {
     }
 }
 
-/// The time that a barrier waits for requests of its own queue is not bounded by that.
+/// The limit does not apply to requests of the barrier's own queue.
 #[test]
 fn a_barrier_waits_for_its_own_queue_for_any_time() {
     let mut rig = Rig::manual("noop", Settings::default(), BACK);

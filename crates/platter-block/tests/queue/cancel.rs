@@ -1,4 +1,4 @@
-//! Cancelling: what the driver does not have ends at once, for the rest the driver is asked.
+//! Cancelling: bios that the driver does not have end at once; for the others the driver is asked.
 
 use crate::flush::{BACK, THROUGH};
 use crate::rig::{Io, Rig, elevators};
@@ -19,7 +19,7 @@ fn what_has_not_started_is_cancelled_at_once() {
         let mut rig = Rig::manual(elevator, Settings { depth: 1, ..Settings::default() }, BACK);
         let slow = rig.submit(Io::read(1 << 19, 512).with(Flags::SYNC));
         rig.run();
-        // One in a merged request, one alone, a split, one behind a barrier.
+        // Bios in a merged request, one alone, a split, one behind a barrier.
         let merged: Vec<u64> = (0..3).map(|i| rig.submit(Io::read(i * 512, 512))).collect();
         let alone = rig.submit(Io::read(1 << 18, 512));
         let barrier = rig.submit(Io::flush().with(Flags::HARD_BARRIER));
@@ -55,7 +55,7 @@ fn of_what_the_driver_has_the_driver_is_asked() {
     }
 }
 
-/// The others in its request were not to be cancelled.
+/// The other bios of its request were not cancelled.
 #[test]
 fn what_shares_a_request_with_a_cancelled_bio_is_done() {
     for elevator in elevators() {
@@ -121,7 +121,7 @@ fn a_bio_that_waits_for_a_range_in_doubt_is_cancelled() {
     }
 }
 
-/// The device is asked to give up what has timed out.
+/// The device is asked to cancel requests that have timed out.
 #[test]
 fn what_timed_out_is_cancelled_at_the_device() {
     for elevator in elevators() {

@@ -1,4 +1,4 @@
-//! Deadlines: a bio is over by its own, wherever it waits.
+//! Deadlines: a bio ends by its own, wherever it waits.
 
 use crate::disk::{FakeDisk, Mode};
 use crate::flush::{BACK, THROUGH};
@@ -11,10 +11,10 @@ use platter_block::limits::Limits;
 use platter_block::queue::{PlugSettings, Settings};
 use platter_block::time::{Span, Time};
 
-/// A point in time that a bio keeps as it is.
+/// A point in time that a bio's deadline represents exactly.
 const AT: Time = Time(1024 * 1_000_000);
 
-/// A disk under the test's hand that takes one request, and has a slow one: without a deadline, at the end of the disk.
+/// A disk under the test's control that takes one request, and has a slow one, without a deadline, at its end.
 fn busy(elevator: &str, settings: Settings, features: Features) -> (Rig, u64) {
     let limits = Limits { max_transfer: 4096, ..Limits::unlimited(512) };
     let mut disk = FakeDisk::new(1 << 20, limits, features, 1);
@@ -27,7 +27,8 @@ fn busy(elevator: &str, settings: Settings, features: Features) -> (Rig, u64) {
     (rig, slow)
 }
 
-/// Lets time pass to the deadline. The bios with these tokens fail then, not earlier, with their memory; nothing else does.
+/// Advances the time to the deadline. The bios with these tokens must fail then, not earlier, with their memory; no
+/// other bio may fail.
 fn expire(rig: &mut Rig, tokens: &[u64], kind: Kind) {
     let done = rig.done.len();
     while rig.lane.next_wakeup().is_some_and(|at| at < AT) {
@@ -43,7 +44,7 @@ fn expire(rig: &mut Rig, tokens: &[u64], kind: Kind) {
     assert_eq!(rig.done.len(), done + tokens.len());
 }
 
-/// The disk goes on, and so does everything else.
+/// The disk continues, and all other bios must complete.
 fn finish(mut rig: Rig, slow: u64, others: &[u64]) {
     rig.drain();
     for &token in others.iter().chain(&[slow]) {
@@ -113,7 +114,7 @@ fn a_request_of_which_nothing_is_left_is_not_started() {
     }
 }
 
-/// What joins such a request is done all the same.
+/// A bio that joins such a request is carried out all the same.
 #[test]
 fn a_bio_may_join_a_request_that_has_lost_one() {
     for elevator in elevators() {
@@ -136,7 +137,7 @@ fn a_piece_of_a_split_that_waits_ends_with_the_rest() {
     }
 }
 
-/// Bios behind a barrier that has ended do not learn of a deadline of one that has not.
+/// Bios behind a barrier that has ended are not affected by the deadline of one that has not.
 #[test]
 fn a_bio_behind_a_barrier_is_over_at_its_deadline() {
     for elevator in elevators() {
@@ -151,7 +152,7 @@ fn a_bio_behind_a_barrier_is_over_at_its_deadline() {
     }
 }
 
-/// A barrier that is given up has ordered nothing, so nothing may come after it.
+/// A barrier that is given up has ordered nothing, so bios after it must fail too.
 #[test]
 fn a_barrier_is_over_at_its_deadline_and_takes_along_what_it_held() {
     for elevator in elevators() {
@@ -189,7 +190,7 @@ fn a_flush_that_waits_for_the_data_of_others_is_over_at_its_deadline() {
     assert_eq!((rig.result(other), rig.result(durable)), (Ok(()), Ok(())));
 }
 
-/// The preflush has not come back: the data has not been written, so its memory does.
+/// The preflush has not completed: the data has not been written, so its memory comes back.
 #[test]
 fn a_write_whose_preflush_is_stuck_is_over_at_its_deadline() {
     for elevator in elevators() {
@@ -209,7 +210,7 @@ fn a_write_whose_preflush_is_stuck_is_over_at_its_deadline() {
     }
 }
 
-/// Memory that is lent is given back as long as the driver does not have it, and operations without data have none.
+/// Borrowed memory is returned unless the driver has it, and operations without data have none.
 #[test]
 fn lent_memory_holds_up_only_what_the_driver_has() {
     for elevator in elevators() {
@@ -247,7 +248,8 @@ fn a_bio_whose_deadline_has_passed_is_refused() {
     }
 }
 
-/// The timeout of the disk counts from submission, not from the start, and a deadline of the bio's own comes before it.
+/// The timeout of the disk counts from submission, not from the start, and an earlier deadline of the bio applies
+/// first.
 #[test]
 fn the_disks_timeout_counts_from_submission() {
     for elevator in elevators() {
@@ -268,8 +270,8 @@ fn the_disks_timeout_counts_from_submission() {
     }
 }
 
-/// A timer that found the queue idle had it forget when the next deadline is, but not the deadline: a later bio without one
-/// found the queue always due and never late, and what waited for it did so without sleeping.
+/// A timer that found the queue idle made it forget when the next deadline is, but not the deadline itself: for a later
+/// bio without a deadline the queue was always due and never late, and threads that waited for it did not sleep.
 #[test]
 fn a_deadline_that_was_met_wakes_nobody_later() {
     let settings = Settings { plug: Some(PlugSettings::default()), ..Settings::default() };
@@ -284,7 +286,7 @@ fn a_deadline_that_was_met_wakes_nobody_later() {
         let met = rig.submit_until(Io::write(0, 512), AT);
         end(&mut rig);
         assert_eq!(rig.result(met), Ok(()), "{elevator}");
-        // The timer of the plug, which is not needed any more.
+        // The timer of the plug, which is no longer needed.
         rig.now += Span::from_millis(10);
         rig.run();
         let later = rig.submit(Io::write(4096, 512));

@@ -1,4 +1,4 @@
-//! A disk that does what a script says, checks what it is given, and remembers it.
+//! A fake disk that follows a script, checks its requests, and records them.
 
 use crate::memory::{drain_segments, fill_segments};
 use platter_block::bio::Op;
@@ -8,7 +8,7 @@ use platter_block::segment::Segment;
 use platter_block::time::Time;
 use std::collections::BTreeSet;
 
-/// A small generator of numbers (SplitMix64, Steele et al. 2014), the same on every machine.
+/// A small random number generator (SplitMix64, Steele et al. 2014), the same on every machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(pub(crate) u64);
 
@@ -34,20 +34,20 @@ impl Rng {
 /// When requests complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// All, at the next reap, in the order they came.
+    /// All, at the next reap, in the order of their arrival.
     Prompt,
     /// Some of them at each reap, in any order.
     Shuffled,
-    /// Only those that the test completes by hand.
+    /// Only those that the test completes explicitly.
     Manual,
 }
 
-/// What the disk saw and did, in order.
+/// What the disk received and did, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A request came.
+    /// A request arrived.
     Start(Op, u64, u64, bool),
-    /// It went back with a result.
+    /// It completed with a result.
     Done(Op, u64, i64),
 }
 
@@ -67,30 +67,30 @@ pub(crate) struct FakeDisk {
     pub(crate) geometry: Geometry,
     pub(crate) data: Vec<u8>,
     pub(crate) mode: Mode,
-    /// Most requests it takes at once.
+    /// Most requests that it takes at once.
     pub(crate) room: usize,
     /// How often, in percent, a transfer stops early.
     pub(crate) partial: u64,
     /// Sectors (of 512 bytes) that cannot be transferred.
     pub(crate) bad: BTreeSet<u64>,
-    /// Requests that start at one of these sectors do not complete by themselves.
+    /// Requests that start at one of these sectors complete only if the test completes them.
     pub(crate) stuck: BTreeSet<u64>,
     /// How often, in percent, a flush fails.
     pub(crate) flush_fails: u64,
     /// How often, in percent, a request ends with an error that says nothing about the disk.
     pub(crate) transient: u64,
-    /// Write-zeroes is not supported, whatever the limits say.
+    /// Write-zeroes is not supported, even if the limits allow it.
     pub(crate) no_zeroes: bool,
     /// Tags of requests that it was asked to cancel.
     pub(crate) cancelled: Vec<u32>,
-    /// What requests that were given up may still change: tag, first byte, byte past the last.
+    /// Ranges that given-up requests may still change: tag, first byte, byte past the last.
     pub(crate) in_doubt: Vec<(u32, u64, u64)>,
     pub(crate) held: Vec<Held>,
     pub(crate) log: Vec<Step>,
     pub(crate) refusals: u64,
-    /// What the queue did that it must not do.
+    /// Violations of the contract by the queue.
     pub(crate) violations: Vec<String>,
-    /// By sector: how often it was written, and which of these is on the medium.
+    /// By sector: how often it was written, and the version that is on the medium.
     pub(crate) written: Vec<u32>,
     pub(crate) durable: Vec<u32>,
     finished: Vec<Completion>,
@@ -134,7 +134,7 @@ impl FakeDisk {
         self.log.iter().filter_map(start).collect()
     }
 
-    /// Completes the request at this place of `held` as a good disk would, bad sectors aside.
+    /// Completes the request at this index of `held` as a good disk would, except for bad sectors.
     pub(crate) fn finish(&mut self, at: usize) {
         let (op, pos, len) = (self.held[at].op, self.held[at].pos, self.held[at].len);
         let result = if self.rng.chance(self.transient) {
@@ -153,7 +153,7 @@ impl FakeDisk {
         self.finish_with(at, result);
     }
 
-    /// Completes the request at this place of `held` with a result of the test's own.
+    /// Completes the request at this index of `held` with a result that the test chooses.
     pub(crate) fn finish_with(&mut self, at: usize, result: i64) {
         let held = self.held.remove(at);
         self.in_doubt.retain(|range| range.0 != held.tag);
@@ -164,7 +164,7 @@ impl FakeDisk {
         self.finished.push(Completion { tag: held.tag, result });
     }
 
-    /// Completes everything in the order it came, good sectors well.
+    /// Completes everything in the order of arrival; good sectors succeed.
     pub(crate) fn finish_all(&mut self) {
         while !self.held.is_empty() {
             self.finish(0);

@@ -1,4 +1,4 @@
-//! What a request that timed out may still change, and what waits for it.
+//! Ranges that a timed-out request may still change, and the I/O that waits for them.
 
 use crate::flush::{BACK, BACK_FUA, THROUGH};
 use crate::rig::{Io, Rig, elevators};
@@ -19,7 +19,7 @@ fn in_doubt(elevator: &str, op: Op) -> (Rig, u64) {
     (rig, token)
 }
 
-/// Lets the disk end the first request that it has.
+/// Lets the disk complete its first request.
 fn come_back(rig: &mut Rig) {
     rig.disk().finish(0);
     rig.run();
@@ -40,7 +40,7 @@ fn what_overlaps_waits_until_the_disk_lets_go() {
             rig.disk().finish(1);
             rig.run();
             assert_eq!(rig.result(beside), Ok(()));
-            // Overlapping bios of a test have no order of their own, so they come one by one.
+            // Overlapping bios of a test have no order among themselves, so they come one by one.
             assert!(over.iter().all(|&token| !rig.is_done(token)));
             rig.model[..8192].copy_from_slice(&rig.lane.driver().data[..8192]);
             come_back(&mut rig);
@@ -90,7 +90,7 @@ fn no_flush_succeeds_while_a_range_is_in_doubt() {
     for elevator in elevators() {
         for features in [THROUGH, BACK, BACK_FUA] {
             let mut rig = rig(elevator, features);
-            // One that has been sent before the write times out counts too.
+            // A request that was sent before the write times out counts too.
             let stuck = submit(&mut rig, Io::write(0, 512).with(Flags::SYNC));
             rig.now += LATE;
             let before = rig.submit(Io::flush());
@@ -121,7 +121,7 @@ fn no_flush_succeeds_while_a_range_is_in_doubt() {
     }
 }
 
-/// A barrier that waits for a change that may come at any time orders nothing, so nothing may come after it either.
+/// A barrier that waits for a change which may come at any time orders nothing, so no later I/O may succeed either.
 #[test]
 fn a_barrier_fails_with_the_request_that_it_waits_for() {
     for elevator in elevators() {
@@ -169,7 +169,7 @@ fn a_barrier_passes_a_read_that_timed_out() {
     }
 }
 
-/// A soft barrier cannot pass what is held before it, and what comes after cannot pass the barrier.
+/// A soft barrier cannot pass bios that are held before it, and later bios cannot pass the barrier.
 #[test]
 fn a_soft_barrier_does_not_pass_what_is_held() {
     for elevator in elevators() {
@@ -185,7 +185,7 @@ fn a_soft_barrier_does_not_pass_what_is_held() {
     }
 }
 
-/// In doubt is what was given up, bio by bio; what shares a request with it and has time left is not.
+/// Doubt is about the bios that were given up; other bios of the same request with time left are not in doubt.
 #[test]
 fn the_range_in_doubt_is_that_of_the_bios_given_up() {
     for elevator in elevators() {
@@ -211,7 +211,7 @@ fn the_range_in_doubt_is_that_of_the_bios_given_up() {
     }
 }
 
-/// A bio that waited for its turn when the doubt arose, alone or as part of a request, is held as well.
+/// A bio that was waiting when the doubt arose, alone or as part of a request, is held as well.
 #[test]
 fn nothing_that_overlaps_starts_however_it_was_queued() {
     for elevator in elevators() {
@@ -220,7 +220,7 @@ fn nothing_that_overlaps_starts_however_it_was_queued() {
         let stuck = submit(&mut rig, Io::write(4096, 4096).with(Flags::SYNC));
         let slow = submit(&mut rig, Io::read(1 << 19, 512).with(Flags::BORROWED | Flags::SYNC));
         rig.now += LATE;
-        // Neighbours that merge; the middle one touches what will be in doubt.
+        // Neighbours that merge; the middle one touches the range that will be in doubt.
         let over: Vec<u64> = [3072, 3584, 8192].iter().map(|&pos| rig.submit(Io::read(pos, 512))).collect();
         let touching = rig.submit(Io::read(7680, 512));
         rig.run();
@@ -272,7 +272,7 @@ impl Watch for Notes {
     }
 }
 
-/// Other queues of a device learn of it before the submitter does.
+/// Other queues of a device learn of the doubt before the submitter does.
 #[test]
 fn a_watch_is_told_of_each_range_and_of_its_return() {
     let mut rig = rig("none", THROUGH);
@@ -314,7 +314,7 @@ fn ranges_of_other_queues_are_in_doubt_too() {
     }
 }
 
-/// A piece of a split is in doubt by itself.
+/// Each piece of a split is in doubt on its own.
 #[test]
 fn pieces_of_a_split_are_in_doubt_one_by_one() {
     for elevator in elevators() {

@@ -1,4 +1,4 @@
-//! What fails, fails alone, and with the right fault.
+//! A failure affects only the bio that causes it, with the right fault.
 
 use crate::disk::{FakeDisk, Mode, Step};
 use crate::rig::{Io, Rig, elevators, make_elevator};

@@ -9,11 +9,11 @@ use platter_block::lane::Lane;
 use platter_block::queue::Settings;
 use platter_block::time::Span;
 
-/// A disk that writes through.
+/// A disk without a volatile cache.
 pub(crate) const THROUGH: Features = Features { write_cache: false, fua: false, read_only: false };
 /// A disk with a write-back cache.
 pub(crate) const BACK: Features = Features { write_cache: true, fua: false, read_only: false };
-/// A disk with a write-back cache that can write through it.
+/// A disk with a write-back cache and FUA.
 pub(crate) const BACK_FUA: Features = Features { write_cache: true, fua: true, read_only: false };
 
 /// The starts of a disk that completes everything at once, as words: F flush, W write, U write with FUA.
@@ -189,7 +189,7 @@ fn a_flush_waits_5_s_at_most_for_the_data_of_others() {
     rig.drain();
 }
 
-/// A submitter may use the same bio again: what the device can do without is no reason to change its flags.
+/// A submitter may reuse its bio: the queue must not change its flags even if the device does not need them.
 #[test]
 fn a_bio_comes_back_with_the_flags_that_it_was_submitted_with() {
     const ALL: [Flags; 8] = [
@@ -229,7 +229,7 @@ fn a_bio_comes_back_with_the_flags_that_it_was_submitted_with() {
     }
 }
 
-/// Where FUA takes nothing, it does not keep neighbours apart either.
+/// If FUA has no effect, it does not prevent merges either.
 #[test]
 fn durable_writes_to_a_disk_without_a_cache_merge() {
     for elevator in elevators() {

@@ -1,4 +1,4 @@
-//! Memory of bios and what a disk does to it: the one place of these tests with `unsafe` in it.
+//! Memory of bios and a disk's accesses to it: the only module of these tests with `unsafe` code.
 
 use platter_block::bio::Bio;
 use platter_block::buf::{IoBuf, IoBufMut};
@@ -47,12 +47,12 @@ impl Buffer {
         }
     }
 
-    /// What is in the pieces.
+    /// The contents of the pieces.
     pub(crate) fn gather(&self) -> Vec<u8> {
         self.parts.iter().flat_map(|&(at, len)| self.store[at..at + len].iter().copied()).collect()
     }
 
-    /// Whether everything outside the pieces is as it was.
+    /// Whether everything outside the pieces is unchanged.
     pub(crate) fn margins_are_whole(&self) -> bool {
         let mut outside = vec![true; self.store.len()];
         self.parts.iter().for_each(|&(at, len)| outside[at..at + len].fill(false));
@@ -61,7 +61,7 @@ impl Buffer {
 }
 
 // SAFETY: every piece lies inside `store`, whose heap memory does not move when the buffer does, and which
-// is touched by nobody while a bio owns the buffer.
+// no other code touches while a bio owns the buffer.
 unsafe impl IoBuf for Buffer {
     fn byte_len(&self) -> usize {
         self.parts.iter().map(|part| part.1).sum()

@@ -44,7 +44,7 @@ fn a_request_that_was_joined_to_another_is_forgotten() {
                 rig.submit(Io::write(pos, 512));
             }
             rig.drain();
-            // It began at 1024: a read that ends there finds nothing of it.
+            // The request began at 1024 and is gone: a read that ends there finds nothing to merge with.
             rig.submit(Io::read(512, 512));
             rig.drain();
             assert_eq!(places(&mut rig)[2 * round..], [(0, 1536), (512, 512)], "{elevator}");

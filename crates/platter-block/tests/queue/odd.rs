@@ -1,29 +1,29 @@
-//! An elevator that breaks its contract as told.
+//! An elevator that breaks its contract in a chosen way.
 
 use platter_block::bio::Context;
 use platter_block::elevator::{Dir, Elevator, MayQueue, Noop, RequestId, RequestInfo};
 use platter_block::time::{Span, Time};
 
-/// What is wrong with it.
+/// The way in which it breaks the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Nothing.
     None,
     /// Returns each request twice.
     Twice,
-    /// Returns requests that never were.
+    /// Returns requests that never existed.
     Invents,
-    /// Returns requests of an earlier life of their place.
+    /// Returns requests with an old generation of their slot.
     Stale,
     /// Drops every third request.
     Loses,
     /// Drops every third request and counts it as held.
     Hides,
-    /// Says that it holds some, waits for nothing, and never returns any.
+    /// Claims to hold requests, waits for nothing, and never returns any.
     Sulks,
-    /// Keeps requests for 5 ms after the last one came.
+    /// Holds requests for 5 ms after the last one arrived.
     Idles,
-    /// Lets no context but 7 have a request, and 7 always.
+    /// Refuses requests to all contexts except 7, and always grants them to 7.
     Strict,
 }
 

@@ -1,4 +1,4 @@
-//! The device's plug: what starts a plugged queue, in virtual time.
+//! The device's plug: the events that start a plugged queue, in virtual time.
 
 use crate::flush::THROUGH;
 use crate::rig::{Io, Rig, elevators, elevators_within_the_pool};
@@ -73,7 +73,8 @@ fn a_sync_bio_unplugs_also_when_it_is_merged() {
             assert!(rig.disk().held.is_empty());
             rig.submit(Io::read(pos, 512).with(Flags::SYNC));
             rig.run();
-            // Two, unless they merge, or the elevator waits for more of the one before it starts the other.
+            // Two, unless they merge, or the elevator waits for more requests of the first before it starts
+            // the other.
             let most = if pos == 512 { 1 } else { 2 };
             assert!((1..=most).contains(&rig.disk().held.len()), "{elevator}");
             rig.drain();

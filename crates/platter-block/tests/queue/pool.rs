@@ -1,4 +1,4 @@
-//! The request pool: who gets a request, who waits, and in what order.
+//! The request pool: which contexts get a request, which wait, and in what order.
 
 use crate::flush::THROUGH;
 use crate::odd::{Fault, Odd};
@@ -161,7 +161,7 @@ fn an_elevators_word_on_requests_is_heard() {
     settings.depth = 8;
     let mut rig = Rig::manual("noop", settings, THROUGH);
     rig.lane.queue.switch_elevator(rig.now, Some(Box::new(Odd::new(Fault::Strict))));
-    // Nothing is in the queue that could wake it: it is let in after all.
+    // Nothing in the queue could wake it, so it is admitted after all.
     let first = rig.submit(Io::write(0, 512).of(1));
     assert_eq!(rig.counts().request_waits, 0);
     let refused = rig.submit(Io::write(4096, 512).of(1));
@@ -187,7 +187,7 @@ fn an_elevators_refusal_holds_for_those_who_wait() {
         rig.submit(Io::write(i * 4096, 512));
     }
     let used = |rig: &Rig| rig.lane.queue.pool_stats(Dir::Write).used;
-    assert_eq!(used(&rig), 6, "three quarters for what nobody waits for");
+    assert_eq!(used(&rig), 6, "three quarters for asynchronous writes");
     rig.submit(Io::write(1 << 19, 512).with(Flags::SYNC));
     assert_eq!(used(&rig), 7);
     rig.run();

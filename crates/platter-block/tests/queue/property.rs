@@ -66,7 +66,7 @@ fn setup() -> impl Strategy<Value = Setup> {
     })
 }
 
-/// An I/O in units that fit any block size: whole blocks, cut into pieces, in memory with gaps or without.
+/// An I/O in units that fit any block size: whole blocks, cut into pieces, in memory with or without gaps.
 #[derive(Clone, Debug)]
 struct Draft {
     op: Op,
@@ -147,7 +147,7 @@ fn play(setup: &Setup, drafts: &[Draft]) {
             None => true,
             Some(Kind::Short) => setup.partial > 0,
             Some(Kind::WouldBlock) => flags[done.token as usize].contains(Flags::READAHEAD),
-            // One block in more pieces than the disk takes, or a border inside a unit of memory.
+            // One block in more pieces than the disk takes, or a border inside an alignment unit of memory.
             Some(Kind::BadSegments) => setup.limits.max_segments < 16 || setup.limits.memory_align > 4,
             Some(_) => false,
         };

@@ -21,7 +21,7 @@ pub(crate) fn elevators() -> Vec<&'static str> {
     std::iter::once("none").chain(elevator::TABLE.iter().map(|row| row.name)).collect()
 }
 
-/// The same without elevators that let everybody have some requests beyond the limit of the pool.
+/// The same, without elevators that grant some requests beyond the limit of the pool.
 pub(crate) fn elevators_within_the_pool() -> Vec<&'static str> {
     let exceeds = |name: &str| {
         let may = make_elevator(name).map(|e| e.may_queue_async(Context::new(0), Dir::Write));
@@ -84,11 +84,11 @@ struct Live {
     pos: u64,
     len: u64,
     flags: Flags,
-    /// By when it must be over; `None` also where the queue has a timeout.
+    /// When it must end; `None` also if the queue has a timeout.
     deadline: Option<Time>,
 }
 
-/// A completed bio as the tests look at it.
+/// A completed bio, for the checks of the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Done {
     pub(crate) token: u64,
@@ -107,7 +107,7 @@ pub(crate) struct Rig {
     pub(crate) now: Time,
     pub(crate) model: Vec<u8>,
     live: BTreeMap<u64, Live>,
-    /// By token: the life of the bio's memory.
+    /// By token: tells whether the bio's memory still exists.
     memory: Vec<Weak<()>>,
     /// Failed changes: until the queue is idle, parts of them may still be on their way to the disk.
     ghosts: Vec<Live>,
@@ -130,7 +130,7 @@ impl Rig {
         }
     }
 
-    /// A disk of 1 MiB without limits or cache, under the test's hand.
+    /// A disk of 1 MiB without limits or cache, whose requests the test completes.
     pub(crate) fn manual(elevator: &str, settings: Settings, features: Features) -> Rig {
         let mut disk = FakeDisk::new(1 << 20, Limits::unlimited(512), features, 1);
         disk.mode = Mode::Manual;
@@ -153,11 +153,11 @@ impl Rig {
         statistics
     }
 
-    /// Whether an I/O may not be in flight together with those that are.
+    /// Whether an I/O must not be in flight together with the present ones.
     pub(crate) fn conflicts(&self, io: &Io) -> bool {
         let end = io.pos + io.len();
-        // What a change that failed left is open, so reads keep off it. Another change does not: the queue has to keep it
-        // apart from what may still be on its way.
+        // The result of a failed change is open, so reads avoid its range. Other changes do not: the queue must keep
+        // them apart from data that may still be on its way.
         let ghosts = self.ghosts.iter().filter(|_| !io.op.changes());
         self.live.values().chain(ghosts).any(|live| {
             (live.op != Op::Read || io.op != Op::Read) && live.pos < end && io.pos < live.pos + live.len
@@ -190,7 +190,7 @@ impl Rig {
         bio
     }
 
-    /// Submits an I/O; its token.
+    /// Submits an I/O; returns its token.
     pub(crate) fn submit(&mut self, io: Io) -> u64 {
         let bio = self.bio(&io);
         let token = bio.token();
@@ -198,7 +198,7 @@ impl Rig {
         token
     }
 
-    /// Submits an I/O that has to end by `at`; its token.
+    /// Submits an I/O that has to end by `at`; returns its token.
     pub(crate) fn submit_until(&mut self, io: Io, at: Time) -> u64 {
         let bio = self.bio(&Io { deadline: Some(at), ..io });
         let token = bio.token();
@@ -206,7 +206,7 @@ impl Rig {
         token
     }
 
-    /// How many bios were made.
+    /// Number of bios made.
     pub(crate) fn tokens(&self) -> u64 {
         self.next_token
     }
@@ -216,14 +216,14 @@ impl Rig {
         self.result(token).err().map(|fault| fault.kind)
     }
 
-    /// Lets time pass to the next wake-up and runs.
+    /// Advances the time to the next wake-up and runs.
     pub(crate) fn pass(&mut self) {
         let at = self.lane.next_wakeup().expect("a queue that waits for a timer says when it is due");
         self.now = self.now.max(at);
         self.run();
     }
 
-    /// Runs the lane once and takes what is done.
+    /// Runs the lane once and takes completed bios.
     pub(crate) fn run(&mut self) {
         self.lane.run(self.now);
         let mut bios = Vec::new();
@@ -236,7 +236,7 @@ impl Rig {
         }
     }
 
-    /// A change timed out: whatever part of it the disk still has may be done at any time.
+    /// A change timed out: the part of it that the disk still has may be carried out at any time.
     fn note_doubt(&mut self, live: &Live) {
         let disk = self.lane.driver_mut();
         let end = live.pos + live.len;
@@ -248,7 +248,7 @@ impl Rig {
         }
     }
 
-    /// Completes the oldest request of a disk under the test's hand, and runs twice, so that what follows is
+    /// Completes the oldest request of a disk under the test's control, and runs twice, so that the next request is
     /// with the disk.
     pub(crate) fn complete_one(&mut self) {
         self.disk().finish(0);
@@ -256,7 +256,7 @@ impl Rig {
         self.run();
     }
 
-    /// Runs until nothing is left, letting time pass where the queue wants it to.
+    /// Runs until nothing is left, and advances the time when the queue asks for it.
     pub(crate) fn drain(&mut self) {
         for _ in 0..1_000_000 {
             if self.lane.is_idle() && !self.lane.has_done() {
@@ -310,7 +310,7 @@ impl Rig {
         self.memory[token as usize].strong_count() > 0
     }
 
-    /// How the bio with this token went; panics when it has not completed.
+    /// Status of the bio with this token; panics if it has not completed.
     pub(crate) fn result(&self, token: u64) -> Status {
         self.done.iter().find(|done| done.token == token).expect("a completed bio").status
     }
@@ -319,15 +319,15 @@ impl Rig {
         self.done.iter().any(|done| done.token == token)
     }
 
-    /// What must hold once nothing is in the queue.
+    /// Checks the conditions that must hold once the queue is empty.
     pub(crate) fn check_idle(&mut self) {
         assert!(self.live.is_empty(), "bios lost: {:?}", self.live.keys());
         for ghost in self.ghosts.drain(..) {
-            // How much of it got through is open; from now on what is there counts.
+            // How much of it was written is open; from now on the disk's contents count.
             let range = ghost.pos as usize..(ghost.pos + ghost.len) as usize;
             self.model[range.clone()].copy_from_slice(&self.lane.driver().data[range]);
         }
-        assert!(self.memory.iter().all(|life| life.strong_count() == 0), "memory is kept for nobody");
+        assert!(self.memory.iter().all(|life| life.strong_count() == 0), "memory is kept without a bio");
         assert_eq!(self.disk().violations, Vec::<String>::new());
         assert!(self.lane.driver().data == self.model, "the disk holds other bytes than were written");
         let (c, refusals) = (self.counts(), self.disk().refusals);

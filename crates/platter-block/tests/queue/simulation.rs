@@ -1,6 +1,6 @@
-//! Everything at once, from one seed: random limits, settings, disks and I/O; stuck and failing requests;
-//! elevators that change or are wrong; freezing, plugging, time. A failing seed is printed; run it alone with
-//! `PLATTER_SEED=n`, or more seeds with `PLATTER_SEEDS=n`.
+//! Combines everything, from one seed: random limits, settings, disks and I/O; stuck and failing requests;
+//! elevators that change or are faulty; freezing, plugging, time. The seed of a failed run is printed; run it
+//! alone with `PLATTER_SEED=n`, or more seeds with `PLATTER_SEEDS=n`.
 
 use crate::disk::{FakeDisk, Mode, Rng};
 use crate::odd::{Fault, Odd};
@@ -45,11 +45,11 @@ fn elevator(rng: &mut Rng) -> Option<Box<dyn Elevator>> {
     make_elevator(pick(rng, &elevators()))
 }
 
-/// What a completed bio promised about durability, and about which sectors.
+/// The promise of durability that a bio makes on completion, and the sectors concerned.
 struct Promise {
     /// By sector: the version that was acknowledged when the flush was submitted.
     before: Option<Vec<u32>>,
-    /// All that was acknowledged before it completed.
+    /// Whether everything acknowledged before its completion must be durable.
     all: bool,
     /// Its own sectors.
     own: Range<usize>,
@@ -58,13 +58,13 @@ struct Promise {
 struct Simulation {
     rig: Rig,
     rng: Rng,
-    /// By sector: the newest version whose write completed well.
+    /// By sector: the newest version whose write succeeded.
     acknowledged: Vec<u32>,
     promises: BTreeMap<u64, Promise>,
     /// Written sectors by token.
     writes: BTreeMap<u64, Range<usize>>,
     seen: usize,
-    /// Other queues of the device were busy at some time.
+    /// Whether other queues of the device were busy at some time.
     outside: bool,
     cancelled: BTreeSet<u64>,
     /// Where the last I/O ended.
@@ -137,7 +137,7 @@ impl Simulation {
         let most = if rng.chance(20) { 24 * 1024 / block } else { 3 };
         let blocks = 1 + rng.below(most);
         let last = SIZE / block - blocks;
-        // Half of them next to where the one before ended, so that there is something to merge.
+        // Half of them start where the one before ended, so that there is something to merge.
         let near = (self.near / block + rng.below(6)).saturating_sub(2);
         let pos = if rng.chance(50) { near.min(last) } else { rng.below(last + 1) } * block;
         self.near = pos + blocks * block;
@@ -175,7 +175,7 @@ impl Simulation {
         self.promises.insert(token, Promise { before, all: hard, own });
     }
 
-    /// Looks at what has completed since the last time.
+    /// Checks the bios that have completed since the last call.
     fn check(&mut self) {
         let done = self.rig.done[self.seen..].to_vec();
         self.seen = self.rig.done.len();
@@ -188,11 +188,11 @@ impl Simulation {
                     TimedOut, Unsupported, WouldBlock,
                 };
                 let expected = match kind {
-                    // Only after something timed out: the rest follows from that.
+                    // Only after a timeout, from which these failures follow.
                     InDoubt | Stuck => self.rig.counts().timeouts > 0,
                     Cancelled => true,
                     LaneStalled => self.outside,
-                    // It was to be given up, so no zeroes are written instead.
+                    // It was cancelled, so no zeroes are written instead.
                     Unsupported => self.cancelled.contains(&done.token),
                     NoMemory => self.rig.lane.driver().transient > 0,
                     _ => matches!(kind, BadSegments | FlushFailed | Io | Short | TimedOut | WouldBlock),
@@ -218,7 +218,7 @@ impl Simulation {
         self.check();
     }
 
-    /// Lets everything come to its end.
+    /// Runs until everything has completed.
     fn settle(&mut self) {
         self.rig.lane.queue.unfreeze();
         let now = self.rig.now;
@@ -229,7 +229,7 @@ impl Simulation {
                 break;
             }
             assert!(round < 100_000, "the queue does not come to an end");
-            // In steps, so that promises are checked when they are made.
+            // In steps, so that promises are checked at the time they are made.
             let log = self.rig.disk().log.len();
             self.run();
             if log == self.rig.disk().log.len() {
@@ -274,7 +274,7 @@ impl Simulation {
     }
 }
 
-/// The kinds of the failures of its bios.
+/// Returns the kinds of the failures of its bios.
 fn simulate(seed: u64) -> Vec<Kind> {
     let mut simulation = Simulation::new(seed);
     for _ in 0..250 {

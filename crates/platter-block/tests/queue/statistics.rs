@@ -1,4 +1,4 @@
-//! What a queue counts of its bios, and what it says it has.
+//! The counts of a queue, and the contents that it reports.
 
 use crate::flush::THROUGH;
 use crate::rig::{Io, Rig, elevators};
@@ -36,7 +36,7 @@ fn failures_are_counted_by_operation_and_kind() {
     }
 }
 
-/// From start to completion: what a request waits for before does not count.
+/// From start to completion: time that a request waits before its start does not count.
 #[test]
 fn latency_is_that_of_the_disk() {
     for elevator in elevators() {

@@ -94,7 +94,7 @@ fn with_some_of_the_depth_left_the_rest_works() {
     }
 }
 
-/// A flush that is stuck takes a place like any other request.
+/// A flush that is stuck takes depth like any other request.
 #[test]
 fn a_stuck_flush_counts() {
     for elevator in elevators() {
@@ -114,8 +114,8 @@ fn a_stuck_flush_counts() {
     }
 }
 
-/// A part of a split write that is with the driver may reach the disk after the parts behind it were refused. The write must
-/// not be reported as one that was not carried out.
+/// A part of a split write that is with the driver may reach the disk after the parts behind it were refused. The
+/// write must not be reported as not carried out.
 #[test]
 fn a_write_with_a_part_in_doubt_fails_as_timed_out() {
     for elevator in elevators() {
@@ -124,7 +124,7 @@ fn a_write_with_a_part_in_doubt_fails_as_timed_out() {
             rig.lane.queue.set_depth(1);
             let token = submit(&mut rig, Io::write(0, 12288).with(flags));
             assert_eq!(rig.disk().starts(), [(Op::Write, 0, 4096, false)], "{elevator}");
-            // The requests that hold the depth of the device are of another queue.
+            // The requests that hold the depth of the device belong to another queue.
             let now = rig.now;
             rig.lane.queue.set_stuck(now, true);
             rig.run();

@@ -1,4 +1,4 @@
-//! Elevators that change under load, queues that freeze, and elevators that are wrong.
+//! Elevators that change under load, queues that freeze, and faulty elevators.
 
 use crate::disk::{FakeDisk, Mode, Rng};
 use crate::flush::{BACK, THROUGH};

@@ -1,4 +1,4 @@
-//! Requests that take too long: the bio fails, its memory stays with the driver.
+//! Requests that take too long: the bio fails, and its memory stays with the driver.
 
 use crate::disk::{FakeDisk, Mode};
 use crate::flush::{BACK, THROUGH};
@@ -10,7 +10,7 @@ use platter_block::limits::Limits;
 use platter_block::queue::Settings;
 use platter_block::time::Span;
 
-/// The timeout; and when it is over, as bios keep their deadlines in steps of 1,024 ns.
+/// The timeout, and the time at which it ends, as bios keep their deadlines in steps of 1,024 ns.
 pub(crate) const SECOND: Span = Span::from_secs(1);
 pub(crate) const LATE: Span = Span(SECOND.0 + 1024);
 
@@ -29,7 +29,7 @@ pub(crate) fn submit(rig: &mut Rig, io: Io) -> u64 {
     token
 }
 
-/// Lets the timeout pass; the bio must have failed with it and its memory must still be there.
+/// Lets the timeout pass; the bio must fail with it and its memory must still exist.
 pub(crate) fn expire(rig: &mut Rig, token: u64) {
     let at = rig.lane.queue.next_wakeup().expect("a timeout");
     assert!(at <= rig.now + LATE);
@@ -39,7 +39,7 @@ pub(crate) fn expire(rig: &mut Rig, token: u64) {
     assert!(rig.has_memory(token), "the driver still has the memory");
 }
 
-/// The disk lets go of what it holds.
+/// The disk completes all the requests that it holds.
 pub(crate) fn settle(rig: &mut Rig) {
     rig.disk().finish_all();
     rig.drain();
@@ -53,7 +53,7 @@ fn a_stuck_request_fails_and_keeps_its_memory() {
             let token = submit(&mut rig, Io::new(op, 0, 4096));
             expire(&mut rig, token);
             assert!(!rig.lane.queue.is_idle());
-            // Others go on meanwhile.
+            // Other bios continue in the meantime.
             let other = submit(&mut rig, Io::new(op, 8192, 512).with(Flags::SYNC));
             rig.disk().finish(1);
             rig.run();
@@ -144,7 +144,7 @@ fn a_late_piece_that_comes_back_before_the_others_end_returns_the_memory() {
     rig.run();
     assert_eq!((rig.result(token), rig.has_memory(token)), (Ok(()), false));
 
-    // One piece is with the disk, which has stopped, and one waits for depth: both are over at the deadline.
+    // The disk has one piece and has stopped; the other piece waits for depth. Both end at the deadline.
     rig.lane.queue.set_depth(1);
     let token = submit(&mut rig, Io::read(0, 8192));
     expire(&mut rig, token);
@@ -171,7 +171,7 @@ fn a_sequence_with_a_stuck_step_keeps_its_memory() {
     }
 }
 
-/// A flush that takes too long has not failed: the device may still do it. Only what it comes to counts.
+/// A flush that takes too long has not failed: the device may still complete it. Only its result counts.
 #[test]
 fn a_stuck_flush_fails_those_that_wait_for_it_and_nothing_else() {
     for elevator in elevators() {
@@ -219,7 +219,7 @@ fn a_queue_with_nothing_out_does_not_want_to_be_woken_for_a_timeout() {
         submit(&mut rig, Io::read(0, 512));
         assert!(rig.lane.queue.next_wakeup().is_some(), "{elevator}");
         settle(&mut rig);
-        // Whoever lets time pass to the next wake-up would not get past this one.
+        // A caller that advances the time to the next wake-up would never get past this one.
         assert_eq!(rig.lane.queue.next_wakeup(), None, "{elevator}");
     }
 }

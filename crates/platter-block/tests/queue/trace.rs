@@ -1,4 +1,4 @@
-//! Trace events: each bio and each request lives as blktrace would show it.
+//! Trace events: the life of each bio and each request as blktrace would show it.
 
 use crate::disk::{FakeDisk, Mode, Rng};
 use crate::flush::BACK;
@@ -15,7 +15,7 @@ struct Recorder(Sender<Event>);
 
 impl Sink for Recorder {
     fn event(&mut self, event: &Event) {
-        self.0.send(*event).expect("somebody listens");
+        self.0.send(*event).expect("the receiver lives");
     }
 }
 
@@ -157,8 +157,8 @@ fn every_request_is_inserted_before_it_is_issued_and_completes_once() {
     }
 }
 
-/// Requests that are out do not overlap where one of them writes, so a completion belongs to the issue with
-/// the same place.
+/// Requests in flight do not overlap if one of them writes, so a completion belongs to the issue with the
+/// same range.
 fn follow(events: &[Event]) {
     let mut out: BTreeMap<(u64, u64, bool), i32> = BTreeMap::new();
     let mut inserted: BTreeMap<u64, i64> = BTreeMap::new();
@@ -167,7 +167,7 @@ fn follow(events: &[Event]) {
         let here = inserted.entry(event.pos).or_default();
         match event.action {
             Action::Insert => *here += 1,
-            // A request that grew at its front is issued from where it now begins.
+            // A request that grew at its front is issued from its new start.
             Action::FrontMerge => *here += 1,
             Action::Issue => {
                 assert!(*here > 0, "{event:?} was never inserted");

@@ -14,7 +14,7 @@ const ENOMEM: i64 = 12;
 const ECANCELED: i64 = 125;
 const ALL: [i64; 4] = [EINTR, EAGAIN, ENOMEM, ECANCELED];
 
-/// Starts what may start; the disk then has one request.
+/// Starts the queued requests; the disk then has one.
 fn start(rig: &mut Rig) {
     rig.lane.queue.unplug_for_waiter(rig.now);
     rig.run();
@@ -67,7 +67,7 @@ fn attempts_are_bounded_in_number_and_time() {
     }
 }
 
-/// A part that was done is progress: the rest has all its attempts.
+/// A completed part is progress: the rest gets all its attempts again.
 #[test]
 fn progress_begins_the_count_anew() {
     let mut rig = Rig::manual("none", Settings::default(), THROUGH);
@@ -88,7 +88,7 @@ fn progress_begins_the_count_anew() {
     assert_eq!(rig.result(token), Ok(()));
 }
 
-/// Of a merged request each bio is tried by itself, at once; only one that fails by itself pauses.
+/// Each bio of a merged request is retried alone, at once; only a bio that fails alone pauses.
 #[test]
 fn a_merged_request_is_tried_bio_by_bio() {
     for elevator in elevators() {
@@ -142,7 +142,7 @@ fn a_bio_that_pauses_ends_by_its_deadline_and_holds_up_a_barrier() {
     }
 }
 
-/// What was asked to be cancelled is not tried again, and neither is what a barrier has counted as complete.
+/// A cancelled bio is not retried, and neither is one that a barrier has counted as complete.
 #[test]
 fn a_bio_with_a_last_attempt_gets_no_other() {
     for elevator in elevators() {
@@ -171,7 +171,7 @@ fn a_bio_with_a_last_attempt_gets_no_other() {
     }
 }
 
-/// The merged request that a barrier has counted fails as a whole: none of its bios may start again.
+/// A merged request that a barrier has counted fails as a whole: none of its bios may be retried.
 #[test]
 fn a_merged_request_that_was_counted_is_not_taken_apart() {
     let mut rig = Rig::manual("none", Settings::default(), THROUGH);

@@ -1,4 +1,4 @@
-//! Write-zeroes on disks that cannot do it.
+//! Write-zeroes on disks that do not support it.
 
 use crate::disk::{FakeDisk, Mode};
 use crate::flush::{BACK, BACK_FUA, THROUGH};
@@ -54,7 +54,7 @@ fn a_disk_that_cannot_gets_zeroes_written() {
     }
 }
 
-/// It is tried once; from then on the disk is known.
+/// The first attempt fails; from then on the queue knows the disk.
 #[test]
 fn a_disk_that_turns_out_not_to_be_able_is_remembered() {
     for elevator in elevators() {
@@ -72,7 +72,7 @@ fn a_disk_that_turns_out_not_to_be_able_is_remembered() {
     }
 }
 
-/// Discards are advice: a disk that cannot do them has nothing to write.
+/// Discards are advice: on a disk without support for them nothing is written.
 #[test]
 fn discards_are_not_replaced() {
     let mut rig = rig("none", Limits::unlimited(512), THROUGH);
@@ -85,7 +85,7 @@ fn discards_are_not_replaced() {
     assert_eq!(rig.disk().starts().len(), 1);
 }
 
-/// A range as large as the disk is not made into all its writes at once.
+/// A range as large as the disk is not split into all its writes at once.
 #[test]
 fn writes_of_zeroes_are_made_as_they_go() {
     let mut rig = rig("none", Limits { max_transfer: 4096, ..CANNOT }, THROUGH);
@@ -113,7 +113,8 @@ fn an_error_of_one_write_fails_the_whole_and_ends_it() {
     }
 }
 
-/// The zeroes are no memory of the submitter's, so a call that lent none gets its own bio back at the deadline.
+/// The zeroes do not belong to the submitter, so a call that lent no memory gets its own bio back at the
+/// deadline.
 #[test]
 fn a_write_of_zeroes_that_is_stuck_can_be_given_up() {
     for elevator in elevators() {

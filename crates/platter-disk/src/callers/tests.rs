@@ -1,4 +1,4 @@
-//! Unit tests of the pool of lanes. (Here, because a model checker builds the pool by itself.)
+//! Unit tests of the lane pool. (They are here because a model checker builds the pool on its own.)
 
 use crate::lane_pool::{LanePool, NoLane};
 use std::cell::Cell;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const FOREVER: fn() -> Option<Duration> = || None;
 
-/// Lanes are numbers here.
+/// Lanes are numbers in these tests.
 fn opens(next: &Cell<u32>) -> impl Fn() -> Result<u32, &'static str> + '_ {
     || {
         next.set(next.get() + 1);
@@ -51,7 +51,7 @@ fn a_refusal_of_the_system_is_an_error_only_where_there_is_no_lane() {
     assert!(matches!(pool.take(refuse, FOREVER), Err(NoLane::Failed("no room"))));
     assert_eq!(pool.count(), 0);
     let lane = pool.take(|| Ok::<_, &str>(1), FOREVER).ok().unwrap();
-    // Refused, so it would wait for the one that exists.
+    // Refused, so it would wait for the existing lane.
     let tried = Cell::new(0);
     let refuse = || {
         tried.set(tried.get() + 1);
@@ -60,13 +60,13 @@ fn a_refusal_of_the_system_is_an_error_only_where_there_is_no_lane() {
     let late = || Some(Duration::ZERO);
     assert!(matches!(pool.take(refuse, late), Err(NoLane::Late)));
     assert_eq!(tried.get(), 1);
-    // The next ones do not try each time, and some day it works again.
+    // The next callers do not try each time, and eventually it works again.
     let mut turns = 0;
     while tried.get() == 1 {
         assert!(pool.take(refuse, late).is_err());
         turns += 1;
     }
-    assert_eq!(turns, 63, "its own further look is the first of those that count");
+    assert_eq!(turns, 63, "its own second attempt is the first that counts");
     pool.put(lane);
     assert_eq!(pool.take(refuse, FOREVER).ok(), Some(1));
     pool.closed();
@@ -79,7 +79,7 @@ fn what_is_idle_for_long_is_taken_out_all_but_a_few() {
     let lanes: Vec<u32> = (0..10).map(|_| pool.take(opens(&next), FOREVER).ok().unwrap()).collect();
     lanes.into_iter().for_each(|lane| pool.put(lane));
     assert!(pool.trim().is_empty(), "all of them were in use");
-    // One at a time: the others are idle all the time.
+    // One at a time: the other lanes stay idle.
     let lane = pool.take(opens(&next), FOREVER).ok().unwrap();
     assert_eq!(lane, 10, "the last used");
     pool.put(lane);

@@ -1,8 +1,8 @@
-//! Linux native AIO: asynchronous for direct I/O on every kernel that has it (4.18 for all that is used
-//! here), with the completion ring read in user space.
+//! Linux native AIO: asynchronous for direct I/O on every kernel that has it (4.18 for everything used here). The
+//! completion ring is read in user space.
 //!
-//! Requests belong to the process, not to the thread that submitted them: they complete whatever that thread does. So it is
-//! what shared lanes use for direct I/O, also beside io_uring.
+//! Requests belong to the process, not to the thread that submitted them: they complete whatever that thread does.
+//! Shared lanes therefore use it for direct I/O, even besides io_uring.
 
 use platter_block::bio::{IoPrio, Op};
 use platter_block::driver::{Completion, Driver, Outstanding, Started};
@@ -34,9 +34,9 @@ pub(super) fn probe() -> io::Result<()> {
     Context::open(2).map(Context::close)
 }
 
-/// A channel over native AIO. Reads, writes and flushes are asynchronous. To the disk's threads go discard and write-zeroes,
-/// which AIO does not have, transfers in the page that holds an odd end of a file, and writes for which the file system has
-/// to allocate space, as far as it says so.
+/// A channel over native AIO. Reads, writes and flushes are asynchronous. The disk's threads carry out discard and
+/// write-zeroes, which AIO does not support, transfers in the page that contains an odd end of a file, and writes for
+/// which the file system has to allocate space, as far as it tells.
 pub struct Aio {
     side: Side,
     context: Arc<Context>,
@@ -44,20 +44,20 @@ pub struct Aio {
     slots: Slots,
     batch: Batch,
     iovecs: Box<[Iovecs]>,
-    /// Completions that wait for the next reap: refused requests, and events that `wait` took.
+    /// Completions for the next reap: refused requests, and events that `wait` took.
     ready: Vec<Completion>,
     events: Vec<Event>,
     seen: Arc<Seen>,
-    /// Until then, because the kernel had no resources for what is staged.
+    /// Pause because the kernel had no resources for the staged requests.
     pause: Pause,
     bell: OnceLock<Bell>,
-    /// Somebody has the wait handle: requests signal it.
+    /// A caller has the wait handle: requests signal it.
     watched: AtomicBool,
-    /// Requests in flight that do not.
+    /// Requests in flight that do not signal it.
     unwatched: usize,
-    /// Slot of the request that listens to the threads; past those of the queue's requests.
+    /// Slot of the request that listens to the threads; it is behind those of the queue's requests.
     listener: u32,
-    /// Writes are asked not to block.
+    /// Whether writes are submitted so that they must not block.
     nowait: bool,
 }
 
@@ -65,14 +65,14 @@ impl Aio {
     /// A channel to `target` that takes `depth` requests at a time.
     ///
     /// # Errors
-    /// What `io_setup` said: `EAGAIN` when `fs.aio-max-nr` is used up, `ENOSYS` when the kernel has no AIO.
+    /// The error of `io_setup`: `EAGAIN` if `fs.aio-max-nr` is used up, `ENOSYS` if the kernel has no AIO.
     pub(super) fn new(target: Arc<Target>, depth: u32, workers: Arc<Workers>) -> io::Result<Aio> {
         let depth = depth.max(1);
         let context = Context::open(depth + 1)?;
         let side = Side::new(Arc::clone(&target), depth, workers);
         let nowait = target.has_holes();
         Ok(Aio {
-            // What would block is an event first and done by a thread afterwards.
+            // A write that would block completes with an event first and is then carried out by a thread.
             seen: Arc::new(Seen::new(Arc::clone(&context), side.outstanding(), !nowait)),
             side,
             context,
@@ -91,10 +91,10 @@ impl Aio {
         })
     }
 
-    /// Makes sure that threads can sleep for the channel.
+    /// Ensures that threads can sleep for the channel.
     ///
     /// # Errors
-    /// No descriptor can be had.
+    /// No descriptor is available.
     pub(super) fn prepare_watch(&self) -> io::Result<()> {
         if self.bell.get().is_none() {
             let _ = self.bell.set(Bell::new()?);
@@ -177,7 +177,7 @@ impl Aio {
             match submit(&self.context, &mut self.batch) {
                 Ok(0) | Err(libc::EAGAIN | libc::ENOMEM) => {
                     self.pause.begin(now);
-                    // Those that sleep must learn of the pause.
+                    // Sleeping threads must learn of the pause.
                     return self.announce();
                 }
                 Ok(count) => {
@@ -185,7 +185,7 @@ impl Aio {
                     self.batch.submitted(count);
                 }
                 Err(libc::EINTR) => {}
-                // Of the first request.
+                // The error of the first request.
                 Err(errno) => {
                     if let Some(slot) = self.batch.refuse() {
                         self.finish(now, slot, -i64::from(errno));
@@ -196,7 +196,7 @@ impl Aio {
         }
     }
 
-    /// Makes the wait handle readable: there is something to look at.
+    /// Makes the wait handle readable: there is something to do.
     fn announce(&self) {
         if let Some(bell) = self.bell.get()
             && self.watched.load(Ordering::Relaxed)
@@ -205,7 +205,7 @@ impl Aio {
         }
     }
 
-    /// Notes that the kernel is done with a request.
+    /// Records that the kernel has completed a request.
     fn finish(&mut self, now: Time, slot: u32, result: i64) {
         let Some(&iocb) = self.batch.iocb(slot) else { return };
         self.unwatched -= usize::from(iocb.flags & FLAG_RESFD == 0);
@@ -225,15 +225,15 @@ impl Aio {
         self.seen.tally.give();
     }
 
-    /// Whether this result of a write that must not block says that it would have.
+    /// Whether this result of a non-blocking write means that it would have blocked.
     fn would_block(&mut self, result: i64) -> bool {
         let unknown = result == -i64::from(libc::EOPNOTSUPP);
-        // The file system cannot be asked.
+        // The file system does not support such writes.
         self.nowait &= !unknown;
         unknown || result == -i64::from(libc::EAGAIN)
     }
 
-    /// Gives a write that would have blocked to the threads. `false`: they have no room.
+    /// Moves a write that would have blocked to the threads. `false`: they have no room.
     #[cold]
     fn move_beside(&mut self, now: Time, slot: u32, tag: u32, iocb: &Iocb) -> bool {
         let Ok(threads) = self.side.threads() else { return false };
@@ -251,7 +251,7 @@ impl Aio {
         moved
     }
 
-    /// Moves what the kernel has completed to `ready`.
+    /// Moves the kernel's completions to `ready`.
     fn collect(&mut self, now: Time) {
         let mut events = std::mem::take(&mut self.events);
         self.context.reap(|event| events.push(event));
@@ -263,12 +263,12 @@ impl Aio {
         self.events = events;
     }
 
-    /// Requests that the kernel has, the one that listens included.
+    /// Number of requests that the kernel has, including the one that listens.
     fn in_kernel(&self) -> usize {
         self.slots.taken() + usize::from(self.side.is_listening()) - self.batch.waiting()
     }
 
-    /// Blocks until the kernel has completed something or the time is over.
+    /// Blocks until the kernel has completed something or the time has passed.
     fn sleep(&mut self, now: Time, timeout: Option<Span>) {
         let mut events = std::mem::take(&mut self.events);
         self.context.get_events(1, timeout, |event| events.push(event));
@@ -278,8 +278,8 @@ impl Aio {
 
 #[allow(unsafe_code)]
 fn submit(context: &Context, batch: &mut Batch) -> Result<usize, i32> {
-    // SAFETY: the arrays belong to slots, which are not filled again before their request has completed; and
-    // the queue keeps the memory of a request until then.
+    // SAFETY: the arrays belong to slots, which are not filled again before their request has completed; and the
+    // queue keeps the memory of a request until then.
     unsafe { context.submit(batch) }.map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))
 }
 
@@ -294,7 +294,7 @@ impl Driver for Aio {
                 return true;
             }
         };
-        // The threads gather what the kernel takes from one piece of memory only.
+        // The kernel needs one piece of memory for an atomic write, which the threads gather.
         let gathered = request.atomic && request.single_segment().is_none();
         if gathered || matches!(request.op, Op::Discard | Op::WriteZeroes) {
             return self.queue_beside(now, request);
@@ -363,13 +363,14 @@ impl Driver for Aio {
         self.prepare_watch().ok()?;
         let bell = self.bell.get()?;
         if !self.watched.swap(true, Ordering::Relaxed) {
-            // Requests that are in flight do not signal: until they are done the handle stays readable.
+            // Requests in flight do not signal: until they complete, the handle stays readable.
             bell.sound();
         }
         Some(bell.raw())
     }
 
-    /// Only what waits for a thread. `io_cancel(2)` is of no use: disks and file systems do not take part in it.
+    /// Cancels only requests that wait for a thread. `io_cancel(2)` is of no use: disks and file systems do not
+    /// support it.
     fn cancel(&mut self, now: Time, tag: u32) -> bool {
         self.side.cancel(now, tag)
     }
@@ -381,9 +382,9 @@ impl Driver for Aio {
 }
 
 impl Drop for Aio {
-    /// Waits until the kernel is done with all requests.
+    /// Waits until the kernel has completed all requests.
     fn drop(&mut self) {
-        // What was never submitted the kernel has not seen.
+        // Requests that were never submitted are unknown to the kernel.
         while let Some(slot) = self.batch.refuse() {
             if slot == self.listener {
                 self.side.heard();

@@ -1,4 +1,4 @@
-//! An eventfd that says "something can be reaped", rung only when somebody listens.
+//! An eventfd that signals that completions can be reaped, rung only if a thread listens.
 
 use platter_block::time::Span;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One eventfd. Threads that complete something call [`Bell::ring`] after making it visible; the channel
-/// calls [`Bell::arm`] and then looks once more before it believes that nothing has come. A bell that is not
-/// armed costs the completing threads one look at a flag.
+/// calls [`Bell::arm`] and then checks once more before it concludes that nothing has completed. A bell that
+/// is not armed costs the completing threads one check of a flag.
 pub(super) struct Bell {
     fd: OwnedFd,
     armed: AtomicBool,
@@ -24,8 +24,8 @@ impl Bell {
 
     /// Makes the descriptor readable if the bell is armed, and disarms it.
     pub(super) fn ring(&self) {
-        // Sequentially consistent, as is the swap in `arm`: either this one sees the bell armed, or the
-        // channel, which looks after arming, sees what was completed before this call.
+        // Sequentially consistent, as is the swap in `arm`: either this call sees the bell armed, or the
+        // channel, which checks after arming, sees what was completed before this call.
         if self.armed.swap(false, Ordering::SeqCst) {
             self.sound();
         }
@@ -33,7 +33,7 @@ impl Bell {
 
     /// Makes the descriptor readable, armed or not.
     pub(super) fn sound(&self) {
-        // Fails only when the counter is full, and then the descriptor is readable already.
+        // Fails only if the counter is full, and then the descriptor is readable already.
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }
 
@@ -45,29 +45,29 @@ impl Bell {
         }
     }
 
-    /// Takes what the descriptor counted.
+    /// Resets the descriptor's counter.
     pub(super) fn clear(&self) {
         // Nothing to read is fine.
         let _ = rustix::io::read(&self.fd, &mut [0; 8]);
     }
 
-    /// Blocks until the descriptor is readable, the time is over or a signal came.
+    /// Blocks until the descriptor is readable, the time has passed or a signal arrives.
     pub(super) fn wait(&self, timeout: Option<Span>) {
         wait_readable(self.fd.as_fd(), timeout);
     }
 
-    /// Number of the descriptor, for `poll(2)`.
+    /// The descriptor's number, for `poll(2)`.
     pub(super) fn raw(&self) -> i32 {
         self.fd.as_raw_fd()
     }
 }
 
-/// Blocks until `fd` is readable or hung up, the time is over or a signal came.
+/// Blocks until `fd` is readable or hung up, the time has passed or a signal arrives.
 pub(super) fn wait_readable(fd: BorrowedFd<'_>, timeout: Option<Span>) {
     let timeout = timeout.map(timespec);
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     match poll(&mut fds, timeout.as_ref()) {
-        // A caller that gets nothing looks again; there is no other error on a descriptor of our own.
+        // The caller checks again in any case; no other error can occur on a descriptor of our own.
         Ok(_) | Err(Errno::INTR) => {}
         Err(_) => std::thread::yield_now(),
     }

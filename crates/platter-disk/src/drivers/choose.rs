@@ -1,4 +1,4 @@
-//! Which driver drives a file: the one asked for, or the first that works here.
+//! Chooses the driver of a file: the requested one, or the first that works here.
 
 use crate::sys::SysError;
 use platter_block::backend::LaneUse;
@@ -17,11 +17,11 @@ use super::target::Target;
 use super::threads::{Threads, Workers, can_avoid_blocking};
 use super::uring::{Abilities, Uring, UringOptions};
 
-/// Largest depth of a channel: what a ring has entries for, with some to spare.
+/// Largest depth of a channel: half of the entries that a ring may have.
 pub(super) const MAX_DEPTH: u32 = 16384;
 
-/// Environment variable that names drivers not to use, separated by commas: for tests, and for machines where
-/// one of them is there but does not work.
+/// Environment variable that names drivers not to use, separated by commas: for tests, and for machines where a
+/// driver is present but does not work.
 pub const WITHOUT: &str = "PLATTER_WITHOUT_DRIVERS";
 
 /// A driver of files and block devices.
@@ -36,7 +36,7 @@ pub enum FileDriver {
 }
 
 impl FileDriver {
-    /// All, in the order in which they are tried.
+    /// All drivers, in the order in which they are tried.
     pub const ALL: [FileDriver; 3] = [FileDriver::Uring, FileDriver::Aio, FileDriver::Threads];
 
     /// Its name in the table of drivers.
@@ -55,13 +55,13 @@ impl fmt::Display for FileDriver {
     }
 }
 
-/// Which driver is wanted.
+/// The requested driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
     /// The first of [`FileDriver::ALL`] that works.
     #[default]
     Auto,
-    /// This one or none.
+    /// This driver or none.
     Only(FileDriver),
 }
 
@@ -82,23 +82,24 @@ impl FromStr for Choice {
     }
 }
 
-/// The outcome of a choice.
+/// The result of a choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
     /// The driver.
     pub kind: FileDriver,
-    /// Why none that comes before it was taken, in one line.
+    /// Why no earlier driver was chosen, in one line.
     pub why_fell_back: Option<String>,
-    /// What drives lanes that several threads submit to (the one that futures share, and the one of an elevator, of flushes
-    /// and of barriers). `uring` ties requests to the thread that submitted them: they wait while it is blocked in the
-    /// kernel, and some fail when it exits. So these lanes are on `aio`, or on `threads` where that cannot be had or the
-    /// page cache is used; on `uring` only with `sqpoll`, where a thread of the kernel submits.
+    /// The driver of lanes that several threads submit to (the lane that futures share, and the one of an elevator,
+    /// of flushes and of barriers). `uring` ties requests to the thread that submitted them: they wait while it is
+    /// blocked in the kernel, and some fail when it exits. These lanes therefore use `aio`, or `threads` if that is
+    /// unavailable or the page cache is used; they use `uring` only with `sqpoll`, where a thread of the kernel
+    /// submits.
     pub shared: FileDriver,
-    /// Why shared lanes are on `threads`, in one line.
+    /// Why shared lanes use `threads`, in one line.
     pub why_shared_threads: Option<String>,
 }
 
-/// Chooses a driver by opening a channel of each that may be used until one opens.
+/// Chooses a driver by trying to open a channel of each allowed driver until one opens.
 pub(super) fn choose(
     target: &Arc<Target>,
     options: &FileOptions,
@@ -134,7 +135,7 @@ pub(super) fn choose(
     Ok(Chosen { kind, why_fell_back, shared, why_shared_threads })
 }
 
-/// What drives shared lanes, and if it is threads beside another driver, why.
+/// The driver of shared lanes, and if it is `threads` besides another driver, the reason.
 fn share(
     kind: FileDriver,
     sqpoll: bool,
@@ -153,7 +154,7 @@ fn share(
     }
 }
 
-/// Whether a list of drivers not to use names one.
+/// Whether a list of drivers not to use contains this one.
 fn named(without: &str, kind: FileDriver) -> bool {
     without.split(',').any(|name| name.trim() == kind.name())
 }
@@ -172,7 +173,7 @@ fn decide(
     for kind in FileDriver::ALL {
         match choice {
             Choice::Only(only) if only != kind => continue,
-            // Submitting such I/O blocks, which is what threads are for.
+            // Submitting such I/O blocks, so threads are the right driver.
             Choice::Auto if kind == FileDriver::Aio && !direct => {
                 reasons.push("no aio: the file is not open for direct I/O".to_owned());
                 continue;
@@ -213,7 +214,7 @@ pub(super) fn open(
             let watched = |aio: Aio| if shared { aio.prepare_watch().map(|()| aio) } else { Ok(aio) };
             match channel.and_then(watched) {
                 Ok(channel) => Ok(Box::new(channel)),
-                // All of the system's events are taken at the moment, or there is no descriptor.
+                // All of the system's AIO events are in use at the moment, or there is no descriptor.
                 Err(_) if chosen.kind != FileDriver::Aio => threads(target, depth, pool).map_err(fail),
                 Err(e) => Err(fail(explain_aio(&e))),
             }
@@ -232,7 +233,7 @@ fn uring_options(options: &FileOptions, lane_use: LaneUse) -> UringOptions {
     UringOptions { exclusive, sqpoll: options.sqpoll, iopoll: options.iopoll }
 }
 
-/// Whether this process may use io_uring at all and what the kernel's can do, found out once.
+/// Whether this process may use io_uring at all, and what the kernel supports; determined once.
 pub(super) fn uring_abilities() -> Result<Abilities, String> {
     static FOUND: OnceLock<Result<Abilities, String>> = OnceLock::new();
     FOUND.get_or_init(|| super::uring::probe().map_err(|e| explain_uring(&e))).clone()
@@ -247,7 +248,7 @@ fn explain_uring(error: &io::Error) -> String {
             "kernel.io_uring_disabled is 1, and this process is not in kernel.io_uring_group".into()
         }
         (Some(libc::EPERM | libc::EACCES), _) => {
-            "io_uring is forbidden here, as containers do by a seccomp filter".into()
+            "io_uring is forbidden here (containers do so with a seccomp filter)".into()
         }
         (Some(libc::ENOMEM), _) => "the limit on locked memory (ulimit -l) is used up".into(),
         _ => format!("io_uring: {error}"),
@@ -257,7 +258,7 @@ fn explain_uring(error: &io::Error) -> String {
 fn explain_aio(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOSYS) => "this kernel has no native AIO".into(),
-        Some(libc::EPERM) => "native AIO is forbidden here, as by a seccomp filter".into(),
+        Some(libc::EPERM) => "native AIO is forbidden here (perhaps by a seccomp filter)".into(),
         Some(libc::EAGAIN) => {
             let value = |name| read(&format!("/proc/sys/fs/{name}")).unwrap_or_else(|| "?".into());
             format!(

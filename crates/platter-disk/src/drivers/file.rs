@@ -1,4 +1,4 @@
-//! A file or block device as a disk: its geometry, and channels over the driver that was chosen for it.
+//! A file or block device as a disk: its geometry, and channels of the driver chosen for it.
 
 use crate::sys::{Kind, OpenedDisk, Probe, SysError, WriteCache};
 use platter_block::backend::{Fact, LaneUse};
@@ -10,17 +10,17 @@ use super::choose::{self, Choice, Chosen, FileDriver};
 use super::target::Target;
 use super::threads::Workers;
 
-/// Largest request where the device does not say (the kernel's own default is 1280 KiB).
+/// Largest request if the device does not tell (the kernel's own default is 1280 KiB).
 const MAX_TRANSFER: u32 = 1 << 20;
 /// Most segments of one request (`IOV_MAX`).
 const MAX_SEGMENTS: u16 = 1024;
 
-/// How a file or block device is driven.
+/// Driver options of a file or block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileOptions {
     /// The driver.
     pub driver: Choice,
-    /// Requests that a channel takes at a time, 1 to 16384.
+    /// Most requests of a channel at a time, 1 to 16384.
     pub depth: u32,
     /// `uring`: a kernel thread submits.
     pub sqpoll: bool,
@@ -46,10 +46,10 @@ pub struct FileDisk {
 }
 
 impl FileDisk {
-    /// Chooses a driver for `disk` and makes sure that it can be had.
+    /// Chooses a driver for `disk` and makes sure that it works.
     ///
     /// # Errors
-    /// A depth out of range, or a driver that was asked for by name and is not there; says why.
+    /// The depth is out of range, or a driver requested by name is unavailable; the error says why.
     pub fn new(disk: OpenedDisk, options: FileOptions) -> Result<FileDisk, SysError> {
         if !(1..=choose::MAX_DEPTH).contains(&options.depth) {
             let message = format!("a depth of {} is out of range", options.depth);
@@ -64,15 +64,15 @@ impl FileDisk {
         Ok(FileDisk { target, options, chosen, geometry, pool })
     }
 
-    /// A channel for lanes that are used in that way.
+    /// Opens a channel for lanes with this use.
     ///
     /// # Errors
-    /// What the system ran out of.
+    /// The system has run out of a resource.
     pub fn channel(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, SysError> {
         choose::open(&self.chosen, &self.target, &self.options, lane_use, &self.pool)
     }
 
-    /// Which driver was chosen, and why not a better one.
+    /// The driver that was chosen, and why not a better one.
     pub fn chosen(&self) -> &Chosen {
         &self.chosen
     }
@@ -82,41 +82,42 @@ impl FileDisk {
         &self.geometry
     }
 
-    /// What is driven.
+    /// The file or device.
     pub fn disk(&self) -> &OpenedDisk {
         &self.target.disk
     }
 
-    /// The size of the file or device now, in bytes. A file that is found to be shorter than its disk is remembered: nothing
-    /// is done beyond its end from then on, and no flush succeeds, until [`set_size`](FileDisk::set_size).
+    /// The present size of the file or device in bytes. If a file is found to be shorter than its disk, this is
+    /// remembered: no I/O beyond its end is carried out from then on, and no flush succeeds, until
+    /// [`set_size`](FileDisk::set_size).
     ///
     /// # Errors
-    /// The system cannot tell, as when a device is gone.
+    /// The system cannot tell, for example because a device is gone.
     pub fn current_size(&self) -> Result<u64, SysError> {
         let size = self.target.disk.current_size()?;
         self.target.found(size);
         Ok(size)
     }
 
-    /// The size that the file was found to have, if that was less than its disk has.
+    /// The size of the file, if it was found to be less than the disk's.
     pub fn shrunk_to(&self) -> Option<u64> {
         self.target.size().shrunk_to()
     }
 
-    /// The disk has this size from now on. [`geometry`](FileDisk::geometry) stays that of the time of opening.
+    /// Sets the size of the disk. [`geometry`](FileDisk::geometry) keeps the size at opening.
     ///
     /// # Errors
-    /// Direct I/O cannot reach the new end, and no other descriptor can be had for it.
+    /// Direct I/O cannot reach the new end, and no other descriptor can be opened for it.
     pub fn set_size(&self, size: u64) -> Result<(), SysError> {
         self.target.resize(size)
     }
 
-    /// How often the size of the file was looked at.
+    /// Number of times the size of the file was checked.
     pub fn looks_at_size(&self) -> u64 {
         self.target.size().looks()
     }
 
-    /// What an operator may want to know of the driver at the moment.
+    /// Present facts about the driver for operators.
     pub fn facts(&self) -> Vec<Fact> {
         let mut facts = Vec::new();
         if self.chosen.kind == FileDriver::Uring
@@ -139,16 +140,16 @@ impl FileDisk {
         facts
     }
 
-    /// How it is driven.
+    /// The driver options.
     pub fn options(&self) -> &FileOptions {
         &self.options
     }
 }
 
-/// What the queue must know of an open disk.
+/// The geometry of an open disk for its queue.
 ///
-/// Write-zeroes and FUA work on everything (the kernel sees to that where the device cannot). A file always
-/// needs a flush: its data may be in the device's cache, and where it lies in the file system's.
+/// Write-zeroes and FUA work on everything (the kernel emulates them if the device does not support them). A file
+/// always needs a flush: its data may be in the device's cache, and its block mapping in the file system's.
 fn geometry(disk: &OpenedDisk) -> Geometry {
     let probe = &disk.probe;
     let flags = rustix::fs::fcntl_getfl(&disk.fd);
@@ -166,7 +167,7 @@ fn limits(direct: bool, probe: &Probe) -> Limits {
         Kind::Regular => (block, 1 << 40),
         Kind::Block => match probe.limits.discard_max {
             Some(most) if most > 0 => (small(probe.limits.discard_granularity).max(block), most),
-            // Not supported; the size is that of write-zeroes then.
+            // Not supported; the limit of write-zeroes applies then.
             _ => (0, 1 << 30),
         },
     };
@@ -185,7 +186,7 @@ fn limits(direct: bool, probe: &Probe) -> Limits {
         discard_granularity,
         max_discard,
         write_zeroes: true,
-        // The kernel takes atomic writes by direct I/O only.
+        // The kernel accepts atomic writes only with direct I/O.
         atomic_write: if direct { small(probe.limits.atomic_write_unit_max) } else { 0 },
     }
 }

@@ -1,14 +1,14 @@
-//! Requests as the kernel takes them: arrays of `iovec`, one for each slot.
+//! Requests in the kernel's form: arrays of `iovec`, one for each slot.
 
 use platter_block::driver::Started;
 use platter_block::segment::{RegionId, Segment};
 
-/// Most entries that one system call takes (`IOV_MAX`). A longer list is cut here: the transfer is then
-/// short, and the queue sends the rest.
+/// Most entries of one system call (`IOV_MAX`). A longer list is cut here: the transfer is then short, and the queue
+/// sends the rest.
 const IOV_MAX: usize = 1024;
 
-/// The `iovec` array of a request. It keeps its memory from one request to the next, and is
-/// not touched while the kernel may look at it.
+/// The `iovec` array of a request. It keeps its memory from one request to the next, and is not changed while the
+/// kernel may use it.
 #[derive(Default)]
 pub(super) struct Iovecs(Vec<libc::iovec>);
 
@@ -17,8 +17,8 @@ pub(super) struct Iovecs(Vec<libc::iovec>);
 unsafe impl Send for Iovecs {}
 
 impl Iovecs {
-    /// Takes the first `len` bytes of the segments of a request. Gives back the region that all of them belong to, if they
-    /// do.
+    /// Stores the first `len` bytes of a request's segments. Returns the region of the segments, if all belong to the
+    /// same one.
     #[inline]
     pub(super) fn fill(&mut self, request: &Started<'_>, len: u64) -> RegionId {
         self.0.clear();
@@ -35,7 +35,7 @@ impl Iovecs {
         region.unwrap_or(RegionId::NONE)
     }
 
-    /// Takes one piece of memory.
+    /// Stores one piece of memory.
     pub(super) fn set_single(&mut self, memory: *mut u8, len: usize) {
         self.0.clear();
         self.0.push(libc::iovec { iov_base: memory.cast(), iov_len: len });
@@ -49,13 +49,14 @@ impl Iovecs {
     /// Copies the first `len` bytes.
     ///
     /// # Safety
-    /// The request is in flight with the caller, and `memory` has `len` bytes that are no part of it.
+    /// The request is in flight with the caller, and `memory` has `len` bytes that are not part of the request's
+    /// memory.
     pub(super) unsafe fn copy_to(&self, memory: *mut u8, len: usize) {
         let mut done = 0;
         for entry in &self.0 {
             let piece = entry.iov_len.min(len - done);
-            // SAFETY: the maker of the segment promised memory that is valid for reads while the request is in flight; the
-            // rest by this function's contract.
+            // SAFETY: the maker of the segment promised memory that is valid for reads while the request is in
+            // flight; the rest follows from this function's contract.
             unsafe {
                 std::ptr::copy_nonoverlapping(entry.iov_base.cast::<u8>(), memory.wrapping_add(done), piece);
             }

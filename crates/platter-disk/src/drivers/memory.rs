@@ -1,4 +1,4 @@
-//! A disk in memory: its contents are gone with its last channel.
+//! A disk in memory: its contents are freed with its last channel.
 
 use platter_block::bio::Op;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Outstanding, Started};
@@ -19,15 +19,15 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// A zero-filled disk of `size` bytes. Memory is taken as it is written to.
+    /// A zero-filled disk of `size` bytes. Memory is allocated when it is written to.
     ///
     /// # Errors
-    /// `InvalidInput` for a size of 0 or one that does not fit the address space; else what `mmap` said.
+    /// `InvalidInput` for a size of 0 or one beyond the address space; otherwise the error of `mmap`.
     pub fn new(size: u64) -> io::Result<Memory> {
         Ok(Memory { store: Arc::new(Store::new(size)?) })
     }
 
-    /// Size in bytes, blocks of 512 bytes, no limits, nothing that a flush would have to do.
+    /// Size in bytes, blocks of 512 bytes, no limits, no write cache.
     pub fn geometry(&self) -> Geometry {
         let features = Features { write_cache: false, fua: true, read_only: false };
         Geometry { size: self.store.size(), limits: Limits::unlimited(512), features }
@@ -40,21 +40,22 @@ impl Memory {
     }
 }
 
-/// A channel of a [`Memory`] disk. Data is copied when a request is queued; the completion comes at a
-/// later reap.
+/// A channel of a [`Memory`] disk. Data is copied when a request is queued; the completion comes at a later
+/// reap.
 pub struct MemoryChannel {
     store: Arc<Store>,
-    /// What was queued since the last reap; never more than `depth`.
+    /// Completions since the last reap; never more than `depth`.
     done: Vec<Completion>,
     depth: usize,
-    /// How many of them the doorbell was rung for.
+    /// How many of them were submitted by a doorbell.
     rung: usize,
 }
 
 impl MemoryChannel {
-    /// Does the request: bytes done, or a negative errno.
+    /// Carries out the request; returns the bytes done, or a negative errno.
     fn run(&self, request: &Started<'_>) -> i64 {
-        // The queue lets nothing past the end through. If it did: a short read, and no room to write.
+        // The queue lets nothing past the end through. If it did, reads would be short and writes would find
+        // no space.
         let room = self.store.size().saturating_sub(request.pos);
         let len = request.len.min(room);
         match request.op {

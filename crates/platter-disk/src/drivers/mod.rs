@@ -1,4 +1,4 @@
-//! Drivers: one file for each, and the table that names them.
+//! Drivers: one file for each, and the table that lists them.
 
 pub mod aio;
 mod bell;

@@ -1,17 +1,17 @@
-//! A disk that does nothing: what is left is the cost of the layer.
+//! A disk that transfers nothing, to measure the cost of the layer alone.
 
 use platter_block::driver::{Completion, Driver, Outstanding, Started};
 use platter_block::time::Time;
 use std::sync::Arc;
 
-/// Completes everything without touching memory: reads leave their buffers as they were, writes are
-/// forgotten. Completions come only at a later reap, the last submitted first, so that nothing above can
-/// come to depend on the order of submission.
+/// Completes everything without touching memory: reads leave their buffers unchanged, writes are discarded.
+/// Completions come only at a later reap, the last submitted first, so that nothing above can depend on the
+/// order of submission.
 pub struct Null {
-    /// What was queued since the last reap, in the first `count` places.
+    /// Requests queued since the last reap, in the first `count` entries.
     held: Box<[Completion]>,
     count: usize,
-    /// How many of them the doorbell was rung for.
+    /// How many of them were submitted by a doorbell.
     rung: usize,
 }
 
@@ -23,7 +23,7 @@ impl Null {
     }
 }
 
-/// Nothing is ever outstanding at a disk that is done with each request when it is given it.
+/// A disk that completes each request as soon as it gets it never has any outstanding.
 pub(super) struct Nothing;
 
 impl Outstanding for Nothing {

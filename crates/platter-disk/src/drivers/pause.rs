@@ -1,10 +1,10 @@
-//! When to offer the system again what it had no resources for.
+//! When to retry calls for which the system had no resources.
 
 use platter_block::time::{Span, Time};
 
-/// The first pause. Long against a system call, short against a disk.
+/// The first pause. Long compared with a system call, short compared with a disk.
 const FIRST: Span = Span::from_micros(50);
-/// The longest.
+/// The longest pause.
 const LONGEST: Span = Span::from_millis(10);
 
 /// A pause that doubles each time in a row that the system has no resources (memory for requests, threads).
@@ -15,14 +15,14 @@ pub(super) struct Pause {
 }
 
 impl Pause {
-    /// It had none at `now`.
+    /// The system had no resources at `now`.
     #[cold]
     pub(super) fn begin(&mut self, now: Time) {
         self.span = Span((self.span.0 * 2).clamp(FIRST.0, LONGEST.0));
         self.until = Some(now + self.span);
     }
 
-    /// It had some.
+    /// The system had resources.
     #[inline]
     pub(super) fn end(&mut self) {
         if self.until.is_some() {
@@ -30,17 +30,17 @@ impl Pause {
         }
     }
 
-    /// Whether there is none, or it is over.
+    /// Whether there is no pause, or it has ended.
     pub(super) fn is_over(&self, now: Time) -> bool {
         self.until.is_none_or(|at| now >= at)
     }
 
-    /// When it is over.
+    /// When the pause ends.
     pub(super) fn until(&self) -> Option<Time> {
         self.until
     }
 
-    /// `timeout`, or what is left of the pause if that is less.
+    /// `timeout`, or the rest of the pause if that is shorter.
     pub(super) fn limit(&self, now: Time, timeout: Option<Span>) -> Option<Span> {
         let left = self.until.map(|at| at.since(now));
         timeout.into_iter().chain(left).min()

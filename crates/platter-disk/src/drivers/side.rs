@@ -1,4 +1,4 @@
-//! Where asynchronous drivers send what the kernel only does while the caller blocks.
+//! The threads to which asynchronous drivers send requests that would block their caller.
 
 use super::bell::Bell;
 use super::target::Target;
@@ -8,8 +8,8 @@ use platter_block::time::{Span, Time};
 use std::io;
 use std::sync::Arc;
 
-/// The disk's threads as seen from an asynchronous channel. Its part of them is set up with the first request for it. The
-/// channel listens to its bell by a poll request of its own kind, so that one wait covers both.
+/// The disk's threads as seen from an asynchronous channel. Its connection to them is set up with the first request
+/// for them. The channel listens to its bell by a poll request, so that one wait covers both.
 pub(super) struct Side {
     target: Arc<Target>,
     depth: u32,
@@ -24,15 +24,15 @@ impl Side {
         Side { target, depth, workers, running: None, counts: Arc::default(), listening: false }
     }
 
-    /// Takes a request; `false` when there is no room.
+    /// Takes a request; `false` if there is no room.
     ///
     /// # Errors
-    /// When the descriptor for the bell cannot be had.
+    /// The descriptor for the bell is unavailable.
     pub(super) fn queue(&mut self, now: Time, request: &Started<'_>) -> io::Result<bool> {
         Ok(self.threads()?.queue(now, request))
     }
 
-    /// The threads, once they are needed.
+    /// The threads; sets them up on first use.
     pub(super) fn threads(&mut self) -> io::Result<&mut Threads> {
         if self.running.is_none() {
             let bell = Arc::new(Bell::new()?);
@@ -47,7 +47,7 @@ impl Side {
         }
     }
 
-    /// Hands what was queued to the threads.
+    /// Submits the queued requests to the threads.
     #[inline]
     pub(super) fn submit(&mut self, now: Time) {
         if let Some((threads, _)) = &mut self.running {
@@ -55,8 +55,8 @@ impl Side {
         }
     }
 
-    /// The descriptor that a poll request should be made for now, if any. Each call that gives one counts
-    /// as made, until [`Side::heard`].
+    /// The descriptor to make a poll request for now, if any. Each returned descriptor counts as polled until
+    /// [`Side::heard`].
     #[inline]
     pub(super) fn listen(&mut self) -> Option<i32> {
         let (threads, bell) = self.running.as_ref()?;
@@ -71,12 +71,12 @@ impl Side {
         Some(bell.raw())
     }
 
-    /// Whether a poll request counts as made.
+    /// Whether a poll request counts as outstanding.
     pub(super) fn is_listening(&self) -> bool {
         self.listening
     }
 
-    /// Makes the poll request complete, whatever the threads do.
+    /// Makes the poll request complete, even if no thread has completed anything.
     pub(super) fn end_listening(&self) {
         if let Some((_, bell)) = &self.running
             && self.listening
@@ -90,14 +90,14 @@ impl Side {
         self.listening = false;
     }
 
-    /// Appends what has completed.
+    /// Appends completions.
     pub(super) fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
         if let Some((threads, _)) = &mut self.running {
             threads.reap(now, done);
         }
     }
 
-    /// Blocks until something can be reaped or the time is over.
+    /// Blocks until something can be reaped or the time has passed.
     pub(super) fn wait(&mut self, now: Time, timeout: Option<Span>) {
         if let Some((threads, _)) = &mut self.running {
             threads.wait(now, timeout);
@@ -110,17 +110,17 @@ impl Side {
         self.running.as_ref().map_or(0, |(threads, _)| threads.in_flight())
     }
 
-    /// When the threads must be offered their work again.
+    /// When the threads must be offered their requests again.
     pub(super) fn next_event(&self) -> Option<Time> {
         self.running.as_ref().and_then(|(threads, _)| threads.next_event())
     }
 
-    /// Takes a request back that no thread has begun.
+    /// Takes back a request that no thread has started.
     pub(super) fn cancel(&mut self, now: Time, tag: u32) -> bool {
         self.running.as_mut().is_some_and(|(threads, _)| threads.cancel(now, tag))
     }
 
-    /// What tells other threads how many requests are beside.
+    /// A counter that tells other threads how many requests the threads have.
     pub(super) fn outstanding(&self) -> Arc<dyn Outstanding> {
         let counts: Arc<Counts> = Arc::clone(&self.counts);
         counts

@@ -1,33 +1,34 @@
-//! Whether a file is still as long as the device that stands on it.
+//! Whether a file is still as long as the device on it.
 //!
-//! A file that another program truncates gives no sign of it. A read past its new end is short, but a write past it makes
-//! the file longer again and leaves a hole, which reads as zeroes. So the size is looked at, with `fstat(2)`: before each
-//! flush, before each change that reaches the end of the device (the only one that can restore the old size), after a
-//! transfer of nothing, and otherwise at most every [`INTERVAL`] while there are changes. Nothing is done beyond an end
-//! that was found this way, and no flush succeeds, until the device has been given its new size.
+//! A file gives no sign when another program truncates it. A read past its new end is short, but a write past it
+//! makes the file longer again and leaves a hole that reads as zeroes. The size is therefore checked with `fstat(2)`:
+//! before each flush, before each change that reaches the end of the device (the only one that can restore the old
+//! size), after a transfer of zero bytes, and otherwise at most every [`INTERVAL`] while there are changes. Once a
+//! shorter end is found, no I/O beyond it is carried out and no flush succeeds, until the device has been given its
+//! new size.
 
 use platter_block::time::{Span, Time};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How long a look at the size is good for. A look costs a fifth of a microsecond.
+/// How long a check of the size stays valid. A check costs a fifth of a microsecond.
 pub(super) const INTERVAL: Span = Span::from_millis(2);
 
-/// What is known of the size of a file. All channels of a disk share it.
+/// The known size of a file. All channels of a disk share it.
 pub(super) struct Size {
     /// The size of the device.
     device: AtomicU64,
-    /// The end of the file, as far as it lies below that.
+    /// The end of the file, if it lies below the device's size.
     known: AtomicU64,
-    /// When it was last looked at, in nanoseconds.
+    /// Time of the last check, in nanoseconds.
     looked: AtomicU64,
-    /// The file was changed since.
+    /// The file was changed since the last check.
     changed: AtomicBool,
-    /// Looks so far.
+    /// Number of checks so far.
     looks: AtomicU64,
 }
 
 impl Size {
-    /// A file of `size` bytes, looked at just now.
+    /// A file of `size` bytes that was checked just now.
     pub(super) fn new(size: u64) -> Size {
         Size {
             device: AtomicU64::new(size),
@@ -38,12 +39,12 @@ impl Size {
         }
     }
 
-    /// Whether a transfer up to `end` may begin without a look.
+    /// Whether a transfer up to `end` may start without a check.
     #[inline]
     pub(super) fn is_fresh(&self, now: Time, changes: bool, end: u64) -> bool {
         let known = self.known.load(Ordering::Relaxed);
         if changes {
-            // One that reaches the end is looked at each time.
+            // A transfer that reaches the end is checked each time.
             end < known && self.changed.load(Ordering::Relaxed) && !self.is_due(now)
         } else {
             end <= known && !(self.changed.load(Ordering::Relaxed) && self.is_due(now))
@@ -54,7 +55,7 @@ impl Size {
         now.0.saturating_sub(self.looked.load(Ordering::Relaxed)) >= INTERVAL.0
     }
 
-    /// Whether a transfer up to `end` needs a look before it begins; notes that the file changes.
+    /// Whether a transfer up to `end` needs a check before it starts; records that the file changes.
     pub(super) fn needs_look(&self, now: Time, changes: bool, end: u64) -> bool {
         let device = self.device.load(Ordering::Relaxed);
         if changes {
@@ -63,20 +64,20 @@ impl Size {
         (changes && end >= device) || (self.changed.load(Ordering::Relaxed) && self.is_due(now))
     }
 
-    /// Takes note of the size that the file was found to have at `now`.
+    /// Records the size found at `now`.
     pub(super) fn found(&self, now: Time, size: u64) {
         self.looks.fetch_add(1, Ordering::Relaxed);
         self.looked.fetch_max(now.0, Ordering::Relaxed);
-        // A smaller size was seen once: what was beyond it is lost, whatever the size is by now.
+        // A smaller size was seen once: data beyond it is lost, whatever the size is now.
         self.known.fetch_min(size, Ordering::Relaxed);
     }
 
-    /// The end of what can be relied on.
+    /// The end of the reliable part.
     pub(super) fn end(&self) -> u64 {
         self.known.load(Ordering::Relaxed)
     }
 
-    /// The smaller size that the file was found to have, if it was.
+    /// The smaller size of the file, if one was found.
     pub(super) fn shrunk_to(&self) -> Option<u64> {
         let end = self.end();
         (end < self.device.load(Ordering::Relaxed)).then_some(end)
@@ -87,13 +88,13 @@ impl Size {
         self.device.load(Ordering::Relaxed)
     }
 
-    /// The device has this size from now on.
+    /// Sets the size of the device.
     pub(super) fn accept(&self, size: u64) {
         self.device.store(size, Ordering::Relaxed);
         self.known.store(size, Ordering::Relaxed);
     }
 
-    /// How often the file was looked at.
+    /// Number of checks of the file.
     pub(super) fn looks(&self) -> u64 {
         self.looks.load(Ordering::Relaxed)
     }

@@ -1,23 +1,23 @@
-//! Places for requests that are with a driver. A queue numbers its requests as it likes, so a driver that
-//! keeps something for each of its `depth` requests has numbers of its own.
+//! Slots for requests that are with a driver. A queue numbers its requests freely, so a driver that keeps
+//! state for each of its `depth` requests uses numbers of its own.
 
-/// Free places, and the tags of the requests in the taken ones.
+/// Free slots, and the tags of the requests in the taken ones.
 pub(super) struct Slots {
     free: Vec<u32>,
-    /// By slot; [`Slots::FREE`] where there is none.
+    /// Tag by slot; [`Slots::FREE`] if the slot is free.
     tags: Box<[u32]>,
 }
 
 impl Slots {
     const FREE: u32 = u32::MAX;
 
-    /// `depth` free places.
+    /// `depth` free slots.
     pub(super) fn new(depth: u32) -> Slots {
         let tags = vec![Slots::FREE; depth as usize].into_boxed_slice();
         Slots { free: (0..depth).rev().collect(), tags }
     }
 
-    /// A place for the request with this tag; `None` when all are taken.
+    /// Takes a slot for the request with this tag; `None` if all are taken.
     #[inline]
     pub(super) fn take(&mut self, tag: u32) -> Option<u32> {
         let slot = self.free.pop()?;
@@ -25,7 +25,7 @@ impl Slots {
         Some(slot)
     }
 
-    /// Frees a place and gives back the tag; `None` when it was not taken.
+    /// Frees a slot and returns the tag; `None` if it was not taken.
     #[inline]
     pub(super) fn put(&mut self, slot: u32) -> Option<u32> {
         let place = self.tags.get_mut(slot as usize)?;
@@ -37,20 +37,20 @@ impl Slots {
         Some(tag)
     }
 
-    /// The place of the request with this tag. Looks at all places.
+    /// The slot of the request with this tag. Searches all slots.
     #[cold]
     pub(super) fn find(&self, tag: u32) -> Option<u32> {
         let at = self.tags.iter().position(|taken| *taken == tag && tag != Slots::FREE)?;
         Some(at as u32)
     }
 
-    /// Places that are taken.
+    /// Number of slots taken.
     #[inline]
     pub(super) fn taken(&self) -> usize {
         self.tags.len() - self.free.len()
     }
 
-    /// Frees all places, visiting the tags.
+    /// Frees all slots, visiting the tags.
     pub(super) fn drain(&mut self, mut each: impl FnMut(u32)) {
         for slot in 0..self.tags.len() as u32 {
             if let Some(tag) = self.put(slot) {

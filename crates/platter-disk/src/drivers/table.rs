@@ -1,8 +1,8 @@
-//! The one table of drivers: help, documentation and conformance tests walk it.
+//! The table of drivers, used by help, documentation and conformance tests.
 
 use platter_block::params::{Param, Unit};
 
-/// What a driver needs to be given.
+/// What a driver needs to open a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// A size: the disk is made when it is opened.
@@ -14,15 +14,15 @@ pub enum Medium {
 /// A driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Name, as device specs and `driver=` have it.
+    /// Name in device specs and in `driver=`.
     pub name: &'static str,
-    /// One line.
+    /// Summary of one line.
     pub summary: &'static str,
     /// What it drives.
     pub medium: Medium,
-    /// First kernel that has all that it needs; empty when it needs none.
+    /// First kernel with everything that it needs; empty if it needs no feature of the kernel.
     pub since: &'static str,
-    /// What a flush and a durable write become.
+    /// How a flush and a durable write are carried out.
     pub durability: &'static str,
     /// Parameters.
     pub params: &'static [Param],

@@ -1,8 +1,8 @@
-//! How many requests a channel has, as any thread may count them while the channel's owner works.
+//! Counts the requests of a channel so that any thread can read the count while the channel's owner works.
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// Requests that a channel has taken, and those of them that were given back. Both counts only grow, and wrap.
+/// Requests that a channel has taken, and those that were returned. Both counts only grow, and wrap.
 pub(crate) struct Tally {
     taken: AtomicU32,
     given: AtomicU32,
@@ -13,23 +13,24 @@ impl Tally {
         Tally { taken: AtomicU32::new(0), given: AtomicU32::new(0) }
     }
 
-    /// A request is about to be handed over.
+    /// A request is about to be submitted.
     #[inline]
     pub(crate) fn take(&self) {
         self.taken.fetch_add(1, Ordering::Release);
     }
 
-    /// A request is done. Where it was seen to be done in a ring before, it has left the ring.
+    /// A request has completed. If its completion was visible in a ring before, it has left the ring.
     #[inline]
     pub(crate) fn give(&self) {
         self.given.fetch_add(1, Ordering::Release);
     }
 
-    /// Requests that are not done, where `unread` says how many are done although they were not given back. Never less than
-    /// there are at some moment during the call.
+    /// Number of requests that have not completed; `unread` returns how many have completed but were not returned.
+    /// The result is never less than the true number at some moment during the call.
     ///
-    /// The order is the argument. A request that is read from the ring meanwhile was not given back yet when `given` was
-    /// looked at, so it is counted as done once at most. One that is taken meanwhile is counted.
+    /// The order of the reads ensures that. A request that is read from the ring during the call had not been
+    /// returned when `given` was read, so it is counted as completed at most once. A request that is taken during the
+    /// call is counted.
     pub(crate) fn left(&self, unread: impl FnOnce() -> u32) -> u32 {
         let given = self.given.load(Ordering::Acquire);
         let unread = unread();

@@ -1,4 +1,4 @@
-//! What the drivers of files and block devices do I/O on, and how each request is to be carried out.
+//! The target of the file drivers' I/O, and how each request is carried out.
 
 use crate::sys::{Kind, OpenedDisk, SysError};
 use platter_block::bio::Op;
@@ -16,39 +16,39 @@ use super::size::Size;
 pub(super) struct Target {
     pub(super) disk: OpenedDisk,
     pub(super) is_block: bool,
-    /// Alignment of offset and length for direct I/O, less one.
+    /// Alignment of offset and length for direct I/O, minus one.
     mask: u64,
-    /// Where the page begins that holds an end of the file which direct I/O cannot reach; `u64::MAX`: there is none.
+    /// Start of the page with an end of the file that direct I/O cannot reach; `u64::MAX`: there is none.
     tail: AtomicU64,
-    /// For transfers in that page, if the file had none when it was opened.
+    /// For transfers in that page, if the file had no such page when it was opened.
     buffered: OnceLock<OwnedFd>,
-    /// For flushes, where the page cache is used.
+    /// For flushes, if the page cache is used.
     flushed: Option<OwnedFd>,
-    /// Of a file: whether it still has its size.
+    /// For a file: its known size.
     size: Size,
-    /// Regions that could not be registered, and the last reason.
+    /// Number of regions that could not be registered, and the last reason.
     unregistered: (AtomicU32, AtomicI32),
 }
 
-/// How a request is to be carried out.
+/// How a request is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// On the descriptor of the disk. A transfer: that many bytes of it from its beginning; the queue sends the rest.
+    /// On the descriptor of the disk. For a transfer: its first bytes, as many as given; the queue sends the rest.
     Direct(u64),
-    /// That many bytes on the buffered descriptor, which blocks.
+    /// As many bytes as given, on the buffered descriptor, which blocks.
     Buffered(u64),
     /// Not at all: this is its result.
     Done(i64),
 }
 
 impl Target {
-    /// What to do I/O on.
+    /// Makes the target of an open disk.
     pub(super) fn new(disk: OpenedDisk) -> Result<Target, SysError> {
         let align = if disk.direct { disk.probe.dio_offset_align.max(1) } else { 1 };
         let size = disk.probe.size_bytes;
         let cached = !disk.direct || disk.buffered.is_some();
         let target = Target {
-            // Where `/proc` is missing, flushes go without the protection that this gives them.
+            // Without `/proc`, flushes do without the protection that this descriptor gives them.
             flushed: if cached { disk.open_buffered().ok() } else { None },
             is_block: disk.probe.kind == Kind::Block,
             mask: u64::from(align) - 1,
@@ -62,11 +62,11 @@ impl Target {
         Ok(target)
     }
 
-    /// Finds the page that holds an odd end of a file of `size` bytes.
+    /// Determines the page that contains an odd end of a file of `size` bytes.
     fn place_tail(&self, size: u64) -> Result<(), SysError> {
         let odd = !self.is_block && size & self.mask != 0;
         if odd && self.disk.buffered.is_none() && self.buffered.get().is_none() {
-            // Set meanwhile by another thread: that descriptor is as good.
+            // Another thread may have set it in the meantime; that descriptor is as good.
             let _ = self.buffered.set(self.disk.open_buffered()?);
         }
         let tail = if odd { size - size % self.disk.cache_unit() } else { u64::MAX };
@@ -74,7 +74,7 @@ impl Target {
         Ok(())
     }
 
-    /// The file has this size from now on.
+    /// Sets the size of the file.
     pub(super) fn resize(&self, size: u64) -> Result<(), SysError> {
         self.place_tail(size)?;
         self.size.accept(size);
@@ -83,9 +83,9 @@ impl Target {
 
     /// How to carry out a request.
     ///
-    /// The page of the page cache that holds an odd end of the file is read and written through the cache as a whole.
-    /// Direct I/O on the rest of that page would go around changes that the cache holds, and evict them while they are
-    /// being written; the kernel then reports I/O errors to the next flush.
+    /// The page that contains an odd end of the file is read and written through the page cache as a whole. Direct
+    /// I/O on the rest of that page would bypass changes in the cache, and evict them while they are being written;
+    /// the kernel would then report I/O errors to the next flush.
     #[inline]
     pub(super) fn way(&self, now: Time, request: &Started<'_>) -> Way {
         let (pos, len) = (request.pos, request.len);
@@ -137,23 +137,23 @@ impl Target {
         if pos >= tail { Way::Buffered(len) } else { Way::Direct(len.min(tail - pos)) }
     }
 
-    /// Looks at the size of the file.
+    /// Checks the size of the file.
     #[cold]
     pub(super) fn look(&self, now: Time) {
-        // Where the system cannot tell (a server that is gone), I/O will fail by itself.
+        // If the system cannot tell (a server that is gone), the I/O itself will fail.
         if let Ok(size) = self.disk.current_size() {
             self.size.found(now, size);
         }
     }
 
-    /// Takes note of the size that a look found just now. That of a block device changes only with the medium.
+    /// Records the size that a check found just now. The size of a block device changes only with the medium.
     pub(super) fn found(&self, size: u64) {
         if !self.is_block {
             self.size.found(crate::clock::now(), size);
         }
     }
 
-    /// Takes note of a request whose result was nothing: at the end of a file that may be nearer than it was.
+    /// Records a request that transferred nothing: at the end of a file that may have moved.
     #[cold]
     pub(super) fn came_short(&self, now: Time) {
         if !self.is_block {
@@ -161,7 +161,7 @@ impl Target {
         }
     }
 
-    /// What is known of the size of a file.
+    /// The known size of a file.
     pub(super) fn size(&self) -> &Size {
         &self.size
     }
@@ -171,13 +171,13 @@ impl Target {
         self.disk.buffered.as_ref().or(self.buffered.get()).unwrap_or(&self.disk.fd)
     }
 
-    /// The descriptor for flushes. The kernel reports a failed write of the page cache once to each open file: a durable
-    /// write that met it on the descriptor of the transfers would keep it from the flush.
+    /// The descriptor for flushes. The kernel reports a failed write of the page cache once to each open file: a
+    /// durable write on the same descriptor would take the report that the flush needs.
     pub(super) fn flushed(&self) -> &OwnedFd {
         self.flushed.as_ref().unwrap_or(&self.disk.fd)
     }
 
-    /// A region was not registered with a ring; its segments are used as plain memory.
+    /// Records that a region was not registered with a ring; its segments are used as plain memory.
     #[cold]
     pub(super) fn not_registered(&self, error: &io::Error) {
         self.unregistered.0.fetch_add(1, Ordering::Relaxed);
@@ -200,12 +200,12 @@ impl Target {
         Some(text)
     }
 
-    /// Whether direct writes may have to wait for space to be allocated: the file has fewer blocks than it is long. A block
-    /// device has none to allocate.
+    /// Whether direct writes may have to wait for space to be allocated: the file has fewer blocks than its length
+    /// needs. A block device needs no allocation.
     pub(super) fn has_holes(&self) -> bool {
         let stat =
             if self.is_block || self.is_cached() { None } else { rustix::fs::fstat(&self.disk.fd).ok() };
-        // In units of 512 bytes, whatever the file system's block is.
+        // In units of 512 bytes, whatever the file system's block size is.
         stat.is_some_and(|stat| (stat.st_blocks as u64).saturating_mul(512) < self.disk.probe.size_bytes)
     }
 
@@ -215,17 +215,17 @@ impl Target {
     }
 }
 
-/// Flag of a write that is all there or not at all (Linux 6.11).
+/// Flag of a write that is not torn (Linux 6.11).
 pub(super) const RWF_ATOMIC: i32 = 0x40;
 
-/// The flags of `preadv2(2)` and its kin that a request needs.
+/// The flags of `preadv2(2)` and similar calls for a request.
 #[inline]
 pub(super) fn rw_flags(request: &Started<'_>) -> i32 {
     let fua = if request.fua { libc::RWF_DSYNC } else { 0 };
     fua | if request.atomic { RWF_ATOMIC } else { 0 }
 }
 
-/// Mode of the `fallocate(2)` that makes a range read as zeroes.
+/// Mode of a `fallocate(2)` that makes a range read as zeroes.
 pub(super) fn zero_mode(is_block: bool) -> i32 {
     let kind = if is_block { libc::FALLOC_FL_ZERO_RANGE } else { libc::FALLOC_FL_PUNCH_HOLE };
     kind | libc::FALLOC_FL_KEEP_SIZE

@@ -1,4 +1,4 @@
-//! What the tests of the drivers share: a file to do I/O on, and a queue over a driver.
+//! Shared parts of the drivers' tests: a file for I/O, and a queue over a driver.
 
 use super::target::Target;
 use super::threads::Workers;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Size of the file.
 pub(super) const SIZE: u64 = 1 << 20;
 
-/// A file and what to do I/O on.
+/// A file and its handles for I/O.
 pub(super) struct Rig {
     pub(super) target: Arc<Target>,
     pub(super) workers: Arc<Workers>,
@@ -24,7 +24,8 @@ pub(super) struct Rig {
 }
 
 impl Rig {
-    /// A file that has all its space, in the directory of the package: the temporary directory may be in memory.
+    /// A fully allocated file, in the directory of the package, because the temporary directory may be in
+    /// memory.
     pub(super) fn new() -> Rig {
         Rig::of(SIZE)
     }
@@ -48,7 +49,7 @@ impl Rig {
         Rig { target: Arc::new(Target::new(disk).unwrap()), workers: Arc::new(Workers::new(4)), file }
     }
 
-    /// A queue over a driver, and the time that it lives by.
+    /// A queue over a driver, with its time.
     pub(super) fn bench<D: Driver>(&self, driver: D, depth: u32) -> Bench<D> {
         let size = self.file.as_file().metadata().unwrap().len();
         let geometry = Geometry {
@@ -83,7 +84,7 @@ impl<D: Driver> Bench<D> {
         self.lane.submit(self.now, bio);
     }
 
-    /// Runs once without waiting; how much is done by then.
+    /// Runs once without waiting; returns how many bios are done by then.
     pub(super) fn run(&mut self) -> usize {
         self.lane.run(self.now);
         self.lane.take_done(&mut self.done);
@@ -94,7 +95,8 @@ impl<D: Driver> Bench<D> {
         self.now += span;
     }
 
-    /// Runs until all is done, waiting as a lane does: as long as it is told to, if nothing else happens.
+    /// Runs until all bios are done, and waits as a lane does: for as long as the driver says, if nothing else
+    /// happens.
     pub(super) fn finish(&mut self) -> Vec<Bio> {
         loop {
             self.run();
@@ -103,7 +105,7 @@ impl<D: Driver> Bench<D> {
                 return std::mem::take(&mut self.done);
             }
             self.lane.wait(self.now, None);
-            // Whatever the wait was for has passed.
+            // The reason for the wait has passed.
             let wake = self.lane.next_wakeup();
             self.now = wake.unwrap_or(self.now).max(self.now) + Span::from_micros(1);
         }
@@ -117,7 +119,7 @@ pub(super) fn transfer(op: Op, pos: u64, len: usize, byte: u8) -> Bio {
     if op == Op::Read { Bio::read(pos, buffer).unwrap() } else { Bio::write(pos, buffer).unwrap() }
 }
 
-/// The errno that a bio failed with; 0: it did not.
+/// The errno that a bio failed with; 0 if it did not fail.
 pub(super) fn errno(bio: &Bio) -> i32 {
     bio.status().map_or_else(|fault| fault.errno(), |()| 0)
 }

@@ -22,7 +22,7 @@ use calls::Call;
 pub(super) use calls::can_avoid_blocking;
 pub(super) use workers::Workers;
 
-/// The requests of a channel as other threads may count them.
+/// The request counts of a channel, for other threads.
 pub(super) struct Counts(Tally);
 
 impl Default for Counts {
@@ -37,13 +37,13 @@ impl Outstanding for Counts {
     }
 }
 
-/// What the driver shares with the threads.
+/// State that the driver shares with the threads.
 pub(super) struct Channel {
     target: Arc<Target>,
-    /// By slot. The lock is never contended: a request is the driver's before it is pushed, and a thread's
-    /// until it has completed.
+    /// Calls by slot. The lock is never contended: a request belongs to the driver before it is pushed, and
+    /// to a thread until it has completed.
     calls: Box<[Mutex<Call>]>,
-    /// Slots that are done, and their results. Has room for all.
+    /// Completed slots and their results. Has room for all.
     done: ArrayQueue<(u32, i64)>,
     counts: Arc<Counts>,
     bell: Arc<Bell>,
@@ -54,7 +54,8 @@ impl Channel {
         self.calls[slot as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does a request on the calling thread, which `set_ioprio` gives the right priority first.
+    /// Carries out a request on the calling thread, after `set_ioprio` has given the thread the right
+    /// priority.
     fn run(&self, slot: u32, set_ioprio: &mut dyn FnMut(IoPrio) -> i64) {
         let call = self.call(slot);
         let result = match set_ioprio(call.ioprio) {
@@ -73,16 +74,16 @@ impl Channel {
     }
 }
 
-/// A channel whose requests are done by the threads of the disk.
+/// A channel whose requests are carried out by the threads of the disk.
 pub struct Threads {
     channel: Arc<Channel>,
     workers: Arc<Workers>,
     slots: Slots,
-    /// Slots that were filled and not yet handed to the pool.
+    /// Slots that were filled but not handed to the pool yet.
     staged: Vec<u32>,
-    /// Until the system is asked once more for a thread: it had none to give, and the pool has none.
+    /// Time until the system is asked again for a thread: it had none to give, and the pool has none.
     pause: Pause,
-    /// Somebody has the wait handle, so the bell must be armed whenever there is nothing to reap.
+    /// A caller has the wait handle, so the bell must be armed whenever there is nothing to reap.
     watched: AtomicBool,
 }
 
@@ -92,7 +93,7 @@ impl Threads {
         Threads::counted(target, depth, workers, bell, Arc::default())
     }
 
-    /// The same with counters that are known already.
+    /// The same with given counters.
     pub(super) fn counted(
         target: Arc<Target>,
         depth: u32,
@@ -113,7 +114,7 @@ impl Threads {
         }
     }
 
-    /// Takes a request that was begun elsewhere and would have blocked there; `false` when there is no room.
+    /// Takes a request that was started elsewhere and would have blocked there; `false` if there is no room.
     pub(super) fn take_over(&mut self, tag: u32, fill: impl FnOnce(&mut Call)) -> bool {
         let Some(slot) = self.slots.take(tag) else { return false };
         self.channel.counts.0.take();
@@ -140,13 +141,13 @@ impl Threads {
         }
     }
 
-    /// Whether the pool has a thread; if not, it is asked again after a pause.
+    /// Records whether the pool has a thread; if not, the pool is asked again after a pause.
     fn note_served(&mut self, now: Time, served: bool) {
         if served {
             return self.pause.end();
         }
         self.pause.begin(now);
-        // Those that sleep must learn of the pause.
+        // Sleeping threads must learn of the pause.
         self.channel.bell.ring();
     }
 
@@ -225,7 +226,7 @@ impl Driver for Threads {
         Some(self.channel.bell.raw())
     }
 
-    /// Takes back what no thread has begun. A system call that blocks cannot be interrupted safely.
+    /// Takes back a request that no thread has started. A blocking system call cannot be interrupted safely.
     fn cancel(&mut self, _now: Time, tag: u32) -> bool {
         let Some(slot) = self.slots.find(tag) else { return false };
         let waits = match self.staged.iter().position(|staged| *staged == slot) {
@@ -249,7 +250,8 @@ impl Driver for Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        // What was never submitted nobody has seen; the rest holds memory until it is done.
+        // Requests that were never submitted are unknown to the threads; the others hold memory until they
+        // complete.
         for slot in self.staged.drain(..) {
             self.slots.put(slot);
             self.channel.counts.0.give();

@@ -1,5 +1,5 @@
-//! io_uring: a ring for each channel, with registered files and buffers (Linux 5.11; each option names its
-//! own).
+//! io_uring: a ring for each channel, with registered files and buffers (Linux 5.11; options need newer kernels as
+//! stated).
 
 use io_uring::opcode;
 use io_uring::squeue::Entry;
@@ -36,56 +36,58 @@ use ring::Ring;
 use seen::Seen;
 pub use setup::Abilities;
 
-/// How a ring is set up.
+/// Options of a ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UringOptions {
-    /// The channel stays with the thread that uses it first: completions then cost no interruption of it
-    /// (Linux 6.1; older kernels save less). Used from another thread the channel fails all its requests with
-    /// `EEXIST`. Without this any thread may use it, one at a time.
+    /// The channel stays with the thread that uses it first: completions then do not interrupt that thread (Linux
+    /// 6.1; older kernels save less). Used from another thread the channel fails all its requests with `EEXIST`.
+    /// Without this option any thread may use it, one at a time.
     pub exclusive: bool,
-    /// A kernel thread submits, at the price of a core while there is I/O; submitting takes no system call.
+    /// A kernel thread submits, at the cost of a core while there is I/O; submitting takes no system call.
     pub sqpoll: bool,
-    /// Completions are polled for instead of interrupted for. The device must have queues for that, and the
-    /// file direct I/O.
+    /// Completions are found by polling instead of interrupts. The device must have poll queues, and the file must be
+    /// open for direct I/O.
     pub iopoll: bool,
 }
 
-/// User data of the request that listens to the threads beside the ring.
+/// User data of the request that listens to the threads.
 const LISTENER: u64 = u64::MAX;
-/// User data of requests whose completion is nothing by itself: one that only says that something is in `ready`, and
+/// User data of requests whose completion has no result of its own: notes that something is in `ready`, and
 /// cancellations.
 const NOTE: u64 = u64::MAX - 1;
 
-/// Requests that are handed over although more of their batch may follow. The device then works on them while
-/// the rest is prepared, which takes microseconds each: on a virtual disk that completes 32 at a time it is worth
-/// 10 % of the throughput at that depth. A call per 8 requests costs 20 ns each.
+/// Number of requests after which a batch is submitted although more may follow. The device then works on them while
+/// the rest is prepared, which takes microseconds each: on a virtual disk that completes 32 at a time this gains 10 %
+/// of throughput at that depth. A call per 8 requests costs 20 ns each.
 pub(super) const HEAD_START: u32 = 8;
 
 /// Longest sleep of a dead channel that waits for more than one thing.
 const NAP: Span = Span::from_millis(10);
 
-/// Whether this process can set up a ring with all that is needed of it, and what the kernel can do beyond that.
+/// Whether this process can set up a ring with the required features, and what else the kernel supports.
 pub(super) fn probe() -> io::Result<Abilities> {
     setup::probe(&Kernel::default())
 }
 
-/// A channel over io_uring. What a ring cannot do without blocking its caller goes to the disk's threads: discards of a
-/// block device, transfers in the page that holds an odd end of a file, and with `iopoll` all but reads and writes.
+/// A channel over io_uring. Requests that a ring cannot carry out without blocking its caller go to the disk's
+/// threads: discards of a block device, transfers in the page that contains an odd end of a file, and with `iopoll`
+/// everything except reads and writes.
 ///
-/// The kernel ties what a ring does to the thread that submitted it: completions are posted when that thread next runs, and
-/// what the kernel does in threads of its own is cancelled when it exits. So a ring is for lanes whose submitter waits.
+/// The kernel ties a ring's work to the thread that submitted it: completions are posted when that thread next runs,
+/// and requests in the kernel's own threads are cancelled when it exits. A ring is therefore for lanes whose
+/// submitter waits.
 pub struct Uring {
     side: Side,
-    /// `None` when it was closed after an error that no ring survives.
+    /// `None` if it was closed after an error that no ring survives.
     ring: Option<Ring>,
     dead: Option<Dead>,
     target: Arc<Target>,
     slots: Slots,
-    /// By slot: how many entries had been put on the ring when its own was, that one included.
+    /// By slot: the number of entries put on the ring up to and including its own.
     places: Box<[u32]>,
-    /// Entries put on the ring so far; wraps.
+    /// Number of entries put on the ring so far; wraps.
     pushed: u32,
-    /// The same for other threads, if one asked.
+    /// The same for other threads, if one has asked.
     seen: OnceLock<Option<Arc<Seen>>>,
     regions: Regions,
     /// By slot.
@@ -93,19 +95,19 @@ pub struct Uring {
     /// Completions that did not come from the ring.
     ready: Vec<Completion>,
     iopoll: bool,
-    /// Requests put on the ring since the kernel was last given some.
+    /// Requests put on the ring since the last submission.
     held: u32,
-    /// The ring has something that is to be submitted.
+    /// The ring has something to submit.
     owed: bool,
-    /// Until then, because the kernel had no resources for it.
+    /// Pause because the kernel had no resources for it.
     pause: Pause,
-    /// What a watcher waits for where the ring's own descriptor does not tell.
+    /// Descriptor for watchers if the ring's own does not tell.
     bell: OnceLock<Bell>,
-    /// The ring signals the bell.
+    /// Whether the ring signals the bell.
     bell_hung: bool,
 }
 
-/// A ring that cannot be entered any more.
+/// State of a ring that can no longer be entered.
 struct Dead {
     errno: i32,
     since: Time,
@@ -117,8 +119,8 @@ impl Uring {
     /// A channel to `target` that takes `depth` requests at a time.
     ///
     /// # Errors
-    /// What the kernel said: `ENOSYS` when it has no io_uring, `EPERM` when that is forbidden, `ENOMEM` when the
-    /// limit on locked memory is used up, `EINVAL` for a depth above 16384 or an option that it does not know.
+    /// The kernel's error: `ENOSYS` if it has no io_uring, `EPERM` if that is forbidden, `ENOMEM` if the limit on
+    /// locked memory is used up, `EINVAL` for a depth above 16384 or an unknown option.
     pub(super) fn new(
         target: Arc<Target>,
         depth: u32,
@@ -159,12 +161,12 @@ impl Uring {
         })
     }
 
-    /// Whether the ring cannot take a request that goes that way.
+    /// Whether the request must go to the threads because the ring cannot carry it out that way.
     #[inline]
     fn belongs_beside(&self, request: &Started<'_>, way: Way) -> bool {
         match request.op {
             Op::Read => matches!(way, Way::Buffered(_)),
-            // The threads gather what the kernel takes from one piece of memory only.
+            // The kernel needs one piece of memory for an atomic write, which the threads gather.
             Op::Write => {
                 matches!(way, Way::Buffered(_)) || (request.atomic && request.single_segment().is_none())
             }
@@ -182,7 +184,7 @@ impl Uring {
         })
     }
 
-    /// Completes a request at the next reap. A thread that watches the ring must hear of it.
+    /// Completes a request at the next reap. A thread that watches the ring must learn of it.
     #[cold]
     fn finish(&mut self, tag: u32, result: i64) {
         self.ready.push(Completion { tag, result });
@@ -190,7 +192,7 @@ impl Uring {
         self.owed |= self.push(&note);
     }
 
-    /// Puts an entry on the ring; `false` when it is full, or there is none.
+    /// Puts an entry on the ring; `false` if it is full, or there is no ring.
     #[allow(unsafe_code)]
     #[inline]
     fn push(&mut self, entry: &Entry) -> bool {
@@ -199,9 +201,9 @@ impl Uring {
         if let Some(seen) = seen {
             seen.set_pushed(self.pushed.wrapping_add(1));
         }
-        // SAFETY: the memory that a request names is valid until it has completed, by the contract of segments,
-        // and its array belongs to its slot, which is not filled again before. Dropping the driver waits until the
-        // kernel is done with all requests before it gives up the arrays.
+        // SAFETY: the memory that a request names is valid until it has completed, by the contract of segments, and
+        // its array belongs to its slot, which is not filled again before. Dropping the driver waits until the kernel
+        // is done with all requests before it frees the arrays.
         let pushed = unsafe { ring.push(entry) };
         if pushed {
             self.pushed = self.pushed.wrapping_add(1);
@@ -211,7 +213,8 @@ impl Uring {
         pushed
     }
 
-    /// Gives the ring up after an error that does not pass. What the kernel has not taken fails; what it has is waited for.
+    /// Gives up the ring after a permanent error. Entries that the kernel has not taken fail; requests that it has
+    /// are waited for.
     #[cold]
     fn die(&mut self, now: Time, error: &io::Error) {
         let errno = error.raw_os_error().unwrap_or(libc::EIO);
@@ -225,8 +228,8 @@ impl Uring {
                 ready.push(Completion { tag, result: -i64::from(errno) });
             }
         }
-        // Deferred completions are seen by nobody if not by the thread that may enter the ring. The kernel works them off
-        // when the ring is closed. Others arrive on the ring all the same.
+        // Deferred completions can be seen only by the thread that may enter the ring; the kernel processes them when
+        // the ring is closed. Other completions still arrive on the ring.
         let deferred = self.ring.as_ref().is_some_and(|ring| ring.deferred);
         let gone = if deferred { self.ring.take().and_then(Ring::close) } else { None };
         self.owed = false;
@@ -237,7 +240,7 @@ impl Uring {
         }
     }
 
-    /// Hands over the first part of a batch.
+    /// Submits the first part of a batch.
     fn give_head_start(&mut self, now: Time) {
         self.held = 0;
         self.hand_over(now, false);
@@ -268,10 +271,10 @@ impl Uring {
         if all { self.pause.end() } else { self.pause.begin(now) }
     }
 
-    /// Makes the ring complete something when the threads beside it do; `true` if that needs a doorbell.
+    /// Makes the ring complete a request when the threads complete one; `true` if that needs a doorbell.
     #[inline]
     fn listen(&mut self) -> bool {
-        // A polling ring takes no such request; see `wait`.
+        // A polling ring accepts no such request; see `wait`.
         if self.iopoll || self.ring.is_none() {
             return false;
         }
@@ -284,7 +287,7 @@ impl Uring {
         pushed
     }
 
-    /// Takes completions from the ring; how many.
+    /// Takes completions from the ring; returns how many.
     #[inline]
     fn collect(&mut self, now: Time, done: &mut Vec<Completion>) -> usize {
         let Some(ring) = &mut self.ring else { return 0 };
@@ -308,27 +311,28 @@ impl Uring {
         seen
     }
 
-    /// A descriptor that tells of deferred completions: the ring's own does not, since nobody posts them
-    /// until the owner comes (fact: Linux 6.18; an eventfd is signalled when there is something to post).
+    /// A descriptor that signals deferred completions. The ring's own descriptor does not, since completions are
+    /// posted only when the owner enters the kernel (fact: Linux 6.18; an eventfd is signalled when there is
+    /// something to post).
     #[cold]
     fn hang_bell(&self) -> Option<i32> {
         if self.bell.get().is_none() {
             let bell = Bell::new().ok()?;
-            // Only the owner can tell the ring, so it is called to reap.
+            // Only the owner can register the bell with the ring, so the owner is called to reap.
             bell.sound();
             let _ = self.bell.set(bell);
         }
         self.bell.get().map(Bell::raw)
     }
 
-    /// Takes note of the bell before what it rang for is looked at.
+    /// Resets the bell before the completions that it rang for are examined.
     #[cold]
     fn clear_bell(&mut self) {
         let (Some(bell), Some(ring)) = (self.bell.get(), &self.ring) else { return };
         if !self.bell_hung {
             self.bell_hung = ring.signal(bell.raw());
         }
-        // A bell that the ring does not know stays readable: better to look too often than never.
+        // A bell that is not registered with the ring stays readable: checking too often is better than never.
         if self.bell_hung && self.dead.is_none() {
             bell.clear();
         }
@@ -348,7 +352,8 @@ impl Uring {
         }
     }
 
-    /// Without resources for what is on the ring: waits for what the kernel has, or for the pause to be over.
+    /// Without resources for the entries on the ring: waits for requests that the kernel has, or for the end of the
+    /// pause.
     #[cold]
     fn wait_out(&mut self, now: Time, timeout: Option<Span>) {
         let limit = self.pause.limit(now, timeout);
@@ -379,7 +384,7 @@ impl Uring {
         }
     }
 
-    /// What a dead channel still has: all of it is done when the kernel has let go of the ring.
+    /// Requests that a dead channel still has: all of them are done when the kernel has freed the ring.
     #[cold]
     fn reap_dead(&mut self) {
         let Some(Dead { errno, gone: Some(gone), .. }) = &self.dead else { return };
@@ -443,8 +448,8 @@ impl Driver for Uring {
             self.clear_bell();
         }
         let seen = self.collect(now, done);
-        // With a bell also when something was seen: the bell is silent as long as the kernel has deferred work
-        // that nobody has asked for, whatever is added to it.
+        // With a bell also if something was seen: the bell stays silent while the kernel has deferred work that was
+        // not fetched, whatever is added to it.
         if (seen == 0 || self.bell_hung) && self.slots.taken() + self.side.in_flight() > 0 {
             self.post(now, done);
         }
@@ -484,7 +489,7 @@ impl Driver for Uring {
         if self.slots.taken() == 0 && (!beside || self.iopoll) {
             return self.side.wait(now, timeout);
         }
-        // A polling ring does not hear the threads, so it only looks.
+        // A polling ring cannot listen to the threads, so it only checks.
         let timeout = if beside && self.iopoll { Some(Span::ZERO) } else { timeout };
         if self.owed && !self.pause.is_over(now) {
             return self.wait_out(now, timeout);
@@ -511,7 +516,7 @@ impl Driver for Uring {
         self.dead.is_some()
     }
 
-    /// Reaches what waits for a thread of the kernel. What the disk itself has cannot be called back.
+    /// Cancels requests that wait for a thread of the kernel. Requests that the disk has cannot be cancelled.
     fn cancel(&mut self, now: Time, tag: u32) -> bool {
         let Some(slot) = self.slots.find(tag) else { return self.side.cancel(now, tag) };
         let entry = opcode::AsyncCancel::new(u64::from(slot)).build().user_data(NOTE);
@@ -547,9 +552,9 @@ impl Driver for Uring {
 }
 
 impl Drop for Uring {
-    /// Waits until the kernel is done with all requests. Their completions are waited for, not the end of the ring: a child
-    /// process that was forked meanwhile keeps that for as long as it lives. Only where the completions are deferred to
-    /// another thread, there is nothing else to wait for.
+    /// Waits until the kernel is done with all requests. It waits for their completions, not for the end of the ring,
+    /// because a child process that was forked in the meantime keeps the ring for as long as it lives. Only if the
+    /// completions are deferred to another thread is there nothing else to wait for.
     fn drop(&mut self) {
         let mut done = Vec::new();
         while self.slots.taken() > 0 {

@@ -1,4 +1,4 @@
-//! Pages by reference: what a cache holds, read where it is.
+//! Pages by reference: data in a cache, read in place.
 
 use super::Handle;
 use platter_block::bio::Op;
@@ -7,12 +7,12 @@ use platter_block::readahead::PAGE;
 use platter_block::resident::{Pinned, Resident};
 use std::ops::Deref;
 
-/// How often a page is read that is gone again before it could be held.
+/// How often a page is read again if it is evicted before it could be pinned.
 const TRIES: u32 = 16;
 
-/// A page of the device's cache, held where it is: a read without a copy. Its bytes stay as they are until it is
-/// dropped, and the cache keeps a frame for it as long, so hold few of them and not for long. A write to the page may
-/// have to wait for that: do not write to a page through the device while the same thread holds it.
+/// A pinned page of the device's cache: a read without a copy. Its bytes do not change until it is dropped, and until
+/// then the cache keeps a frame for it, so hold only a few pages and not for long. A write to the page may have to
+/// wait for the drop: do not write to a page through the device while the same thread holds it.
 pub struct PageRef<'a> {
     resident: &'a dyn Resident,
     pinned: Pinned,
@@ -20,7 +20,7 @@ pub struct PageRef<'a> {
 }
 
 impl PageRef<'_> {
-    /// Where on the device the page begins, in bytes.
+    /// Offset of the page on the device, in bytes.
     pub fn pos(&self) -> u64 {
         self.pos
     }
@@ -30,15 +30,15 @@ impl Deref for PageRef<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `Resident::pin` gave this page; its bytes are valid and unchanging until `unpin`, which the drop of
-        // this reference calls, and as long as the cache lives, which the handle that is borrowed keeps.
+        // SAFETY: `Resident::pin` returned this page; its bytes are valid and unchanging until `unpin`, which the
+        // drop of this reference calls, and while the cache lives, which the borrowed handle keeps alive.
         unsafe { std::slice::from_raw_parts(self.pinned.data.as_ptr(), self.pinned.len as usize) }
     }
 }
 
 impl Drop for PageRef<'_> {
     fn drop(&mut self) {
-        // SAFETY: the page was pinned for this reference, which is not used any more.
+        // SAFETY: the page was pinned for this reference, which is not used after this.
         unsafe { self.resident.unpin(self.pinned.frame) }
     }
 }
@@ -49,12 +49,13 @@ impl std::fmt::Debug for PageRef<'_> {
     }
 }
 
-/// Memory for a page that has to be read first. The cache keeps its own copy; that is the one that counts.
+/// Memory for a page that has to be read first. Its contents are not used: the cache keeps its own copy.
 #[repr(align(4096))]
 struct Scratch([u8; PAGE as usize]);
 
 impl Handle {
-    /// The page of the device's cache that has the byte at `pos`, by reference. One that is not there is read first.
+    /// The page of the device's cache that contains the byte at `pos`, by reference. If it is not cached, it is read
+    /// first.
     ///
     /// ```
     /// # use platter_disk::device::Device;
@@ -64,9 +65,8 @@ impl Handle {
     /// # Ok::<(), platter_block::fault::Error>(())
     /// ```
     ///
-    /// # Errors
-    /// A device without a cache on top ([`Kind::Unsupported`]), a position past the end, whatever the device says when
-    /// the page is read; [`Kind::NoMemory`] when other pages drive it out again and again before it can be held.
+    /// The device has no cache on top ([`Kind::Unsupported`]), the position lies past the end, the read of the page
+    /// fails, or the page is evicted again and again before it can be pinned ([`Kind::NoMemory`]).
     pub fn page(&self, pos: u64) -> Result<PageRef<'_>, Error> {
         let device = &self.device;
         let start = pos - pos % PAGE;
@@ -74,7 +74,7 @@ impl Handle {
             Err(device.error(Fault::new(kind, Stage::Handle), Op::Read, start, PAGE, detail.to_string()))
         };
         let Some(resident) = device.inner.resident.as_deref() else {
-            return fail(Kind::Unsupported, "pages by reference are those of a cache; put cache(…) over it");
+            return fail(Kind::Unsupported, "only a cache has pages to reference; put cache(…) over it");
         };
         if pos >= device.size() {
             return fail(Kind::OutOfRange, "");
@@ -87,6 +87,6 @@ impl Handle {
             let len = (device.size() - start).min(PAGE) as usize;
             device.read_by_bio(&mut scratch.0[..len], start)?;
         }
-        fail(Kind::NoMemory, "the page is driven out before it can be held; give the cache a larger size")
+        fail(Kind::NoMemory, "the page is evicted before it can be held; give the cache a larger size")
     }
 }

@@ -1,4 +1,4 @@
-//! A handle as a stream: what moves its position.
+//! A handle as a stream: the calls that move its position.
 
 use super::{Description, Handle};
 use crate::adapters::{MAX_CALL, io_error, seek_error};
@@ -8,7 +8,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Description {
-    /// Takes the next bytes of a device of `size` bytes, up to `wanted`: where they are and how many.
+    /// Takes the next bytes of a device of `size` bytes, at most `wanted`: returns their offset and number.
     #[inline]
     fn take(&self, size: u64, wanted: usize) -> (u64, usize) {
         let wanted = (wanted as u64).min(MAX_CALL);
@@ -25,7 +25,7 @@ impl Description {
         }
     }
 
-    /// The same, but all of it or nothing.
+    /// The same, for all `wanted` bytes or none.
     fn take_all(&self, size: u64, wanted: usize) -> Option<u64> {
         let fits = |pos: u64| {
             let end = pos.checked_add(wanted as u64)?;
@@ -34,7 +34,7 @@ impl Description {
         self.position.fetch_update(Relaxed, Relaxed, fits).ok()
     }
 
-    /// How a transfer of bytes that were taken went.
+    /// Handles the result of a transfer of bytes that were taken.
     #[inline]
     fn moved(&self, pos: u64, bytes: usize, result: Result<(), Error>) -> io::Result<usize> {
         match result {
@@ -45,7 +45,7 @@ impl Description {
 
     #[cold]
     fn give_back(&self, pos: u64, bytes: usize, error: Error) -> io::Error {
-        // Left alone if somebody has moved it since.
+        // Unchanged if another call has moved it since.
         let _ = self.position.compare_exchange(pos + bytes as u64, pos, Relaxed, Relaxed);
         io_error(error)
     }

@@ -1,9 +1,9 @@
-//! What an open raw device keeps to describe the I/O of a call: 2.4's kiobuf, the paper's lighter one, or
-//! nothing beside bios.
+//! The memory of an open raw device that describes the I/O of a call: 2.4's kiobuf, the paper's lighter one,
+//! or nothing but bios.
 //!
-//! Both kiobufs have the size that the paper gives and are used for what the paper says: the map of the pages
-//! of a call, the numbers of its blocks and its buffer heads, which here are bios. Blocks and bios have 32-bit
-//! numbers, as on the machines of 2.4, so these rungs end at 2 TiB.
+//! Both kiobufs have the size given in the paper and serve the purposes described there: the map of the pages
+//! of a call, the numbers of its blocks, and its buffer heads, which are bios here. Blocks and bios have
+//! 32-bit numbers, as on the machines of 2.4, so these rungs end at 2 TiB.
 
 use super::table::Descriptor;
 use platter_block::bio::Bio;
@@ -19,17 +19,17 @@ pub(super) const STATIC_PAGES: usize = 65;
 /// Sectors that a kiobuf describes at a time, and buffer heads that it has (`KIO_MAX_SECTORS`).
 pub(super) const MAX_SECTORS: usize = 1024;
 
-/// Bytes of a block number's block.
+/// Size of the blocks that block numbers count.
 pub(super) const SECTOR: u64 = 512;
 
-/// What both kiobufs have.
+/// The common part of both kiobufs.
 #[repr(C)]
 pub(super) struct Map {
-    /// Addresses of the pieces of the call's memory, none of which crosses a page.
+    /// Addresses of the pieces of the call's memory; no piece crosses a page.
     pages: [usize; STATIC_PAGES],
     nr_pages: u32,
     length: u32,
-    /// Lists, callbacks, the wait queue and the lock of a kiobuf: what takes their place here lies elsewhere.
+    /// Space of a kiobuf's lists, callbacks, wait queue and lock; their equivalents are elsewhere.
     _rest: [u64; 9],
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Kiobuf {
 #[repr(C)]
 pub(super) struct LightKiobuf {
     map: Map,
-    /// First block; the others follow.
+    /// First block number; the others follow.
     block: u32,
     /// First bio; the others follow.
     bh: u32,
@@ -63,7 +63,7 @@ impl Map {
 }
 
 impl Open {
-    /// A descriptor; `None` where there are only bios.
+    /// A descriptor; `None` if the rung uses only bios.
     pub(super) fn new(kind: Descriptor) -> Option<Open> {
         match kind {
             Descriptor::Kiobuf => {
@@ -92,7 +92,7 @@ impl Open {
         }
     }
 
-    /// Forgets the pieces of the last time.
+    /// Clears the map.
     pub(super) fn clear(&mut self) {
         let map = self.map_mut();
         (map.nr_pages, map.length) = (0, 0);
@@ -108,22 +108,22 @@ impl Open {
         true
     }
 
-    /// Addresses of the mapped pieces.
+    /// Address of a mapped piece.
     pub(super) fn page(&self, index: usize) -> usize {
         self.map().pages[index]
     }
 
-    /// How many pieces are mapped.
+    /// Number of mapped pieces.
     pub(super) fn nr_pages(&self) -> usize {
         self.map().nr_pages as usize
     }
 
-    /// Bytes that are mapped.
+    /// Number of mapped bytes.
     pub(super) fn length(&self) -> u64 {
         u64::from(self.map().length)
     }
 
-    /// Numbers the blocks of what is mapped, from `first` on.
+    /// Numbers the mapped blocks, starting at `first`.
     pub(super) fn number_blocks(&mut self, first: u32) {
         let count = (self.length() / SECTOR) as usize;
         match self {
@@ -134,7 +134,7 @@ impl Open {
         }
     }
 
-    /// Number of the block at a sector of what is mapped.
+    /// Number of the block at a mapped sector.
     pub(super) fn block(&self, sector: usize) -> u32 {
         match self {
             Open::Heavy(kiobuf) => kiobuf.blocks[sector],

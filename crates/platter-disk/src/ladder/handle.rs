@@ -1,4 +1,4 @@
-//! An open device on a rung: reads as the rung does them.
+//! An open device on a rung, which reads as that rung does.
 
 use super::descriptor::{self, Open, SECTOR};
 use super::table::{Switches, Unit, Vector};
@@ -12,17 +12,17 @@ use std::io::IoSliceMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One way to a [`Ladder`]'s device, for one caller at a time. Its reads transfer everything or fail.
+/// A path to a [`Ladder`]'s device, for one caller at a time. Its reads transfer everything or fail.
 pub struct Handle {
     device: Device,
     switches: Switches,
     bounced: Arc<AtomicU64>,
     waits: Arc<AtomicU64>,
-    /// Of the rungs below the last.
+    /// Set on the rungs below the last.
     raw: Option<Raw>,
 }
 
-/// A raw device of 2.4, opened.
+/// An open raw device of 2.4.
 struct Raw {
     open: Open,
     heads: Heads,
@@ -52,8 +52,8 @@ impl Handle {
     /// Reads `buffer.len()` bytes at byte offset `pos`.
     ///
     /// # Errors
-    /// A range past the end, or whatever the device says. Below the last rung also an offset, a length
-    /// or a memory address that is no multiple of the sector, and an end beyond 2 TiB.
+    /// The range reaches past the end, or the device fails. Below the last rung also: an offset, a length or
+    /// a memory address that is no multiple of the sector, or an end beyond 2 TiB.
     pub fn read_at(&mut self, buffer: &mut [u8], pos: u64) -> Result<(), Error> {
         self.read_vectored_at(&mut [IoSliceMut::new(buffer)], pos)
     }
@@ -97,7 +97,7 @@ impl Raw {
         let block = device.geometry().limits.logical_block;
         if block as usize > low::PAGE {
             let detail =
-                format!("blocks of {block} bytes; these rungs transfer blocks of up to {}", low::PAGE);
+                format!("the device has blocks of {block} bytes; these rungs support at most {}", low::PAGE);
             return Err(device.error(Fault::new(Kind::Unsupported, Stage::Handle), Op::Read, 0, 0, detail));
         }
         Ok(Raw {
@@ -111,7 +111,7 @@ impl Raw {
         })
     }
 
-    /// What 2.4 refused too.
+    /// Checks the restrictions that 2.4 had too.
     fn check(&self, buffers: &[IoSliceMut<'_>], pos: u64, len: u64) -> Result<(), (Kind, String)> {
         let sector = self.cut.sector;
         let bits = |buffer: &IoSliceMut<'_>| buffer.len() | buffer.as_ptr() as usize;

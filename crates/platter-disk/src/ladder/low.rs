@@ -1,7 +1,7 @@
 //! The low pool: the fixed pages through which a bouncing device transfers everything.
 //!
-//! In 2.4 they came from low memory, which all devices shared; so these are shared by the process. A caller
-//! that holds pages never waits here, so that somebody always gives back.
+//! In 2.4 they came from low memory, which all devices shared, so here the process shares them. A caller that
+//! holds pages never waits in this pool, so that the waiting callers always get pages eventually.
 
 use crate::aligned::Aligned;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Bytes of a page.
 pub(super) const PAGE: usize = 4096;
 
-/// Most pages: 16 MiB, as much as the lowest zone of 2.4 had.
+/// Most pages: 16 MiB, the size of the lowest zone of 2.4.
 const MOST: usize = 4096;
 
-/// A page of the pool, until it is given back.
+/// A page taken from the pool, until it is returned.
 pub(super) struct LowPage(Aligned);
 
 struct Pool {
@@ -38,13 +38,13 @@ fn pool() -> MutexGuard<'static, Pool> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Adds as many pages as are free, `count` at most.
+/// Adds free pages, at most `count`.
 pub(super) fn try_take(count: usize, pages: &mut Vec<LowPage>) {
     let mut pool = pool();
     pages.extend(std::iter::from_fn(|| pool.take()).take(count));
 }
 
-/// A page; waits for one. Only for callers that hold none. `None` when there is no memory at all.
+/// Takes a page; waits for one. Only for callers that hold none. `None` if no memory can be allocated.
 pub(super) fn take() -> Option<LowPage> {
     let mut pool = pool();
     loop {
@@ -58,7 +58,7 @@ pub(super) fn take() -> Option<LowPage> {
     }
 }
 
-/// Gives pages back.
+/// Returns pages to the pool.
 pub(super) fn give_back(pages: &mut Vec<LowPage>) {
     if !pages.is_empty() {
         pool().free.append(pages);
@@ -67,7 +67,7 @@ pub(super) fn give_back(pages: &mut Vec<LowPage>) {
 }
 
 impl LowPage {
-    /// Where the page is.
+    /// Address of the page.
     pub(super) fn as_ptr(&self) -> *mut u8 {
         self.0.as_ptr()
     }

@@ -1,28 +1,28 @@
-//! The one table of rungs: the benchmark, the help and the documentation walk it.
+//! The table of rungs, used by the benchmark, the help and the documentation.
 
-/// Who shares the lock under which bios are queued and requests started.
+/// Which queues share the lock under which bios are queued and requests started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
     /// All queues of the process (2.4's `io_request_lock`).
     All,
-    /// Nobody: each queue has one, taken as often as the one above.
+    /// None: each queue has its own lock, taken as often as the shared one.
     PerQueue,
-    /// There is none: each thread has a queue of its own on the device.
+    /// There is no lock: each thread has its own queue on the device.
     None,
 }
 
 /// How much of a call one bio describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// A sector of 512 bytes (the logical block, where that is larger).
+    /// A sector of 512 bytes (or the logical block if that is larger).
     Sector,
-    /// A page of 4 KiB where memory is page-aligned, else a sector.
+    /// A page of 4 KiB if memory is page-aligned, else a sector.
     Page,
     /// All of it.
     Call,
 }
 
-/// What a call with several buffers becomes.
+/// How a call with several buffers is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vector {
     /// A blocking call for each buffer.
@@ -31,7 +31,7 @@ pub enum Vector {
     OneCall,
 }
 
-/// What an open device keeps to describe the I/O of a call.
+/// The memory of an open device that describes the I/O of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Descriptor {
     /// The kiobuf of 2.4.17: 8,792 bytes.
@@ -42,14 +42,14 @@ pub enum Descriptor {
     Bio,
 }
 
-/// What a rung has on and off.
+/// The features that are on and off in a rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switches {
     /// Every transfer is copied through the low pool.
     pub bounce: bool,
     /// Lock.
     pub lock: Lock,
-    /// Unit. With [`Unit::Call`] the handle is the engine's own synchronous call, and the switches beside it
+    /// Unit. With [`Unit::Call`] the handle uses the engine's own synchronous call, and the other switches
     /// must be those of the last rung.
     pub unit: Unit,
     /// Vectored calls.
@@ -65,11 +65,11 @@ pub struct Row {
     pub name: &'static str,
     /// The change that it adds, in one line.
     pub adds: &'static str,
-    /// What that was in the kernel.
+    /// The corresponding change in the kernel.
     pub kernel: &'static str,
-    /// What is done here.
+    /// The implementation here.
     pub here: &'static str,
-    /// What is on and off.
+    /// The features that are on and off.
     pub switches: Switches,
 }
 
@@ -133,7 +133,7 @@ pub static TABLE: &[Row] = &[
     },
 ];
 
-/// The rung of that name, in any case of letters.
+/// The rung with that name, ignoring case.
 pub fn find(name: &str) -> Option<&'static Row> {
     TABLE.iter().find(|row| row.name.eq_ignore_ascii_case(name))
 }
@@ -153,7 +153,7 @@ mod tests {
                 a.vector != b.vector,
                 a.descriptor != b.descriptor,
             ];
-            // The light kiobuf comes with the last of them.
+            // The light kiobuf was added together with the last of them.
             let expected = if pair[1].name == "SBIRV" { 2 } else { 1 };
             assert_eq!(changed.iter().filter(|c| **c).count(), expected, "to {}", pair[1].name);
         }

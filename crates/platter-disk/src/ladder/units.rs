@@ -1,4 +1,4 @@
-//! Cutting a call into bios, submitting them one by one and waiting for all of them.
+//! Cuts a call into bios, submits them one by one and waits for all of them.
 
 #![allow(unsafe_code)]
 
@@ -19,24 +19,24 @@ struct Piece {
     len: usize,
 }
 
-/// A unit on its way through the low pool.
+/// A unit in flight through the low pool.
 struct Bounced {
     page: LowPage,
     to: *mut u8,
     len: usize,
 }
 
-/// The buffer heads of an open device and its way down, from call to call.
+/// The buffer heads of an open device and its lane, kept from call to call.
 pub(super) struct Heads {
     lane: Box<dyn Lane>,
-    /// The bios of units that are not on their way.
+    /// The bios of units that are not in flight.
     bios: Vec<Option<Bio>>,
     /// By number of bio.
     bounced: Vec<Option<Bounced>>,
     done: Vec<Bio>,
     /// What the descriptor maps, in order.
     pieces: Vec<Piece>,
-    /// Pages of the low pool that nothing is on its way into; none between calls.
+    /// Pages of the low pool that no unit in flight uses; empty between calls.
     low: Vec<LowPage>,
 }
 
@@ -57,35 +57,35 @@ impl Heads {
     }
 }
 
-/// How units are cut and what happens to them.
+/// How units are cut, and whether they are bounced.
 #[derive(Clone, Copy)]
 pub(super) struct Cut {
     /// Bytes of a sector.
     pub(super) sector: usize,
-    /// Aligned pages are one unit.
+    /// Whether an aligned page is one unit.
     pub(super) pages: bool,
-    /// Units go through the low pool.
+    /// Whether units go through the low pool.
     pub(super) bounce: bool,
 }
 
-/// What a call came to.
+/// Result of a call.
 pub(super) struct Outcome {
     pub(super) status: Status,
     /// Bytes copied through the low pool.
     pub(super) bounced: u64,
-    /// Times the caller blocked.
+    /// Number of times the caller blocked.
     pub(super) waits: u64,
 }
 
-/// Units that may be on their way. However a round ends, it ends when all of them are back.
+/// Units that may be in flight. However a round ends, all of them have completed then.
 struct Round<'a> {
     heads: &'a mut Heads,
     left: usize,
     outcome: &'a mut Outcome,
 }
 
-/// One blocking read of the device from `pos` on: maps as much of the buffers as the descriptor holds, reads
-/// that, and so on.
+/// One blocking read of the device from `pos` on: maps as much of the buffers as the descriptor holds, reads that,
+/// and repeats.
 pub(super) fn read(
     heads: &mut Heads,
     open: &mut Open,
@@ -116,8 +116,8 @@ pub(super) fn read(
     }
 }
 
-/// Reads from `pos` on into what is mapped, which the caller has borrowed until this returns, and empties the
-/// map. How many bytes that were.
+/// Reads from `pos` on into the mapped memory, which the caller has borrowed until this returns, and empties the
+/// map. Returns the number of bytes.
 fn read_mapped(heads: &mut Heads, open: &mut Open, pos: u64, cut: Cut, outcome: &mut Outcome) -> u64 {
     open.number_blocks((pos / SECTOR) as u32);
     if cut.bounce {
@@ -164,9 +164,9 @@ impl Round<'_> {
         bio.reset(Op::Read, pos, len as u64);
         bio.add_flags(Flags::BORROWED);
         bio.set_token(bh as u64);
-        // SAFETY: the memory is a part of the buffers that `read` borrows for longer than the round, or a page
-        // that `bounced` keeps. A round does not end, not even by a panic, before the bio is back (`finish`,
-        // called on drop), and a bio flagged BORROWED is never given up by a timeout.
+        // SAFETY: the memory is a part of the buffers that `read` borrows for longer than the round, or a page that
+        // `bounced` keeps. A round does not end, not even by a panic, before the bio is back (`finish`, called on
+        // drop), and a bio flagged BORROWED is never given up by a timeout.
         if let Err(fault) = unsafe { add_memory(&mut bio, addr, len, RegionId::NONE) } {
             self.heads.bios[bh] = Some(bio);
             self.heads.low.extend(self.heads.bounced[bh].take().map(|bounced| bounced.page));
@@ -180,8 +180,8 @@ impl Round<'_> {
         self.outcome.status = self.outcome.status.and(Err(fault));
     }
 
-    /// A page of the low pool. While none is free, this round's own come back first: nobody holds pages and
-    /// waits for others.
+    /// Takes a page of the low pool. If none is free, this round's own units complete first: no caller may hold
+    /// pages while it waits for others.
     fn low_page(&mut self) -> Option<LowPage> {
         if self.heads.low.is_empty() {
             low::try_take(1, &mut self.heads.low);
@@ -192,7 +192,7 @@ impl Round<'_> {
         self.heads.low.pop().or_else(low::take)
     }
 
-    /// Waits for everything that is on its way.
+    /// Waits for all units in flight.
     fn finish(&mut self) {
         if self.left > 0 {
             self.outcome.waits += 1;

@@ -1,4 +1,4 @@
-//! Memory that the device cannot take: copied through aligned memory, and counted.
+//! Misaligned memory: copied through aligned memory, and counted.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +9,7 @@ use platter_block::buf::IoBuf;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::limits::Limits;
 
-/// What a bounced bio owns: the bio it stands for, and the memory that the device sees.
+/// Owner of a bounced bio's memory: the bio it stands for, and the memory that the device uses.
 struct Bounce {
     original: Bio,
     memory: Aligned,
@@ -28,20 +28,20 @@ unsafe impl IoBuf for Bounce {
     }
 }
 
-/// Bios that a lane keeps for the next time.
+/// Number of bios that a lane keeps for reuse.
 const KEEP_BIOS: usize = 128;
 
-/// What one lane bounces through, kept from one bio to the next.
+/// The bounce memory and bios of one lane, kept for reuse.
 #[derive(Default)]
 pub(super) struct Bouncer {
     bios: Vec<Bio>,
     buffers: Buffers,
-    /// Bios on their way that stand for misaligned ones. One that timed out is counted until the lane is idle.
+    /// Bounced bios in flight. One that timed out is counted until the lane is idle.
     pub(super) out: usize,
 }
 
 impl Bouncer {
-    /// Makes a bio over aligned memory that stands for one whose memory is not. An error gives the bio back, failed.
+    /// Makes a bio over aligned memory that stands for a misaligned one. An error returns the bio, failed.
     pub(super) fn wrap(&mut self, limits: &Limits, mut original: Bio) -> Result<Bio, Bio> {
         let len = original.len() as usize;
         let Some(memory) = self.buffers.take(original.op(), len, (limits.memory_align as usize).max(ALIGN))
@@ -57,9 +57,9 @@ impl Bouncer {
         let (token, context, ioprio) = (original.token(), original.context(), original.ioprio());
         let (maker, handle) = (original.maker(), original.handle());
         let mut bio = self.bios.pop().unwrap_or_else(Bio::flush);
-        // SAFETY: the aligned memory is ours to write.
+        // SAFETY: the aligned memory is exclusively ours and writable.
         if unsafe { bio.reset_with(op, pos, Bounce { original, memory }) }.is_err() {
-            // The memory is one segment, or a few where it has gigabytes.
+            // The memory is one segment, or a few if it has gigabytes.
             unreachable!("bounce memory fits a bio");
         }
         bio.add_flags(flags);
@@ -73,8 +73,8 @@ impl Bouncer {
         Ok(bio)
     }
 
-    /// Replaces a bounced bio that has completed with its original, with data and status, and gives the number
-    /// of bytes copied. Leaves other bios as they are.
+    /// Replaces a completed bounced bio with its original, with data and status, and returns the number of bytes
+    /// copied. Leaves other bios unchanged.
     pub(super) fn unwrap(&mut self, bio: &mut Bio) -> Option<u64> {
         let status = bio.status();
         let Bounce { mut original, memory } = bio.take_buffer::<Bounce>()?;

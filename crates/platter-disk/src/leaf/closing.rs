@@ -1,8 +1,9 @@
-//! How lanes and devices go away while the disk has requests of theirs.
+//! How lanes and devices are closed while the disk has requests of theirs.
 //!
-//! The memory of a request cannot be freed before the kernel has returned it, and a change that is under way may still
-//! reach the disk. So whoever drops a lane waits, but for a bounded time: then what is left goes to a thread that ends when
-//! the kernel has returned everything, and until then its changes are in doubt.
+//! The memory of a request cannot be freed before the kernel has returned the request, and a change in flight may
+//! still reach the disk. A thread that drops a lane therefore waits, but only for a limited time: then the remaining
+//! requests go to a thread that ends when the kernel has returned everything, and until then their changes are in
+//! doubt.
 
 use super::doubts::Owner;
 use super::{AnyLane, Shared};
@@ -13,16 +14,16 @@ use platter_block::time::{Span, Time};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a lane that is dropped waits for its requests.
+/// How long the drop of a lane waits for its requests.
 const PATIENCE: Span = Span::from_secs(1);
 
-/// How long it waits further when it has asked the driver to cancel them.
+/// How much longer it waits after it has asked the driver to cancel them.
 const CANCEL_PATIENCE: Span = Span::from_secs(2);
 
-/// Pause between two looks at a driver that does not block.
+/// Pause between two checks of a driver that does not block.
 const NAP: Duration = Duration::from_millis(1);
 
-/// Waits until the driver has returned everything, or for some seconds. Nothing further is started.
+/// Waits until the driver has returned everything, at most for some seconds. Nothing more is started.
 fn drain(lane: &mut AnyLane, clock: &Clock) {
     lane.queue.freeze();
     wait_for(lane, clock, PATIENCE);
@@ -30,7 +31,7 @@ fn drain(lane: &mut AnyLane, clock: &Clock) {
         lane.cancel_where(clock.now(), &|_| true);
         wait_for(lane, clock, CANCEL_PATIENCE);
     }
-    // Memory that is lent is not ours to keep: its owner waits as long as it takes, and so it must be here.
+    // Borrowed memory cannot be kept: its owner waits without a limit, and so must this.
     while lane.queue.has_borrowed() {
         wait_for(lane, clock, CANCEL_PATIENCE);
     }
@@ -55,13 +56,13 @@ fn wait_for(lane: &mut AnyLane, clock: &Clock, time: Span) {
     }
 }
 
-/// Bios that complete to a lane that is gone are dropped.
+/// Drops completed bios of a lane that is being closed.
 fn discard_done(lane: &mut AnyLane) {
     let mut done = Vec::new();
     lane.take_done(&mut done);
 }
 
-/// What is left of a lane, on its way to a thread of its own.
+/// The rest of a closed lane, for a thread of its own.
 struct Leftover {
     lane: Option<AnyLane>,
     /// The device, unless it is gone, and the number of the lane's queue.
@@ -71,8 +72,8 @@ struct Leftover {
 impl Leftover {
     /// Blocks until the kernel has returned everything.
     fn end(mut self) {
-        // A ring that belongs to the thread that opened it cannot be reaped here, but every driver waits when it is
-        // dropped. Its memory is the queue's, which goes after it.
+        // This thread cannot reap a ring that belongs to the thread that opened it, but every driver waits when it is
+        // dropped. The memory belongs to the queue, which is dropped after it.
         drop(self.lane.take());
         if let Some((shared, owner)) = self.device.take() {
             shared.doubts.remove_owner(&shared.gate, owner);
@@ -80,7 +81,7 @@ impl Leftover {
         }
     }
 
-    /// Ends on a thread of its own.
+    /// Waits on a thread of its own.
     fn end_elsewhere(self) {
         let place = Arc::new(Mutex::new(Some(self)));
         let other = Arc::clone(&place);
@@ -90,14 +91,14 @@ impl Leftover {
             leftover.into_iter().for_each(Leftover::end);
         });
         if spawned.is_err() {
-            // No thread is to be had, and waiting could take for ever: the memory is not freed, and the doubt stays.
+            // No thread can be started, and waiting could take for ever: the memory is leaked, and the doubt stays.
             std::mem::forget(lock(&place).take());
         }
     }
 }
 
 impl Shared {
-    /// The lane of a queue goes. Gives up what its driver does not return in time.
+    /// The lane of a queue is being closed. Gives up requests that its driver does not return in time.
     pub(super) fn close_lane(self: &Arc<Shared>, mut lane: AnyLane, owner: Owner) {
         if self.clock.simulated().is_some() {
             return self.leave_over(lane, owner);
@@ -111,7 +112,7 @@ impl Shared {
         }
     }
 
-    /// The device goes, and its shared queue with it.
+    /// The device is being closed, and its shared queue with it.
     pub(super) fn close_control(clock: &Clock, mut lane: AnyLane) {
         if clock.simulated().is_some() {
             return;
@@ -122,8 +123,9 @@ impl Shared {
         }
     }
 
-    /// A simulated disk goes on with the changes that it has, in virtual time: what is left of the lane is run by the users
-    /// of the shared queue, which all lanes are while a range is in doubt. A read that is left ends with the lane.
+    /// A simulated disk still carries out the changes that it has, in virtual time: the rest of the lane is run by
+    /// the users of the shared queue, which includes all lanes while a range is in doubt. A remaining read ends with
+    /// the lane.
     fn leave_over(&self, mut lane: AnyLane, owner: Owner) {
         if lane.in_flight() == 0 {
             return;
@@ -138,14 +140,14 @@ impl Shared {
         }
     }
 
-    /// Nothing of a lane that is gone can change the disk any more.
+    /// A closed lane can no longer change the disk.
     fn forget(&self, lane: AnyLane, owner: Owner) {
         drop(lane);
         self.doubts.remove_owner(&self.gate, owner);
         self.lanes.ring_all();
     }
 
-    /// Runs what is left of lanes in a simulation.
+    /// Runs the remaining requests of closed lanes in a simulation.
     pub(super) fn run_leftovers(&self, now: Time) {
         let mut leftovers = lock(&self.leftovers);
         leftovers.iter_mut().for_each(|(lane, _)| lane.run(now));

@@ -11,14 +11,14 @@ use platter_block::lane::{Lane, QueueLane};
 use platter_block::queue::{Queue, Rest};
 use platter_block::time::{Span, Time};
 
-/// Mark in the route of a bio: its sender closed the gate, and its completion opens it.
+/// Flag in the route of a bio: its sender closed the gate, and its completion opens it.
 pub(super) const CLOSED_GATE: u32 = 1 << 31;
 
-/// How soon a barrier that waits for lanes looks at them again, where it can be seen that the device has completed what
-/// they have: nothing tells of it.
+/// How soon a barrier that waits for lanes checks them again if the device's completions can be seen from here:
+/// nothing announces them.
 const LOOK_AGAIN: Span = Span::from_millis(5);
 
-/// The shared queue: before anything needed it, without a driver.
+/// The shared queue; without a driver until it is first needed.
 enum State {
     Waiting(Box<Queue>),
     Open(Box<AnyLane>),
@@ -27,19 +27,19 @@ enum State {
 
 pub(super) struct Control {
     state: State,
-    /// Some lane went to sleep and could not see what the driver does next.
+    /// Some lane went to sleep and could not see the driver's next completion.
     deaf: bool,
-    /// When the queue wants to be run although nothing completes, as lanes that sleep could know.
+    /// When the queue must be run even if nothing completes, as sleeping lanes may know it.
     alarm: Option<Time>,
-    /// When to look again at the lanes that a barrier waits for.
+    /// When to check again the lanes that a barrier waits for.
     look_at: Option<Time>,
-    /// The doubts that the queue knows of.
+    /// Version of the doubts that the queue knows of.
     doubts: u32,
     inbox: Vec<Bio>,
     done: Vec<Bio>,
 }
 
-/// The lane on whose behalf the shared queue is run: its own completions skip the mailbox.
+/// The lane for which the shared queue is run: its own completions bypass the mailbox.
 pub(super) struct Runs<'a> {
     pub(super) route: u32,
     pub(super) done: &'a mut Vec<Bio>,
@@ -52,7 +52,7 @@ impl Control {
         Control { state, deaf: false, alarm: None, look_at: None, doubts: 0, inbox, done }
     }
 
-    /// Opens the driver, if it is not.
+    /// Opens the driver, if it is not open.
     pub(super) fn open(&mut self, shared: &Shared) -> Result<(), Error> {
         if let State::Waiting(queue) = &mut self.state {
             let driver = shared.open_driver(LaneUse::Shared)?;
@@ -66,13 +66,13 @@ impl Control {
         Ok(())
     }
 
-    /// When the shared queue wants to be run although nothing completes.
+    /// When the shared queue must be run even if nothing completes.
     pub(super) fn next_wakeup(&mut self) -> Option<Time> {
         let look_at = self.look_at;
         self.lane_mut().and_then(|lane| Time::earliest(lane.next_wakeup(), look_at))
     }
 
-    /// The queue's lane, for the drop of the device.
+    /// The queue's lane, for dropping the device.
     pub(super) fn take_lane(&mut self) -> Option<AnyLane> {
         match std::mem::replace(&mut self.state, State::Moving) {
             State::Open(lane) => Some(*lane),
@@ -95,8 +95,8 @@ impl Control {
         }
     }
 
-    /// Lists what the progress of the shared queue can be seen on. A lane that sleeps on less is rung when
-    /// there is something to look at.
+    /// Lists the descriptors that show progress of the shared queue. A lane that sleeps without them is rung when
+    /// there is something to do.
     pub(super) fn listen(&mut self, handles: &mut Vec<i32>) -> bool {
         let heard = self.lane_mut().is_some_and(|lane| lane.wait_handles(handles));
         self.deaf |= !heard;
@@ -105,12 +105,12 @@ impl Control {
 }
 
 impl Shared {
-    /// Runs the shared queue, or leaves it to whoever does.
+    /// Runs the shared queue, or leaves that to the thread that runs it already.
     pub(super) fn run_control(&self, now: Time, mut runs: Option<Runs<'_>>) -> bool {
         self.control.run(|control| self.run_locked(now, control, runs.as_mut()))
     }
 
-    /// Looks at the shared queue, waiting for whoever runs it.
+    /// Visits the shared queue after waiting for the thread that runs it.
     pub(super) fn with_control<R>(&self, visit: impl FnOnce(&mut Control) -> R) -> R {
         self.control.with(visit, |control| self.run_locked(self.clock.now(), control, None))
     }
@@ -158,7 +158,7 @@ impl Shared {
         if self.tell_doubts(now, control)
             && let Some(lane) = control.lane_mut()
         {
-            // What was held may go on, or nothing may.
+            // Held bios may start now, or nothing may start any more.
             lane.run(now);
         }
         self.run_leftovers(now);
@@ -166,7 +166,8 @@ impl Shared {
         let in_flight = lane.in_flight();
         self.control_in_flight.store(in_flight, Ordering::Relaxed);
         control.inbox = inbox;
-        // A lane that polls for all sleeps until the time that it knew then, and the lane on whose behalf this is may go away.
+        // A lane that polls for the others sleeps until the old alarm, and the lane that runs the queue now may go
+        // away.
         let alarm = control.next_wakeup();
         let earlier = alarm.is_some_and(|at| control.alarm.is_none_or(|known| at < known));
         control.alarm = alarm;
@@ -176,9 +177,9 @@ impl Shared {
         }
     }
 
-    /// Looks whether the driver of the shared queue has returned what was given up, and whether the device has completed
-    /// what lanes gave up that are not run. Called before bios are taken in, so that none fails for a doubt that is over.
-    /// Whether some is left.
+    /// Checks whether the driver of the shared queue has returned given-up requests, and whether the device has
+    /// completed given-up requests of lanes that are not run. Called before bios are taken in, so that none fails
+    /// because of a doubt that has ended. Returns whether any doubt is left.
     #[inline]
     fn look_at_doubts(&self, now: Time, control: &mut Control) -> bool {
         if !self.gate.look().is_doubtful() {
@@ -190,7 +191,7 @@ impl Shared {
         self.doubts.forget_complete(&self.gate, |owner| self.lanes.outstanding(owner))
     }
 
-    /// Tells the shared queue what other queues have given up; whether that has changed.
+    /// Tells the shared queue which requests other queues have given up; returns whether that has changed.
     fn tell_doubts(&self, now: Time, control: &mut Control) -> bool {
         let version = self.doubts.version();
         if version == control.doubts {
@@ -207,7 +208,7 @@ impl Shared {
 
     /// Tells a barrier whether lanes have anything in their own queues.
     fn look_at_lanes(&self, now: Time, control: &mut Control, barriers: bool, doubts: bool) {
-        // In a simulation the disks' own events are enough.
+        // In a simulation the events of the disks are sufficient.
         let look_at = self.clock.simulated().is_none().then_some(now + LOOK_AGAIN);
         control.look_at = look_at.filter(|_| doubts);
         if !barriers && !control.queue().barrier_pending() {
@@ -216,7 +217,7 @@ impl Shared {
         let hold = self.lanes.hold();
         let queue = control.queue();
         let only_places = queue.soft_barrier_pending();
-        // Lanes are counted only for a barrier that can then begin.
+        // Lanes are counted as complete only for a barrier that can then start.
         let counts = |queue: &Queue| !only_places && queue.is_settled() && self.lanes.count_complete();
         let rest = match hold {
             Hold::Nothing => Rest::Settled,
@@ -225,13 +226,14 @@ impl Shared {
             Hold::Owner => Rest::Waits,
         };
         queue.set_outside(now, rest);
-        // That a lane has started everything it says without an exchange, so that a barrier may not see it at once.
+        // A lane announces without an atomic exchange that it has started everything, so a barrier may not see it at
+        // once.
         if rest != Rest::Settled && (only_places || hold < Hold::Unseen) {
             control.look_at = look_at;
         }
     }
 
-    /// A barrier was given up: says because of which lanes.
+    /// A barrier was given up: records the lanes that caused it.
     #[cold]
     fn note_stall(&self) {
         let lanes = self.lanes.that_hold();
@@ -245,7 +247,7 @@ impl Shared {
         *lock(&self.stall) = text;
     }
 
-    /// Hands completed bios to their lanes.
+    /// Delivers completed bios to their lanes.
     fn deliver(&self, control: &mut Control, mut runs: Option<&mut Runs<'_>>) {
         let mut done = std::mem::take(&mut control.done);
         if let Some(lane) = control.lane_mut() {
@@ -266,8 +268,8 @@ impl Shared {
         control.done = done;
     }
 
-    /// The driver cannot be opened: what came for it fails. That is not counted, because callers try again when other
-    /// channels have been closed.
+    /// The driver cannot be opened: bios that came for it fail. They are not counted as failures, because callers try
+    /// again after other channels have been closed.
     #[cold]
     fn refuse(&self, control: &mut Control, runs: Option<&mut Runs<'_>>) {
         for mut bio in control.inbox.drain(..) {

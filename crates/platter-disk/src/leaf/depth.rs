@@ -1,8 +1,8 @@
-//! How a lane of its own queue shares the device's depth with the others.
+//! How a lane with its own queue shares the device's depth with the others.
 //!
-//! A lane borrows what it can use. While another lane goes short, each has its share at most (`Tokens::allowance`): a lane
-//! that has more out starts nothing until it is down to that, and gives back what becomes free. What a lane does not need
-//! of its share the others may have.
+//! A lane borrows what it can use. While another lane is short of depth, each lane has at most its share
+//! (`Tokens::allowance`): a lane with more requests in flight starts nothing until it is down to its share, and
+//! returns the tokens that become free. The other lanes may use the part of its share that it does not need.
 
 use super::Shared;
 use platter_block::queue::Queue;
@@ -11,11 +11,11 @@ use platter_block::queue::Queue;
 pub(super) struct Depth {
     /// Tokens that the lane holds.
     tokens: u32,
-    /// Requests that its queue may have out, at least one.
+    /// Most requests that its queue may have in flight, at least one.
     depth: u32,
     hungry: bool,
     contending: bool,
-    /// Tokens that the device counts as those of a lane that does not go short.
+    /// Tokens that the device counts for this lane as a lane that is not short.
     satisfied: u32,
 }
 
@@ -26,7 +26,7 @@ impl Default for Depth {
 }
 
 impl Depth {
-    /// Borrows what the queue could use.
+    /// Borrows the tokens that the queue could use.
     #[inline]
     pub(super) fn borrow(&mut self, shared: &Shared, queue: &mut Queue) {
         if queue.demand() > self.depth {
@@ -46,7 +46,7 @@ impl Depth {
         self.set_depth(queue, allowance);
     }
 
-    /// Gives back what others want and this lane does not use, or has beyond its share.
+    /// Returns tokens that other lanes want and that this lane does not use or has beyond its share.
     #[cold]
     pub(super) fn give_back(&mut self, shared: &Shared, queue: &mut Queue) {
         let allowance = shared.tokens.allowance(self.hungry);
@@ -54,7 +54,8 @@ impl Depth {
         if self.tokens > used && (allowance != u32::MAX || !queue.has_work()) {
             let kept = match queue.in_flight() {
                 0 => 0,
-                // The program submits again what has completed, mostly; another lane would take the token first.
+                // Programs mostly submit again as soon as I/O completes; until then another lane would take the
+                // token.
                 _ => (used + (self.tokens - used).div_ceil(2)).min(allowance - 1).max(used),
             };
             shared.tokens.give(self.tokens - kept);
@@ -86,18 +87,18 @@ impl Depth {
         }
     }
 
-    /// Whether the lane goes short.
+    /// Whether the lane is short of depth.
     pub(super) fn is_hungry(&self) -> bool {
         self.hungry
     }
 
-    /// Whether the lane holds any of the others' depth.
+    /// Whether the lane holds any tokens.
     #[inline]
     pub(super) fn is_held(&self) -> bool {
         self.tokens > 0
     }
 
-    /// The lane goes away, and its queue with it.
+    /// The lane is being closed, and its queue with it.
     pub(super) fn close(&mut self, shared: &Shared) {
         shared.tokens.give(std::mem::take(&mut self.tokens));
         self.note(shared, false);

@@ -1,14 +1,14 @@
-//! What requests that were given up may still change, on all queues of a device.
+//! Ranges that given-up requests may still change, on all queues of a device.
 //!
-//! Each queue tells of its own requests before it hands out the bios that it gave up. While there are any, a bit in the
-//! gate sends the bios of all lanes to the shared queue, which is told of the ranges and holds what overlaps them. So the
-//! ranges are looked at in one place, and lanes pay nothing while there are none.
+//! Each queue reports its own requests before it returns the bios that it gave up. While there are any, a bit in the
+//! gate sends the bios of all lanes to the shared queue, which knows the ranges and holds bios that overlap them. The
+//! ranges are therefore checked in one place, and cost lanes nothing while there are none.
 
 use super::gate::Gate;
 use crate::sync::{AtomicU32, Mutex, Ordering, lock};
 use platter_block::defect::{self, Defect};
 
-/// A queue of the device. Unlike a lane's place, its number is not used again.
+/// A queue of the device. Unlike the index of a lane, this number is not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner(u32);
 
@@ -17,7 +17,7 @@ impl Owner {
     pub(crate) const CONTROL: Owner = Owner(0);
 }
 
-/// A request that was given up. Its tag may be used again as soon as it is back; its serial number is not.
+/// A given-up request. Its tag may be reused as soon as it is returned; its serial number is not.
 #[derive(Clone, Copy)]
 struct Request {
     owner: Owner,
@@ -54,14 +54,14 @@ impl State {
 
 pub(crate) struct Doubts {
     state: Mutex<State>,
-    /// How often the state has changed.
+    /// Number of changes of the state.
     version: AtomicU32,
     owners: AtomicU32,
     depth: u32,
 }
 
 impl Doubts {
-    /// For a device that takes `depth` requests at a time.
+    /// The state of a device that takes `depth` requests at a time.
     pub(crate) fn new(depth: u32) -> Doubts {
         let (version, owners) = (AtomicU32::new(0), AtomicU32::new(1));
         Doubts { state: Mutex::new(State::default()), version, owners, depth }
@@ -72,12 +72,12 @@ impl Doubts {
         Owner(self.owners.fetch_add(1, Ordering::SeqCst))
     }
 
-    /// Whether requests that were given up hold all of the depth.
+    /// Whether given-up requests hold the whole depth.
     fn is_stuck(&self, state: &State) -> bool {
         state.quarantined.len() >= self.depth as usize && !defect::is_on(Defect::StuckDepthIgnored)
     }
 
-    /// Changes the state, and the gate with it.
+    /// Changes the state, and updates the gate.
     fn change(&self, gate: &Gate, change: impl FnOnce(&mut State)) {
         let mut state = lock(&self.state);
         change(&mut state);
@@ -104,7 +104,7 @@ impl Doubts {
         self.change(gate, |state| state.remove(|request| (request.owner, request.tag) == (owner, tag)));
     }
 
-    /// Whether the driver has anything that a queue has given up.
+    /// Whether the driver has any request that a queue has given up.
     #[allow(dead_code, reason = "what looks at the state from outside is not in the models")]
     pub(crate) fn has_given_up(&self, owner: Owner) -> bool {
         let state = lock(&self.state);
@@ -112,8 +112,8 @@ impl Doubts {
         requests.chain(&state.quarantined).any(|request| request.owner == owner)
     }
 
-    /// Forgets what the device has completed although the driver has not returned it. `outstanding` says of a queue how
-    /// many requests the device has of it, where that can be seen. Whether there is anything left.
+    /// Removes requests that the device has completed although the driver has not returned them. `outstanding`
+    /// returns how many requests the device has of a queue, if that can be seen. Returns whether anything is left.
     pub(crate) fn forget_complete(&self, gate: &Gate, outstanding: impl Fn(Owner) -> Option<u32>) -> bool {
         let state = lock(&self.state);
         let requests = state.ranges.iter().map(|range| &range.request).chain(&state.quarantined);
@@ -124,7 +124,7 @@ impl Doubts {
         let before = owners.len();
         owners.retain(|&owner| outstanding(owner) == Some(0));
         for &owner in &owners {
-            // Not what its owner has given up since, perhaps with the tag of a request that is back.
+            // Not requests that the owner has given up since, perhaps with the tag of a request that was returned.
             let is_complete = |request: &Request| request.owner == owner && request.serial <= last;
             self.change(gate, |state| state.remove(is_complete));
         }
@@ -136,19 +136,19 @@ impl Doubts {
         self.change(gate, |state| state.remove(|request| request.owner == owner));
     }
 
-    /// How many requests are in quarantine, and how many ranges in doubt.
+    /// Number of requests in quarantine, and of ranges in doubt.
     pub(crate) fn count(&self) -> (u64, u64) {
         let state = lock(&self.state);
         (state.quarantined.len() as u64, state.ranges.len() as u64)
     }
 
-    /// How often anything has changed.
+    /// Number of changes so far.
     #[inline]
     pub(crate) fn version(&self) -> u32 {
         self.version.load(Ordering::SeqCst)
     }
 
-    /// Calls `tell` with the ranges of all queues but `owner`'s, and whether the device is stuck.
+    /// Calls `tell` with the ranges of all queues except `owner`'s, and with whether the device is stuck.
     pub(crate) fn others<R>(&self, owner: Owner, tell: impl FnOnce(&[(u64, u64)], bool) -> R) -> R {
         let state = lock(&self.state);
         let others = state.ranges.iter().filter(|range| range.request.owner != owner);

@@ -1,12 +1,12 @@
-//! How large a disk is, while it may change: a file that another process truncates, a block device that is resized or
+//! The size of a disk while it may change: another process truncates a file, or a block device is resized or
 //! unplugged.
 //!
-//! The system tells nobody, so the size is measured when there is a reason: after an I/O that failed as beyond the end or
-//! for a missing device, before a flush, and when a program asks. Lanes compare the size that their queues have with the
-//! one here when the gate tells them of a change.
+//! The system does not notify programs, so the size is measured when there is a reason: after an I/O that failed as
+//! beyond the end or for a missing device, before a flush, and when a program asks. Lanes compare the size in their
+//! queues with the one here when the gate tells them of a change.
 //!
-//! A disk that grew is used to its new end. One that shrank and grew again is not, unless the program asks: what was stored
-//! in between is lost, and would read as zeroes.
+//! A disk that grew is used to its new end. A disk that shrank and grew again is not, unless the program asks: the
+//! data in the range that was cut off is lost and would read as zeroes.
 
 use super::gate::Gate;
 use crate::sync::{Mutex, lock};
@@ -20,9 +20,9 @@ use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) struct Extent {
-    /// Bytes, as of the last look.
+    /// Size in bytes, as last measured.
     size: AtomicU64,
-    /// The most that it has been.
+    /// The largest size so far.
     largest: AtomicU64,
     state: Mutex<State>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Extent {
 struct State {
     watchers: Watchers,
     is_gone: bool,
-    /// It is shorter than it was, and no program has said that it knows.
+    /// It is shorter than it was, and no program has acknowledged that.
     has_shrunk: bool,
 }
 
@@ -41,18 +41,18 @@ impl Extent {
         Extent { size, largest, state: Mutex::new(state) }
     }
 
-    /// Size in bytes as of the last look.
+    /// Size in bytes, as last measured.
     #[inline]
     pub(super) fn size(&self) -> u64 {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// Gives a queue the size as of the last look.
+    /// Gives a queue the size as last measured.
     pub(super) fn tell(&self, queue: &mut Queue) {
         queue.set_size(self.size(), self.largest.load(Ordering::Relaxed));
     }
 
-    /// The fault of a bio that is past the end: where the disk once was larger, that part of it is gone.
+    /// The fault of a bio past the end: `Gone` for a range that the disk once had.
     pub(super) fn past_the_end(&self, bio: &Bio, fault: Fault) -> Fault {
         let largest = self.largest.load(Ordering::Relaxed);
         let was_inside = bio.pos().checked_add(bio.len()).is_some_and(|end| end <= largest);
@@ -66,10 +66,10 @@ impl Extent {
         lock(&self.state).watchers.add(watcher);
     }
 
-    /// Measures the disk and tells the watchers what is new. A program that has this done (`is_asked`) accepts the size
-    /// that is found, whatever was lost.
+    /// Measures the disk and tells the watchers of changes. If the program asked for it (`is_asked`), it accepts the
+    /// size found, even if data was lost.
     pub(super) fn look(&self, is_asked: bool, disk: &dyn Disk, gate: &Gate) -> Result<(), Error> {
-        // One at a time, so that the events are told in the order of the sizes.
+        // One at a time, so that watchers get the events in the order of the sizes.
         let mut state = lock(&self.state);
         let found = disk.current_size()?;
         match found {
@@ -95,18 +95,18 @@ impl Extent {
             state.has_shrunk |= to < from && !is_asked;
             self.largest.fetch_max(to, Ordering::Relaxed);
             self.size.store(to, Ordering::Relaxed);
-            // Before the watchers are told, so that what they submit is checked against the new size.
+            // Before the watchers are told, so that bios which they submit are checked against the new size.
             gate.announce_change();
             state.watchers.tell(DeviceEvent::Resized { from, to });
         }
         Ok(())
     }
 
-    /// Looks if one of these bios failed as it would on a disk that changed its size or is gone.
+    /// Measures the disk if one of these bios failed as it would on a disk that has changed its size or is gone.
     #[inline]
     pub(super) fn look_after(&self, done: &[Bio], disk: &dyn Disk, gate: &Gate) {
         if done.iter().any(is_reason) {
-            // Where that fails nothing is known, and the bio's own error says enough.
+            // If the measurement fails nothing is known, and the bio's own error is sufficient.
             let _ = self.look(false, disk, gate);
         }
     }

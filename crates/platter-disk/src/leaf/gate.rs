@@ -1,10 +1,9 @@
-//! The gate of a device: what keeps lanes that share nothing else in order around a barrier, and tells them what has
-//! changed.
+//! The gate of a device: keeps otherwise independent lanes in order around a barrier, and tells them of changes.
 //!
-//! A lane looks at the gate once per batch; while it is closed the lane's bios go to the shared queue, where
-//! the barrier is. Whoever closes the gate can then wait until every lane's own queue is empty: a lane
-//! announces that it becomes busy before it looks at the gate, and the closer closes before it looks at the
-//! lanes, both sequentially consistent, so at least one of the two sees the other (Dekker's argument).
+//! A lane checks the gate once per batch; while it is closed the lane's bios go to the shared queue, where the
+//! barrier is. The thread that closes the gate can then wait until every lane's own queue is empty: a lane announces
+//! that it becomes busy before it checks the gate, and the closer closes the gate before it checks the lanes. Both
+//! are sequentially consistent, so at least one of the two sees the other (Dekker's argument).
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -12,20 +11,20 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 const SHARED: u64 = 1 << 63;
 /// All bios go through the shared queue: a range of the device is in doubt.
 const IN_DOUBT: u64 = 1 << 62;
-/// All bios go through the shared queue, which fails them: requests that were given up hold all of the depth.
+/// All bios go through the shared queue, which fails them: given-up requests hold the whole depth.
 const STUCK: u64 = 1 << 61;
-/// How often the gate is closed.
+/// Number of closings that have not been opened.
 const CLOSINGS: u64 = (1 << 32) - 1;
-/// How often something has changed that lanes look up, modulo 2^24.
+/// Number of changes that lanes have to look up, modulo 2^24.
 const CHANGE: u64 = 1 << 32;
 const CHANGES: u64 = ((1 << 24) - 1) * CHANGE;
 
-/// State of a gate as seen at one moment.
+/// The state of a gate at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct View(u64);
 
 impl View {
-    /// What no gate looks like.
+    /// A value that no gate has.
     pub(crate) const NEVER: View = View(u64::MAX);
 
     /// Nothing new may start on a lane's own queue.
@@ -45,7 +44,7 @@ impl View {
         self.0 & (IN_DOUBT | STUCK) != 0
     }
 
-    /// The device has an elevator.
+    /// Whether the device has an elevator.
     pub(crate) fn has_elevator(self) -> bool {
         self.0 & SHARED != 0
     }
@@ -55,13 +54,13 @@ impl View {
         self.0 & STUCK != 0
     }
 
-    /// The open gate of a device without an elevator and without doubt, with what has changed until now.
+    /// The open gate of a device without an elevator and without doubt, with the present count of changes.
     pub(crate) fn open(self) -> View {
         View(self.0 & CHANGES)
     }
 }
 
-/// How often the gate is closed, the device's mode, and how often something has changed.
+/// The number of closings, the device's mode, and the number of changes.
 pub(crate) struct Gate(AtomicU64);
 
 impl Gate {
@@ -79,7 +78,7 @@ impl Gate {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Takes one closing back.
+    /// Undoes one closing.
     pub(crate) fn open(&self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -97,17 +96,17 @@ impl Gate {
         self.set(SHARED, shared);
     }
 
-    /// Says whether a range is in doubt, and whether nothing can start.
+    /// Sets whether a range is in doubt, and whether nothing can start.
     pub(crate) fn set_doubt(&self, in_doubt: bool, stuck: bool) {
         self.set(IN_DOUBT, in_doubt);
         self.set(STUCK, stuck);
     }
 
-    /// Has every lane look up what has changed before its next batch.
+    /// Makes every lane look up changes before its next batch.
     pub(crate) fn announce_change(&self) {
         let mut now = self.0.load(Ordering::SeqCst);
         loop {
-            // Not an addition: the highest change must not carry into the modes.
+            // Not an addition: the largest count must not carry into the modes.
             let next = (now & !CHANGES) | (now.wrapping_add(CHANGE) & CHANGES);
             match self.0.compare_exchange_weak(now, next, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => return,
@@ -117,21 +116,21 @@ impl Gate {
     }
 }
 
-/// Nothing is in the lane's own queue.
+/// The lane's own queue is empty.
 const IDLE: u32 = 0;
 /// The lane's owner runs it, or has left requests in it that have not started.
 const BUSY: u32 = 1;
-/// The lane's driver has everything that is in its queue, and its owner does something else.
+/// The lane's driver has everything in its queue, and its owner is doing something else.
 const STARTED: u32 = 2;
-/// The same, and a barrier has gone ahead because the device has completed all of it.
+/// The same, and a barrier has passed because the device has completed all of it.
 const COUNTED: u32 = 3;
 
-/// A lane's side: whether its own queue has anything in it. A barrier waits for lanes that are busy.
+/// The state of a lane's own queue for barriers, which wait for busy lanes.
 ///
 /// Only the lane's owner reports completions. So that a lane that is not run does not hold up a barrier for ever, its
-/// owner says when the driver has everything; whoever waits may then ask the driver, and if the device has completed
-/// all of it, [counts](Busy::count) the lane as idle. That takes a compare-and-exchange, and what the owner does next (a new batch,
-/// another attempt at a request) begins with an exchange: one of the two sees the other.
+/// owner records when the driver has everything. A waiting thread may then ask the driver, and if the device has
+/// completed everything, [counts](Busy::count) the lane as idle. That takes a compare-and-exchange, and the owner's
+/// next step (a new batch, a retry of a request) begins with an exchange: one of the two sees the other.
 pub(crate) struct Busy(AtomicU32);
 
 impl Busy {
@@ -139,8 +138,8 @@ impl Busy {
         Busy(AtomicU32::new(IDLE))
     }
 
-    /// Announces work, then looks at the gate. `false`: it does not look as the lane `expected`, and the announcement is
-    /// taken back; whoever closed it may have seen it, so the shared queue must be run now.
+    /// Announces work, then checks the gate. `false`: the gate is not as `expected`, and the announcement is
+    /// withdrawn. The thread that closed the gate may have seen it, so the shared queue must be run now.
     #[inline]
     pub(crate) fn enter(&self, gate: &Gate, expected: View) -> bool {
         self.0.swap(BUSY, Ordering::SeqCst);
@@ -151,30 +150,30 @@ impl Busy {
         true
     }
 
-    /// Announces further work of a lane that is busy; it must look at the gate next. `true`: a barrier has gone ahead of
-    /// what is in the lane's queue, which therefore must not be started again.
+    /// Announces further work of a busy lane, which must check the gate next. `true`: a barrier has passed the
+    /// contents of the lane's queue, which must therefore not be retried.
     #[inline]
     pub(crate) fn go_on(&self) -> bool {
         self.0.swap(BUSY, Ordering::SeqCst) == COUNTED
     }
 
-    /// The driver of a lane that is busy has everything.
+    /// The driver of a busy lane has everything.
     #[inline]
     pub(crate) fn all_started(&self) {
-        // Nothing else writes while the lane says that it is busy.
+        // No other thread writes while the lane is marked busy.
         if self.0.load(Ordering::Relaxed) == BUSY {
             self.0.store(STARTED, Ordering::Release);
         }
     }
 
-    /// Everything is done. Sequentially consistent too: whoever leaves looks at the gate next, and a closer
-    /// that has still seen the lane busy relies on that.
+    /// Everything has completed. Sequentially consistent too: the owner checks the gate next, and a closer that still
+    /// saw the lane busy relies on that.
     #[inline]
     pub(crate) fn leave(&self) {
         self.0.swap(IDLE, Ordering::SeqCst);
     }
 
-    /// What a barrier has to know of the lane.
+    /// The lane's state as a barrier needs it.
     pub(crate) fn look(&self) -> Seen {
         match self.0.load(Ordering::SeqCst) {
             IDLE | COUNTED => Seen::Idle,
@@ -183,15 +182,17 @@ impl Busy {
         }
     }
 
-    /// A barrier goes ahead of what the driver has of a lane that was seen as [started](Seen::Started). `is_complete`
-    /// says whether the device has completed it; it is asked once the owner can start nothing more unnoticed. `false`:
-    /// the device has not, or the owner has come back, and the barrier has to wait.
+    /// A barrier passes the requests that the driver has of a lane seen as [started](Seen::Started). `is_complete`
+    /// returns whether the device has completed them; it is called once the owner can no longer start anything
+    /// unnoticed. `false`: the device has not completed them, or the owner has come back, and the barrier has to
+    /// wait.
     pub(crate) fn count(&self, is_complete: impl FnOnce() -> bool) -> bool {
         let change = |from, to| self.0.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
         match change(STARTED, COUNTED) {
             Ok(_) if is_complete() => true,
             Ok(_) => {
-                // If the owner has come back it knows that it was counted, and fails what it might have resumed.
+                // If the owner has come back it knows that it was counted, and fails the requests that it would have
+                // retried.
                 let _ = change(COUNTED, STARTED);
                 false
             }
@@ -200,13 +201,13 @@ impl Busy {
     }
 }
 
-/// A lane as a barrier sees it.
+/// The state of a lane as a barrier sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// Nothing has to be waited for.
+    /// The barrier need not wait.
     Idle,
-    /// The driver has everything; if the device has completed all of it, the barrier may go ahead.
+    /// The driver has everything; if the device has completed all of it, the barrier may pass.
     Started,
-    /// Only the lane's owner can bring this to an end.
+    /// Only the lane's owner can complete this.
     Busy,
 }

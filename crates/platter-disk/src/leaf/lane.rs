@@ -1,4 +1,4 @@
-//! A lane of a leaf: its own queue while the device has no elevator, the shared one for the rest.
+//! A lane of a leaf: it uses its own queue while the device has no elevator, and the shared queue otherwise.
 
 use super::bounced::Bouncer;
 use super::control::Runs;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 mod cancel;
 mod send;
 
-/// Bios with any of these may have to go through the shared queue.
+/// Bios with any of these flags may have to go through the shared queue.
 const ORDERED: Flags =
     Flags::FUA.union(Flags::PREFLUSH).union(Flags::SOFT_BARRIER).union(Flags::HARD_BARRIER);
 
@@ -35,22 +35,22 @@ pub(super) struct LeafLane {
     pub(super) cell: Arc<LaneCell>,
     pub(super) route: u32,
     lane_use: LaneUse,
-    /// The lane's own queue, as others know it.
+    /// The number of the lane's own queue, for reports to the device.
     pub(super) owner: Owner,
-    /// The caller's plug: bios that have their order among themselves but no place in a queue yet.
+    /// The caller's plug: bios in order that have not entered a queue yet.
     plug: Vec<Bio>,
     pub(super) local: Option<AnyLane>,
-    /// The gate as it looks when the lane may use its own queue; [`View::NEVER`] while it has none.
+    /// The gate's state in which the lane may use its own queue; [`View::NEVER`] while it has none.
     expected: View,
     /// The regions that the lane's driver knows.
     regions: Vec<RegionId>,
-    /// What bios without a deadline get.
+    /// Timeout of bios without a deadline.
     timeout: Option<Span>,
-    /// Whether `cell.busy` says so.
+    /// Whether `cell.busy` is set.
     busy: bool,
-    /// The lane's driver still has requests that were given up; others need not wait for those.
+    /// The lane's driver still has given-up requests; other threads need not wait for these.
     lingers: bool,
-    /// The driver of the shared queue may still have requests of this lane that were given up. `lingers` is set as well.
+    /// The driver of the shared queue may still have given-up requests of this lane. `lingers` is then set too.
     lingers_away: bool,
     pub(super) depth: Depth,
     /// Bios of this lane in the shared queue.
@@ -61,16 +61,16 @@ pub(super) struct LeafLane {
     bouncer: Bouncer,
     /// Whether some bio in the plug may need the shared queue.
     ordered: bool,
-    /// The size of the device that the lane's queue has.
+    /// The device's size in the lane's queue.
     size: u64,
-    /// Bios of the lane's queue that have failed, as of the last look.
+    /// Failed bios of the lane's queue, as of the last check.
     failed: u64,
 }
 
 impl LeafLane {
     pub(super) fn open(shared: &Arc<Shared>, lane_use: LaneUse) -> Result<LeafLane, Error> {
         let gate = shared.gate.look();
-        // Before the lane is known to others, so that nothing is left of one that cannot be opened.
+        // Before other threads know the lane, so that nothing remains of a lane that cannot be opened.
         let driver = match gate.has_elevator() {
             true => None,
             false => Some(shared.open_driver(lane_use)?),
@@ -114,14 +114,14 @@ impl LeafLane {
         let mut local = QueueLane::new(queue, driver);
         local.set_reopen(self.shared.reopener(self.lane_use, Some(Arc::clone(&self.cell))));
         self.local = Some(local);
-        // Threads that sleep do not listen to it yet.
+        // Sleeping threads do not listen to it yet.
         self.cell.mailbox.ring();
-        // The driver was told of the regions when it was opened; which these are is looked up at the next batch.
+        // The driver was told of the regions when it was opened; the next batch looks up which they are.
         self.regions.clear();
         self.expected = View::NEVER;
     }
 
-    /// Gives the plugged bios their places: in the lane's own queue or in the shared one.
+    /// Moves the plugged bios to the lane's own queue or to the shared one.
     #[inline]
     fn flush_plug(&mut self, now: Time) {
         if let Some(timeout) = self.timeout {
@@ -140,7 +140,7 @@ impl LeafLane {
         self.fill_queue(now);
     }
 
-    /// The bios go into the lane's own queue.
+    /// Moves the bios to the lane's own queue.
     #[inline(always)]
     fn fill_queue(&mut self, now: Time) {
         if self.ordered {
@@ -157,7 +157,7 @@ impl LeafLane {
         }
     }
 
-    /// The gate does not look as it mostly does, or a barrier has `counted` what is in the lane's queue as complete.
+    /// The gate is not in its usual state, or a barrier has `counted` the contents of the lane's queue as complete.
     #[cold]
     fn flush_with_care(&mut self, now: Time, counted: bool) {
         if counted && let Some(local) = &mut self.local {
@@ -191,7 +191,7 @@ impl LeafLane {
         }
     }
 
-    /// Takes over the device's size, registers with the lane's driver what regions there are now, and withdraws the others.
+    /// Updates the device's size, registers the present regions with the lane's driver, and withdraws the others.
     fn look_up_changes(&mut self) {
         if self.size != self.shared.extent.size() {
             self.resize();
@@ -213,7 +213,7 @@ impl LeafLane {
         }
     }
 
-    /// The device has another size than the lane's queue knows.
+    /// The device's size differs from the one in the lane's queue.
     #[cold]
     fn resize(&mut self) {
         self.size = self.shared.extent.size();
@@ -222,12 +222,12 @@ impl LeafLane {
         }
     }
 
-    /// Plugs a bio over aligned memory for one whose memory the device cannot take, where that is allowed and would help.
+    /// Plugs a bounced bio in place of a misaligned one, if bouncing is allowed and helps.
     #[cold]
     fn plug_bounced(&mut self, mut bio: Bio, fault: Fault) {
         let limits = &self.shared.geometry.limits;
         if let Err(range) = limits.check_range(bio.pos(), bio.len(), self.shared.extent.size()) {
-            // At once: if it waited in the plug while the disk grows, a queue would take it with this memory.
+            // At once: if it waited in the plug while the disk grows, a queue would accept it with this memory.
             let fault = self.shared.extent.past_the_end(&bio, range);
             return self.refuse(bio, fault);
         }
@@ -240,7 +240,7 @@ impl LeafLane {
         self.refuse(bio, fault);
     }
 
-    /// Fails a bio that no queue has.
+    /// Fails a bio that is in no queue.
     #[cold]
     fn refuse(&mut self, mut bio: Bio, fault: Fault) {
         bio.fail(fault);
@@ -271,7 +271,7 @@ impl LeafLane {
                 true
             }
             Err(error) => {
-                // Not counted, as in the shared queue.
+                // Not counted as failures, like those of the shared queue.
                 for mut bio in self.plug.drain(..) {
                     bio.fail(error.fault);
                     self.done.push(bio);
@@ -288,13 +288,13 @@ impl LeafLane {
         if local.in_flight() > 0 || local.queue.has_work() {
             return local.wait(now, timeout);
         }
-        // Only time can bring it on: the end of a pause, a deadline.
+        // Only the passing of time can end this wait: the end of a pause, or a deadline.
         if !local.queue.is_idle() {
             self.sleep_on(now, timeout, &[]);
         }
     }
 
-    /// Runs the shared queue if nobody else does, and collects mail.
+    /// Runs the shared queue if no other thread does, and collects mail.
     pub(super) fn help(&mut self, now: Time) {
         let before = self.done.len();
         self.shared.run_control(now, Some(Runs { route: self.route, done: &mut self.done }));
@@ -302,7 +302,7 @@ impl LeafLane {
         self.has_come_back(before);
     }
 
-    /// Bios have come back from the shared queue: those of `done` from `before` on.
+    /// Bios have come back from the shared queue: those of `done` from index `before` on.
     pub(super) fn has_come_back(&mut self, before: usize) {
         self.away -= self.done.len() - before;
         let given_up = |bio: &Bio| bio.status().is_err_and(|fault| fault.kind == Kind::TimedOut);
@@ -311,13 +311,13 @@ impl LeafLane {
         }
     }
 
-    /// Whether the lane has something in the shared queue that `run` looks at. What it has given up there has to wait while
-    /// its own queue is at work: `run` would need another test for each I/O otherwise.
+    /// Whether the lane has something in the shared queue that `run` must look after. Given-up requests there have to
+    /// wait while the lane's own queue is busy, because `run` would otherwise need another test for each I/O.
     pub(super) fn needs_shared(&self) -> bool {
         self.away > 0 || self.lingers_away && !self.busy
     }
 
-    // Also called where the queue is run for what was given up, which is rare.
+    // Also called when the queue is run for given-up requests, which is rare.
     #[inline(always)]
     fn run_local(&mut self, now: Time) {
         let Some(local) = &mut self.local else { return };
@@ -342,12 +342,12 @@ impl LeafLane {
         }
     }
 
-    /// Some lane goes short of depth.
+    /// Some lane is short of depth.
     #[cold]
     fn share_depth(&mut self, now: Time) {
         let Some(local) = &mut self.local else { return };
         if self.depth.is_hungry() && self.shared.gate.look().is_stuck() {
-            // What waits for depth would get none.
+            // Bios that wait for depth would get none, so they fail.
             local.queue.set_stuck(now, true);
             local.queue.set_stuck(now, false);
             local.take_done(&mut self.done);
@@ -355,7 +355,7 @@ impl LeafLane {
         self.depth.give_back(&self.shared, &mut local.queue);
     }
 
-    /// Says how much of what is in the lane's own queue others have to wait for.
+    /// Announces whether other threads have to wait for the lane's own queue.
     #[inline]
     fn rest(&mut self, now: Time) {
         match self.local.as_ref().map_or(Rest::Settled, |local| local.queue.rest()) {
@@ -377,7 +377,7 @@ impl LeafLane {
             if self.depth.is_held() {
                 self.depth.give_back(&self.shared, &mut local.queue);
             }
-            // Empty but for what was given up.
+            // Empty except for given-up requests.
             self.lingers = local.in_flight() > 0 || self.lingers_away;
         }
         self.cell.busy.leave();
@@ -394,7 +394,7 @@ impl LeafLane {
         }
     }
 
-    /// Runs the queues only for what was given up.
+    /// Runs the queues only for given-up requests.
     #[cold]
     fn run_lingering(&mut self, now: Time) {
         self.run_local(now);
@@ -413,13 +413,14 @@ impl Lane for LeafLane {
     #[inline]
     fn submit(&mut self, now: Time, bio: Bio) {
         self.ordered |= bio.flags().intersects(ORDERED) || bio.op() == Op::Flush;
-        // The one look at a bio's memory: the queues rely on it.
+        // The only check of a bio's memory: the queues rely on it.
         match self.shared.geometry.limits.check_memory(&bio, self.size) {
             Ok(()) => self.plug.push(bio),
             Err(fault) => self.plug_bounced(bio, fault),
         }
         if !self.shared.settings.caller_plug {
-            // Programs that use channels read the clock when they poll. A deadline counts from now, not from then.
+            // Programs with channels read the clock when they poll. A deadline counts from now, not from that
+            // reading.
             let now = now.max(self.shared.clock.now());
             self.flush_plug(now);
             if self.away > 0 {
@@ -546,12 +547,12 @@ impl Lane for LeafLane {
 impl Drop for LeafLane {
     fn drop(&mut self) {
         if let Some(local) = self.local.take() {
-            // Bounded: what the disk does not return in time is left to another thread.
+            // The wait is limited: requests that the disk does not return in time are left to another thread.
             self.shared.close_lane(local, self.owner);
         }
         self.cell.busy.leave();
         self.depth.close(&self.shared);
-        // What is in the shared queue goes on without the lane.
+        // Bios in the shared queue are carried out without the lane.
         self.unplug(self.shared.clock.now());
         self.shared.lanes.remove(self.route, self.away);
         if self.away > 0 || self.shared.gate.look().is_closed() {

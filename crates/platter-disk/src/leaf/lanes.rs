@@ -1,4 +1,4 @@
-//! What a leaf knows of its lanes, and how bios find back to them.
+//! The leaf's list of its lanes, and how bios are routed back to them.
 
 use super::doubts::Owner;
 use super::gate::Seen;
@@ -12,32 +12,32 @@ use platter_block::lane::Bell;
 use platter_block::statistics::{Gauges, Statistics};
 use std::sync::Arc;
 
-/// A lane as the leaf sees it.
+/// The part of a lane that the leaf knows.
 pub(super) struct LaneCell {
     pub(super) busy: Busy,
     pub(super) mailbox: Mailbox,
     pub(super) counters: Arc<Counters>,
-    /// The lane's own queue, as others know it.
+    /// The number of the lane's own queue, for reports to the device.
     owner: Owner,
-    /// The lane sleeps on its bell only: another one polls the driver of the shared queue.
+    /// The lane sleeps only on its bell: another lane polls the driver of the shared queue.
     pub(super) relies: AtomicBool,
     lane_use: LaneUse,
     /// Name of the thread that opened it.
     opener: String,
-    /// What the lane's driver still has, where any thread may ask.
+    /// Count of the requests that the device still has of the lane, if any thread may read it.
     outstanding: Mutex<Option<Arc<dyn Outstanding>>>,
 }
 
-/// What a barrier has to wait for, from the least to the most.
+/// What a barrier has to wait for, in increasing order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Hold {
     /// Nothing.
     Nothing,
-    /// The device has completed everything, and the owners of some lanes have not seen it. The barrier may go ahead.
+    /// The device has completed everything, but the owners of some lanes have not seen it. The barrier may pass.
     Report,
-    /// The device, of which it can be seen when it is done.
+    /// The device, whose completions can be seen from here.
     Device,
-    /// The device, of which only the owner of some lane can see when it is done.
+    /// The device, whose completions only the owner of some lane can see.
     Unseen,
     /// The owner of some lane, which has something that the device does not have yet.
     Owner,
@@ -58,12 +58,12 @@ impl LaneCell {
         }
     }
 
-    /// The lane has a driver, or another one.
+    /// The lane has got a driver, or a new one.
     pub(super) fn set_driver(&self, driver: &dyn Driver) {
         *lock(&self.outstanding) = driver.outstanding();
     }
 
-    /// How many requests the device has of the lane, where that can be seen.
+    /// Number of requests that the device has of the lane, if that can be seen.
     fn outstanding(&self) -> Option<u32> {
         lock(&self.outstanding).as_ref().map(|driver| driver.outstanding())
     }
@@ -81,7 +81,7 @@ impl LaneCell {
         }
     }
 
-    /// Has a barrier go ahead of what the owner has not seen. `false`: it has to wait.
+    /// Lets a barrier pass completions that the owner has not seen. `false`: it has to wait.
     fn count_complete(&self) -> bool {
         match self.busy.look() {
             Seen::Idle => true,
@@ -106,11 +106,11 @@ impl Bell for LaneCell {
     }
 }
 
-/// A place in the list. The number of a place is the route of its lane's bios.
+/// An entry in the list. Its index is the route of the lane's bios.
 enum Slot {
     Free,
     Open(Arc<LaneCell>),
-    /// The lane is gone, and the place not free before its last bio has come back.
+    /// The lane is gone, but the entry is not free before its last bio has come back.
     Closing(Arc<LaneCell>),
 }
 
@@ -129,7 +129,7 @@ impl Lanes {
         Lanes(Mutex::new(List { slots: Vec::new(), retired, retired_statistics }))
     }
 
-    /// A new lane and its route.
+    /// Adds a lane and returns it with its route.
     pub(super) fn add(
         &self,
         counters: Arc<Counters>,
@@ -147,7 +147,7 @@ impl Lanes {
         (cell, route as u32)
     }
 
-    /// A lane goes away while `away` of its bios are in the shared queue or on their way back from it.
+    /// Removes a lane while `away` of its bios are in the shared queue or on their way back from it.
     pub(super) fn remove(&self, route: u32, away: usize) {
         let mut list = lock(&self.0);
         let List { slots, retired, retired_statistics } = &mut *list;
@@ -162,11 +162,11 @@ impl Lanes {
             *slot = Slot::Closing(cell);
         }
         drop(list);
-        // Buffers may be anything; they are not dropped with the lock held.
+        // Buffers may run code of the program when they drop, so they are not dropped with the lock held.
         drop(mail);
     }
 
-    /// Brings a bio back to its lane.
+    /// Returns a bio to its lane.
     pub(super) fn post(&self, route: u32, bio: Bio) {
         let cell = match lock(&self.0).slots.get(route as usize) {
             Some(Slot::Open(cell) | Slot::Closing(cell)) => Arc::clone(cell),
@@ -179,7 +179,7 @@ impl Lanes {
         }
     }
 
-    /// What a barrier has to wait for, of all lanes.
+    /// What a barrier has to wait for, over all lanes.
     pub(super) fn hold(&self) -> Hold {
         let mut most = Hold::Nothing;
         self.each(|cell| {
@@ -189,12 +189,12 @@ impl Lanes {
         most
     }
 
-    /// Has a barrier go ahead of what owners have not seen. `false`: it has to wait.
+    /// Lets a barrier pass completions that owners have not seen. `false`: it has to wait.
     pub(super) fn count_complete(&self) -> bool {
         !self.each(|cell| !cell.count_complete())
     }
 
-    /// How many requests the device has of a lane's own queue, where that can be seen.
+    /// Number of requests that the device has of a lane's own queue, if that can be seen.
     pub(super) fn outstanding(&self, owner: Owner) -> Option<u32> {
         let mut outstanding = None;
         self.each(|cell| {
@@ -217,7 +217,7 @@ impl Lanes {
         open.collect()
     }
 
-    /// Wakes those that sleep.
+    /// Wakes all sleeping lanes.
     pub(super) fn ring_all(&self) {
         self.each(|cell| {
             cell.mailbox.ring();
@@ -232,7 +232,7 @@ impl Lanes {
         }
     }
 
-    /// Wakes those that sleep on the driver of the shared queue, since it will not wake them or not in time.
+    /// Wakes lanes that sleep on the driver of the shared queue, because it would not wake them, or not in time.
     pub(super) fn ring_pollers(&self) {
         self.each(|cell| {
             if !cell.relies.load(Ordering::SeqCst) {
@@ -242,7 +242,7 @@ impl Lanes {
         });
     }
 
-    /// Visits the open lanes until one says `true`.
+    /// Visits the open lanes until `visit` returns `true`.
     fn each(&self, mut visit: impl FnMut(&LaneCell) -> bool) -> bool {
         lock(&self.0).slots.iter().any(|slot| match slot {
             Slot::Open(cell) => visit(cell),
@@ -250,7 +250,7 @@ impl Lanes {
         })
     }
 
-    /// Sum of the counters of all lanes there ever were.
+    /// Sum of the counters of all lanes, including closed ones.
     pub(super) fn counters(&self) -> Snapshot {
         let list = lock(&self.0);
         let mut sum = list.retired.clone();
@@ -261,7 +261,7 @@ impl Lanes {
         }
         sum
     }
-    /// Statistics of all lanes there ever were.
+    /// Statistics of all lanes, including closed ones.
     pub(super) fn statistics(&self) -> Statistics {
         let list = lock(&self.0);
         let mut sum = list.retired_statistics.clone();

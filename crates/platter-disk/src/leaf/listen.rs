@@ -1,4 +1,4 @@
-//! How a lane sleeps: on everything that its progress can come from.
+//! How a lane sleeps: it listens to everything that its progress can come from.
 
 use super::Shared;
 use super::control::Control;
@@ -11,7 +11,8 @@ use platter_block::lane::Lane;
 use platter_block::time::{Span, Time, VirtualClock};
 use std::sync::Arc;
 
-/// Keeps a lane's place among those that sleep, until it is dropped: also by a panic, after which another lane must poll.
+/// Keeps a lane's place among the sleeping lanes until it is dropped, also by a panic, after which another lane must
+/// poll.
 struct Place {
     shared: Arc<Shared>,
     cell: Arc<LaneCell>,
@@ -19,9 +20,9 @@ struct Place {
 }
 
 impl Place {
-    /// The lane is about to sleep. Whether it polls the driver of the shared queue.
+    /// The lane is about to sleep. Returns whether it polls the driver of the shared queue.
     fn enter(&self) -> bool {
-        // First, so that what is found to concern those that poll from here on rings this lane.
+        // First, so that an event for the polling lanes rings this lane from here on.
         self.cell.relies.store(false, Ordering::SeqCst);
         let polls = self.shared.poller.enter(self.route);
         if !polls {
@@ -40,7 +41,7 @@ impl Drop for Place {
     }
 }
 
-/// What threads that run the lane in turn sleep on.
+/// The descriptors that threads which share the lane sleep on.
 #[derive(Default)]
 pub(super) struct Listed {
     set: Option<WaitSet>,
@@ -48,12 +49,12 @@ pub(super) struct Listed {
 }
 
 impl LeafLane {
-    /// Collects mail. Whether nothing of the lane is left in the shared queue: then the lane need not run it.
+    /// Collects mail. Returns whether the shared queue holds nothing of the lane, so that the lane need not run it.
     pub(super) fn has_all_mail(&mut self) -> bool {
         let before = self.done.len();
         self.cell.mailbox.take(&mut self.done);
         self.has_come_back(before);
-        // In a simulation each look at the queue counts, since disks may have an event at just this time.
+        // In a simulation the queue must be run each time, since disks may have an event at just this time.
         self.away == 0 && self.shared.clock.simulated().is_none()
     }
 
@@ -62,8 +63,8 @@ impl LeafLane {
         self.local.as_ref().is_none_or(|local| local.wait_handles(handles))
     }
 
-    /// [`Lane::wait_handles`]: for threads that will sleep while others may use the lane. There may be several, and what
-    /// one lists is heard by all.
+    /// [`Lane::wait_handles`], for threads that sleep while others may use the lane. There may be several such
+    /// threads; each hears what any of them lists.
     pub(super) fn list_handles(&self, handles: &mut Vec<i32>) -> bool {
         let mut listed = self.listed.borrow_mut();
         let Listed { set, wanted } = &mut *listed;
@@ -90,8 +91,8 @@ impl LeafLane {
         heard
     }
 
-    /// Lets virtual time pass until something can be done or `timeout` has passed. Without either another thread
-    /// has what this one waits for.
+    /// Advances virtual time until something can be done or `timeout` has passed. Without either, another thread must
+    /// do what this one waits for.
     fn sleep_simulated(&self, now: Time, timeout: Option<Span>, clock: &VirtualClock) {
         let limit = timeout.map(|span| now + span);
         match Time::earliest(self.next_wakeup(), limit) {
@@ -100,7 +101,7 @@ impl LeafLane {
         }
     }
 
-    /// Sleeps until something can be done, one of `others` is readable or `timeout` has passed.
+    /// Sleeps until something can be done, a descriptor in `others` is readable or `timeout` has passed.
     pub(super) fn sleep_on(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
         if let Some(clock) = self.shared.clock.simulated() {
             return self.sleep_simulated(now, timeout, clock);
@@ -112,13 +113,13 @@ impl LeafLane {
         let mut sleeper = std::mem::take(&mut self.sleeper);
         let mut now = now;
         while self.sleep_once(now, until, others, place.as_ref(), &mut sleeper) {
-            // Nothing but the shared queue: it is run here, and the caller sleeps on.
+            // Only the shared queue caused the wake-up: it is run here, and the caller continues to sleep.
             now = self.shared.clock.now();
             let is_called = self.shared.poller.is_called(self.route);
             if !self.has_all_mail() && !is_called {
                 self.help(now);
             }
-            // Of what was given up only the end of its memory is heard, by those that wait for that.
+            // With `away` at 0 only given-up requests are left, and the caller waits for the release of their memory.
             if self.has_done() || self.away == 0 {
                 break;
             }
@@ -131,7 +132,7 @@ impl LeafLane {
         Place { shared: Arc::clone(&self.shared), cell: Arc::clone(&self.cell), route: self.route }
     }
 
-    /// Sleeps once. Whether it ended only because of the shared queue, if at all.
+    /// Sleeps once. Returns whether it ended without a cause other than the shared queue.
     fn sleep_once(
         &self,
         now: Time,
@@ -162,7 +163,7 @@ impl LeafLane {
             heard &= self.listen_local(&mut sleeper.handles);
         }
         sleeper.handles.extend_from_slice(others);
-        // What cannot be seen on a descriptor is there at the next run, if it has been started.
+        // A completion that no descriptor shows is there at the next run, if its request has been started.
         if !heard && self.in_flight() > 0 {
             return false;
         }

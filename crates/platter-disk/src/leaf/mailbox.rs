@@ -1,24 +1,24 @@
-//! How a lane gets bios back from a queue that others run, and how it sleeps meanwhile.
+//! How a lane gets its bios back from a queue that other threads run, and how it sleeps in the meantime.
 
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::wake::Event;
 use platter_block::bio::Bio;
 use std::sync::OnceLock;
 
-/// What has come, and whether anybody takes it.
+/// Bios that have come back, and whether a lane is there to take them.
 struct Mail {
     bios: Vec<Bio>,
-    /// The lane is gone; so many bios of it are still to come, and are dropped.
+    /// Set once the lane is gone: the number of its bios still to come, which are dropped.
     owed: Option<usize>,
 }
 
-/// Bios for one lane, put there by whoever ran the shared queue.
+/// Completed bios for one lane, put there by the thread that ran the shared queue.
 pub(crate) struct Mailbox {
     mail: Mutex<Mail>,
     has_mail: AtomicBool,
-    /// The lane sleeps, or is about to: whoever brings mail rings.
+    /// The lane sleeps or is about to: a thread that delivers mail must ring.
     sleeping: AtomicBool,
-    /// A layer above has something for the lane to do.
+    /// A layer above has work for the lane.
     nudged: AtomicBool,
     bell: OnceLock<Event>,
 }
@@ -34,7 +34,8 @@ impl Mailbox {
         }
     }
 
-    /// Delivers and wakes. `true`: the lane is gone, the bio was dropped, and it was the last to come.
+    /// Delivers a bio and wakes the lane. `true`: the lane is gone, the bio was dropped, and it was the last
+    /// one to come.
     pub(crate) fn put(&self, bio: Bio) -> bool {
         let mut mail = lock(&self.mail);
         if let Some(owed) = &mut mail.owed {
@@ -60,13 +61,13 @@ impl Mailbox {
         }
     }
 
-    /// Ends the lane's sleep, or keeps it from beginning the next one.
+    /// Ends the lane's sleep, or prevents the next one.
     pub(crate) fn nudge(&self) {
         self.nudged.store(true, Ordering::SeqCst);
         self.ring();
     }
 
-    /// Whether it was nudged since the last time somebody asked.
+    /// Whether it was nudged since the last call.
     pub(crate) fn take_nudge(&self) -> bool {
         self.nudged.swap(false, Ordering::SeqCst)
     }
@@ -76,15 +77,15 @@ impl Mailbox {
         self.has_mail.load(Ordering::SeqCst)
     }
 
-    /// Appends all mail.
+    /// Appends all mail to `out`.
     pub(crate) fn take(&self, out: &mut Vec<Bio>) {
         if self.has_mail.swap(false, Ordering::SeqCst) {
             out.append(&mut lock(&self.mail).bios);
         }
     }
 
-    /// Says that the lane is about to sleep; it must look for mail and at the gate once more after this. What
-    /// the bell rang for earlier is forgotten.
+    /// Marks the lane as about to sleep; it must check for mail and the gate once more after this. Earlier
+    /// rings of the bell are discarded.
     pub(crate) fn fall_asleep(&self) -> &Event {
         let bell = self.bell.get_or_init(Event::new);
         if self.sleeping.swap(true, Ordering::SeqCst) {
@@ -93,7 +94,7 @@ impl Mailbox {
         bell
     }
 
-    /// The lane is awake.
+    /// Marks the lane as awake.
     pub(crate) fn wake_up(&self) {
         if self.sleeping.swap(false, Ordering::SeqCst)
             && let Some(bell) = self.bell.get()
@@ -102,8 +103,8 @@ impl Mailbox {
         }
     }
 
-    /// The lane goes away while `away` of its bios are out, those in the box among them. Gives those back;
-    /// `true`: no more will come.
+    /// The lane is being closed while `away` of its bios are outstanding, including those in the mailbox.
+    /// Returns the latter; `true`: no more will come.
     pub(crate) fn close(&self, away: usize) -> (Vec<Bio>, bool) {
         let mut mail = lock(&self.mail);
         let bios = std::mem::take(&mut mail.bios);

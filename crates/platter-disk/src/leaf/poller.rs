@@ -1,20 +1,20 @@
-//! Which of the lanes that sleep polls the driver of the shared queue.
+//! Chooses which of the sleeping lanes polls the driver of the shared queue.
 //!
-//! With an elevator all lanes wait for one driver. If each of them polled its descriptor, each completion would wake them
-//! all. So one lane polls it, runs the queue and posts what completes; the others sleep on their own bells. When that
-//! lane stops sleeping, another one is rung and takes over.
+//! With an elevator all lanes wait for one driver. If each of them polled its descriptor, each completion would wake
+//! all of them. So one lane polls it, runs the queue and posts completions; the others sleep on their own bells. When
+//! the polling lane stops sleeping, another one is rung and takes over.
 
 use crate::sync::{Mutex, lock};
 
-/// Who polls, of the lanes that sleep with bios in the shared queue. Lanes are known by their routes.
+/// Tells which of the lanes that sleep with bios in the shared queue polls. Lanes are identified by their routes.
 pub(crate) struct Poller(Mutex<State>);
 
 struct State {
     /// The lane that polls the driver.
     polls: Option<u32>,
-    /// The lane that has been rung to take over, and has not come back yet.
+    /// The lane that has been rung to take over and has not responded yet.
     called: Option<u32>,
-    /// Lanes that sleep on their bells only, the one that has slept longest first.
+    /// Lanes that sleep only on their bells, the one that has slept longest first.
     others: Vec<u32>,
 }
 
@@ -32,8 +32,8 @@ impl Poller {
         Poller(Mutex::new(State { polls: None, called: None, others: Vec::new() }))
     }
 
-    /// A lane is about to sleep; from here on its bell must be heard. Returns whether it has to poll the driver. Until the
-    /// call of [`leave`](Poller::leave), it may be called any number of times.
+    /// A lane is about to sleep; from here on its bell must be heard. Returns whether it has to poll the driver. May
+    /// be called repeatedly until [`leave`](Poller::leave).
     pub(crate) fn enter(&self, lane: u32) -> bool {
         let mut state = lock(&self.0);
         let is_other = |other: u32| other != lane;
@@ -48,7 +48,7 @@ impl Poller {
         true
     }
 
-    /// A lane has stopped sleeping. Returns the lane that the caller must ring, which takes over.
+    /// A lane has stopped sleeping. Returns the lane that takes over, which the caller must ring.
     #[must_use]
     pub(crate) fn leave(&self, lane: u32) -> Option<u32> {
         let mut state = lock(&self.0);
@@ -57,8 +57,8 @@ impl Poller {
         if state.polls.is_some() || state.called.is_some() {
             return None;
         }
-        // What was submitted first mostly completes first: so the lane that polls is mostly the one that the next completion
-        // is for, and wakes no other one before it returns.
+        // Bios mostly complete in the order of submission. The lane that polls is therefore mostly the one that the
+        // next completion is for, and wakes no other lane before it returns.
         state.called = (!state.others.is_empty()).then(|| state.others.remove(0));
         state.called
     }
@@ -68,7 +68,7 @@ impl Poller {
         lock(&self.0).called == Some(lane)
     }
 
-    /// Lanes that sleep, without one that has been rung to take over.
+    /// Number of sleeping lanes, without one that has been rung to take over.
     #[cfg(test)]
     #[allow(dead_code, reason = "for the tests of lanes, not for those of the model checker")]
     pub(crate) fn count(&self) -> usize {

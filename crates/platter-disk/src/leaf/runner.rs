@@ -1,5 +1,5 @@
-//! One runner at a time: whoever has work for a shared state tries its lock; whoever holds it does the work
-//! of those who did not get it.
+//! One runner at a time: a thread with work for a shared state tries its lock; the thread that holds the lock
+//! also does the work of those that did not get it.
 
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, fence};
 use std::sync::TryLockError;
@@ -14,14 +14,14 @@ impl<T> Runner<T> {
         Runner { state: Mutex::new(state), kicked: AtomicBool::new(false) }
     }
 
-    /// Sees to it that `work` runs after this call began, by this thread or by the one that holds the lock.
-    /// Returns whether it was this one.
+    /// Ensures that `work` runs after this call began, by this thread or by the one that holds the lock.
+    /// Returns whether this thread ran it.
     pub(crate) fn run(&self, work: impl FnMut(&mut T)) -> bool {
         self.kicked.store(true, Ordering::SeqCst);
         self.run_kicked(work)
     }
 
-    /// Does the work of those who did not get the lock.
+    /// Does the work of threads that did not get the lock.
     fn run_kicked(&self, mut work: impl FnMut(&mut T)) -> bool {
         let mut ran = false;
         while self.kicked.load(Ordering::SeqCst) {
@@ -31,15 +31,15 @@ impl<T> Runner<T> {
                 ran = true;
             }
             drop(state);
-            // Whoever found the lock taken had set the flag before; giving a lock back orders nothing against
-            // the look at the flag that comes now.
+            // A thread that found the lock taken has set the flag before; without this fence the release of
+            // the lock would not be ordered before the check of the flag that follows.
             fence(Ordering::SeqCst);
         }
         ran
     }
 
-    /// Waits for the lock, for what cannot be left to another thread; then does the work of those who did not
-    /// get it meanwhile.
+    /// Waits for the lock, for work that cannot be left to another thread; then does the work of threads that
+    /// did not get it in the meantime.
     pub(crate) fn with<R>(&self, visit: impl FnOnce(&mut T) -> R, work: impl FnMut(&mut T)) -> R {
         let result = visit(&mut crate::sync::lock(&self.state));
         fence(Ordering::SeqCst);

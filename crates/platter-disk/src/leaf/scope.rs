@@ -1,4 +1,4 @@
-//! Lock scope as data: which queues share a lock.
+//! Lock scopes as data: which queues share a lock.
 
 use crate::clock;
 use crate::sync::{Mutex, MutexGuard};
@@ -10,10 +10,10 @@ use std::sync::{Arc, LazyLock, TryLockError, Weak};
 /// Which queues share a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LockScope {
-    /// Each queue has its own, and only where submitters share it.
+    /// Each queue has its own lock, and only if submitters share the queue.
     #[default]
     Queue,
-    /// All queues of an adapter of this name share one (the SCSI layer of 2.5.17).
+    /// All queues of an adapter with this name share one (the SCSI layer of 2.5.17).
     Adapter(String),
     /// All queues of the process share one (2.4's `io_request_lock`).
     All,
@@ -21,10 +21,10 @@ pub enum LockScope {
 
 pub(super) struct ScopeLock(Mutex<()>);
 
-/// Adapters that some device uses; the empty name is the lock of all.
+/// Locks of the adapters in use; the empty name is the lock of all queues.
 static LOCKS: LazyLock<std::sync::Mutex<BTreeMap<String, Weak<ScopeLock>>>> = LazyLock::new(Default::default);
 
-/// The lock of a scope beyond the queue's own.
+/// The lock of a scope besides the queue's own.
 pub(super) fn resolve(scope: &LockScope) -> Option<Arc<ScopeLock>> {
     let name = match scope {
         LockScope::Queue => return None,
@@ -41,7 +41,7 @@ pub(super) fn resolve(scope: &LockScope) -> Option<Arc<ScopeLock>> {
     Some(lock)
 }
 
-/// The lock while it is held; counts the time on release.
+/// The lock while it is held; counts the time at its release.
 pub(super) struct Held<'a> {
     _guard: MutexGuard<'a, ()>,
     counters: &'a Counters,
@@ -49,8 +49,8 @@ pub(super) struct Held<'a> {
 }
 
 impl ScopeLock {
-    /// Takes the lock, and counts that and how long it was waited for (nobody who finds it free reads the
-    /// clock for that); with `stamps` also how long it is held.
+    /// Takes the lock, and counts that and the time spent waiting for it (the clock is read only if the lock
+    /// is not free); with `stamps` also how long it is held.
     pub(super) fn hold<'a>(&'a self, counters: &'a Counters, stamps: bool) -> Held<'a> {
         let guard = match self.0.try_lock() {
             Ok(guard) => guard,

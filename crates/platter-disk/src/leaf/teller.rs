@@ -1,4 +1,4 @@
-//! How a queue tells the rest of the device what it gives up.
+//! Reports the requests that a queue gives up to the rest of the device.
 
 use super::Shared;
 use super::doubts::Owner;
@@ -6,11 +6,11 @@ use super::lanes::LaneCell;
 use platter_block::queue::Watch;
 use std::sync::{Arc, Weak};
 
-/// Tells the device of what one of its queues gives up.
+/// Tells the device which requests one of its queues gives up.
 pub(super) struct Teller {
     shared: Weak<Shared>,
     owner: Owner,
-    /// The lane whose queue it is.
+    /// The lane that the queue belongs to.
     cell: Option<Arc<LaneCell>>,
 }
 
@@ -38,7 +38,7 @@ impl Watch for Teller {
     fn returned(&mut self, tag: u32) {
         if let Some(shared) = self.shared.upgrade() {
             shared.doubts.remove(&shared.gate, self.owner, tag);
-            // What is held in the shared queue may go on.
+            // Bios held in the shared queue may be able to start.
             shared.lanes.ring_all();
         }
     }

@@ -1,17 +1,17 @@
-//! The device's depth, lent to lanes in tokens.
+//! The device's depth, lent to lanes as tokens.
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// Tokens that no lane holds. A lane may always have one request out without a token, so that every lane
-/// makes progress whatever the others hold; tokens are for what goes beyond.
+/// Tokens that no lane holds. A lane may always have one request in flight without a token, so that every lane makes
+/// progress; further requests need tokens.
 pub(crate) struct Tokens {
     depth: u32,
     free: AtomicU32,
-    /// Lanes that asked for more than there was.
+    /// Lanes that asked for more tokens than there were.
     hungry: AtomicU32,
-    /// Lanes that hold tokens or are hungry.
+    /// Lanes that hold tokens or are short of them.
     contenders: AtomicU32,
-    /// Tokens that lanes hold which are not hungry.
+    /// Tokens held by lanes that are not short.
     satisfied: AtomicU32,
 }
 
@@ -42,24 +42,25 @@ impl Tokens {
         }
     }
 
-    /// Gives tokens back.
+    /// Returns tokens.
     pub(crate) fn give(&self, tokens: u32) {
         if tokens > 0 {
             self.free.fetch_add(tokens, Ordering::AcqRel);
         }
     }
 
-    /// A lane goes short, or no longer does.
+    /// Records whether a lane is short of tokens.
     pub(crate) fn set_hungry(&self, hungry: bool) {
         count(&self.hungry, hungry);
     }
 
-    /// A lane begins to hold tokens or to go short of them, or ends both.
+    /// Records whether a lane holds tokens or is short of them.
     pub(crate) fn set_contending(&self, contending: bool) {
         count(&self.contenders, contending);
     }
 
-    /// A lane that is not hungry holds another number of tokens. One that is hungry counts as holding none.
+    /// Updates the number of tokens that a lane which is not short holds. A lane that is short counts as holding
+    /// none.
     pub(crate) fn set_satisfied(&self, before: u32, now: u32) {
         if now >= before {
             self.satisfied.fetch_add(now - before, Ordering::Relaxed);
@@ -68,15 +69,16 @@ impl Tokens {
         }
     }
 
-    /// Whether some lane goes short.
+    /// Whether some lane is short of tokens.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         self.hungry.load(Ordering::Relaxed) > 0
     }
 
-    /// How many requests a lane may have out now: all that it can get tokens for, or its share while another lane goes
-    /// short. `hungry`: it does so itself. A share is an equal part of all tokens, or, if that is more, of what those leave
-    /// that need less than an equal part. The numbers are read one by one, so a share may be wrong for a moment.
+    /// Most requests that a lane may have in flight now: all that it can get tokens for, or its share while another
+    /// lane is short. `hungry`: the lane itself is short. A share is an equal part of all tokens, or, if that is
+    /// more, an equal part of those left by lanes that need less. The numbers are read one by one, so a share may be
+    /// wrong for a moment.
     pub(crate) fn allowance(&self, hungry: bool) -> u32 {
         let short = self.hungry.load(Ordering::Relaxed);
         if short <= u32::from(hungry) {

@@ -11,7 +11,7 @@ const HUGE: usize = 2 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pages {
-    /// Those that the allocator uses.
+    /// The pages that the allocator uses.
     Ordinary,
     /// Huge pages requested with `MADV_HUGEPAGE`. The kernel may have used ordinary ones for some of the memory.
     Transparent,
@@ -28,7 +28,7 @@ pub(super) struct Backing {
 }
 
 impl Backing {
-    /// From the allocator.
+    /// Memory from the allocator.
     pub(super) fn ordinary(layout: Layout) -> Backing {
         // SAFETY: a pool's layout is not of size zero.
         let base = unsafe { alloc_zeroed(layout) };
@@ -38,7 +38,7 @@ impl Backing {
         Backing { base, pages: Pages::Ordinary, layout, is_mapped: false }
     }
 
-    /// In huge pages where the system has them, else from the allocator. All of the memory is allocated now.
+    /// Memory in huge pages if the system has them, else from the allocator. All of it is allocated now.
     pub(super) fn huge(layout: Layout) -> Backing {
         let whole = layout.size().checked_next_multiple_of(HUGE).filter(|_| layout.align() <= HUGE);
         let mapped = whole.and_then(|bytes| Backing::reserved(bytes).or_else(|| Backing::transparent(bytes)));
@@ -52,14 +52,14 @@ impl Backing {
 
     fn reserved(bytes: usize) -> Option<Backing> {
         let flags = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::HUGE_2MB | MapFlags::POPULATE;
-        // SAFETY: a new mapping at a place of the kernel's choice.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let base = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) };
         Backing::of_mapping(base.ok()?.cast(), bytes, Pages::Reserved)
     }
 
     fn transparent(bytes: usize) -> Option<Backing> {
         let (all, access) = (bytes.checked_add(HUGE)?, ProtFlags::READ | ProtFlags::WRITE);
-        // SAFETY: a new mapping at a place of the kernel's choice.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let begin = unsafe { mmap_anonymous(null_mut(), all, access, MapFlags::PRIVATE) }.ok()?.cast::<u8>();
         let skip = begin.addr().next_multiple_of(HUGE) - begin.addr();
         let base = begin.wrapping_add(skip);
@@ -72,8 +72,8 @@ impl Backing {
         }
         // SAFETY: the new mapping; advice changes no contents.
         let advised = unsafe { madvise(base.cast(), bytes, Advice::LinuxHugepage) };
-        // Populated after the advice, or it would be in ordinary pages. Kernels before 5.14 lack this call; there the memory
-        // is allocated at its first use.
+        // Populated after the advice, which does not affect pages that exist already. Kernels before 5.14 lack this
+        // call; there the memory is allocated at its first use.
         // SAFETY: as above.
         let _ = unsafe { madvise(base.cast(), bytes, Advice::LinuxPopulateWrite) };
         Backing::of_mapping(base, bytes, if advised.is_ok() { Pages::Transparent } else { Pages::Ordinary })

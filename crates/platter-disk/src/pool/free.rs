@@ -1,33 +1,34 @@
-//! Free places of a pool: a stack of numbers that any thread pops from and pushes to without a lock.
+//! Free slots of a pool: a stack of numbers that any thread can push to and pop from without a lock.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// End of the list.
 const NONE: u32 = u32::MAX;
 
-/// Treiber's stack (1986) over indices. The last one freed comes out first, while it is still in the cache.
-/// The upper half of the head counts the changes, so that a head which was popped and came back (ABA) is not
-/// taken for the old one; a thread would have to sleep through 2^32 changes to be fooled.
+/// Treiber's stack (1986) over indices. The last number freed is popped first, while its buffer is still in
+/// the cache. The upper half of the head counts the changes, so that a head which was popped and pushed again
+/// (ABA) differs from the old one; a thread would have to sleep through 2^32 changes to mistake it.
 pub(super) struct FreeList {
     head: AtomicU64,
-    /// By number: the one below it.
+    /// For each number, the one below it.
     next: Box<[AtomicU32]>,
 }
 
 impl FreeList {
-    /// All of `0..count` free.
+    /// A list in which all of `0..count` are free.
     pub(super) fn new(count: u32) -> FreeList {
         let next = (0..count).map(|i| AtomicU32::new(if i + 1 < count { i + 1 } else { NONE })).collect();
         FreeList { head: AtomicU64::new(u64::from(if count == 0 { NONE } else { 0 })), next }
     }
 
-    /// Takes one out.
+    /// Pops a number.
     #[inline]
     pub(super) fn pop(&self) -> Option<u32> {
         let mut head = self.head.load(Ordering::Acquire);
         loop {
             let first = head as u32;
-            // May be stale when another thread was faster; the count in the head then refuses it.
+            // The value may be stale if another thread was faster; the count in the head then makes the
+            // exchange fail.
             let below = self.next.get(first as usize)?.load(Ordering::Relaxed);
             let new = changed(head) | u64::from(below);
             match self.head.compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Acquire) {
@@ -37,7 +38,7 @@ impl FreeList {
         }
     }
 
-    /// Puts one back that came out of here.
+    /// Pushes back a number that was popped.
     #[inline]
     pub(super) fn push(&self, number: u32) {
         let mut head = self.head.load(Ordering::Relaxed);
@@ -52,7 +53,7 @@ impl FreeList {
     }
 }
 
-/// The count of the next head.
+/// The change count of the next head.
 fn changed(head: u64) -> u64 {
     ((head >> 32).wrapping_add(1)) << 32
 }

@@ -1,11 +1,11 @@
-//! Synchronous I/O through memory of the library's own.
+//! Synchronous I/O through memory of the library.
 //!
-//! A call lends its memory only as long as it lasts. So what cannot go to the device from where it is, and every call
-//! that must end at a deadline whatever the device does, goes through memory that the bio owns. The copies are counted.
+//! A call can lend its memory only while it lasts. Transfers that cannot use the caller's memory directly, and every
+//! call that must end at a deadline, therefore go through memory that the bio owns. The copies are counted.
 //!
-//! An offset or length inside a block: a read reads the blocks around the range; a write reads the blocks at its ends
-//! first, and writes them back. Meanwhile no other such write touches these blocks, so that two neighbours in one block
-//! do not undo each other.
+//! If an offset or length lies inside a block, a read reads the blocks around the range; a write reads the blocks at
+//! its ends first and writes them back. No other such write touches these blocks in the meantime, so two writes to
+//! parts of one block do not undo each other.
 
 use super::lane::{SyncLane, TIMED_OUT};
 use crate::aligned::{Aligned, Window};
@@ -14,7 +14,7 @@ use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage, Status};
 use platter_block::time::Time;
 
-/// One transfer by pieces.
+/// One transfer in pieces.
 pub(super) struct Copied<'a> {
     pub(super) bouncer: &'a Bouncer,
     pub(super) lane: &'a mut SyncLane,
@@ -35,7 +35,7 @@ impl Copied<'_> {
         u64::from(self.bouncer.limits.logical_block)
     }
 
-    /// The blocks around the next piece of what is left of `bio`, and how many of its bytes are in them.
+    /// The blocks around the next piece of what is left of `bio`, and the number of the bio's bytes in them.
     fn next(&self, bio: &Bio) -> (Span, u64) {
         let block = self.block();
         let start = bio.pos() - bio.pos() % block;
@@ -51,7 +51,7 @@ impl Copied<'_> {
         memory.ok_or(Fault::new(Kind::NoMemory, Stage::Handle))
     }
 
-    /// Does a bio that is never submitted itself: its place and segments say what is to be transferred.
+    /// Carries out a bio that is never submitted itself: its range and segments describe the transfer.
     pub(super) fn run(&mut self, bio: &mut Bio) -> Status {
         self.bouncer.count(bio.len());
         match bio.op() {
@@ -87,13 +87,13 @@ impl Copied<'_> {
             return self.write_pieces(bio, None, None);
         }
         if bio.flags().contains(Flags::ATOMIC) {
-            // Whole blocks would be written that the caller did not ask for.
+            // Writing whole blocks would change bytes that the caller did not name.
             return Err(Fault::new(Kind::Misaligned, Stage::Handle));
         }
         let blocks = (if is_partial_head { head } else { last }, if is_partial_tail { last } else { head });
         let bouncer = self.bouncer;
         let _edges = bouncer.edges.lock(blocks, || self.lane.left(self.until)).ok_or(TIMED_OUT)?;
-        // Before anything is written: a block that cannot be read fails the call as a whole.
+        // Before anything is written: a block that cannot be read fails the whole call.
         let mut edge = |is_partial: bool, start: u64| {
             let span = Span { start, end: start.saturating_add(block).min(self.size) };
             is_partial.then(|| self.fetch(bio, span)).transpose()
@@ -105,7 +105,7 @@ impl Copied<'_> {
         status
     }
 
-    /// Writes all of `bio`, with the blocks that it begins and ends in around it.
+    /// Writes all of `bio`, completed by the blocks that it begins and ends in.
     fn write_pieces(&mut self, bio: &mut Bio, head: Option<&Aligned>, tail: Option<&Aligned>) -> Status {
         let block = self.block();
         let (mut head, end) = (head, bio.end());

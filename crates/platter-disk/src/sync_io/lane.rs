@@ -12,30 +12,30 @@ use platter_block::time::Time;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The fault of a call that was not done in its time.
+/// The fault of a call that did not end in its time.
 pub(super) const TIMED_OUT: Fault = Fault::new(Kind::TimedOut, Stage::Handle);
 
-/// A lane and the bios that its calls use: one, and one more where a call needs several transfers.
+/// A lane and the bios of its calls: one, and another one if a call needs several transfers.
 pub(crate) struct SyncLane {
     lane: Box<dyn Lane>,
     clock: Clock,
     pub(super) bios: Vec<Bio>,
     done: Vec<Bio>,
-    /// The place and length of the last bio that failed, as it came back.
+    /// Range of the last bio that failed, as it came back.
     pub(super) failed: (u64, u64),
     pub(super) buffers: Buffers,
-    /// The token of the last bio: each has one of its own.
+    /// The token of the last bio; each bio gets a new one.
     last: u64,
     /// The last reading of the clock.
     pub(crate) now: Time,
     /// The disk still has a request of a call that has ended.
     pub(crate) is_unsettled: bool,
-    /// Lanes of the device that may need to be run while this one waits.
+    /// Lanes of the device that may have to be run while this one waits.
     aside: Arc<Aside>,
 }
 
-/// The device has memory that a caller lent for the time of a call. The call cannot be left before the device
-/// is done, not even by a panic (of a trace sink or an elevator, say): then the process ends.
+/// The device uses memory that a caller lent for the duration of a call. The call must not return before the device
+/// is done, not even by a panic (of a trace sink or an elevator, say): in that case the process aborts.
 struct Lent;
 
 impl Drop for Lent {
@@ -61,12 +61,12 @@ impl SyncLane {
         }
     }
 
-    /// The lane and its clock, for another owner.
+    /// Passes the lane and its clock to another owner.
     pub(crate) fn into_lane(self) -> (Box<dyn Lane>, Clock) {
         (self.lane, self.clock)
     }
 
-    /// How long it is until a deadline.
+    /// Time left until a deadline.
     pub(super) fn left(&self, until: Option<Time>) -> Option<Duration> {
         self.clock.left(until)
     }
@@ -75,8 +75,8 @@ impl SyncLane {
         self.bios.pop().unwrap_or_else(Bio::flush)
     }
 
-    /// Submits a bio and waits for it. One that borrows its memory is waited for as long as it takes; any other only until
-    /// `until`, and [`Kind::TimedOut`] is the result then.
+    /// Submits a bio and waits for it. If the bio borrows its memory, the wait has no limit; otherwise it ends at
+    /// `until`, with [`Kind::TimedOut`].
     pub(super) fn run(&mut self, bio: Bio, until: Option<Time>) -> Status {
         match self.wait_for(bio, until) {
             Some(bio) if bio.status() == Err(NO_CHANNEL) && relieve() => self.run_again(bio, until),
@@ -85,15 +85,15 @@ impl SyncLane {
         }
     }
 
-    /// The device's shared queue had no channel, and now there may be room for one: the bio was not tried.
+    /// The device's shared queue had no channel, and now one may be available: the bio was not tried.
     #[cold]
     fn run_again(&mut self, mut bio: Bio, until: Option<Time>) -> Status {
         bio.rewind(bio.pos(), bio.len());
         self.wait_for(bio, until).map_or(Err(TIMED_OUT), |bio| self.settle(bio))
     }
 
-    /// Does `op` at `pos` with memory of the library's own, on behalf of `like`. The memory is lost where the result is
-    /// [`Kind::TimedOut`] and the disk still has it.
+    /// Carries out `op` at `pos` with memory of the library, on behalf of `like`. The memory is lost if the result is
+    /// [`Kind::TimedOut`] and the disk still uses it.
     pub(super) fn run_window(
         &mut self,
         like: &Bio,
@@ -125,8 +125,8 @@ impl SyncLane {
         }
     }
 
-    /// Submits a bio and waits until it comes back: this one, whatever else a lane may hand out. Of a bio that owns its
-    /// memory another may come back in its place, with its token; and when `until` has passed, and cancelling it did not
+    /// Submits a bio and waits until it comes back; other bios that the lane returns are skipped. If the bio owns its
+    /// memory, another bio with its token may come back in its place. If `until` has passed and cancelling did not
     /// help, none does: the bio stays in the lane.
     fn wait_for(&mut self, mut bio: Bio, until: Option<Time>) -> Option<Bio> {
         let lent = bio.flags().contains(Flags::BORROWED).then(|| Lent);
@@ -162,13 +162,13 @@ impl SyncLane {
             }
         };
         std::mem::forget(lent);
-        // The caller did not cancel it: it was not done in time.
+        // The caller did not cancel it: it did not end in its time.
         back.filter(|bio| {
             !is_cancelled || bio.status().err().is_none_or(|fault| fault.kind != Kind::Cancelled)
         })
     }
 
-    /// Keeps a bio that came back, and gives its status.
+    /// Keeps a bio that came back, and returns its status.
     fn settle(&mut self, bio: Bio) -> Status {
         let status = bio.status();
         if let Err(fault) = status {

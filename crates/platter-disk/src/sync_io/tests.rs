@@ -9,7 +9,7 @@ use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
 
-/// A lane that hands out bios of its own before the one it was given, which it fails.
+/// A lane that returns other bios before the submitted one, which it fails.
 #[derive(Default)]
 struct Liar {
     given: Option<Bio>,

@@ -1,4 +1,4 @@
-//! Memory aligned for direct I/O, without unsafe code: a larger vector, entered where it is aligned.
+//! Memory aligned for direct I/O, without unsafe code: a larger vector, used from its first aligned byte on.
 
 /// A zeroed buffer whose start is a multiple of an alignment.
 #[derive(Debug)]
@@ -9,10 +9,10 @@ pub(super) struct AlignedBuf {
 }
 
 impl AlignedBuf {
-    /// `len` bytes at a multiple of `align`, a power of two.
+    /// `len` bytes at a multiple of `align`, which must be a power of two.
     pub(super) fn new(len: usize, align: usize) -> Self {
         let bytes = vec![0; len + align - 1];
-        // For bytes, `align_offset` at run time gives the true distance.
+        // For bytes, `align_offset` always returns the true distance at run time.
         let start = bytes.as_ptr().align_offset(align);
         AlignedBuf { bytes, start, len }
     }

@@ -11,14 +11,14 @@ use super::{AlignSource, Probe};
 /// The largest alignment tried before giving up.
 const LARGEST_ALIGN: u32 = 4096;
 
-/// Checks a descriptor opened with `O_DIRECT`. Where nothing reports alignments they are found by
-/// reading, and put into `probe`. `Err` has the reason why direct I/O does not work.
+/// Checks a descriptor opened with `O_DIRECT`. If nothing reports alignments, they are found by reading and
+/// stored in `probe`. `Err` has the reason why direct I/O does not work.
 pub(super) fn settle(fd: BorrowedFd<'_>, probe: &mut Probe, readable: bool) -> Result<(), String> {
     if let Some(fs) = probe.filesystem.as_ref().filter(|fs| fs.is_memory()) {
-        return Err(format!("files on {} live in memory, where direct I/O means nothing", fs.name));
+        return Err(format!("files on {} are in memory, where direct I/O is meaningless", fs.name));
     }
     if probe.direct_io == Some(false) {
-        return Err(format!("the {} says that it cannot do direct I/O here", probe.place()));
+        return Err(format!("the {} reports that it does not support direct I/O here", probe.place()));
     }
     if probe.align_source == AlignSource::Statx || !readable {
         return Ok(());
@@ -26,11 +26,11 @@ pub(super) fn settle(fd: BorrowedFd<'_>, probe: &mut Probe, readable: bool) -> R
     let guess = probe.dio_offset_align;
     for align in [guess, LARGEST_ALIGN.max(guess)] {
         if u64::from(align) > probe.size_bytes {
-            // Too small to try anything on.
+            // The disk is too small for a trial.
             return Ok(());
         }
         let mut buf = AlignedBuf::new(align as usize, align as usize);
-        // Any other failure, such as a bad sector, is found out when it is read in earnest.
+        // Any other failure, such as a bad sector, will be reported by real reads.
         if rustix::io::pread(fd, buf.as_mut(), 0) == Err(Errno::INVAL) {
             continue;
         }

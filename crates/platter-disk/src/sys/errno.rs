@@ -1,17 +1,17 @@
-//! The one table of error numbers that disks and files give: name, meaning for a disk, advice.
+//! The table of error numbers of disks and files: name, meaning for a disk, advice.
 //!
-//! What the Linux block layer means by each number follows the status table in `block/blk-core.c`.
+//! The meanings follow the status table of the Linux block layer in `block/blk-core.c`.
 
 use std::borrow::Cow;
 
-/// One row: an error number and what it means when a disk gives it.
+/// One row: an error number and its meaning when a disk returns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrnoInfo {
     /// The number, positive.
     pub code: i32,
     /// Its symbolic name, as in `errno(3)`.
     pub name: &'static str,
-    /// What it means here, in a few words.
+    /// Its meaning here, in a few words.
     pub text: &'static str,
     /// What to do about it.
     pub advice: &'static str,

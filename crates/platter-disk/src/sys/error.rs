@@ -1,4 +1,4 @@
-//! The error of everything that asks the system about a disk.
+//! The error type of all operations that ask the system about a disk.
 
 use std::error::Error;
 use std::fmt;
@@ -11,20 +11,20 @@ use super::errno;
 /// Displayed as `cannot OP PATH: MESSAGE (ERRNO); HELP`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SysError {
-    /// What was tried, as a verb that fits after "cannot": `open`, `lock`, `probe`.
+    /// The operation, as a verb that fits after "cannot": `open`, `lock`, `probe`.
     pub op: &'static str,
-    /// What it was tried on.
+    /// The path it was applied to.
     pub path: PathBuf,
-    /// The system's error number, when a system call failed.
+    /// The system's error number, if a system call failed.
     pub errno: Option<i32>,
-    /// What is wrong, with the values that matter.
+    /// What is wrong, with the relevant values.
     pub message: String,
-    /// What to do next; empty when there is nothing useful to say.
+    /// What to do next; empty if there is no useful advice.
     pub help: String,
 }
 
 impl SysError {
-    /// A failure found by our own checks, with no system call to blame.
+    /// A failure found by our own checks, without a failed system call.
     pub fn new(
         op: &'static str,
         path: impl AsRef<Path>,
@@ -59,8 +59,8 @@ impl SysError {
         self
     }
 
-    /// For a file that was to be created or opened: the error names the first directory of its path that does not
-    /// exist, where that is what is wrong.
+    /// For a file that was to be created or opened: if a directory of its path does not exist, the error names
+    /// the first such directory.
     #[must_use]
     pub fn naming_missing_directory(self) -> Self {
         let Some(missing) = missing_directory(&self.path).filter(|_| self.errno == Some(libc::ENOENT)) else {
@@ -79,7 +79,7 @@ impl SysError {
     }
 }
 
-/// The outermost directory that a path leads through and that does not exist.
+/// The outermost directory of a path that does not exist.
 fn missing_directory(path: &Path) -> Option<&Path> {
     let parents = path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
     parents.take_while(|parent| !parent.exists()).last()

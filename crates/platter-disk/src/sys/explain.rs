@@ -1,4 +1,4 @@
-//! Why a disk could not be opened, said better than the error number does.
+//! Explains why a disk could not be opened, in more detail than the error number.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use rustix::io::Errno;
 use super::node::{Kind, Node};
 use super::{SysError, inuse, lock};
 
-/// The flag that allows opening what is in use.
+/// The option that allows opening a disk in use.
 const ALLOW: &str = "allow it with --allow-in-use, or allow_in_use=on in the device spec";
 
-/// The error of opening something that others use.
+/// The error of opening a disk that others use.
 pub(super) fn in_use(path: &Path, users: &[String]) -> SysError {
     let help = format!("unmount or stop what uses it, or {ALLOW}");
     SysError::from_errno("open", path, libc::EBUSY).with_message(users.join(", ")).with_help(help)
@@ -43,14 +43,14 @@ pub(super) fn open(path: &Path, node: &Node, errno: Errno, write: bool) -> SysEr
     }
 }
 
-/// The error of writing without a claim to a device that the kernel lets nobody else write to.
+/// The error of writing, without a claim, to a device that the kernel protects from other writers.
 pub(super) fn write_mounted(path: &Path) -> SysError {
     SysError::from_errno("open", path, libc::EBUSY)
-        .with_message("this kernel lets nobody write to a mounted device (CONFIG_BLK_DEV_WRITE_MOUNTED)")
+        .with_message("this kernel forbids writes to mounted devices (CONFIG_BLK_DEV_WRITE_MOUNTED)")
         .with_help("unmount it, or boot with bdev_allow_write_mounted=1")
 }
 
-/// The kernel refused a block device as claimed: by whom, as far as can be seen.
+/// The kernel refused a block device as claimed: names the users, as far as they can be seen.
 fn busy(path: &Path, node: &Node) -> SysError {
     let mut users = inuse::users(node);
     users.extend(lock::holders(&node.stat).into_iter().map(|p| format!("{p} has it open")));

@@ -1,4 +1,4 @@
-//! Names of file systems by the magic number that `statfs(2)` gives.
+//! Names of file systems by the magic number from `statfs(2)`.
 
 /// Magic numbers, from `linux/magic.h` and the file systems' own headers.
 static MAGICS: &[(u32, &str)] = &[
@@ -43,7 +43,7 @@ pub(super) fn of(magic: u32) -> Option<&'static str> {
     MAGICS.iter().find(|(m, _)| *m == magic).map(|(_, name)| *name)
 }
 
-/// Whether files of this file system live in memory only, so that direct I/O means nothing there.
+/// Whether files of this file system exist only in memory, so that direct I/O is meaningless there.
 pub(super) fn is_memory(magic: u32) -> bool {
     matches!(of(magic), Some("tmpfs" | "ramfs" | "hugetlbfs"))
 }

@@ -1,4 +1,4 @@
-//! Who else uses a block device or a file: mounts, devices built on it, swap, loop devices.
+//! Other users of a block device or a file: mounts, devices built on it, swap, loop devices.
 
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,8 @@ use super::{DeviceNumber, lock};
 /// The major number of loop devices.
 const LOOP_MAJOR: u32 = 7;
 
-/// What uses `node`, as phrases such as `sda1 is mounted on /home (ext4)`; empty when nothing that
-/// this process can see does.
+/// The users of `node`, as phrases such as `sda1 is mounted on /home (ext4)`; empty if this process can see
+/// none.
 pub(super) fn users(node: &Node) -> Vec<String> {
     let sysfs = Sysfs::default();
     match node.kind {
@@ -25,20 +25,20 @@ pub(super) fn users(node: &Node) -> Vec<String> {
     }
 }
 
-/// Whether nothing that still runs is known to use or to have locked `node`.
+/// Whether no running process is known to use or to have locked `node`.
 pub(super) fn is_unclaimed(node: &Node) -> bool {
     users(node).is_empty() && lock::is_unlocked(&node.stat)
 }
 
 /// The block device that a path names.
 fn device_at(path: &Path) -> Option<DeviceNumber> {
-    // What is mounted need not be a path at all, such as `tmpfs`.
+    // A mount source need not be a path, such as `tmpfs`.
     let stat = rustix::fs::stat(Some(path).filter(|p| p.is_absolute())?).ok()?;
     let block = FileType::from_raw_mode(stat.st_mode).is_block_device();
     block.then(|| DeviceNumber::from_dev(stat.st_rdev))
 }
 
-/// A whole disk is in use when one of its partitions is, and a partition when its disk is.
+/// A whole disk is in use if one of its partitions is, and a partition if its disk is.
 fn device_users(sysfs: &Sysfs, dev: DeviceNumber, mounts: &[Mount], swaps: &[DeviceNumber]) -> Vec<String> {
     let Some(dir) = sysfs.device(dev) else { return Vec::new() };
     let mut related = vec![dir.clone()];
@@ -53,7 +53,7 @@ fn device_users(sysfs: &Sysfs, dev: DeviceNumber, mounts: &[Mount], swaps: &[Dev
 fn uses_of_one(dir: &BlockDir, mounts: &[Mount], swaps: &[DeviceNumber]) -> Vec<String> {
     let name = dir.name();
     let Some(number) = dir.number() else { return Vec::new() };
-    // btrfs mounts have a device number of their own; what was mounted tells.
+    // btrfs mounts have device numbers of their own; the mount source identifies the device.
     let is_here = |m: &&Mount| m.device == number || device_at(&m.source) == Some(number);
     let mut uses: Vec<String> = mounts
         .iter()

@@ -1,8 +1,8 @@
-//! Advisory locks on disks, so that two programs do not write to one by mistake.
+//! Advisory locks on disks, so that two programs do not write to the same disk by mistake.
 //!
-//! `flock(2)` belongs to the open file description: opening the same file twice conflicts within a
-//! process as between processes, the kernel drops the lock however the process ends, and it is what
-//! util-linux and udev use for block devices.
+//! `flock(2)` belongs to the open file description: opening the same file twice conflicts within a process as
+//! between processes, the kernel drops the lock however the process ends, and util-linux and udev use it for
+//! block devices.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -16,11 +16,11 @@ use rustix::io::Errno;
 
 use super::{DeviceNumber, Kind, SysError};
 
-/// udev locks a block device for a moment while it looks at it after each change; wait that long.
+/// udev locks a block device briefly while it examines the device after each change; wait that long.
 const PATIENCE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(20);
-/// The kernel takes an io_uring apart some 50 to 100 ms after its process has ended, and with it gives up what
-/// was open there; wait so long for a lock whose holders have ended. Longer, a child may have inherited it.
+/// The kernel frees an io_uring some 50 to 100 ms after its process has ended, and only then closes the files
+/// open in it; wait this long for a lock whose holders have ended. After that a child may have inherited it.
 const AFTERLIFE: Duration = Duration::from_secs(2);
 
 /// A bounded wait for a user of a disk that is about to end.
@@ -29,7 +29,7 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Waits as long as udev may look at a device of this kind; it does not look at regular files.
+    /// Waits as long as udev may examine a device of this kind; it does not examine regular files.
     pub(super) fn with(kind: Kind) -> Self {
         Patience::of(if kind == Kind::Block { PATIENCE } else { Duration::ZERO })
     }
@@ -38,7 +38,7 @@ impl Patience {
         Patience { deadline: Instant::now() + time }
     }
 
-    /// Waits a little; `false` once it has taken too long.
+    /// Waits a little; `false` if it has taken too long.
     pub(super) fn wait(&self) -> bool {
         let more = Instant::now() < self.deadline;
         if more {
@@ -48,24 +48,23 @@ impl Patience {
     }
 }
 
-/// What kind of lock an open disk holds.
+/// The kind of lock that an open disk holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockState {
-    /// Nobody else may open it, to read or to write.
+    /// No other program may open it, for reading or writing.
     Exclusive,
     /// Others may open it as sharers too.
     Shared,
-    /// None, because use without one was allowed, with the reason why it was not to be had.
+    /// No lock, because use without one was allowed; with the reason why it was unavailable.
     None {
-        /// What kept the lock from being taken.
+        /// What prevented the lock.
         why: String,
     },
 }
 
-/// A lock on an open disk, given back when dropped: keep it for as long as there is I/O.
+/// A lock on an open disk, released when dropped: keep it for as long as there is I/O.
 ///
-/// It is given back at once even if a child process that was just forked still has a copy of the
-/// descriptor.
+/// It is released at once even if a child process that was just forked still has a copy of the descriptor.
 #[derive(Debug)]
 pub struct LockGuard {
     state: LockState,
@@ -74,7 +73,7 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    /// What is held.
+    /// The kind of lock.
     pub fn state(&self) -> &LockState {
         &self.state
     }
@@ -87,13 +86,13 @@ impl LockGuard {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         if let Some(fd) = &self.fd {
-            // Closing gives the lock back too, if this should fail.
+            // If this fails, closing the descriptor releases the lock too.
             let _ = rustix::fs::flock(fd, FlockOperation::Unlock);
         }
     }
 }
 
-/// Takes a lock, or fails with an error that names who holds it.
+/// Takes a lock, or fails with an error that names its holder.
 pub(super) fn take(
     fd: &OwnedFd,
     path: &Path,
@@ -118,7 +117,7 @@ pub(super) fn take(
             Err(Errno::WOULDBLOCK) if patience.wait() => {}
             Err(Errno::WOULDBLOCK) => match Holders::of(stat) {
                 Holders::Ended if afterlife.wait() => {}
-                // Given back since, unless its holder cannot be seen from here.
+                // Released in the meantime, unless its holder cannot be seen from here.
                 Holders::Unknown if !std::mem::replace(&mut looked_again, true) => {}
                 _ => return Err(conflict(path, stat, exclusive)),
             },
@@ -131,8 +130,8 @@ fn conflict(path: &Path, stat: &Stat, exclusive: bool) -> SysError {
     let holders = holders(stat);
     let by = if holders.is_empty() { "another program".to_owned() } else { holders.join(", ") };
     let message = match exclusive {
-        true => format!("it is open already, by {by}, and writing needs it alone"),
-        false => format!("it is open for writing alone, by {by}"),
+        true => format!("it is open already, by {by}, and writing needs exclusive use"),
+        false => format!("it is open exclusively for writing, by {by}"),
     };
     let help = "wait until it is closed, or allow use at the same time with --allow-in-use, or \
                 allow_in_use=on in the device spec";
@@ -149,13 +148,13 @@ pub(super) fn is_unlocked(stat: &Stat) -> bool {
     pids(stat).into_iter().all(has_ended)
 }
 
-/// What is known of those who hold a lock.
+/// What is known about the holders of a lock.
 enum Holders {
-    /// `/proc/locks` names none: the lock is free by now, or its holder is in another container.
+    /// `/proc/locks` lists none: the lock is free by now, or its holder is in another container.
     Unknown,
     /// All of them have ended.
     Ended,
-    /// One of them runs.
+    /// At least one of them runs.
     Running,
 }
 
@@ -174,7 +173,7 @@ fn pids(stat: &Stat) -> Vec<u32> {
     parse_holders(&text, DeviceNumber::from_dev(stat.st_dev), stat.st_ino)
 }
 
-/// Whether a process is no more, or on its way out.
+/// Whether a process has ended or is exiting.
 fn has_ended(pid: u32) -> bool {
     match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => is_exiting(&stat),
@@ -182,11 +181,11 @@ fn has_ended(pid: u32) -> bool {
     }
 }
 
-/// Whether the text of `/proc/PID/stat`, `12 (fio) S 1 12 12 0 -1 4194560 …`, is of a process that exits: by its
-/// state, the third field, or by the bit `PF_EXITING` of its flags, the ninth.
+/// Whether the text of `/proc/PID/stat`, `12 (fio) S 1 12 12 0 -1 4194560 …`, is that of an exiting process:
+/// according to its state, the third field, or the bit `PF_EXITING` of its flags, the ninth.
 pub(super) fn is_exiting(stat: &str) -> bool {
     const PF_EXITING: u32 = 4;
-    // The name may contain anything, also parentheses and spaces.
+    // The name may contain anything, including parentheses and spaces.
     let Some((_, rest)) = stat.rsplit_once(')') else { return false };
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let flags = fields.get(6).and_then(|flags| flags.parse::<u32>().ok()).unwrap_or(0);

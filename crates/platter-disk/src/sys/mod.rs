@@ -1,5 +1,5 @@
-//! The system side of opening a disk: what a path is, who else uses it, what it already holds,
-//! and descriptors that are safe to do I/O on. Nothing here knows bios or queues.
+//! The system side of opening a disk: what a path names, who else uses it, whether it has contents, and
+//! descriptors that are safe for I/O. This module knows no bios or queues.
 
 #![forbid(unsafe_code)]
 

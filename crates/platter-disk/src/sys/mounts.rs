@@ -18,12 +18,12 @@ pub(super) struct Mount {
     pub(super) source: PathBuf,
 }
 
-/// The mounts that this process sees; empty where `/proc` is missing.
+/// The mounts that this process sees; empty without `/proc`.
 pub(super) fn mounts() -> Vec<Mount> {
     fs::read("/proc/self/mountinfo").map(|text| parse_mounts(&text)).unwrap_or_default()
 }
 
-/// The files and devices that the system swaps to; empty where `/proc` is missing.
+/// The files and devices that the system swaps to; empty without `/proc`.
 pub(super) fn swaps() -> Vec<PathBuf> {
     fs::read("/proc/swaps").map(|text| parse_swaps(&text)).unwrap_or_default()
 }
@@ -53,7 +53,7 @@ pub(super) fn parse_swaps(text: &[u8]) -> Vec<PathBuf> {
     text.split(|b| *b == b'\n').skip(1).filter(|line| !line.is_empty()).filter_map(first_word).collect()
 }
 
-/// Turns `\040` and the like back into the bytes they stand for.
+/// Decodes `\040` and similar escapes.
 fn unescape(word: &[u8]) -> PathBuf {
     let mut out = Vec::with_capacity(word.len());
     let mut rest = word;

@@ -1,4 +1,4 @@
-//! What a path names, found without opening it for I/O.
+//! Finds what a path names without opening it for I/O.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::SysError;
 
-/// The two kinds of thing that can serve as a disk.
+/// The two kinds of files that can serve as a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file on some file system.
@@ -17,8 +17,8 @@ pub enum Kind {
     Block,
 }
 
-/// A regular file or block device that a path led to, pinned so that it cannot be swapped for
-/// another one between looking and opening.
+/// The regular file or block device that a path led to, pinned so that it cannot be replaced by another one
+/// between the check and the opening.
 #[derive(Debug)]
 pub(super) struct Node {
     handle: OwnedFd,
@@ -45,12 +45,12 @@ impl Node {
         Ok(Node { handle, path: path.to_path_buf(), kind, stat })
     }
 
-    /// Opens the node itself, whatever its path has come to name since.
+    /// Opens the node itself, even if its path names something else by now.
     pub(super) fn open(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
         let link = format!("/proc/self/fd/{}", self.handle.as_raw_fd());
         match rustix::fs::open(link, flags, Mode::empty()) {
-            // Without /proc there is only the path; make sure it still names the same thing.
+            // Without /proc there is only the path; make sure it still names the same file.
             Err(Errno::NOENT) => {
                 let fd = rustix::fs::open(&self.path, flags, Mode::empty())?;
                 let stat = rustix::fs::fstat(&fd)?;
@@ -72,7 +72,7 @@ fn dangling(error: SysError) -> SysError {
     }
 }
 
-/// Which kind of disk an inode is; anything else is an error that says what it is.
+/// The kind of disk of an inode; any other inode is an error that names its type.
 pub(super) fn kind_of(op: &'static str, path: &Path, stat: &Stat) -> Result<Kind, SysError> {
     let (errno, what) = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => return Ok(Kind::Regular),

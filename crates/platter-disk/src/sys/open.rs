@@ -12,48 +12,48 @@ use super::opened::{FdReader, OpenedDisk, without_readahead};
 use super::signature::{self, SignaturePolicy, refuse_if_signature};
 use super::{Kind, Probe, SysError, direct, explain, inuse, space};
 
-/// Whether to go around the kernel's page cache.
+/// Whether to bypass the kernel's page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Direct {
     /// Use the page cache.
     Off,
-    /// Go around it where that works; [`OpenedDisk::why_not_direct`] says why not.
+    /// Bypass it if possible; [`OpenedDisk::why_not_direct`] says why not.
     #[default]
     Prefer,
-    /// Go around it or fail.
+    /// Bypass it or fail.
     Require,
 }
 
-/// Who else may have the disk open at the same time.
+/// Which other programs may have the disk open at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sharing {
-    /// A writer has the disk alone; readers share it with each other, not with such a writer.
+    /// A writer has exclusive use; readers share the disk with each other, but not with such a writer.
     #[default]
     ByAccess,
-    /// Alone, even to read.
+    /// Exclusive use, even for reading.
     Exclusive,
-    /// With every other sharer, even to write; the programs must agree on who writes where.
+    /// Shared with every other sharer, even for writing; the programs must agree on who writes where.
     Shared,
 }
 
-/// How to open a disk. The default reads only, directly where possible.
+/// Options for opening a disk. The default is read-only, with direct I/O if possible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Open for reading.
     pub read: bool,
     /// Open for writing.
     pub write: bool,
-    /// Whether to go around the page cache.
+    /// Whether to bypass the page cache.
     pub direct: Direct,
-    /// Who else may have it open. Only programs that lock (`flock(2)`) take notice, except that the
-    /// kernel itself keeps a block device opened alone for writing from being mounted or claimed.
+    /// Which other programs may have it open. Only programs that lock (`flock(2)`) respect this, except that
+    /// the kernel itself does not mount or claim a block device that is opened exclusively for writing.
     pub sharing: Sharing,
-    /// Open it even if it is mounted, claimed or locked; [`OpenedDisk::overridden`] says by whom.
+    /// Open it even if it is mounted, claimed or locked; [`OpenedDisk::overridden`] lists by whom.
     pub allow_in_use: bool,
-    /// Whether to refuse to write to a disk that holds something.
+    /// Whether to refuse to write to a disk that has contents.
     pub signatures: SignaturePolicy,
-    /// Create the file with this many bytes if it is missing or empty. If it is there, it must have
-    /// just this size.
+    /// Create the file with this many bytes if it is missing or empty. If it exists, it must have exactly
+    /// this size.
     pub create: Option<u64>,
     /// Allocate the space of a created file at once, so that writing cannot run out of it.
     pub reserve: bool,
@@ -75,12 +75,12 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Options to read only: shared with other readers.
+    /// Options for reading only, shared with other readers.
     pub fn read_only() -> Self {
         OpenOptions::default()
     }
 
-    /// Options to read and write: alone.
+    /// Options for reading and writing, with exclusive use.
     pub fn read_write() -> Self {
         OpenOptions { write: true, ..OpenOptions::default() }
     }
@@ -88,17 +88,17 @@ impl OpenOptions {
     /// Opens the regular file or block device that `path` names, following symbolic links.
     ///
     /// # Errors
-    /// When it is missing, of another kind, empty, not permitted, in use (unless
-    /// [`allow_in_use`](Self::allow_in_use)), holds something and the signature policy refuses, is
-    /// not of the size asked for, or cannot do direct I/O where that is required.
+    /// The disk is missing, of another kind, empty, not permitted, in use (unless
+    /// [`allow_in_use`](Self::allow_in_use)), has contents and the signature policy refuses, does not have
+    /// the requested size, or does not support direct I/O although it is required.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<OpenedDisk, SysError> {
         let path = path.as_ref();
         self.check_arguments(path)?;
         let (node, created) = self.find_or_create(path)?;
         let result = self.open_node(path, &node);
-        // A file that somebody else locked since is theirs now.
+        // A file that another process has locked since belongs to that process now.
         if created && result.as_ref().is_err_and(|e| e.op != "lock") {
-            // The first error is the one worth reporting.
+            // The first error is the one to report.
             let _ = std::fs::remove_file(path);
         }
         result
@@ -107,11 +107,11 @@ impl OpenOptions {
     fn check_arguments(&self, path: &Path) -> Result<(), SysError> {
         let bad = |message: &str, help: &str| Err(SysError::new("open", path, message, help));
         if !self.read && !self.write {
-            return bad("neither reading nor writing was asked for", "ask for one or both");
+            return bad("neither reading nor writing was requested", "request one or both");
         }
         match self.create {
             Some(_) if !self.write => bad("creating a file needs writing", "open it for writing too"),
-            Some(0) => bad("a disk of 0 bytes holds nothing", "give a size of at least 512 bytes"),
+            Some(0) => bad("a disk of 0 bytes is useless", "give a size of at least 512 bytes"),
             _ => Ok(()),
         }
     }
@@ -124,7 +124,7 @@ impl OpenOptions {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         match rustix::fs::open(path, flags, Mode::from_raw_mode(0o666)) {
             Ok(_) => Node::find("open", path).map(|node| (node, true)),
-            // Somebody else was faster, or a symbolic link leads nowhere.
+            // Another process created it first, or a symbolic link has no target.
             Err(Errno::EXIST) => Node::find("open", path).map(|node| (node, false)).map_err(|_| missing),
             Err(e) => Err(SysError::from_errno("create", path, e.raw_os_error()).naming_missing_directory()),
         }
@@ -193,8 +193,8 @@ impl OpenOptions {
         }
     }
 
-    /// Refuses to write to what is mounted or otherwise in use. The kernel checks again for block
-    /// devices opened alone, and knows users that cannot be seen from here.
+    /// Refuses to write to a disk that is mounted or otherwise in use. The kernel checks again for block
+    /// devices opened exclusively, and knows users that cannot be seen from here.
     fn check_users(&self, path: &Path, node: &Node) -> Result<Vec<String>, SysError> {
         let users = if self.write { inuse::users(node) } else { Vec::new() };
         match users.is_empty() || self.allow_in_use {
@@ -203,8 +203,8 @@ impl OpenOptions {
         }
     }
 
-    /// Opens with `O_EXCL` (which for block devices claims them) and `O_DIRECT` as asked for. The
-    /// second value is whether `O_DIRECT` was refused.
+    /// Opens with `O_EXCL` (which claims block devices) and `O_DIRECT` as requested. The second value is
+    /// whether `O_DIRECT` was refused.
     fn open_claimed(&self, path: &Path, node: &Node) -> Result<(OwnedFd, bool), SysError> {
         let mut flags = self.access();
         if node.kind == Kind::Block && self.exclusive() {
@@ -258,8 +258,8 @@ impl OpenOptions {
         let size = probe.size_bytes;
         match self.create {
             Some(wanted) if wanted != size => {
-                let message = format!("it is there with {size} bytes, not the {wanted} asked for");
-                let help = "ask for its size, leave the size out, or remove the file";
+                let message = format!("it exists with {size} bytes instead of the requested {wanted}");
+                let help = "request that size, leave the size out, or remove the file";
                 Err(SysError::new("open", path, message, help))
             }
             _ if size > 0 => Ok(()),
@@ -268,7 +268,8 @@ impl OpenOptions {
                 Err(error.with_message("the device has no medium: its size is 0"))
             }
             _ => {
-                let help = "give it a size, for example with truncate -s 1G, or ask for it to be created";
+                let help =
+                    "give it a size, for example with truncate -s 1G, or let it be created with a size";
                 Err(SysError::new("open", path, "the file is empty: a disk needs a size", help))
             }
         }
@@ -276,7 +277,7 @@ impl OpenOptions {
 
     fn check_signatures(&self, path: &Path, node: &Node, size: u64) -> Result<(), SysError> {
         let fail = |error: SysError| {
-            let what = "to write over it unseen, pass --force, or force=on in the device spec";
+            let what = "to overwrite it without this check, pass --force, or force=on in the device spec";
             error.with_help(what)
         };
         let fd = node.open(OFlags::RDONLY);

@@ -176,7 +176,7 @@ fn what_cannot_be_opened_says_why() {
     assert_eq!(refused(&OpenOptions::read_write(), dir.path()).errno, Some(libc::EISDIR));
     let neither = OpenOptions { read: false, ..OpenOptions::read_only() };
     assert!(refused(&neither, dir.path()).message.contains("neither reading nor writing"));
-    // The test's own program is running: nobody may write to it, whoever owns it.
+    // The test's own program is running: no process may write to it, whatever its owner.
     let me = std::env::current_exe().unwrap();
     let errno = refused(&OpenOptions::read_write(), &me).errno;
     assert!(matches!(errno, Some(libc::ETXTBSY | libc::EACCES)), "{errno:?}");

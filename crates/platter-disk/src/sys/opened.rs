@@ -11,7 +11,8 @@ use rustix::io::Errno;
 use super::signature::ReadAt;
 use super::{Kind, LockGuard, Probe, SysError, probe};
 
-/// The largest piece of a file that the page cache holds as one (fact: Linux makes folios of at most 2 MiB on x86-64).
+/// The largest piece of a file that the page cache keeps as one (fact: Linux makes folios of at most 2 MiB on
+/// x86-64).
 const LARGEST_FOLIO: u64 = 2 << 20;
 
 /// An open regular file or block device.
@@ -24,17 +25,17 @@ pub struct OpenedDisk {
     pub path: PathBuf,
     /// For I/O; direct if [`direct`](Self::direct).
     pub fd: OwnedFd,
-    /// For the end of a file whose size direct I/O cannot reach, buffered; only where it is needed.
+    /// Buffered descriptor for the end of a file whose size direct I/O cannot reach; only if needed.
     pub buffered: Option<OwnedFd>,
-    /// Whether I/O on [`fd`](Self::fd) goes around the page cache.
+    /// Whether I/O on [`fd`](Self::fd) bypasses the page cache.
     pub direct: bool,
-    /// Why it does not, where that was asked for.
+    /// Why it does not, if that was requested.
     pub why_not_direct: Option<String>,
-    /// What it is.
+    /// The properties of the disk.
     pub probe: Probe,
-    /// Keeps others out, or says why it does not.
+    /// Keeps other programs out, or tells why it does not.
     pub lock: LockGuard,
-    /// Uses and locks of others that would have been refused, had in-use disks not been allowed.
+    /// Other users and locks, which would have been an error if disks in use were not allowed.
     pub overridden: Vec<String>,
 }
 
@@ -45,7 +46,7 @@ impl AsFd for OpenedDisk {
 }
 
 impl OpenedDisk {
-    /// Which file or block device it is, whatever path led to it; `None` where the system cannot tell.
+    /// Identity of the file or block device, independent of the path; `None` if the system cannot tell.
     pub fn identity(&self) -> Option<Identity> {
         let stat = rustix::fs::fstat(&self.fd).ok()?;
         Some(match self.probe.kind {
@@ -54,10 +55,10 @@ impl OpenedDisk {
         })
     }
 
-    /// Another descriptor of it with the same access, through the page cache and without readahead.
+    /// Opens another descriptor with the same access, through the page cache and without readahead.
     ///
     /// # Errors
-    /// What `open(2)` said; `ENOENT` where `/proc` is not mounted.
+    /// The error of `open(2)`; `ENOENT` if `/proc` is not mounted.
     pub fn open_buffered(&self) -> Result<OwnedFd, SysError> {
         let fail =
             |e: Errno| SysError::from_errno("open another descriptor of", &self.path, e.raw_os_error());
@@ -67,7 +68,7 @@ impl OpenedDisk {
         Ok(without_readahead(fd, self.probe.size_bytes))
     }
 
-    /// The unit in which the page cache holds its contents: a page, or a larger block of the file system.
+    /// The unit in which the page cache keeps the contents: a page, or a larger block of the file system.
     pub fn cache_unit(&self) -> u64 {
         let page = rustix::param::page_size() as u64;
         let block = rustix::fs::fstatfs(&self.fd).map_or(0, |fs| u64::try_from(fs.f_bsize).unwrap_or(0));
@@ -75,10 +76,10 @@ impl OpenedDisk {
         if is_unit { page.max(block) } else { page }
     }
 
-    /// Its size now, in bytes.
+    /// Its present size in bytes.
     ///
     /// # Errors
-    /// When the system cannot tell, as when a device is gone.
+    /// The system cannot tell, for example because the device is gone.
     pub fn current_size(&self) -> Result<u64, SysError> {
         let size = match self.probe.kind {
             Kind::Block => probe::end_of(self.fd.as_fd()),
@@ -87,10 +88,10 @@ impl OpenedDisk {
         size.map_err(|e| SysError::from_errno("find the size of", &self.path, e.raw_os_error()))
     }
 
-    /// Checks that it still has the size that it had when it was opened.
+    /// Checks that the size is still that at opening.
     ///
     /// # Errors
-    /// When it shrank or grew, with both sizes.
+    /// The disk shrank or grew; the error has both sizes.
     pub fn check_same_size(&self) -> Result<(), SysError> {
         let (then, now) = (self.probe.size_bytes, self.current_size()?);
         if now == then {
@@ -99,16 +100,16 @@ impl OpenedDisk {
         let verb = if now < then { "shrank" } else { "grew" };
         let message = format!("it {verb} from {then} to {now} bytes since it was opened");
         let help = "close it, find out what resized it, and open it again";
-        Err(SysError::new("go on with", &self.path, message, help))
+        Err(SysError::new("continue with", &self.path, message, help))
     }
 }
 
-/// Switches readahead off for a buffered descriptor of a file of `size` bytes, and drops what is clean near the end from
-/// the cache. Readahead makes large folios; one that holds the end of the file would reach into pages that direct I/O
-/// works on.
+/// Switches readahead off for a buffered descriptor of a file of `size` bytes, and drops clean pages near the end
+/// from the cache. Readahead makes large folios; a folio with the end of the file would reach into pages that direct
+/// I/O uses.
 pub(super) fn without_readahead(fd: OwnedFd, size: u64) -> OwnedFd {
     let near_end = size.saturating_sub(LARGEST_FOLIO);
-    // Advice, which a file system is free to refuse.
+    // This is advice, which a file system may ignore.
     let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Random);
     let _ = rustix::fs::fadvise(&fd, near_end - near_end % LARGEST_FOLIO, None, Advice::DontNeed);
     fd

@@ -1,8 +1,8 @@
-//! Incompressible contents for disks, the same for the same seed on every machine.
+//! Incompressible contents for disks, identical for the same seed on every machine.
 
-/// Contents of one disk: 64-bit little-endian words of SplitMix64 (Steele, Lea and Flood, "Fast
-/// splittable pseudorandom number generators", OOPSLA 2014), the generator run from a seed of its
-/// own for each disk. Any part can be made, and so checked, without what comes before it.
+/// Contents of one disk: 64-bit little-endian words of SplitMix64 (Steele, Lea and Flood, "Fast splittable
+/// pseudorandom number generators", OOPSLA 2014), with a different seed for each disk. Any part can be
+/// generated, and so checked, without the preceding parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pattern {
     start: u64,
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn words_are_those_of_splitmix64() {
-        // The first outputs for seed 1234567, as other implementations publish them.
+        // The first outputs for seed 1234567, as published by other implementations.
         let pattern = Pattern { start: 1_234_567 };
         let words = [0, 1, 2].map(|i| u64::from_le_bytes(pattern.word(i)));
         assert_eq!(words, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
@@ -83,7 +83,7 @@ mod tests {
         assert!(a != make(2, 0) && a != make(1, 1) && a == make(1, 0));
         let mut counts = [0_u32; 256];
         a.iter().for_each(|b| counts[usize::from(*b)] += 1);
-        // 4096 of each are expected, give or take 64; six of those are far beyond chance.
+        // 4096 of each are expected, plus or minus 64; six times that is far beyond chance.
         assert!(counts.iter().all(|n| n.abs_diff(4096) < 6 * 64), "{counts:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a disk is: size, alignments, limits, and what lies under it.
+//! Probes a disk: size, alignments, limits, and what is under it.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -20,44 +20,44 @@ const DIO_READ_ALIGN: StatxFlags = StatxFlags::from_bits_retain(0x2_0000);
 /// a multiple of every logical block size in use.
 const ASSUMED_ALIGN: u32 = 4096;
 
-/// Where the direct I/O alignments of a [`Probe`] come from, from best to worst.
+/// The source of the direct I/O alignments of a [`Probe`], from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AlignSource {
-    /// The kernel said so (`statx` with `STATX_DIOALIGN`, Linux 6.1).
+    /// The kernel reported them (`statx` with `STATX_DIOALIGN`, Linux 6.1).
     Statx,
     /// The logical block size of the block device itself.
     BlockSize,
     /// The logical block size of the device under the file system.
     BackingDevice,
-    /// Nothing said anything; 4096 is assumed.
+    /// Nothing reported them; 4096 is assumed.
     Assumed,
 }
 
 /// The file system that a regular file is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filesystem {
-    /// Its name as the mount table has it, else by its magic number, else that number in hex.
+    /// Its name from the mount table, otherwise by its magic number, otherwise that number in hex.
     pub name: String,
-    /// The magic number that `statfs(2)` gives (`f_type`).
+    /// The magic number from `statfs(2)` (`f_type`).
     pub magic: u32,
 }
 
 impl Filesystem {
-    /// Whether its files live in memory only (tmpfs, ramfs, hugetlbfs).
+    /// Whether its files exist only in memory (tmpfs, ramfs, hugetlbfs).
     pub fn is_memory(&self) -> bool {
         fsname::is_memory(self.magic)
     }
 }
 
-/// What a regular file or block device is, as far as the system tells. Sizes are in bytes.
+/// The properties of a regular file or block device, as far as the system reports them. Sizes are in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
     /// Regular file or block device.
     pub kind: Kind,
-    /// Size when probed.
+    /// Size at the time of the probe.
     pub size_bytes: u64,
-    /// Smallest unit of I/O: of a block device its logical block; of a file what direct I/O needs,
-    /// or 512 where the file cannot do direct I/O.
+    /// Smallest unit of I/O: the logical block of a block device; for a file the unit of direct I/O, or 512 if the
+    /// file does not support direct I/O.
     pub logical_block: u32,
     /// Smallest unit written without read-modify-write; at least `logical_block`.
     pub physical_block: u32,
@@ -65,22 +65,22 @@ pub struct Probe {
     pub dio_mem_align: u32,
     /// Alignment of offset and length for direct I/O.
     pub dio_offset_align: u32,
-    /// Alignment of offset and length of direct reads, where it is less than for writes.
+    /// Alignment of offset and length of direct reads, if it is less than for writes.
     pub dio_read_offset_align: u32,
-    /// Where the three alignments come from.
+    /// The source of the three alignments.
     pub align_source: AlignSource,
-    /// Whether direct I/O works here, where the kernel says.
+    /// Whether direct I/O works here, if the kernel tells.
     pub direct_io: Option<bool>,
-    /// What one I/O may look like; of a file, on the device under its file system.
+    /// Limits of one I/O; for a file, those of the device under its file system.
     pub limits: DeviceLimits,
-    /// What the kernel does to I/O on its way down; of a file, on the device under its file system.
+    /// What the kernel does to I/O on its way down; for a file, on the device under its file system.
     pub kernel: Option<KernelQueue>,
-    /// Whether the kernel has a block device as read-only. It can be opened for writing all the
-    /// same, but every write fails. `None` for a file, and where sysfs does not say.
+    /// Whether the kernel treats a block device as read-only. It can still be opened for writing, but
+    /// every write fails. `None` for a file, or if sysfs does not tell.
     pub read_only: Option<bool>,
     /// The file system that a file is on; `None` for a block device.
     pub filesystem: Option<Filesystem>,
-    /// The block device itself, or the one under a file's file system, where there is one.
+    /// The block device itself, or the one under a file's file system, if there is one.
     pub device: Option<DeviceNumber>,
     /// Device and inode number of the file or device node, which together tell whether two paths
     /// name the same one.
@@ -91,7 +91,7 @@ impl Probe {
     /// Probes what `path` names, following symbolic links. Needs permission to read a block device.
     ///
     /// # Errors
-    /// When nothing is there, it is neither a regular file nor a block device, or may not be read.
+    /// The path does not exist, names neither a regular file nor a block device, or may not be read.
     pub fn of_path(path: impl AsRef<Path>) -> Result<Probe, SysError> {
         let path = path.as_ref();
         let node = Node::find("probe", path)?;
@@ -103,13 +103,12 @@ impl Probe {
     /// Probes an open descriptor; `path` is only for error messages.
     ///
     /// # Errors
-    /// When the descriptor is neither a regular file nor a block device, or the system cannot tell
-    /// its size or block size.
+    /// The descriptor is neither a regular file nor a block device, or the system cannot tell its size or block size.
     pub fn of(fd: impl AsFd, path: impl AsRef<Path>) -> Result<Probe, SysError> {
         probe(fd.as_fd(), path.as_ref(), &Sysfs::default())
     }
 
-    /// What I/O ends up in, for messages: `ext4 file system`, `device`.
+    /// What I/O goes to, for messages: `ext4 file system`, `device`.
     pub(super) fn place(&self) -> String {
         match &self.filesystem {
             Some(fs) => format!("{} file system", fs.name),
@@ -122,7 +121,7 @@ fn probe(fd: BorrowedFd<'_>, path: &Path, sysfs: &Sysfs) -> Result<Probe, SysErr
     let fail = |e: Errno| SysError::from_errno("probe", path, e.raw_os_error());
     let stat = rustix::fs::fstat(fd).map_err(fail)?;
     let kind = kind_of("probe", path, &stat)?;
-    // A kernel or sandbox without statx leaves the fallbacks.
+    // Without statx (kernel or sandbox), the fallbacks are used.
     let statx = statx(fd).ok();
     let mount = match kind {
         Kind::Regular => find_mount(statx.as_ref(), DeviceNumber::from_dev(stat.st_dev)),
@@ -175,7 +174,7 @@ fn has(statx: &Statx, flag: StatxFlags) -> bool {
     StatxFlags::from_bits_retain(statx.stx_mask).contains(flag)
 }
 
-/// The end of a block device, by seeking: the same for every kind of driver, and needs no ioctl.
+/// The end of a block device, by seeking: works for every kind of driver and needs no ioctl.
 pub(super) fn end_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
     rustix::fs::seek(fd, rustix::fs::SeekFrom::End(0))
 }
@@ -233,14 +232,14 @@ impl Align {
             (Kind::Regular, Some(b)) => (b.logical, AlignSource::BackingDevice),
             (_, None) => (ASSUMED_ALIGN, AlignSource::Assumed),
         };
-        // Alignments of zero are how statx says that direct I/O does not work here.
+        // With alignments of zero statx reports that direct I/O does not work here.
         let supported = reported.map(|_| false);
         Align { memory: size, offset: size, read_offset: size, source, supported }
     }
 }
 
-/// Atomic writes are what the open file itself says of them (Linux 6.11). What sysfs says is the disk's: a file system or
-/// a stacked device between may not have them, and an older kernel does not take the flag.
+/// Keeps only the limits of atomic writes that the open file itself reports (Linux 6.11). Those in sysfs are the
+/// disk's: a file system or a stacked device in between may not support them, and an older kernel rejects the flag.
 fn only_atomic_of(limits: &mut DeviceLimits, statx: Option<&Statx>) {
     let reported = statx.filter(|s| has(s, WRITE_ATOMIC) && s.stx_atomic_write_unit_max > 0);
     limits.atomic_write_unit_min = reported.map(|s| s.stx_atomic_write_unit_min.into());
@@ -255,8 +254,8 @@ fn find_mount(statx: Option<&Statx>, dev: DeviceNumber) -> Option<Mount> {
     Some(all.swap_remove(at))
 }
 
-/// The device under a file system: its device number, unless that is one made up by the file
-/// system (major 0, as btrfs and overlay do); then what was mounted, if that is a block device.
+/// The device under a file system: its device number, unless the file system made that up (major 0, as for btrfs and
+/// overlay); in that case the mount source, if it is a block device.
 fn backing_device(dev: DeviceNumber, mount: Option<&Mount>) -> Option<DeviceNumber> {
     if dev.major != 0 {
         return Some(dev);

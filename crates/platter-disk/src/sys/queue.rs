@@ -1,4 +1,4 @@
-//! What the kernel's own request queue of a device allows, and what it does to I/O.
+//! The limits of the kernel's own request queue of a device, and its treatment of I/O.
 
 use super::node::{Kind, Node};
 use super::sysfs::{BlockDir, Sysfs};
@@ -6,7 +6,7 @@ use super::{DeviceNumber, SysError};
 use platter_block::planted::{self, Planted};
 use std::path::Path;
 
-/// What one I/O to a device may look like, from sysfs. `None` where the kernel does not say.
+/// Limits of one I/O to a device, from sysfs. `None` if the kernel does not tell.
 ///
 /// Sizes are in bytes. A value of 0 that means "no limit" or "not supported" in sysfs stays 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct DeviceLimits {
     pub max_segments: Option<u64>,
     /// Largest segment.
     pub max_segment_size: Option<u64>,
-    /// Mask that memory addresses must be clear of: 511 means multiples of 512.
+    /// Mask of bits that must be 0 in memory addresses: 511 means multiples of 512.
     pub dma_alignment: Option<u64>,
     /// I/O that crosses a multiple of this is split; 0 means no boundary.
     pub chunk: Option<u64>,
@@ -31,7 +31,7 @@ pub struct DeviceLimits {
     pub discard_granularity: Option<u64>,
     /// Largest discard; 0 means that the device cannot discard.
     pub discard_max: Option<u64>,
-    /// Largest write-zeroes; 0 means that the device cannot write zeroes by itself.
+    /// Largest write-zeroes; 0 means that the device does not support it.
     pub write_zeroes_max: Option<u64>,
     /// Smallest write that can be made atomic; 0 means none.
     pub atomic_write_unit_min: Option<u64>,
@@ -64,31 +64,31 @@ impl DeviceLimits {
     }
 }
 
-/// Whether the kernel believes that a device has a volatile write cache.
+/// Whether the kernel assumes that a device has a volatile write cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteCache {
-    /// Writes may sit in a volatile cache until a flush.
+    /// Writes may stay in a volatile cache until a flush.
     WriteBack,
-    /// A completed write is durable; flushes are not sent down.
+    /// A completed write is durable; flushes are not sent to the device.
     WriteThrough,
 }
 
-/// What the kernel does to I/O on a device on its way down. `None` where sysfs does not say.
+/// What the kernel does to I/O on its way to a device. `None` if sysfs does not tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KernelQueue {
     /// Name of the whole disk, such as `sda`.
     pub disk: Option<String>,
     /// The I/O scheduler in use.
     pub scheduler: Option<String>,
-    /// The I/O schedulers to choose from.
+    /// The available I/O schedulers.
     pub schedulers: Vec<String>,
     /// Requests that the scheduler's queue holds.
     pub nr_requests: Option<u64>,
     /// The kernel's view of the device's write cache.
     pub write_cache: Option<WriteCache>,
-    /// Whether writes with forced unit access are passed down as such.
+    /// Whether FUA writes are sent to the device as such.
     pub fua: Option<bool>,
-    /// Whether the kernel treats the device as rotational; virtual disks often say so wrongly.
+    /// Whether the kernel treats the device as rotational; virtual disks often report this wrongly.
     pub rotational: Option<bool>,
     /// Readahead of buffered reads, in KiB.
     pub read_ahead_kb: Option<u64>,
@@ -124,11 +124,11 @@ impl KernelQueue {
         }
     }
 
-    /// What the kernel does to the block device that `path` names, which need not be one that this process
-    /// may open. `None` for a file, and where sysfs does not have the device.
+    /// What the kernel does to I/O on the block device that `path` names; this process need not be permitted to open
+    /// it. `None` for a file, or if sysfs does not have the device.
     ///
     /// # Errors
-    /// When nothing is there, or it is neither a file nor a block device.
+    /// The path does not exist, or is neither a file nor a block device.
     pub fn of_path(path: impl AsRef<Path>) -> Result<Option<KernelQueue>, SysError> {
         let node = Node::find("probe", path.as_ref())?;
         let device = DeviceNumber::from_dev(node.stat.st_rdev);
@@ -136,26 +136,26 @@ impl KernelQueue {
         Ok(known.map(|(_, queue)| queue))
     }
 
-    /// Refuses a device whose zones must be written in order from their beginning: writes anywhere else fail, and nothing
-    /// here places them. A host-aware device takes any write.
+    /// Refuses a device whose zones must be written in order from their beginning: writes anywhere else fail, and
+    /// this library does not place writes accordingly. A host-aware device accepts any write.
     pub(super) fn refuse_zones(&self, path: &Path) -> Result<(), SysError> {
         if self.zoned.as_deref() != Some("host-managed") {
             return Ok(());
         }
         let message = "it is a host-managed zoned device, whose zones can only be written in order";
         let help =
-            "put a layer that takes any write on it (dm-zoned, a zoned file system), or use another device";
+            "put a layer that accepts any write on it (dm-zoned, a zoned file system), or use another device";
         Err(SysError::new("open", path, message, help))
     }
 
-    /// What the kernel does to a device, or nothing known where sysfs does not have it.
+    /// What the kernel does to I/O on a device; `None` if sysfs does not have it.
     pub(super) fn of(sysfs: &Sysfs, dev: DeviceNumber) -> Option<(DeviceLimits, Self)> {
         let disk = sysfs.device(dev)?.whole_disk();
         Some((DeviceLimits::read(&disk), KernelQueue::read(&disk)))
     }
 }
 
-/// Splits `none [mq-deadline] kyber` into the chosen one and all.
+/// Splits `none [mq-deadline] kyber` into the selected one and all.
 fn choices(text: &str) -> (Option<String>, Vec<String>) {
     let bare = |word: &str| word.trim_matches(['[', ']']).to_owned();
     let chosen = text.split_whitespace().find(|w| w.starts_with('[')).or(match text.trim() {

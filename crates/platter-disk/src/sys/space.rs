@@ -5,19 +5,19 @@ use std::path::Path;
 
 use super::SysError;
 
-/// Checks that `bytes` more fit on the file system of `fd`, before filling it in the attempt.
+/// Checks that `bytes` more fit on the file system of `fd`, before they are written.
 ///
 /// # Errors
-/// `ENOSPC` with both numbers when they do not.
+/// `ENOSPC`, with both numbers, if they do not fit.
 pub(super) fn check(op: &'static str, path: &Path, fd: impl AsFd, bytes: u64) -> Result<(), SysError> {
     let fs = rustix::fs::fstatfs(fd).map_err(|e| SysError::from_errno(op, path, e.raw_os_error()))?;
-    // Blocks that anyone may use; those reserved for root are not ours to take.
+    // Blocks that any user may use; the blocks reserved for root are not counted.
     let free = (fs.f_bavail as u64).saturating_mul(fs.f_bsize as u64);
     if bytes <= free {
         return Ok(());
     }
     let error = SysError::from_errno(op, path, libc::ENOSPC);
-    Err(error.with_message(format!("{bytes} bytes are needed, and {free} are free on its file system")))
+    Err(error.with_message(format!("{bytes} bytes are needed, but only {free} are free on its file system")))
 }
 
 #[cfg(test)]

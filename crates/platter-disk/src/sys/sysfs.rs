@@ -1,4 +1,4 @@
-//! What sysfs says about block devices.
+//! Reads sysfs for information about block devices.
 
 use std::fmt;
 use std::fs;
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 /// A device number, displayed as `MAJOR:MINOR`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceNumber {
-    /// Which driver.
+    /// The driver.
     pub major: u32,
-    /// Which device of that driver.
+    /// The device within that driver.
     pub minor: u32,
 }
 
 impl DeviceNumber {
-    /// Takes apart a `dev_t` as `stat(2)` gives it.
+    /// Splits a `dev_t` from `stat(2)`.
     pub fn from_dev(dev: u64) -> Self {
         DeviceNumber { major: rustix::fs::major(dev), minor: rustix::fs::minor(dev) }
     }
@@ -35,18 +35,17 @@ impl fmt::Display for DeviceNumber {
 /// A block device that the kernel knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockDevice {
-    /// Where its node usually is: `/dev/sda1`. It may be missing, as in a container.
+    /// The usual path of its node: `/dev/sda1`. It may be missing, for example in a container.
     pub path: PathBuf,
     /// Its number.
     pub number: DeviceNumber,
-    /// Its size in bytes; 0 for one without a medium.
+    /// Size in bytes; 0 without a medium.
     pub size: u64,
     /// The names of the devices that are built on it, such as `dm-0` and `md127`.
     pub holders: Vec<String>,
 }
 
-/// All block devices that sysfs lists, whole disks and partitions, in the order of their names; none where
-/// there is no sysfs.
+/// All block devices in sysfs, whole disks and partitions, sorted by name; empty without sysfs.
 pub fn block_devices() -> Vec<BlockDevice> {
     list(&Sysfs::default())
 }
@@ -56,7 +55,7 @@ pub(super) fn list(sysfs: &Sysfs) -> Vec<BlockDevice> {
         let dir = sysfs.device(number)?;
         // The kernel writes the slash of a name such as `cciss/c0d0` as an exclamation mark.
         let path = Path::new("/dev").join(dir.name().replace('!', "/"));
-        // The attribute counts sectors of 512 bytes, whatever the device's block is.
+        // The attribute counts sectors of 512 bytes, whatever the device's block size is.
         let size = dir.number_attr("size").unwrap_or(0).saturating_mul(512);
         Some(BlockDevice { path, number, size, holders: dir.holders() })
     };
@@ -83,13 +82,13 @@ impl Sysfs {
         Sysfs { root: root.to_path_buf() }
     }
 
-    /// The directory of a block device, or `None` where sysfs does not have it.
+    /// The directory of a block device; `None` if sysfs does not have it.
     pub(super) fn device(&self, dev: DeviceNumber) -> Option<BlockDir> {
         let dir = self.root.join(format!("dev/block/{dev}"));
         fs::canonicalize(dir).ok().map(|dir| BlockDir { dir })
     }
 
-    /// Every block device number, with no particular order.
+    /// All block device numbers, in no particular order.
     pub(super) fn devices(&self) -> Vec<DeviceNumber> {
         names(&self.root.join("dev/block")).iter().filter_map(|n| DeviceNumber::parse(n)).collect()
     }
@@ -165,7 +164,7 @@ pub(super) mod fixture {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// A made-up sysfs: each path relative to the root, with its contents.
+    /// A fake sysfs: each path relative to the root, with its contents.
     pub(crate) fn sysfs(files: &[(&str, &str)], links: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, contents) in files {

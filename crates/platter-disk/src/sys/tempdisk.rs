@@ -1,4 +1,4 @@
-//! Temporary files to measure on: full of incompressible data, on a real file system, gone afterwards.
+//! Temporary files for measurements: full of incompressible data, on a real file system, deleted afterwards.
 
 use std::fmt;
 use std::fs;
@@ -13,7 +13,7 @@ use super::buffer::AlignedBuf;
 use super::pattern::Pattern;
 use super::{OpenOptions, OpenedDisk, SysError, probe, space};
 
-/// Bytes written at a time, between looks at the cancel flag.
+/// Bytes written at a time, between checks of the cancel flag.
 const CHUNK: u64 = 4 << 20;
 
 /// Makes names unique within the process.
@@ -21,14 +21,14 @@ static NAMES: AtomicU64 = AtomicU64::new(0);
 
 const OP: &str = "make temporary files in";
 
-/// What temporary files to make.
+/// Describes the temporary files to make.
 #[derive(Debug, Clone, Copy)]
 pub struct TempSpec<'a> {
-    /// Where; `None` for the current directory or, if that will not do, `$TMPDIR`.
+    /// Directory; `None` for the current directory or, if that is unsuitable, `$TMPDIR`.
     pub dir: Option<&'a Path>,
-    /// How many.
+    /// Number of files.
     pub count: usize,
-    /// Bytes in each.
+    /// Size of each file in bytes.
     pub size: u64,
     /// Seed of their contents: file `i` holds [`Pattern::new(seed, i)`](Pattern::new).
     pub seed: u64,
@@ -36,7 +36,7 @@ pub struct TempSpec<'a> {
     pub cancel: Option<&'a AtomicBool>,
 }
 
-/// How far the filling has come.
+/// Progress of the filling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes written, in all files.
@@ -45,14 +45,14 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// How a file is kept from outliving the process, from the sturdiest way down.
+/// How a file is prevented from outliving the process, the most reliable way first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Naming {
     /// It never has a name (`O_TMPFILE`).
     Nameless,
     /// Its name is removed at once.
     Unlinked,
-    /// It has a name, removed on drop, because it could not be reopened without one.
+    /// It has a name, removed on drop, because without one it could not be opened again.
     Named,
 }
 
@@ -72,16 +72,16 @@ impl TempFile {
 impl Drop for TempFile {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            // Nobody is left to tell if it is gone already.
+            // There is nothing to report if the file is gone already.
             let _ = fs::remove_file(name);
         }
     }
 }
 
-/// Temporary files, gone when this is dropped or the process ends, even by `SIGKILL`.
+/// Temporary files, deleted when this is dropped or the process ends, even by `SIGKILL`.
 ///
-/// They have no name, and are opened again by a path under `/proc/self/fd`. Where that does not
-/// work (no `/proc`) they are named `.platter-PID-N`, and then a killed process leaves them behind.
+/// They have no name, and are opened again by a path under `/proc/self/fd`. If that does not work (no
+/// `/proc`) they are named `.platter-PID-N`, and a killed process leaves them behind.
 #[derive(Debug)]
 pub struct TempFiles {
     dir: PathBuf,
@@ -90,12 +90,12 @@ pub struct TempFiles {
 }
 
 impl TempFiles {
-    /// Makes and fills the files, writes them to the disk and drops them from the page cache.
-    /// `progress` is called after each 4 MiB.
+    /// Makes and fills the files, writes them to the disk and drops them from the page cache. `progress` is
+    /// called after each 4 MiB.
     ///
     /// # Errors
-    /// When no directory will do (missing, not writable, in memory as on tmpfs, too little space),
-    /// with the reason for each; when writing fails; `ECANCELED` when cancelled. Nothing is left.
+    /// No directory is suitable (missing, not writable, in memory as on tmpfs, too little space), with the
+    /// reason for each; writing failed; `ECANCELED` if cancelled. No file is left behind.
     pub fn create(spec: &TempSpec<'_>, progress: &mut dyn FnMut(Progress)) -> Result<TempFiles, SysError> {
         let dirs = match spec.dir {
             Some(dir) => vec![dir.to_path_buf()],
@@ -103,12 +103,12 @@ impl TempFiles {
         };
         let total = u64::try_from(spec.count).ok().and_then(|n| n.checked_mul(spec.size));
         let total = total.filter(|total| *total > 0).ok_or_else(|| {
-            let message = format!("{} files of {} bytes are none, or too many", spec.count, spec.size);
+            let message = format!("{} files of {} bytes are nothing, or too much", spec.count, spec.size);
             SysError::new(
                 OP,
                 dirs.first().map_or(Path::new("."), |d| d),
                 message,
-                "ask for at least one byte",
+                "request at least one byte",
             )
         })?;
         let (dir, filesystem) = choose(&dirs, total)?;
@@ -126,25 +126,25 @@ impl TempFiles {
                 }
             };
             let filled = fill(&file, spec.size, pattern, &mut step);
-            // A descriptor's path says nothing to people: name the directory instead.
+            // The path of a descriptor means nothing to users: name the directory instead.
             filled.map_err(|e| SysError { op: OP, path: files.dir.clone(), ..e })?;
             files.files.push(file);
         }
         Ok(files)
     }
 
-    /// Paths to open the files by, in this process only.
+    /// Paths for opening the files in this process only.
     pub fn paths(&self) -> Vec<PathBuf> {
         self.files.iter().map(TempFile::path).collect()
     }
 
-    /// Paths that other processes of the same user can open while this one lives.
+    /// Paths that other processes of the same user can open while this process lives.
     pub fn paths_for_others(&self) -> Vec<PathBuf> {
         let path = |fd: &OwnedFd| format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd()).into();
         self.files.iter().map(|file| file.name.clone().unwrap_or_else(|| path(&file.fd))).collect()
     }
 
-    /// The directory they are in.
+    /// The directory of the files.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -154,7 +154,7 @@ impl TempFiles {
         &self.filesystem
     }
 
-    /// Whether none of them has a name, so that even a killed process leaves nothing behind.
+    /// Whether none of them has a name, so that even a killed process leaves no file behind.
     pub fn is_nameless(&self) -> bool {
         self.files.iter().all(|file| file.name.is_none())
     }
@@ -171,7 +171,7 @@ fn default_dirs() -> Vec<PathBuf> {
     here.into_iter().chain(std::env::var_os("TMPDIR").map(PathBuf::from)).collect()
 }
 
-/// The first directory that will do, and its file system; or why none of them will.
+/// The first suitable directory and its file system; or why none is suitable.
 fn choose(dirs: &[PathBuf], total: u64) -> Result<(PathBuf, String), SysError> {
     let mut errors = Vec::new();
     for dir in dirs {
@@ -197,7 +197,7 @@ fn suits(dir: &Path, total: u64) -> Result<String, SysError> {
     let fs = probe::filesystem_of(fd.as_fd());
     let name = fs.as_ref().map_or("unknown", |fs| fs.name.as_str()).to_owned();
     if fs.is_some_and(|fs| fs.is_memory()) {
-        let message = format!("it is on {name}, whose files live in memory: that would measure no disk");
+        let message = format!("it is on {name}, whose files are in memory: that would measure no disk");
         return Err(SysError::new(OP, dir, message, "name a directory on a disk"));
     }
     rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK).map_err(fail)?;
@@ -205,7 +205,7 @@ fn suits(dir: &Path, total: u64) -> Result<String, SysError> {
     Ok(name)
 }
 
-/// An empty file, as sturdy as the system allows.
+/// Makes an empty file, in the most reliable way that the system allows.
 fn make(dir: &Path) -> Result<TempFile, SysError> {
     let fail = |e: Errno| SysError::from_errno(OP, dir, e.raw_os_error());
     if let Some(file) = make_as(dir, Naming::Nameless).map_err(fail)? {
@@ -218,14 +218,14 @@ fn make(dir: &Path) -> Result<TempFile, SysError> {
     named.ok_or_else(|| fail(Errno::OPNOTSUPP))
 }
 
-/// `None` where this way does not work here.
+/// `None` if this way does not work here.
 fn make_as(dir: &Path, naming: Naming) -> Result<Option<TempFile>, Errno> {
     let mode = Mode::RUSR | Mode::WUSR;
     let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
     if naming == Naming::Nameless {
         return match rustix::fs::open(dir, flags | OFlags::TMPFILE, mode) {
             Ok(fd) => Ok(Some(TempFile { fd, name: None }).filter(can_reopen)),
-            // What file systems and kernels without it say.
+            // Errors of file systems and kernels without support for it.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS | Errno::NOENT) => Ok(None),
             Err(e) => Err(e),
         };
@@ -256,7 +256,7 @@ fn fill(
     let fail = |e: Errno| SysError::from_errno(OP, "", e.raw_os_error());
     rustix::fs::ftruncate(&file.fd, size).map_err(fail)?;
     match rustix::fs::fallocate(&file.fd, FallocateFlags::empty(), 0, size) {
-        // Only a way to find out early, and to lay the file out in one piece.
+        // Only to find a lack of space early, and to lay the file out in one piece.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
         Err(e) => return Err(fail(e)),
     }
@@ -276,7 +276,7 @@ fn write_all(
     let mut buf = AlignedBuf::new(CHUNK as usize, disk.probe.dio_mem_align.max(4096) as usize);
     let mut at = 0;
     while at < size {
-        // What is left beyond the last aligned byte goes through the buffered descriptor.
+        // The rest beyond the last aligned byte goes through the buffered descriptor.
         let aligned = size / align * align;
         let (fd, end, unit) = match &disk.buffered {
             Some(tail) if at >= aligned => (tail, size, 1),
@@ -292,7 +292,7 @@ fn write_all(
     Ok(())
 }
 
-/// Writes all of `part`, going on after a short write from the last multiple of `unit`.
+/// Writes all of `part`; after a short write, continues from the last multiple of `unit`.
 fn write_part(fd: &OwnedFd, part: &[u8], at: u64, unit: usize) -> Result<(), Errno> {
     let mut done = 0;
     while done < part.len() {

@@ -1,10 +1,10 @@
-//! What several tests here need: image files and loop devices.
+//! Helpers of several tests: image files and loop devices.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Says in one line why a test does nothing here.
+/// Prints in one line why a test is skipped.
 pub(super) fn skip(test: &str, why: &str) {
     eprintln!("skipped {test}: {why}");
 }
@@ -16,7 +16,7 @@ pub(super) fn image(dir: &Path, name: &str, size: u64) -> PathBuf {
     path
 }
 
-/// Runs a program; its output if it is there and succeeded.
+/// Runs a program; returns its output if it exists and succeeded.
 pub(super) fn run(program: &str, args: &[&str]) -> Option<String> {
     let paths = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let out = Command::new(program)
@@ -35,7 +35,7 @@ pub(super) struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// `None`, having said so, where loop devices cannot be had (not root, no losetup, no module).
+    /// `None`, after printing why, if loop devices are unavailable (not root, no losetup, no module).
     pub(super) fn over(test: &str, image: &Path, options: &[&str]) -> Option<Self> {
         let mut args = vec!["--find", "--show"];
         args.extend(options);

@@ -1,4 +1,4 @@
-//! What reads the kernel's text files, for the fuzzer. Not part of the API.
+//! Parsers of the kernel's text files, for the fuzzer. Not part of the API.
 
 use super::sysfs::{self, Sysfs};
 use super::{BlockDevice, DeviceLimits, DeviceNumber, KernelQueue, lock, mounts};
@@ -49,12 +49,12 @@ pub fn device_number(text: &str) -> Option<DeviceNumber> {
     DeviceNumber::parse(text)
 }
 
-/// All block devices of the sysfs at `root`.
+/// All block devices in the sysfs at `root`.
 pub fn block_devices(root: &Path) -> Vec<BlockDevice> {
     sysfs::list(&Sysfs::at(root))
 }
 
-/// What the sysfs at `root` says of a device.
+/// What the sysfs at `root` contains about a device.
 pub fn queue(root: &Path, device: DeviceNumber) -> Option<(DeviceLimits, KernelQueue)> {
     KernelQueue::of(&Sysfs::at(root), device)
 }

@@ -1,4 +1,5 @@
-//! An allocator that counts, for all threads together: the service thread works for the test's I/Os too.
+//! An allocator that counts for all threads together, because the service thread works for the test's I/Os
+//! too.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,7 +8,7 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 struct Counting;
 
-// SAFETY: every call goes to the system allocator unchanged; counting touches no memory of the heap.
+// SAFETY: every call is passed to the system allocator unchanged; counting touches no heap memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Relaxed);

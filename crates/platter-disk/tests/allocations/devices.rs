@@ -49,7 +49,7 @@ pub(crate) fn all() -> Vec<Kind> {
     all
 }
 
-/// Memory with small requests, a demand for alignment and a bad block.
+/// Memory with small requests, an alignment requirement and a bad block.
 struct Flawed(MemoryChannel, Vec<Completion>);
 
 impl Driver for Flawed {

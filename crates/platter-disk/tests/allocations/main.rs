@@ -1,5 +1,5 @@
-//! Once warm, no I/O allocates: on every kind of device, with every elevator, whichever way it is called; with
-//! splits, merges, 16 segments, errors, bounced memory and cancelled futures among them.
+//! After warm-up, no I/O allocates: on every kind of device, with every elevator, in every way to call;
+//! including splits, merges, 16 segments, errors, bounced memory and cancelled futures.
 
 mod counting;
 mod devices;
@@ -7,10 +7,10 @@ mod styles;
 
 use styles::Style;
 
-/// Rounds of a style's I/Os that are looked at together.
+/// Rounds of I/Os that are evaluated together.
 const ROUNDS: usize = 40;
-/// Lists grow as far as threads happen to fall behind each other; that ends. What is allocated for each I/O
-/// does not.
+/// Lists grow as long as threads fall behind each other by chance; that ends. An allocation per I/O would not
+/// end.
 const PATIENCE: usize = 12;
 
 fn check(name: &str, mut round: impl FnMut()) {

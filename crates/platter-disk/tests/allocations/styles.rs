@@ -168,7 +168,7 @@ impl Caller for Futures {
         let (result, parts) = finish(&self.waker, self.device.read(65536, self.parts.take().unwrap()));
         result.unwrap();
         self.parts = parts;
-        // Given up before and after it was on its way.
+        // Cancelled before and after it was submitted.
         drop(self.device.write(1 << 20, GIVEN_UP.0.as_slice()));
         let mut given_up = self.device.write(1 << 20, GIVEN_UP.0.as_slice());
         let _ = Pin::new(&mut given_up).poll(&mut Context::from_waker(&self.waker));
@@ -181,7 +181,7 @@ impl Caller for Futures {
 
 struct Polled {
     channel: Channel,
-    /// Bios with their buffers, and where each goes.
+    /// Bios with their buffers, and the range of each.
     bios: Vec<Bio>,
     done: Vec<Bio>,
 }
@@ -192,7 +192,7 @@ impl Polled {
         let mut add = |bio: Bio, flags: Flags| {
             let mut bio = bio;
             bio.add_flags(flags);
-            // Where the bio starts and how long it is, to aim it anew.
+            // Start and length of the bio, for rewinding it.
             bio.set_token(bio.pos() << 32 | bio.len());
             bios.push(bio);
         };
@@ -206,7 +206,7 @@ impl Polled {
         add(Bio::write(2 << 20, buffer(BLOCK)).unwrap(), Flags::HARD_BARRIER);
         add(Bio::new(Op::Discard, 3 << 20, 65536), Flags::NONE);
         if kind.is_flawed {
-            // Merged with a neighbour, or alone: the bad block fails, and no other.
+            // Merged with a neighbour, or alone: only the bad block fails.
             add(Bio::read(BAD - BLOCK as u64, buffer(BLOCK)).unwrap(), Flags::NONE);
             add(Bio::read(BAD, buffer(BLOCK)).unwrap(), Flags::NONE);
         }

@@ -1,5 +1,5 @@
-//! Memory and offsets without the device's alignment: what is copied, what the disk gets, and what a caller may see. (The
-//! disk of these tests checks each request's segments.)
+//! Memory and offsets without the device's alignment: what is copied, what the disk gets, and what a caller may see.
+//! (The disk of these tests checks each request's segments.)
 
 use crate::callers::Style;
 use crate::fake::{Fake, Options, SIZE};
@@ -9,7 +9,7 @@ use platter_block::fault::Kind;
 use platter_block::limits::Limits;
 use platter_disk::device::Device;
 
-/// Addresses as a disk with a simple controller takes them, lengths as the block asks for.
+/// Addresses as a disk with a simple controller accepts them; lengths are multiples of the block.
 fn picky(elevator: &'static str, size: u64) -> Device {
     let limits = Limits { memory_align: 4, length_align: 512, max_transfer: 8192, ..Limits::unlimited(512) };
     Fake::open(Options { elevator, limits, size, ..Options::default() }).1
@@ -40,7 +40,8 @@ fn lengths_of_segments_follow_the_block_and_addresses_do_not() {
     }
 }
 
-/// A transfer that has the odd piece at the end of the device, is more than one request, and lies in misaligned memory.
+/// A transfer that includes the partial block at the end of the device, needs several requests, and uses misaligned
+/// memory.
 #[test]
 fn the_odd_end_of_a_device_is_split_and_copied_like_the_rest() {
     let size = 20 * 4096 + 100;
@@ -59,7 +60,7 @@ fn the_odd_end_of_a_device_is_split_and_copied_like_the_rest() {
                 let (result, read) = caller.read(0, memory());
                 assert_eq!(result, Ok(()), "{elevator} {style:?}");
                 assert!(bytes(&read.unwrap()) == expected, "{elevator} {style:?}");
-                // Only the end of it, as far as the odd piece.
+                // Only the end of it, up to the partial block.
                 let (result, read) = caller.read(size - 612, vec![part(612, offset)]);
                 assert_eq!(result, Ok(()), "{elevator} {style:?}");
                 assert!(bytes(&read.unwrap()) == expected[size as usize - 612..], "{elevator} {style:?}");
@@ -68,14 +69,14 @@ fn the_odd_end_of_a_device_is_split_and_copied_like_the_rest() {
     }
 }
 
-/// A disk that reports reads and touches no memory shows nothing of another I/O, nor of what the memory of a copy held
-/// before.
+/// On a disk that completes reads without touching memory, no data of another I/O is visible, nor the earlier
+/// contents of bounce memory.
 #[test]
 fn copies_show_no_bytes_of_others() {
     let device = Device::null(SIZE).unwrap();
     for style in Style::ALL {
         let mut caller = style.caller(&device);
-        // Often enough that memory is used again.
+        // Often enough that memory is reused.
         for _ in 0..4 {
             let mut secret = vec![part(4096, 1)];
             fill(&mut secret, |_| 0x53);
@@ -92,7 +93,7 @@ fn copies_show_no_bytes_of_others() {
     }
 }
 
-/// Large calls are copied by pieces.
+/// Large calls are copied in pieces.
 #[test]
 fn calls_of_any_size_may_begin_anywhere() {
     const LARGE: usize = (65 << 20) + 77;
@@ -107,7 +108,7 @@ fn calls_of_any_size_may_begin_anywhere() {
     assert!(around[..97].iter().all(|byte| *byte == 0) && around[97..] == data[..3]);
     device.read_at(&mut around, 4097 + LARGE as u64 - 3).unwrap();
     assert!(around[..3] == data[LARGE - 3..] && around[3..].iter().all(|byte| *byte == 0));
-    // Misaligned memory of such a size, on a disk that asks for alignment.
+    // Misaligned memory of this size, on a disk that requires alignment.
     let (disk, length) =
         (Fake::open(Options { size: 64 << 20, limits: aligned_limits(), ..Options::default() }).1, 20 << 20);
     let mut memory = vec![part(length, 1)];
@@ -123,7 +124,7 @@ fn aligned_limits() -> Limits {
     Limits { memory_align: 512, length_align: 512, ..Limits::unlimited(512) }
 }
 
-/// At the very end of a device as large as there can be, nothing overflows.
+/// At the end of the largest possible device, nothing overflows.
 #[test]
 fn the_end_of_the_largest_device() {
     let device = Device::null(u64::MAX).unwrap();

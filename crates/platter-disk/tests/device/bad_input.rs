@@ -1,4 +1,4 @@
-//! What cannot be done is said, with what would be possible.
+//! Errors of impossible requests name the possible values.
 
 use crate::callers::Style;
 use crate::fake::{Fake, Options};
@@ -45,7 +45,7 @@ fn bad_ranges_are_refused_alike() {
     });
 }
 
-/// Only synchronous calls go around the block: the others say what the block is.
+/// Only synchronous calls accept ranges off the block: the errors of other calls name the block size.
 #[test]
 fn ranges_off_the_block_are_refused_where_they_are_not_bounced() {
     on_all(|name, device| {
@@ -141,7 +141,7 @@ fn a_read_only_device_is_not_written() {
             // There may be something to flush from before.
             assert_eq!(caller.operate(Op::Flush, 0, 0), Ok(()));
         }
-        // Also where blocks would have to be read first.
+        // Also if blocks would have to be read first.
         let error = device.write_at(&[1; 10], 5).unwrap_err();
         assert_eq!(error.fault.kind, Kind::ReadOnly);
         assert!(error.to_string().contains("open the device for writing"), "{error}");
@@ -169,14 +169,20 @@ fn absurd_options_are_refused() {
     let device = Device::ram(SIZE).unwrap();
     for bios in [0, usize::MAX] {
         let text = device.channel(bios).err().unwrap().to_string();
-        assert!(text.contains(&format!("a channel for {bios} bios; 1 to 65536")), "{text}");
+        assert!(
+            text.contains(&format!("a channel for {bios} bios is impossible; the number must be 1 to 65536")),
+            "{text}"
+        );
     }
     let text = device.set_elevator("paternoster").unwrap_err().to_string();
-    assert!(text.contains("no elevator \"paternoster\"; there are none, noop, deadline"), "{text}");
+    assert!(
+        text.contains("unknown elevator \"paternoster\"; expected one of: none, noop, deadline"),
+        "{text}"
+    );
     assert!(Device::ram(0).is_err() && Device::ram(u64::MAX).is_err());
 }
 
-/// A transfer that fails before it reaches the disk leaves the lane and the device as they were.
+/// A transfer that fails before it reaches the disk leaves the lane and the device unchanged.
 #[test]
 fn a_refused_transfer_leaves_no_trace() {
     on_files(&["none"], |name, device, _| {

@@ -1,4 +1,4 @@
-//! The three ways to call a device, as one.
+//! The three ways to call a device behind one interface.
 
 use crate::memory::{Memory, bytes};
 use crate::rig::block_on;
@@ -42,7 +42,7 @@ impl Caller {
         self.transfer(Op::Write, pos, memory, Flags::NONE)
     }
 
-    /// A transfer. The memory is missing where the device may still use it.
+    /// A transfer. The memory is missing if the device may still use it.
     pub(crate) fn transfer(
         &mut self,
         op: Op,
@@ -91,7 +91,7 @@ impl Caller {
         result.map_err(|error| error.fault)
     }
 
-    /// Does a bio; only where calls are not synchronous.
+    /// Submits a bio; only for calls that are not synchronous.
     pub(crate) fn submit(&mut self, mut bio: Bio) -> (Outcome, Option<Memory>) {
         let Some(channel) = &mut self.channel else {
             let (result, memory) = block_on(self.device.submit::<Memory>(bio));

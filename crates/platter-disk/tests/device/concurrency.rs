@@ -1,4 +1,4 @@
-//! Everybody at once: threads that call, executors, channels, elevators that come and go, barriers.
+//! Everything at once: threads that call, executors, channels, elevators that change, barriers.
 
 use crate::callers::Style;
 use crate::kinds::{SIZE, elevators, in_memory, on_files};
@@ -32,7 +32,7 @@ fn calls(device: Device, base: u64, rounds: u8) {
     }
 }
 
-/// Eight futures at a time; every second one is given up and done again.
+/// Eight futures at a time; every second one is dropped and started again.
 fn futures(device: Device, base: u64, rounds: u8) {
     for round in 1..=rounds {
         let at = |i: usize| base + (i * BLOCK) as u64;
@@ -44,7 +44,7 @@ fn futures(device: Device, base: u64, rounds: u8) {
                 block_on(write).0.unwrap();
             }
         }
-        // What was given up may come at any time: only the others are looked at.
+        // A dropped write may arrive at any time: only the others are checked.
         let reads: Vec<_> = (0..4).map(|i| device.read(at(2 * i), memory(0))).collect();
         for read in reads {
             let (result, back) = block_on(read);
@@ -79,7 +79,7 @@ fn channel(device: Device, base: u64, rounds: u8) {
     }
 }
 
-/// Switches elevators, sends barriers and flushes, and looks at the device until the others are done.
+/// Switches elevators, sends barriers and flushes, and queries the device until the other threads are done.
 fn meddle(name: &str, device: &Device, workers: &[Task<()>]) {
     let elevators = elevators();
     let mut turn = 0;

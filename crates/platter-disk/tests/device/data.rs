@@ -1,4 +1,4 @@
-//! What is written is read.
+//! Reads return what was written.
 
 use crate::callers::{Caller, Style};
 use crate::kinds::{SIZE, on_all, on_files};
@@ -25,7 +25,7 @@ impl Random {
         (self.below((SIZE - len) / block + 1) * block, len)
     }
 
-    /// Memory in some parts of any lengths and places, or in one that is aligned.
+    /// Memory in several parts of any length and alignment, or in one aligned part.
     fn memory(&mut self, len: usize) -> Memory {
         if self.below(2) == 0 {
             return aligned(len);
@@ -119,7 +119,7 @@ fn random_transfers_agree_with_a_model() {
 fn sixteen_pieces_are_one_bio_and_one_request() {
     on_all(|name, device| {
         if device.cache_counters().is_some() {
-            // What a cache asks of the disk, and when, is its own affair.
+            // The requests of a cache to the disk are up to the cache.
             return;
         }
         for style in Style::ALL {
@@ -142,7 +142,7 @@ fn what_is_larger_than_a_request_is_split_and_counted() {
         for style in Style::ALL {
             let mut caller = style.caller(device);
             let most = u64::from(device.geometry().limits.max_transfer);
-            // The file is no larger than some devices' requests: then there is nothing to split.
+            // The file is no larger than some devices' requests: then nothing is split.
             let pieces = SIZE.div_ceil(most);
             let before = device.counters();
             assert_eq!(caller.read(0, aligned(SIZE as usize)).0, Ok(()), "{name}");
@@ -175,7 +175,7 @@ fn the_null_device_counts_what_it_forgets() {
     }
 }
 
-/// Memory without the device's alignment is copied, and that is counted; aligned memory never is.
+/// Misaligned memory is copied, and that is counted; aligned memory never is.
 #[test]
 fn misaligned_memory_is_bounced_and_counted() {
     on_all(|name, device| {
@@ -200,7 +200,7 @@ fn misaligned_memory_is_bounced_and_counted() {
     });
 }
 
-/// Two threads write halves of the same blocks: neither undoes what the other did.
+/// Two threads write halves of the same blocks: neither undoes the other's writes.
 #[test]
 fn neighbours_in_one_block_do_not_undo_each_other() {
     on_all(|name, device| {

@@ -1,4 +1,4 @@
-//! How lanes of their own queues share the device's depth.
+//! How lanes with their own queues share the device's depth.
 
 use crate::fake::{Fake, Options};
 use crate::rig::submit;
@@ -6,14 +6,14 @@ use platter_block::bio::{Bio, Flags};
 use platter_disk::channel::Channel;
 
 const DEPTH: u32 = 16;
-/// From one request to the next, so that nothing merges, and from one lane to the next.
+/// Distance from one request to the next, so that nothing merges, and from one lane to the next.
 const APART: u64 = 1 << 12;
 const AREA: u64 = 1 << 20;
-/// Completions until shares have settled, and those that are counted.
+/// Completions until the shares are stable, and those that are counted.
 const SETTLING: u32 = 400;
 const COUNTED: u32 = 800;
 
-/// A program that always wants `want` requests out.
+/// A program that always wants `want` requests in flight.
 struct User {
     channel: Channel,
     base: u64,
@@ -43,8 +43,8 @@ impl User {
     }
 }
 
-/// What users get who want so many requests out at once, on a disk that does them in the order in which they started:
-/// completions and, on average, requests out.
+/// The result for users who each want a number of requests in flight, on a disk that completes them in the order of
+/// their start: completions and average requests in flight.
 fn shares(wants: &[u64]) -> Vec<(u32, f64)> {
     let size = AREA * wants.len() as u64;
     let (fake, device) = Fake::open(Options { depth: DEPTH, size, ..Options::default() });
@@ -78,8 +78,9 @@ fn shares(wants: &[u64]) -> Vec<(u32, f64)> {
         .collect()
 }
 
-/// Requests out and completions are what each lane needs of the depth or, where they need more than there is, an equal
-/// share of what the others leave. A lane's first request is beyond the depth, so that each has one out.
+/// Requests in flight and completions are what each lane needs of the depth or, if lanes need more than there is, an
+/// equal share of what the others leave. A lane's first request does not count against the depth, so each lane has
+/// one in flight.
 #[test]
 fn lanes_that_go_short_share_the_depth() {
     let cases: [(&[u64], &[f64]); 6] = [

@@ -59,7 +59,7 @@ fn an_error_names_device_operation_place_and_errno() {
     assert_eq!(text, "fake: read of 512 bytes at 8192: the device failed (errno 5)");
 }
 
-/// The disk is pulled out in the middle, and put back.
+/// The disk is removed in the middle, and attached again.
 #[test]
 fn a_disk_that_vanishes_fails_everything_and_hangs_nothing() {
     with_elevators(|name, fake, device| {
@@ -83,14 +83,14 @@ fn a_disk_that_vanishes_fails_everything_and_hangs_nothing() {
         assert_eq!(failed.count(), 16, "{name}");
         assert_eq!(device.flush().unwrap_err().fault.kind, Kind::Gone, "{name}");
         fake.clear_rule();
-        // What was written before may be lost: that is not forgotten.
+        // Earlier writes may be lost: that is not forgotten.
         assert_eq!(device.flush().unwrap_err().fault.kind, Kind::FlushFailed, "{name}");
         device.acknowledge_flush_failure();
         device.flush().unwrap();
     });
 }
 
-/// Several bios became one request, and one of them lies over the bad sector: it fails, and no other.
+/// Several bios became one request, and one of them covers the bad sector: only that bio fails.
 #[test]
 fn one_bad_sector_fails_one_bio() {
     const BAD: u64 = 5 * 512;
@@ -121,14 +121,14 @@ fn one_bad_sector_fails_one_bio() {
     });
 }
 
-/// The disk does less than it was asked for: the rest is done by further requests, never passed on.
+/// The disk does less than requested: further requests do the rest, and no short transfer is returned.
 #[test]
 fn a_short_transfer_is_completed() {
     with_elevators(|name, fake, device| {
         for style in Style::ALL {
             let mut caller = style.caller(device);
             for op in [Op::Write, Op::Read] {
-                // A block and a bit each time: the bit is done again.
+                // A block and a part of one each time: the part is transferred again.
                 fake.set_rule(|_, _, len| Some(len.min(700) as i64));
                 fake.seen();
                 let mut memory = aligned(4096);
@@ -170,7 +170,7 @@ fn a_driver_that_claims_too_much_is_not_believed() {
     });
 }
 
-/// Reading the blocks at the ends fails: nothing is written then.
+/// Reading the blocks at the ends fails: then nothing is written.
 #[test]
 fn a_failed_bounce_writes_nothing() {
     let (fake, device) = Fake::open(Options::default());
@@ -182,8 +182,8 @@ fn a_failed_bounce_writes_nothing() {
     assert_eq!(all, [0; 1024]);
 }
 
-/// The shared channel is opened when it is first needed. Where that fails, so do the bios that need it, and
-/// nothing stays closed behind a barrier that never was.
+/// The shared channel is opened when it is first needed. If that fails, the bios that need it fail, and
+/// nothing stays closed behind a barrier that never started.
 #[test]
 fn without_a_channel_only_what_needs_it_fails() {
     let (fake, device) = Fake::open(Options::default());
@@ -208,7 +208,7 @@ fn without_a_channel_only_what_needs_it_fails() {
     device.flush().unwrap();
 }
 
-/// The device had an elevator when the lane was opened; its own channel cannot be had now.
+/// The device had an elevator when the lane was opened; the lane's own channel is unavailable now.
 #[test]
 fn a_lane_that_cannot_open_its_own_channel_says_so() {
     for style in Style::ALL {
@@ -229,8 +229,8 @@ fn a_lane_that_cannot_open_its_own_channel_says_so() {
     }
 }
 
-/// A trace sink that panics in the middle of a synchronous call: the device may have the caller's memory, so
-/// the process ends. The test runs itself as another process to see that.
+/// A trace sink that panics in the middle of a synchronous call: the device may be using the caller's memory,
+/// so the process aborts. The test runs itself as another process to see that.
 #[test]
 fn a_panic_while_memory_is_lent_ends_the_process() {
     const CHILD: &str = "PLATTER_TEST_PANIC_IN_SINK";

@@ -11,7 +11,7 @@ use platter_disk::device::Device;
 use platter_disk::drivers::FileDriver;
 use std::sync::{Arc, Mutex, Weak};
 
-/// Notes what it is told, and calls the device meanwhile.
+/// Records the events, and calls the device from the watcher.
 struct Notes {
     device: Mutex<Option<Device>>,
     told: Mutex<Vec<DeviceEvent>>,
@@ -22,7 +22,7 @@ impl Watcher for Notes {
         let device = self.device.lock().unwrap().clone();
         if let Some(device) = device {
             drop(device.facts());
-            // Whatever comes of it.
+            // The result does not matter.
             let _ = device.read_at(&mut [0; 512], 0);
         }
         self.told.lock().unwrap().push(event.clone());
@@ -45,7 +45,7 @@ fn resized(from: u64, to: u64) -> Vec<DeviceEvent> {
     vec![DeviceEvent::Resized { from, to }]
 }
 
-/// Lanes that are open use the new end at their next batch.
+/// Open lanes use the new end at their next batch.
 #[test]
 fn a_disk_that_grows_is_used_to_its_new_end() {
     for elevator in elevators() {
@@ -99,7 +99,7 @@ fn a_disk_that_shrinks_fails_what_is_gone_and_says_so() {
     }
 }
 
-/// Without being asked, the device looks at a flush and after an error that fits.
+/// Without a refresh, the device checks at a flush and after an error that suggests a change.
 #[test]
 fn sizes_are_noticed_at_flushes_and_after_errors() {
     for elevator in elevators() {
@@ -144,7 +144,7 @@ fn a_disk_that_is_gone_is_an_event_and_so_is_its_return() {
     }
 }
 
-/// A barrier goes the way of flushes.
+/// A barrier takes the same path as a flush.
 #[test]
 fn a_barrier_beyond_the_new_end_fails_and_stops_nothing() {
     for elevator in elevators() {
@@ -175,7 +175,7 @@ fn a_watcher_may_go_at_any_time() {
     assert_eq!(clone.size(), SIZE / 2);
 }
 
-/// The same with files: another process cuts one off, or makes it longer.
+/// The same with files: another process truncates or extends one.
 #[test]
 fn files_may_change_their_size() {
     for driver in FileDriver::ALL {
@@ -191,7 +191,7 @@ fn files_may_change_their_size() {
         device.read_at(&mut back, 2 * SIZE - 4096).unwrap();
         assert_eq!(back, [2; 4096], "{driver}");
         file.as_file().set_len(SIZE / 2).unwrap();
-        // Noticed by the flush, whatever that says of what is lost.
+        // Noticed by the flush, whether or not it reports the loss.
         let _ = device.flush();
         assert_eq!(notes.told(), resized(2 * SIZE, SIZE / 2), "{driver}");
         let text = device.write_at(&[3; 4096], SIZE).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! A disk that does what a test tells it to: holds requests back, fails them, and notes what it saw.
+//! A fake disk that the test controls: it holds requests back, fails them, and records them.
 
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Flags, Op};
@@ -38,7 +38,7 @@ struct Held {
 #[derive(Default)]
 struct State {
     holding: bool,
-    /// No further channel can be opened.
+    /// Whether further channels can be opened.
     is_full: bool,
     held: Vec<Held>,
     /// Bytes; `None`: it is gone.
@@ -60,7 +60,7 @@ pub(crate) struct Fake {
     state: Mutex<State>,
 }
 
-/// How a fake is opened.
+/// Options of a fake disk.
 pub(crate) struct Options {
     pub(crate) elevator: &'static str,
     pub(crate) depth: u32,
@@ -90,7 +90,7 @@ impl Default for Options {
 impl Fake {
     /// A disk and a device on it.
     pub(crate) fn open(options: Options) -> (Arc<Fake>, Device) {
-        // It may grow.
+        // The size may grow.
         let memory = Memory::new(2 * options.size).unwrap();
         let fake = Arc::new(Fake { memory, state: Mutex::default() });
         let queue = Settings { depth: options.depth, timeout: options.timeout, ..Settings::default() };
@@ -103,7 +103,7 @@ impl Fake {
         (fake, device)
     }
 
-    /// The disk has another size from now on, or is gone.
+    /// Sets the size of the disk, or removes the disk.
     pub(crate) fn set_size(&self, size: Option<u64>) {
         self.state().size = size;
     }
@@ -117,7 +117,7 @@ impl Fake {
         self.state().holding = true;
     }
 
-    /// What was held back completes, and what comes does too.
+    /// Completes the held requests, and no longer holds new ones.
     pub(crate) fn release(&self) {
         let mut state = self.state();
         state.holding = false;
@@ -127,7 +127,7 @@ impl Fake {
         }
     }
 
-    /// What was held back of the requests of one kind completes; the rest stays.
+    /// Completes the held requests of one kind; the rest stay.
     pub(crate) fn release_only(&self, op: Op) {
         let mut state = self.state();
         let (go, stay): (Vec<Held>, Vec<Held>) =
@@ -139,7 +139,7 @@ impl Fake {
         }
     }
 
-    /// What was held back longest completes.
+    /// Completes the request held for longest.
     pub(crate) fn release_oldest(&self) {
         let mut state = self.state();
         let held = state.held.remove(0);
@@ -147,7 +147,7 @@ impl Fake {
         held.channel.complete(held.completion);
     }
 
-    /// Requests held back now, of those that begin in a range.
+    /// Number of requests held now that begin in a range.
     pub(crate) fn held_in(&self, range: std::ops::Range<u64>) -> usize {
         self.state().held.iter().filter(|held| range.contains(&held.pos)).count()
     }
@@ -170,7 +170,7 @@ impl Fake {
         self.state().rule = None;
     }
 
-    /// What was seen since the last time.
+    /// What the disk saw since the last call.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut self.state().seen)
     }
@@ -260,8 +260,8 @@ impl FakeChannel {
 }
 
 impl FakeChannel {
-    /// What a disk may rely on: the memory of a request has the alignment that it asks for. That of the odd piece at
-    /// its end is the driver's affair.
+    /// What a disk may rely on: the memory of a request has the required alignment. The length of the partial block
+    /// at its end is the driver's concern.
     fn check(&self, request: &Started<'_>) {
         let limits = &self.limits;
         let tail = limits.is_tail(request.pos, request.len, self.size);

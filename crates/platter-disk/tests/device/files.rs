@@ -9,8 +9,8 @@ use platter_disk::drivers::FileDriver;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Another program truncates the file. What lies beyond its new end cannot be read, also not when the file has become longer
-/// again; nothing makes it longer from here; and no flush says that all is well, until the program says that it knows.
+/// Another program truncates the file. Data beyond the new end cannot be read, even if the file has become longer
+/// again; nothing here makes it longer; and no flush succeeds until the program acknowledges the change.
 #[test]
 fn beyond_the_end_of_a_file_that_shrank_nothing_works() {
     on_files(&["none", "deadline"], |name, device, file| {
@@ -47,8 +47,8 @@ fn beyond_the_end_of_a_file_that_shrank_nothing_works() {
     });
 }
 
-/// A write that reaches the end of the device restores the size of a file that was truncated, so that a flush that came
-/// later would see nothing. It is looked at before each such write.
+/// A write that reaches the end of the device restores the size of a truncated file, so a later flush would see
+/// nothing. The size is therefore checked before each such write.
 #[test]
 fn a_write_of_the_last_block_does_not_hide_that_the_file_shrank() {
     on_files(&["none"], |name, device, file| {

@@ -26,7 +26,7 @@ pub(crate) fn file(size: u64) -> NamedTempFile {
     file
 }
 
-/// Opens a file to read and write. `None`, having said so, where the driver is not to be had.
+/// Opens a file for reading and writing. `None`, after printing why, if the driver is unavailable.
 pub(crate) fn open(path: &Path, driver: FileDriver, elevator: &str) -> Option<Device> {
     let mut options = DiskOptions::read_write();
     options.file.driver = Choice::Only(driver);
@@ -52,7 +52,7 @@ pub(crate) fn on_files(elevators: &[&str], test: impl Fn(&str, &Device, &NamedTe
     }
 }
 
-/// Runs a test on a zero-filled device of every kind that keeps what it is given, with every elevator.
+/// Runs a test on a zero-filled device of every kind that stores data, with every elevator.
 pub(crate) fn on_all(test: impl Fn(&str, &Device)) {
     for elevator in elevators() {
         let ram = Device::ram_with(SIZE, LeafSettings::default(), make(elevator)).unwrap();
@@ -61,7 +61,7 @@ pub(crate) fn on_all(test: impl Fn(&str, &Device)) {
     on_files(&elevators(), |name, device, _| test(name, device));
 }
 
-/// Devices that threads crowd.
+/// Devices for tests with many threads.
 pub(crate) fn in_memory() -> Vec<(&'static str, Device)> {
     vec![("ram", Device::ram(SIZE).unwrap())]
 }

@@ -47,7 +47,7 @@ unsafe impl IoBuf for Part {
     }
 }
 
-// SAFETY: any byte is a valid one.
+// SAFETY: any byte is a valid value.
 unsafe impl IoBufMut for Part {}
 
 /// One part of memory that starts `offset` bytes past the start of a page.

@@ -1,4 +1,4 @@
-//! Barriers and flushes over several lanes: what they order, and where failures of a flush are kept.
+//! Barriers and flushes over several lanes: what they order, and where failures of a flush are remembered.
 
 use crate::fake::{Fake, HARD, Options, Seen};
 use crate::rig::{submit, until, write};
@@ -8,8 +8,8 @@ use platter_block::fault::Kind;
 use platter_disk::channel::Channel;
 use platter_disk::sync_io::IoOptions;
 
-/// Everything that was submitted before the barrier has ended when it starts, and what came after starts when
-/// it has ended.
+/// Everything submitted before the barrier has completed when it starts, and later bios start after it has
+/// completed.
 fn check_barrier(seen: &[Seen], at: u64, before: &[u64], after: &[u64]) {
     let place = |what: Seen| {
         seen.iter().position(|s| *s == what).unwrap_or_else(|| panic!("{what:?} is not in {seen:?}"))
@@ -52,8 +52,8 @@ fn a_barrier_orders_all_lanes() {
     }
 }
 
-/// The barrier waits in the shared queue when its elevator goes: lanes have queues of their own again, and do
-/// not pass it.
+/// The barrier waits in the shared queue when its elevator is removed: lanes have queues of their own again,
+/// and do not pass the barrier.
 #[test]
 fn a_barrier_survives_that_its_elevator_goes_and_another_comes() {
     let (fake, device) = Fake::open(Options { elevator: "deadline", ..Options::default() });
@@ -126,7 +126,7 @@ fn a_soft_barrier_keeps_its_place_in_its_lane() {
     }
 }
 
-/// What needs a flush goes through another queue than the rest of a lane.
+/// Bios that need a flush go through another queue than the other bios of a lane.
 #[test]
 fn flushes_and_durable_writes_stay_behind_a_soft_barrier_of_their_lane() {
     let features = Features { write_cache: true, fua: false, read_only: false };
@@ -151,7 +151,7 @@ fn flushes_and_durable_writes_stay_behind_a_soft_barrier_of_their_lane() {
     }
 }
 
-/// Nothing on any lane passes it, and what has started it does not wait for.
+/// Nothing on any lane passes it, and it does not wait for requests that have started.
 #[test]
 fn a_soft_barrier_keeps_its_place_among_all_lanes() {
     for elevator in ["none", "noop", "deadline"] {
@@ -189,7 +189,7 @@ fn a_soft_barrier_keeps_its_place_among_all_lanes() {
     }
 }
 
-/// A soft barrier that takes a flush and a write is as much as a hard one.
+/// A soft barrier that needs a flush and a write is treated like a hard one.
 #[test]
 fn a_durable_soft_barrier_waits_for_all_lanes() {
     let (fake, device) = Fake::open(Options::default());
@@ -212,8 +212,8 @@ fn a_durable_soft_barrier_waits_for_all_lanes() {
     check_barrier(&fake.seen(), 8192, &[0, 4096], &[12288]);
 }
 
-/// Also a flush that stands in for the FUA which the device does not have fails the device, for every lane,
-/// until that is acknowledged.
+/// A flush that replaces FUA on a device without it also fails the device, for every lane, until that is
+/// acknowledged.
 #[test]
 fn a_failed_flush_is_the_devices_whoever_asked_for_it() {
     let features = Features { write_cache: true, fua: false, read_only: false };

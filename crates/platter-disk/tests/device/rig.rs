@@ -1,4 +1,4 @@
-//! What the tests of devices share.
+//! Shared parts of the tests of devices.
 
 use platter_block::bio::{Bio, Flags};
 use platter_disk::channel::Channel;
@@ -12,10 +12,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
-/// Long enough for any machine; what is not done then hangs.
+/// Long enough for any machine; a test that takes longer hangs.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Something that might hang, on a thread of its own.
+/// A task that might hang, on a thread of its own.
 pub(crate) struct Task<T> {
     thread: JoinHandle<()>,
     result: mpsc::Receiver<T>,
@@ -24,7 +24,7 @@ pub(crate) struct Task<T> {
 pub(crate) fn spawn<T: Send + 'static>(task: impl FnOnce() -> T + Send + 'static) -> Task<T> {
     let (tell, result) = mpsc::channel();
     let thread = std::thread::spawn(move || {
-        // Nobody may be there to hear it any more.
+        // The receiver may be gone.
         let _ = tell.send(task());
     });
     Task { thread, result }
@@ -36,13 +36,13 @@ impl<T> Task<T> {
         self.result.recv_timeout(LONG).unwrap_or_else(|error| panic!("{what}: {error}"))
     }
 
-    /// Whether it is over, well or not.
+    /// Whether it has ended, with or without an error.
     pub(crate) fn is_done(&self) -> bool {
         self.thread.is_finished()
     }
 }
 
-/// Repeats until it is so; panics when that takes too long.
+/// Repeats until the condition holds; panics if that takes too long.
 pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
     let begin = std::time::Instant::now();
     while !so() {

@@ -12,7 +12,7 @@ use platter_disk::device::Device;
 use platter_disk::sync_io::IoOptions;
 use std::sync::Arc;
 
-/// A disk that answers nothing until it is told to.
+/// A disk that completes nothing until the test says so.
 fn stuck(elevator: &'static str) -> (Arc<Fake>, Device) {
     let timeout = Some(Span::from_millis(30));
     let (fake, device) = Fake::open(Options { elevator, timeout, ..Options::default() });
@@ -20,7 +20,7 @@ fn stuck(elevator: &'static str) -> (Arc<Fake>, Device) {
     (fake, device)
 }
 
-/// The bio fails and its buffer stays away; when the disk answers after all, nobody is told twice.
+/// The bio fails and its buffer stays with the disk; a late completion is not reported a second time.
 #[test]
 fn what_takes_too_long_fails_and_keeps_its_buffer() {
     for elevator in elevators() {
@@ -45,8 +45,8 @@ fn what_takes_too_long_fails_and_keeps_its_buffer() {
     }
 }
 
-/// A synchronous call ends at the timeout of its device. The disk keeps memory of the library's own, and what it does
-/// with that later reaches no caller.
+/// A synchronous call ends at the timeout of its device. The disk keeps memory of the library, and what it later does
+/// with that memory reaches no caller.
 #[test]
 fn a_synchronous_call_ends_at_the_timeout_of_its_device() {
     for elevator in elevators() {
@@ -73,7 +73,8 @@ fn a_synchronous_call_ends_at_the_timeout_of_its_device() {
     }
 }
 
-/// Without a timeout a call lends its memory and waits for as long as it takes; one beside it has a timeout of its own.
+/// Without a timeout a call lends its memory and waits without a limit; another call at the same time has its own
+/// timeout.
 #[test]
 fn a_call_may_have_a_timeout_of_its_own() {
     for elevator in elevators() {
@@ -106,8 +107,8 @@ fn a_call_may_have_a_timeout_of_its_own() {
     }
 }
 
-/// Each lane that waits for the disk counts. When all that there may be do, a call fails at once; when the disk has
-/// returned what it has, they are had again.
+/// Each lane that waits for the disk counts. When all allowed lanes do, a call fails at once; when the disk has
+/// returned their requests, they are available again.
 #[test]
 fn calls_that_time_out_use_up_no_lanes_for_good() {
     let (fake, device) = Fake::open(Options { lanes: Some(2), ..Options::default() });
@@ -121,7 +122,7 @@ fn calls_that_time_out_use_up_no_lanes_for_good() {
     });
     let (kinds, text, without) = calls.result("calls");
     assert_eq!(kinds, [Kind::TimedOut, Kind::TimedOut, Kind::Stuck]);
-    assert!(text.contains("all 2 lanes that it may have wait for requests that timed out"), "{text}");
+    assert!(text.contains("all 2 lanes of the device wait for requests that timed out"), "{text}");
     assert_eq!(without, Kind::Stuck, "without a timeout it would wait for ever");
     fake.release();
     let mut buffer = [0; 512];
@@ -130,7 +131,7 @@ fn calls_that_time_out_use_up_no_lanes_for_good() {
     }
 }
 
-/// A program that only polls hears of the timeout too, at the time of its polls.
+/// A program that only polls sees the timeout too, at the time of its polls.
 #[test]
 fn polling_is_enough_for_timeouts() {
     for elevator in elevators() {
@@ -152,7 +153,7 @@ fn polling_is_enough_for_timeouts() {
     }
 }
 
-/// An error names what was asked for, not what was left of it.
+/// An error gives the requested range, not the part that was left of it.
 #[test]
 fn a_timeout_says_what_timed_out() {
     let (fake, device) = stuck("none");

@@ -1,4 +1,4 @@
-//! Nobody sleeps for ever: whoever waits hears of what others finished for it.
+//! No thread sleeps for ever: a waiting thread learns of I/O that other threads complete for it.
 
 use crate::fake::{Fake, HARD, Options};
 use crate::rig::{barrier, block_on, poll_once, spawn, submit, until, write};
@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 
-/// The barrier waits for another lane. Its request is started by that lane's owner, who then does not look at
-/// the device again.
+/// The barrier waits for another lane. Its request is started by that lane's owner, which then does not use the
+/// device again.
 #[test]
 fn a_barrier_hears_of_a_request_that_somebody_else_started() {
     let (fake, device) = Fake::open(Options::default());
@@ -33,7 +33,7 @@ fn a_barrier_hears_of_a_request_that_somebody_else_started() {
     waiter.result("the barrier");
 }
 
-/// The same on a disk that has nothing to sleep on.
+/// The same on a disk without a descriptor to sleep on.
 #[test]
 fn a_barrier_hears_of_a_request_without_a_descriptor() {
     for _ in 0..50 {
@@ -68,7 +68,7 @@ fn a_barrier_of_an_elevator_waits_for_lanes_from_before_it() {
     assert!(fake.started().contains(&4096));
 }
 
-/// A future that was polled and dropped has a request out that nobody waits for; a barrier does.
+/// The request of a future that was polled and dropped has no waiting task, but a barrier waits for it.
 #[test]
 fn a_cancelled_future_does_not_stop_a_barrier() {
     let (fake, device) = Fake::open(Options::default());
@@ -82,7 +82,7 @@ fn a_cancelled_future_does_not_stop_a_barrier() {
     waiter.result("the barrier");
 }
 
-/// The barrier itself is cancelled; what waits behind it goes on when it is done.
+/// The barrier itself is cancelled; bios behind it continue when it has ended.
 #[test]
 fn a_cancelled_barrier_does_not_close_the_device() {
     for elevator in ["none", "deadline"] {
@@ -98,7 +98,7 @@ fn a_cancelled_barrier_does_not_close_the_device() {
     }
 }
 
-/// A future that is dropped without having been polled has begun all the same.
+/// A future that is dropped without having been polled has started all the same.
 #[test]
 fn a_future_that_nobody_polls_is_done() {
     let device = Device::ram(1 << 20).unwrap();
@@ -109,7 +109,7 @@ fn a_future_that_nobody_polls_is_done() {
     assert_eq!(back, [7; 512]);
 }
 
-/// A channel goes with bios in the shared queue; its successor gets none of them.
+/// A channel is closed with bios in the shared queue; its successor gets none of them.
 #[test]
 fn bios_of_a_closed_channel_do_not_reach_its_successor() {
     let (fake, device) = Fake::open(Options { elevator: "deadline", ..Options::default() });
@@ -180,11 +180,11 @@ fn wakers_may_drop_futures_and_panic() {
     let last = spawn(move || block_on(other.write(8192, vec![1; 512])).0.is_ok());
     until("all are out", || fake.held() == 3);
     fake.release();
-    assert!(last.result("whoever waits beside a rude waker"));
+    assert!(last.result("a task next to a rude waker"));
     assert!(matches!(block_on(std::future::poll_fn(|_| poll_once(&mut first))), (Ok(()), Some(_))));
 }
 
-/// Futures on many threads, with more of them than the depth allows at once.
+/// Futures on many threads, more at once than the depth allows.
 #[test]
 fn futures_beyond_the_depth_all_end() {
     for elevator in ["none", "deadline"] {
@@ -195,7 +195,7 @@ fn futures_beyond_the_depth_all_end() {
                 spawn(move || {
                     let mut all: Vec<_> =
                         (0..100).map(|at| device.write((task * 100 + at) * 512, vec![1; 512])).collect();
-                    // The last first: the others end although nobody polls them.
+                    // The last first: the others complete although they are not polled.
                     while let Some(io) = all.pop() {
                         block_on(io).0.unwrap();
                     }
@@ -206,7 +206,8 @@ fn futures_beyond_the_depth_all_end() {
     }
 }
 
-/// Looking at the shared queue, which takes its lock, does not swallow the work of those who find it taken.
+/// Reading the state of the shared queue, which takes its lock, does not lose the work of threads that find it
+/// taken.
 #[test]
 fn looking_at_a_device_loses_no_work() {
     let (_, device) = Fake::open(Options { elevator: "deadline", ..Options::default() });
@@ -228,7 +229,7 @@ fn looking_at_a_device_loses_no_work() {
     looker.result("the looker");
 }
 
-/// What one lane borrowed of the device's depth and does not use, others can have.
+/// Depth that one lane borrowed and does not use is available to others.
 #[test]
 fn an_idle_lane_keeps_none_of_the_depth() {
     let (fake, device) = Fake::open(Options { depth: 8, ..Options::default() });
@@ -251,7 +252,7 @@ fn an_idle_lane_keeps_none_of_the_depth() {
     assert_eq!(done.len(), 16);
 }
 
-/// An elevator that keeps what comes for a while.
+/// An elevator that holds new requests for a while.
 #[derive(Default)]
 struct Late {
     queue: Noop,
@@ -289,8 +290,8 @@ impl Elevator for Late {
     }
 }
 
-/// The service thread sleeps until the disk has something to say. What comes then is kept by the elevator, and the
-/// service thread is the one to ask again.
+/// The service thread sleeps until the disk completes something. The elevator holds the requests that arrive then,
+/// and only the service thread asks it again.
 #[test]
 fn the_service_thread_hears_when_an_elevator_waits() {
     let (fake, device) = Fake::open(Options { depth: 8, ..Options::default() });
@@ -306,7 +307,7 @@ fn the_service_thread_hears_when_an_elevator_waits() {
     assert!(block_on(first).0.is_ok() && block_on(second).0.is_ok());
 }
 
-/// The same for a thread that sleeps in a call of its own, and somebody who does not look again.
+/// The same for a thread that sleeps in a call of its own, and another thread that does not return to the device.
 #[test]
 fn who_sleeps_in_a_call_hears_when_an_elevator_waits() {
     let (fake, device) = Fake::open(Options { depth: 8, ..Options::default() });
@@ -318,7 +319,7 @@ fn who_sleeps_in_a_call_hears_when_an_elevator_waits() {
     };
     until("the first one is with the disk", || fake.started() == [0]);
     let mut channel = device.channel(4).unwrap();
-    // Waited for, so that the device is not plugged.
+    // Synchronous, so that the device is not plugged.
     submit(&mut channel, write(4096, 1, Flags::SYNC));
     channel.flush();
     until("the second one is with the disk", || fake.started() == [4096]);
@@ -326,8 +327,8 @@ fn who_sleeps_in_a_call_hears_when_an_elevator_waits() {
     assert!(sleeper.result("the sleeper"));
 }
 
-/// The service thread sleeps on what the lane had out; what the lane gets out then is elsewhere: with the shared
-/// queue (a flush), or, without an elevator any more, with a driver of the lane's own (a read).
+/// The service thread sleeps for the lane's outstanding I/O; further I/O of the lane is elsewhere: in the shared
+/// queue (a flush), or, once there is no elevator, with a driver of the lane's own (a read).
 #[test]
 fn the_service_thread_hears_of_what_comes_by_another_way() {
     for (elevator, op) in [("none", Op::Flush), ("deadline", Op::Read)] {
@@ -352,7 +353,7 @@ fn the_service_thread_hears_of_what_comes_by_another_way() {
     }
 }
 
-/// A write to position 0 that is with the disk and stays there; the service thread has looked at it.
+/// A write to position 0 that stays with the disk; the service thread has seen it.
 fn watched(fake: &Fake, device: &Device) -> Io<Vec<u8>> {
     let rounds = platter_disk::service::rounds();
     let mut future = device.write(0, vec![1; 512]);
@@ -361,8 +362,8 @@ fn watched(fake: &Fake, device: &Device) -> Io<Vec<u8>> {
     future
 }
 
-/// A future that is dropped without having been polled has begun all the same, also when the service thread sleeps
-/// on another one.
+/// A future that is dropped without having been polled has started all the same, even if the service thread sleeps
+/// for another one.
 #[test]
 fn a_future_that_nobody_polls_does_not_wait_for_another() {
     for _ in 0..20 {

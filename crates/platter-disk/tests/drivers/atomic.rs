@@ -1,4 +1,4 @@
-//! Writes that must be there as a whole or not at all after a power cut.
+//! Writes that must not be torn by a power cut.
 
 use crate::bench::{BLOCK, Bench, Disk, Pages, check, file_options, flags, is_here, on_all, open, transfer};
 use platter_block::backend::LaneUse;
@@ -7,7 +7,7 @@ use platter_block::fault::Kind;
 use platter_disk::drivers::table::{Medium, TABLE};
 use platter_disk::sys::Direct;
 
-/// Where the file or device says that it can, such a write works from one piece of memory and from several; elsewhere it is
+/// If the file or device supports it, such a write works from one piece of memory and from several; otherwise it is
 /// refused, and nothing is written.
 #[test]
 fn atomic_writes_work_where_they_are_offered_and_are_refused_elsewhere() {
@@ -42,7 +42,7 @@ fn atomic_writes_work_where_they_are_offered_and_are_refused_elsewhere() {
 /// Names a block device with atomic writes whose contents may be lost, such as scsi_debug's with `atomic_wr=1`.
 const DEVICE: &str = "PLATTER_TEST_ATOMIC_DEVICE";
 
-/// The disk of the machine that runs the tests has no atomic writes as a rule, so one that has must be named.
+/// The disk of the test machine usually has no atomic writes, so one that has them must be named.
 #[test]
 fn a_device_with_atomic_writes_takes_them_from_every_driver() {
     let Some(device) = std::env::var_os(DEVICE) else { return println!("skipped: {DEVICE} names no device") };

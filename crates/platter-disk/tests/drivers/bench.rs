@@ -1,4 +1,4 @@
-//! A bench for drivers: a queue over each, and a model of the disk to compare with.
+//! A test bench for drivers: a queue over each, and a model of the disk to compare with.
 
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
@@ -56,7 +56,7 @@ pub(crate) fn open(path: &Path, options: FileOptions, direct: Direct) -> FileDis
     FileDisk::new(disk, options).unwrap()
 }
 
-/// Whether a driver can be had here, as it cannot where a container forbids it. Says so if not.
+/// Whether a driver is available here; a container may forbid it. Prints so if not.
 pub(crate) fn is_here(row: &Row) -> bool {
     let file = file(SIZE);
     let disk = OpenOptions::read_write().open(file.path()).unwrap();
@@ -84,8 +84,8 @@ fn on_file(options: FileOptions, direct: Direct) -> Disk {
     Disk::File(disk, Some(file))
 }
 
-/// A zero-filled disk of every driver that keeps what it is given, with a name for messages; files are driven
-/// directly and through the page cache.
+/// A zero-filled disk of every driver that stores data, with a name for messages; files are used directly and
+/// through the page cache.
 pub(crate) fn disks(depth: u32) -> Vec<(String, Disk)> {
     let mut all = Vec::new();
     for row in TABLE {
@@ -146,8 +146,8 @@ mod memory {
         }
     }
 
-    // SAFETY: the pages are on the heap, owned, and do not move with the handle. Each cut starts a region of
-    // its own kind of number, so that touching segments are not joined.
+    // SAFETY: the pages are on the heap, owned, and do not move with the handle. Each cut starts a region
+    // with a number of its own, so that adjacent segments are not joined.
     unsafe impl IoBuf for Pages {
         fn byte_len(&self) -> usize {
             self.len()
@@ -166,12 +166,12 @@ mod memory {
         }
     }
 
-    // SAFETY: owned, and any byte is a valid one.
+    // SAFETY: owned, and any byte is a valid value.
     unsafe impl IoBufMut for Pages {}
 }
 pub(crate) use memory::Pages;
 
-/// A queue over a driver, and the time that it is told.
+/// A queue over a driver, and the time that it is given.
 pub(crate) struct Bench {
     pub(crate) lane: QueueLane<Box<dyn Driver>>,
     now: Time,
@@ -197,7 +197,7 @@ impl Bench {
         self.lane.take_done(&mut self.done);
     }
 
-    /// Runs until all is done, waiting where there is nothing else to do.
+    /// Runs until all bios are done, and waits when there is nothing else to do.
     pub(crate) fn finish(&mut self) -> Vec<Bio> {
         loop {
             self.run();
@@ -211,12 +211,12 @@ impl Bench {
         }
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub(crate) fn pass(&mut self, span: Span) {
         self.now += span;
     }
 
-    /// Does one bio.
+    /// Runs one bio to completion.
     pub(crate) fn one(&mut self, bio: Bio) -> Bio {
         self.submit(bio);
         let mut done = self.finish();
@@ -250,7 +250,7 @@ pub(crate) fn on_all(depth: u32, test: impl Fn(&str, &Disk, LaneUse)) {
     }
 }
 
-/// A bio succeeded, and if it is a read it brought what the model says.
+/// Checks that a bio succeeded, and that a read returned the bytes of the model.
 pub(crate) fn check(name: &str, mut bio: Bio, model: &[u8]) {
     assert_eq!(bio.status(), Ok(()), "{name} {bio:?}");
     if bio.op() != Op::Read {

@@ -75,7 +75,7 @@ fn a_block_device_is_written_read_flushed_discarded_and_zeroed() {
     }
 }
 
-/// What a device was told.
+/// Events that a device reported.
 #[derive(Default)]
 struct Notes(std::sync::Mutex<Vec<DeviceEvent>>);
 
@@ -108,7 +108,7 @@ fn a_block_device_that_is_resized_is_used_to_its_new_end() {
         device.read_at(&mut back, 2 * SIZE - 4096).unwrap();
         assert_eq!(back, [7; 4096], "{}", row.name);
         resize(SIZE);
-        // Noticed without being asked, by the error or at the flush.
+        // Noticed without a refresh, by the error or at the flush.
         assert!(device.read_at(&mut back, 2 * SIZE - 4096).is_err(), "{}", row.name);
         let _ = device.flush();
         let text = device.read_at(&mut back, 2 * SIZE - 4096).unwrap_err().to_string();
@@ -145,8 +145,8 @@ impl Drop for Small {
     }
 }
 
-/// Through the page cache the kernel tells of a failed write once for each open file. A durable write that fails must not
-/// use that up: the flush after it has to fail too.
+/// For I/O through the page cache the kernel reports a failed write once to each open file. A durable write that
+/// fails must not consume that report: the flush after it has to fail too.
 #[test]
 fn a_durable_write_that_fails_does_not_take_the_failure_from_the_flush() {
     let Some(small) = Small::new() else { return };
@@ -158,7 +158,7 @@ fn a_durable_write_that_fails_does_not_take_the_failure_from_the_flush() {
             let disk = open(&device.0, file_options(row, 16), Direct::Off);
             let mut bench = Bench::new(*disk.geometry(), 16, disk.channel(lane_use).unwrap());
             assert_eq!(bench.one(Bio::flush()).status(), Ok(()), "{} {lane_use:?}", row.name);
-            // More than there is room for below the device.
+            // More than there is space for below the device.
             let durable = transfer(Op::Write, 4 << 20, Pages::new(512, 7), &[]);
             let failed = bench.one(flags(durable, Flags::FUA)).status();
             assert!(failed.is_err(), "{} {lane_use:?}", row.name);
@@ -169,8 +169,8 @@ fn a_durable_write_that_fails_does_not_take_the_failure_from_the_flush() {
     }
 }
 
-/// A file system that cannot punch holes: what it refuses is refused as unsupported, so that the queue can write zeroes
-/// instead, and everything else goes on.
+/// A file system that cannot punch holes: it refuses such operations as unsupported, so that the queue can write
+/// zeroes instead, and everything else works.
 #[test]
 fn a_file_system_without_holes_refuses_to_make_them() {
     let dir = tempfile::tempdir().unwrap();

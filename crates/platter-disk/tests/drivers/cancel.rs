@@ -1,4 +1,4 @@
-//! Requests that are called back.
+//! Requests that are cancelled.
 
 use crate::bench::{BLOCK, Pages, file_options, flags, is_here, on_all, open, transfer};
 use platter_block::backend::LaneUse;
@@ -10,8 +10,8 @@ use platter_disk::sys::Direct;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Whatever becomes of requests that are called back while the device has them, each completes once, as usual or as
-/// cancelled, and the data of those that came through is there.
+/// Each request that is cancelled while the device has it completes once, as usual or as cancelled, and the data of
+/// the successful ones is on the disk.
 #[test]
 fn requests_complete_once_whether_they_are_called_back_in_time_or_not() {
     on_all(8, |name, disk, lane_use| {
@@ -38,7 +38,7 @@ fn requests_complete_once_whether_they_are_called_back_in_time_or_not() {
     });
 }
 
-/// A file system that can be made to stand still.
+/// A file system that can be frozen.
 struct Frozen {
     dir: tempfile::TempDir,
     frozen: bool,
@@ -87,8 +87,8 @@ impl Drop for Frozen {
     }
 }
 
-/// On a file system that stands still one write of zeroes blocks and the others wait for their turn. Those are called back
-/// while it stands still; the one that has begun ends when it goes on.
+/// On a frozen file system one write of zeroes blocks and the others wait for their turn. Those are cancelled while
+/// it is frozen; the one that has started ends after it is thawed.
 #[test]
 fn what_waits_for_a_thread_is_called_back() {
     let Some(mut system) = Frozen::new() else { return };
@@ -117,7 +117,8 @@ fn what_waits_for_a_thread_is_called_back() {
         let driver = bench.lane.driver_mut();
         let mut done: Vec<Completion> = Vec::new();
         while done.len() < 3 {
-            // Asked again: which of them has begun is not known, and one that just begins cannot be called back.
+            // Asked again: it is unknown which of them has started, and one that is just starting cannot be
+            // cancelled.
             (0..4).for_each(|tag| {
                 driver.cancel(Time(0), tag);
             });

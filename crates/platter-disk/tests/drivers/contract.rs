@@ -1,4 +1,4 @@
-//! What every driver keeps to.
+//! The contract of every driver.
 
 use crate::bench::{BLOCK, Bench, Disk, Pages, SIZE, check, disks, flags, on_all, pages, transfer};
 use platter_block::backend::LaneUse;
@@ -30,7 +30,7 @@ fn what_is_written_is_read_with_any_segments_at_depth() {
         let mut model = vec![0u8; SIZE as usize];
         let mut bench = disk.lane(DEPTH, lane_use);
         for round in 0..40u64 {
-            // Each round gives every bio a stretch of its own, so that the model knows the outcome.
+            // Each round gives every bio a range of its own, so that the model knows the outcome.
             for stretch in 0..16 {
                 let (blocks, slack) = (1 + below(&mut random, 4), below(&mut random, 12));
                 let pos = (stretch * 16 + slack) * BLOCK as u64;
@@ -124,7 +124,7 @@ fn each_bio_completes_once_with_many_more_than_the_depth() {
     });
 }
 
-/// A queue that believes in a larger depth than the driver has: refusals lose nothing.
+/// A queue that assumes a larger depth than the driver has: refusals lose nothing.
 #[test]
 fn a_full_driver_refuses_and_loses_nothing() {
     on_all(2, |name, disk, lane_use| {
@@ -153,7 +153,7 @@ fn dropping_a_busy_driver_waits_for_the_device() {
                 bench.submit(transfer(Op::Read, token * 8192, Pages::new(2, 0), &[512]));
             }
             bench.run();
-            // Were the memory still in use, this would be found by the allocator or by what is read next.
+            // If the memory were still in use, the allocator or the next read would show it.
             drop(bench);
             let mut bench = disk.lane(32, lane_use);
             bench.submit(Bio::new(Op::Discard, 0, 65536));
@@ -177,7 +177,7 @@ fn a_lane_dropped_on_another_thread_waits_too() {
     });
 }
 
-/// A shared lane goes from thread to thread, and the threads end while their requests are under way.
+/// A shared lane passes from thread to thread, and the threads exit while their requests are in flight.
 #[test]
 fn a_shared_lane_survives_the_threads_that_used_it() {
     for (name, disk) in disks(32) {
@@ -190,7 +190,7 @@ fn a_shared_lane_survives_the_threads_that_used_it() {
                         let pos = (round * 8 + token) * 8192;
                         bench.submit(transfer(Op::Write, pos, Pages::new(2, round as u8), &[4096]));
                     }
-                    // Slow ones: most have not begun when the thread ends.
+                    // Slow requests: most have not started when the thread exits.
                     for block in 0..24 {
                         let pos = SIZE - (block + 1) * 8192;
                         bench.submit(flags(Bio::new(Op::WriteZeroes, pos, 4096), Flags::NOMERGE));
@@ -208,8 +208,8 @@ fn a_shared_lane_survives_the_threads_that_used_it() {
     }
 }
 
-/// The wait handle of a driver says when there is something to reap, also for what was under way before
-/// anybody asked for it, and for what other threads do beside the ring.
+/// The wait handle of a driver signals when there is something to reap, also for requests that were in flight
+/// before the handle was requested, and for those of the threads besides the ring.
 #[test]
 fn the_wait_handle_becomes_readable() {
     on_all(8, |name, disk, lane_use| {
@@ -235,7 +235,7 @@ fn the_wait_handle_becomes_readable() {
     });
 }
 
-/// Waits for a descriptor, for long.
+/// Waits for a descriptor, with a long timeout.
 fn readable(fd: i32) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let fd = borrow(fd);

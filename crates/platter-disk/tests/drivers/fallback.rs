@@ -1,4 +1,5 @@
-//! `auto` without the drivers that it would take: in a process of its own, since the environment says which.
+//! `auto` without the drivers that it would choose: in a process of its own, since the environment names
+//! them.
 
 use crate::bench::{Bench, Pages, SIZE, file, is_here, open, transfer};
 use platter_block::backend::LaneUse;
@@ -8,7 +9,7 @@ use platter_disk::drivers::{FileOptions, WITHOUT};
 use platter_disk::sys::Direct;
 use std::process::Command;
 
-/// Run by the other test, with [`WITHOUT`] set; by itself it says what `auto` takes here.
+/// Run by the other test, with [`WITHOUT`] set; on its own it prints what `auto` chooses here.
 #[test]
 fn auto_drives_a_file() {
     let file = file(SIZE);

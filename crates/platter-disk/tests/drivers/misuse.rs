@@ -1,4 +1,4 @@
-//! What must not be done with a driver, and what it does then.
+//! Forbidden uses of a driver, and the driver's response.
 
 use crate::bench::{Bench, Pages, SIZE, file, file_options, is_here, open, transfer};
 use platter_block::backend::LaneUse;
@@ -8,7 +8,7 @@ use platter_disk::drivers::{FileDisk, FileOptions};
 use platter_disk::sys::{Direct, OpenOptions};
 
 /// A ring that belongs to one thread fails the requests of another; nothing hangs, and nothing is lost
-/// without a word.
+/// silently.
 #[test]
 fn an_exclusive_ring_used_from_another_thread_fails_what_it_is_given() {
     let uring = find("uring").unwrap();
@@ -33,9 +33,9 @@ fn an_exclusive_ring_used_from_another_thread_fails_what_it_is_given() {
         other.join().unwrap()
     });
     assert_eq!(statuses.len(), 4);
-    // The first was under way when the owner left off: it may have come through.
+    // The first request was in flight when the owner stopped: it may have succeeded.
     assert!(statuses[1..].iter().all(|status| *status == Err(libc::EEXIST)), "{statuses:?}");
-    // Another channel is as good as before.
+    // Another channel works as before.
     let mut bench = Bench::new(*disk.geometry(), 8, disk.channel(LaneUse::Exclusive).unwrap());
     assert_eq!(bench.one(transfer(Op::Read, 0, Pages::new(1, 0), &[])).status(), Ok(()));
 }

@@ -1,4 +1,4 @@
-//! What other threads see of a channel's requests.
+//! How other threads see a channel's requests.
 
 use crate::bench::{BLOCK, Disk, Pages, SIZE, flags, on_all, transfer};
 use platter_block::backend::LaneUse;
@@ -19,12 +19,12 @@ fn is_seen(name: &str, lane_use: LaneUse, outstanding: &Option<Arc<dyn Outstandi
     outstanding.is_some()
 }
 
-/// What the device has done is seen although nobody reaps it.
+/// Completions of the device are visible although no thread reaps them.
 #[test]
 fn requests_that_nobody_reaps_are_seen_to_be_done() {
     on_all(DEPTH, |name, disk, lane_use| {
         if let Disk::File(_, Some(file)) = disk {
-            // With space for all writes: others may have to be moved to a thread, which only a reap does.
+            // With space for all writes: otherwise some may have to move to a thread, which only a reap does.
             file.as_file().write_all_at(&[0; SIZE as usize], 0).unwrap();
         }
         let mut bench = disk.lane(DEPTH, lane_use);
@@ -51,8 +51,8 @@ fn requests_that_nobody_reaps_are_seen_to_be_done() {
     });
 }
 
-/// Another thread asks all the time. Whenever it hears that nothing is outstanding, the next look at the completions must
-/// bring all that had been queued before it asked.
+/// Another thread asks all the time. Whenever it sees no outstanding requests, the next reap must return all requests
+/// that had been queued before it asked.
 #[test]
 fn what_is_outstanding_is_never_too_low() {
     on_all(DEPTH, |name, disk, lane_use| {
@@ -85,7 +85,7 @@ fn what_is_outstanding_is_never_too_low() {
                 if bench.lane.in_flight() < DEPTH {
                     bench.run();
                 }
-                // What is with the driver; the queue holds the rest.
+                // Requests with the driver; the queue holds the rest.
                 queued.store(
                     completed + bench.done.len() as u64 + u64::from(bench.lane.in_flight()),
                     Ordering::SeqCst,

@@ -13,9 +13,9 @@ fn registered_and_unregistered_buffers_carry_the_same_data() {
         let mut bench = disk.lane(8, lane_use);
         let (known, unknown) = (Pool::new(8, 8192, PAGE).unwrap(), Pool::new(8, 8192, PAGE).unwrap());
         let registered = bench.lane.driver_mut().register(&known.region());
-        // Registered twice is registered once.
+        // A second registration has no effect.
         assert_eq!(bench.lane.driver_mut().register(&known.region()), registered, "{name}");
-        // Shared lanes are not on rings, unless a thread of the kernel submits.
+        // Shared lanes do not use rings, unless a thread of the kernel submits.
         let ring = name.starts_with("uring") && (lane_use != LaneUse::Shared || name.contains("sqpoll"));
         assert_eq!(registered, ring, "{name}");
         for (round, withdraw) in [(1u8, false), (2, false), (3, true)] {
@@ -30,7 +30,7 @@ fn registered_and_unregistered_buffers_carry_the_same_data() {
                 let mut parts: Vec<PoolBuf> = pools.iter().map(|pool| pool.take().unwrap()).collect();
                 parts.iter_mut().zip([byte, !byte]).for_each(|(part, byte)| part.fill(byte));
                 assert_eq!(bench.one(Bio::write(pos, parts).unwrap()).status(), Ok(()), "{name}");
-                // Back in one piece and in two.
+                // Reads in one piece and in two.
                 let mut single = bench.one(Bio::read(pos, pools[0].take().unwrap()).unwrap());
                 assert_eq!(single.status(), Ok(()), "{name}");
                 let back: PoolBuf = single.take_buffer().unwrap();
@@ -91,14 +91,14 @@ fn a_region_in_use_can_be_withdrawn_and_its_pool_dropped() {
 /// Set in the child process of the test below.
 const PINNED: &str = "PLATTER_TEST_PINNED";
 
-/// Kilobytes of this process that the kernel has pinned, where it says.
+/// Kilobytes that the kernel has pinned for this process, if it tells.
 fn pinned() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmPin:"))?.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// A lane that any thread may use gives memory back whichever thread asks. In a process of its own, because what is pinned
-/// is counted for a process.
+/// A lane that any thread may use unregisters memory from any thread. In a process of its own, because pinned memory
+/// is counted per process.
 #[test]
 fn memory_is_withdrawn_from_whatever_thread() {
     const NAME: &str = "registered::memory_is_withdrawn_from_whatever_thread";
@@ -121,7 +121,7 @@ fn memory_is_withdrawn_from_whatever_thread() {
             let (bench, pool) = (&mut bench, &pool);
             scope.spawn(move || bench.lane.unregister(pool.region().id));
         });
-        // Older kernels (6.1) let go of it a second later.
+        // Older kernels (6.1) unpin it a second later.
         let asked = std::time::Instant::now();
         while pinned().unwrap() != before {
             assert!(asked.elapsed() < std::time::Duration::from_secs(60), "{name}: it stays pinned");

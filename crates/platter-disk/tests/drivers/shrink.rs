@@ -29,8 +29,8 @@ fn kind(bio: Bio) -> Option<Kind> {
     bio.status().err().map(|fault| fault.kind)
 }
 
-/// The size was looked at just before the file shrank, so a write past its new end still makes it longer. The flush after
-/// it fails all the same, and from then on so does what lies beyond.
+/// The size was checked just before the file shrank, so a write past its new end still makes it longer. The flush
+/// after it fails nevertheless, and from then on so does I/O beyond that end.
 #[test]
 fn a_flush_after_a_write_into_what_was_cut_off_fails() {
     on_files(|name, disk, file, mut bench| {
@@ -43,7 +43,7 @@ fn a_flush_after_a_write_into_what_was_cut_off_fails() {
         assert_eq!(kind(bench.one(write(101))), Some(Kind::Gone), "{name}");
         let past_it = bench.one(transfer(Op::Read, 102 * BLOCK as u64, Pages::new(1, 1), &[]));
         assert_eq!(kind(past_it), Some(Kind::Short), "{name}");
-        // The flush fails as long as the disk is larger than the file, also if what failed is acknowledged.
+        // The flush fails as long as the disk is larger than the file, even if the failure is acknowledged.
         bench.lane.queue.acknowledge_flush_failure();
         assert_eq!(kind(bench.one(Bio::flush())), Some(Kind::Gone), "{name}");
         let fact = disk.facts().into_iter().find(|(name, _)| *name == "file shrank");
@@ -64,14 +64,14 @@ fn a_shrink_is_found_within_an_interval_of_changes_without_a_flush() {
         file.set_len(8192).unwrap();
         assert_eq!(kind(bench.one(write(100))), None, "{name}: within the interval");
         bench.pass(Span::from_millis(3));
-        // A read is enough: what was cut off must not read as zeroes.
+        // A read is enough: the range that was cut off must not read as zeroes.
         let past_it = bench.one(transfer(Op::Read, 101 * BLOCK as u64, Pages::new(1, 1), &[]));
         assert_eq!(kind(past_it), Some(Kind::Short), "{name}");
         assert_eq!(disk.shrunk_to(), Some(101 * BLOCK as u64), "{name}");
     });
 }
 
-/// A thousand changes within one interval cost one look at the size; those that reach the end one each.
+/// A thousand changes within one interval cost one check of the size; changes that reach the end cost one each.
 #[test]
 fn the_size_is_looked_at_once_in_an_interval() {
     on_files(|name, disk, _, mut bench| {

@@ -1,4 +1,4 @@
-//! A stand-in for a cache: a disk whose bytes never change, with the pages in memory that a test says.
+//! A stand-in for a cache: a disk whose bytes never change; the test decides which pages are in memory.
 
 #![allow(unsafe_code)]
 
@@ -22,19 +22,19 @@ use std::sync::{Arc, Mutex};
 /// Not a whole number of pages.
 pub(crate) const SIZE: u64 = 64 * PAGE + 1024;
 
-/// What is at a byte of the disk.
+/// The value of a byte of the disk.
 pub(crate) fn byte(pos: u64) -> u8 {
-    // A multiplicative hash: no two blocks are the same.
+    // A multiplicative hash: no two blocks are equal.
     let mixed = (pos + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((mixed ^ mixed >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
-/// Whether `read` is what is at `pos`.
+/// Whether `read` has the disk's bytes at `pos`.
 pub(crate) fn is_at(read: &[u8], pos: u64) -> bool {
     read.iter().zip(pos..).all(|(&found, at)| found == byte(at))
 }
 
-/// What the stand-in saw.
+/// What the stand-in recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Opened(HandleId),
@@ -48,13 +48,13 @@ pub(crate) struct Cached {
     bytes: Vec<u8>,
     is_there: Vec<AtomicBool>,
     pins: Vec<AtomicU32>,
-    /// Reads leave their pages in memory.
+    /// Whether reads leave their pages in memory.
     keeps: AtomicBool,
     answers: AtomicU64,
     seen: Mutex<Vec<Seen>>,
-    /// By handle: bios.
+    /// Number of bios by handle.
     counts: Mutex<HashMap<HandleId, u64>>,
-    /// The next bio fails, aimed at this range.
+    /// The range that the next bio fails with.
     lost: Mutex<Option<(u64, u64)>>,
 }
 
@@ -80,7 +80,7 @@ impl Cached {
         (cached, device)
     }
 
-    /// Says that all pages are in memory.
+    /// Puts all pages in memory.
     pub(crate) fn fill(&self) {
         self.is_there.iter().for_each(|page| page.store(true, SeqCst));
     }
@@ -95,17 +95,17 @@ impl Cached {
         *self.lost.lock().unwrap() = Some((pos, len));
     }
 
-    /// What was seen since the last time.
+    /// The bios recorded since the last call.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }
 
-    /// Reads that were answered from memory.
+    /// Number of reads answered from memory.
     pub(crate) fn answers(&self) -> u64 {
         self.answers.load(SeqCst)
     }
 
-    /// Pages that are held now.
+    /// Number of pages pinned now.
     pub(crate) fn pinned(&self) -> u32 {
         self.pins.iter().map(|pins| pins.load(SeqCst)).sum()
     }
@@ -119,10 +119,10 @@ impl Cached {
     }
 }
 
-/// The device on it: what the handle asks is in a part of its own, as in a real cache.
+/// The device on it: the part that handles read from is an object of its own, as in a real cache.
 struct Layer(Arc<Cached>);
 
-/// What is in memory of it.
+/// The part of it that is in memory.
 struct Memory(Arc<Cached>);
 
 // SAFETY: `bytes` is never written to nor moved while the stand-in lives, which `Memory` keeps.
@@ -147,7 +147,7 @@ unsafe impl Resident for Memory {
         Some(Pinned { data: NonNull::from(bytes).cast(), len: bytes.len() as u32, frame: page as u32 })
     }
 
-    // SAFETY: nothing depends on the count but the tests.
+    // SAFETY: only the tests depend on the count.
     unsafe fn unpin(&self, frame: u32) {
         self.0.pins[frame as usize].fetch_sub(1, SeqCst);
     }

@@ -1,11 +1,12 @@
-//! What a read from memory costs beside the copy.
+//! The cost of a read from memory besides the copy.
 
 use crate::cached::Cached;
 use crate::counting::allocations;
 use platter_block::readahead::PAGE;
 use std::io::{Read, Seek, SeekFrom};
 
-/// Another test of the process may allocate meanwhile; each read of ours that did would show in every round.
+/// Other tests of the process may allocate at the same time; an allocation per read would show in every
+/// round.
 #[test]
 fn hits_allocate_nothing() {
     let (cached, device) = Cached::open();

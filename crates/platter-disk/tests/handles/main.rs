@@ -1,4 +1,4 @@
-//! Handles: positions, sharing, errors and what answers from memory, over a device that stands in for a cache.
+//! Handles: positions, sharing, errors and reads from memory, on a device that stands in for a cache.
 
 mod cached;
 mod cost;

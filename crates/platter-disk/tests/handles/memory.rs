@@ -1,4 +1,4 @@
-//! What is in memory is answered there; the rest goes by bios.
+//! Data in memory is read there; other reads use bios.
 
 use crate::cached::{Cached, SIZE, Seen, is_at};
 use platter_block::bio::Op;
@@ -15,7 +15,7 @@ fn a_read_of_what_is_in_memory_submits_nothing() {
     let mut buffer = vec![0; 3 * PAGE as usize];
     handle.read_at(&mut buffer, PAGE).unwrap();
     assert_eq!(cached.seen(), [Seen::Opened(id), Seen::Bio(id, Op::Read, PAGE, 3 * PAGE)]);
-    // All but the last page that is asked for is there.
+    // All requested pages except the last are in memory.
     handle.read_at(&mut buffer, 2 * PAGE).unwrap();
     assert_eq!(cached.seen(), [Seen::Bio(id, Op::Read, 2 * PAGE, 3 * PAGE)]);
     assert_eq!(cached.answers(), 0);
@@ -28,7 +28,7 @@ fn a_read_of_what_is_in_memory_submits_nothing() {
     assert_eq!((cached.seen(), cached.answers()), (vec![], 4));
     assert_eq!(handle.read(&mut buffer[..10]).unwrap(), 10);
     assert!(is_at(&buffer[..10], 0) && cached.answers() == 4);
-    // 10 bytes were bounced: the block around them was read, in the handle's name.
+    // 10 bytes were bounced: the block around them was read, with the handle's number.
     assert_eq!(cached.seen(), [Seen::Bio(id, Op::Read, 0, 512)]);
     assert_eq!(handle.counters().unwrap().misses, 3);
     let all = device.cache_counters().unwrap();

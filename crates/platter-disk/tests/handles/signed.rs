@@ -1,4 +1,4 @@
-//! Whatever way a program calls through a handle, its bios carry the handle's number, as long as it is open.
+//! In every way to call through a handle, the bios carry the handle's number as long as the handle is open.
 
 use crate::cached::{Cached, Seen};
 use platter_block::bio::{Bio, Context, Op};

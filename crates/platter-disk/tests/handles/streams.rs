@@ -83,7 +83,7 @@ fn vectored_calls_take_all_that_fits_and_else_the_first() {
     assert!(handle.read_vectored_at(&mut [IoSliceMut::new(&mut a)], SIZE).is_err());
 }
 
-/// One descriptor, many threads: every block is somebody's, and nobody's twice.
+/// One descriptor, many threads: every block is read by exactly one thread.
 #[test]
 fn threads_on_one_handle_share_the_device_out() {
     for fill in [false, true] {

@@ -1,5 +1,6 @@
-//! Every interleaving of a few threads, for each piece that threads share without a lock around all of it. The
-//! pieces are the sources of the library, built on the locks and atomics of a model checker.
+//! Every interleaving of a few threads, for each piece of the library that threads share without one lock
+//! around all of it. The pieces are compiled from the library's sources with the locks and atomics of a model
+//! checker.
 
 mod sync;
 mod wake;

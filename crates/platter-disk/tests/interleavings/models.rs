@@ -1,4 +1,4 @@
-//! The models. What hangs in one of them, the checker reports as a deadlock.
+//! The models. The checker reports a hang in any of them as a deadlock.
 
 use crate::doubts::{Doubts, Owner};
 use crate::gate::{Busy, Gate, Seen, View};
@@ -13,7 +13,7 @@ use platter_block::bio::Bio;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Checks all interleavings with up to three changes of thread that no thread asked for.
+/// Checks all interleavings with up to three involuntary switches of threads.
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -24,7 +24,7 @@ fn spawn(task: impl FnOnce() + 'static) -> thread::JoinHandle<()> {
     thread::spawn(task)
 }
 
-/// What a lane expects of a gate with which nothing has changed since.
+/// The gate's state as a lane expects it if nothing has changed.
 fn open(gate: &Gate) -> View {
     gate.look().open()
 }
@@ -33,7 +33,7 @@ fn open(gate: &Gate) -> View {
 #[test]
 fn a_closed_gate_keeps_lanes_out() {
     check(|| {
-        // The checker runs its threads on one of the system's.
+        // The checker runs its threads on one thread of the system.
         let shared = Rc::new((Gate::new(false), Busy::new(), UnsafeCell::new(())));
         let lane = {
             let shared = Rc::clone(&shared);
@@ -58,8 +58,8 @@ fn a_closed_gate_keeps_lanes_out() {
     });
 }
 
-/// A barrier that finds a lane busy is started by that lane when it leaves; lanes and barrier take turns at
-/// running the queue that the barrier is in.
+/// A barrier that finds a lane busy is started by that lane when it leaves; lanes and barrier take turns at running
+/// the queue with the barrier.
 #[test]
 fn a_barrier_is_started_by_whoever_leaves_last() {
     struct Shared {
@@ -95,7 +95,7 @@ fn a_barrier_is_started_by_whoever_leaves_last() {
                         return;
                     }
                 }
-                // Also when it found the gate closed: the barrier may have seen it trying.
+                // Also if it found the gate closed: the barrier may have seen its attempt.
                 shared.run();
             })
         });
@@ -107,8 +107,8 @@ fn a_barrier_is_started_by_whoever_leaves_last() {
     });
 }
 
-/// A barrier counts a lane that is not run as complete. What the lane's owner would start afterwards it does not start:
-/// neither another attempt at what it has, nor a new batch.
+/// A barrier counts a lane that is not run as complete. Afterwards the lane's owner starts neither a retry of its
+/// requests nor a new batch.
 #[test]
 fn a_lane_that_is_counted_starts_nothing_more() {
     struct Lane {
@@ -119,7 +119,7 @@ fn a_lane_that_is_counted_starts_nothing_more() {
         disk: UnsafeCell<()>,
     }
     impl Lane {
-        /// The disk does one request.
+        /// The disk completes one request.
         fn start(&self) {
             self.outstanding.store(1, Ordering::SeqCst);
             self.disk.with_mut(|_| ());
@@ -142,7 +142,7 @@ fn a_lane_that_is_counted_starts_nothing_more() {
                 }
                 lane.start();
                 lane.busy.all_started();
-                // It was short.
+                // The request was short.
                 if !lane.busy.go_on() {
                     lane.start();
                 }
@@ -168,7 +168,7 @@ fn a_lane_that_is_counted_starts_nothing_more() {
     });
 }
 
-/// Queues give up requests and get them back. Whoever learns of it finds the gate as it must be.
+/// Queues give up requests and get them back. A thread that learns of a change sees the matching state of the gate.
 #[test]
 fn the_gate_says_whether_anything_is_in_doubt() {
     check(|| {
@@ -201,8 +201,8 @@ fn the_gate_says_whether_anything_is_in_doubt() {
     });
 }
 
-/// A lane that is not run gives a request up, the device completes it, and another thread ends the doubt. Meanwhile the lane's
-/// owner gets the request back, and gives up another one with the same tag: of that one the doubt stays.
+/// A lane that is not run gives a request up, the device completes it, and another thread ends the doubt. Meanwhile
+/// the lane's owner gets the request back and gives up another one with the same tag: the doubt about that one stays.
 #[test]
 fn doubt_ends_only_about_what_the_device_has_completed() {
     check(|| {
@@ -264,7 +264,7 @@ fn the_gate_counts_and_keeps_its_mode() {
     });
 }
 
-/// Work that somebody left to the holder of the lock is done, also when that one only looked.
+/// Work left to the holder of the lock is done, even if the holder only reads the state.
 #[test]
 fn no_work_is_left_behind() {
     check(|| {
@@ -282,7 +282,7 @@ fn no_work_is_left_behind() {
         };
         let looker = {
             let shared = Arc::clone(&shared);
-            // Something that takes its time while it looks.
+            // Work that takes some time.
             spawn(move || shared.1.with(|_| drop(lock(&shared.0)), |done| work(&shared, done)))
         };
         give(&shared);
@@ -293,7 +293,7 @@ fn no_work_is_left_behind() {
     });
 }
 
-/// Two deliver, one collects and sleeps between.
+/// Two threads deliver, one collects and sleeps in between.
 #[test]
 fn a_sleeper_hears_of_its_mail() {
     check(|| {
@@ -317,8 +317,8 @@ fn a_sleeper_hears_of_its_mail() {
     });
 }
 
-/// As the service thread does it: the lane counts as asleep all the time, and a bell that rings for what has
-/// been collected is silenced.
+/// As in the service thread: the lane counts as asleep all the time, and a ring for mail that has been collected is
+/// reset.
 #[test]
 fn a_sleeper_that_never_says_it_is_awake_hears_too() {
     check(|| {
@@ -340,7 +340,7 @@ fn a_sleeper_that_never_says_it_is_awake_hears_too() {
     });
 }
 
-/// A layer changes something that a sleeper looks at before it sleeps, and nudges it.
+/// A layer changes a state that a thread checks before it sleeps, and nudges that thread.
 #[test]
 fn a_sleeper_that_is_nudged_looks_again() {
     check(|| {
@@ -363,7 +363,7 @@ fn a_sleeper_that_is_nudged_looks_again() {
     });
 }
 
-/// A lane goes while its bios come: each is given back once, and exactly one party learns that it is the last.
+/// A lane is closed while its bios arrive: each is returned once, and exactly one party learns that it is the last.
 #[test]
 fn a_closed_mailbox_counts_what_is_still_to_come() {
     check(|| {
@@ -394,7 +394,7 @@ fn tokens_are_never_more_than_the_depth_and_none_is_lost() {
             if got < wanted {
                 shared.0.set_hungry(true);
                 shared.1.store(shared.0.is_wanted(), Ordering::SeqCst);
-                // All, or one request and a share of the three tokens.
+                // All tokens, or one request and a share of the three tokens.
                 assert!([u32::MAX, 4, 3, 2].contains(&shared.0.allowance(true)));
                 shared.0.set_hungry(false);
             } else {
@@ -418,7 +418,7 @@ fn tokens_are_never_more_than_the_depth_and_none_is_lost() {
         other.join().unwrap();
         assert_eq!(shared.0.take(9), 3);
         assert!(!shared.0.is_wanted());
-        // A lane that is hungry and another that wants to know its share: no token counts as held without need.
+        // A lane that is short, and another that computes its share: no token counts as held without need.
         shared.0.set_hungry(true);
         shared.0.set_contending(true);
         assert_eq!(shared.0.allowance(false), 4);
@@ -428,13 +428,13 @@ fn tokens_are_never_more_than_the_depth_and_none_is_lost() {
     });
 }
 
-/// A driver whose completions arrive in a ring, the device that completes them, and a thread that counts what is
-/// outstanding. The count is never less than what the device had still to do of what had been queued before.
+/// A driver whose completions arrive in a ring, the device that completes them, and a thread that counts outstanding
+/// requests. The count is never less than the number of earlier queued requests that the device had not completed.
 #[test]
 fn what_is_outstanding_is_never_counted_too_low() {
     struct Shared {
         tally: Tally,
-        /// Requests that the device may begin, and that it has done.
+        /// Requests that the device may start, and those that it has completed.
         begun: AtomicU32,
         done: AtomicU32,
         /// The ring of completions, as two counts.

@@ -1,4 +1,4 @@
-//! The models of lanes that sleep for one driver. A lane that sleeps for ever is reported as a deadlock.
+//! Models of lanes that sleep for one driver. A lane that sleeps for ever is reported as a deadlock.
 
 use crate::mailbox::Mailbox;
 use crate::poller::Poller;
@@ -42,14 +42,14 @@ impl Device {
     }
 
     fn poll(&self, lane: usize) {
-        // The descriptor is asked for with the queue's lock held.
+        // The descriptor is requested with the queue's lock held.
         self.queue.with(|()| *lock(&self.polled_by) = Some(lane), |()| self.run_locked());
         if !lock(&self.completed).is_empty() {
             self.boxes[lane].ring();
         }
     }
 
-    /// As a lane sleeps until its bio is back.
+    /// Sleeps as a lane does, until its bio is back.
     fn wait(&self, lane: usize) {
         let mailbox = &self.boxes[lane];
         let mut bios = Vec::new();
@@ -105,7 +105,7 @@ fn lanes_that_rely_on_another_to_poll_hear_of_their_bios() {
     check(2, 3);
 }
 
-/// A lane that takes over may find its own bio, and has to pass the duty on.
+/// A lane that takes over may find its own bio, and must then pass on the polling.
 #[test]
 fn the_duty_to_poll_is_passed_on_until_all_are_served() {
     check(3, 2);

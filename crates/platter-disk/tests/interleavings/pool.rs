@@ -1,4 +1,4 @@
-//! The models of the lanes of synchronous callers. A caller that waits for ever is reported as a deadlock.
+//! Models of the lanes of synchronous callers. A caller that waits for ever is reported as a deadlock.
 
 use crate::lane_pool::{LanePool, NoLane};
 use crate::sync::{Mutex, lock};
@@ -18,7 +18,7 @@ fn forever() -> Option<Duration> {
     None
 }
 
-/// What a lane is here: the checker reports two that use one at a time.
+/// A lane in these models: the checker reports two threads that use one at the same time.
 type Lane = Rc<UnsafeCell<u32>>;
 
 fn lane() -> Result<Lane, ()> {
@@ -27,7 +27,7 @@ fn lane() -> Result<Lane, ()> {
 
 fn call(pool: &LanePool<Lane>, open: impl Fn() -> Result<Lane, ()>) -> bool {
     let Ok(lane) = pool.take(open, forever) else { return false };
-    // SAFETY: that nobody else has it is what the checker proves.
+    // SAFETY: the checker proves that no other thread has it.
     lane.with_mut(|count| unsafe { *count += 1 });
     pool.put(lane);
     true
@@ -47,7 +47,7 @@ fn a_lane_has_one_user_and_each_caller_gets_one() {
     });
 }
 
-/// The system gives one lane and no more: each caller gets that one, sooner or later, or learns that there is none.
+/// The system gives only one lane: each caller gets it eventually, or learns that there is none.
 #[test]
 fn a_refused_caller_waits_for_the_lane_of_another() {
     check(|| {
@@ -61,13 +61,13 @@ fn a_refused_caller_waits_for_the_lane_of_another() {
             })
         });
         let served = threads.map(|thread| thread.join().unwrap());
-        // One that was refused before the other had its lane has nothing to wait for.
+        // A caller that was refused before the other had its lane has nothing to wait for.
         assert!(served.contains(&true));
         assert_eq!(pool.empty().len(), 1);
     });
 }
 
-/// The only lane goes while another caller waits for it: that one opens a lane of its own.
+/// The only lane is closed while another caller waits for it: that caller opens a lane of its own.
 #[test]
 fn a_lane_that_is_closed_lets_another_be_opened() {
     check(|| {
@@ -84,7 +84,7 @@ fn a_lane_that_is_closed_lets_another_be_opened() {
     });
 }
 
-/// The only lane is set aside, and ends: a caller is told the one or served after the other, and never waits in vain.
+/// The only lane is set aside, and is closed later: callers get an error or a lane, and never wait for nothing.
 #[test]
 fn a_lane_that_is_set_aside_leaves_nobody_waiting() {
     check(|| {

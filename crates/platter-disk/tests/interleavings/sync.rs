@@ -1,4 +1,4 @@
-//! Stands in for the library's `sync`.
+//! Replaces the library's `sync`.
 
 use loom::sync::atomic as model;
 
@@ -11,7 +11,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// A condition as the library has it. The checker lets no time pass.
+/// A condition variable like the library's. No time passes in the checker.
 pub(crate) struct Condvar(loom::sync::Condvar);
 
 impl Condvar {
@@ -36,8 +36,8 @@ impl Condvar {
     }
 }
 
-/// The checker knows sequential consistency only of fences. A fence after each such write, none at reads, is
-/// how x86 has it, and the least that other machines do.
+/// The checker implements sequential consistency only for fences. A fence after each such write and none at
+/// reads is what x86 does, and the minimum on other machines.
 fn write<T>(order: Ordering, write: impl FnOnce() -> T) -> T {
     let result = write();
     if order == Ordering::SeqCst {
@@ -57,8 +57,8 @@ impl AtomicBool {
         self.0.load(order)
     }
 
-    /// As a swap: the checker leaves the order between a store and concurrent swaps open, beyond what any
-    /// coherent memory does.
+    /// Implemented as a swap: the checker leaves the order between a store and concurrent swaps open, beyond
+    /// what coherent memory does.
     pub(crate) fn store(&self, value: bool, order: Ordering) {
         let release = if order == Ordering::SeqCst { Ordering::Release } else { order };
         write(order, || self.0.swap(value, release));

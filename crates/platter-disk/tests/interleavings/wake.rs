@@ -1,4 +1,4 @@
-//! Stands in for the library's `wake`: a bell that threads of the model can sleep on.
+//! Replaces the library's `wake`: a bell that threads of the model can sleep on.
 
 use loom::sync::{Condvar, Mutex};
 
@@ -21,7 +21,7 @@ impl Event {
         *self.rung.lock().unwrap() = false;
     }
 
-    /// Sleeps until the bell has been rung. The checker fails a model in which nobody does.
+    /// Sleeps until the bell has been rung. The checker fails a model in which no thread rings.
     pub(crate) fn sleep(&self) {
         let mut rung = self.rung.lock().unwrap();
         while !*rung {

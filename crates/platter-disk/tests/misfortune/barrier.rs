@@ -9,7 +9,7 @@ use platter_disk::device::Device;
 use platter_disk::sync_io::IoOptions;
 use std::sync::Arc;
 
-/// A device with a lane that has a write out and that is not run. Nothing times out.
+/// A device with a lane that has a write in flight and is not run. Nothing times out.
 fn neglected(elevator: &'static str, visible: bool) -> (Arc<Disk>, Device, Lane) {
     let queue = Settings { timeout: None, plug: None, depth: 8, ..Settings::default() };
     let (disk, device) = Disk::open(Options { elevator, queue, visible, ..Options::default() });
@@ -31,7 +31,7 @@ fn a_barrier_fails_in_bounded_time_and_says_which_lane_it_waited_for() {
         let text = error.to_string();
         assert!(text.contains("channel 0, opened by thread"), "{text}");
         assert!(text.contains("poll or close it, or raise barrier_timeout"), "{text}");
-        // The device works on, and with that lane too when it is run again.
+        // The device continues to work, and so does that lane when it is run again.
         let mut two = Lane::open(&device);
         two.send(write(16384, 3, 2, Flags::NONE));
         disk.finish(16384);
@@ -65,7 +65,7 @@ fn a_barrier_goes_ahead_when_the_disk_is_seen_to_have_completed_everything() {
     }
 }
 
-/// Another attempt would come after the barrier.
+/// A retry would come after the barrier.
 #[test]
 fn what_a_barrier_has_gone_ahead_of_is_not_started_again() {
     for (result, kind) in [(-4, Kind::Io), (2048, Kind::Short)] {

@@ -25,7 +25,7 @@ fn a_lane_outlives_its_channel() {
     }
 }
 
-/// A channel reads the clock when it is polled; what it submits later has all of its time nevertheless.
+/// A channel reads the clock when it is polled; a bio submitted later has its full time nevertheless.
 #[test]
 fn a_deadline_counts_from_submission_however_long_the_channel_was_idle() {
     for elevator in ELEVATORS {

@@ -1,4 +1,4 @@
-//! A disk under the test's hand: requests take effect when the test completes them.
+//! A disk that the test controls: requests take effect when the test completes them.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 pub(crate) const SIZE: u64 = 1 << 20;
 
-/// A deadline that a bio keeps as it is.
+/// A deadline that a bio represents exactly.
 pub(crate) const SECOND: Span = Span(1024 * 1024 * 1024);
 
 struct Held {
@@ -29,13 +29,13 @@ struct Held {
     op: Op,
     pos: u64,
     len: u64,
-    /// What a write brings.
+    /// The data of a write.
     data: Vec<u8>,
-    /// Where a read goes.
+    /// The memory of a read.
     segments: Vec<Segment>,
 }
 
-/// What the disk and one channel share.
+/// State shared by the disk and one channel.
 #[derive(Default)]
 struct Wire {
     done: Mutex<Vec<Completion>>,
@@ -58,20 +58,20 @@ struct State {
     in_doubt: Vec<(u64, u64, u64)>,
     /// Requests that started although they overlap such a range.
     violations: Vec<String>,
-    /// Operation and position of requests, as they came.
+    /// Operation and position of requests, in the order of arrival.
     starts: Vec<(Op, u64)>,
     /// Number of the next request.
     next: u64,
 }
 
-/// How a disk and its device are made.
+/// Options of a disk and its device.
 pub(crate) struct Options {
     pub(crate) elevator: &'static str,
     pub(crate) queue: Settings,
     pub(crate) features: Features,
-    /// The device keeps virtual time.
+    /// Whether the device runs in virtual time.
     pub(crate) simulated: bool,
-    /// What a channel has outstanding can be seen by others.
+    /// Whether other threads can see a channel's outstanding requests.
     pub(crate) visible: bool,
     /// Channels hold bios back until they are polled.
     pub(crate) caller_plug: bool,
@@ -132,17 +132,17 @@ impl Disk {
         self.state.lock().unwrap()
     }
 
-    /// Lets virtual time pass.
+    /// Advances virtual time.
     pub(crate) fn pass(&self, span: Span) {
         self.clock.advance_to(self.clock.now() + span);
     }
 
-    /// Positions of the requests that the disk has, as they came.
+    /// Positions of the requests that the disk has, in the order of arrival.
     pub(crate) fn held(&self) -> Vec<u64> {
         self.state().held.iter().map(|held| held.pos).collect()
     }
 
-    /// Blocks until the disk has so many requests.
+    /// Blocks until the disk has `count` requests.
     pub(crate) fn wait_for(&self, count: usize) {
         let mut state = self.state();
         while state.held.len() != count {
@@ -150,7 +150,7 @@ impl Disk {
         }
     }
 
-    /// A change of this range was given up: what the disk has of it may be done at any time.
+    /// A change of this range was given up: the part that the disk still has may be carried out at any time.
     pub(crate) fn note_doubt(&self, pos: u64, end: u64) {
         let mut state = self.state();
         let changes = state.held.iter().filter(|held| held.op.changes());
@@ -159,7 +159,7 @@ impl Disk {
         state.in_doubt.extend(doubts);
     }
 
-    /// Whether a change that was given up, and overlaps a range, is under way.
+    /// Whether a given-up change that overlaps a range is in flight.
     pub(crate) fn is_in_doubt(&self, pos: u64, end: u64) -> bool {
         self.state().in_doubt.iter().any(|&(_, from, to)| pos < to && from < end)
     }
@@ -168,7 +168,7 @@ impl Disk {
         self.state().held.iter().any(|held| held.op == Op::Flush)
     }
 
-    /// What came since the last call.
+    /// Requests that arrived since the last call.
     pub(crate) fn take_starts(&self) -> Vec<(Op, u64)> {
         std::mem::take(&mut self.state().starts)
     }
@@ -193,7 +193,7 @@ impl Disk {
         self.finish_with(pos, None);
     }
 
-    /// The same with a result of the test's own.
+    /// The same with a result that the test chooses.
     pub(crate) fn finish_with(&self, pos: u64, result: Option<i64>) {
         let mut state = self.state();
         let at = state.held.iter().position(|held| held.pos == pos).expect("the disk has it");
@@ -211,7 +211,7 @@ impl Disk {
         self.changed.notify_all();
     }
 
-    /// The channels that there are die: what they have fails, and so does what comes.
+    /// The present channels die: their requests fail, and so do new ones.
     pub(crate) fn kill(&self) {
         let mut state = self.state();
         for held in std::mem::take(&mut state.held) {
@@ -326,21 +326,21 @@ impl Driver for Port {
 }
 
 impl Drop for Port {
-    /// As the contract asks: waits until the disk has none of its requests.
+    /// As the contract requires: waits until the disk has none of its requests.
     fn drop(&mut self) {
         let mut state = self.disk.state();
         while !self.disk.clock_is_ours() && state.held.iter().any(|held| Arc::ptr_eq(&held.wire, &self.wire))
         {
             state = self.disk.changed.wait(state).unwrap();
         }
-        // In virtual time it goes on without the memory, which is freed next.
+        // In virtual time the disk continues without the memory, which is freed next.
         let own = state.held.iter_mut().filter(|held| Arc::ptr_eq(&held.wire, &self.wire));
         own.for_each(|held| held.segments.clear());
     }
 }
 
 impl Disk {
-    /// A simulated disk has taken what it needs when it was asked, and goes on by itself.
+    /// A simulated disk has taken the data when it got the request, and continues on its own.
     fn clock_is_ours(&self) -> bool {
         Arc::strong_count(&self.clock) > 1
     }
@@ -381,7 +381,7 @@ impl Lane {
         self.poll();
     }
 
-    /// Polls often enough for anything that can happen by that.
+    /// Polls often enough for every possible consequence.
     pub(crate) fn poll(&mut self) {
         for _ in 0..4 {
             self.channel.poll(&mut self.done);
@@ -392,14 +392,14 @@ impl Lane {
         self.done.iter().any(|bio| bio.token() == token)
     }
 
-    /// How the bio with this number went; panics when it has not come back.
+    /// Status of the bio with this number; panics if it has not come back.
     pub(crate) fn kind(&self, token: u64) -> Option<Kind> {
         let found = self.done.iter().find(|bio| bio.token() == token);
         let bio = found.unwrap_or_else(|| panic!("{token} has not come back"));
         bio.status().err().map(|fault: Fault| fault.kind)
     }
 
-    /// The first byte that a read brought.
+    /// The first byte of a read's data.
     pub(crate) fn brought(&mut self, token: u64) -> u8 {
         let bio = self.done.iter_mut().find(|bio| bio.token() == token).expect("it has come back");
         bio.take_buffer::<Vec<u8>>().expect("with its memory")[0]

@@ -21,7 +21,7 @@ fn in_doubt(elevator: &'static str) -> (Arc<Disk>, Device, Lane, Lane) {
     (disk, device, one, two)
 }
 
-/// The data of the first write comes late, and what was written after it was given up stays.
+/// The data of the first write arrives late, and data written after it was given up stays.
 #[test]
 fn another_lane_waits_for_what_it_would_overwrite() {
     for elevator in ELEVATORS {
@@ -51,7 +51,8 @@ fn another_lane_waits_for_what_it_would_overwrite() {
     }
 }
 
-/// Nothing else is submitted. What the disk returns late is taken in all the same, also from the shared queue.
+/// Nothing else is submitted. Requests that the disk returns late are taken in all the same, also from the
+/// shared queue.
 #[test]
 fn what_comes_late_is_taken_in_by_the_lane_that_gave_it_up() {
     for elevator in ELEVATORS {
@@ -64,7 +65,7 @@ fn what_comes_late_is_taken_in_by_the_lane_that_gave_it_up() {
     }
 }
 
-/// What waits for doubt to end ends by its deadline.
+/// A bio that waits for the end of a doubt ends by its deadline.
 #[test]
 fn waiting_for_doubt_to_end_is_bounded_by_the_deadline() {
     for elevator in ELEVATORS {
@@ -100,7 +101,7 @@ fn no_lane_flushes_while_a_range_is_in_doubt() {
     }
 }
 
-/// The lane whose write it was goes away; the doubt stays as long as the disk has the write.
+/// The lane of the write is closed; the doubt stays as long as the disk has the write.
 #[test]
 fn doubt_outlives_the_lane_that_gave_up() {
     for elevator in ELEVATORS {
@@ -116,7 +117,7 @@ fn doubt_outlives_the_lane_that_gave_up() {
     }
 }
 
-/// A lane that is dropped with a write under way gives that up.
+/// A lane that is dropped with a write in flight gives the write up.
 #[test]
 fn a_write_of_a_lane_that_is_dropped_is_in_doubt() {
     for elevator in ELEVATORS {
@@ -128,7 +129,7 @@ fn a_write_of_a_lane_that_is_dropped_is_in_doubt() {
         let queued = elevator != "none";
         two.send(write(0, 2, 3, Flags::NONE));
         two.send(write(16384, 2, 4, Flags::NONE));
-        // In a queue that all share the write goes on; its submitter has not given it up.
+        // In a shared queue the write continues; its submitter has not given it up.
         assert!(disk.held().contains(&0), "{elevator}");
         let overlapping = disk.held().iter().filter(|&&pos| pos == 0).count();
         assert_eq!(overlapping, if queued { 2 } else { 1 }, "{elevator}");
@@ -140,7 +141,7 @@ fn a_write_of_a_lane_that_is_dropped_is_in_doubt() {
     }
 }
 
-/// What the device has completed is not in doubt, even if the lane that gave it up does not look.
+/// A change that the device has completed is not in doubt, even if the lane that gave it up is not run.
 #[test]
 fn doubt_ends_without_the_lane_that_gave_up_where_the_device_can_be_seen() {
     let (disk, device) = Disk::open(Options { visible: true, ..Options::default() });
@@ -161,7 +162,7 @@ fn doubt_ends_without_the_lane_that_gave_up_where_the_device_can_be_seen() {
     assert_eq!((two.kind(2), two.kind(3), disk.byte(0)), (None, None, 2));
 }
 
-/// The disk was asked to cancel it, and did. The lane has nothing to start again and nothing to report.
+/// The disk was asked to cancel it, and did. The lane has nothing to retry and nothing to report.
 #[test]
 fn a_lane_that_has_given_up_does_not_hold_up_barriers_when_the_disk_fails_what_it_had() {
     for elevator in ELEVATORS {
@@ -179,7 +180,7 @@ fn a_lane_that_has_given_up_does_not_hold_up_barriers_when_the_disk_fails_what_i
     }
 }
 
-/// Or the device would be stuck when enough lanes have gone.
+/// Otherwise the device would be stuck after enough lanes were closed.
 #[test]
 fn a_lane_that_goes_takes_what_it_gave_up_from_the_depth() {
     let (disk, device) = Disk::open(Options::default());
@@ -193,7 +194,7 @@ fn a_lane_that_goes_takes_what_it_gave_up_from_the_depth() {
     assert_eq!(device.statistics().gauges, Gauges::default());
 }
 
-/// Threads that wait in calls hear of the end of a doubt.
+/// Threads that wait in calls learn of the end of a doubt.
 #[test]
 fn a_call_that_waits_for_doubt_to_end_is_woken() {
     let (disk, device) = Disk::open(Options { simulated: false, ..Options::default() });
@@ -202,7 +203,7 @@ fn a_call_that_waits_for_doubt_to_end_is_woken() {
     assert_eq!(disk.held(), [0]);
     let other = device.clone();
     let call = std::thread::spawn(move || other.write_at(&[2; 4096], 0));
-    // It can only come to the disk once the first is back.
+    // It can only reach the disk once the first is back.
     let beside = device.clone();
     let unrelated = std::thread::spawn(move || beside.write_at(&[3; 4096], 8192));
     disk.wait_for(2);
@@ -210,7 +211,7 @@ fn a_call_that_waits_for_doubt_to_end_is_woken() {
     disk.finish(8192);
     unrelated.join().unwrap().unwrap();
     disk.finish(0);
-    // The lane that gave up is run by whoever uses it next, or by the service thread.
+    // The lane that gave up is run by its next user, or by the service thread.
     let poker = device.clone();
     let poke = std::thread::spawn(move || poker.read_at(&mut [0; 512], 65536));
     while !(call.is_finished() && poke.is_finished()) {

@@ -1,5 +1,5 @@
-//! Devices whose disk does not do as it should: requests that do not come back, lanes that are not run meanwhile, and channels
-//! that die. On a disk that does what the test says, mostly in virtual time.
+//! Devices with a misbehaving disk: requests that do not come back, lanes that are not run, and channels that die.
+//! The test controls the disk, mostly in virtual time.
 
 mod disk;
 

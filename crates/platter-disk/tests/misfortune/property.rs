@@ -1,6 +1,7 @@
-//! Several lanes of a device under random misfortune, against a small model: each bio completes once and by its deadline,
-//! nothing that overlaps a range in doubt starts, no flush or barrier succeeds while there is doubt, nothing waits without a
-//! reason, nothing passes a barrier, and what is read is what was written. A failing seed is printed; run it alone with `PLATTER_SEED=n`, or more seeds with `PLATTER_SEEDS=n`.
+//! Several lanes of a device under random faults, against a small model: each bio completes once and by its deadline,
+//! nothing that overlaps a range in doubt starts, no flush or barrier succeeds while there is doubt, nothing waits
+//! without a reason, nothing passes a barrier, and reads return what was written. The seed of a failed run is
+//! printed; run it alone with `PLATTER_SEED=n`, or more seeds with `PLATTER_SEEDS=n`.
 
 use crate::disk::{Disk, Lane, Options, SECOND, numbered};
 use platter_block::bio::{Bio, Flags, Op};
@@ -44,12 +45,12 @@ struct Live {
     version: u8,
     deadline: Time,
     started: bool,
-    /// Its place among all bios, where it is certain: a lane that is not polled gives bios their places later.
+    /// Its place among all bios, if known: a lane that is not polled orders its bios later.
     place: Option<u64>,
 }
 
 impl Live {
-    /// Whether it is a barrier of which the disk sees the start.
+    /// Whether it is a barrier whose start the disk sees.
     fn is_barrier(&self) -> bool {
         self.op != Op::Flush && self.flags.intersects(Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER))
     }
@@ -58,9 +59,9 @@ impl Live {
 struct Member {
     lane: Lane,
     live: BTreeMap<u64, Live>,
-    /// It is not polled for this many steps.
+    /// Number of steps for which it is not polled.
     neglected: u64,
-    /// It was polled at the last step too, so that what comes back has just completed.
+    /// It was also polled at the last step, so a returned bio has just completed.
     fresh: bool,
 }
 
@@ -70,16 +71,16 @@ struct Play {
     disk: Arc<Disk>,
     device: Device,
     members: Vec<Member>,
-    /// What a read of each block may bring.
+    /// The possible results of a read of each block.
     allowed: Vec<Vec<u8>>,
     version: u8,
     token: u64,
-    /// Some bio has failed, was cancelled or is late.
+    /// Whether some bio has failed, was cancelled or is late.
     unlucky: bool,
     depth: u64,
-    /// The disk interrupts requests, which are tried again after a pause.
+    /// Whether the disk interrupts requests, which are retried after a pause.
     interrupts: bool,
-    /// What can start does, with whatever elevator there is.
+    /// Whether everything that can start does, with the present elevator.
     eager: bool,
     /// Place of the last barrier that has started.
     passed: u64,
@@ -127,8 +128,8 @@ impl Play {
         }
     }
 
-    /// Whether a bio may not be under way together with those that are. Reads do not overlap either, so that it is known of
-    /// which bio a request is.
+    /// Whether a bio must not be in flight together with the present ones. Reads do not overlap either, so that each
+    /// request identifies its bio.
     fn conflicts(&self, blocks: &std::ops::Range<u64>) -> bool {
         let mut live = self.members.iter().flat_map(|member| member.live.values());
         live.any(|live| live.blocks.start < blocks.end && blocks.start < live.blocks.end)
@@ -180,7 +181,7 @@ impl Play {
         assert!(member.lane.channel.submit(bio).is_ok());
     }
 
-    /// Polls every lane that is not neglected, and looks at what has come back.
+    /// Polls every lane that is not neglected, and checks the bios that come back.
     fn poll(&mut self) {
         for _ in 0..2 {
             for at in 0..self.members.len() {
@@ -208,14 +209,14 @@ impl Play {
         self.check_waiting();
     }
 
-    /// While the disk has nothing but what was given up, only what overlaps that waits; when it has as much as it takes,
-    /// nothing does.
+    /// While the disk has only given-up requests, only bios that overlap those wait; when the disk has as many as it
+    /// takes, nothing starts.
     fn check_waiting(&self) {
         let gauges = self.device.statistics().gauges;
         let polled = self.members.iter().all(|member| member.fresh);
         let given_up =
             gauges.in_flight == gauges.quarantined && self.disk.held().len() as u64 == gauges.quarantined;
-        // One flush runs at a time, so those that follow one that was given up wait for it.
+        // One flush runs at a time, so flushes behind a given-up one wait for it.
         if !given_up || !polled || !self.eager || self.interrupts || self.disk.has_flush() {
             return;
         }
@@ -226,14 +227,15 @@ impl Play {
         }
     }
 
-    /// The disk starts a request. Bios do not overlap, so its position says of which; what was given up has none.
+    /// The disk starts a request. Bios do not overlap, so its position identifies the bio; given-up bios have no
+    /// position.
     fn note_start(&mut self, op: Op, pos: u64) {
         let all = || self.members.iter().flat_map(|member| &member.live);
         let of = all().find(|(_, live)| live.op == op && live.blocks.start * BLOCK == pos && op != Op::Flush);
         let Some((&token, live)) = of.filter(|(_, live)| !live.started) else { return };
         if let Some(place) = live.place {
             assert!(place > self.passed, "{op} at {pos} starts behind a barrier that came later");
-            // If they fail, it is not known here when they did.
+            // If they fail, the time of the failure is not known here.
             let barriers = all().filter(|(_, other)| {
                 other.is_barrier() && !other.started && other.place.is_some_and(|other| other < place)
             });
@@ -261,7 +263,7 @@ impl Play {
                     live.op
                 );
                 if live.op.changes() {
-                    // What was given up before has come to its end, or it would not have started.
+                    // Earlier given-up requests have ended, or this one would not have started.
                     self.allowed[blocks].iter_mut().for_each(|allowed| *allowed = vec![live.version]);
                 } else if live.op == Op::Read {
                     let read = bio.take_buffer::<Vec<u8>>().expect("its memory");
@@ -323,7 +325,8 @@ impl Play {
             }
             17 => {
                 let at = self.rng.below(self.members.len() as u64) as usize;
-                // What a lane that goes has queued may be done later, so only one with nothing of its own left.
+                // Requests that a closed lane has queued may be carried out later, so only a lane without any is
+                // closed.
                 if self.members[at].live.is_empty() {
                     self.members[at].lane = Lane::open(&self.device);
                 }
@@ -337,7 +340,7 @@ impl Play {
         self.poll();
     }
 
-    /// How a flush by this lane ends.
+    /// The result of a flush by this lane.
     fn flush(&mut self, at: usize) -> Option<Kind> {
         self.token += 1;
         let lane = &mut self.members[at].lane;
@@ -345,7 +348,7 @@ impl Play {
         for _ in 0..40 {
             self.disk.finish_all();
             lane.poll();
-            // An earlier flush may be waiting for another attempt.
+            // An earlier flush may be waiting for its retry.
             self.disk.pass(Span::from_millis(20));
         }
         let gauges = self.device.statistics().gauges;
@@ -359,7 +362,7 @@ impl Play {
         kind
     }
 
-    /// The disk does everything that it has: all comes to its end, and the device is as good as new.
+    /// The disk completes everything that it has: all bios end, and the device works as if it was new.
     fn settle(&mut self) {
         for member in &mut self.members {
             member.neglected = 0;
@@ -382,10 +385,10 @@ impl Play {
                 );
             }
             self.disk.finish_all();
-            // Pauses before further attempts.
+            // Pauses before retries.
             self.disk.pass(Span::from_millis(1));
         }
-        // Brings to its end what has only been given up; that may be a flush that has failed.
+        // Also completes requests that were only given up, such as a flush that has failed.
         self.flush(0);
         self.device.acknowledge_flush_failure();
         for at in 0..self.members.len() {

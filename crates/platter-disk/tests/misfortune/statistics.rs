@@ -1,4 +1,4 @@
-//! What a device says of its queues.
+//! Statistics that a device reports about its queues.
 
 use crate::disk::{Disk, ELEVATORS, Lane, Options, SECOND, flush, read, write};
 use platter_block::bio::{Flags, Op};
@@ -33,7 +33,7 @@ fn a_device_tells_of_all_its_lanes_open_and_closed() {
     }
 }
 
-/// Also when the lane that gave up is gone.
+/// Also if the lane that gave up is gone.
 #[test]
 fn quarantine_and_doubt_can_be_seen() {
     for elevator in ELEVATORS {

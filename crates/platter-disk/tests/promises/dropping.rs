@@ -1,4 +1,4 @@
-//! Handles that go while I/O is in flight.
+//! Handles that are dropped while I/O is in flight.
 
 use crate::held::{Buffer, Disk, Freed};
 use platter_block::bio::{Bio, Flags};
@@ -12,7 +12,7 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Polls until it is ready; the disk has let go, so it soon is.
+/// Polls until it is ready, which happens soon, because the disk has released its requests.
 fn finish<F: Future + Unpin>(mut future: F) -> F::Output {
     loop {
         if let Poll::Ready(output) = poll_once(&mut future) {
@@ -98,7 +98,8 @@ fn a_channel_that_goes_frees_each_buffer_once() {
     });
 }
 
-/// A disk that does not answer holds nobody up for long. The buffers are freed when it has let go of them, once each.
+/// A disk that does not answer delays a drop only for a limited time. The buffers are freed, once each, when the disk
+/// has released them.
 #[test]
 fn handles_on_a_disk_that_does_not_answer_can_be_dropped() {
     with_both_kinds_of_queue(|disk, device| {
@@ -169,7 +170,7 @@ fn a_file_can_be_opened_again_as_soon_as_its_device_is_gone() {
     for _ in 0..50 {
         let mut options = DiskOptions::read_write();
         options.open.create = Some(1 << 20);
-        let device = Device::open(&path, options).expect("nobody has it");
+        let device = Device::open(&path, options).expect("the disk is free");
         let mut reads: Vec<_> = (0..8).map(|i| device.read(i * 4096, vec![0u8; 4096])).collect();
         reads.iter_mut().for_each(|read| drop(poll_once(read)));
         drop(device);

@@ -1,4 +1,4 @@
-//! A device whose disk holds every request until it is told to let go, and buffers that say when they go.
+//! A device whose disk holds every request until the test releases it, and buffers that report their drop.
 
 use platter_block::bio::{Bio, Op};
 use platter_block::buf::{IoBuf, IoBufMut};
@@ -22,7 +22,7 @@ struct State {
     held: Vec<(u64, u32, Op, u64, Vec<Segment>)>,
     channels: u64,
     open: bool,
-    /// It lets go when it is waited for.
+    /// The disk releases requests when it is waited for.
     yields: bool,
 }
 
@@ -35,7 +35,7 @@ impl Disk {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Requests that the disk has.
+    /// Number of requests that the disk has.
     pub(crate) fn held(&self) -> usize {
         self.state().held.len()
     }
@@ -45,7 +45,7 @@ impl Disk {
         self.state().open = true;
     }
 
-    /// From the next time on that it is waited for, requests complete.
+    /// Requests complete from the next wait on.
     pub(crate) fn let_go_when_waited_for(&self) {
         self.state().yields = true;
     }
@@ -55,12 +55,12 @@ impl Disk {
         self.make(elevator::by_name(elevator).map(|row| (row.make)()), None)
     }
 
-    /// The same, failing I/Os that take longer than `timeout`.
+    /// The same, with a timeout of I/Os.
     pub(crate) fn impatient_device(&self, elevator: &str, timeout: Span) -> Device {
         self.make(elevator::by_name(elevator).map(|row| (row.make)()), Some(timeout))
     }
 
-    /// A device with an elevator of the test's own.
+    /// A device with an elevator that the test provides.
     pub(crate) fn device_with(&self, elevator: Box<dyn Elevator>) -> Device {
         self.make(Some(elevator), None)
     }
@@ -92,7 +92,7 @@ struct Channel {
 }
 
 impl Channel {
-    /// What the disk does with a request: reads deliver sevens.
+    /// Carries out a request: reads return sevens.
     fn perform(segments: &[Segment], op: Op) {
         if op == Op::Read {
             for segment in segments {
@@ -138,7 +138,7 @@ impl Driver for Channel {
 }
 
 impl Drop for Channel {
-    /// As the contract asks: waits for the device.
+    /// As the contract requires: waits for the device.
     fn drop(&mut self) {
         let waits = |state: &State| !state.open && state.held.iter().any(|held| held.0 == self.number);
         while waits(&self.disk.state()) {
@@ -148,7 +148,7 @@ impl Drop for Channel {
     }
 }
 
-/// Counts buffers that were freed.
+/// Counts freed buffers.
 #[derive(Clone, Default)]
 pub(crate) struct Freed(Arc<AtomicUsize>);
 
@@ -157,7 +157,7 @@ impl Freed {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Waits until so many were freed, by whichever thread.
+    /// Waits until `count` buffers were freed, by any threads.
     pub(crate) fn wait_for(&self, count: usize) {
         let begin = Instant::now();
         while self.count() < count {
@@ -184,7 +184,7 @@ impl Drop for Buffer {
     }
 }
 
-// SAFETY: the bytes are the vector's, which keeps this promise itself.
+// SAFETY: the bytes are the vector's, which keeps this contract itself.
 unsafe impl IoBuf for Buffer {
     fn byte_len(&self) -> usize {
         self.bytes.byte_len()

@@ -1,4 +1,4 @@
-//! How many lanes synchronous callers have, what they cost, and what happens when the system has no more.
+//! The number of lanes of synchronous callers, their cost, and the behaviour when the system refuses more.
 
 use platter_block::bio::Op;
 use platter_block::disk::FnDisk;
@@ -16,12 +16,12 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 
-/// Channels that are open, and how many may be.
+/// Number of open channels, and the limit.
 struct Room {
     open: AtomicUsize,
     most_open: AtomicUsize,
     most: usize,
-    /// So many requests at [`TOGETHER`] are in channels at the same time before any of them is done.
+    /// Requests at [`TOGETHER`] that are in channels at the same time before any of them completes.
     together: Barrier,
 }
 
@@ -65,7 +65,7 @@ impl Drop for Channel {
     }
 }
 
-/// A disk in memory whose channels take room.
+/// A disk in memory whose channels count against a limit.
 fn disk(room: &Arc<Room>, lanes: Option<u32>, clock: Option<&Arc<VirtualClock>>) -> Device {
     let (memory, room) = (Memory::new(1 << 20).expect("memory"), Arc::clone(room));
     let disk = FnDisk::new(
@@ -87,7 +87,7 @@ fn disk(room: &Arc<Room>, lanes: Option<u32>, clock: Option<&Arc<VirtualClock>>)
     Device::from_disk(disk, LeafSettings { lanes, ..LeafSettings::default() }, None).expect("a leaf")
 }
 
-/// So many threads call at the same time.
+/// Calls the device from `threads` threads at the same time, `calls` times each.
 fn crowd(device: &Device, threads: usize, calls: u64) {
     let start = Barrier::new(threads);
     std::thread::scope(|scope| {
@@ -123,7 +123,7 @@ fn callers_wait_for_a_lane_when_no_further_one_can_be_had() {
     assert_eq!(room.open(), 0);
 }
 
-/// Lanes that are idle are given up for whatever cannot be opened: here a channel of another device.
+/// Idle lanes are closed if something cannot be opened: here a channel of another device.
 #[test]
 fn idle_lanes_make_room() {
     let room = Room::new(8);
@@ -140,7 +140,7 @@ fn idle_lanes_make_room() {
     first.read_at(&mut [0; 512], 0).expect("there is room again");
 }
 
-/// After a crowd has left, its lanes are closed by and by.
+/// After many callers have finished, their lanes are closed gradually.
 #[test]
 fn lanes_that_are_not_used_are_closed() {
     let (room, clock) = (Room::new(1000), Arc::new(VirtualClock::new()));
@@ -175,7 +175,7 @@ fn open(driver: FileDriver) -> Option<(tempfile::NamedTempFile, Device)> {
     }
 }
 
-/// What the child does: a hundred threads, and descriptors for less than half of them.
+/// The child's work: a hundred threads, and descriptors for less than half of them.
 fn with_few_descriptors(driver: FileDriver) {
     let Some((_file, device)) = open(driver) else { return };
     let few = Rlimit { current: Some(64), maximum: Some(64) };

@@ -1,4 +1,4 @@
-//! Threads and processes that go elsewhere while their I/O is in flight: they block in the kernel, exit or fork.
+//! Threads and processes that are elsewhere while their I/O is in flight: they block in the kernel, exit or fork.
 
 use platter_block::bio::{Bio, Flags};
 use platter_disk::device::Device;
@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Longer than any of this takes on a slow machine. Only a test that fails waits that long.
+/// Longer than any of these tests takes on a slow machine. Only a failing test waits this long.
 const FOR_EVER: Duration = Duration::from_secs(60);
 
 const SIZE: u64 = 16 << 20;
@@ -30,8 +30,8 @@ impl Wake for Unpark {
     }
 }
 
-/// A future that was polled once, or how it ended by that. Panics would leave threads behind that others wait for, so
-/// whatever goes wrong is a value.
+/// A future that was polled once, or its result if it completed. A panic would leave threads behind that other
+/// threads wait for, so every failure is a value.
 type Started = Result<Io<Vec<u8>>, Result<(), String>>;
 
 fn polled(io: &mut Io<Vec<u8>>, waker: &Waker) -> Option<Result<(), String>> {
@@ -45,7 +45,7 @@ fn start(mut io: Io<Vec<u8>>) -> Started {
     polled(&mut io, Waker::noop()).map_or(Ok(io), Err)
 }
 
-/// Waits for a future to end.
+/// Waits for a future to complete.
 fn end(io: Started) -> Result<(), String> {
     let mut io = match io {
         Ok(io) => io,
@@ -66,7 +66,7 @@ fn end_all(all: Vec<Started>) -> Result<(), String> {
     all.into_iter().map(end).fold(Ok(()), Result::and)
 }
 
-/// Runs a test on a file of each driver that can be had here, around the page cache and through it.
+/// Runs a test on a file of each available driver, bypassing the page cache and through it.
 fn on_files(allocate: bool, test: impl Fn(&str, &Device, &Path)) {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     for driver in FileDriver::ALL {
@@ -89,15 +89,15 @@ fn on_files(allocate: bool, test: impl Fn(&str, &Device, &Path)) {
     }
 }
 
-/// Starts a process in the way that keeps the calling thread in the kernel, deaf to all but fatal signals, until the process
-/// has opened `fifo`, that is, until something opens its other end.
+/// Starts a process in a way that keeps the calling thread in the kernel, where only fatal signals reach it, until
+/// the process has opened `fifo`, that is, until another thread opens its other end.
 #[allow(unsafe_code)]
 fn spawn_blocked(fifo: &Path) {
     let path = CString::new(fifo.as_os_str().as_bytes()).unwrap();
     let program = c"/bin/true";
     let arguments = [program.as_ptr().cast_mut(), std::ptr::null_mut()];
-    // SAFETY: initialised before it is used, and destroyed once; names and lists live until the calls return. The child
-    // does nothing but to open and to execute.
+    // SAFETY: initialised before it is used, and destroyed once; names and lists live until the calls return. The
+    // child only opens a file and executes a program.
     unsafe {
         let mut actions: libc::posix_spawn_file_actions_t = std::mem::zeroed();
         assert_eq!(libc::posix_spawn_file_actions_init(&raw mut actions), 0);
@@ -121,8 +121,8 @@ fn spawn_blocked(fifo: &Path) {
     }
 }
 
-/// The kernel delivers completions of a ring through the thread that submitted. On lanes that others wait on too, a thread
-/// that is blocked must not hold them up.
+/// The kernel delivers completions of a ring through the thread that submitted. On lanes that other threads wait on
+/// too, a blocked thread must not hold them up.
 #[test]
 fn futures_complete_while_the_thread_that_started_them_is_blocked_in_the_kernel() {
     on_files(true, |name, device, dir| {
@@ -144,8 +144,8 @@ fn futures_complete_while_the_thread_that_started_them_is_blocked_in_the_kernel(
     });
 }
 
-/// What the kernel does in threads of its own on behalf of a thread that submitted to a ring is cancelled when that thread
-/// exits.
+/// Requests that the kernel carries out in its own threads for a thread that submitted to a ring are cancelled when
+/// that thread exits.
 #[test]
 fn requests_of_threads_that_exit_are_carried_out() {
     const PIECE: u64 = 1 << 20;
@@ -160,7 +160,7 @@ fn requests_of_threads_that_exit_are_carried_out() {
                         };
                         let mut all: Vec<Io<Vec<u8>>> = (0..4).map(write).collect();
                         all.push(device.submit(Bio::flush()));
-                        // One look hands all of them over.
+                        // One poll submits all of them.
                         let first = start(all.remove(0));
                         std::iter::once(first).chain(all.into_iter().map(Ok)).collect::<Vec<Started>>()
                     })
@@ -183,7 +183,7 @@ fn requests_of_threads_that_exit_are_carried_out() {
 fn fork_idle() -> (libc::pid_t, OwnedFd) {
     let (child, parent) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     let (reads, writes) = (child.as_raw_fd(), parent.as_raw_fd());
-    // SAFETY: the child makes nothing but system calls that are safe after a fork of one thread of several.
+    // SAFETY: the child makes only system calls that are safe after a fork of one thread of several.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         // SAFETY: as above; a byte on this stack.
@@ -204,8 +204,8 @@ fn wait_for(pid: libc::pid_t) {
     unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
 }
 
-/// A child process has copies of the parent's descriptors, so what the parent closes is not gone. Nothing in the parent may
-/// wait for the child.
+/// A child process has copies of the parent's descriptors, so what the parent closes stays open. Nothing in the
+/// parent may wait for the child.
 #[test]
 fn dropping_what_is_in_flight_does_not_wait_for_a_child_process() {
     on_files(true, |name, device, _| {

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use std::time::Duration;
 
-/// What is not done then waits for ever.
+/// A test that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 const SOON: Span = Span::from_millis(20);
 
@@ -29,7 +29,7 @@ fn visit(device: &Device) {
     drop(device.channel(1).expect("a channel"));
 }
 
-/// A buffer that visits its device when it is dropped, and says when it has.
+/// A buffer that calls its device when it is dropped, and reports that it did.
 struct Visitor {
     bytes: Vec<u8>,
     device: Device,
@@ -43,7 +43,7 @@ impl Drop for Visitor {
     }
 }
 
-// SAFETY: the bytes are the vector's, which keeps this promise itself.
+// SAFETY: the bytes are the vector's, which keeps this contract itself.
 unsafe impl IoBuf for Visitor {
     fn byte_len(&self) -> usize {
         self.bytes.byte_len()
@@ -85,7 +85,7 @@ fn within_patience(what: &str, run: impl FnOnce() + Send + 'static) {
     told.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{what}: {error}"));
 }
 
-/// The bio of a channel that is gone comes back while another caller runs the shared queue.
+/// The bio of a closed channel comes back while another caller runs the shared queue.
 #[test]
 fn buffers_of_a_dropped_channel() {
     let disk = Disk::default();
@@ -101,7 +101,7 @@ fn buffers_of_a_dropped_channel() {
     told.recv_timeout(PATIENCE).expect("the buffer was dropped");
 }
 
-/// A future timed out; its buffer is dropped when the disk gives it back after all.
+/// A future timed out; its buffer is dropped when the disk returns it later.
 #[test]
 fn buffers_of_futures_that_timed_out() {
     for elevator in ["none", "deadline"] {
@@ -146,7 +146,7 @@ unsafe impl IoBuf for Bad {
 // SAFETY: as above.
 unsafe impl IoBufMut for Bad {}
 
-/// The panic goes no further, whoever's call happens to drop the buffer, and the device goes on.
+/// The panic does not propagate, in whichever call the buffer is dropped, and the device keeps working.
 #[test]
 fn destructors_that_panic_harm_nothing_else() {
     for elevator in ["none", "deadline"] {
@@ -179,7 +179,7 @@ fn destructors_that_panic_harm_nothing_else() {
     }
 }
 
-/// The future is gone when its bio completes.
+/// The future is dropped before its bio completes.
 #[test]
 fn buffers_of_dropped_futures() {
     for elevator in ["none", "deadline"] {
@@ -197,7 +197,7 @@ fn buffers_of_dropped_futures() {
     }
 }
 
-/// A waker that visits the device when it is cloned, woken and dropped.
+/// A waker that calls the device when it is cloned, woken and dropped.
 fn visiting_waker(device: &Device) -> Waker {
     const TABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, release);
     fn with(data: *const ()) -> Arc<Device> {
@@ -230,7 +230,7 @@ fn visiting_waker(device: &Device) -> Waker {
         drop(with(data));
     }
     let data = Arc::into_raw(Arc::new(device.clone())).cast();
-    // SAFETY: the functions keep the contract: each clone owns a reference, `wake` and `release` give it up.
+    // SAFETY: the functions keep the contract: each clone owns a reference, which `wake` and `release` drop.
     unsafe { Waker::from_raw(RawWaker::new(data, &TABLE)) }
 }
 
@@ -244,7 +244,7 @@ fn wakers_may_call_the_device_when_they_are_cloned_woken_and_dropped() {
             let mut io = device.read(0, vec![0u8; 512]);
             let (first, second) = (visiting_waker(&device), visiting_waker(&device));
             assert!(Pin::new(&mut io).poll(&mut Context::from_waker(&first)).is_pending());
-            // The first one goes, and this one is woken.
+            // The first waker is dropped, and this one is woken.
             assert!(Pin::new(&mut io).poll(&mut Context::from_waker(&second)).is_pending());
             let mut other = device.read(4096, vec![0u8; 512]);
             assert!(Pin::new(&mut other).poll(&mut Context::from_waker(&first)).is_pending());

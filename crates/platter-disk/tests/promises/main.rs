@@ -1,4 +1,4 @@
-//! What the page of promises says, as far as a program can see it.
+//! Tests of the page of promises, as far as a program can check them.
 
 mod dropping;
 mod held;
@@ -29,7 +29,7 @@ fn what_may_cross_threads() {
     is_sync::<Pool>();
     is_send::<PoolBuf>();
 
-    // Both impls fit a type that is `Send`, and then this does not compile.
+    // Both impls would apply to a type that is `Send`, and then this does not compile.
     trait NotSend<A> {
         fn is_not_send() {}
     }

@@ -1,4 +1,4 @@
-//! What a child process inherits: nothing. What a panic inside the layer does.
+//! A child process inherits nothing, and the effects of a panic inside the layer.
 
 use crate::held::{Disk, Freed};
 use platter_block::backend::LaneUse;
@@ -72,7 +72,7 @@ fn a_panic_inside_a_synchronous_call_ends_the_process() {
     if std::env::var_os(CHILD).is_some() {
         disk.let_go();
         let device = disk.device_with(Box::new(Panics::default()));
-        // The device could still write to this buffer when the caller's stack is gone.
+        // The device could still write to this buffer after the caller's stack is gone.
         let _ = catch_unwind(AssertUnwindSafe(|| device.read_at(&mut [0; 512], 0)));
         return;
     }
@@ -101,7 +101,7 @@ fn a_panic_of_an_elevator_leaves_other_devices_alone() {
     good.device("deadline").read_at(&mut [0; 512], 0).expect("another device");
 }
 
-/// An elevator that panics when it is given something.
+/// An elevator that panics when a request is inserted.
 #[derive(Default)]
 struct Panics(Noop);
 
@@ -129,8 +129,8 @@ impl Elevator for Panics {
 /// Set in the child process of the test below.
 const COUNTS: &str = "PLATTER_TEST_COUNT_DESCRIPTORS";
 
-/// What each way to use a device costs in descriptors, beyond those of the device itself. In a process of its own, so that no
-/// other test opens any.
+/// The descriptors that each way to use a device needs, beyond those of the device itself. In a process of its own,
+/// so that no other test opens any.
 #[test]
 fn lanes_have_as_many_descriptors_as_the_page_says() {
     const NAME: &str = "process::lanes_have_as_many_descriptors_as_the_page_says";
@@ -164,8 +164,8 @@ fn lanes_have_as_many_descriptors_as_the_page_says() {
         let [exclusive, shared, synchronous] =
             [LaneUse::Exclusive, LaneUse::Shared, LaneUse::Synchronous].map(count);
         match driver {
-            // A ring, and what tells when the kernel has let go of one whose completions only its owner sees. To sleep on that
-            // one takes an eventfd. Shared lanes are on native AIO.
+            // A ring, and a descriptor that tells when the kernel has freed a ring whose completions only its owner
+            // sees. Sleeping on that ring takes an eventfd. Shared lanes use native AIO.
             FileDriver::Uring => assert_eq!([exclusive, synchronous], [(2, Some(3)), (1, Some(1))]),
             FileDriver::Aio => assert_eq!([exclusive, synchronous], [(0, Some(1)); 2]),
             FileDriver::Threads => assert_eq!([exclusive, synchronous], [(1, Some(1)); 2]),

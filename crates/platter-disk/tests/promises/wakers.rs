@@ -1,4 +1,4 @@
-//! Wakers are other people's code: they may panic, come back to the device, or drop futures of it.
+//! Wakers are code of the program: they may panic, call the device, or drop its futures.
 
 use crate::held::Disk;
 use platter_disk::device::Device;
@@ -47,7 +47,7 @@ fn pending(device: &Device, pos: u64, waker: &Waker) -> Read {
 fn a_panic_in_one_waker_keeps_no_other_from_being_woken() {
     let disk = Disk::default();
     let device = disk.device("none");
-    // The process has one service thread, and this test silences what it says on the way.
+    // The process has one service thread, and this test silences its messages.
     let (good, told) = telling();
     let bad = waker(|| std::panic::resume_unwind(Box::new("a waker that panics")));
     let mut reads: Vec<Read> =
@@ -57,7 +57,7 @@ fn a_panic_in_one_waker_keeps_no_other_from_being_woken() {
         told.recv_timeout(PATIENCE).expect("woken");
     }
     assert!(reads.iter_mut().all(|io| poll(io, &good)), "all are done, those with the bad waker too");
-    // And the next one is woken as well.
+    // The next task is woken as well.
     let other = Disk::default();
     let device = other.device("deadline");
     let mut io = pending(&device, 0, &good);
@@ -76,14 +76,14 @@ fn a_waker_may_poll_and_drop_futures_of_the_same_device() {
     let inner = Arc::clone(&slot);
     let again = device.clone();
     let busy = waker(move || {
-        // As an executor that runs tasks inside `wake` does.
+        // Like an executor that runs tasks inside `wake`.
         let reads: Vec<Read> = inner.lock().map(|mut reads| reads.drain(..).collect()).unwrap_or_default();
         let polled = reads.into_iter().map(|mut io| poll(&mut io, Waker::noop())).collect::<Vec<_>>();
         drop(again.read(1 << 20, vec![0u8; 512]));
         tell.lock().map(|t| t.send(polled)).map(drop).unwrap_or_default();
     });
     let io = pending(&device, 0, &busy);
-    slot.lock().expect("nobody panics").push(io);
+    slot.lock().expect("no thread panics").push(io);
     disk.let_go();
     assert_eq!(told.recv_timeout(PATIENCE).expect("woken"), [true]);
 }
@@ -102,7 +102,8 @@ fn a_waker_that_owns_futures_of_the_device_may_be_dropped_by_it() {
     while !poll(&mut io, Waker::noop()) {}
 }
 
-/// The service thread may be in a waker that does not return. Neither dropping the future nor the device waits for that.
+/// The service thread may be in a waker that does not return. Dropping the future or the device does not wait for
+/// that.
 #[test]
 fn a_waker_that_blocks_holds_nothing_up() {
     let disk = Disk::default();

@@ -1,4 +1,4 @@
-//! Batches: whose turn it is, reads and what else somebody waits for or writes, and for how long.
+//! Batches: which direction has its turn (synchronous or asynchronous), and for how long.
 
 use super::params::{ANTIC_EXPIRE, BATCH_EXPIRE, FIFO_EXPIRE, WRITE_BATCH_EXPIRE};
 use super::wait::Candidate;
@@ -7,21 +7,22 @@ use crate::elevator::RequestId;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batch {
-    /// Whose turn it is.
+    /// The direction that has its turn.
     pub(super) dir: usize,
-    /// When the turn ends, once the other direction wants one.
+    /// When the turn ends if the other direction has requests.
     pub(super) expires: u64,
-    /// The direction has changed, and requests of the old one are with the driver.
+    /// The direction has changed, and the driver still has requests of the old one.
     pub(super) changed: bool,
-    /// No request of a new synchronous batch has completed yet, so that its time does not count yet.
+    /// No request of a new synchronous batch has completed yet, so its time has not started.
     pub(super) fresh: bool,
     /// Writes that this batch may still have.
     pub(super) writes_left: u64,
-    /// Writes of a batch.
+    /// Number of writes in a batch.
     pub(super) writes: u64,
-    /// The write batch had nothing to do or nobody to make room for: its length says nothing.
+    /// The write batch ran out of requests, or no other direction waited: its duration is meaningless for
+    /// tuning.
     pub(super) idled: bool,
-    /// When the oldest request of each direction was last looked at.
+    /// When the oldest request of each direction was last checked.
     pub(super) checked: [u64; 2],
 }
 
@@ -51,8 +52,8 @@ impl Anticipatory {
         !batch.changed && !batch.fresh && (now > batch.expires || used_up)
     }
 
-    /// Whether the oldest request of a direction has expired; looks no more often than requests expire, so
-    /// that there is at most one jump to it in that time.
+    /// Whether the oldest request of a direction has expired. Checks no more often than requests expire, so
+    /// that there is at most one jump to the oldest request in that time.
     fn oldest_is_late(&mut self, now: u64, dir: usize) -> bool {
         if now.abs_diff(self.batch.checked[dir]) < self.settings.unsigned(FIFO_EXPIRE[dir]) {
             return false;
@@ -103,8 +104,8 @@ impl Anticipatory {
         self.send_or_oldest(now, id)
     }
 
-    /// Gives the turn to a direction; the request that its batch begins with. Writes follow reads, and reads
-    /// follow whatever came before.
+    /// Gives the turn to a direction and returns the first request of its batch. Writes follow reads, and
+    /// reads follow any batch.
     fn start_batch(&mut self, now: u64, reads: bool, writes: bool) -> Option<RequestId> {
         let batch = &mut self.batch;
         if reads && !(writes && batch.dir == SYNC) {
@@ -123,8 +124,8 @@ impl Anticipatory {
         self.next[ASYNC].map(|(_, id)| id)
     }
 
-    /// Sends `id`, or the oldest request of its direction when that is late, as soon as the driver is rid of
-    /// the other direction.
+    /// Sends `id`, or the oldest request of its direction if that is late, as soon as the driver has
+    /// completed all requests of the other direction.
     fn send_or_oldest(&mut self, now: u64, id: RequestId) -> Option<RequestId> {
         let dir = self.batch.dir;
         let id = if self.oldest_is_late(now, dir) { self.oldest(dir)? } else { id };
@@ -137,7 +138,7 @@ impl Anticipatory {
         self.send(now, dir, id)
     }
 
-    /// The driver is rid of the other direction: the batch begins.
+    /// The driver has completed the other direction's requests: the batch begins.
     fn enter_batch(&mut self, now: u64, at_once: bool) {
         self.batch.changed = false;
         if self.batch.dir == SYNC {
@@ -159,7 +160,7 @@ impl Anticipatory {
         }
     }
 
-    /// Changes the number of writes of a batch by how long the last batch took.
+    /// Adapts the number of writes in a batch to the duration of the last batch.
     fn tune_writes(&mut self, now: u64) {
         let aim = self.settings.unsigned(WRITE_BATCH_EXPIRE);
         let took = (now + aim).saturating_sub(self.batch.expires);
@@ -174,7 +175,7 @@ impl Anticipatory {
         batch.writes = batch.writes.max(1);
     }
 
-    /// By force: whatever is nearest, reads first, without waiting; no batch is timed by it.
+    /// Forced choice: the nearest request, reads first, without waiting; no batch is timed by it.
     pub(super) fn choose_by_force(&mut self, now: u64) -> Option<RequestId> {
         self.batch.dir = SYNC;
         self.batch.changed = false;

@@ -1,18 +1,18 @@
-//! What the elevator expects: think times and seek distances of processes, and how often it pays to wait for
-//! one that it knows nothing of. Integers with truncation, 256 for one, as the kernels computed.
+//! Expectations: think times and seek distances of processes, and how often waiting for a new process
+//! succeeds. Integers with truncation, 256 for one, as the kernels computed.
 
 use super::process::Process;
 
 /// One, in fixed point.
 pub(super) const ONE: u64 = 256;
 
-/// Longest think time that is believed, in ticks.
+/// Longest think time that is counted, in ticks.
 const MAX_THINK_TIME: u64 = 20;
 
-/// Distances beyond this many sectors are counted as this.
+/// Larger distances, in sectors, count as this.
 const MAX_DISTANCE: u64 = 1 << 44;
 
-/// A mean whose samples weigh an eighth less with each new one.
+/// A mean in which each new sample reduces the weight of the old ones by an eighth.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mean {
     /// 0 until the first sample.
@@ -43,7 +43,7 @@ impl FirstMean {
     }
 }
 
-/// Moves an estimated probability an eighth of the way to one.
+/// Moves an estimated probability towards one by an eighth of the distance.
 fn towards_one(probability: &mut u64) {
     *probability = (7 * *probability + ONE) / 8;
 }
@@ -52,7 +52,7 @@ fn towards_zero(probability: &mut u64) {
     *probability = 7 * *probability / 8;
 }
 
-/// What the queue has learned of processes in general.
+/// What the elevator has learned about processes in general.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Estimate {
     pub(super) exit_prob: u64,
@@ -71,7 +71,7 @@ impl Default for Estimate {
 }
 
 impl Estimate {
-    /// A synchronous request of `process` arrives, or one that stands in for it.
+    /// A synchronous request of `process` arrives, or one that counts as its request.
     pub(super) fn arrives(&mut self, process: &mut Process, now: u64, (start, end): (u64, u64), wait: u64) {
         if process.started || process.served {
             let rested = process.served && process.in_flight() == 0;
@@ -97,12 +97,12 @@ impl Estimate {
         if process.seek.samples == 0 {
             self.new_seek.add(sample);
         }
-        // A stray request far away, a page fault for one, must not spoil the mean.
+        // A single request far away, such as for a page fault, must not distort the mean.
         let stray = if process.seek.samples <= 60 { 2 << 20 } else { 128 << 10 };
         process.seek.add(sample.min(4 * process.seek.mean + stray));
     }
 
-    /// A wait for `process` came to nothing.
+    /// A wait for `process` ended without a request.
     pub(super) fn timed_out(&mut self, process: &Process) {
         if process.think_time.samples == 0 {
             towards_one(&mut self.exit_prob);
@@ -113,14 +113,14 @@ impl Estimate {
         }
     }
 
-    /// A process that has ended is found at the end of a wait.
+    /// A process is found to have exited at the end of a wait.
     pub(super) fn ended(&mut self, process: &Process) {
         if process.think_time.samples == 0 {
             towards_one(&mut self.exit_prob);
         }
     }
 
-    /// Another process sent what the one that has ended might have.
+    /// Another process continued the stream of the one that has exited.
     pub(super) fn saved(&mut self) {
         towards_zero(&mut self.exit_no_coop);
     }

@@ -1,4 +1,4 @@
-//! The parameters, and what the kernels had in them.
+//! The parameters, and their values in the kernels.
 
 use super::Rule;
 use crate::params::{Param, Unit};
@@ -17,14 +17,14 @@ pub(super) const STALE_WRITE_BATCH: usize = 7;
 pub(super) const FIFO_EXPIRE: [usize; 2] = [READ_EXPIRE, WRITE_EXPIRE];
 pub(super) const BATCH_EXPIRE: [usize; 2] = [READ_BATCH_EXPIRE, WRITE_BATCH_EXPIRE];
 
-/// What each kernel had in the rows from `RULE` to `ANTIC_EXPIRE`.
+/// The kernels' values of the rows from `RULE` to `ANTIC_EXPIRE`.
 pub(super) const PRESETS: [[i64; 6]; 3] = [
     [Rule::V2_6_0 as i64, 50, 200, 200, 50, 6],
     [Rule::V2_6_2 as i64, 125, 250, 250, 62, 6],
     [Rule::V2_6_16 as i64, 125, 250, 500, 125, 6],
 ];
 
-/// The last one.
+/// Index of the last preset.
 const DEFAULT: usize = 2;
 
 const fn millis(name: &'static str, row: usize, help: &'static str) -> Param {
@@ -37,18 +37,18 @@ pub(super) static PARAMS: [Param; 8] = {
         "kernel",
         &["2.6.0", "2.6.2", "2.6.7"],
         DEFAULT,
-        "sets the rule and all times to what a kernel had",
+        "sets the rule and all times to a kernel's values",
     );
     all[RULE] = Param::word(
         "rule",
         &["2.6.0", "2.6.2", "2.6.16"],
         Rule::V2_6_16 as usize,
-        "what ends a wait for a process, or forbids it, and how close another request must be to go instead",
+        "what ends or forbids a wait for a process, and how close another request must be to go first",
     );
     all[READ_EXPIRE] = millis(
         "read_expire",
         READ_EXPIRE,
-        "a read (or awaited write) that waited longer may go first, once in this time",
+        "a read (or synchronous write) that waited longer may go first, once in this time",
     );
     all[WRITE_EXPIRE] =
         millis("write_expire", WRITE_EXPIRE, "a write that waited longer may go first, once in this time");
@@ -57,7 +57,7 @@ pub(super) static PARAMS: [Param; 8] = {
     all[WRITE_BATCH_EXPIRE] = millis(
         "write_batch_expire",
         WRITE_BATCH_EXPIRE,
-        "time of a batch of writes while reads wait, which its number of requests is tuned for",
+        "time of a batch of writes while reads wait; its number of requests is tuned to this",
     );
     all[ANTIC_EXPIRE] =
         millis("antic_expire", ANTIC_EXPIRE, "longest wait for the next read of a process; 0: never wait");
@@ -66,7 +66,7 @@ pub(super) static PARAMS: [Param; 8] = {
         Unit::Switch,
         0,
         (0, 1),
-        "as in the kernels' code, a batch of writes that had to wait for the driver has no time of its own",
+        "as in the kernels, a batch of writes that had to wait for the driver gets no time of its own",
     );
     all
 };

@@ -1,29 +1,29 @@
-//! What is known of each process: a bounded table of records, found by process number, of which the one that
-//! has been idle for longest is reused.
+//! The history of each process: a bounded table of records, found by process number, of which the one idle
+//! for longest is reused.
 
 use super::estimate::Mean;
 use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;
 
-/// Records kept beyond one for each request that there can be: the memory of processes between requests.
+/// Records beyond one for each possible request: the memory of processes without requests.
 const IDLE: usize = 64;
 
 /// One process. Times in ticks, positions in sectors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Process {
     task: u64,
-    /// It has not ended.
+    /// Whether it has not exited.
     pub(super) running: bool,
-    /// It has sent a synchronous request (`iostarted`).
+    /// Whether it has sent a synchronous request (`iostarted`).
     pub(super) started: bool,
-    /// One of its synchronous requests has completed (`iorunning`).
+    /// Whether one of its synchronous requests has completed (`iorunning`).
     pub(super) served: bool,
     /// Requests in the elevator.
     pub(super) queued: u32,
     /// Requests with the driver.
     pub(super) dispatched: u32,
-    /// When a synchronous request of it last completed.
+    /// When its last synchronous request completed.
     pub(super) last_end: u64,
     /// Just past its last synchronous request.
     pub(super) last_pos: u64,
@@ -31,7 +31,7 @@ pub(super) struct Process {
     pub(super) seek: Mean,
     /// The next record of the same bucket.
     chain: u32,
-    /// Neighbours among the idle ones, and whether it is among them.
+    /// Neighbours in the list of idle records, and whether it is in that list.
     older: u32,
     newer: u32,
     idle: bool,
@@ -113,8 +113,8 @@ impl Processes {
         self.records[at as usize].task == task
     }
 
-    /// The record of a process, a fresh one when it has none or its number is that of a process that has
-    /// ended. `keep` is not reused for another process.
+    /// The record of a process. It is a fresh one if the process has none or its number is that of a process
+    /// that has exited. `keep` is not reused for another process.
     #[inline]
     pub(super) fn enter(&mut self, task: u64, keep: Option<u32>) -> u32 {
         let Some(at) = self.find(task) else { return self.make(task, keep) };
@@ -126,12 +126,12 @@ impl Processes {
         at
     }
 
-    /// Marks the processes for which `ended` as gone.
+    /// Marks the processes for which `ended` returns true as exited.
     pub(super) fn exit(&mut self, ended: impl Fn(u64) -> bool) {
         self.records.iter_mut().filter(|process| ended(process.task)).for_each(|p| p.running = false);
     }
 
-    /// A request of the process came into the elevator.
+    /// A request of the process entered the elevator.
     #[inline]
     pub(super) fn queue(&mut self, at: u32) {
         self.wake(at);
@@ -226,7 +226,7 @@ impl Processes {
         }
     }
 
-    /// Puts a process without requests at the end of the idle ones.
+    /// Puts a process without requests at the end of the idle list.
     #[inline]
     fn rest(&mut self, at: u32) {
         let newest = self.newest;
@@ -242,7 +242,7 @@ impl Processes {
         self.newest = at;
     }
 
-    /// Takes a process out of the idle ones.
+    /// Removes a process from the idle list.
     #[inline]
     fn wake(&mut self, at: u32) {
         let Process { idle, older, newer, .. } = self.records[at as usize];
@@ -265,7 +265,7 @@ impl Processes {
 mod tests {
     use super::*;
 
-    /// Makes processes of these numbers, each idle at once.
+    /// Makes records of processes with these numbers, each idle at once.
     fn visit(table: &mut Processes, tasks: core::ops::Range<u64>) {
         for task in tasks {
             let at = table.enter(task, None);

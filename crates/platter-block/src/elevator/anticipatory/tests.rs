@@ -1,4 +1,4 @@
-//! Test vectors; how requests and processes are written is in `vectors`.
+//! Test vectors; the notation of requests and processes is described in `vectors`.
 
 use super::*;
 use crate::elevator::vectors::Runner;
@@ -33,7 +33,7 @@ const WAITS: &[Case] = &[
         Take(12, "-"), Wake(Some(18)), Add(14, "a:R16"), Take(14, "a:R16"), Done(20, "a:R16"),
         Take(20, "-"), Take(25, "-"), Wake(Some(26)), Take(26, "b:R9000000"),
     ]},
-    Case { name: "without waiting the disk goes back and forth", steps: &[
+    Case { name: "without waiting the disk moves back and forth", steps: &[
         Set("antic_expire", 0),
         Add(0, "a:R0"), Take(0, "a:R0"), Done(5, "a:R0"),
         Add(5, "b:R9000000"), Take(5, "b:R9000000"), Wake(None), Add(7, "a:R8"), Done(12, "b:R9000000"),
@@ -53,7 +53,7 @@ const WAITS: &[Case] = &[
         Add(0, "a:R0"), Serve(0, "a:R0"), Add(4, "b:R9000000"), Take(4, "-"), Wake(Some(6)),
         Take(6, "b:R9000000"),
     ]},
-    Case { name: "a wait that is over is over though nobody asked", steps: &[
+    Case { name: "a wait ends in time although the elevator was not asked", steps: &[
         Add(0, "a:R0"), Serve(0, "a:R0"), Add(1, "b:R9000000"), Take(1, "-"),
         Add(20, "a:R8"), Take(20, "a:R8"),
     ]},
@@ -64,7 +64,7 @@ const WAITS: &[Case] = &[
     Case { name: "not after a write", steps: &[
         Add(0, "a:W0"), Serve(0, "a:W0"), Add(1, "b:R9000000"), Take(1, "b:R9000000"),
     ]},
-    Case { name: "after a write that somebody waits for", steps: &[
+    Case { name: "after a synchronous write", steps: &[
         Add(0, "a:S0"), Serve(0, "a:S0"), Add(1, "b:R9000000"), Take(1, "-"),
         Add(2, "a:S8"), Take(2, "a:S8"),
     ]},

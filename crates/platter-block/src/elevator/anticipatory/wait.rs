@@ -4,28 +4,28 @@ use super::params::ANTIC_EXPIRE;
 use super::process::Process;
 use super::{Anticipatory, Rule, SYNC};
 
-/// Where the elevator is with its waiting (`antic_status`).
+/// State of a wait (`antic_status`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Status {
     /// Not waiting.
     #[default]
     Off,
-    /// For the process's request to complete, from when on time counts.
+    /// Waiting for the process's request to complete; the time counts from then on.
     Completion,
-    /// For its next request.
+    /// Waiting for its next request.
     Next,
-    /// Not any more; the next request goes out.
+    /// The wait has ended; the next request goes out.
     Finished,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wait {
     pub(super) status: Status,
-    /// The process of the last request dispatched; none after one that nobody waits for.
+    /// The process of the last dispatched request; none after an asynchronous request.
     pub(super) process: Option<u32>,
-    /// That request has completed.
+    /// Whether that request has completed.
     pub(super) finished: bool,
-    /// When it did.
+    /// When it completed.
     pub(super) start: u64,
     /// When the wait for the next one ends.
     pub(super) until: u64,
@@ -64,7 +64,7 @@ impl Anticipatory {
         }
     }
 
-    /// Starts to wait: for the completion of the process's request, or for its next one.
+    /// Starts to wait for the completion of the process's request, or for its next one.
     pub(super) fn start_waiting(&mut self) {
         if self.wait.finished {
             self.wait.status = Status::Next;
@@ -74,12 +74,12 @@ impl Anticipatory {
         }
     }
 
-    /// Whether waiting may be better than to dispatch `candidate` (or, without one, to turn to writes).
+    /// Whether waiting may be better than dispatching `candidate` (or, without one, than turning to writes).
     pub(super) fn may_wait(&mut self, now: u64, candidate: Option<Candidate>) -> bool {
         self.wait.process.is_some() && self.wait.status != Status::Finished && !self.ends_wait(now, candidate)
     }
 
-    /// Whether there is a reason not to wait (any longer).
+    /// Whether there is a reason to end or not to begin the wait.
     pub(super) fn ends_wait(&mut self, now: u64, candidate: Option<Candidate>) -> bool {
         let Some(process) = self.wait.process else { return true };
         match self.rule() {
@@ -154,18 +154,18 @@ impl Anticipatory {
         self.thinks_too_long(&awaited, hopeless)
     }
 
-    /// Whether the wait has lasted its time, though the timer may not have run yet.
+    /// Whether the time of the wait is over, even if the timer has not run yet.
     fn is_over(&self, now: u64) -> bool {
         self.wait.finished && now.abs_diff(self.wait.start) >= self.settings.unsigned(ANTIC_EXPIRE)
     }
 
-    /// Whether the process has requests beside the one whose completion starts the wait.
+    /// Whether the process has requests besides the one whose completion starts the wait.
     fn has_more(&self, process: &Process) -> bool {
         process.queued > 0 || process.dispatched > u32::from(!self.wait.finished)
     }
 
-    /// Whether the process will think for longer than the elevator waits; of one that was never seen to think
-    /// `hopeless` says what it may.
+    /// Whether the process is expected to think for longer than the elevator waits; `hopeless` is the answer
+    /// for a process without a known think time.
     fn thinks_too_long(&self, process: &Process, hopeless: bool) -> bool {
         let longest = self.settings.unsigned(ANTIC_EXPIRE);
         if process.think_time.samples == 0 {
@@ -182,8 +182,8 @@ impl Anticipatory {
         if process.seek.samples == 0 { self.estimate.new_seek.mean } else { process.seek.mean }
     }
 
-    /// Whether somebody waits for the candidate and it lies so close to the last request that it need not
-    /// wait: the longer the wait has lasted, the farther is close.
+    /// Whether the candidate is synchronous and so close to the last request that it need not wait. The
+    /// longer the wait has lasted, the larger is the distance that counts as close.
     pub(super) fn is_close(&self, now: u64, process: u32, candidate: Option<Candidate>) -> bool {
         let Some(Candidate { start: next, sync: true, .. }) = candidate else { return false };
         let last = self.last_sector[self.batch.dir];

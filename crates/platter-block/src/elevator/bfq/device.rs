@@ -1,45 +1,46 @@
-//! What the device shows of itself: how fast it is, whether it queues, whether its head has to move.
+//! Observed properties of the device: its rate, whether it queues, whether its head has to move.
 //!
 //! Source of the estimation of the rate, its constants and its filter: BFQ in Linux 4.12 and later.
 
 use super::procs::SEEK_SECTORS;
 use crate::time::{Span, Time};
 
-/// A rate is measured over this time,
+/// A rate is measured over at least this time.
 const INTERVAL: Span = Span::from_secs(1);
-/// at least over this,
+/// A measurement that ends early needs at least this time,
 const LEAST_INTERVAL: Span = Span::from_millis(300);
-/// and over so many requests.
+/// and at least this many requests.
 const LEAST_SAMPLES: u64 = 32;
 /// A pause as long as this ends a measurement.
 const PAUSE: Span = Span::from_millis(100);
-/// Requests that come this soon after the last one has completed find the device as good as busy.
+/// A request that arrives within this time after the last completion finds the device practically busy.
 const SOON: Span = Span::from_millis(2);
-/// Higher rates are errors.
+/// Higher rates are taken as errors.
 const HIGHEST_RATE: u64 = 20 << RATE_SHIFT;
 
-/// Rates are in sectors per microsecond, with so many digits after the point.
+/// Fractional bits of rates, which are in sectors per microsecond.
 pub(super) const RATE_SHIFT: u32 = 16;
-/// Rates of reference, of disks that rotate and that do not, and how long a large program takes to start on them.
+/// Reference rates of disks that rotate and of disks that do not, and how long a large program takes to start on
+/// them.
 const REFERENCE: [(u64, Span); 2] = [(14_000, Span::from_millis(7000)), (33_000, Span::from_millis(2500))];
 
-/// A device queues when it was seen with more requests than this,
+/// A device queues if it was seen with more requests than this
 const QUEUEING: u32 = 3;
-/// among so many dispatches with as many at hand.
+/// in this many dispatches for which as many requests were available.
 const QUEUE_SAMPLES: u32 = 32;
 
-/// Reads after a seek that take less than this on average are not made by a head that moves.
+/// If reads after a seek take less than this on average, the device has no moving head.
 const FAST_SEEK: Span = Span::from_millis(1);
-/// Seeks to look at before saying so.
+/// Number of seeks needed to say so.
 const SEEKS: u32 = 16;
 
-/// What was dispatched since a measurement began.
+/// Requests dispatched since the measurement began.
 #[derive(Clone, Copy, Debug, Default)]
 struct Observed {
     since: Time,
     requests: u64,
     sectors: u64,
-    /// Requests that followed the one before, their sectors, and how long they had the device busy.
+    /// Requests that followed the one before, their sectors, and how long they kept the device busy.
     sequential: u64,
     sequential_sectors: u64,
     sequential_time: u64,
@@ -65,7 +66,7 @@ pub(super) struct Device {
     queue_samples: u32,
     queues: bool,
     seeks: u32,
-    /// Mean time of a seek and a read: 7/8 of the old and 1/8 of the new.
+    /// Mean time of a seek and a read: 7/8 of the old mean and 1/8 of the new sample.
     seek_time: u64,
 }
 
@@ -86,12 +87,12 @@ impl Default for Device {
 }
 
 impl Device {
-    /// Whether it takes several requests at once.
+    /// Whether the device takes several requests at once.
     pub(super) fn queues(&self) -> bool {
         self.queues
     }
 
-    /// Whether seeks take no time worth waiting for.
+    /// Whether seeks take too little time to be worth avoiding.
     pub(super) fn seeks_fast(&self) -> bool {
         self.seeks >= SEEKS && self.seek_time < FAST_SEEK.0
     }
@@ -102,7 +103,7 @@ impl Device {
         Span(time.0 / 1000 * rate / self.rate * 1000)
     }
 
-    /// Sectors of `time` at the peak rate.
+    /// Sectors that the device transfers in `time` at its peak rate.
     pub(super) fn sectors_in(&self, time: Span) -> u64 {
         self.rate.saturating_mul(time.0 / 1000) >> RATE_SHIFT
     }
@@ -132,7 +133,7 @@ impl Device {
         self.last = Last { time: now, end: pos + sectors * 512, sectors, sequential };
     }
 
-    /// A request has completed. `seek`: a read that found the device empty and its head elsewhere, and what it took.
+    /// A request has completed. `seek`: the duration of a read that found the device empty and its head elsewhere.
     #[inline]
     pub(super) fn completed(&mut self, now: Time, seek: Option<Span>) {
         self.last_done = Some(now);
@@ -151,8 +152,8 @@ impl Device {
         }
     }
 
-    /// Takes the rate of what was observed into the estimate: the more of it was sequential and the longer that
-    /// lasted, the more it counts. What was not can only raise the estimate.
+    /// Adds the observed rate to the estimate: the more of it was sequential and the longer it lasted, the more it
+    /// weighs. Non-sequential requests can only raise the estimate.
     #[cold]
     fn measure(&mut self, until: Time) {
         let seen = &self.observed;

@@ -1,4 +1,4 @@
-//! The parameters, by the names and in the units of the kernel.
+//! The parameters, with the kernel's names and units.
 
 use super::Bfq;
 use crate::params::{Param, Unit};
@@ -72,8 +72,12 @@ pub(super) static PARAMS: [Param; COUNT] = {
         switch("strict_guarantees", 0, "one request in the device at a time, and always wait for the next");
     all[LOW_LATENCY] =
         switch("low_latency", 1, "raise the weight of interactive and soft real-time processes");
-    all[WR_COEFF] =
-        count("wr_coeff", 30, (1, 1000), "by what weights are raised; 100 times that for soft real time");
+    all[WR_COEFF] = count(
+        "wr_coeff",
+        30,
+        (1, 1000),
+        "factor by which weights are raised; 100 times as much for soft real time",
+    );
     all[WR_MAX_TIME] = millis(
         "wr_max_time",
         0,
@@ -81,31 +85,31 @@ pub(super) static PARAMS: [Param; COUNT] = {
     );
     all[WR_RT_MAX_TIME] = millis("wr_rt_max_time", 300, "how long a soft real-time process stays raised");
     all[WR_MIN_IDLE_TIME] =
-        millis("wr_min_idle_time", 2000, "a process that was idle for so long is interactive");
+        millis("wr_min_idle_time", 2000, "a process that was idle for this long is interactive");
     all[WR_MIN_INTER_ARR_ASYNC] =
-        millis("wr_min_inter_arr_async", 500, "asynchronous writes are not raised again for so long");
+        millis("wr_min_inter_arr_async", 500, "time until asynchronous writes are raised again");
     all[WR_MAX_SOFTRT_RATE] = count(
         "wr_max_softrt_rate",
         7000,
         (0, MAX),
-        "most sectors per second of a soft real-time process; 0: none is",
+        "most sectors per second of a soft real-time process; 0: no process is one",
     );
     all[ROTATIONAL] = Param::word(
         "rotational",
         &["auto", "yes", "no"],
         0,
-        "whether seeks take time, as the kernel knows of its disks; auto: by how long lone scattered reads take",
+        "whether seeks take time (the kernel's `rotational`); auto: measured by lone scattered reads",
     );
     all
 };
 
-/// Sectors of the largest budget until the rate of the device is known.
+/// Largest budget in sectors until the rate of the device is known.
 const FIRST_MAX_BUDGET: u64 = 16 * 1024;
-/// A budget is at least this fraction of the largest.
+/// The smallest budget is the largest divided by this.
 const LEAST_BUDGET: u64 = 32;
-/// No largest budget is smaller: even a slow disk gets somewhere in one service.
+/// Lower bound of the largest budget, so that even a slow disk makes progress in one service.
 const LEAST_MAX_BUDGET: u64 = 256;
-/// The rate is known after so many budgets, in units of 1/256 of many.
+/// Number of budgets after which the rate is taken as known, in units of 1/256 of many.
 const ENOUGH_BUDGETS: u32 = 194;
 
 impl Bfq {
@@ -142,7 +146,7 @@ impl Bfq {
         (self.largest_budget() / LEAST_BUDGET).max(1)
     }
 
-    /// One more budget was given out.
+    /// Counts a budget.
     pub(super) fn count_budget(&mut self) {
         self.budgets_assigned = (self.budgets_assigned * 7 + 256) / 8;
     }

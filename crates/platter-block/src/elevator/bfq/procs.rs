@@ -1,4 +1,4 @@
-//! What is kept of each queue: one for each process and class, and one for each priority of asynchronous writes.
+//! Records of queues: one for each process and class, and one for each priority of asynchronous writes.
 
 use super::service::CLASSES;
 use crate::bio::{Class, Context, IoPrio};
@@ -6,24 +6,24 @@ use crate::elevator::{Fifos, ListId, RequestId, RequestInfo};
 use crate::time::{Span, Time};
 use alloc::vec::Vec;
 
-/// Number of the class that is served only in gaps.
+/// Index of the class that is served only in gaps.
 pub(super) const IDLE: usize = CLASSES - 1;
 
-/// Level of those who have said nothing.
+/// Level of requests without a priority.
 const DEFAULT_LEVEL: u8 = 4;
 
-/// A jump of more sectors than this is a seek.
+/// A jump of more sectors than this counts as a seek.
 pub(super) const SEEK_SECTORS: u64 = 800;
 /// More seeks than this of the last 32 requests make a queue seeky.
 const SEEKY: u32 = 19;
 
-/// Why a queue is raised in weight.
+/// Why the weight of a queue is raised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Why {
-    /// It is not.
+    /// It is not raised.
     #[default]
     Not,
-    /// It had been idle for long: somebody may be waiting for a program to start or answer.
+    /// It was idle for long: a user may be waiting for a program to start or answer.
     Interactive,
     /// Its requests come at a steady, moderate rate.
     SoftRealTime,
@@ -35,15 +35,15 @@ pub(super) enum Why {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Raise {
     pub(super) why: Why,
-    /// When it began, or ended if it has.
+    /// When the raising began; if it has ended, when it ended.
     pub(super) since: Option<Time>,
-    /// How long it may last.
+    /// Longest duration.
     pub(super) limit: Span,
-    /// Sectors received meanwhile.
+    /// Sectors received while raised.
     pub(super) service: u64,
 }
 
-/// Mean think time: 7/8 of the old and 1/8 of the new, in units of 1/256.
+/// Mean think time: 7/8 of the old mean and 1/8 of the new sample, in units of 1/256.
 #[derive(Clone, Copy, Debug, Default)]
 struct Think {
     samples: u64,
@@ -56,7 +56,7 @@ impl Think {
         self.total = (7 * self.total + 256 * time.0) / 8;
     }
 
-    /// The mean, once it stands on a few samples.
+    /// The mean, once it is based on a few samples.
     fn mean(&self) -> Option<Span> {
         (self.samples > 80).then(|| Span((self.total + 128) / self.samples))
     }
@@ -76,27 +76,27 @@ pub(super) struct Proc {
     pub(super) next: Option<RequestId>,
     /// Budget of the next service, in sectors.
     pub(super) max_budget: u64,
-    /// Budget of this service, and what of it is used up.
+    /// Budget of the current service, and the part used.
     pub(super) budget: u64,
     pub(super) service: u64,
-    /// Whether the oldest request was looked at in this service.
+    /// Whether this service has checked the oldest request.
     pub(super) fifo_checked: bool,
-    /// The weight under which it is counted as busy, or 0.
+    /// The weight with which it is counted as busy, or 0.
     pub(super) counted: u64,
     /// Whether it was raised when it was counted.
     pub(super) counted_raised: bool,
     pub(super) raise: Raise,
-    /// When it was last left without requests.
+    /// When it last ran out of requests.
     pub(super) idle_since: Option<Time>,
-    /// When a next request would be slow enough for soft real time.
+    /// Earliest arrival time of a next request that counts as soft real time.
     pub(super) soft_rt_from: Time,
-    /// When it last became backlogged, and the sectors it has received since.
+    /// When it last became backlogged, and the sectors received since.
     pub(super) backlogged_since: Time,
     pub(super) backlogged_service: u64,
     pub(super) burst: u32,
     pub(super) in_large_burst: bool,
     pub(super) exited: bool,
-    /// The last 32 requests, a bit each: whether it was a seek.
+    /// One bit for each of the last 32 requests: whether it was a seek.
     seeks: u32,
     last_end: Option<u64>,
     last_done: Option<Time>,
@@ -104,7 +104,7 @@ pub(super) struct Proc {
 }
 
 impl Proc {
-    /// A request has come; `longest` is the longest think time worth telling from longer ones.
+    /// Records the arrival of a request; think times above `longest` are not told apart.
     pub(super) fn note_arrival(&mut self, now: Time, info: &RequestInfo, longest: Span) {
         let jump = self.last_end.is_some_and(|last| info.pos.abs_diff(last) > SEEK_SECTORS * 512);
         self.seeks = self.seeks << 1 | u32::from(jump);
@@ -137,7 +137,7 @@ impl Proc {
     }
 }
 
-/// Priority class by number, highest first; its share of the name of a queue.
+/// Index of the priority class, highest first; part of the key of a queue.
 fn class_of(ioprio: IoPrio) -> usize {
     match ioprio.class() {
         Class::RealTime => 0,
@@ -159,7 +159,7 @@ fn weight_of(ioprio: IoPrio) -> u64 {
     (8 - u64::from(level_of(ioprio))) * 10
 }
 
-/// What tells queues apart: the process, or for asynchronous writes the level; and the class.
+/// The key of a queue: the process, or for asynchronous writes the level; and the class.
 #[inline]
 pub(super) fn key_of(info: &RequestInfo) -> u64 {
     let class = (class_of(info.ioprio) as u64) << 60;
@@ -171,18 +171,18 @@ pub(super) fn key_of(info: &RequestInfo) -> u64 {
 
 const NONE: u32 = u32::MAX;
 
-/// The list of the records that are at rest.
+/// The list of the records at rest.
 const RESTING: ListId = ListId::new(0);
 
-/// Records of queues, found by key. One that is at rest (nothing queued, dispatched or waited for) stays known
-/// until its record is needed for another; the one that has rested longest goes first.
+/// Records of queues, found by key. A record at rest (nothing queued, dispatched or waited for) is kept until
+/// another queue needs it; the one at rest for longest is reused first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Procs {
     records: Vec<Proc>,
-    /// First record of each chain of keys.
+    /// First record of each hash bucket.
     buckets: Vec<u32>,
     free: Vec<u32>,
-    /// Records at rest, in the order in which they came to it.
+    /// Records at rest, in the order in which they came to rest.
     resting: Option<Fifos<()>>,
 }
 
@@ -207,7 +207,7 @@ fn as_id(record: u32) -> RequestId {
 }
 
 impl Procs {
-    /// Makes room for so many records.
+    /// Makes room for `records` records.
     pub(super) fn reserve(&mut self, records: usize) {
         let old = self.records.len();
         if records <= old {
@@ -275,7 +275,8 @@ impl Procs {
         None
     }
 
-    /// A new record for a request, and whether it was another's before. `None` when none is free or at rest.
+    /// Makes a record for a request; also returns whether the record belonged to another queue before. `None` if
+    /// no record is free or at rest.
     pub(super) fn make(&mut self, info: &RequestInfo) -> Option<(u32, bool)> {
         let (record, was_used) = match self.free.pop() {
             Some(record) => (record, false),
@@ -291,7 +292,7 @@ impl Procs {
         Some((record, was_used))
     }
 
-    /// The record is in use, with the weight that its latest request has.
+    /// Takes a record into use, with the weight of its latest request.
     #[inline]
     pub(super) fn wake(&mut self, record: u32, info: &RequestInfo) {
         if let Some(resting) = &mut self.resting {
@@ -302,7 +303,7 @@ impl Procs {
         it.exited = false;
     }
 
-    /// The record is at rest from now on.
+    /// Puts a record to rest.
     #[inline]
     pub(super) fn rest(&mut self, record: u32) {
         if let Some(resting) = &mut self.resting {
@@ -310,7 +311,7 @@ impl Procs {
         }
     }
 
-    /// Whether a record belongs to a thread, or with thread 0 to any of the process.
+    /// Whether a record belongs to a thread (with thread 0: to any thread of the process).
     pub(super) fn belongs(&self, record: u32, context: Context) -> bool {
         let (key, task) = (self[record].key, context.task());
         let own = key & ((1 << 60) - 1);

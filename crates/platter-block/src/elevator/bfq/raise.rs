@@ -1,4 +1,4 @@
-//! Weight raising: who is waited for gets more, for a while.
+//! Weight raising: queues that a user may be waiting for get a larger share for a while.
 
 use super::Bfq;
 use super::params::{
@@ -8,19 +8,19 @@ use super::params::{
 use super::procs::{Procs, Raise, Why};
 use crate::time::{Span, Time};
 
-/// Soft real time is raised so much more than interactive.
+/// Factor by which soft real time is raised more than interactive.
 const SOFT_RT_FACTOR: u64 = 100;
-/// Sectors after which nobody is interactive any more.
+/// Sectors after which a queue no longer counts as interactive.
 const MOST_INTERACTIVE: u64 = 120_000;
 /// Bounds of how long a program takes to start.
 const START_TIMES: (Span, Span) = (Span::from_millis(3000), Span::from_millis(25_000));
 
-/// Queues that are created within this time of each other make a burst,
+/// Queues that are created within this time of each other form a burst.
 const BURST_INTERVAL: Span = Span::from_millis(180);
-/// a large one when there are more of them.
+/// A burst of more queues than this is large.
 const LARGE_BURST: u32 = 8;
 
-/// The burst of creations that goes on, if one does.
+/// The current burst of queue creations, if there is one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Burst {
     last: Option<Time>,
@@ -49,7 +49,7 @@ impl Burst {
 }
 
 impl Bfq {
-    /// The weight of a queue, raised if it is.
+    /// The weight of a queue, including any raising.
     pub(super) fn weight(&self, record: u32) -> u64 {
         let it = &self.procs[record];
         let coeff = self.settings.unsigned(WR_COEFF);
@@ -72,7 +72,7 @@ impl Bfq {
         self.procs[record].raise = Raise { why, since: Some(now), limit, service: 0 };
     }
 
-    /// A queue becomes backlogged: is somebody waiting for it?
+    /// When a queue becomes backlogged: decides whether its weight is raised.
     pub(super) fn consider_raising(&mut self, now: Time, record: u32) {
         self.end_raising(now, record);
         let it = &self.procs[record];
@@ -98,7 +98,8 @@ impl Bfq {
         }
     }
 
-    /// A request has come for a queue that was backlogged already: asynchronous writes are raised now and then.
+    /// A request has arrived for a queue that was backlogged already: asynchronous writes are raised from time to
+    /// time.
     pub(super) fn consider_raising_async(&mut self, now: Time, record: u32) {
         let it = &self.procs[record];
         let again = self.span(WR_MIN_INTER_ARR_ASYNC);
@@ -122,8 +123,9 @@ impl Bfq {
         }
     }
 
-    /// A queue has nothing queued or in the device any more: a next request is soft real time if it does not come
-    /// sooner than one at the highest rate of that would, and not just because the device was slow.
+    /// A queue has nothing queued or in the device any more. Its next request counts as soft real time if it
+    /// arrives no sooner than at the highest rate for that class, and is not late merely because the device was
+    /// slow.
     pub(super) fn expect_soft_rt(&mut self, now: Time, record: u32) {
         let rate = self.settings.unsigned(WR_MAX_SOFTRT_RATE);
         let soonest = now + self.span(SLICE_IDLE) + Span::from_millis(4);

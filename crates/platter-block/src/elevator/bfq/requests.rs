@@ -1,4 +1,4 @@
-//! Queued requests: for each queue in order of arrival and sorted by position.
+//! Queued requests: per queue, in order of arrival and sorted by position.
 
 use crate::elevator::{Fifos, ListId, RequestId, RequestInfo, SectorMap};
 use crate::time::Time;
@@ -6,7 +6,7 @@ use crate::time::Time;
 /// Bytes of a sector.
 const SECTOR: u64 = 512;
 
-/// What is kept of a queued request.
+/// The record of a queued request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entry {
     pub(super) pos: u64,
@@ -21,14 +21,14 @@ impl Entry {
     }
 }
 
-/// How far back the head may go for a request, and how much farther that counts than forward.
+/// How far back the head may go for a request, and the penalty of that distance against one forward.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BackSeek {
     pub(super) max: u64,
     pub(super) penalty: u64,
 }
 
-/// The requests of all queues.
+/// The queued requests of all queues.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
     /// A list for each queue.
@@ -38,15 +38,15 @@ pub(super) struct Requests {
     lists: u32,
 }
 
-/// A map from position and request to nothing serves as one from queue, position and place: queue and the upper
-/// half of the position stand for the one, the lower half and the place for the other.
+/// Encodes queue, position and slot in the key of a map from position and request id: the queue and the upper
+/// half of the position make the position, the lower half and the slot make the id.
 #[inline]
 fn key(queue: u32, pos: u64, index: u32) -> (u64, RequestId) {
     (u64::from(queue) << 32 | pos >> 32, RequestId { index: pos as u32, generation: index })
 }
 
 impl Requests {
-    /// Makes room for so many requests in so many queues.
+    /// Makes room for `requests` requests in `queues` queues.
     pub(super) fn reserve(&mut self, requests: usize, queues: usize) {
         self.fifos.reserve(requests);
         self.sorted.reserve(requests);
@@ -78,7 +78,7 @@ impl Requests {
         self.fifos.list_of(id).map(ListId::number)
     }
 
-    /// `false`, and nothing changes, when the request's place is taken.
+    /// Adds a request. Returns `false` and changes nothing if its slot is taken.
     #[inline]
     pub(super) fn insert(&mut self, queue: u32, id: RequestId, info: &RequestInfo, expire: Time) -> bool {
         let entry = Entry { pos: info.pos, end: info.end(), expire };
@@ -89,7 +89,7 @@ impl Requests {
         self.sorted.insert(major, minor)
     }
 
-    /// Takes a request out of its queue; with it comes the one of the queue that follows it on the disk.
+    /// Removes a request from its queue; also returns the queue's next request by position.
     #[inline]
     pub(super) fn remove(&mut self, queue: u32, id: RequestId) -> Option<(Entry, Option<RequestId>)> {
         let entry = self.fifos.remove(id)?;
@@ -111,7 +111,7 @@ impl Requests {
         }
     }
 
-    /// `survivor` takes in `absorbed`; in the same queue it waits from then on as long as the older of the two.
+    /// `survivor` absorbs `absorbed`; in the same queue it inherits the age of the older of the two.
     pub(super) fn absorb(&mut self, queue: u32, survivor: RequestId, absorbed: RequestId) {
         let Some(&Entry { pos, expire, .. }) = self.fifos.get(absorbed) else { return };
         let (major, minor) = key(queue, pos, absorbed.index);
@@ -126,13 +126,13 @@ impl Requests {
         self.fifos.remove(absorbed);
     }
 
-    /// The first request of the queue at this place of the disk or behind it.
+    /// The first request of the queue at or after this position.
     pub(super) fn from(&self, queue: u32, pos: u64) -> Option<RequestId> {
         let (major, minor) = key(queue, pos, 0);
         self.in_queue(queue, self.sorted.first_from(major, minor))
     }
 
-    /// The last request of the queue before this place of the disk.
+    /// The last request of the queue before this position.
     pub(super) fn before(&self, queue: u32, pos: u64) -> Option<RequestId> {
         let (major, minor) = key(queue, pos, 0);
         self.in_queue(queue, self.sorted.predecessor(major, minor))
@@ -143,8 +143,9 @@ impl Requests {
         self.fifos.id_at(minor.generation)
     }
 
-    /// The better of two requests for a head at `last`: ahead counts once, behind up to the limit counts
-    /// `penalty` times, farther behind loses to what does not; ties to the higher position.
+    /// The better of two requests for a head at `last`: distance ahead counts once, distance behind up to the
+    /// limit counts `penalty` times, and a request farther behind loses to any other. At equal cost the higher
+    /// position wins.
     pub(super) fn nearer(
         &self,
         a: Option<RequestId>,

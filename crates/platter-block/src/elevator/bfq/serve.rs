@@ -1,4 +1,4 @@
-//! Serving one queue after the other: budgets, time-outs, waiting for the next request.
+//! Serves the queues one after the other: budgets, timeouts, waiting for the next request.
 
 use super::Bfq;
 use super::params::{LOW_LATENCY, SLICE_IDLE, STRICT_GUARANTEES, TIMEOUT_SYNC};
@@ -7,35 +7,35 @@ use super::service::CLASSES;
 use crate::elevator::RequestId;
 use crate::time::{Span, Time};
 
-/// The idle class is served at least so often.
+/// Interval in which the idle class is served at least once.
 const IDLE_TURN: Span = Span::from_millis(200);
-/// Shortest wait for a next request, for those who seek anyway.
+/// Shortest wait for the next request, for seeky queues.
 const SHORT_WAIT: Span = Span::from_millis(2);
-/// Wait for those who are raised.
+/// Wait for queues with a raised weight.
 const RAISED_WAIT: Span = Span::from_millis(20);
-/// What asynchronous sectors cost.
+/// Factor by which asynchronous sectors are charged.
 const ASYNC_CHARGE: u64 = 3;
-/// Times below this say nothing about the rate of a queue,
+/// Shorter services are not used to judge the rate of a queue.
 const SHORT_SERVICE: Span = Span::from_millis(1);
-/// and above this they do.
+/// Longer services are.
 const LONG_SERVICE: Span = Span::from_millis(20);
 
 /// Why a service ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// The next request did not come in time.
+    /// The next request did not arrive in time.
     TooIdle,
-    /// It lasted too long.
+    /// The service lasted too long.
     Timeout,
-    /// The next request is more than what is left of the budget.
+    /// The next request exceeds the rest of the budget.
     Exhausted,
-    /// There are no more requests, and nothing to wait for.
+    /// There are no more requests, and no reason to wait for one.
     NoMore,
-    /// Another queue has to go first.
+    /// Another queue must go first.
     Preempted,
 }
 
-/// The budget after a service of a synchronous queue that used `used` sectors of `old`; `outstanding`: it still
+/// The budget of a synchronous queue after a service that used `used` sectors of `old`; `outstanding`: it still
 /// has requests in the device.
 pub(super) fn next_budget(
     reason: Reason,
@@ -45,7 +45,7 @@ pub(super) fn next_budget(
     (least, most): (u64, u64),
 ) -> u64 {
     match reason {
-        // It may not have been idle, only slow.
+        // It may have been slow rather than idle.
         Reason::TooIdle if outstanding => (2 * old).min(most),
         Reason::TooIdle if old > 5 * least => old - 4 * least,
         Reason::TooIdle => least,
@@ -56,7 +56,7 @@ pub(super) fn next_budget(
     }
 }
 
-/// Queues that have requests or are being served: how many, and whether they are alike.
+/// Queues that have requests or are being served: their number, and whether their weights and classes are equal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Busy {
     count: u64,
@@ -89,14 +89,14 @@ impl Busy {
         }
     }
 
-    /// Whether there are different weights or classes: the sum of n squares is the square of the sum over n only
-    /// if all are equal.
+    /// Whether there are different weights or classes: the sum of n squares is the square of the sum divided by
+    /// n only if all are equal.
     fn differ(&self) -> bool {
         u128::from(self.count) * self.squares != u128::from(self.weights) * u128::from(self.weights)
             || self.classes.iter().filter(|&&n| n > 0).count() > 1
     }
 
-    /// Whether there are others besides one.
+    /// Whether there is more than one.
     pub(super) fn several(&self) -> bool {
         self.count > 1
     }
@@ -128,7 +128,7 @@ impl Bfq {
             if it.class != IDLE && self.idle_class_is_due(now) {
                 self.expire(now, Reason::Preempted);
             } else if it.queued > 0 {
-                // Every service has at least one request.
+                // Every service gets at least one request.
                 if it.service > 0 && now >= self.budget_end {
                     self.expire(now, Reason::Timeout);
                 } else if it.service > 0 && it.service + self.charge(record, it.next) > it.budget {
@@ -150,12 +150,12 @@ impl Bfq {
         }
     }
 
-    /// Whether the idle class has waited for its turn.
+    /// Whether the turn of the idle class has come.
     fn idle_class_is_due(&self, now: Time) -> bool {
         self.service.has_waiting(IDLE) && now.since(self.idle_turn) >= IDLE_TURN
     }
 
-    /// Begins to serve the queue whose turn it is.
+    /// Starts to serve the next queue.
     fn start_next(&mut self, now: Time) -> Option<()> {
         let class = match self.idle_class_is_due(now) {
             true => IDLE,
@@ -182,7 +182,7 @@ impl Bfq {
         Some(())
     }
 
-    /// The time to wait is over, without a request.
+    /// The wait has ended without a request.
     pub(super) fn end_wait(&mut self, now: Time) {
         let Some(wait) = self.wait else { return };
         let reason = match now {
@@ -190,11 +190,11 @@ impl Bfq {
             _ if wait.until >= self.budget_end => Reason::Timeout,
             _ => Reason::TooIdle,
         };
-        // Nobody may have looked for a while.
+        // The elevator may not have been asked for a while.
         self.expire(now.min(wait.until), reason);
     }
 
-    /// Ends the service of the queue that has it.
+    /// Ends the current service.
     pub(super) fn expire(&mut self, now: Time, reason: Reason) {
         let Some(record) = self.in_service.take() else { return };
         self.charge_time(now, record, reason);
@@ -222,14 +222,14 @@ impl Bfq {
         }
     }
 
-    /// The budget of a queue that is about to want service: at least what its next request costs.
+    /// The budget of a queue that is about to request service: at least the cost of its next request.
     pub(super) fn first_budget(&self, record: u32) -> u64 {
         let it = &self.procs[record];
         it.max_budget.max(self.charge(record, it.next))
     }
 
-    /// Charges a queue that was slow for the time it had the device, as if it had been fast. Otherwise whoever
-    /// seeks would cost all others more than their share of time.
+    /// Charges a slow queue for the time it had the device, as if it had been fast. Otherwise a seeky queue
+    /// would take more than its share of time from all others.
     fn charge_time(&mut self, now: Time, record: u32, reason: Reason) {
         let (largest, timeout) = (self.largest_budget(), self.span(TIMEOUT_SYNC));
         let it = &self.procs[record];
@@ -252,14 +252,15 @@ impl Bfq {
         self.service.serve(record, extra);
     }
 
-    /// Whether to leave the device idle rather than serve others when this queue has nothing queued. It pays on
-    /// disks that seek or do not queue; where it does not, it may be needed so that shares come out right.
+    /// Whether to leave the device idle rather than serve other queues when this queue is empty. That improves
+    /// throughput on disks that seek or do not queue; on others it may still be necessary to keep the shares
+    /// right.
     pub(super) fn better_to_wait(&self, record: u32) -> bool {
         let (it, window) = (&self.procs[record], self.window(record));
         if self.is_on(STRICT_GUARANTEES) {
             return window > Span::ZERO && !it.exited;
         }
-        // Waiting is for who can be expected back in time.
+        // Waiting makes sense only if the next request can be expected in time.
         let comes_back = it.sync && it.class != IDLE && !it.in_large_burst && it.thinks_within(window);
         if window == Span::ZERO || !comes_back {
             return false;
@@ -270,7 +271,7 @@ impl Bfq {
         pays || raised_among_others || self.busy.differ() || !self.busy.several()
     }
 
-    /// How long to wait for the next request of a queue.
+    /// Longest time to wait for the next request of a queue.
     fn window(&self, record: u32) -> Span {
         let (it, idle) = (&self.procs[record], self.span(SLICE_IDLE));
         match idle {

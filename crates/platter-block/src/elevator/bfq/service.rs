@@ -1,36 +1,37 @@
-//! B-WF2Q+: who is served next, so that service is shared by weight whatever amounts it is given in.
+//! B-WF2Q+: chooses the queue to serve next, so that service is shared by weight whatever the sizes of its
+//! portions.
 //!
-//! Each queue that wants service has a virtual start and finish time; finish is start plus budget over weight.
-//! Virtual time goes on with the service given, over the sum of weights. A queue whose start has come is
-//! eligible; of these the one with the least finish is next. When it has been served, its start moves on by
-//! what it really received, over its weight. A queue that has nothing more to do is remembered until virtual time
-//! reaches its finish, so that it cannot gain by leaving and coming back.
+//! Each queue that requests service has a virtual start and finish time; finish is start plus budget divided by
+//! weight. Virtual time advances by the service given, divided by the sum of weights. A queue is eligible once
+//! virtual time has reached its start; the eligible queue with the smallest finish is served next. After its
+//! service, its start advances by what it really received, divided by its weight. A queue that has nothing more to
+//! do is remembered until virtual time reaches its finish, so that it cannot gain by leaving and coming back.
 //!
-//! Source: B-WF2Q+ as BFQ has it (Valente, "Evolution of the BFQ Storage-I/O Scheduler", 2015; Checconi and
-//! Valente, "High Throughput Disk Scheduling with Fair Bandwidth Distribution", 2010; Linux 4.12 and later). Where
-//! those search one tree, augmented with least start times, here a heap by start holds what is not yet eligible and
-//! another by finish what is: virtual time never goes back, so each queue moves from one to the other once for
-//! each budget. Times are fixed point and compared by their difference, so that they may wrap.
+//! Source: B-WF2Q+ as in BFQ (Valente, "Evolution of the BFQ Storage-I/O Scheduler", 2015; Checconi and Valente,
+//! "High Throughput Disk Scheduling with Fair Bandwidth Distribution", 2010; Linux 4.12 and later). Those search
+//! one tree, augmented with least start times. Here one heap, ordered by start, holds queues that are not yet
+//! eligible and another, ordered by finish, those that are: virtual time never goes back, so each queue moves from
+//! one to the other once per budget. Times are fixed point and compared by their difference, so that they may wrap.
 
 use alloc::vec::Vec;
 
-/// Priority classes, highest first; each has a virtual time of its own.
+/// Priority classes, highest first; each has its own virtual time.
 pub(super) const CLASSES: usize = 3;
-/// Digits of virtual times after the point.
+/// Fractional bits of virtual times.
 const SHIFT: u32 = 22;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum At {
-    /// Wants nothing, and virtual time has passed all it received.
+    /// Requests no service, and virtual time has passed all that it received.
     #[default]
     Away,
-    /// Wants service later than now.
+    /// Requests service, but its start is in the future.
     Later,
-    /// Wants service and is eligible.
+    /// Requests service and is eligible.
     Eligible,
     /// Is being served.
     Served,
-    /// Wants nothing, but received more than virtual time has reached.
+    /// Requests no service, but received more than virtual time has reached.
     Ahead,
 }
 
@@ -41,11 +42,11 @@ struct Entity {
     weight: u64,
     class: usize,
     at: At,
-    /// Place in the heap that it is in.
+    /// Index in its heap.
     slot: usize,
 }
 
-/// Entities by key, least first; each knows its slot.
+/// Entities by key, smallest first; each entity stores its index.
 #[derive(Clone, Debug, Default)]
 struct Heap(Vec<(u64, u32)>);
 
@@ -117,7 +118,7 @@ impl Heap {
 #[derive(Clone, Debug, Default)]
 struct Tree {
     now: u64,
-    /// Of all entities that are not away.
+    /// Sum of weights of all entities that are not away.
     weights: u64,
     eligible: Heap,
     later: Heap,
@@ -125,7 +126,7 @@ struct Tree {
 }
 
 impl Tree {
-    /// Virtual time has moved: forgets those it has caught up with.
+    /// Virtual time has advanced: forgets the entities that it has caught up with.
     #[inline]
     fn forget(&mut self, entities: &mut [Entity]) {
         while let Some((finish, entity)) = self.ahead.first()
@@ -151,7 +152,7 @@ impl Tree {
         }
     }
 
-    /// Takes an entity out of the heap that it is in.
+    /// Removes an entity from its heap.
     fn extract(&mut self, entities: &mut [Entity], entity: u32) {
         let Entity { at, slot, .. } = entities[entity as usize];
         match at {
@@ -163,7 +164,7 @@ impl Tree {
     }
 }
 
-/// Virtual length of so much service.
+/// Virtual length of an amount of service.
 #[inline]
 fn span(service: u64, weight: u64) -> u64 {
     (service << SHIFT) / weight.max(1)
@@ -186,13 +187,13 @@ impl Service {
         }
     }
 
-    /// Whether somebody of a class waits for service.
+    /// Whether an entity of a class waits for service.
     #[inline]
     pub(super) fn has_waiting(&self, class: usize) -> bool {
         !self.trees[class].eligible.0.is_empty() || !self.trees[class].later.0.is_empty()
     }
 
-    /// An entity that wanted nothing wants service.
+    /// An entity that requested no service requests it now.
     pub(super) fn activate(&mut self, entity: u32, class: usize, weight: u64, budget: u64) {
         let tree = &mut self.trees[class];
         let it = self.entities[entity as usize];
@@ -207,7 +208,7 @@ impl Service {
         tree.enqueue(&mut self.entities, entity, budget);
     }
 
-    /// The entity to serve next; it is then being served.
+    /// Starts to serve the next entity and returns it.
     pub(super) fn start_next(&mut self, class: usize) -> Option<u32> {
         let tree = &mut self.trees[class];
         let entities = &mut self.entities;
@@ -232,7 +233,7 @@ impl Service {
         Some(entity)
     }
 
-    /// The entity that is being served has received so much.
+    /// The entity in service has received `service` more.
     #[inline]
     pub(super) fn serve(&mut self, entity: u32, service: u64) {
         let tree = &mut self.trees[self.entities[entity as usize].class];
@@ -240,7 +241,7 @@ impl Service {
         tree.forget(&mut self.entities);
     }
 
-    /// The entity was served with `service` in all and wants more, as much as `budget`, from now on with
+    /// The entity's service has ended with `service` in total. It requests more, up to `budget`, from now on with
     /// `weight`.
     pub(super) fn requeue(&mut self, entity: u32, service: u64, weight: u64, budget: u64) {
         let it = &mut self.entities[entity as usize];
@@ -251,7 +252,7 @@ impl Service {
         tree.enqueue(&mut self.entities, entity, budget);
     }
 
-    /// The entity was served with `service` in all and wants no more.
+    /// The entity's service has ended with `service` in total, and it requests no more.
     pub(super) fn retire(&mut self, entity: u32, service: u64) {
         let it = &mut self.entities[entity as usize];
         let tree = &mut self.trees[it.class];
@@ -266,7 +267,7 @@ impl Service {
         }
     }
 
-    /// The entity wants nothing any more, whatever it wanted, and nothing is remembered of it.
+    /// Withdraws an entity's request for service, if any, and forgets its past service.
     pub(super) fn withdraw(&mut self, entity: u32) {
         let Entity { class, at, weight, .. } = self.entities[entity as usize];
         if at != At::Away {
@@ -276,8 +277,8 @@ impl Service {
         }
     }
 
-    /// Whether an entity that waits should be served instead of the one that is: it is of a higher class, or
-    /// of the same and eligible with a greater weight and an earlier finish.
+    /// Whether a waiting entity should be served instead of the one in service: it is of a higher class, or of the
+    /// same class and eligible with a greater weight and an earlier finish.
     pub(super) fn preempts(&self, entity: u32, served: u32) -> bool {
         let (new, old) = (&self.entities[entity as usize], &self.entities[served as usize]);
         new.class < old.class
@@ -292,7 +293,7 @@ impl Service {
 mod tests {
     use super::*;
 
-    /// Serves whoever is next with its budget, until so much was given; what each received.
+    /// Serves each chosen entity with its budget until `left` is used up; returns what each received.
     fn share(service: &mut Service, queues: &[(u64, u64)], mut left: u64) -> Vec<u64> {
         let mut received = alloc::vec![0; queues.len()];
         while left > 0 {
@@ -319,7 +320,7 @@ mod tests {
         for queues in cases {
             let mut service = Service::default();
             service.reserve(queues.len());
-            // Near the end of the numbers: times wrap in the middle of it.
+            // Near the largest number: times wrap in the middle of the test.
             service.trees[1].now = u64::MAX - (1 << 30);
             for (entity, &(weight, budget)) in queues.iter().enumerate() {
                 service.activate(entity as u32, 1, weight, budget);

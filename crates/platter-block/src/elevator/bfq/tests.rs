@@ -1,4 +1,4 @@
-//! Small vectors: what arrives when, what leaves, what is then known of a queue. Closed loops are in `shares`.
+//! Small vectors: arrivals, dispatches and the resulting state of a queue. Closed loops are in `shares`.
 
 use super::procs::Why;
 use super::serve::next_budget;
@@ -38,7 +38,7 @@ fn id(index: u32) -> RequestId {
     RequestId { index, generation: 1 }
 }
 
-/// A request comes, goes to the device at once and completes at once.
+/// A request arrives, goes to the device at once and completes at once.
 fn serve(bfq: &mut Bfq, ms: u64, info: &RequestInfo) {
     bfq.insert(Time(ms * MS), id(0), info);
     assert_eq!(bfq.dispatch(Time(ms * MS), true), Some(id(0)));
@@ -54,7 +54,7 @@ fn budgets_follow_what_a_queue_makes_of_them() {
     const BOUNDS: (u64, u64) = (512, 16384);
     #[rustfmt::skip]
     let cases = [
-        // Reason, old budget, used of it, requests in the device; new budget.
+        // Reason, old budget, sectors used of it, requests in the device; new budget.
         (Reason::TooIdle, 4096, 100, true, 8192),
         (Reason::TooIdle, 16000, 100, true, 16384),
         (Reason::TooIdle, 4096, 100, false, 4096 - 4 * 512),
@@ -83,7 +83,7 @@ fn a_queue_is_seeky_when_more_than_19_of_its_last_32_requests_jumped() {
         let mut bfq = bfq(&[]);
         let mut sector = 1 << 20;
         for i in 0..33 {
-            // From the end of the last one.
+            // Distance from the end of the last request.
             sector += 8 + if i > 32 - jumps { distance } else { 0 };
             serve(&mut bfq, i, &read(1, sector, 8));
         }
@@ -110,7 +110,7 @@ fn who_was_idle_for_two_seconds_is_interactive() {
 
 #[test]
 fn raising_ends_after_its_time_or_its_sectors() {
-    // When the second request comes, sectors of the first; whether the queue is still raised then.
+    // When the second request arrives, sectors of the first; whether the queue is still raised then.
     for (ms, sectors, raised) in
         [(1000, 8, true), (1001, 8, false), (10, 120_000, true), (10, 120_001, false)]
     {
@@ -129,7 +129,7 @@ fn raising_ends_after_its_time_or_its_sectors() {
 #[test]
 fn how_long_raising_lasts_follows_the_rate_of_the_device() {
     let mut bfq = bfq(&[]);
-    // Two thirds of the rate of reference of a disk: one and a half times its 7 s.
+    // Two thirds of a disk's reference rate: one and a half times its 7 s.
     assert_eq!(bfq.raise_time().as_millis(), 10_500);
     bfq.set("rotational", 2).expect("in range");
     assert_eq!(bfq.raise_time().as_millis(), 2500 * 33_000 / 9333);
@@ -139,15 +139,15 @@ fn how_long_raising_lasts_follows_the_rate_of_the_device() {
 
 #[test]
 fn a_steady_moderate_rate_is_soft_real_time() {
-    // Sectors of a request, milliseconds from one to the next.
+    // Sectors per request, milliseconds between requests.
     #[rustfmt::skip]
     let cases = [
         (100, 15, true),
         (100, 13, false),
-        // 7000 sectors per second would allow it every 14 ms, but here it is 200 sectors in 26.
+        // 7000 sectors per second would allow it every 14 ms, but here it is 200 sectors in 26 ms.
         (200, 26, false),
         (200, 29, true),
-        // Slow enough, but no slower than who waits for the device and thinks a little.
+        // Slow enough, but no slower than a process that waits for the device and thinks a little.
         (8, 12, false),
         (8, 13, true),
     ];
@@ -155,7 +155,7 @@ fn a_steady_moderate_rate_is_soft_real_time() {
         let mut bfq = bfq(&[("wr_max_time", 1)]);
         let info = read(1, 0, sectors);
         for i in 0..4 {
-            // In the device for a millisecond.
+            // It spends a millisecond in the device.
             bfq.insert(Time(i * gap * MS), id(0), &info);
             assert!(bfq.dispatch(Time(i * gap * MS), true).is_some());
             bfq.completed(Time((i * gap + 1) * MS), id(0), &info);
@@ -200,7 +200,7 @@ fn a_process_is_waited_for() {
     struct Case {
         name: &'static str,
         settings: &'static [(&'static str, i64)],
-        /// When the other process is served instead, after the first one's request completed.
+        /// When the other process is served instead, after the first one's request has completed.
         until: u64,
     }
     #[rustfmt::skip]
@@ -237,7 +237,7 @@ fn a_request_that_comes_in_time_goes_on() {
     assert_eq!(bfq.dispatch(Time(2 * MS), false), None);
     bfq.insert(Time(3 * MS), id(2), &read(1, 8, 8));
     assert_eq!(bfq.dispatch(Time(3 * MS), false), Some(id(2)));
-    // Its process has ended: nobody waits.
+    // Its process has exited: no wait.
     bfq.completed(Time(4 * MS), id(2), &read(1, 8, 8));
     assert_eq!(bfq.dispatch(Time(4 * MS), false), None);
     bfq.exited(Time(4 * MS), Context::new(1));
@@ -331,7 +331,7 @@ fn the_oldest_request_begins_a_service_once_it_has_expired() {
         bfq.insert(Time(0), id(1), &read(1, 100, 8));
         bfq.insert(Time(0), id(2), &read(1, 40, 8));
         assert_eq!(bfq.dispatch(Time(ms * MS), false), Some(id(first)), "after {ms} ms");
-        // Only the first of a service.
+        // Only the first request of a service.
         let rest = if first == 0 { [2, 1] } else { [0, 2] };
         let order: [Option<u32>; 2] =
             core::array::from_fn(|_| bfq.dispatch(Time(ms * MS), false).map(|id| id.index));
@@ -341,7 +341,8 @@ fn the_oldest_request_begins_a_service_once_it_has_expired() {
 
 #[test]
 fn the_nearest_request_is_next() {
-    // Sectors of two requests, with the head at 1000; the one taken, with 100 KiB (200 sectors) to go back at most.
+    // Sectors of two requests, with the head at 1000; the one chosen, with back seeks of up to 100 KiB (200
+    // sectors).
     for (a, b, taken) in [
         (1050, 1100, 0),
         (980, 1050, 0),
@@ -377,7 +378,7 @@ fn records_of_processes_are_used_again() {
     assert_eq!(records, 64 + REMEMBERED);
     for context in 0..10_000 {
         serve(&mut bfq, u64::from(context) * 10, &read(context, 0, 8));
-        // One that keeps coming is remembered.
+        // A process that keeps sending requests is remembered.
         serve(&mut bfq, u64::from(context) * 10 + 5, &read(70_000, u64::from(context) * 8, 8));
     }
     assert_eq!(bfq.procs.len(), records);

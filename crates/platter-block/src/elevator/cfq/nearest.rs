@@ -1,14 +1,14 @@
-//! Which of two requests lies nearer to where the disk was last sent.
+//! Chooses the one of two requests that is nearer to the disk's last position.
 
 use core::cmp::Reverse;
 
-/// The rule: synchronous before asynchronous, then by distance. A request ahead counts its distance, one
-/// behind counts it `penalty` times, one further behind than `back_max` loses to all others; of two such
-/// the lower position wins. At equal distance the higher position wins. (Kernels since 2.6.18 also put
-/// metadata before data, which requests here do not tell apart.)
+/// The rule: synchronous before asynchronous, then by distance. A request ahead counts its distance, a
+/// request behind counts it `penalty` times, and a request farther behind than `back_max` loses to all
+/// others; of two such requests the lower position wins. At equal distance the higher position wins. (Kernels
+/// since 2.6.18 also put metadata before data, which requests here do not tell apart.)
 #[derive(Clone, Copy, Debug)]
 pub(in crate::elevator) struct Nearest {
-    /// Bytes behind the last position that may count as a way back.
+    /// Largest distance in bytes behind the last position that counts as a back seek.
     pub(in crate::elevator) back_max: u64,
     /// Weight of a distance behind.
     pub(in crate::elevator) penalty: u64,
@@ -18,7 +18,7 @@ pub(in crate::elevator) struct Nearest {
 type Rank = (bool, bool, u64, Reverse<u64>);
 
 impl Nearest {
-    /// From `back_seek_max` in KiB and `back_seek_penalty`.
+    /// Makes the rule from `back_seek_max` in KiB and `back_seek_penalty`.
     pub(in crate::elevator) fn new(back_seek_max: u64, back_seek_penalty: u64) -> Nearest {
         Nearest { back_max: back_seek_max.saturating_mul(1024), penalty: back_seek_penalty }
     }
@@ -44,7 +44,7 @@ mod tests {
     fn the_nearer_one_wins() {
         let rule = Nearest { back_max: 100, penalty: 2 };
         let last = 1000;
-        // Each line: the winner, then the loser; position and whether synchronous.
+        // Each line: the winner, then the loser; position and whether it is synchronous.
         for (winner, loser) in [
             ((1010, true), (1011, true)),     // both ahead
             ((1010, true), (990, true)),      // behind counts twice

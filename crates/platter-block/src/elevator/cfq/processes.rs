@@ -1,25 +1,25 @@
-//! Records of processes in a bounded table: found by number, kept while they have requests, reused least
-//! recently used first when they have none.
+//! Records of processes in a bounded table: found by key, kept while they have requests, and otherwise reused
+//! in order of last use.
 
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut, Range};
 
 const NONE: u32 = u32::MAX;
 
-/// Records there are room for at least: processes that come and go keep their history that long.
+/// Smallest number of records, so that processes without requests keep their history for a while.
 const LEAST: usize = 1024;
 
-/// Records there may be at most: slots are numbers of 16 bits (see [`Requests`](super::Requests)).
+/// Largest number of records: slots are 16-bit numbers (see [`Requests`](super::Requests)).
 const MOST: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug)]
 struct Record<T> {
     key: u64,
-    /// Requests that keep it.
+    /// Number of requests that hold it.
     held: u32,
     /// The next record of the same bucket.
     next_in_bucket: u32,
-    /// Neighbours in the list of records that nothing keeps.
+    /// Neighbours in the list of records that no request holds.
     older: u32,
     newer: u32,
     value: T,
@@ -27,14 +27,15 @@ struct Record<T> {
 
 /// A table of at most 65536 records with a `T` each.
 ///
-/// Each request holds its process' record, so a record with requests stays. When all records are held, a
-/// new process shares one with another; with a record for each request there can be, that does not happen.
+/// Each request holds its process's record, so a record with requests is not reused. If all records are held,
+/// a new process shares a record with another; that does not happen if there is a record for each possible
+/// request.
 #[derive(Clone, Debug)]
 pub(in crate::elevator) struct Processes<T> {
     records: Vec<Record<T>>,
     /// First record of each bucket; a power of two of them.
     buckets: Vec<u32>,
-    /// Ends of the list of records that nothing holds.
+    /// Ends of the list of records that no request holds.
     oldest: u32,
     newest: u32,
     bound: usize,
@@ -46,7 +47,7 @@ impl<T: Copy + Default> Processes<T> {
         Processes { records: Vec::new(), buckets: Vec::new(), oldest: NONE, newest: NONE, bound: 0 }
     }
 
-    /// Makes room for the processes of so many requests, and returns for how many.
+    /// Makes room for the processes of `requests` requests; returns for how many there is room.
     pub(in crate::elevator) fn reserve(&mut self, requests: usize) -> usize {
         self.bound_to(requests.clamp(LEAST, MOST));
         self.bound
@@ -67,7 +68,7 @@ impl<T: Copy + Default> Processes<T> {
 
     #[inline]
     fn bucket(&self, key: u64) -> usize {
-        // A multiplicative hash, of which the upper bits are good.
+        // A multiplicative hash, whose upper bits are the good ones.
         (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (self.buckets.len() - 1)
     }
 
@@ -87,8 +88,8 @@ impl<T: Copy + Default> Processes<T> {
         None
     }
 
-    /// A record for a process, held by one more request. It is a new one if the process had none, and then
-    /// its value is the default; of the records that nothing holds, `keep` is not taken for that.
+    /// The record of a process, held by one more request. If the process had none, a record with the default
+    /// value is made; of the records that no request holds, `keep` is not reused for it.
     #[inline]
     pub(in crate::elevator) fn hold(&mut self, key: u64, keep: Option<u32>) -> u32 {
         let slot = match self.find(key) {
@@ -102,7 +103,7 @@ impl<T: Copy + Default> Processes<T> {
         slot
     }
 
-    /// A request is done with a record.
+    /// A request releases its record.
     #[inline]
     pub(in crate::elevator) fn release(&mut self, slot: u32) {
         let record = &mut self.records[slot as usize];
@@ -112,7 +113,7 @@ impl<T: Copy + Default> Processes<T> {
         }
     }
 
-    /// Clears a record that nothing holds and makes it the first to be reused.
+    /// Clears a record that no request holds and makes it the first to be reused.
     pub(in crate::elevator) fn forget(&mut self, slot: u32) {
         if self.records[slot as usize].held > 0 {
             return;
@@ -134,7 +135,7 @@ impl<T: Copy + Default> Processes<T> {
         0..self.records.len() as u32
     }
 
-    /// Whose record it is.
+    /// The key of the record's process.
     pub(in crate::elevator) fn key(&self, slot: u32) -> u64 {
         self.records[slot as usize].key
     }

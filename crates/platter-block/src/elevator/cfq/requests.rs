@@ -1,5 +1,5 @@
-//! The requests of all processes: sorted and in order of arrival for each, the dispatch list in front of
-//! the driver, and what was chosen and has not completed.
+//! The requests of all processes: sorted and in order of arrival per process, the dispatch list in front of
+//! the driver, and requests that were chosen and have not completed.
 
 use super::Nearest;
 use crate::elevator::{Fifos, ListId, RequestId, RequestInfo, SectorMap};
@@ -9,13 +9,13 @@ use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;
 
-/// Bits of a sector number; those above hold the slot.
+/// Bits of a sector number; the bits above hold the slot.
 const SECTOR_BITS: u32 = 48;
 
-/// What is kept for a queued request.
+/// The record of a queued request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::elevator) struct Entry {
-    /// Whose it is.
+    /// Slot of its process.
     pub(in crate::elevator) slot: u32,
     pub(in crate::elevator) pos: u64,
     pub(in crate::elevator) end: u64,
@@ -31,7 +31,7 @@ impl Entry {
     }
 }
 
-/// What is kept for a request from its choice to its completion.
+/// The record of a request from its choice to its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::elevator) struct Taken {
     pub(in crate::elevator) slot: u32,
@@ -48,7 +48,7 @@ impl Taken {
 /// Where an absorbed request was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::elevator) enum Gone {
-    /// With its process.
+    /// Queued with its process.
     Queued(Entry),
     /// On the dispatch list.
     Chosen(Taken),
@@ -61,8 +61,8 @@ struct Ready {
     id: RequestId,
 }
 
-/// All requests that an elevator holds. A request is with its process (slot), in one of the lists that each
-/// slot has, until it is chosen; then on the dispatch list until it leaves; then only remembered until it
+/// All requests that an elevator holds. A request is with its process (slot), in one of the lists of that
+/// slot, until it is chosen; then on the dispatch list until it leaves; then only its record is kept until it
 /// completes.
 ///
 /// The requests of a slot are a range of one sorted map, whose positions have the slot in their upper bits.
@@ -73,10 +73,10 @@ pub(in crate::elevator) struct Requests {
     sorted: SectorMap,
     ready: VecDeque<Ready>,
     taken: Vec<Taken>,
-    /// Lists of each slot, and slots that have them.
+    /// Lists per slot, and number of slots.
     lists: u32,
     slots: u32,
-    /// End of the request last chosen, and of the one that last left.
+    /// End of the last chosen request, and of the last one that left.
     head: u64,
     boundary: u64,
 }
@@ -92,14 +92,14 @@ fn of_slot(slot: u32, found: Option<(u64, RequestId)>) -> Option<RequestId> {
 }
 
 impl Requests {
-    /// Nothing, with so many lists for each slot.
+    /// An empty set with `lists` lists per slot.
     pub(in crate::elevator) fn new(lists: u32) -> Requests {
         let (fifos, sorted) = (Fifos::new(0), SectorMap::new());
         let (ready, taken) = (VecDeque::new(), Vec::new());
         Requests { fifos, sorted, ready, taken, lists, slots: 0, head: 0, boundary: 0 }
     }
 
-    /// Makes room for so many requests and slots.
+    /// Makes room for `requests` requests and `slots` slots.
     pub(in crate::elevator) fn reserve(&mut self, requests: usize, slots: usize) {
         self.fifos.reserve(requests);
         self.sorted.reserve(requests);
@@ -132,8 +132,8 @@ impl Requests {
         ListId::new(slot * self.lists + number)
     }
 
-    /// A new request at the end of list `number` of its slot, which must be below the slots reserved.
-    /// `false`, and nothing changes, when a request of this index has not completed.
+    /// Adds a request at the end of list `number` of its slot, which must be below the slots reserved.
+    /// Returns `false` and changes nothing if a request with this index has not completed.
     #[inline]
     pub(in crate::elevator) fn insert(&mut self, number: u32, id: RequestId, entry: Entry) -> bool {
         let taken = self.taken.get(id.index as usize).is_some_and(|taken| taken.slot != NONE);
@@ -183,9 +183,9 @@ impl Requests {
         old.map_or(new, |old| self.nearer(rule, self.head, old, new))
     }
 
-    /// The best request of a slot to follow `id`, of which it is a neighbour in the sorted order; past the
-    /// highest one that is the lowest. The disk is at the end of `id` if that is `chosen` now, else where
-    /// the last choice left it.
+    /// The best request of a slot to follow `id`, of which it is a neighbour in the sorted order; the
+    /// neighbour after the highest request is the lowest. The disk is at the end of `id` if that is `chosen`
+    /// now, otherwise where the last choice left it.
     #[inline]
     pub(in crate::elevator) fn best_beside(
         &self,
@@ -205,8 +205,8 @@ impl Requests {
         }
     }
 
-    /// Chooses a request: it goes to the dispatch list, in order of position from `boundary` on and then
-    /// from the lowest, behind what has the same. Returns what was kept of it.
+    /// Chooses a request: it goes to the dispatch list, which is sorted by position from `boundary` on and
+    /// then from the lowest; equal positions stay in order. Returns the record.
     pub(in crate::elevator) fn choose(&mut self, now: Time, id: RequestId, boundary: u64) -> Option<Entry> {
         let entry = self.fifos.remove(id)?;
         self.sorted.remove(place(entry.slot, entry.pos), id);
@@ -220,7 +220,7 @@ impl Requests {
         Some(entry)
     }
 
-    /// End of the request that last left.
+    /// End of the last request that left.
     #[inline]
     pub(in crate::elevator) fn boundary(&self) -> u64 {
         self.boundary
@@ -232,7 +232,7 @@ impl Requests {
         !self.ready.is_empty()
     }
 
-    /// The first request of the dispatch list leaves.
+    /// Removes the first request of the dispatch list.
     #[inline]
     pub(in crate::elevator) fn leave(&mut self) -> Option<RequestId> {
         let ready = self.ready.pop_front()?;
@@ -253,7 +253,7 @@ impl Requests {
         }
     }
 
-    /// `absorbed` is a part of `survivor` now. In one list, the survivor inherits the age of the older.
+    /// `absorbed` has become a part of `survivor`. In one list, the survivor inherits the age of the older.
     pub(in crate::elevator) fn absorb(&mut self, survivor: RequestId, absorbed: RequestId) -> Option<Gone> {
         if survivor == absorbed {
             return None;
@@ -276,7 +276,7 @@ impl Requests {
         Some(Gone::Queued(gone))
     }
 
-    /// A chosen request is done; `None` when it is not known.
+    /// A chosen request has completed; `None` if it is unknown.
     #[inline]
     pub(in crate::elevator) fn complete(&mut self, id: RequestId) -> Option<Taken> {
         let taken = self.taken.get_mut(id.index as usize)?;
@@ -305,7 +305,7 @@ mod tests {
         RequestInfo { pos, len, dir: Dir::Read, op: Op::Read, sync: true, ioprio, context }
     }
 
-    /// Requests 0, 1, … at these sectors, each with a slot, arrived one after the other.
+    /// Requests 0, 1, … at these sectors, each with a slot, in order of arrival.
     fn with(places: &[(u32, u64)]) -> Requests {
         let mut requests = Requests::new(1);
         requests.reserve(16, 8);

@@ -1,9 +1,9 @@
-//! Test vectors: what arrives when, and in which order and when it leaves.
+//! Test vectors: when requests arrive, and in which order and when they leave.
 //!
-//! A request is written as process, kind, first sector, and where they are not the usual ones length and
-//! priority: `1R100` is a read of process 1 at sector 100, 8 sectors long; `2W64+16` an asynchronous write
-//! of 16 sectors; `3S64` a write that somebody waits for; `1R8@6` has level 6 of best effort, `@r0` level 0
-//! of real time, `@i` the idle class. Process 123 is of group 12 and user 1.
+//! A request is written as process, kind and first sector, followed by length and priority if they are not
+//! the defaults: `1R100` is a read of process 1 at sector 100, 8 sectors long; `2W64+16` an asynchronous
+//! write of 16 sectors; `3S64` a synchronous write; `1R8@6` has level 6 of best effort, `@r0` level 0 of real
+//! time, `@i` the idle class. Process 123 is of group 12 and user 1.
 
 use crate::bio::{Class, Context, IoPrio, Op};
 use crate::elevator::{Dir, Elevator, MayQueue, RequestId, RequestInfo};
@@ -12,42 +12,42 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-/// Something that happens. Numbers are times in milliseconds, if not said otherwise.
+/// A step of a test. Numbers are times in milliseconds unless stated otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::elevator) enum Step {
-    /// These arrive.
+    /// These requests arrive.
     Add(u64, &'static str),
-    /// The elevator is asked for so many requests and gives these; `-` is none.
+    /// The elevator is asked for as many requests as given and returns these; `-` is none.
     Take(u64, &'static str),
-    /// The same, without any wait.
+    /// The same with `force`.
     Force(u64, &'static str),
-    /// These complete.
+    /// These requests complete.
     Done(u64, &'static str),
-    /// These are taken and complete, one after the other, a millisecond each.
+    /// These requests are taken and complete, one after the other, a millisecond each.
     Serve(u64, &'static str),
-    /// When the elevator wants to be asked again.
+    /// The elevator's next wake-up.
     Wake(Option<u64>),
-    /// Whether a process may have another request.
+    /// The answer to whether a process may have another request.
     May(u32, Dir, MayQueue),
-    /// Whether the second one, as a bio, may join the first, which is queued.
+    /// Whether the second request, as a bio, may join the first, which is queued.
     Joins(&'static str, &'static str, bool),
-    /// The first takes in the second, which follows it.
+    /// The first absorbs the second, which follows it.
     Absorb(&'static str, &'static str),
-    /// The first grows and becomes the second.
+    /// The first grows into the second.
     Grow(&'static str, &'static str),
-    /// A process ends.
+    /// A process exits.
     Exit(u64, u32),
     /// A parameter is set.
     Set(&'static str, i64),
 }
 
-/// What happens to a fresh elevator.
+/// The steps of a test on a fresh elevator.
 pub(in crate::elevator) struct Case {
     pub(in crate::elevator) name: &'static str,
     pub(in crate::elevator) steps: &'static [Step],
 }
 
-/// Plays all cases.
+/// Runs all cases.
 pub(in crate::elevator) fn play<E: Elevator>(cases: &[Case], make: impl Fn() -> E) {
     for case in cases {
         let mut runner = Runner { case: case.name, ..Runner::new(make()) };
@@ -75,7 +75,7 @@ fn priority(text: &str) -> IoPrio {
     IoPrio::new(class, level.parse().expect("a level"))
 }
 
-/// The request that a text means.
+/// Parses the text of a request.
 pub(in crate::elevator) fn parse(text: &str) -> RequestInfo {
     let (text, prio) = text.split_once('@').unwrap_or((text, ""));
     let kind = text.find(|c: char| !c.is_ascii_digit()).expect("a kind");
@@ -97,9 +97,9 @@ pub(in crate::elevator) fn parse(text: &str) -> RequestInfo {
 /// An elevator and the requests it was given.
 pub(in crate::elevator) struct Runner<E> {
     pub(in crate::elevator) elevator: E,
-    /// Told when something is not as expected.
+    /// Name of the case, for messages.
     case: &'static str,
-    /// By index: the text, and whether it has completed or was absorbed.
+    /// By index: the text, and whether the request has completed or was absorbed.
     requests: Vec<(String, RequestInfo, bool)>,
 }
 

@@ -1,4 +1,4 @@
-//! Test vectors of rounds; their language is in `cfq/vectors.rs`.
+//! Test vectors of rounds; their notation is described in `cfq/vectors.rs`.
 
 use super::*;
 use crate::elevator::cfq::vectors::Step::{Absorb, Add, Done, Grow, Joins, Set, Take};
@@ -10,7 +10,7 @@ const CASES: &[Case] = &[
     Case { name: "one process alone: the lowest four, and again", steps: &[
         Add(0, "1R500 1R100 1R300 1R200 1R400"), Take(0, "1R100 1R200 1R300 1R400 1R500 -"),
     ]},
-    Case { name: "what arrives meanwhile waits for the next refill", steps: &[
+    Case { name: "requests that arrive later wait for the next refill", steps: &[
         Add(0, "1R100 1R200 1R300 1R400 1R500"), Take(0, "1R100"), Add(0, "1R0 1R250"),
         Take(0, "1R200 1R300 1R400 1R0 1R250 1R500 -"),
     ]},
@@ -31,7 +31,7 @@ const CASES: &[Case] = &[
     Case { name: "the quirk: the front of the list is drained first, and the newest is in front", steps: &[
         Set("rotate", 0),
         Add(0, "1R0 1R8 1R16 1R24 1R32 1R40 2R80 2R88 2R96 2R104 2R112"),
-        // Two passes of two requests, all of process 2; then its last and three of process 1.
+        // Two passes of two requests, all of process 2; then its last request and three of process 1.
         Take(0, "2R80 2R88 2R96 2R104"), Take(0, "1R0 1R8 1R16 2R112"), Take(0, "1R24 1R32 1R40 -"),
     ]},
     Case { name: "a larger quantum", steps: &[
@@ -73,8 +73,8 @@ fn vectors() {
 
 #[test]
 fn a_process_may_queue_its_share_of_the_pool() {
-    // Processes that have requests queued, and how many reads the first of them may have at most: one more
-    // than its share, because a process is refused when it has more.
+    // Number of processes with queued requests, and how many reads the first of them may have at most: one
+    // more than its share, because a process is refused only once it has more than its share.
     for (processes, most) in [(1, 129), (2, 129), (63, 129), (64, 128), (100, 82), (1000, 9), (3000, 4)] {
         let mut runner = Runner::new(Cfq1::default());
         (1..processes).for_each(|process| runner.add(ms(0), &format!("{}R0", process + 1)));
@@ -84,7 +84,11 @@ fn a_process_may_queue_its_share_of_the_pool() {
             reads += 1;
         }
         assert_eq!(reads, most, "with {processes} processes");
-        assert_eq!(runner.elevator.may_queue(context(1), Dir::Write), MayQueue::May, "directions are apart");
+        assert_eq!(
+            runner.elevator.may_queue(context(1), Dir::Write),
+            MayQueue::May,
+            "each direction has its own count"
+        );
         assert_eq!(runner.elevator.may_queue(context(2), Dir::Read), MayQueue::May);
     }
 }

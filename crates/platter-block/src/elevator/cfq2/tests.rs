@@ -1,4 +1,4 @@
-//! Test vectors of service; their language is in `cfq/vectors.rs`.
+//! Test vectors of service; their notation is described in `cfq/vectors.rs`.
 
 use super::*;
 use crate::elevator::cfq::vectors::Step::{Absorb, Add, Done, Exit, Grow, Joins, May, Serve, Set, Take};
@@ -9,10 +9,10 @@ use alloc::format;
 const CASES: &[Case] = &[
     Case { name: "one request of each, up to the quantum, sorted", steps: &[
         Add(0, "1R500 1R508 2R300 3R100 4R400 5R200"), Take(0, "3R100 2R300 4R400 1R500"),
-        // What has nothing in flight is first; the list is sorted from the last position on.
+        // Processes with nothing in flight come first; the list is sorted from the last position on.
         Take(0, "1R508 5R200 -"),
     ]},
-    Case { name: "who had less service goes first, equals in turn", steps: &[
+    Case { name: "the process with less service goes first, equals in turn", steps: &[
         Set("quantum", 1),
         Add(0, "1R0 1R8 1R16 2R100 2R108 2R116 2R124 2R132 2R140"),
         Take(0, "1R0"), Done(5, "1R0"),
@@ -31,11 +31,11 @@ const CASES: &[Case] = &[
         Set("quantum", 1),
         Add(0, "1R0 1R8 1R16 2R100"), Take(0, "1R0 2R100"), Add(0, "3R200"), Take(0, "3R200 1R8 1R16 -"),
     ]},
-    Case { name: "the first pass leaves out who has requests in flight", steps: &[
+    Case { name: "the first pass leaves out processes with requests in flight", steps: &[
         Set("quantum", 2),
         Add(0, "1R0 1R8 1R16 2R100"), Take(0, "1R0 2R100"), Add(0, "3R200"), Take(0, "3R200 1R8 1R16 -"),
     ]},
-    Case { name: "the nearest request, a way back counting twice", steps: &[
+    Case { name: "the nearest request, a distance back counting twice", steps: &[
         Set("quantum", 1),
         Add(0, "1R1000 1R1100 1R950 1R860"), Take(0, "1R860 1R950 1R1000 1R1100"),
         Add(0, "1R1050 1R1220"), Take(0, "1R1220 1R1050 -"),
@@ -60,7 +60,7 @@ const CASES: &[Case] = &[
         Add(0, "1R100 1R50000 1R90000"), Take(0, "1R100"), Add(1, "1R108 1R116 1R124 1R132"),
         Take(500, "1R108"), Take(501, "1R50000 1R116"), Take(625, "1R124"), Take(626, "1R90000 1R132 -"),
     ]},
-    Case { name: "an asynchronous one expires after five seconds", steps: &[
+    Case { name: "an asynchronous request expires after five seconds", steps: &[
         Set("quantum", 1),
         Add(0, "1W50000"), Add(4900, "1R100 1R108 1R116"), Take(5000, "1R100"), Take(5001, "1W50000 1R108 1R116 -"),
     ]},
@@ -115,7 +115,7 @@ fn accounts_shrink_after_a_second() {
     let mut elevator = Cfq2::default();
     elevator.reserve(1);
     let slot = elevator.processes.hold(1, None);
-    // When, how much service, divided by what; and the account then.
+    // Time, service added, divisor; and the resulting account.
     for (at, service, decay, used) in [
         (0, 800_000, 8, 800_000),
         (1000, 0, 8, 800_000), // a second, not more
@@ -161,7 +161,7 @@ fn four_requests_in_the_driver_turn_tagged_on() {
 
 #[test]
 fn a_process_may_always_have_eight_and_at_most_its_share() {
-    // Busy processes, and how many reads the first of them may have.
+    // Number of busy processes, and how many reads the first of them may have.
     for (processes, most) in [(1, 128), (2, 64), (4, 32), (10, 12), (16, 8), (100, 8)] {
         let mut runner = Runner::new(Cfq2::default());
         (1..processes).for_each(|process| runner.add(ms(0), &format!("{}R0", process + 1)));

@@ -1,20 +1,20 @@
-//! Which queue has the next slice: the walk over levels of Linux up to 2.6.21, and the tree of 2.6.22.
+//! Which queue has the next slice: the rotation over levels of Linux up to 2.6.21, and the tree of 2.6.22.
 
 use super::queue::Queue;
 use crate::bio::Class;
 use crate::elevator::cfq::Processes;
 use crate::elevator::{Fifos, ListId, RequestId, SectorMap};
 
-/// Levels of best effort; the first lists are theirs.
+/// Number of best effort levels; their lists are the first ones.
 const LEVELS: u8 = 8;
-/// Queues whose turn it is: real time, then a level.
+/// Queues whose turn it is: real time, then one level.
 const CURRENT: ListId = ListId::new(8);
 /// Queues of best effort that have requests in flight.
 const BUSY: ListId = ListId::new(9);
-/// The idle class.
+/// Queues of the idle class.
 const IDLE: ListId = ListId::new(10);
 
-/// Goes over the levels 0 | 0, 1 | 0, 1, 2 | … | 0 to 7 and again: level p comes 8 − p times in a cycle.
+/// Visits the levels 0 | 0, 1 | 0, 1, 2 | … | 0 to 7 and again: level p comes 8 − p times in a cycle.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Walk {
     next: u8,
@@ -42,12 +42,13 @@ fn member(slot: u32) -> RequestId {
     RequestId { index: slot, generation: 0 }
 }
 
-/// The queues that wait for a slice. Their members are slots.
+/// The queues that wait for a slice. Members of the lists are slots.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     lists: Fifos<()>,
     walk: Walk,
-    /// By virtual time; an entry's number is a count of such entries, its generation the slot.
+    /// Ordered by virtual time; in an entry's id the index is a count of such entries and the generation the
+    /// slot.
     tree: SectorMap,
     serial: u32,
 }
@@ -62,8 +63,8 @@ impl Order {
         self.tree.reserve(requests);
     }
 
-    /// Puts a queue before the first member of a list that is not ahead of it, or at the end. Those ahead
-    /// of it are at the front of the list.
+    /// Inserts a queue before the first member of a list for which `is_ahead` is false, or at the end.
+    /// Members that are ahead are at the front of the list.
     fn put(&mut self, list: ListId, slot: u32, is_ahead: impl Fn(u32) -> bool) {
         let last = self.lists.back(list).filter(|(id, ())| !is_ahead(id.index));
         let behind =
@@ -74,8 +75,8 @@ impl Order {
         };
     }
 
-    /// Puts a queue into the list that it belongs to. One that is new, or was preempted, goes to the front,
-    /// behind others that are new.
+    /// Adds a queue to its list. A queue that is new or was preempted goes to the front, behind others that
+    /// are new.
     pub(super) fn add(&mut self, queues: &Processes<Queue>, slot: u32, preempted: bool) {
         let queue = &queues[slot];
         let front = preempted || queue.new;
@@ -94,7 +95,7 @@ impl Order {
         }
     }
 
-    /// Puts a queue of best effort into the tree.
+    /// Adds a queue of best effort to the tree.
     pub(super) fn add_to_tree(&mut self, queues: &mut Processes<Queue>, slot: u32, place: u64) {
         let entry = RequestId { index: self.serial, generation: slot };
         self.serial = self.serial.wrapping_add(1);
@@ -102,13 +103,13 @@ impl Order {
         queues[slot].in_tree = Some((place, entry));
     }
 
-    /// Puts a queue where it is next, but for those of real time.
+    /// Inserts a queue so that it is next, except for queues of real time.
     pub(super) fn add_first(&mut self, queues: &Processes<Queue>, slot: u32) {
         let real_time = queues[slot].class == Class::RealTime;
         self.put(CURRENT, slot, |other| !real_time && queues[other].class == Class::RealTime);
     }
 
-    /// Takes a queue out of wherever it is.
+    /// Removes a queue from its list or the tree.
     #[inline]
     pub(super) fn remove(&mut self, queues: &mut Processes<Queue>, slot: u32) {
         self.lists.remove(member(slot));
@@ -117,13 +118,13 @@ impl Order {
         }
     }
 
-    /// Whether a queue waits until its requests have completed.
+    /// Whether a queue waits for its requests in flight to complete.
     #[inline]
     pub(super) fn is_busy(&self, slot: u32) -> bool {
         self.lists.list_of(member(slot)) == Some(BUSY)
     }
 
-    /// The queue to serve next, of those that are not of the idle class.
+    /// The queue to serve next, not counting the idle class.
     #[inline]
     pub(super) fn first(&mut self) -> Option<u32> {
         let front = |order: &Order, list| order.lists.front(list).map(|(id, _)| id.index);

@@ -1,4 +1,4 @@
-//! Parameters of time-sliced CFQ, and what is computed from them.
+//! Parameters of time-sliced CFQ, and values derived from them.
 
 use crate::elevator::Settings;
 use crate::elevator::cfq::{BACK_SEEK, Nearest, millis, requests};
@@ -31,7 +31,7 @@ pub(super) static PARAMS: [Param; 16] = [
         "kernel",
         &["2.6.16", "2.6.17", "2.6.20", "2.6.22"],
         2,
-        "sets slice_idle, queued, max_depth and service_tree as that kernel had them; 2.6.16 stands for 2.6.13 on",
+        "sets slice_idle, queued, max_depth and service_tree to that kernel's values; 2.6.16: 2.6.13 and later",
     ),
     millis("slice_sync", 100, "time slice of a synchronous queue of level 4"),
     millis("slice_async", 40, "time slice of an asynchronous queue of level 4"),
@@ -47,11 +47,16 @@ pub(super) static PARAMS: [Param; 16] = [
     millis("fifo_expire_async", 250, "the same for an asynchronous one"),
     BACK_SEEK[0],
     BACK_SEEK[1],
-    requests("max_depth", 0, 0, "most in the driver while a synchronous queue has its slice; 0: no limit"),
+    requests(
+        "max_depth",
+        0,
+        0,
+        "most requests in the driver while a synchronous queue has its slice; 0: no limit",
+    ),
     millis(
         "idle_grace",
         100,
-        "how long the disk was without work of other classes before the idle class goes",
+        "how long the disk must be without requests of other classes before the idle class is served",
     ),
     switch(
         "service_tree",
@@ -61,7 +66,7 @@ pub(super) static PARAMS: [Param; 16] = [
     millis("target_latency", 300, "for low_latency"),
 ];
 
-/// What `kernel` sets: `slice_idle`, `queued`, `max_depth`, `service_tree`.
+/// Values that `kernel` sets: `slice_idle`, `queued`, `max_depth`, `service_tree`.
 const KERNELS: [[i64; 4]; 4] = [[10, 8, 2, 0], [14, 8, 0, 0], [8, 0, 0, 0], [8, 0, 0, 1]];
 
 /// The current values.
@@ -93,15 +98,15 @@ impl Tunables {
         Span::from_millis(self.0.unsigned(row))
     }
 
-    /// The time slice of a level: a fifth of the base more or less for each step from level 4.
+    /// The time slice of a level: the base, plus or minus a fifth of it for each step from level 4.
     #[inline]
     pub(super) fn slice(&self, sync: bool, level: u8) -> Span {
         let base = self.millis(if sync { SLICE_SYNC } else { SLICE_ASYNC });
-        // Never negative: 4 + 5 steps above nothing.
+        // Never negative: 4 + 5 steps above zero.
         Span(base.0 / 5 * u64::from(9 - level.min(7)))
     }
 
-    /// A slice when so many synchronous queues want theirs.
+    /// The length of a slice when `queues` synchronous queues want one.
     pub(super) fn slice_among(&self, sync: bool, level: u8, queues: u64) -> Span {
         let full = self.slice(sync, level);
         let base = self.slice(true, 4).0.max(1);
@@ -114,7 +119,7 @@ impl Tunables {
         Span(part(target, all).max(least))
     }
 
-    /// Requests that an asynchronous queue may send in a slice.
+    /// Most requests that an asynchronous queue may send in a slice.
     #[inline]
     pub(super) fn max_rq(&self, level: u8) -> u64 {
         2 * self.0.unsigned(SLICE_ASYNC_RQ) * u64::from(8 - level.min(7))
@@ -145,7 +150,7 @@ impl Tunables {
         Nearest::new(self.0.unsigned(BACK_SEEK_MAX), self.0.unsigned(BACK_SEEK_PENALTY))
     }
 
-    /// Most in the driver while a synchronous queue is active, if there is a limit.
+    /// Most requests in the driver while a synchronous queue is active, if there is a limit.
     #[inline]
     pub(super) fn max_depth(&self) -> Option<u64> {
         Some(self.0.unsigned(MAX_DEPTH)).filter(|&depth| depth > 0)

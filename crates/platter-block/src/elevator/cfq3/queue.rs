@@ -1,10 +1,10 @@
-//! The record of a queue: the synchronous requests of a process, or the asynchronous ones of a priority.
+//! The record of a queue: the synchronous requests of a process, or the asynchronous requests of a priority.
 
 use crate::bio::{Class, IoPrio};
 use crate::elevator::{RequestId, RequestInfo};
 use crate::time::{Span, Time};
 
-/// Class and level of a priority. None given is level 4 of best effort, the idle class has no level.
+/// Class and level of a priority. No priority means level 4 of best effort; the idle class has no level.
 pub(super) fn class_and_level(ioprio: IoPrio) -> (Class, u8) {
     match ioprio.class() {
         Class::None => (Class::BestEffort, 4),
@@ -21,7 +21,7 @@ pub(super) struct Mean {
     pub(super) mean: u64,
 }
 
-/// Above this a mean is believed: from the third sample on.
+/// Sample weight above which a mean is used: from the third sample on.
 const BELIEVED: u64 = 80;
 
 impl Mean {
@@ -31,7 +31,7 @@ impl Mean {
         self.mean = (self.total + 128) / self.samples;
     }
 
-    /// Adds a distance in sectors, cut so that one long seek does not count for many short ones.
+    /// Adds a distance in sectors, limited so that one long seek does not count as many short ones.
     pub(super) fn add_seek(&mut self, sectors: u64) {
         let cut = if self.samples <= 60 { 2 << 20 } else { 128 << 10 };
         self.add(sectors.min(4 * self.mean + cut));
@@ -50,33 +50,33 @@ pub(super) struct Queue {
     pub(super) sync: bool,
     pub(super) class: Class,
     pub(super) level: u8,
-    /// Has never had a slice.
+    /// It has never had a slice.
     pub(super) new: bool,
-    /// The record has been made out to its process, which has not ended.
+    /// The record is assigned to its process, which has not exited.
     pub(super) alive: bool,
     /// Whether to wait for its next request.
     pub(super) idle_window: bool,
-    /// It was waited for and has not been served since.
+    /// The disk waited for it, and it has not been served since.
     pub(super) waited: bool,
-    /// It may send a round although its slice is over.
+    /// It may send a round even after the end of its slice.
     pub(super) must_dispatch: bool,
-    /// The oldest request has been looked at in this slice.
+    /// The oldest request has been checked in this slice.
     pub(super) fifo_checked: bool,
     pub(super) queued: u32,
-    /// Chosen and not completed.
+    /// Requests that were chosen and have not completed.
     pub(super) in_flight: u32,
-    /// Queued or in flight, of each direction.
+    /// Requests queued or in flight, per direction.
     pub(super) allocated: [u32; 2],
     /// The request to choose next.
     pub(super) next: Option<RequestId>,
     pub(super) slice_end: Option<Time>,
-    /// What was left of the last slice.
+    /// Unused part of the last slice.
     pub(super) slice_left: Span,
-    /// Its place in the tree.
+    /// Its key in the tree.
     pub(super) in_tree: Option<(u64, RequestId)>,
     last_completion: Option<Time>,
     last_end: Option<u64>,
-    /// In microseconds; kernels counted ticks.
+    /// Think time in microseconds; kernels counted ticks.
     think: Mean,
     seek: Mean,
 }
@@ -114,13 +114,14 @@ impl Queue {
         self.class == Class::Idle
     }
 
-    /// Requests that keep the process from thinking.
+    /// Outstanding requests, during which the process is not thinking.
     #[inline]
     fn outstanding(&self) -> u32 {
         self.queued + self.in_flight
     }
 
-    /// The first request of a process, or the first after another one of its number ended.
+    /// Called for the first request of a process, or the first after the exit of another process with its
+    /// number.
     pub(super) fn begin(&mut self, sync: bool) {
         self.alive = true;
         self.new = true;
@@ -134,8 +135,8 @@ impl Queue {
         self.seek = Mean::default();
     }
 
-    /// Learns from a synchronous request, before it is counted, how long its process thinks and how far it
-    /// seeks; and from that, whether to wait for it.
+    /// Updates think time and seek distance from a synchronous request, before it is counted, and decides
+    /// from them whether to wait for the process.
     pub(super) fn learn(&mut self, now: Time, info: &RequestInfo, slice_idle: Span, device_queues: bool) {
         if let Some(last) = self.last_end {
             let since = self.last_completion.filter(|_| self.outstanding() == 0);
@@ -163,7 +164,7 @@ impl Queue {
         self.seek.mean > SEEKY
     }
 
-    /// Whether the slice is over and it has nothing left to send.
+    /// Whether the slice is over and the queue has nothing left that it may send.
     #[inline]
     pub(super) fn is_over(&self, now: Time) -> bool {
         self.slice_end.is_some_and(|end| now > end) && !self.must_dispatch

@@ -1,15 +1,15 @@
-//! Slices: which queue has the disk, how long it keeps it, and who may take it away.
+//! Slices: which queue has the disk, how long it keeps it, and which queues may preempt it.
 
 use super::Cfq;
 use crate::bio::Class;
 use crate::elevator::{RequestId, RequestInfo};
 use crate::time::{Span, Time};
 
-/// Longest wait for a process that seeks.
+/// Longest wait for a seeky process.
 const SEEKY_IDLE: Span = Span::from_millis(2);
 
 impl Cfq {
-    /// The queue that may send now, or `None` if there is none or it is better to wait.
+    /// The queue that may send now; `None` if there is none or if it is better to wait.
     #[inline]
     pub(super) fn select(&mut self, now: Time, force: bool) -> Option<u32> {
         if let Some(slot) = self.active {
@@ -34,7 +34,7 @@ impl Cfq {
         (force || !self.is_driver_full(slot)).then_some(slot)
     }
 
-    /// The idle class goes when nobody else has used the disk for a while.
+    /// Serves the idle class if no other class has used the disk for a while.
     fn idle_class(&mut self, now: Time, force: bool) -> Option<u32> {
         let slot = self.order.first_idle()?;
         let until = self.last_completion.map(|last| last + self.tunables.idle_grace());
@@ -42,15 +42,15 @@ impl Cfq {
         if self.grace_until.is_some() { None } else { Some(slot) }
     }
 
-    /// Kernels up to 2.6.16 kept a device from queueing while somebody synchronous had the disk.
+    /// Kernels up to 2.6.16 limited the requests in the driver while a synchronous queue had the disk.
     #[inline]
     pub(super) fn is_driver_full(&self, slot: u32) -> bool {
         let depth = self.tunables.max_depth().filter(|_| self.queues[slot].sync);
         depth.is_some_and(|depth| u64::from(self.in_driver) >= depth)
     }
 
-    /// Waits for the next request of the active queue, or goes on waiting. `false` when there is no use in
-    /// that, or the time is over.
+    /// Starts or continues to wait for the next request of the active queue. Returns `false` if that is
+    /// pointless or the time is over.
     pub(super) fn wait(&mut self, now: Time, slot: u32) -> bool {
         if let Some(until) = self.idle_until {
             return now < until;
@@ -88,33 +88,33 @@ impl Cfq {
         }
     }
 
-    /// Puts a queue that has requests where it waits for a slice.
+    /// Puts a queue with requests in line for a slice.
     pub(super) fn enlist(&mut self, now: Time, slot: u32, preempted: bool) {
         let queue = &self.queues[slot];
         if !self.tunables.service_tree() || queue.class != Class::BestEffort {
             return self.order.add(&self.queues, slot, preempted);
         }
-        // Higher levels wait less, the more so the more queues there are.
+        // Higher levels wait less; the difference grows with the number of queues.
         let others = (self.wanting(false) + self.wanting(true)).saturating_sub(1);
         let longer = self.tunables.slice(true, 0).0 - self.tunables.slice(true, 0).0.min(self.slice(slot).0);
         let place = if preempted { 0 } else { now.0.saturating_add(others.saturating_mul(longer)) };
         self.order.add_to_tree(&mut self.queues, slot, place);
     }
 
-    /// The length of a slice of a queue.
+    /// The length of a queue's slice.
     fn slice(&self, slot: u32) -> Span {
         let queue = &self.queues[slot];
         self.tunables.slice_among(queue.sync, queue.level, self.wanting(true))
     }
 
-    /// Queues of a kind that have requests waiting, or a slice.
+    /// Number of queues of a kind that have waiting requests or a slice.
     fn wanting(&self, sync: bool) -> u64 {
         let active = self.active.map(|slot| &self.queues[slot]);
         let waiting = active.is_some_and(|queue| queue.sync == sync && queue.queued == 0);
         u64::from(self.busy[usize::from(sync)]) + u64::from(waiting)
     }
 
-    /// Begins the time of the active queue's slice, unless it has begun.
+    /// Starts the time of the active queue's slice, unless it has started.
     pub(super) fn start_slice(&mut self, now: Time, slot: u32) {
         if self.queues[slot].slice_end.is_none() {
             self.queues[slot].slice_end = Some(now + self.slice(slot));
@@ -142,7 +142,7 @@ impl Cfq {
         }
     }
 
-    /// The oldest request when it has expired, which is looked at once in a slice, else the nearest.
+    /// The oldest request if it has expired (checked once per slice), otherwise the nearest.
     #[inline]
     fn next_of(&mut self, now: Time, slot: u32) -> Option<RequestId> {
         let queue = &mut self.queues[slot];
@@ -167,7 +167,7 @@ impl Cfq {
         self.uncount(slot);
     }
 
-    /// One request of a queue fewer waits.
+    /// A queue has one waiting request less.
     #[inline]
     pub(super) fn uncount(&mut self, slot: u32) {
         let queue = &mut self.queues[slot];
@@ -180,7 +180,7 @@ impl Cfq {
         }
     }
 
-    /// Whether a request that arrives for a waiting queue takes the disk from the active one.
+    /// Whether a request that arrives for a waiting queue preempts the active queue.
     pub(super) fn may_preempt(&self, slot: u32, info: &RequestInfo) -> bool {
         let Some(active) = self.active.map(|active| &self.queues[active]) else { return false };
         let queue = &self.queues[slot];

@@ -1,4 +1,4 @@
-//! Test vectors of time slices; their language is in `cfq/vectors.rs`.
+//! Test vectors of time slices; their notation is described in `cfq/vectors.rs`.
 
 use super::order::Walk;
 use super::queue::Mean;
@@ -19,23 +19,23 @@ const CASES: &[Case] = &[
     Case { name: "a queue keeps the disk while it has requests", steps: &[
         Add(0, "1R0 1R8 1R16 1R24 1R32 1R40 2R1000"), Take(0, "1R0 1R8 1R16 1R24 1R32 1R40 -"),
     ]},
-    Case { name: "what is in flight is waited for, then eight milliseconds for what comes next", steps: &[
+    Case { name: "waits for requests in flight, then eight milliseconds for the next one", steps: &[
         Add(0, "1R0 2R1000"), Take(0, "1R0 -"), Wake(None), Done(5, "1R0"), Take(5, "-"), Wake(Some(13)),
         Add(12, "1R8"), Wake(None), Take(12, "1R8 -"), Done(13, "1R8"), Wake(Some(21)),
         Take(20, "-"), Take(21, "2R1000"),
     ]},
-    Case { name: "nobody waits by force", steps: &[
+    Case { name: "no wait with force", steps: &[
         Add(0, "1R0 2R1000 3R2000@i"), Take(0, "1R0"), Force(0, "2R1000 3R2000@i -"),
     ]},
-    Case { name: "nobody is waited for when there is nothing to send", steps: &[
+    Case { name: "no wait when there is nothing to send", steps: &[
         Add(0, "1R0"), Take(0, "1R0"), Done(1, "1R0"), Take(1, "-"), Wake(None),
-        // After the eight milliseconds it goes on all the same.
+        // After the eight milliseconds it continues all the same.
         Add(50, "1R8"), Take(50, "1R8"),
     ]},
-    Case { name: "whoever comes too late lines up again", steps: &[
+    Case { name: "a process that comes too late lines up again", steps: &[
         Add(0, "1R0"), Take(0, "1R0"), Done(1, "1R0"), Add(2, "2R1000"), Add(10, "1R8"), Take(10, "2R1000"),
     ]},
-    Case { name: "slice_idle=0: nobody is waited for, not even what is in flight", steps: &[
+    Case { name: "slice_idle=0: no wait, not even for requests in flight", steps: &[
         Set("slice_idle", 0), Set("quantum", 2),
         Add(0, "1R0 1R8 1R16 2R1000"), Take(0, "1R0 1R8 2R1000 1R16 -"),
     ]},
@@ -53,7 +53,7 @@ const CASES: &[Case] = &[
         Set("quantum", 1),
         Add(0, "1R0@7 1R8@7 1R16@7 2R1000@7"), Take(0, "1R0@7"), Take(40, "1R8@7"), Take(41, "2R1000@7"),
     ]},
-    Case { name: "what was waited for is sent although the slice has ended since", steps: &[
+    Case { name: "a request that was waited for is sent although the slice has ended since", steps: &[
         Add(0, "1R0 2R1000"), Take(0, "1R0"), Done(95, "1R0"), Take(95, "-"), Add(99, "1R8"),
         Take(101, "1R8"), Done(102, "1R8"), Take(102, "2R1000"),
     ]},
@@ -72,7 +72,7 @@ const CASES: &[Case] = &[
         Add(0, "1R0"), Take(0, "1R0"), Done(1, "1R0"), Add(2, "2R500@i"),
         Take(2, "-"), Wake(Some(9)), Take(9, "-"), Wake(Some(101)), Take(100, "-"), Take(101, "2R500@i"),
     ]},
-    Case { name: "the idle class goes at once on a disk that nobody used", steps: &[
+    Case { name: "the idle class goes at once on an unused disk", steps: &[
         Add(0, "2R500@i 2R508@i"), Serve(0, "2R500@i 2R508@i"),
     ]},
     Case { name: "the idle class sends one request at a time", steps: &[
@@ -109,7 +109,7 @@ const CASES: &[Case] = &[
         Add(54, "1R48"), Serve(54, "1R48"), Add(55, "1R56"), Serve(55, "1R56"), Add(56, "1R64"), Serve(56, "1R64"),
         Add(57, "1R72 2R1000"), Take(57, "1R72 -"),
     ]},
-    Case { name: "no wait for who seeks on a device that queues", steps: &[
+    Case { name: "no wait for a seeking process on a device that queues", steps: &[
         Add(0, "1R0 1R10000000 1R20000000 1R30000000 1R40000000"), Take(0, "1R0 1R10000000 1R20000000 1R30000000 1R40000000"),
         Done(1, "1R0 1R10000000 1R20000000 1R30000000 1R40000000"),
         Add(2, "1R50000000 2R50"), Take(2, "1R50000000 2R50"),
@@ -127,7 +127,7 @@ const CASES: &[Case] = &[
         Take(110, "1R1016"), Take(126, "1R1024"), Add(127, "2R15 1R1032"), Take(211, "2R15"), Done(211, "2R15"),
         Take(219, "1R50000 1R1032 1R90000"),
     ]},
-    Case { name: "an asynchronous one expires after 250 ms", steps: &[
+    Case { name: "an asynchronous request expires after 250 ms", steps: &[
         Set("quantum", 1), Set("slice_async_rq", 1),
         Add(0, "1W1000@7 1W50000@7 1W90000@7 1W1008@7"), Take(0, "1W1000@7 1W1008@7"), Add(200, "1W1016@7"),
         Take(251, "1W50000@7 1W1016@7"),
@@ -137,7 +137,7 @@ const CASES: &[Case] = &[
         Add(0, "1R0@0 1R8@0 2R1000@7 2R1008@7 3R2000@7"), Take(0, "1R0@0"), Take(181, "2R1000@7"),
         Take(222, "3R2000@7"), Done(222, "3R2000@7"), Done(223, "1R0@0"), Take(230, "1R8@0"),
     ]},
-    Case { name: "unless there is nobody else", steps: &[
+    Case { name: "unless there is no other queue", steps: &[
         Set("quantum", 1), Add(0, "1R0 1R8 1R16"), Take(0, "1R0"), Take(101, "1R8"),
     ]},
     Case { name: "reads and synchronous writes are one queue, asynchronous writes of all another", steps: &[
@@ -214,7 +214,7 @@ fn low_latency_shortens_slices() {
     let mut tunables = Tunables::new("cfq");
     assert_eq!(tunables.slice_among(true, 4, 100), Span::from_millis(100));
     tunables.set("low_latency", 1).expect("in range");
-    // Level, queues, milliseconds.
+    // Level, number of queues, milliseconds.
     for (level, queues, slice) in
         [(4, 3, 100), (4, 6, 50), (0, 6, 90), (7, 6, 20), (4, 100, 16), (0, 100, 28)]
     {
@@ -246,7 +246,7 @@ fn a_walk_visits_level_p_eight_minus_p_times() {
 #[test]
 fn means_decay_by_an_eighth() {
     let mut mean = Mean::default();
-    // Sample, believed, mean: in whole numbers.
+    // Sample, whether the mean is used, mean: in whole numbers.
     for (sample, believed, value) in [(16, false, 20), (16, false, 18), (16, true, 17), (0, true, 12)] {
         mean.add(sample);
         assert_eq!((mean.is_believed(), mean.mean), (believed, value));

@@ -1,9 +1,9 @@
-//! Requests in two orders at once, by position and by arrival: what `deadline` and `mq-deadline` are made of.
+//! Requests in two orders at once, by position and by arrival: the basis of `deadline` and `mq-deadline`.
 
 use crate::elevator::{Fifos, ListId, RequestId, RequestInfo, SectorMap};
 use crate::time::Time;
 
-/// What is kept for a queued request.
+/// The record of a queued request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::elevator) struct Entry {
     pub(in crate::elevator) pos: u64,
@@ -73,19 +73,19 @@ impl<const N: usize> Lists<N> {
         self.sorted[list].first().map(|(_, id)| id)
     }
 
-    /// The first request of a list at `pos` or behind it.
+    /// The first request of a list at or after `pos`.
     #[inline]
     pub(in crate::elevator) fn from(&self, list: usize, pos: u64) -> Option<(u64, RequestId)> {
         self.sorted[list].first_at_or_after(pos)
     }
 
-    /// `false`, and nothing changes, when the request's place is taken.
+    /// Adds a request. Returns `false` and changes nothing if its slot is taken.
     #[inline]
     pub(in crate::elevator) fn insert(&mut self, list: usize, id: RequestId, entry: Entry) -> bool {
         self.fifos.push_back(id_of(list), id, entry) && self.sorted[list].insert(entry.pos, id)
     }
 
-    /// Takes a request out of its `list`; with it comes the one that follows it on the disk.
+    /// Removes a request from its `list`; also returns the list's next request by position.
     #[inline]
     pub(in crate::elevator) fn remove(
         &mut self,
@@ -97,7 +97,7 @@ impl<const N: usize> Lists<N> {
         Some((entry, follower))
     }
 
-    /// A request has grown. Its list, if it is queued.
+    /// A request has grown. Returns its list, if it is queued.
     pub(in crate::elevator) fn grow(&mut self, id: RequestId, new: &RequestInfo) -> Option<usize> {
         let list = self.list_of(id)?;
         let entry = self.fifos.get_mut(id)?;
@@ -110,8 +110,8 @@ impl<const N: usize> Lists<N> {
         Some(list)
     }
 
-    /// `survivor` takes in `absorbed` and waits from then on for as long as the older of the two has waited.
-    /// The list that the absorbed one was in, and the request that followed it on the disk.
+    /// `survivor` absorbs `absorbed` and inherits the age of the older of the two. Returns the list of the
+    /// absorbed request, and the request that followed it by position.
     pub(in crate::elevator) fn absorb(
         &mut self,
         survivor: RequestId,

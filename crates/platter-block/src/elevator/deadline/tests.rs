@@ -1,4 +1,4 @@
-//! Test vectors: what arrives when, and in which order it leaves.
+//! Test vectors: when requests arrive, and in which order they leave.
 //!
 //! Requests are written as direction, position and (where it is not 8) `+` length: `R100`, `W64+16`.
 
@@ -11,11 +11,12 @@ use alloc::vec::Vec;
 enum Step {
     /// At a time in milliseconds, these requests arrive.
     Add(u64, &'static str),
-    /// At a time in milliseconds, the elevator is asked for so many requests and gives these; `-` is none.
+    /// At a time in milliseconds, the elevator is asked for as many requests as given and returns these; `-`
+    /// is none.
     Take(u64, &'static str),
-    /// The first request takes in the second one, which follows it.
+    /// The first request absorbs the second, which follows it.
     Absorb(&'static str, &'static str),
-    /// The first request grows by a bio and becomes the second one.
+    /// The first request grows by a bio into the second one.
     Grow(&'static str, &'static str),
 }
 use Step::{Absorb, Add, Grow, Take};
@@ -34,10 +35,10 @@ const CASES: &[Case] = &[
     Case { name: "rising positions from the lowest", rule: Contiguous, settings: &[], steps: &[
         Add(0, "R500 R100 R300"), Take(0, "R100 R300 R500 -"),
     ]},
-    Case { name: "rising positions from the oldest, then from what is oldest behind", rule: Any, settings: &[], steps: &[
+    Case { name: "rising positions from the oldest, then from the oldest behind", rule: Any, settings: &[], steps: &[
         Add(0, "R300 R100 R500 R200"), Take(0, "R300 R500 R100 R200 -"),
     ]},
-    Case { name: "what arrives between the last and the next waits for the next sweep", rule: Any, settings: &[], steps: &[
+    Case { name: "a request between the last and the next waits for the next sweep", rule: Any, settings: &[], steps: &[
         Add(0, "R100 R300"), Take(0, "R100"), Add(0, "R200 R400"), Take(0, "R300 R400 R200 -"),
     ]},
     Case { name: "past the highest, back to the lowest", rule: Contiguous, settings: &[], steps: &[
@@ -49,12 +50,12 @@ const CASES: &[Case] = &[
     Case { name: "past the highest, back to the oldest, in 2.6.24 too", rule: ContiguousOldest, settings: &[], steps: &[
         Add(0, "R300 R400"), Take(0, "R300"), Add(0, "R200 R100"), Take(0, "R400 R200 R100 -"),
     ]},
-    Case { name: "a batch is so many requests wherever they lie",
+    Case { name: "a batch is a number of requests wherever they lie",
         rule: Any, settings: &[("fifo_batch", 2), ("writes_starved", 1)], steps: &[
         Add(0, "R10 R20 R30 R40 R50 W100 W200 W300"),
         Take(0, "R10 R20 W100 W200 R30 R40 W300 R50 -"),
     ]},
-    Case { name: "a batch is so many contiguous requests",
+    Case { name: "a batch is a number of contiguous requests",
         rule: Contiguous, settings: &[("fifo_batch", 3), ("writes_starved", 1)], steps: &[
         Add(0, "R0 R8 R16 R24 R32 W1000 W2000"),
         Take(0, "R0 R8 R16 W1000 R24 R32 W2000 -"),

@@ -2,17 +2,17 @@
 
 use crate::time::{Span, Time};
 
-/// Buckets of a histogram; each is a quarter of the target wide, the last one is open.
+/// Buckets of a histogram; each is a quarter of the target wide, and the last one has no upper bound.
 const BUCKETS: usize = 8;
-/// From this bucket on the target is missed.
+/// From this bucket on, the target is missed.
 pub(super) const GOOD: usize = 4;
 
-/// A percentile is looked at when it stands on this many samples,
+/// A percentile is computed once there are this many samples,
 const ENOUGH: u64 = 500;
-/// or this long after the first look at the samples.
+/// or this long after the first check of the samples.
 const PATIENCE: Span = Span::from_secs(1);
 
-/// Which latency of a request.
+/// Which latency of a request is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// From arrival to completion.
@@ -24,7 +24,7 @@ pub(super) enum Stage {
 #[derive(Clone, Copy, Debug, Default)]
 struct Histogram {
     buckets: [u64; BUCKETS],
-    /// When few samples are enough.
+    /// When fewer samples are enough.
     due: Option<Time>,
 }
 
@@ -36,8 +36,8 @@ impl Histogram {
         self.buckets[bucket.min(BUCKETS as u64 - 1) as usize] += 1;
     }
 
-    /// The bucket that so many percent of the samples reach, which are then forgotten; `None` while there are
-    /// too few.
+    /// The bucket of this percentile of the samples, which are then discarded; `None` while there are too
+    /// few.
     fn percentile(&mut self, now: Time, percent: u64) -> Option<usize> {
         let samples: u64 = self.buckets.iter().sum();
         if samples == 0 {
@@ -59,11 +59,11 @@ impl Histogram {
     }
 }
 
-/// Latencies of a domain since they were last looked at.
+/// Latencies of a domain since the last evaluation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Latencies {
     histograms: [Histogram; 2],
-    /// The last p99 of total latencies that led to nothing.
+    /// The last p99 of total latencies that did not lead to an adjustment.
     earlier: Option<usize>,
 }
 
@@ -75,13 +75,13 @@ impl Latencies {
         self.histograms[Stage::Device as usize].add(target, device);
     }
 
-    /// The bucket of a percentile, if enough samples are there; they are used up by it.
+    /// The bucket of a percentile, if there are enough samples; the samples are then discarded.
     pub(super) fn percentile(&mut self, now: Time, stage: Stage, percent: u64) -> Option<usize> {
         self.histograms[stage as usize].percentile(now, percent)
     }
 
-    /// The bucket of the 99th percentile of total latencies. When somebody suffers (`bad`), one that was seen
-    /// earlier will do.
+    /// The bucket of the 99th percentile of total latencies. If a domain misses its target (`bad`), an
+    /// earlier result is used when there are too few new samples.
     pub(super) fn total_p99(&mut self, now: Time, bad: bool) -> Option<usize> {
         let p99 = self.percentile(now, Stage::Total, 99);
         if bad {

@@ -1,4 +1,5 @@
-//! Test vectors: what arrives, what leaves while how much is in the device, and what latencies do to tokens.
+//! Test vectors: arrivals, dispatches for a given number of requests in the device, and the effect of
+//! latencies on tokens.
 //!
 //! Requests are written as a letter and a number: `R` read, `W` write, `D` discard, `Z` write-zeroes.
 
@@ -31,7 +32,7 @@ fn info(kind: char, sync: bool) -> RequestInfo {
 #[derive(Default)]
 struct Rig {
     kyber: Kyber,
-    /// By place.
+    /// By slot.
     kinds: Vec<char>,
     started: Vec<RequestId>,
 }
@@ -45,7 +46,7 @@ impl Rig {
         }
     }
 
-    /// Takes all that may go: runs of one kind as `R16 W8`.
+    /// Takes all requests that may go; written as runs of one kind: `R16 W8`.
     fn take(&mut self, now: u64, force: bool) -> String {
         let mut runs: Vec<(char, usize)> = Vec::new();
         while let Some(id) = self.kyber.dispatch(Time(now), force) {
@@ -66,7 +67,7 @@ impl Rig {
         }
     }
 
-    /// So many requests arrive, wait, are in the device, and complete, all within `total`.
+    /// `count` requests arrive, wait, are in the device for `device`, and complete, all within `total`.
     fn run(&mut self, now: u64, kind: char, count: usize, total: u64, device: u64) {
         for _ in 0..count {
             self.add(now - total, kind, 1);
@@ -105,7 +106,7 @@ fn tokens_bound_what_is_in_the_device() {
         rig.complete(0, 3);
         assert_eq!(rig.take(0, false), format!("{kind}3"));
         assert_eq!(rig.kyber.next_wakeup(), None, "a completion asks again");
-        assert_eq!(rig.take(0, true), format!("{kind}7"), "force knows no tokens");
+        assert_eq!(rig.take(0, true), format!("{kind}7"), "force ignores tokens");
     }
 }
 
@@ -120,12 +121,12 @@ fn a_domain_without_tokens_does_not_hold_others() {
     assert_eq!(rig.take(0, false), "W1");
 }
 
-/// After latencies in quarters of the target: the tokens of reads, writes and discards.
+/// Numbers of tokens for reads, writes and discards after latencies in quarters of the target.
 #[test]
 fn tokens_follow_latencies() {
     struct Case {
         name: &'static str,
-        /// Kind, how many, total and device latency in quarters of the target of the kind.
+        /// Kind, number of requests, total and device latency in quarters of the kind's target.
         load: &'static [(char, usize, u64, u64)],
         depth: [u32; 3],
     }
@@ -138,7 +139,7 @@ fn tokens_follow_latencies() {
             depth: [256, 32, 48] },
         Case { name: "a total in the last good bucket stays", load: &[('R', 500, 5, 5), ('W', 500, 4, 4)],
             depth: [256, 128, 64] },
-        Case { name: "long in the queue, short in the device: nobody suffers",
+        Case { name: "long in the queue, short in the device: no domain misses its target",
             load: &[('R', 500, 8, 1), ('W', 500, 1, 1)], depth: [256, 128, 64] },
         Case { name: "few samples are no reason", load: &[('R', 499, 8, 8), ('W', 499, 1, 1)], depth: [256, 128, 64] },
         Case { name: "a tenth may be late in the device", load: &[('R', 450, 1, 1), ('R', 50, 1, 8), ('W', 500, 1, 1)],
@@ -191,7 +192,7 @@ fn after_a_second_few_samples_do() {
     let start = 100_000 * MS;
     rig.run(start, 'R', 10, 4 * MS, 4 * MS);
     rig.run(start, 'W', 10, MS, MS);
-    // The first look, at 100 ms, starts the second; later looks need a completion.
+    // The first check, at 100 ms, starts the second of patience; later checks need a completion.
     for ms in (100..1100).step_by(100) {
         assert_eq!(rig.kyber.dispatch(Time(start + ms * MS), false), None);
         assert_eq!(rig.kyber.depths(), TOKENS, "after {ms} ms");
@@ -226,16 +227,20 @@ fn asynchronous_writes_have_three_quarters_of_the_requests() {
     assert_eq!(kyber.may_queue_async(who, Dir::Write), MayQueue::No);
     assert_eq!(kyber.may_queue(who, Dir::Read), MayQueue::May);
     for index in 48..64 {
-        assert_eq!(kyber.may_queue(who, Dir::Write), MayQueue::Must, "a quarter is for who waits");
+        assert_eq!(
+            kyber.may_queue(who, Dir::Write),
+            MayQueue::Must,
+            "a quarter is reserved for synchronous requests"
+        );
         kyber.insert(Time(0), id(index), &info('W', true));
     }
     assert_eq!(kyber.may_queue(who, Dir::Write), MayQueue::May, "then the pool decides");
-    // Dispatched is not done; a merge is.
+    // A dispatch does not end the count of a request; a merge does.
     assert_eq!(kyber.dispatch(Time(0), false), Some(id(0)));
     assert_eq!(kyber.may_queue_async(who, Dir::Write), MayQueue::No);
     kyber.absorbed(id(1), id(2), &info('W', false));
     assert_eq!(kyber.may_queue_async(who, Dir::Write), MayQueue::May);
-    // A request that somebody came to wait for gives back what it took.
+    // A request that became synchronous returns what it took.
     kyber.completed(Time(0), id(0), &info('W', true));
     assert_eq!((kyber.asyncs, kyber.writes), (46, 62));
 }

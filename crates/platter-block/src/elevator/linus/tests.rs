@@ -1,4 +1,4 @@
-//! Test vectors; how requests are written is in `vectors`.
+//! Test vectors; the notation of requests is described in `vectors`.
 
 use super::*;
 use crate::elevator::vectors::Runner;
@@ -10,7 +10,7 @@ struct Case {
     steps: &'static [Step],
 }
 
-/// Places of words.
+/// Indices of words.
 const PER_SCAN: i64 = 0;
 const RHEL3: i64 = 5;
 
@@ -19,7 +19,7 @@ const ORDER: &[Case] = &[
     Case { name: "rising positions, reads and writes in one order", steps: &[
         Add(0, "R100 W300 R200 W400"), Take(0, "R100 R200 W300 W400 -"),
     ]},
-    Case { name: "what lies before the head goes to the tail", steps: &[
+    Case { name: "a request before the head goes to the tail", steps: &[
         Add(0, "R100 R300 R50"), Take(0, "R100 R300 R50 -"),
     ]},
     Case { name: "a wrap point takes what lies above it or below what follows", steps: &[
@@ -53,7 +53,7 @@ const PASSOVER: &[Case] = &[
         Set("read_latency", 32), Set("seek_cost", 8), Add(0, "R100 R500 R200 R300 R400 R450 R475"),
         Take(0, "R100 R200 R300 R400 R450 R500 R475 -"),
     ]},
-    Case { name: "a request at the tail costs nobody anything", steps: &[
+    Case { name: "a request at the tail costs no other request", steps: &[
         Set("read_latency", 16), Add(0, "R500 R600 R700 R800 R550"), Take(0, "R500 R550 R600 R700 R800 -"),
     ]},
     Case { name: "a merge passes over at the cost of one", steps: &[
@@ -70,7 +70,7 @@ const PASSOVER: &[Case] = &[
         Set("write_latency", 1), Add(0, "W500"),
         Grow("W500", "W492+16"), Refuse("W492+16", "W484+24"), Grow("W492+16", "W492+24"),
     ]},
-    Case { name: "joining costs nobody anything", steps: &[
+    Case { name: "joining costs no other request", steps: &[
         Set("write_latency", 1), Add(0, "R100 R108 W500"), Absorb("R100", "R108"),
         Grow("R100+16", "R100+24"), Refuse("R100+24", "R100+32"),
     ]},
@@ -205,7 +205,7 @@ fn what_a_bombed_read_passes_pays() {
     let mut runner = Runner::new(Linus::default());
     runner.run(&[Set("max_bomb_segments", 1), Set("write_latency", 8), Add(0, "W500 W600 R100 W700")]);
     assert_eq!(budgets(&runner), [8, 2048, 8 - 16, 8]);
-    // Used up, but that does not stop another read that passes no read.
+    // Its budget is used up, but that does not stop another read that passes no read.
     runner.run(&[Take(0, "W500 R100"), Add(0, "R200"), Take(0, "W600 R200 W700 -")]);
 }
 

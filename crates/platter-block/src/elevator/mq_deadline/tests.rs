@@ -1,4 +1,4 @@
-//! Test vectors: what arrives when, and in which order it leaves.
+//! Test vectors: when requests arrive, and in which order they leave.
 //!
 //! Requests are written as direction, position, and `!` for real time or `~` for idle: `R100`, `W64!`, `R8~`.
 
@@ -10,13 +10,14 @@ use alloc::vec::Vec;
 enum Step {
     /// At a time in milliseconds, these requests arrive.
     Add(u64, &'static str),
-    /// At a time in milliseconds, the elevator is asked for so many requests and gives these; `-` is none.
+    /// At a time in milliseconds, the elevator is asked for as many requests as given and returns these; `-`
+    /// is none.
     Take(u64, &'static str),
-    /// The same, by force.
+    /// The same with `force`.
     Force(u64, &'static str),
-    /// These complete.
+    /// These requests complete.
     Done(&'static str),
-    /// The first request takes in the second one.
+    /// The first request absorbs the second.
     Absorb(&'static str, &'static str),
 }
 use Step::{Absorb, Add, Done, Force, Take};
@@ -64,7 +65,7 @@ const CASES: &[Case] = &[
     Case { name: "a new age limit holds at once", settings: &[("prio_aging_expire", 20)], steps: &[
         Add(0, "R1 R10! R11!"), Take(19, "R10!"), Take(20, "R1 R11! -"),
     ]},
-    Case { name: "a batch is so many requests wherever they lie",
+    Case { name: "a batch is a number of requests wherever they lie",
         settings: &[("fifo_batch", 2), ("writes_starved", 1)], steps: &[
         Add(0, "R10 R20 R30 R40 R50 W100 W200 W300"),
         Take(0, "R10 R20 W100 W200 R30 R40 W300 R50 -"),
@@ -89,14 +90,14 @@ const CASES: &[Case] = &[
     ]},
     Case { name: "a batch goes on in another class", settings: &[("fifo_batch", 2), ("writes_starved", 1)], steps: &[
         Add(0, "R10 W20"), Take(0, "R10"), Done("R10"), Add(0, "R30! W40!"),
-        // The batch has one request; real time has no position to go on from, so it chooses. Reads were
-        // passed over writes once, and that counts in the other class too.
+        // The batch has one request; real time has no position to continue from, so it chooses anew. Writes
+        // were passed over once, and that counts in the other class too.
         Take(0, "W40! R30! -"),
     ]},
-    Case { name: "what absorbs the next of a sweep stands for it", settings: &[], steps: &[
+    Case { name: "a request that absorbs the next of a sweep takes its place", settings: &[], steps: &[
         Add(0, "R100 R192 R200 R300"), Take(0, "R100"), Absorb("R192", "R200"), Take(0, "R192 R300 -"),
     ]},
-    Case { name: "what was absorbed holds no lower class back", settings: &[], steps: &[
+    Case { name: "an absorbed request holds no lower class back", settings: &[], steps: &[
         Add(0, "R192! R200! R1"), Absorb("R192!", "R200!"), Take(0, "R192! -"), Done("R192!"), Take(0, "R1 -"),
     ]},
 ];
@@ -120,7 +121,7 @@ fn parse(text: &str) -> RequestInfo {
         dir,
         op: if dir == Dir::Read { Op::Read } else { Op::Write },
         sync: dir == Dir::Read,
-        // Lower levels at lower positions: they must not matter.
+        // Lower levels at lower positions: levels must not matter.
         ioprio: IoPrio::new(class, 7 - pos.min(7) as u8),
         context: Context::new(0),
     }

@@ -8,7 +8,7 @@ fn id(index: u32) -> RequestId {
     RequestId { index, generation: 7 }
 }
 
-/// The bound that `reserve` counts on, and the order of everything.
+/// Checks the bound that `reserve` relies on, and the order of all entries.
 fn check_shape(map: &SectorMap) {
     assert_eq!(map.bounds.len(), map.branches.len().saturating_sub(1));
     for at in 0..map.branches.len() {
@@ -28,7 +28,7 @@ fn check_shape(map: &SectorMap) {
 #[derive(Clone, Debug)]
 enum Step {
     Insert(Entry),
-    /// Removes the entry of this number, modulo how many there are.
+    /// Removes the entry with this number, modulo the number of entries.
     Remove(usize),
     RemoveUnknown(Entry),
     Ask(Entry),

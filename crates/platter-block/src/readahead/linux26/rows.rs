@@ -1,4 +1,4 @@
-//! Which version does what.
+//! The differences between versions.
 
 use super::Linux26;
 use crate::params::{Param, Unit};
@@ -8,24 +8,25 @@ use alloc::boxed::Box;
 /// When the window ahead of the current one is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ahead {
-    /// When any page of the current one is looked for.
+    /// When any page of the current window is looked up.
     Any,
-    /// When its last page is looked for (lazy).
+    /// When its last page is looked up (lazy).
     Last,
-    /// When its last page is looked for, or any if runs are as long as a window can be (adaptive lazy).
+    /// When its last page is looked up, or any page if runs are as long as the largest window (adaptive
+    /// lazy).
     Adaptive,
-    /// Only if runs are longer than a window can be.
+    /// Only if runs are longer than the largest window.
     Long,
 }
 
 /// The size of the window after a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jump {
-    /// What the next window's would have been.
+    /// The size that the next window would have had.
     Keep,
-    /// The pages that were used of the old window, and so many more.
+    /// The number of pages used of the old window, plus this many.
     Used(u32),
-    /// The average run.
+    /// The average length of runs.
     Average,
 }
 
@@ -38,28 +39,28 @@ pub enum Runs {
     Broken,
     /// Averaged when they break, rounded towards the new one.
     Rounded,
-    /// Likewise, and a run that goes on counts for the size of its next window (2.6.8).
+    /// Like `Rounded`, and a run that continues counts for the size of its next window (2.6.8).
     Resumed,
-    /// The pages looked for in each window are averaged (2.6.9).
+    /// The average number of pages looked up in each window (2.6.9).
     Window,
 }
 
-/// What the versions differ in.
+/// The differences between versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// The first page looked for opens a window wherever it is, not only at the beginning of the device.
+    /// The first page looked up opens a window anywhere, not only at the beginning of the device.
     pub first_anywhere: bool,
     /// When the window ahead is read.
     pub ahead: Ahead,
-    /// What follows a jump.
+    /// The size of the window after a jump.
     pub jump: Jump,
     /// How runs are counted.
     pub runs: Runs,
-    /// Each call works on a copy of the state; the last to end leaves its own.
+    /// Each call works on a copy of the state; the last call to end leaves its copy.
     pub private: bool,
-    /// All of the request is read before its first page is looked for.
+    /// The whole request is read before its first page is looked up.
     pub size_first: bool,
-    /// One call at a time.
+    /// Only one call at a time.
     pub exclusive: bool,
 }
 
@@ -85,14 +86,14 @@ static EXTRA: [Param; 1] = [Param::number(
     Unit::Count,
     1,
     (0, 1),
-    "pages that the window after a jump has more than were used of the one before",
+    "pages that the window after a jump has in addition to those used of the window before",
 )];
 
 static RUNS: [Param; 1] = [Param::word(
     "runs",
     &["2.6.7", "2.6.8", "2.6.9"],
     0,
-    "how runs are averaged: 2.6.8 lets one that goes on count, 2.6.9 counts the pages used of each window",
+    "how runs are averaged: 2.6.8 counts a run that continues, 2.6.9 the pages used of each window",
 )];
 
 fn with_extra(row: &Row, settings: &Settings, rules: Rules) -> Box<dyn Readahead> {
@@ -111,7 +112,7 @@ fn with_runs(settings: &Settings) -> Box<dyn Readahead> {
 
 pub(in crate::readahead) const L0: Row = Row {
     name: "2.6.0",
-    summary: "two windows that grow with hits and shrink with misses; off for good after a few jumps",
+    summary: "two windows that grow with hits and shrink with misses; permanently off after a few jumps",
     source: "Linux 2.6.0",
     params: &[],
     make: |settings| Box::new(Linux26::new(settings, V260)),
@@ -151,7 +152,7 @@ pub(in crate::readahead) const PRIVATE: Row = Row {
 
 pub(in crate::readahead) const SIZE: Row = Row {
     name: "2.6.6+size",
-    summary: "as 2.6.5, but all of the request is read before its first page is looked for",
+    summary: "as 2.6.5, but the whole request is read before its first page is looked up",
     source: "N. Piggin, 3 May 2004",
     params: &EXTRA,
     make: |settings| with_extra(&SIZE, settings, Rules { size_first: true, ..V265 }),

@@ -1,40 +1,40 @@
-//! Streams that go on where they ended.
+//! Streams that continue where they ended.
 
 use super::Bounds;
 use crate::readahead::Pages;
 use crate::readahead::common::Common;
 
-/// Least pages of windows ahead, however many pages are lost.
+/// Smallest window ahead in pages, however many pages are lost.
 const MIN: u32 = 1;
-/// A stream must be so many times as long as a window larger than `max`.
+/// A window larger than `max` requires a stream this many times as long.
 const LONG: u64 = 32;
 
-/// Windows that have to be kept before the next may be a page larger than what was lost.
+/// Windows without a lost page before the next may be a page larger than the one with a loss.
 const PATIENCE: u32 = 16;
-/// Beyond so many windows of cached pages nothing is looked for.
+/// Number of windows of cached pages after which the search for a missing page ends.
 const FAR: u32 = 8;
 
-/// A stream of pages in their order.
+/// A sequential stream.
 #[derive(Clone, Debug)]
 pub(super) struct Forward {
-    /// Where it was found.
+    /// Page at which it was found.
     begin: u64,
     /// The first page of the window before the last.
     start: u64,
-    /// The page after what was read ahead.
+    /// The page after the pages read ahead.
     end: u64,
-    /// Pages of the last window.
+    /// Size of the last window in pages.
     size: u32,
-    /// Pages of the largest window that is not lost.
+    /// Largest window that does not lose pages, in pages.
     cap: u32,
-    /// Windows since a page was lost.
+    /// Windows since a page was last lost.
     kept: u32,
     /// The page with the marker.
     pub(super) mark: Option<u64>,
 }
 
 impl Forward {
-    /// A stream at a missing page, `rest` pages of whose call are to come: those and `ahead` more.
+    /// Starts a stream at a missing page: reads the `rest` pages left of the call and `ahead` more.
     pub(super) fn begin(
         page: u64,
         rest: u32,
@@ -44,7 +44,7 @@ impl Forward {
     ) -> Forward {
         let mut stream =
             Forward { begin: page, start: page, end: page, size: ahead, cap: u32::MAX, kept: 0, mark: None };
-        // Large requests want as much ahead as they are, or each of them waits.
+        // Large requests need as much read ahead as their size, or each of them waits.
         if ahead > 0 {
             stream.size = ahead.max(rest.min(common.optimal()));
         }
@@ -52,7 +52,7 @@ impl Forward {
         stream
     }
 
-    /// A stream whose marker on `page` is all that is left of it; `None` if what is cached is no window.
+    /// Recovers a stream from its marker on `page`; `None` if the cached pages are no window.
     pub(super) fn found(
         page: u64,
         rest: u32,
@@ -72,14 +72,14 @@ impl Forward {
         Some(stream)
     }
 
-    /// Whether a missing page, with `before` cached pages before it, is the next of this stream, or one that it lost; or, if
-    /// the stream may skip pages, near the next.
+    /// Whether a missing page, with `before` cached pages before it, is the next of this stream, or one that it lost,
+    /// or, if the stream may skip pages, near the next.
     pub(super) fn takes(&self, page: u64, before: u32, skips: bool) -> bool {
         let skip = if skips { u64::from(self.size) } else { 0 };
         page >= self.start && page.saturating_sub(skip.max(u64::from(before))) <= self.end
     }
 
-    /// Notes that a page is missing that had been read, and says so.
+    /// Records the loss if a missing page had been read before; returns whether it had.
     pub(super) fn lost(&mut self, page: u64) -> bool {
         let lost = page < self.end;
         if lost {
@@ -90,11 +90,11 @@ impl Forward {
         lost
     }
 
-    /// The next window's size.
+    /// Updates the size of the next window.
     fn grow(&mut self, bounds: &Bounds) {
         let run = self.end.saturating_sub(self.begin) / LONG;
         let long = u32::try_from(run).unwrap_or(u32::MAX).min(bounds.optimal);
-        // Sizes that the device may like: powers of two times the largest.
+        // Sizes that suit the device: powers of two times the largest window.
         let limit = if long < 2 * bounds.max {
             bounds.max
         } else {
@@ -107,7 +107,7 @@ impl Forward {
         }
     }
 
-    /// A page is missing that continues the stream.
+    /// Continues the stream at a missing page.
     pub(super) fn resume(
         &mut self,
         page: u64,
@@ -121,7 +121,7 @@ impl Forward {
         self.wait(page, rest, pages, common);
     }
 
-    /// Reads what the call waits for, and a window behind it.
+    /// Reads the pages that the call waits for, and a window behind them.
     fn wait(&mut self, page: u64, rest: u32, pages: &mut dyn Pages, common: &mut Common) {
         let after = page.saturating_add(u64::from(rest));
         let ahead = if pages.is_congested() { 0 } else { self.size };
@@ -144,7 +144,7 @@ impl Forward {
         }
     }
 
-    /// The page that gets the marker of a window of `size` pages: the next that is missing, if it is not too far.
+    /// The page for the marker of a window of `size` pages: the next missing page, if it is not too far away.
     fn missing(&self, from: u64, size: u32, pages: &dyn Pages) -> Option<u64> {
         if size == 0 {
             return None;
@@ -152,7 +152,7 @@ impl Forward {
         pages.first_missing(from, size.saturating_mul(FAR)).filter(|&hole| hole < pages.end())
     }
 
-    /// The marker was touched: reads the window behind the one that begins there.
+    /// The marker was touched: reads the window behind the one that begins at it.
     pub(super) fn advance(
         &mut self,
         page: u64,
@@ -162,7 +162,7 @@ impl Forward {
         common: &mut Common,
     ) {
         self.grow(bounds);
-        // What the call needs itself, if that is more than was read.
+        // The rest of the call, if that is more than was read.
         let needs = page.saturating_add(u64::from(rest)).saturating_sub(self.end);
         let size = self.size.max(u32::try_from(needs).unwrap_or(u32::MAX)).max(rest.min(bounds.optimal));
         self.mark = self.missing(self.end, size, pages);

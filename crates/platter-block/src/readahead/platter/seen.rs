@@ -1,4 +1,4 @@
-//! The reads of which nothing is known yet.
+//! Recent reads that belong to no stream.
 
 use super::pos_of;
 use crate::readahead::Access;
@@ -11,16 +11,17 @@ struct Once {
     pos: u64,
     /// The page after its last.
     end: u64,
-    /// How far behind the nearest other it began, in bytes; 0 if there was none.
+    /// Distance to the nearest earlier read, in bytes, if this one began behind it; 0 if there was none.
     step: i64,
 }
 
-/// What a read is to one before it.
+/// Relation of a read to an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Match {
-    /// It goes on where that one ended.
+    /// It continues where the earlier one ended.
     Forward,
-    /// It is that many bytes behind (below 0: before) that one, and others will be.
+    /// It is this many bytes behind (negative: before) the earlier one, and further reads at this distance are
+    /// expected.
     Steps(i64),
 }
 
@@ -37,8 +38,8 @@ impl Seen {
         Seen { ring: Vec::with_capacity(capacity), capacity, next: 0 }
     }
 
-    /// What a read of which `page` is missing, with `before` cached pages before that, is to those seen. The one that
-    /// it continues is forgotten.
+    /// The relation of a read, whose `page` is missing with `before` cached pages before it, to the reads seen. The
+    /// read that it continues is forgotten.
     pub(super) fn find(&mut self, access: &Access, page: u64, before: u32) -> Option<Match> {
         let pos = pos_of(access);
         let mut steps = None;
@@ -59,11 +60,11 @@ impl Seen {
     }
 
     fn forget(&mut self, index: usize) {
-        // Its place is used again when its turn comes.
+        // The slot is reused when its turn comes.
         self.ring[index] = Once { pos: u64::MAX, end: u64::MAX, step: 0 };
     }
 
-    /// Remembers a read, for the oldest.
+    /// Remembers a read in the slot of the oldest.
     pub(super) fn remember(&mut self, access: &Access) {
         let pos = pos_of(access);
         let others = self.ring.iter().filter(|once| once.end != u64::MAX && once.pos != pos);

@@ -1,31 +1,31 @@
-//! Streams of reads a fixed distance apart, forwards or backwards.
+//! Streams of reads at a fixed distance (strided), forwards or backwards.
 
 use super::{Bounds, pos_of};
 use crate::readahead::common::Common;
 use crate::readahead::{Access, PAGE, Pages};
 
-/// Most reads ahead that are I/Os of their own.
+/// Most reads ahead that are separate I/Os.
 const MOST: u32 = 32;
 
-/// A stream of reads a fixed distance apart.
+/// A stream of reads at a fixed distance.
 #[derive(Clone, Debug)]
 pub(super) struct Steps {
-    /// The first byte of the read at which it was found.
+    /// First byte of the read at which it was found.
     origin: u64,
-    /// The first byte of the first read that is not read ahead.
+    /// First byte of the first read that is not read ahead.
     next: u64,
-    /// From one read to the next, in bytes; below 0: backwards.
+    /// Distance from one read to the next, in bytes; negative: backwards.
     step: i64,
     /// Bytes of each read.
     len: u64,
-    /// Reads of the last window.
+    /// Number of reads in the last window.
     reads: u32,
     /// The page with the marker.
     pub(super) mark: Option<u64>,
 }
 
 impl Steps {
-    /// A stream at the missing `page` of a read.
+    /// Starts a stream at the missing `page` of a read.
     pub(super) fn begin(
         access: Access,
         page: u64,
@@ -48,7 +48,7 @@ impl Steps {
         pos_of(access) == self.next
     }
 
-    /// Whether a read goes on where one of this stream ended that was read ahead.
+    /// Whether a read continues where a read of this stream that was read ahead ended.
     pub(super) fn goes_on(&self, access: &Access) -> bool {
         let way = i128::from(pos_of(access)) - i128::from(self.len) - i128::from(self.origin);
         let total = i128::from(self.next) - i128::from(self.origin);
@@ -56,12 +56,12 @@ impl Steps {
         step != 0 && way % step == 0 && (0..total / step).contains(&(way / step))
     }
 
-    /// Whether pages between reads are read too.
+    /// Whether the pages between reads are read too.
     fn is_dense(&self, bounds: &Bounds) -> bool {
         self.step.unsigned_abs().saturating_sub(self.len) / PAGE <= u64::from(bounds.gap)
     }
 
-    /// How many reads a window of `pages` is, at least 1.
+    /// Number of reads in a window of `pages`, at least 1.
     fn reads_in(&self, pages: u32, bounds: &Bounds) -> u32 {
         let bytes = match self.is_dense(bounds) {
             true => self.step.unsigned_abs(),
@@ -91,7 +91,7 @@ impl Steps {
         }
     }
 
-    /// The marker was touched, or the stream was missing: reads the next window.
+    /// Reads the next window, after the marker was touched or a read of the stream was missing.
     pub(super) fn advance(&mut self, bounds: &Bounds, pages: &mut dyn Pages, common: &mut Common) {
         let dense = self.is_dense(bounds);
         let largest = if dense { bounds.optimal } else { bounds.max };

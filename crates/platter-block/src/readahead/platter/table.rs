@@ -5,10 +5,10 @@ use super::steps::Steps;
 use crate::readahead::Access;
 use alloc::vec::Vec;
 
-/// A stream that was not among so many touched last may not leave out pages: nearby reads are not its own.
+/// A stream that is not among this many touched last may not skip pages: nearby reads are not part of it.
 const RECENT: u64 = 16;
 
-/// How a stream goes on.
+/// The kind of a stream.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     Forward(Forward),
@@ -33,20 +33,20 @@ pub(super) struct Entry {
     pub(super) kind: Kind,
     /// Whether it used all of its first window.
     pub(super) proven: bool,
-    /// Markers that were touched.
+    /// Number of markers touched.
     pub(super) windows: u64,
-    /// When it was touched last.
+    /// Time of the last touch.
     stamp: u64,
 }
 
 impl Entry {
-    /// The stream has used its first window; whether that is new.
+    /// Marks the first window as used; returns whether it was not marked before.
     pub(super) fn prove(&mut self) -> bool {
         !core::mem::replace(&mut self.proven, true)
     }
 }
 
-/// The streams; the one that was touched least recently goes first.
+/// The streams; the least recently touched one is replaced first.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     entries: Vec<Entry>,
@@ -59,7 +59,7 @@ impl Table {
         Table { entries: Vec::with_capacity(capacity), capacity, stamps: 0 }
     }
 
-    /// The stream that a read goes on with, of which `page` is missing, with `before` cached pages before that.
+    /// The stream that a read continues, whose `page` is missing with `before` cached pages before it.
     pub(super) fn find(&self, access: &Access, page: u64, before: u32) -> Option<usize> {
         self.entries.iter().position(|entry| match &entry.kind {
             Kind::Forward(stream) => {
@@ -70,7 +70,7 @@ impl Table {
         })
     }
 
-    /// Whether a read goes on where one of a stream of reads a fixed distance apart ended.
+    /// Whether a read continues where a read of a strided stream ended.
     pub(super) fn goes_on(&self, access: &Access) -> bool {
         self.entries.iter().any(|entry| matches!(&entry.kind, Kind::Steps(stream) if stream.goes_on(access)))
     }
@@ -83,7 +83,7 @@ impl Table {
         })
     }
 
-    /// A stream, which is now the one touched last.
+    /// Returns a stream and makes it the most recently touched.
     pub(super) fn touch(&mut self, index: usize) -> &mut Entry {
         self.stamps += 1;
         let entry = &mut self.entries[index];
@@ -91,7 +91,7 @@ impl Table {
         entry
     }
 
-    /// Takes a stream in, and gives the one that had to go for it.
+    /// Adds a stream, and returns the one that it replaced.
     pub(super) fn insert(&mut self, kind: Kind) -> Option<Entry> {
         self.stamps += 1;
         let entry = Entry { kind, proven: false, windows: 0, stamp: self.stamps };

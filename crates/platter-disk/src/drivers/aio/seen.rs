@@ -1,15 +1,15 @@
-//! How many requests a context still has, for threads that do not own it.
+//! Counts the requests that a context still has, for threads that do not own it.
 
 use super::super::tally::Tally;
 use super::syscalls::Context;
 use platter_block::driver::Outstanding;
 use std::sync::Arc;
 
-/// The requests of a channel, those that listen to threads included, and the ring that tells which of them are done.
+/// The requests of a channel, including those that listen to threads, and the ring that tells which have completed.
 pub(super) struct Seen {
     context: Arc<Context>,
     pub(super) tally: Tally,
-    /// An event in the ring says that the kernel is done with a request for good.
+    /// Whether an event in the ring means that the kernel has finished with a request for good.
     final_events: bool,
     beside: Arc<dyn Outstanding>,
 }

@@ -1,5 +1,5 @@
-//! Linux native AIO as the kernel offers it: `io_setup(2)` and its family, and the completion ring that the
-//! kernel maps into the process.
+//! The kernel interface of Linux native AIO: `io_setup(2)` and its family, and the completion ring that the kernel
+//! maps into the process.
 
 use platter_block::time::Span;
 use std::io;
@@ -57,9 +57,9 @@ pub(super) struct Event {
 struct Ring {
     id: u32,
     nr: u32,
-    /// Next event to read; ours to move.
+    /// Next event to read; written by us.
     head: AtomicU32,
-    /// Next event to be written; the kernel's.
+    /// Next event to be written; written by the kernel.
     tail: AtomicU32,
     magic: u32,
     compat_features: u32,
@@ -69,24 +69,24 @@ struct Ring {
 
 const RING_MAGIC: u32 = 0xa10a_10a1;
 
-/// An AIO context. Whoever has it may look at its ring; only the driver reads from it and submits.
+/// An AIO context. Any holder may examine its ring; only the driver reads from it and submits.
 pub(super) struct Context {
     id: libc::c_ulong,
-    /// Requests at a time.
+    /// Most requests at a time.
     depth: u32,
-    /// The ring can be read here.
+    /// Whether the ring can be read in user space.
     mapped: bool,
     #[cfg(test)]
     pub(super) script: Mutex<std::collections::VecDeque<i32>>,
 }
 
-/// Contexts that are not in use. To destroy one takes the kernel tens of milliseconds, and to make one needs events of the
-/// system's `fs.aio-max-nr`, so a few are kept.
+/// Idle contexts. Destroying one takes the kernel tens of milliseconds, and making one needs events of the system's
+/// `fs.aio-max-nr`, so a few are kept.
 static IDLE: Mutex<Vec<Arc<Context>>> = Mutex::new(Vec::new());
-/// How many are kept.
+/// Number of idle contexts kept.
 const KEPT: usize = 16;
 
-/// The idle contexts. Nothing that can panic runs while they are locked.
+/// The idle contexts. No code that can panic runs while they are locked.
 fn idle() -> MutexGuard<'static, Vec<Arc<Context>>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -104,7 +104,7 @@ impl Context {
         }
     }
 
-    /// Keeps a context for the next channel. It has no request in flight and no event unread.
+    /// Keeps a context for the next channel. It must have no request in flight and no unread event.
     pub(super) fn close(context: Arc<Context>) {
         let mut kept = idle();
         if kept.len() < KEPT {
@@ -134,12 +134,12 @@ impl Context {
     }
 
     fn ring(&self) -> &Ring {
-        // SAFETY: the id of a context is the address of its ring, which the kernel mapped readable and
-        // writable for as long as the context lives. What the kernel changes meanwhile is atomic here.
+        // SAFETY: the id of a context is the address of its ring, which the kernel mapped readable and writable for
+        // as long as the context lives. The fields that the kernel changes are atomic here.
         unsafe { &*std::ptr::with_exposed_provenance::<Ring>(self.id as usize) }
     }
 
-    /// Submits requests, in order; how many were taken.
+    /// Submits requests, in order; returns how many were taken.
     ///
     /// # Safety
     /// The `iovec` arrays that the requests name are valid until the call returns, the memory that they name
@@ -155,26 +155,27 @@ impl Context {
         check(unsafe { libc::syscall(libc::SYS_io_submit, self.id, count, list) })
     }
 
-    /// Whether the ring is readable here and holds something.
+    /// Whether the ring is readable here and holds an event.
     pub(super) fn has_events(&self) -> bool {
         let ring = self.ring();
         self.mapped && ring.head.load(Ordering::Relaxed) != ring.tail.load(Ordering::Acquire)
     }
 
-    /// How many completions the ring holds that were not read yet. Any thread may ask while the driver reads and the kernel
-    /// writes: the answer is then one of some moment since the call began, or less. 0 where the ring cannot be read.
+    /// Number of completions in the ring that were not read yet. Any thread may ask while the driver reads and the
+    /// kernel writes: the answer is correct for some moment since the call began, or lower. 0 if the ring cannot be
+    /// read.
     pub(super) fn unread(&self) -> u32 {
         if !self.mapped {
             return 0;
         }
         let ring = self.ring();
-        // The head first: what is read meanwhile is then counted here and not by the reader yet.
+        // The head first: an event that is read during the call is then counted here and not yet by the reader.
         let head = ring.head.load(Ordering::Acquire);
         let tail = ring.tail.load(Ordering::Acquire);
         (tail % ring.nr + ring.nr - head % ring.nr) % ring.nr
     }
 
-    /// Visits what has completed, without a system call where the ring can be read here.
+    /// Visits completions, without a system call if the ring can be read here.
     pub(super) fn reap(&self, each: impl FnMut(Event)) {
         if self.mapped { self.reap_ring(each) } else { self.get_events(0, Some(Span::ZERO), each) }
     }
@@ -188,9 +189,9 @@ impl Context {
         }
         let first: *const Event = std::ptr::from_ref(ring).wrapping_add(1).cast();
         while head != tail {
-            // SAFETY: `head` and `tail` lie below `nr`, the number of events behind the ring's head (which
-            // is as long as it says, `new` checked). The kernel wrote this event before it moved the tail
-            // past it, and does not write to it again until `head` has passed it.
+            // SAFETY: `head` and `tail` lie below `nr`, the number of events behind the ring's head (which is as long
+            // as it says, `new` checked). The kernel wrote this event before it moved the tail past it, and does not
+            // write to it again until `head` has passed it.
             each(unsafe { self.event(first, head % ring.nr) });
             head = (head + 1) % ring.nr;
         }
@@ -198,14 +199,14 @@ impl Context {
     }
 
     /// # Safety
-    /// `first` is the first event of the ring, `at` the number of one that the kernel has finished.
+    /// `first` is the first event of the ring, `at` the index of one that the kernel has finished.
     unsafe fn event(&self, first: *const Event, at: u32) -> Event {
         let address = std::ptr::with_exposed_provenance::<Event>(first.addr()).wrapping_add(at as usize);
         // SAFETY: by this function's contract.
         unsafe { address.read() }
     }
 
-    /// Visits what has completed after waiting for at least `least` events, for `timeout` at most.
+    /// Visits completions after waiting for at least `least` events, for `timeout` at most.
     pub(super) fn get_events(&self, least: usize, timeout: Option<Span>, mut each: impl FnMut(Event)) {
         const BATCH: usize = 64;
         let mut events = [Event::default(); BATCH];
@@ -216,7 +217,7 @@ impl Context {
             let (most, list) = (BATCH as libc::c_long, events.as_mut_ptr());
             // SAFETY: room for `most` events, and a time or none; both live until the call returns.
             let got = unsafe { libc::syscall(libc::SYS_io_getevents, self.id, least, most, list, time) };
-            // An interrupted wait returns early, as it may.
+            // An interrupted wait returns early, which is allowed.
             let got = usize::try_from(got).unwrap_or(0);
             events.iter().take(got).for_each(|event| each(*event));
             if got < BATCH {
@@ -228,7 +229,7 @@ impl Context {
 }
 
 impl Drop for Context {
-    /// Waits until the kernel is done with all requests.
+    /// Waits until the kernel has completed all requests.
     fn drop(&mut self) {
         // SAFETY: our own context, not used again.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.id) };
@@ -246,13 +247,13 @@ fn timespec(span: Span) -> libc::timespec {
     time
 }
 
-/// Requests by slot, and those of them that were queued since the last submission.
+/// Requests by slot, and those queued since the last submission.
 pub(super) struct Batch {
     iocbs: Box<[Iocb]>,
-    /// Slots to submit; those before `next` have been.
+    /// Slots to submit; those before `next` have been submitted.
     staged: Vec<u32>,
     next: usize,
-    /// Scratch: what the kernel is given, an array of addresses.
+    /// Scratch memory for the array of addresses that the kernel gets.
     pointers: Vec<*mut Iocb>,
 }
 
@@ -272,17 +273,17 @@ impl Batch {
         self.staged.push(slot);
     }
 
-    /// What a slot was staged with.
+    /// The request staged in a slot.
     pub(super) fn iocb(&self, slot: u32) -> Option<&Iocb> {
         self.iocbs.get(slot as usize)
     }
 
-    /// How many wait to be submitted.
+    /// Number of requests waiting to be submitted.
     pub(super) fn waiting(&self) -> usize {
         self.staged.len() - self.next
     }
 
-    /// What waits to be submitted, as the kernel takes it.
+    /// The waiting requests in the kernel's form.
     fn pointers(&mut self) -> &[*mut Iocb] {
         let first = self.iocbs.as_mut_ptr();
         self.pointers.clear();
@@ -290,7 +291,7 @@ impl Batch {
         &self.pointers
     }
 
-    /// The first `count` that waited were submitted.
+    /// The first `count` waiting requests were submitted.
     pub(super) fn submitted(&mut self, count: usize) {
         self.next += count;
         if self.next >= self.staged.len() {
@@ -299,7 +300,7 @@ impl Batch {
         }
     }
 
-    /// Takes out the first that waits.
+    /// Removes the first waiting request.
     pub(super) fn refuse(&mut self) -> Option<u32> {
         let slot = *self.staged.get(self.next)?;
         self.submitted(1);

@@ -1,4 +1,4 @@
-//! Native AIO on a kernel without resources, and what it counts.
+//! Native AIO on a kernel without resources, and its counts.
 
 use super::{Aio, Driver, probe};
 use crate::drivers::testing::{Bench, Rig, transfer};
@@ -31,7 +31,7 @@ fn what_the_kernel_has_no_resources_for_is_submitted_again_after_a_pause() {
         answer(&mut bench, &[errno; 2]);
         bench.submit(transfer(Op::Write, 4096, 4096, 7));
         assert_eq!(bench.run(), 0);
-        // Those that sleep on the descriptor are woken, to learn that they must come back without one.
+        // Threads that sleep on the descriptor are woken, so that they wake without it after the pause.
         assert!(crate::drivers::testing::is_readable(handle));
         assert_eq!(bench.lane.next_wakeup(), Some(bench.now + Span::from_micros(50)), "errno {errno}");
         bench.pass(Span::from_micros(50));
@@ -59,7 +59,8 @@ fn an_interrupted_submission_is_made_again_at_once() {
     assert_eq!(bench.finish()[0].status(), Ok(()));
 }
 
-/// A write into a hole is done by a thread, because the submission would wait for the file system to allocate space.
+/// A write into a hole is carried out by a thread, because the submission would wait for the file system to allocate
+/// space.
 #[test]
 fn writes_that_would_block_the_submitter_are_done_by_threads() {
     if !is_here() {
@@ -80,7 +81,7 @@ fn writes_that_would_block_the_submitter_are_done_by_threads() {
     assert!((0..32).all(|block| contents[block * 8192] == 2 && contents[block * 8192 + 4096] == 0));
 }
 
-/// A context that is used again has nothing left of its last user, also if that was listening to threads.
+/// A reused context keeps nothing of its last user, even if that listened to threads.
 #[test]
 fn a_channel_that_is_dropped_leaves_a_clean_context() {
     if !is_here() {

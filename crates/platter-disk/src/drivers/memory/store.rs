@@ -9,16 +9,16 @@ use std::sync::{PoisonError, RwLock};
 const STRIPE: u64 = 128 << 10;
 /// Locks; a power of two.
 const LOCKS: usize = 256;
-/// Zeroing at least this much gives the pages back instead of writing to them.
+/// From this size on, zeroing frees pages instead of writing to them.
 const GIVE_BACK: u64 = 64 << 10;
 
-/// A lock on a cache line of its own, so that neighbours do not slow each other down.
+/// A lock on a cache line of its own, to avoid false sharing.
 #[repr(align(64))]
 #[derive(Default)]
 struct Stripe(RwLock<()>);
 
-/// A byte-addressed store. Transfers of different channels that overlap are serialised by locks over
-/// 128 KiB each: within such a piece a read sees a write as a whole or not at all.
+/// A byte-addressed store. Overlapping transfers of different channels are serialised by locks over 128 KiB
+/// each: within such a piece a read sees a write as a whole or not at all.
 pub(super) struct Store {
     base: *mut u8,
     size: usize,
@@ -26,18 +26,18 @@ pub(super) struct Store {
     stripes: Box<[Stripe]>,
 }
 
-// SAFETY: the mapping belongs to the store alone, and all access to it goes through `with`, which holds
-// the lock of the bytes it hands out: shared for reading, exclusive for writing.
+// SAFETY: the mapping belongs to the store alone, and all access goes through `with`, which holds the lock of
+// the bytes that it passes on: shared for reading, exclusive for writing.
 unsafe impl Send for Store {}
 // SAFETY: as above.
 unsafe impl Sync for Store {}
 
 impl Store {
-    /// A store of `size` bytes, all zero. Takes address space only; memory comes with the first writes.
+    /// A store of `size` zero bytes. It takes only address space; memory is allocated by the first writes.
     pub(super) fn new(size: u64) -> io::Result<Store> {
         let size = usize::try_from(size).ok().filter(|size| *size > 0).ok_or(io::ErrorKind::InvalidInput)?;
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
-        // SAFETY: an anonymous mapping at an address of the kernel's choice replaces nothing.
+        // SAFETY: an anonymous mapping at an address that the kernel chooses replaces nothing.
         let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), size, prot, flags)? };
         let stripes = (0..LOCKS).map(|_| Stripe::default()).collect();
         Ok(Store { base: base.cast(), size, page: rustix::param::page_size() as u64, stripes })
@@ -52,8 +52,8 @@ impl Store {
     /// must lie in the store.
     pub(super) fn read(&self, pos: u64, to: Segment) {
         self.with(pos, u64::from(to.len()), false, |at, len, done| {
-            // SAFETY: `at` has `len` bytes in the mapping, which nobody writes to while the lock is held.
-            // The segment's maker promised memory valid for writes, which the mapping is no part of.
+            // SAFETY: `at` has `len` bytes in the mapping, which no thread writes to while the lock is held.
+            // The segment's maker promised memory valid for writes, which is not part of the mapping.
             unsafe { std::ptr::copy_nonoverlapping(at, to.addr().wrapping_add(done), len) }
         });
     }
@@ -62,13 +62,13 @@ impl Store {
     /// lie in the store.
     pub(super) fn write(&self, pos: u64, from: Segment) {
         self.with(pos, u64::from(from.len()), true, |at, len, done| {
-            // SAFETY: `at` has `len` bytes in the mapping, which are ours alone while the lock is held.
-            // The segment's maker promised memory valid for reads, which the mapping is no part of.
+            // SAFETY: `at` has `len` bytes in the mapping, which are ours alone while the lock is held. The
+            // segment's maker promised memory valid for reads, which is not part of the mapping.
             unsafe { std::ptr::copy_nonoverlapping(from.addr().wrapping_add(done), at, len) }
         });
     }
 
-    /// Zeroes a range, which must lie in the store. Whole pages of large ranges are given back.
+    /// Zeroes a range, which must lie in the store. Whole pages of large ranges are freed.
     pub(super) fn zero(&self, pos: u64, len: u64) {
         self.with(pos, len, true, |at, len, done| {
             let start = pos + done as u64;
@@ -91,7 +91,7 @@ impl Store {
             fill(at, len);
         });
 
-        /// Zeroes bytes that the closure above holds the lock of.
+        /// Zeroes bytes whose lock the closure above holds.
         fn fill(at: *mut u8, len: usize) {
             // SAFETY: only called with parts of the range that `with` handed out for writing.
             unsafe { std::ptr::write_bytes(at, 0, len) }
@@ -107,7 +107,7 @@ impl Store {
             let piece = (STRIPE - at % STRIPE).min(len - done) as usize;
             let lock = &self.stripes[(at / STRIPE) as usize % LOCKS].0;
             let memory = self.base.wrapping_add(at as usize);
-            // A lock guards no invariant of its own, so one poisoned by a panic is as good as before.
+            // A lock guards no invariant of its own, so poisoning by a panic does not matter.
             if write {
                 let _held = lock.write().unwrap_or_else(PoisonError::into_inner);
                 each(memory, piece, done as usize);
@@ -122,7 +122,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, which nobody can reach any more. It cannot fail for a whole mapping.
+        // SAFETY: our own mapping, which nothing can reach any more. Unmapping a whole mapping cannot fail.
         let _ = unsafe { rustix::mm::munmap(self.base.cast(), self.size) };
     }
 }

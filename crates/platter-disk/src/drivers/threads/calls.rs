@@ -1,4 +1,4 @@
-//! The blocking system calls that do a request.
+//! The blocking system calls that carry out a request.
 
 use super::super::iovec::Iovecs;
 use super::super::target::{Target, rw_flags, zero_mode};
@@ -12,7 +12,7 @@ pub(in super::super) struct Call {
     pub(in super::super) op: Op,
     atomic: bool,
     rw_flags: i32,
-    /// On the buffered descriptor.
+    /// Whether it uses the buffered descriptor.
     buffered: bool,
     pub(super) ioprio: IoPrio,
     pub(in super::super) pos: u64,
@@ -34,7 +34,7 @@ impl Call {
         }
     }
 
-    /// Takes the first `len` bytes of a request.
+    /// Stores the first `len` bytes of a request.
     pub(super) fn fill(&mut self, request: &Started<'_>, buffered: bool, len: u64) {
         self.op = request.op;
         self.atomic = request.atomic;
@@ -46,7 +46,7 @@ impl Call {
         self.iovecs.fill(request, len);
     }
 
-    /// Takes a direct transfer that was begun elsewhere.
+    /// Stores a direct transfer that was started elsewhere.
     pub(in super::super) fn take_over(&mut self, op: Op, pos: u64, rw_flags: i32, ioprio: IoPrio) {
         (self.op, self.pos, self.rw_flags, self.ioprio) = (op, pos, rw_flags, ioprio);
         (self.atomic, self.buffered) = (false, false);
@@ -54,11 +54,11 @@ impl Call {
     }
 }
 
-/// Does a request, blocking: bytes done, or a negative errno.
+/// Carries out a request, blocking; returns the bytes done, or a negative errno.
 ///
-/// Reads and writes are `preadv2` and `pwritev2`, FUA their `RWF_DSYNC`, a flush is `fdatasync`. Discard and
-/// write-zeroes of a file both punch a hole, as the kernel's own loop driver does; a block device is told to
-/// discard, or to zero the range by the best means it has.
+/// Reads and writes are `preadv2` and `pwritev2`, FUA is their `RWF_DSYNC`, a flush is `fdatasync`. Discard and
+/// write-zeroes of a file both punch a hole, as the kernel's own loop driver does; a block device is told to discard,
+/// or to zero the range by its best method.
 pub(super) fn run(target: &Target, call: &Call) -> i64 {
     if call.atomic && call.iovecs.as_slice().len() > 1 {
         return write_gathered(target, call);
@@ -72,7 +72,7 @@ pub(super) fn run(target: &Target, call: &Call) -> i64 {
     result
 }
 
-/// Makes a system call until no signal interrupts it.
+/// Repeats a system call until no signal interrupts it.
 fn until_done(mut once: impl FnMut() -> i64) -> i64 {
     loop {
         match once() {
@@ -85,7 +85,7 @@ fn until_done(mut once: impl FnMut() -> i64) -> i64 {
     }
 }
 
-/// The kernel takes an atomic write from one piece of memory only.
+/// The kernel accepts an atomic write only from one piece of memory.
 fn write_gathered(target: &Target, call: &Call) -> i64 {
     let len = call.len as usize;
     let align = (target.disk.probe.dio_mem_align.max(1) as usize).next_power_of_two();
@@ -100,8 +100,8 @@ fn once(target: &Target, call: &Call, iovecs: &[libc::iovec]) -> i64 {
     let fd = if call.buffered { target.buffered() } else { &target.disk.fd }.as_raw_fd();
     let (list, count) = (iovecs.as_ptr(), iovecs.len() as i32);
     match call.op {
-        // SAFETY: the request is in flight, so the memory of its segments is valid for writes and nobody
-        // else's; the array lives until the call returns.
+        // SAFETY: the request is in flight, so the memory of its segments is valid for writes and used by nothing
+        // else; the array lives until the call returns.
         Op::Read => unsafe { libc::preadv2(fd, list, count, call.pos as libc::off_t, call.rw_flags) as i64 },
         // SAFETY: as above, for reads; or the array names memory of our own.
         Op::Write => unsafe {
@@ -118,7 +118,7 @@ fn once(target: &Target, call: &Call, iovecs: &[libc::iovec]) -> i64 {
     }
 }
 
-/// Does a read through the page cache at once if all of it is there, at a tenth of the price of a thread's time.
+/// Carries out a read through the page cache at once if all of it is cached, at a tenth of the cost of a thread.
 pub(super) fn from_cache(target: &Target, call: &Call) -> Option<i64> {
     if call.op != Op::Read || !(call.buffered || target.is_cached()) {
         return None;
@@ -126,8 +126,8 @@ pub(super) fn from_cache(target: &Target, call: &Call) -> Option<i64> {
     let fd = if call.buffered { target.buffered() } else { &target.disk.fd }.as_raw_fd();
     let iovecs = call.iovecs.as_slice();
     let (list, count) = (iovecs.as_ptr(), iovecs.len() as i32);
-    // SAFETY: the request is in flight, so the memory of its segments is valid for writes and nobody else's; the array
-    // lives until the call returns.
+    // SAFETY: the request is in flight, so the memory of its segments is valid for writes and used by nothing else;
+    // the array lives until the call returns.
     let read = unsafe { libc::preadv2(fd, list, count, call.pos as libc::off_t, libc::RWF_NOWAIT) as i64 };
     (read == call.len as i64).then_some(read)
 }
@@ -140,8 +140,8 @@ fn discard(fd: i32, pos: u64, len: u64) -> i64 {
     unsafe { libc::ioctl(fd, BLKDISCARD as _, range.as_ptr()).into() }
 }
 
-/// Whether reads can be asked not to block. Where they cannot (`EOPNOTSUPP`; zram is one such device), io_uring
-/// hands each request to a thread of the kernel.
+/// Whether non-blocking reads are supported. If not (`EOPNOTSUPP`; zram is one such device), io_uring hands each
+/// request to a thread of the kernel.
 pub(in super::super) fn can_avoid_blocking(target: &Target) -> bool {
     let probe = &target.disk.probe;
     let len = probe.logical_block.max(512) as usize;
@@ -153,7 +153,7 @@ pub(in super::super) fn can_avoid_blocking(target: &Target) -> bool {
     read >= 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EOPNOTSUPP)
 }
 
-/// Gives the calling thread a priority for its I/O: 0, or a negative errno.
+/// Sets the I/O priority of the calling thread; returns 0 or a negative errno.
 pub(super) fn set_ioprio(ioprio: IoPrio) -> i64 {
     /// `IOPRIO_WHO_PROCESS` with id 0: the calling thread.
     const WHO_PROCESS: i32 = 1;

@@ -1,4 +1,4 @@
-//! Threads that cannot be had, and requests that are taken back.
+//! Threads that cannot be started, and requests that are taken back.
 
 use super::{Bell, Driver, Threads};
 use crate::drivers::testing::{Bench, Rig, errno, transfer};
@@ -21,7 +21,7 @@ fn requests_wait_for_a_thread_that_the_system_cannot_give_at_the_moment() {
     bench.submit(transfer(Op::Write, 4096, 4096, 7));
     assert_eq!(bench.run(), 0);
     assert_eq!(bench.lane.next_wakeup(), Some(bench.now + Span::from_micros(50)));
-    // Another channel of the disk may have asked meanwhile.
+    // Another channel of the disk may have asked in the meantime.
     bench.pass(Span::from_micros(49));
     bench.run();
     assert_eq!(rig.workers.refusals.load(Ordering::Relaxed), 2);
@@ -32,7 +32,7 @@ fn requests_wait_for_a_thread_that_the_system_cannot_give_at_the_moment() {
     assert!(rig.contents()[4096..8192].iter().all(|byte| *byte == 7));
 }
 
-/// A sleeper that listens to the descriptor must hear that there is a pause, or it sleeps without a limit.
+/// A thread that sleeps on the descriptor must learn of the pause, or it sleeps without a limit.
 #[test]
 fn a_pause_wakes_those_that_sleep() {
     let rig = Rig::new();
@@ -49,7 +49,7 @@ fn a_pause_wakes_those_that_sleep() {
 fn a_request_that_no_thread_has_begun_can_be_taken_back() {
     let rig = Rig::new();
     let mut bench = threads(&rig);
-    // Nothing is begun: there is no thread.
+    // No request starts, because there is no thread.
     rig.workers.refusals.store(1000, Ordering::Relaxed);
     for block in 0..4 {
         let mut bio = transfer(Op::Write, block * 65536, 4096, 9);
@@ -59,7 +59,7 @@ fn a_request_that_no_thread_has_begun_can_be_taken_back() {
     bench.run();
     let (now, outstanding) = (bench.now, bench.driver().outstanding().unwrap());
     assert_eq!(outstanding.outstanding(), 4);
-    // Through the queue, which would start again what is cancelled without its knowledge.
+    // Through the queue, which would retry a request that is cancelled without its knowledge.
     bench.lane.cancel(now, 1);
     assert_eq!(outstanding.outstanding(), 3);
     assert!(!bench.driver().cancel(now, 1), "it has been taken back");

@@ -1,4 +1,4 @@
-//! The threads that block in system calls so that nobody else has to.
+//! The threads that block in system calls so that the program's threads need not.
 
 use super::Channel;
 use super::calls::set_ioprio;
@@ -23,7 +23,7 @@ struct Job {
 struct State {
     jobs: VecDeque<Job>,
     idle: usize,
-    /// Threads that were started and have not looked at the jobs yet.
+    /// Threads that were started and have not looked for jobs yet.
     starting: usize,
     stop: bool,
     workers: Vec<JoinHandle<()>>,
@@ -37,17 +37,17 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic runs while the lock is held.
+        // No code that can panic runs while the lock is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A bounded pool of threads for the channels of one disk. Threads start when there is more to do than
-/// threads that idle, and are joined when the pool is dropped.
+/// A bounded pool of threads for the channels of one disk. Threads start when there are more jobs than idle threads,
+/// and are joined when the pool is dropped.
 pub(in super::super) struct Workers {
     shared: Arc<Shared>,
     most: usize,
-    /// So many times the system has no thread to give.
+    /// For tests: how often the system will refuse a thread.
     #[cfg(test)]
     pub(super) refusals: AtomicU32,
 }
@@ -63,20 +63,20 @@ impl Workers {
         }
     }
 
-    /// Hands the requests to the threads. `false`: there is no thread and the system has none to give at the moment; the
-    /// requests wait, and [`start`](Workers::start) must be called again.
+    /// Hands the requests to the threads. `false`: there is no thread and the system has none to give at the moment;
+    /// the requests wait, and [`start`](Workers::start) must be called again.
     pub(super) fn push(&self, channel: &Arc<Channel>, slots: impl Iterator<Item = u32>) -> bool {
         let mut state = self.shared.lock();
         state.jobs.extend(slots.map(|slot| Job { channel: Arc::clone(channel), slot }));
         self.serve(state)
     }
 
-    /// Starts threads for requests that wait, if they have none; the result is that of [`push`](Workers::push).
+    /// Starts threads for waiting requests if there are none; the result is that of [`push`](Workers::push).
     pub(super) fn start(&self) -> bool {
         self.serve(self.shared.lock())
     }
 
-    /// Takes back a request that no thread has begun.
+    /// Takes back a request that no thread has started.
     pub(super) fn take_back(&self, channel: &Arc<Channel>, slot: u32) -> bool {
         let mut state = self.shared.lock();
         let is_it = |job: &Job| job.slot == slot && Arc::ptr_eq(&job.channel, channel);
@@ -85,7 +85,7 @@ impl Workers {
         job.is_some()
     }
 
-    /// Starts and wakes threads for the requests that wait.
+    /// Starts and wakes threads for the waiting requests.
     fn serve(&self, mut state: MutexGuard<'_, State>) -> bool {
         let wanted = state.jobs.len();
         while state.idle + state.starting < wanted && state.workers.len() < self.most {
@@ -148,7 +148,7 @@ impl Drop for Workers {
         drop(state);
         self.shared.wake.notify_all();
         for worker in workers {
-            // A worker that panicked has been reported by the panic itself.
+            // The panic of a worker has been reported by the panic hook.
             let _ = worker.join();
         }
     }

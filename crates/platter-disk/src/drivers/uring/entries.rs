@@ -10,7 +10,7 @@ use platter_block::bio::Op;
 use platter_block::driver::Started;
 use std::os::fd::AsRawFd;
 
-/// Places of the registered files.
+/// Indices of the registered files.
 const DISK: Fixed = Fixed(0);
 const FLUSHED: Fixed = Fixed(1);
 
@@ -19,8 +19,8 @@ pub(super) fn files(target: &Target) -> [i32; 2] {
     [target.disk.fd.as_raw_fd(), target.flushed().as_raw_fd()]
 }
 
-/// The entry for the first `len` bytes of a request: one segment as it is, from its registered buffer if it lies in one;
-/// several as an array.
+/// The entry for the first `len` bytes of a request: a single segment directly, from its registered buffer if it lies
+/// in one; several as an array.
 #[inline]
 pub(super) fn entry(
     request: &Started<'_>,
@@ -40,7 +40,7 @@ pub(super) fn entry(
             match request.single_segment() {
                 Some(segment) => {
                     let len = u64::from(segment.len()).min(len) as u32;
-                    // The kernel takes no atomic writes from registered memory.
+                    // The kernel accepts no atomic writes from registered memory.
                     match if request.atomic { None } else { regions.find(&segment) } {
                         Some(place) => transfer.fixed(segment.addr(), len, place),
                         None => transfer.plain(segment.addr(), len),
@@ -56,7 +56,7 @@ pub(super) fn entry(
             }
         }
         Op::Flush => opcode::Fsync::new(FLUSHED).flags(FsyncFlags::DATASYNC).build(),
-        // A block device's discards do not come here.
+        // Discards of block devices are not submitted here.
         Op::Discard | Op::WriteZeroes => opcode::Fallocate::new(DISK, request.len)
             .offset(request.pos)
             .mode(zero_mode(target.is_block))
@@ -71,7 +71,7 @@ struct Transfer {
     flags: i32,
 }
 
-/// The same operation in its reading and its writing form, with the same fields set.
+/// The same operation in its read and write form, with the same fields set.
 macro_rules! build {
     ($self:ident, $read:ident, $write:ident, ($($argument:expr),*)) => {
         if $self.write {

@@ -1,16 +1,16 @@
-//! The system calls of a ring, in one place, so that tests can answer some of them instead of the kernel.
+//! The system calls of a ring, in one place so that tests can answer some of them instead of the kernel.
 
 use io_uring::{Builder, IoUring};
 use std::io;
 
-/// What a ring is set up with, beyond its size.
+/// Features that a ring is set up with, besides its size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Setup {
-    /// A bad entry does not keep those behind it from being submitted (Linux 5.18).
+    /// A bad entry does not prevent the submission of those behind it (Linux 5.18).
     pub(super) submit_all: bool,
-    /// Completions do not interrupt the thread that submitted (5.19).
+    /// Completions do not interrupt the submitting thread (5.19).
     pub(super) cooperative: bool,
-    /// Completions are posted when the one thread that uses the ring enters the kernel for them (6.1).
+    /// Completions are posted when the only thread that uses the ring enters the kernel for them (6.1).
     pub(super) deferred: bool,
     /// Entries are submitted in the order of the ring, without an array of indices (6.6).
     pub(super) no_array: bool,
@@ -30,11 +30,11 @@ impl Setup {
             builder.setup_coop_taskrun();
         }
         if self.deferred {
-            // Disabled at first: the thread that enables the ring is the one that it belongs to.
+            // Disabled at first: the ring belongs to the thread that enables it.
             builder.setup_single_issuer().setup_defer_taskrun().setup_r_disabled();
         }
         if self.cooperative || self.deferred {
-            // Saves entries when there is nothing to post.
+            // Avoids entries into the kernel when there is nothing to post.
             builder.setup_taskrun_flag();
         }
         if self.no_array {
@@ -56,20 +56,20 @@ pub(super) struct Kernel {
     pub(super) script: std::sync::Arc<std::sync::Mutex<Script>>,
 }
 
-/// What tests have the kernel answer.
+/// The kernel's answers in tests.
 #[cfg(test)]
 #[derive(Default)]
 pub(super) struct Script {
-    /// Errors of the next entries into the kernel, `0` for one that is made. Afterwards all are.
+    /// Errors of the next entries into the kernel, `0` for a real entry. After the list all entries are real.
     pub(super) entries: std::collections::VecDeque<i32>,
-    /// Entries that were answered from the script.
+    /// Number of entries answered from the script.
     pub(super) answered: usize,
-    /// Set-ups that are refused with `EINVAL`.
+    /// Setups that are refused with `EINVAL`.
     pub(super) refuses: Option<fn(&Setup) -> bool>,
 }
 
 impl Kernel {
-    /// Sets a ring up.
+    /// Sets up a ring.
     pub(super) fn set_up(&self, entries: u32, setup: Setup) -> io::Result<IoUring> {
         #[cfg(test)]
         if self.script.lock().unwrap().refuses.is_some_and(|refuses| refuses(&setup)) {
@@ -80,7 +80,7 @@ impl Kernel {
         builder.build(entries)
     }
 
-    /// Makes an entry into the kernel.
+    /// Enters the kernel.
     #[inline]
     pub(super) fn enter(&self, enter: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
         #[cfg(test)]

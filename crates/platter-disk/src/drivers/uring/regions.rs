@@ -1,13 +1,13 @@
-//! Which regions of memory the ring has registered, and where.
+//! The memory regions that the ring has registered, and their indices.
 
 use platter_block::segment::{RegionId, Segment};
 
-/// By place in the ring's table; [`RegionId::NONE`] where it is free.
+/// Region by index in the ring's table; [`RegionId::NONE`] if the index is free.
 pub(super) struct Regions {
     places: Vec<RegionId>,
-    /// Where the last one was found: programs have few pools.
+    /// Index of the last region found, because programs have few pools.
     last: usize,
-    /// Vectored transfers can name a registered buffer.
+    /// Whether vectored transfers can name a registered buffer.
     vectored: bool,
 }
 
@@ -16,13 +16,13 @@ impl Regions {
         Regions { places: Vec::new(), last: 0, vectored }
     }
 
-    /// Where the region of a segment is registered.
+    /// Index of the region of a segment, if it is registered.
     #[inline]
     pub(super) fn find(&mut self, segment: &Segment) -> Option<u16> {
         self.place_of(segment.region())
     }
 
-    /// Where the region of all segments of a vectored transfer is registered, if that helps.
+    /// Index of the region of all segments of a vectored transfer, if registered and useful.
     pub(super) fn find_for_vector(&mut self, region: RegionId) -> Option<u16> {
         if self.vectored { self.place_of(region) } else { None }
     }
@@ -38,7 +38,7 @@ impl Regions {
         Some(self.last as u16)
     }
 
-    /// A free place. Nothing is taken yet.
+    /// A free index, which is not taken yet.
     pub(super) fn free_place(&self) -> u32 {
         let free = self.places.iter().position(|place| *place == RegionId::NONE);
         free.unwrap_or(self.places.len()) as u32
@@ -49,7 +49,7 @@ impl Regions {
         self.places.contains(&region)
     }
 
-    /// Notes that a region is registered at a place that was free.
+    /// Records that a region is registered at an index that was free.
     pub(super) fn insert(&mut self, place: u32, region: RegionId) {
         let place = place as usize;
         if place >= self.places.len() {
@@ -58,7 +58,7 @@ impl Regions {
         self.places[place] = region;
     }
 
-    /// Forgets a region; the place where it was.
+    /// Removes a region; returns its index.
     pub(super) fn remove(&mut self, region: RegionId) -> Option<u32> {
         let place = self.places.iter().position(|place| *place == region)?;
         self.places[place] = RegionId::NONE;

@@ -12,7 +12,7 @@ use super::UringOptions;
 use super::kernel::Kernel;
 use super::setup;
 
-/// Largest registered buffer (fact: the kernel takes 1 GiB).
+/// Largest registered buffer (fact: the kernel accepts 1 GiB).
 const LARGEST_BUFFER: u32 = 1 << 30;
 /// `IORING_ENTER_GETEVENTS`.
 const GETEVENTS: u32 = 1;
@@ -23,23 +23,23 @@ const EXT_ARG: u32 = 1 << 3;
 pub(super) struct Ring {
     ring: IoUring,
     kernel: Kernel,
-    /// Of a ring with deferred completions: reading end of a pipe whose only writing end is among the ring's registered
-    /// files. It hangs up when the kernel has let go of the ring, which it does when the last request is done.
+    /// Only for rings with deferred completions: the reading end of a pipe whose only writing end is among the ring's
+    /// registered files. It hangs up when the kernel has freed the ring, which it does after the last request.
     gone: Option<OwnedFd>,
-    /// Not yet enabled: that ties the ring to the thread which does it.
+    /// Not yet enabled: enabling ties the ring to the thread that does it.
     disabled: bool,
     /// Completions are posted only when the owner enters the kernel for them.
     pub(super) deferred: bool,
     polled: bool,
     sqpoll: bool,
-    /// Regions can be registered.
+    /// Whether regions can be registered.
     pub(super) buffers: bool,
-    /// Vectored transfers can use them.
+    /// Whether vectored transfers can use them.
     pub(super) vectored_fixed: bool,
 }
 
 impl Ring {
-    /// A ring for `entries` requests at a time on `files`, registered in this order from 0 on.
+    /// A ring for `entries` requests at a time on `files`, which are registered in this order from 0 on.
     pub(super) fn new(
         entries: u32,
         files: &[RawFd],
@@ -75,10 +75,10 @@ impl Ring {
         })
     }
 
-    /// Puts an entry on the ring; `false` when it is full.
+    /// Puts an entry on the ring; `false` if it is full.
     ///
     /// # Safety
-    /// All that the entry names stays valid until its completion was seen or the ring is gone.
+    /// All memory that the entry names stays valid until its completion was seen or the ring is gone.
     #[inline]
     pub(super) unsafe fn push(&mut self, entry: &Entry) -> bool {
         // SAFETY: by this function's contract.
@@ -91,8 +91,8 @@ impl Ring {
         self.ring.submission().len()
     }
 
-    /// Hands over what was put on the ring; with `post` the same call posts completions where they are deferred.
-    /// `Ok(false)`: the kernel has no resources for some of it, which stays on the ring.
+    /// Submits the entries on the ring; with `post` the same call posts deferred completions. `Ok(false)`: the kernel
+    /// lacks resources for some of the entries, which stay on the ring.
     #[inline]
     pub(super) fn submit(&mut self, post: bool) -> io::Result<bool> {
         self.enable()?;
@@ -100,19 +100,20 @@ impl Ring {
         loop {
             let entries = self.unsubmitted();
             if entries == 0 {
-                // Also where all of the batch had a head start.
+                // Also if the head start has submitted the whole batch.
                 return Ok(true);
             }
             match self.enter(entries, 0, flags, None)? {
                 Some(taken) if taken == entries => return Ok(true),
-                // Without SUBMIT_ALL a bad entry ends the batch: it has its completion, and the rest is next.
+                // Without SUBMIT_ALL a bad entry ends the batch: it has its completion, and the rest is submitted
+                // next.
                 Some(taken) if taken > 0 => {}
                 _ => return Ok(false),
             }
         }
     }
 
-    /// Posts completions that only an entry into the kernel brings; `false` when there are none.
+    /// Posts completions that only an entry into the kernel brings; `false` if there are none.
     pub(super) fn post(&mut self) -> io::Result<bool> {
         let submission = self.ring.submission();
         let wanted = self.polled || submission.taskrun() || submission.cq_overflow();
@@ -125,14 +126,14 @@ impl Ring {
         Ok(true)
     }
 
-    /// Submits, and waits until a completion is there or `timeout` is over. The result is that of
+    /// Submits, and waits until there is a completion or `timeout` has passed. The result is that of
     /// [`submit`](Ring::submit); without resources it does not wait.
     pub(super) fn wait(&mut self, timeout: Option<Span>) -> io::Result<bool> {
         self.enable()?;
         loop {
             let entries = self.unsubmitted();
             let taken = self.enter(entries, 1, GETEVENTS, timeout)?;
-            // The kernel's own submission thread takes entries when it comes to them.
+            // The kernel's own submission thread takes the entries later.
             let left = if self.sqpoll { 0 } else { self.unsubmitted() };
             if left == 0 || taken.is_none_or(|taken| taken == 0) {
                 return Ok(left == 0);
@@ -140,13 +141,13 @@ impl Ring {
         }
     }
 
-    /// Waits like [`wait`](Ring::wait) and submits nothing.
+    /// Waits like [`wait`](Ring::wait) without submitting.
     pub(super) fn wait_only(&mut self, timeout: Option<Span>) -> io::Result<()> {
         self.enable()?;
         self.enter(0, 1, GETEVENTS, timeout).map(drop)
     }
 
-    /// Visits the completions that are posted: user data and result.
+    /// Visits the posted completions: user data and result.
     #[inline]
     pub(super) fn completions(&mut self, mut each: impl FnMut(u64, i32)) {
         for entry in self.ring.completion() {
@@ -162,7 +163,7 @@ impl Ring {
     /// Registers a region at `place`, which must be free.
     ///
     /// # Errors
-    /// What the kernel said: `ENOMEM` when the limit on locked memory is used up.
+    /// The kernel's error: `ENOMEM` if the limit on locked memory is used up.
     pub(super) fn register(&mut self, place: u32, region: &Region) -> io::Result<()> {
         let memory = region.memory;
         if !self.buffers || memory.is_empty() {
@@ -172,19 +173,19 @@ impl Ring {
             return Err(io::Error::from_raw_os_error(libc::E2BIG));
         }
         let iovec = libc::iovec { iov_base: memory.addr().cast(), iov_len: memory.len() as usize };
-        // SAFETY: the region's memory lives until it has been withdrawn; the kernel holds its pages besides.
+        // SAFETY: the region's memory lives until it has been withdrawn; the kernel also pins its pages.
         unsafe { self.ring.submitter().register_buffers_update(place, &[iovec], None) }
     }
 
-    /// Makes `place` free again. Of a ring with deferred completions only its own thread can do that; another one leaves
-    /// the pages with the ring until that is gone, which does no harm: nothing names them any more.
+    /// Frees `place`. On a ring with deferred completions only its own thread can do that; another thread leaves the
+    /// pages with the ring until the ring is gone, which is harmless because nothing refers to them any more.
     pub(super) fn unregister(&mut self, place: u32) {
         let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         // SAFETY: names no memory.
         let _ = unsafe { self.ring.submitter().register_buffers_update(place, &[none], None) };
     }
 
-    /// Has an eventfd signalled whenever something completes.
+    /// Lets an eventfd be signalled whenever something completes.
     pub(super) fn signal(&self, eventfd: RawFd) -> bool {
         self.ring.submitter().register_eventfd(eventfd).is_ok()
     }
@@ -194,13 +195,13 @@ impl Ring {
         self.ring.as_raw_fd()
     }
 
-    /// The ring as the kernel described it.
+    /// The ring's description by the kernel.
     pub(super) fn described(&self) -> &IoUring {
         &self.ring
     }
 
-    /// Closes the ring. What the requests came to that it still has is lost; the kernel is done with them when the
-    /// descriptor that this gives back, if any, hangs up.
+    /// Closes the ring. The results of requests that it still has are lost; the kernel is done with them when the
+    /// returned descriptor, if any, hangs up.
     pub(super) fn close(self) -> Option<OwnedFd> {
         let Ring { ring, gone, .. } = self;
         drop(ring);
@@ -216,7 +217,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Enters the kernel. `None`: it has no resources at the moment, the time is over or a signal came.
+    /// Enters the kernel. `None`: it lacks resources at the moment, the time has passed or a signal arrived.
     #[inline]
     fn enter(
         &self,
@@ -228,7 +229,7 @@ impl Ring {
         let submitter = self.ring.submitter();
         later(self.kernel.enter(|| {
             if self.sqpoll {
-                // Whether the kernel's thread sleeps is the library's to find out.
+                // The io-uring library checks whether the kernel's thread sleeps.
                 return match (complete, timeout) {
                     (0, _) => submitter.submit(),
                     (_, None) => submitter.submit_and_wait(1),
@@ -238,7 +239,7 @@ impl Ring {
                 };
             }
             match timeout {
-                // SAFETY: submits what was put on the ring by `push`, under its contract, and names no memory.
+                // SAFETY: submits the entries put on the ring by `push`, under its contract, and names no memory.
                 None => unsafe { submitter.enter::<libc::sigset_t>(submit as u32, complete, flags, None) },
                 Some(span) => {
                     let time = timespec(span);
@@ -254,7 +255,7 @@ impl Ring {
 
 impl AsFd for Ring {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor is open as long as the ring is there.
+        // SAFETY: the descriptor is open as long as the ring exists.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 }
@@ -264,8 +265,8 @@ fn timespec(span: Span) -> Timespec {
     Timespec::new().sec(secs.min(i64::MAX as u64)).nsec(nanos as u32)
 }
 
-/// `None` for errors that pass: interrupted, time over, no memory for requests at the moment, completions to
-/// be seen first.
+/// `None` for errors that pass: interrupted, time over, no memory for requests at the moment, unread completions in
+/// the way.
 #[inline]
 fn later(result: io::Result<usize>) -> io::Result<Option<usize>> {
     match result {

@@ -1,4 +1,4 @@
-//! How many requests a ring still has, for threads that do not own it.
+//! Counts the requests that a ring still has, for threads that do not own it.
 
 use super::ring::Ring;
 use io_uring::Parameters;
@@ -8,17 +8,18 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The kernel's `struct io_uring_params` in 32-bit words, and of these the offset of the completion ring's tail.
+/// Size of the kernel's `struct io_uring_params` in 32-bit words, and the word with the offset of the completion
+/// ring's tail.
 const PARAMETER_WORDS: usize = 30;
 const TAIL_WORD: usize = 21;
-/// Where the kernel has the rings for `mmap(2)` (`IORING_OFF_SQ_RING`, which is both in one).
+/// Offset of the rings for `mmap(2)` (`IORING_OFF_SQ_RING`, which maps both).
 const RINGS: u64 = 0;
-/// Of the rings only the head is looked at.
+/// Only the head of the rings is read.
 const MAPPED: usize = 4096;
 
-/// The tail of a ring's completions beside the number of entries that were put on the ring. Every entry has one completion,
-/// so the difference is what the kernel still has (or has not been given). The mapping keeps the ring's memory, not its
-/// requests, alive.
+/// The tail of a ring's completions, compared with the number of entries put on the ring. Every entry has one
+/// completion, so the difference is the number that the kernel still has (or has not got yet). The mapping keeps the
+/// ring's memory alive, not its requests.
 pub(super) struct Seen {
     mapping: *mut u8,
     tail_at: usize,
@@ -32,7 +33,7 @@ unsafe impl Send for Seen {}
 unsafe impl Sync for Seen {}
 
 impl Seen {
-    /// Looks at a ring on which `pushed` entries have been put so far. `None` where its completions cannot be seen.
+    /// Maps a ring on which `pushed` entries have been put so far. `None` if its completions cannot be seen.
     pub(super) fn new(ring: &Ring, pushed: u32, beside: Arc<dyn Outstanding>) -> Option<Seen> {
         const { assert!(size_of::<Parameters>() == PARAMETER_WORDS * 4) };
         if ring.deferred || !ring.described().params().is_feature_single_mmap() {
@@ -45,21 +46,21 @@ impl Seen {
             return None;
         }
         let at = std::ptr::null_mut();
-        // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
+        // SAFETY: a new mapping at an address that the kernel chooses replaces nothing.
         let mapping =
             unsafe { rustix::mm::mmap(at, MAPPED, ProtFlags::READ, MapFlags::SHARED, ring.as_fd(), RINGS) };
         let mapping = mapping.ok()?.cast();
         Some(Seen { mapping, tail_at, pushed: AtomicU32::new(pushed), beside })
     }
 
-    /// So many entries have been put on the ring. To be told before the kernel can see the last of them.
+    /// Records how many entries have been put on the ring. Must be called before the kernel can see the last of them.
     #[inline]
     pub(super) fn set_pushed(&self, pushed: u32) {
         self.pushed.store(pushed, Ordering::Release);
     }
 
     fn completed(&self) -> u32 {
-        // SAFETY: an aligned word of the mapping, which lives as long as this does and which the kernel writes atomically.
+        // SAFETY: an aligned word of the mapping, which lives as long as `self` and which the kernel writes atomically.
         let tail = unsafe { &*self.mapping.wrapping_add(self.tail_at).cast::<AtomicU32>() };
         tail.load(Ordering::Acquire)
     }
@@ -67,7 +68,7 @@ impl Seen {
 
 impl Outstanding for Seen {
     fn outstanding(&self) -> u32 {
-        // The tail first: what is pushed meanwhile makes the difference too large, never too small.
+        // The tail first: entries pushed during the call make the difference too large, never too small.
         let completed = self.completed();
         let ring = self.pushed.load(Ordering::Acquire).wrapping_sub(completed);
         ring + self.beside.outstanding()
@@ -76,7 +77,7 @@ impl Outstanding for Seen {
 
 impl Drop for Seen {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, which nothing can reach any more.
+        // SAFETY: our own mapping, which nothing uses any more.
         let _ = unsafe { rustix::mm::munmap(self.mapping.cast(), MAPPED) };
     }
 }

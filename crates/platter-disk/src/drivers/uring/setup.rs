@@ -1,4 +1,4 @@
-//! How rings are set up: with the best that the kernel knows.
+//! Sets up rings with the best features that the kernel supports.
 
 use super::UringOptions;
 use super::kernel::{Kernel, Setup};
@@ -6,10 +6,10 @@ use io_uring::{IoUring, opcode};
 use std::fmt;
 use std::io;
 
-/// Places for registered regions in each ring.
+/// Number of regions that can be registered with each ring.
 pub(super) const BUFFERS: u32 = 64;
 
-/// Sets a ring up. Each way to do so needs a newer kernel than the next.
+/// Sets up a ring. Each variant needs a newer kernel than the next.
 pub(super) fn build(kernel: &Kernel, entries: u32, options: &UringOptions) -> io::Result<(IoUring, Setup)> {
     let base = Setup { iopoll: options.iopoll, sqpoll: options.sqpoll, ..Setup::default() };
     let modern = Setup { submit_all: true, ..base };
@@ -26,7 +26,7 @@ pub(super) fn build(kernel: &Kernel, entries: u32, options: &UringOptions) -> io
     for setup in ways.into_iter().flatten() {
         match kernel.set_up(entries, setup) {
             Ok(ring) => return Ok((ring, setup)),
-            // A flag that the kernel does not know, or a size that it does not take.
+            // A flag that the kernel does not know, or a size that it does not accept.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refused = error,
             Err(error) => return Err(error),
         }
@@ -38,13 +38,14 @@ pub(super) fn build(kernel: &Kernel, entries: u32, options: &UringOptions) -> io
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abilities {
     setup: Setup,
-    /// Memory can be registered one region at a time (Linux 5.19).
+    /// Whether memory can be registered one region at a time (Linux 5.19).
     buffers: bool,
-    /// Registered memory serves vectored transfers too (6.15).
+    /// Whether registered memory serves vectored transfers too (6.15).
     vectored: bool,
 }
 
-/// Finds out what the kernel can do, and whether that is enough: that waits can be bounded (Linux 5.11).
+/// Determines what the kernel supports, and whether that is enough: waits must accept a time limit (Linux
+/// 5.11).
 pub(super) fn probe(kernel: &Kernel) -> io::Result<Abilities> {
     let options = UringOptions { exclusive: true, ..UringOptions::default() };
     let (ring, setup) = build(kernel, 2, &options)?;
@@ -64,7 +65,7 @@ pub(super) fn takes_vectors(ring: &IoUring) -> bool {
 }
 
 impl fmt::Display for Abilities {
-    /// What is there, then what is missing with the kernel that brought it.
+    /// Lists the available features, then the missing ones with the kernel that introduced them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let own = self.setup.deferred || self.setup.cooperative;
         let all = [

@@ -1,4 +1,4 @@
-//! Rings on a kernel that refuses things.
+//! Rings on a kernel that refuses calls.
 
 use super::kernel::{Kernel, Setup};
 use super::{Uring, UringOptions, probe, setup};
@@ -9,7 +9,7 @@ use platter_block::lane::Lane;
 use platter_block::time::Span;
 use std::sync::Arc;
 
-/// Whether io_uring can be had here, as it cannot where a container forbids it.
+/// Whether io_uring is available here; a container may forbid it.
 fn is_here() -> bool {
     probe().map_err(|why| eprintln!("skipped: {why}")).is_ok()
 }
@@ -49,7 +49,7 @@ fn what_the_kernel_has_no_resources_for_is_submitted_again_after_a_pause() {
         answer(&kernel, &[errno; 3]);
         bench.submit(write(1, 7));
         assert_eq!((bench.run(), answered(&kernel)), (0, 1));
-        // A sleeper is told when to come back, although nothing is in flight that could wake it.
+        // A sleeping thread is told when to come back, although nothing in flight could wake it.
         let mut pause = Span::from_micros(50);
         for tries in 2..=3 {
             assert_eq!(bench.lane.next_wakeup(), Some(bench.now + pause), "errno {errno}");
@@ -70,7 +70,7 @@ fn what_the_kernel_has_no_resources_for_is_submitted_again_after_a_pause() {
     }
 }
 
-/// A wait on a ring that the kernel takes nothing from ends with the pause, however long the caller would wait.
+/// A wait on a ring whose entries the kernel does not take ends with the pause, even if the caller would wait longer.
 #[test]
 fn a_wait_without_resources_ends_and_loses_nothing() {
     if !is_here() {
@@ -91,8 +91,8 @@ fn a_wait_without_resources_ends_and_loses_nothing() {
     }
 }
 
-/// An error that no ring survives: what the kernel has completes, the rest fails, and the owner can see that the channel is
-/// of no more use.
+/// An error that no ring survives: requests that the kernel has complete, the others fail, and the owner can see that
+/// the channel is unusable.
 #[test]
 fn a_ring_that_cannot_be_entered_any_more_is_dead() {
     if !is_here() {
@@ -111,14 +111,14 @@ fn a_ring_that_cannot_be_entered_any_more_is_dead() {
         assert!(bench.driver().is_dead());
         for bio in &done {
             let refused = bio.op() == Op::Flush || bio.pos() - bio.done() >= 3 * 4096;
-            // Completions that only the owner of the ring can ask for are lost with it.
+            // Completions that only the owner of the ring can fetch are lost with it.
             match (refused, exclusive) {
                 (true, _) => assert_eq!(errno(bio), libc::EBADF, "{bio:?}"),
                 (false, true) => assert!([0, libc::EBADF].contains(&errno(bio)), "{bio:?}"),
                 (false, false) => assert_eq!(errno(bio), 0, "{bio:?}"),
             }
         }
-        // A dead channel has a descriptor that always wakes, and fails whatever it is given.
+        // A dead channel has a descriptor that always wakes, and fails every request.
         let mut handles = Vec::new();
         assert!(bench.lane.wait_handles(&mut handles) && handles.len() == 1);
         bench.submit(write(7, 1));
@@ -126,7 +126,7 @@ fn a_ring_that_cannot_be_entered_any_more_is_dead() {
     }
 }
 
-/// What kernels before 5.18, 5.19, 6.1 and 6.6 refuse.
+/// Features that kernels before 5.18, 5.19, 6.1 and 6.6 refuse.
 fn old_kernels() -> [fn(&Setup) -> bool; 4] {
     [
         |setup| setup.submit_all || setup.cooperative || setup.deferred || setup.no_array,
@@ -192,8 +192,8 @@ fn a_probe_says_what_is_missing_and_since_when_it_is_there() {
     assert_eq!(setup::probe(&kernel).unwrap_err().raw_os_error(), Some(libc::EINVAL));
 }
 
-/// A polling ring takes direct I/O only. What goes through the page cache, because it lies in the page of the file's odd end,
-/// must not reach it.
+/// A polling ring accepts only direct I/O. Transfers through the page cache, in the page that contains the odd end of
+/// a file, must not reach it.
 #[test]
 fn the_odd_end_of_a_file_goes_past_a_polling_ring() {
     if !is_here() {
@@ -214,7 +214,8 @@ fn the_odd_end_of_a_file_goes_past_a_polling_ring() {
     assert!(done.len() == 3 && done.iter().all(|bio| bio.status().is_ok()), "{done:?}");
     let contents = rig.contents();
     assert_eq!((contents.len() as u64, contents[8 * 4096], contents[8 * 4096 + 1024]), (size, 5, 6));
-    // A request across the beginning of that page is cut there. Its direct part is the ring's, and needs a device that polls.
+    // A request across the beginning of that page is cut there. Its direct part goes to the ring, and needs a device
+    // that polls.
     bench.submit(transfer(Op::Read, 7 * 4096, 4096 + 512, 0));
     let crossing = bench.finish();
     assert!(crossing[0].status().is_ok() || errno(&crossing[0]) == libc::EOPNOTSUPP, "{crossing:?}");

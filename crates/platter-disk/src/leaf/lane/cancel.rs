@@ -1,4 +1,4 @@
-//! How a lane cancels bios that its own queue does not have.
+//! Cancels bios of a lane that are not in its own queue.
 
 use super::super::control::CLOSED_GATE;
 use super::LeafLane;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 const CANCELLED: Fault = Fault::new(Kind::Cancelled, Stage::Queue);
 
 impl LeafLane {
-    /// Cancels bios that have no place in a queue yet.
+    /// Cancels bios that have not entered a queue yet.
     pub(super) fn cancel_plugged(&mut self, token: u64) {
         for bio in std::mem::take(&mut self.plug) {
             if bio.token() == token {

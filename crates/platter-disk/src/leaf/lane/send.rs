@@ -1,4 +1,4 @@
-//! How bios of a lane get to the shared queue.
+//! Sends bios of a lane to the shared queue.
 
 use super::super::control::CLOSED_GATE;
 use super::LeafLane;
@@ -7,11 +7,11 @@ use platter_block::bio::{Bio, Flags, Op};
 use platter_block::defect::{self, Defect};
 use platter_block::time::Time;
 
-/// Bios that keep others from passing them.
+/// Flags of bios that others must not pass.
 const BARRIER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);
 
 impl LeafLane {
-    /// Whether a bio takes a flush of the device, which exist once per device, or has to wait for all lanes.
+    /// Whether a bio flushes the device, which may have only one flush at a time, or has to wait for all lanes.
     fn is_ordered(&self, bio: &Bio) -> bool {
         let (flags, features) = (bio.flags(), &self.shared.geometry.features);
         let by_device = features.fua && bio.op() == Op::Write;
@@ -22,7 +22,7 @@ impl LeafLane {
             || (flags.contains(Flags::FUA) && features.write_cache && !by_device)
     }
 
-    /// Whether a soft barrier stays in the lane's own queue, which orders nothing else.
+    /// Whether a soft barrier can stay in the lane's own queue, which keeps no order with other lanes.
     fn keeps_soft(&self, bio: &Bio) -> bool {
         defect::is_on(Defect::SoftBarrierPassed)
             && !bio.flags().contains(Flags::HARD_BARRIER)
@@ -46,11 +46,11 @@ impl LeafLane {
         self.plug = plug;
     }
 
-    /// Sends a bio to the shared queue. A barrier closes the gate until it has completed: what comes after it,
-    /// on any lane, goes the same way and so finds its place behind it.
+    /// Sends a bio to the shared queue. A barrier closes the gate until it has completed: later bios of any lane
+    /// go the same way and so queue up behind it.
     fn send(&mut self, mut bio: Bio) {
         if bio.op() == Op::Flush {
-            // What it is to make durable may lie beyond the end of a file that was cut off meanwhile.
+            // Data to be made durable may lie beyond the end of a file that was truncated in the meantime.
             let _ = self.shared.extent.look(false, &*self.shared.disk, &self.shared.gate);
         }
         let mut route = self.route;
@@ -63,8 +63,8 @@ impl LeafLane {
         lock(&self.shared.inbox).push(bio);
     }
 
-    /// So many bios more are with the shared queue. Whoever sleeps while others run the lane (the service thread)
-    /// does not listen to that queue if the lane had nothing there.
+    /// Counts `bios` more bios in the shared queue. A thread that sleeps while others run the lane (the service
+    /// thread) does not listen to that queue if the lane had nothing there, so it is rung.
     fn go_away(&mut self, bios: usize) {
         if self.away == 0 {
             self.cell.mailbox.ring();

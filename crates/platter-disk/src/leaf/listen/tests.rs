@@ -19,16 +19,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const CALLERS: u64 = 24;
-/// From one caller's block to the next, so that nothing merges.
+/// Distance between the callers' blocks, so that nothing merges.
 const APART: u64 = 1 << 16;
 const SIZE: u64 = CALLERS * APART;
 
-/// A disk that completes requests when it is told to.
+/// A disk that completes requests when the test says so.
 struct Disk {
     started: Mutex<Vec<(u64, Completion)>>,
     done: Mutex<Vec<Completion>>,
     bell: OwnedFd,
-    /// How often a lane has asked for the descriptor, to sleep on it.
+    /// How often a lane has asked for the descriptor, in order to sleep on it.
     polls: AtomicUsize,
 }
 
@@ -87,8 +87,8 @@ fn leaf(elevator: &str) -> (Arc<Disk>, Leaf) {
     (disk, leaf.expect("a leaf"))
 }
 
-/// Waits until so many callers sleep for the disk, which has the requests of all. Since there were `before` polls, there
-/// may be two more: a timer of the elevator may wake the lane that polls.
+/// Waits until `callers` callers sleep for the disk, which has the requests of all of them. `before` polls were made
+/// earlier; there may be two more, because a timer of the elevator may wake the lane that polls.
 fn until_asleep(disk: &Disk, leaf: &Leaf, callers: usize, before: usize) {
     while disk.started() != callers || leaf.0.poller.count() != callers {
         let polls = disk.polls() - before;
@@ -97,7 +97,7 @@ fn until_asleep(disk: &Disk, leaf: &Leaf, callers: usize, before: usize) {
     }
 }
 
-/// Of all callers that sleep one polls the driver, so that a completion wakes it and the caller that it is for.
+/// Of all sleeping callers only one polls the driver, so a completion wakes that caller and the one that it is for.
 #[test]
 fn one_of_many_callers_polls_the_driver() {
     for elevator in ["noop", "deadline", "mq-deadline"] {
@@ -124,7 +124,7 @@ fn one_of_many_callers_polls_the_driver() {
     }
 }
 
-/// A lane that polls sleeps without a time limit. Another one sends a bio with a deadline, and relies on the first one.
+/// A lane that polls sleeps without a limit. Another lane sends a bio with a deadline and relies on the first one.
 #[test]
 fn the_lane_that_polls_keeps_the_deadlines_of_the_others() {
     let (disk, leaf) = leaf("noop");
@@ -146,7 +146,7 @@ fn the_lane_that_polls_keeps_the_deadlines_of_the_others() {
         ended.send(done[0].status().map_err(|fault| fault.kind)).expect("the test waits");
     });
     let status = ends.recv_timeout(Duration::from_secs(20));
-    // On a slow machine it was too late to start.
+    // On a slow machine the bio started too late.
     if disk.started() == 2 {
         disk.complete(APART);
     }
@@ -163,8 +163,8 @@ fn is_readable(handles: &[i32]) -> bool {
     sleeper.sleep(true, Some(Span(0))) == Ended::Readable
 }
 
-/// Two threads sleep on a lane's descriptors that they have listed at different times. The second listing clears the bell
-/// that told the first thread of the lane's new I/O; the first hears its end nevertheless.
+/// Two threads sleep on a lane's descriptors, which they have listed at different times. The second listing clears
+/// the bell that told the first thread of the lane's new I/O; the first thread still sees its completion.
 #[test]
 fn a_listing_of_another_thread_makes_nobody_deaf() {
     let (disk, leaf) = leaf("noop");
@@ -184,7 +184,7 @@ fn a_listing_of_another_thread_makes_nobody_deaf() {
     lane.run(now());
     assert!(lane.has_done() && !is_readable(&first));
     lane.take_done(&mut Vec::new());
-    // Nothing of the lane is with the disk any more: what others have there does not wake its threads.
+    // The disk has nothing of this lane any more: I/O of other lanes does not wake its threads.
     assert!(lane.wait_handles(&mut second));
     rustix::io::write(&disk.bell, &1u64.to_ne_bytes()).expect("room in the counter");
     assert!(!is_readable(&first));

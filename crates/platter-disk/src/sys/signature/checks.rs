@@ -1,4 +1,4 @@
-//! Signatures that take more than comparing bytes at one place.
+//! Signatures that need more than a comparison of bytes at one offset.
 
 use super::windows::Windows;
 use super::{FindError, ReadAt, Signature};
@@ -36,7 +36,7 @@ fn ext<D: ReadAt + ?Sized>(disk: &mut Windows<'_, D>, found: &mut Vec<Signature>
     const MAX_LOG_BLOCK: u32 = 6;
 
     let Some(sb) = disk.get(SUPERBLOCK, 0x68)? else { return Ok(()) };
-    // Two bytes alone turn up by chance: the block size must make sense too.
+    // Two bytes alone occur by chance: the block size must be plausible too.
     if le16(sb, MAGIC) != 0xef53 || le32(sb, 0x18) > MAX_LOG_BLOCK {
         return Ok(());
     }
@@ -54,8 +54,8 @@ fn ext<D: ReadAt + ?Sized>(disk: &mut Windows<'_, D>, found: &mut Vec<Signature>
     Ok(())
 }
 
-/// FAT and the MBR both end their first sector with 55 AA; a FAT or NTFS boot sector is no
-/// partition table.
+/// FAT and the MBR both end their first sector with 55 AA; a FAT or NTFS boot sector is not a partition
+/// table.
 fn boot_sector<D: ReadAt + ?Sized>(
     disk: &mut Windows<'_, D>,
     found: &mut Vec<Signature>,
@@ -68,7 +68,7 @@ fn boot_sector<D: ReadAt + ?Sized>(
     let other_file_system = matches!(&sector[3..11], b"NTFS    " | b"EXFAT   " | b"-FVE-FS-");
     if sector[510..] == [0x55, 0xaa] && !other_file_system {
         let entries = || sector[446..510].chunks_exact(16);
-        // The first byte of an entry is 0x80 if active, else 0: anything else is boot code.
+        // The first byte of an entry is 0x80 if active, else 0: any other value is boot code.
         if entries().all(|e| e[0] & 0x7f == 0) {
             let kinds: Vec<u8> = entries().map(|e| e[4]).collect();
             let name = match kinds.iter().find(|kind| **kind != 0) {
@@ -82,7 +82,8 @@ fn boot_sector<D: ReadAt + ?Sized>(
     Ok(())
 }
 
-/// Where a FAT boot sector names its kind, if it is one: a jump, a plausible sector size, the name.
+/// The offset of the name of the FAT type, if this is a FAT boot sector: a jump, a plausible sector size, the
+/// name.
 fn fat(sector: &[u8]) -> Option<u64> {
     let jump = (sector[0] == 0xeb && sector[2] == 0x90) || sector[0] == 0xe9;
     let sector_size = le16(sector, 11);
@@ -113,7 +114,7 @@ fn md<D: ReadAt + ?Sized>(disk: &mut Windows<'_, D>, found: &mut Vec<Signature>)
     if let Some(sector) = (disk.size() / 512).checked_sub(16) {
         places.push(("md array member (1.0)", sector / 8 * 8 * 512, 1));
     }
-    // 0.90 is in the last whole 64 KiB but one, counting a part as none.
+    // 0.90 is in the last whole 64 KiB block; a partial block at the end does not count.
     if let Some(offset) = (disk.size() / 65536).checked_sub(1) {
         places.push(("md array member (0.90)", offset * 65536, 0));
     }

@@ -1,11 +1,11 @@
-//! Signatures that are nothing but certain bytes at a certain place.
+//! Signatures that consist only of certain bytes at a certain offset.
 //!
-//! Places and bytes are those of the on-disk formats, as their headers and specifications give them.
+//! Offsets and bytes are from the headers and specifications of the on-disk formats.
 
 use super::windows::Windows;
 use super::{FindError, ReadAt, Signature};
 
-/// A name, the places it may be at, and the bytes found there.
+/// A name, its possible offsets, and the bytes.
 struct Magic {
     name: &'static str,
     bytes: &'static [u8],
@@ -30,7 +30,7 @@ const fn around(
 
 /// Ten bytes before the end of a page of 4, 8, 16, 32 and 64 KiB.
 const PAGE_ENDS: &[u64] = &[0xff6, 0x1ff6, 0x3ff6, 0x7ff6, 0xfff6];
-/// Where LUKS2 may keep its second header.
+/// Possible offsets of LUKS2's second header.
 const LUKS2_SECOND: &[u64] =
     &[0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000];
 /// The superblock of btrfs and its two copies.

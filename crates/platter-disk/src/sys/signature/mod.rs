@@ -1,6 +1,6 @@
-//! What a device or file holds already, so that nobody's data is overwritten by mistake.
+//! Detects existing contents of a device or file, so that no data is overwritten by mistake.
 //!
-//! Only signatures are looked at, never checksums: a damaged file system is still somebody's data.
+//! Only signatures are checked, never checksums: a damaged file system may still hold valuable data.
 
 mod checks;
 mod magics;
@@ -15,7 +15,7 @@ use windows::Windows;
 
 /// Something that can be read at an offset: a disk, a file, bytes in memory.
 ///
-/// [`find`] asks for whole multiples of 4096 bytes at multiples of 4096, except where the disk ends.
+/// [`find`] reads whole multiples of 4096 bytes at multiples of 4096, except at the end of the disk.
 pub trait ReadAt {
     /// Size in bytes.
     fn size(&self) -> u64;
@@ -23,7 +23,7 @@ pub trait ReadAt {
     /// Fills `buf` from `offset`.
     ///
     /// # Errors
-    /// When a part of it cannot be read.
+    /// A part of it cannot be read.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
 }
 
@@ -40,12 +40,12 @@ impl ReadAt for [u8] {
     }
 }
 
-/// Something recognized on a disk.
+/// A signature found on a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Signature {
-    /// Where it was found, in bytes from the start.
+    /// Offset in bytes from the start.
     pub offset: u64,
-    /// What it is: a file system, a partition table, a member of an array, swap space, an image.
+    /// What it identifies: a file system, a partition table, a member of an array, swap space, an image.
     pub name: &'static str,
 }
 
@@ -55,12 +55,12 @@ impl fmt::Display for Signature {
     }
 }
 
-/// A part of the disk that signatures may be in could not be read.
+/// A part of the disk that may contain signatures could not be read.
 #[derive(Debug)]
 pub struct FindError {
-    /// Where, in bytes from the start.
+    /// Offset in bytes from the start.
     pub offset: u64,
-    /// Why.
+    /// The reason.
     pub source: io::Error,
 }
 
@@ -76,10 +76,10 @@ impl std::error::Error for FindError {
     }
 }
 
-/// Looks for every known signature, in order of offset. Reads at most about 2 MiB.
+/// Searches for every known signature, in order of offset. Reads at most about 2 MiB.
 ///
 /// # Errors
-/// When a place where a signature may be cannot be read: then nothing can be said.
+/// A range that may contain a signature cannot be read: then the result is unknown.
 pub fn find<D: ReadAt + ?Sized>(disk: &D) -> Result<Vec<Signature>, FindError> {
     let mut windows = Windows::new(disk)?;
     let mut found = Vec::new();

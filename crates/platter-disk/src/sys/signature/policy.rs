@@ -1,22 +1,22 @@
-//! Whether to write over what was found.
+//! Whether to overwrite existing contents.
 
 use std::path::Path;
 
 use super::Signature;
 use crate::sys::{Kind, SysError};
 
-/// How many signatures an error names before it only counts the rest.
+/// Number of signatures that an error names before it only counts the rest.
 const NAMED: usize = 4;
 
-/// On what to look for signatures before writing, and whether to write all the same.
+/// Which kinds of disks are checked for signatures before writing, and whether to write in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignaturePolicy {
-    /// Refuse block devices that hold something. On by default.
+    /// Refuse block devices with contents. On by default.
     pub block_devices: bool,
-    /// Refuse regular files that hold something. Off by default: an image of a file system is
-    /// often just what one wants to work on.
+    /// Refuse regular files with contents. Off by default, because an image of a file system is often what
+    /// the user wants to work on.
     pub files: bool,
-    /// Write over whatever is there.
+    /// Overwrite whatever is there.
     pub force: bool,
 }
 
@@ -27,7 +27,7 @@ impl Default for SignaturePolicy {
 }
 
 impl SignaturePolicy {
-    /// Whether a disk of this kind must be looked at before it is written to.
+    /// Whether a disk of this kind must be checked before it is written to.
     pub fn applies_to(&self, kind: Kind) -> bool {
         !self.force
             && match kind {
@@ -37,11 +37,11 @@ impl SignaturePolicy {
     }
 }
 
-/// Refuses to write to a disk that holds something, where the policy says so.
+/// Refuses to write to a disk with contents, if the policy says so.
 ///
 /// # Errors
-/// When the policy applies and `found` is not empty: names what was found, where, and the flag
-/// that allows it.
+/// The policy applies and `found` is not empty: names the contents, their offsets, and the option that allows
+/// writing.
 pub fn refuse_if_signature(
     path: &Path,
     kind: Kind,
@@ -55,7 +55,7 @@ pub fn refuse_if_signature(
     let rest = found.len().saturating_sub(NAMED);
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
     let message = format!("it holds {}{more}, which writing would destroy", named.join(", "));
-    let help = "to write over it, pass --force, or force=on in the device spec";
+    let help = "to overwrite it, pass --force, or force=on in the device spec";
     Err(SysError::new("write to", path, message, help))
 }
 
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(
             e.to_string(),
             "cannot write to /dev/sdx: it holds ext4 at byte 1080, which writing would destroy; \
-             to write over it, pass --force, or force=on in the device spec"
+             to overwrite it, pass --force, or force=on in the device spec"
         );
         let e = check(Kind::Block, &FOUND, SignaturePolicy::default()).unwrap_err();
         assert!(e.message.contains("swap at byte 4086 and 1 more,"), "{e}");

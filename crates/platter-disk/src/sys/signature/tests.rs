@@ -1,4 +1,4 @@
-//! Every signature on an image made by hand, and on those that mkfs makes where it is installed.
+//! Every signature on a handmade image, and on images made by mkfs if it is installed.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use super::*;
 use crate::sys::opened::FdReader;
 use crate::sys::testing::{image, run, skip};
 
-/// A disk of zeroes with a few bytes set, and places that cannot be read.
+/// A disk of zeroes with a few bytes set, and unreadable ranges.
 struct Sparse {
     size: u64,
     bytes: BTreeMap<u64, u8>,
@@ -57,7 +57,7 @@ impl ReadAt for Sparse {
 const MIB: u64 = 1 << 20;
 const TIB: u64 = 1 << 40;
 
-/// An image with one signature: name, size of the disk, what is where, the offset reported.
+/// An image with one signature: name, size of the disk, contents, and the offset reported.
 type Case = (&'static str, u64, Vec<(u64, Vec<u8>)>, u64);
 
 fn simple(name: &'static str, at: u64, bytes: &[u8]) -> Case {
@@ -212,8 +212,8 @@ fn several_are_found_in_order() {
 
 #[test]
 fn chance_bytes_are_not_signatures() {
-    // An ext magic with an impossible block size; 55 AA after what cannot be a partition table; a
-    // label that is not LVM2's; an md magic of an unknown version.
+    // An ext magic with an impossible block size; 55 AA after data that cannot be a partition table; a label
+    // that is not LVM2's; an md magic of an unknown version.
     let parts: [(u64, &[u8]); 7] = [
         (1080, &[0x53, 0xef]),
         (1024 + 0x18, &[7]),

@@ -44,7 +44,7 @@ impl<'a, D: ReadAt + ?Sized> Windows<'a, D> {
         self.size
     }
 
-    /// `len` bytes at `offset`, or `None` where the disk is not that long.
+    /// `len` bytes at `offset`; `None` if the disk is too small.
     pub(super) fn get(&mut self, offset: u64, len: usize) -> Result<Option<&[u8]>, FindError> {
         let inside = |end: &u64| *end <= self.size || planted::is_on(Planted::SignatureEnd);
         let Some(end) = offset.checked_add(len as u64).filter(inside) else {

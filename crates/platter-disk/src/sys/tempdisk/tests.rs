@@ -11,7 +11,7 @@ fn names_in(dir: &Path) -> Vec<PathBuf> {
     fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect()
 }
 
-/// A directory on a disk, or `None`, having said so, when there is none.
+/// A directory on a disk; `None`, after printing why, if there is none.
 fn dir_on_disk(test: &str) -> Option<tempfile::TempDir> {
     let dir = tempfile::tempdir().unwrap();
     match suits(dir.path(), 64 * MIB) {

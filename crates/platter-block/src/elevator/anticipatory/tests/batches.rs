@@ -1,4 +1,4 @@
-//! Turns of reads and writes, the order within, and expiry. Without waiting, but for what is said.
+//! Turns of reads and writes, the order within them, and expiry. Without waiting unless stated otherwise.
 
 use super::*;
 use crate::elevator::vectors::Step::{Absorb, Grow};
@@ -9,11 +9,11 @@ const BATCHES: &[Case] = &[
         Add(0, "R0 R8 R16 R24 W1000 W1008"), Serve(0, "R0"), Serve(500, "R8"),
         Serve(501, "W1000 W1008 R16 R24 -"),
     ]},
-    Case { name: "reads that nobody competes with renew their time", steps: &[
+    Case { name: "reads without competing writes renew their time", steps: &[
         Add(0, "R0"), Serve(0, "R0"), Add(400, "R8"), Serve(400, "R8"), Add(450, "R16 R24 W1000"),
         Serve(900, "R16"), Serve(901, "W1000 R24"),
     ]},
-    Case { name: "writes that nobody competes with go at once", steps: &[
+    Case { name: "writes without competing reads go at once", steps: &[
         Add(0, "W1000 W1008"), Serve(0, "W1000 W1008"), Take(0, "-"),
     ]},
     Case { name: "five writes a batch to begin with in 2.6.0, then as many as fit in 50 ms", steps: &[
@@ -156,7 +156,7 @@ fn the_oldest_goes_first_when_it_is_late() {
 fn the_number_of_writes_follows_the_time_they_took() {
     #[rustfmt::skip]
     let table = [
-        // Time taken, writes left, whether it idled; writes of a batch before and after. The aim is 125 ms.
+        // Time taken, writes left, whether it idled; writes per batch before and after. The target is 125 ms.
         (376,  0, false, 40, 20),
         (375,  0, false, 40, 39),
         (126,  0, false, 40, 39),

@@ -3,19 +3,19 @@
 use super::*;
 use crate::elevator::vectors::at;
 
-/// Places of the rules.
+/// Indices of the rules.
 const V2_6_0: i64 = 0;
 const V2_6_2: i64 = 1;
 const V2_6_16: i64 = 2;
 
-/// The reasons that hold under every rule. `b` stands far away, so that it is not close under any.
+/// The reasons that hold under every rule. `b` is far away, so that it is not close under any rule.
 #[rustfmt::skip]
 const EVERY_RULE: &[Case] = &[
     Case { name: "a request of the process, wherever it lies", steps: &[
         Add(0, "a:R0"), Serve(0, "a:R0"), Add(1, "b:R9000000"), Take(1, "-"),
         Add(2, "a:R20000000"), Wake(None), Take(2, "b:R9000000"),
     ]},
-    Case { name: "a write of the process, that nobody waits for", steps: &[
+    Case { name: "an asynchronous write of the process", steps: &[
         Add(0, "a:R0"), Serve(0, "a:R0"), Add(1, "b:R9000000"), Take(1, "-"),
         Add(2, "a:W9000"), Wake(None), Take(2, "b:R9000000"),
     ]},
@@ -49,11 +49,11 @@ const EVERY_RULE: &[Case] = &[
         Add(0, "a:R0"), Serve(0, "a:R0"), Add(2, "a:R8"), Serve(2, "a:R8"),
         Add(3, "b:R9000000"), Take(3, "-"), Wake(Some(8)),
     ]},
-    Case { name: "a close request that somebody waits for", steps: &[
+    Case { name: "a close synchronous request", steps: &[
         Add(0, "a:R0"), Serve(0, "a:R0"), Add(0, "b:R9000000"), Take(0, "-"),
         Add(0, "c:S72"), Wake(None), Take(0, "c:S72"),
     ]},
-    Case { name: "not a close write that nobody waits for", steps: &[
+    Case { name: "not a close asynchronous write", steps: &[
         Add(0, "a:R0"), Serve(0, "a:R0"), Add(0, "b:R9000000"), Take(0, "-"), Add(0, "c:W8"), Wake(Some(6)),
     ]},
     Case { name: "a close request that was there before", steps: &[
@@ -163,7 +163,7 @@ const THE_2_6_16_RULE: &[Case] = &[
         Add(0, "a:R0"), Serve(0, "a:R0"), Add(1, "a:R1000008"), Serve(1, "a:R1000008"),
         Add(1, "b:R2000021"), Take(1, "-"),
     ]},
-    Case { name: "but only if somebody waits for it", steps: &[
+    Case { name: "but only if it is synchronous", steps: &[
         Add(0, "a:R0"), Serve(0, "a:R0"), Add(1, "a:R1000008"), Serve(1, "a:R1000008"),
         Add(1, "b:W2000015"), Take(1, "-"),
     ]},
@@ -174,8 +174,8 @@ fn reasons_of_2_6_16() {
     play(THE_2_6_16_RULE);
 }
 
-/// A process sends one read and no more; whether it is waited for while a write of another one is queued.
-/// Takes less than 20 ms from `now` on.
+/// A process sends one read and no more; returns whether the elevator waits for it while a write of another
+/// process is queued. Takes less than 20 ms from `now` on.
 fn one_read(elevator: &mut Anticipatory, now: u64, number: u32, exits: bool) -> bool {
     let request = |index, text, process| {
         let info = RequestInfo { context: Context::new(process), ..crate::elevator::vectors::parse(text) };
@@ -197,7 +197,7 @@ fn one_read(elevator: &mut Anticipatory, now: u64, number: u32, exits: bool) -> 
     first.is_none()
 }
 
-/// How many of 20 such processes in a row are waited for before one is not.
+/// How many of 20 such processes in a row the elevator waits for before it stops waiting.
 fn waits_in_a_row(rule: i64, exits: bool) -> usize {
     let mut elevator = Anticipatory::default();
     elevator.set("rule", rule).expect("in range");
@@ -210,7 +210,7 @@ fn new_processes_that_send_no_more_are_given_up() {
     assert_eq!(waits_in_a_row(V2_6_0, false), 1);
     // 0 32 60 84 105 123 139: more than half.
     assert_eq!(waits_in_a_row(V2_6_2, false), 6);
-    // They have not exited, so that others might still take over.
+    // They have not exited, so that other processes might still continue their streams.
     assert_eq!(waits_in_a_row(V2_6_16, false), 20);
 }
 
@@ -218,7 +218,7 @@ fn new_processes_that_send_no_more_are_given_up() {
 fn processes_that_exit_are_given_up() {
     assert_eq!(waits_in_a_row(V2_6_0, true), 0);
     assert_eq!(waits_in_a_row(V2_6_2, true), 0);
-    // 0 32 60 84 105 123 139: in more than half of the cases nobody took over.
+    // 0 32 60 84 105 123 139: in more than half of the cases no process continued the stream.
     assert_eq!(waits_in_a_row(V2_6_16, true), 6);
 }
 

@@ -1,4 +1,4 @@
-//! Means of processes, and what the queue expects of new ones.
+//! Means of processes, and expectations about new ones.
 
 use super::*;
 use crate::elevator::vectors::process;
@@ -32,7 +32,7 @@ fn think_times_and_seeks() {
     assert_eq!((think(&runner), seek(&runner)), ((32, 128, 8), (32, 256, 12)));
     assert_eq!(estimators(&runner), (0, 0, 0, 1));
     runner.run(&[Add(105, "a:R24"), Add(106, "a:R32")]);
-    // 100 ms count as 19; the next one comes while it is queued: 0. No distance.
+    // 100 ms count as 19; the next request arrives while it is queued: 0. No distance.
     assert_eq!((think(&runner), seek(&runner)), ((84, 630, 9), (84, 196, 3)));
 }
 
@@ -80,7 +80,7 @@ fn timeouts_and_exits_count() {
         "it has exited; a has shown to be no such, thinking for 12 ms"
     );
     runner.step(&Take(16, "a:R0+16"));
-    assert_eq!(estimators(&runner), (81, 32, 1, 1), "and nobody took over");
+    assert_eq!(estimators(&runner), (81, 32, 1, 1), "and no process continued its stream");
 }
 
 #[test]
@@ -89,7 +89,8 @@ fn a_process_that_takes_over_counts_for_the_one_that_has_exited() {
     runner.elevator.estimate.exit_no_coop = 100;
     runner.run(&[Add(0, "a:R0"), Serve(0, "a:R0"), Add(1, "b:R9000000"), Take(1, "-")]);
     runner.run(&[Exit(1, 'a'), Add(2, "c:R24"), Take(2, "c:R24")]);
-    // The exit, then the arrival: 0 32 60; the request of c is the second one of a, 2 ms and 16 sectors on.
+    // The exit, then the arrival: 0 32 60; the request of c counts as the second one of a, after 2 ms and 16
+    // sectors.
     assert_eq!(estimators(&runner), (60 * 7 / 8, 87, 0, 2));
     let took_over = runner.elevator.wait.process.expect("the process of the last request");
     assert!(runner.elevator.processes.is(took_over, process('c').task()));

@@ -1,16 +1,17 @@
-//! Closed loops in virtual time: processes that always want more, a disk, and what each receives.
+//! Closed loops in virtual time: processes that always have requests, a disk, and the service that each
+//! process receives.
 
 use super::*;
 use alloc::vec::Vec;
 
-/// Somebody who sends requests, a number of them at a time, and the next when one completes.
+/// A process that keeps a number of requests outstanding, and sends the next one when one completes.
 #[derive(Clone, Copy)]
 struct Task {
     like: RequestInfo,
     depth: u32,
-    /// Every request elsewhere.
+    /// Whether requests are scattered over the disk.
     scattered: bool,
-    /// Milliseconds after which it begins.
+    /// Start time in milliseconds.
     from: u64,
 }
 
@@ -24,23 +25,23 @@ fn writer(sectors: u64) -> Task {
     Task { like: write(1 << 30, sectors), depth: 16, scattered: false, from: 0 }
 }
 
-/// A disk: so many sectors per millisecond, and so long for a jump; one request at a time.
+/// A disk: sectors per millisecond and milliseconds per seek; one request at a time.
 #[derive(Clone, Copy)]
 struct Disk {
     rate: u64,
     seek: u64,
 }
 
-/// Much faster in moving than in reading.
+/// A disk whose seeks take no time.
 const EVEN: Disk = Disk { rate: 200, seek: 0 };
 const SEEKING: Disk = Disk { rate: 200, seek: 8 * MS };
 
 #[derive(Default)]
 struct Outcome {
     sectors: Vec<u64>,
-    /// Nanoseconds that the disk worked for each.
+    /// Nanoseconds that the disk worked for each task.
     time: Vec<u64>,
-    /// When requests of each went to the disk.
+    /// When the requests of each task were started.
     starts: Vec<Vec<u64>>,
 }
 
@@ -48,7 +49,7 @@ struct Loop<'a> {
     bfq: &'a mut Bfq,
     disk: Disk,
     tasks: Vec<Task>,
-    /// Of each place: whose it is and what is asked.
+    /// By slot: the task and its request.
     places: Vec<Option<(usize, RequestInfo)>>,
     random: u64,
     head: u64,
@@ -82,7 +83,7 @@ impl Loop<'_> {
                 }
             }
             let Some(started) = self.bfq.dispatch(Time(now), false) else {
-                now = self.bfq.next_wakeup().expect("it waits for something").0;
+                now = self.bfq.next_wakeup().expect("it waits for a timer").0;
                 continue;
             };
             let (who, info) = self.places[started.index as usize].expect("a request that is queued");
@@ -101,7 +102,7 @@ impl Loop<'_> {
     }
 }
 
-/// Seconds of the loop.
+/// Runs the loop for `seconds`.
 fn run(bfq: &mut Bfq, disk: Disk, tasks: &[Task], seconds: u64) -> Outcome {
     let zero = || alloc::vec![0; tasks.len()];
     let outcome = Outcome { sectors: zero(), time: zero(), starts: alloc::vec![Vec::new(); tasks.len()] };
@@ -109,7 +110,7 @@ fn run(bfq: &mut Bfq, disk: Disk, tasks: &[Task], seconds: u64) -> Outcome {
     Loop { bfq, disk, tasks, places: Vec::new(), random: 1, head: 0, outcome }.run(seconds * 1000 * MS)
 }
 
-/// Whether `part` of `whole` is `share` thousandths, within a few percent of it.
+/// Whether `part` of `whole` is `share` thousandths, within `percent` percent of that.
 fn is_near(part: u64, whole: u64, share: u64, percent: u64) -> bool {
     let fair = whole * share / 1000;
     part.abs_diff(fair) * 100 <= fair * percent
@@ -151,7 +152,7 @@ fn who_seeks_is_charged_time() {
     let scattered = Task { scattered: true, ..reader(2, 4, 8) };
     let outcome = run(&mut bfq, SEEKING, &[reader(1, 4, 64), scattered], 60);
     let all: u64 = outcome.time.iter().sum();
-    assert!(is_near(outcome.time[1], all, 500, 25), "the disk worked {:?} for each", outcome.time);
+    assert!(is_near(outcome.time[1], all, 500, 25), "the disk's time for each: {:?}", outcome.time);
     let alone = 60 * 1000 * SEEKING.rate;
     assert!(outcome.sectors[0] > alone / 3, "{:?} of {alone}", outcome.sectors);
 }
@@ -232,11 +233,11 @@ fn the_rate_of_the_device_makes_the_largest_budget() {
     assert_eq!(bfq.largest_budget(), 16384);
     run(&mut bfq, Disk { rate: 300, seek: 0 }, &[reader(1, 4, 256)], 30);
     assert!(is_near(bfq.largest_budget(), 300 * 125, 1000, 3), "{}", bfq.largest_budget());
-    // A slower stream counts too, as long as it is a stream.
+    // A slower stream counts too, as long as it is sequential.
     let mut again = bfq.clone();
     run(&mut again, Disk { rate: 100, seek: 0 }, &[reader(1, 4, 256)], 60);
     assert!(again.largest_budget() < 300 * 125, "{}", again.largest_budget());
-    // What seeks says nothing about how fast it could be.
+    // A seeky queue says nothing about the rate that the device could reach.
     let scattered = Task { scattered: true, ..reader(2, 4, 8) };
     let known = bfq.largest_budget();
     run(&mut bfq, SEEKING, &[scattered], 30);

@@ -1,8 +1,8 @@
-//! Who may take the disk from whom.
+//! Which queues may preempt which.
 
 use super::*;
 
-/// A state of the active queue and a newcomer, and whether the newcomer's request leaves next.
+/// A state of the active queue, a new request, and whether that request leaves next.
 struct Rule {
     name: &'static str,
     before: &'static [crate::elevator::cfq::vectors::Step],
@@ -34,7 +34,7 @@ const RULES: &[Rule] = &[
         at: 1, newcomer: "1R1000@0", preempts: [false, false] },
     Rule { name: "the idle class over asynchronous", before: &[Add(0, "2W2000 2W2008"), Take(0, "2W2000")],
         at: 1, newcomer: "1R1000@i", preempts: [false, false] },
-    Rule { name: "anybody over who has become of the idle class", before: &[Add(0, "2R0"), Take(0, "2R0"), Add(0, "2R8@i")],
+    Rule { name: "any queue over one that has become idle class", before: &[Add(0, "2R0"), Take(0, "2R0"), Add(0, "2R8@i")],
         at: 1, newcomer: "1W1000", preempts: [true, true] },
 ];
 
@@ -56,14 +56,14 @@ fn preemption() {
 
 #[rustfmt::skip]
 const CASES: &[Case] = &[
-    Case { name: "who was preempted goes to the front of its level", steps: &[
+    Case { name: "a preempted queue goes to the front of its level", steps: &[
         Set("quantum", 1),
         Add(0, "1R900"), Serve(0, "1R900"), Add(1, "2W2000 2W2008 3R500@7"), Take(1, "-"), Take(9, "2W2000"), Add(9, "4W600@4"),
         Done(9, "2W2000"), Add(10, "1R1000"), Take(10, "1R1000"), Done(111, "1R1000"), Take(111, "2W2008"),
     ]},
     Case { name: "2.6.22: queues go by virtual time", steps: &[
         Set("kernel", 3), Set("slice_idle", 0),
-        // The second of two waits as much longer as its slice is shorter than that of level 0.
+        // The second of two queues waits as much longer as its slice is shorter than that of level 0.
         Add(0, "1R0@7"), Add(139, "2R100@0"), Serve(139, "1R0@7 2R100@0"),
         Add(1000, "3R200@0"), Add(1001, "1R8@7"), Add(1140, "2R108@0"), Serve(1140, "3R200@0 2R108@0 1R8@7"),
     ]},

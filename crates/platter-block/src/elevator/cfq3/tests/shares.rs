@@ -3,8 +3,9 @@
 use super::*;
 use crate::bio::{Class, IoPrio, Op};
 
-/// Two sequential readers, of levels 0 and 7, with so many requests outstanding each. When one completes
-/// the disk asks for the next before the reader does. Returns how many each had of 22 000.
+/// Two sequential readers, of levels 0 and 7, each with `outstanding` requests. When a request completes, the
+/// disk asks for the next one before the reader sends it. Returns how many of 22 000 requests each reader
+/// got.
 fn share(elevator: &mut Cfq, outstanding: u32) -> [u64; 2] {
     const LEVELS: [u8; 2] = [0, 7];
     let mut served = [0; 2];
@@ -47,7 +48,7 @@ fn share(elevator: &mut Cfq, outstanding: u32) -> [u64; 2] {
     served
 }
 
-/// Whether the shares are as `a` to `b`, within three in a hundred of all.
+/// Whether the shares are in the ratio `a` to `b`, within 3 % of the total.
 fn are(served: [u64; 2], a: u64, b: u64) -> bool {
     let expected = 22_000 * a / (a + b);
     std::println!("{served:?}, expected {expected}");
@@ -58,9 +59,9 @@ fn are(served: [u64; 2], a: u64, b: u64) -> bool {
 fn levels_0_and_7() {
     // A reader that keeps the disk busy is in line when its slice ends: time is shared by visits and slices.
     assert!(are(share(&mut Cfq::default(), 4), 1440, 40));
-    // One that reads a block at a time is not in line just then, so that slices alternate.
+    // A reader of one block at a time is not in line at that moment, so slices alternate.
     assert!(are(share(&mut Cfq::default(), 1), 180, 40));
-    // In the tree they alternate in any case.
+    // In the tree they always alternate.
     let mut elevator = Cfq::default();
     elevator.set("service_tree", 1).expect("in range");
     assert!(are(share(&mut elevator, 4), 180, 40));
@@ -68,7 +69,7 @@ fn levels_0_and_7() {
 
 #[test]
 fn nobody_else_gets_the_disk_while_a_reader_thinks_shortly() {
-    // Without the wait, readers of a block at a time alternate by requests.
+    // Without the wait, readers of one block at a time alternate by requests.
     let mut elevator = Cfq::default();
     elevator.set("slice_idle", 0).expect("in range");
     assert!(are(share(&mut elevator, 1), 1, 1));
