@@ -68,6 +68,13 @@ pub trait Lane: Send {
     /// Whether the lane holds no bio (except completed ones).
     fn is_idle(&self) -> bool;
 
+    /// Whether [`run`](Lane::run) has something to take in although the lane is idle: a queue that it shares with other lanes
+    /// may still have requests that were given up for it, with their memory. A layer that leaves idle lanes alone runs such
+    /// a one nevertheless.
+    fn lingers(&self) -> bool {
+        false
+    }
+
     /// Offers a region of memory to all drivers below.
     fn register(&mut self, region: &Region);
 

@@ -67,12 +67,13 @@ impl World {
     }
 
     /// Watches a synchronous call that begins now, in a world [by hand](World::by_hand). Calls `act` if the
-    /// call reads the clock `looks` times while time stands still, 200 times as often while time passes, or
-    /// after `until`; a call that never returns does that. `act` runs inside the call and may block its
-    /// thread.
+    /// call reads the clock `looks` times while time stands still, 200 times as often while time passes (and
+    /// `looks` / 25 times more for each millisecond that passed), or after `until`; a call that never returns
+    /// does that. `act` runs inside the call and may block its thread.
     pub fn watch_call(&self, looks: u32, until: Time, act: impl Fn(Stalled) + Send + Sync + 'static) {
         if let Some(calls) = &self.calls {
-            let call = Call { looks, until, at: self.clock.now(), looked: 0, total: 0, act: Arc::new(act) };
+            let began = self.clock.now();
+            let call = Call { looks, until, began, at: began, looked: 0, total: 0, act: Arc::new(act) };
             calls.set(Some(call));
         }
     }

@@ -276,6 +276,25 @@ fn a_call_that_never_returns_is_found_out() {
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
 
+/// A call may look each millisecond for as long as it takes; one that looks as often while time creeps is found out.
+#[test]
+fn a_call_that_waits_long_may_look_often() {
+    use platter_sim::Stalled;
+    let looks_before_it_is_found_out = |step: u64| {
+        let world = World::by_hand(1);
+        let seen = Arc::new(std::sync::Mutex::new(None));
+        let log = Arc::clone(&seen);
+        world.watch_call(50, Time(u64::MAX), move |stalled| *log.lock().unwrap() = Some(stalled));
+        (1..=20_000).find(|&look| {
+            world.clock().advance_to(Time(look * step));
+            let _ = world.clock().now();
+            matches!(*seen.lock().unwrap(), Some(Stalled::Late(_)))
+        })
+    };
+    assert_eq!(looks_before_it_is_found_out(1_000_000), None);
+    assert!(looks_before_it_is_found_out(1000).is_some_and(|looks| looks < 11_000));
+}
+
 fn write(sector: u64, version: u8) -> Bio {
     Bio::write(sector * 512, vec![version; 512]).unwrap()
 }

@@ -371,6 +371,10 @@ impl Lane for FilterLane {
         self.plug.is_empty() && self.door.out() == 0 && !self.door.is_holding() && self.below.is_idle()
     }
 
+    fn lingers(&self) -> bool {
+        self.below.lingers()
+    }
+
     fn register(&mut self, region: &Region) {
         self.below.register(region);
     }

@@ -280,6 +280,10 @@ impl Lane for PartitionLane {
         self.below.is_idle()
     }
 
+    fn lingers(&self) -> bool {
+        self.below.lingers()
+    }
+
     fn register(&mut self, region: &Region) {
         self.below.register(region);
     }

@@ -531,6 +531,10 @@ impl Lane for LeafLane {
         self.plug.is_empty() && self.away == 0 && self.local.as_ref().is_none_or(Lane::is_idle)
     }
 
+    fn lingers(&self) -> bool {
+        self.lingers
+    }
+
     fn register(&mut self, region: &Region) {
         if let Some(local) = &mut self.local {
             local.register(region);

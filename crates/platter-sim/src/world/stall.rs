@@ -27,6 +27,7 @@ impl fmt::Display for Stalled {
 pub(super) struct Call {
     pub(super) looks: u32,
     pub(super) until: Time,
+    pub(super) began: Time,
     pub(super) at: Time,
     pub(super) looked: u32,
     pub(super) total: u64,
@@ -46,6 +47,18 @@ impl fmt::Debug for CallWatch {
     }
 }
 
+impl Call {
+    /// Most looks until now in all. A share of them is for each millisecond that has passed: a call may rightly wait for a
+    /// stuck command for a minute while a cache beside it wakes each millisecond. One that looks again and again while time
+    /// creeps exceeds this all the same.
+    fn most(&self, now: Time) -> u64 {
+        let passed = now.since(self.began).as_millis();
+        u64::from(self.looks)
+            .saturating_mul(200)
+            .saturating_add(passed.saturating_mul(u64::from(self.looks) / 25))
+    }
+}
+
 impl CallWatch {
     pub(super) fn set(&self, call: Option<Call>) {
         self.active.store(call.is_some(), Ordering::Relaxed);
@@ -61,7 +74,7 @@ impl CallWatch {
         }
         call.looked += 1;
         call.total += 1;
-        let stalled = match now > call.until || call.total > 200 * u64::from(call.looks) {
+        let stalled = match now > call.until || call.total > call.most(now) {
             true => Stalled::Late(now),
             false if call.looked > call.looks => Stalled::Stands(now),
             false => return,

@@ -49,6 +49,8 @@ pub(super) struct Dirty {
     pub(super) not_before: Option<Time>,
     /// How long the next attempt that times out postpones the one after it.
     pause: Span,
+    /// The last pause after an attempt that failed at once.
+    retry: Span,
     /// Failed attempts since the last success.
     pub(super) failed: u32,
     /// Dirty pages that are being written.
@@ -65,6 +67,12 @@ pub(super) struct Dirty {
 /// How long write-back pauses after the first attempt that timed out; doubled with each further one.
 const FIRST_PAUSE: Span = Span::from_millis(100);
 const LONGEST_PAUSE: Span = Span::from_secs(60);
+
+/// Longest pause after an attempt that failed at once, unless the interval is longer. The first pause is the interval, and each
+/// next one is twice as long. With a short interval and without such pauses, write-back to a removed device keeps an
+/// elevator busy with requests that fail, and requests of the idle class wait until the device returns. The downside: after
+/// the device returns, dirty pages are written that much later.
+const LONGEST_RETRY: Span = Span::from_secs(5);
 
 /// Stale entries are removed from this many entries at a time.
 const TIDY: usize = 256;
@@ -88,6 +96,7 @@ impl Dirty {
             next_look,
             not_before: None,
             pause: FIRST_PAUSE,
+            retry: Span::ZERO,
             failed: 0,
             writing: 0,
             in_doubt: 0,
@@ -205,19 +214,25 @@ impl Dirty {
     /// Records a successful write-back.
     pub(super) fn went_well(&mut self) {
         self.not_before = None;
-        self.pause = FIRST_PAUSE;
+        (self.pause, self.retry) = (FIRST_PAUSE, Span::ZERO);
         self.failed = 0;
     }
 
     /// Records a failed write-back, which postpones the next attempt. `slow`: a write timed out.
     pub(super) fn went_wrong(&mut self, now: Time, slow: bool) {
         self.failed = self.failed.saturating_add(1);
+        // Otherwise it is another one of the same attempt.
+        let is_next = self.not_before.is_none_or(|at| at <= now);
         if !slow {
-            self.not_before = Some(now + self.rules.interval);
+            let interval = self.rules.interval;
+            if is_next {
+                let doubled = Span(self.retry.0.saturating_mul(2));
+                self.retry = doubled.min(LONGEST_RETRY).max(interval);
+            }
+            self.not_before = Some(now + self.retry.max(interval));
             return;
         }
-        if self.not_before.is_some_and(|at| at > now) {
-            // Another failure of the same attempt.
+        if !is_next {
             return;
         }
         self.not_before = Some(now + self.pause);
@@ -315,5 +330,21 @@ mod tests {
         // Several failures of one attempt count once.
         (0..3).for_each(|_| dirty.went_wrong(Time(0), true));
         assert_eq!(dirty.not_before, Some(Time(100_000_000)));
+    }
+
+    #[test]
+    fn attempts_that_fail_at_once_come_less_often_too() {
+        let mut dirty = Dirty::new(WriteBack { interval: Span::from_millis(1), ..RULES });
+        let mut wait = || {
+            let now = dirty.not_before.unwrap_or_default();
+            // Several of one attempt count once.
+            (0..3).for_each(|_| dirty.went_wrong(now, false));
+            dirty.not_before.unwrap().since(now).as_millis()
+        };
+        assert_eq!([(); 4].map(|()| wait()), [1, 2, 4, 8]);
+        assert_eq!([(); 12].map(|()| wait())[11], 5000);
+        dirty.went_well();
+        dirty.went_wrong(Time(0), false);
+        assert_eq!(dirty.not_before, Some(Time(1_000_000)));
     }
 }

@@ -314,7 +314,8 @@ impl<M: Map> SpreadLane<M> {
                 self.collect(now, index);
             }
             let member = &mut self.members[index];
-            if member.out == 0 && member.lane.is_idle() {
+            // What the disk returns to a queue that lanes share is only taken in by a lane that is run.
+            if member.out == 0 && member.lane.is_idle() && !member.lane.lingers() {
                 member.active = false;
                 self.active.swap_remove(at);
             } else {
@@ -453,7 +454,14 @@ impl<M: Map> Lane for SpreadLane<M> {
     }
 
     fn is_idle(&self) -> bool {
-        self.plug.is_empty() && self.active.is_empty() && self.door.out() == 0 && !self.door.is_holding()
+        // A member that lingers is idle itself: a caller need not keep the lane for what others take in as well.
+        let is_idle = |member: &Member| member.out == 0 && member.lane.is_idle();
+        let rests = self.active.iter().all(|&at| is_idle(&self.members[at as usize]));
+        self.plug.is_empty() && rests && self.door.out() == 0 && !self.door.is_holding()
+    }
+
+    fn lingers(&self) -> bool {
+        self.active.iter().any(|&at| self.members[at as usize].lane.lingers())
     }
 
     fn register(&mut self, region: &Region) {

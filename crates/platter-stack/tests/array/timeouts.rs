@@ -41,33 +41,38 @@ fn write(len: u64) -> (Bio, Weak<()>) {
 
 #[test]
 fn memory_stays_until_the_slow_member_has_given_it_back() {
-    let world = World::new(1);
-    let queue = Settings { timeout: Some(Span::from_millis(1)), ..Settings::default() };
-    let settings = LeafSettings { queue, ..LeafSettings::default() };
-    let disks = [100, 9000].map(|us| simulated_with(&world, Span::from_micros(us), false, settings.clone()));
-    let inner = raid0::new(backends(&disks), 4096, Sizes::Zones).unwrap();
-    let quick = simulated_with(&world, Span::from_micros(100), false, settings);
-    let members = vec![inner, quick.backend().clone()];
-    let device = Device::new(raid0::new(members, CHUNK, Sizes::Zones).unwrap());
-    let mut channel = device.channel(4).unwrap();
-    let (bio, watch) = write(2 * CHUNK);
-    assert!(channel.submit(bio).is_ok());
-    let mut done = Vec::new();
-    channel.wait(&mut done, None);
-    let mut bio = done.pop().unwrap();
-    assert_eq!((bio.status().unwrap_err().kind, bio.token()), (Kind::TimedOut, 5));
-    assert!(world.clock().now() < Time(2_000_000) && watch.upgrade().is_some());
-    assert!(bio.take_buffer::<Watched>().is_none());
-    drop(bio);
-    assert!(watch.upgrade().is_some(), "the disk still has it");
-    world.clock().advance_to(Time(10_000_000));
-    channel.poll(&mut done);
-    assert!(done.is_empty() && watch.upgrade().is_none(), "no bio completes twice");
-    // The array goes on.
-    let (bio, _watch) = write(4096);
-    assert!(channel.submit(bio).is_ok());
-    channel.wait(&mut done, None);
-    assert_eq!(done[0].status(), Ok(()));
+    // Without an elevator each lane has a queue of its own; with one, all lanes of a disk share one.
+    for elevator in ["none", "deadline"] {
+        let world = World::new(1);
+        let queue = Settings { timeout: Some(Span::from_millis(1)), ..Settings::default() };
+        let settings = LeafSettings { queue, ..LeafSettings::default() };
+        let disks =
+            [100, 9000].map(|us| simulated_with(&world, Span::from_micros(us), false, settings.clone()));
+        let inner = raid0::new(backends(&disks), 4096, Sizes::Zones).unwrap();
+        let quick = simulated_with(&world, Span::from_micros(100), false, settings);
+        let members = vec![inner, quick.backend().clone()];
+        let device = Device::new(raid0::new(members, CHUNK, Sizes::Zones).unwrap());
+        device.set_elevator(elevator).unwrap();
+        let mut channel = device.channel(4).unwrap();
+        let (bio, watch) = write(2 * CHUNK);
+        assert!(channel.submit(bio).is_ok());
+        let mut done = Vec::new();
+        channel.wait(&mut done, None);
+        let mut bio = done.pop().unwrap();
+        assert_eq!((bio.status().unwrap_err().kind, bio.token()), (Kind::TimedOut, 5));
+        assert!(world.clock().now() < Time(2_000_000) && watch.upgrade().is_some());
+        assert!(bio.take_buffer::<Watched>().is_none());
+        drop(bio);
+        assert!(watch.upgrade().is_some(), "the disk still has it");
+        world.clock().advance_to(Time(10_000_000));
+        channel.poll(&mut done);
+        assert!(done.is_empty() && watch.upgrade().is_none(), "{elevator}: no bio completes twice");
+        // The array goes on.
+        let (bio, _watch) = write(4096);
+        assert!(channel.submit(bio).is_ok());
+        channel.wait(&mut done, None);
+        assert_eq!(done[0].status(), Ok(()));
+    }
 }
 
 /// Members without a volatile cache have nothing to flush, but a write that timed out there may still change
