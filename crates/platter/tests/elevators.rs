@@ -98,9 +98,9 @@ fn what_could_not_be_used_is_refused() {
     static ROWS: [(Row, &str); 12] = [
         (row!("none", &[]), "already"),
         (row!("deadline", &[]), "already"),
-        (row!("", &[]), "a name is"),
-        (row!("3rd", &[]), "a name is"),
-        (row!("a b", &[]), "a name is"),
+        (row!("", &[]), "a name must be a letter"),
+        (row!("3rd", &[]), "a name must be a letter"),
+        (row!("a b", &[]), "a name must be a letter"),
         (row!("bad-range", &[BAD_RANGE]), "6 (min) <= 5 (default)"),
         (row!("no-help", &[NO_HELP]), "help"),
         (row!("other-default", &[OTHER_DEFAULT]), "does not have pace=6"),

@@ -354,7 +354,7 @@ fn records_without_a_list_of_members_are_read_and_a_wrong_list_is_damage() {
     assert_eq!(Record::decode(&old.encode()), Ok(old.clone()));
     let wrong = Record { listed: vec![uuid(110), uuid(112), uuid(111)], ..record };
     assert!(
-        matches!(Record::decode(&wrong.encode()), Err(Damage::Damaged(what)) if what.contains("place 1"))
+        matches!(Record::decode(&wrong.encode()), Err(Damage::Damaged(what)) if what.contains("index 1"))
     );
 
     let many = NewArray { members: vec![(uuid(1), SIZE); MAX_LISTED as usize + 1], ..array(1, 1) };

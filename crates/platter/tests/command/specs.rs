@@ -26,7 +26,7 @@ fn a_spec_is_read_from_a_file() {
     fails_saying(2, &["info", &wrong_named], &words);
     let words = ["/nowhere/at/all.spec", "(ENOENT); check the path\n", "./@"];
     fails_saying(3, &["info", "@/nowhere/at/all.spec"], &words);
-    fails_saying(2, &["info", "@"], &["no file is named", "@stack.spec"]);
+    fails_saying(2, &["info", "@"], &["must be followed by the path of a file", "@stack.spec"]);
     fs::write(&wrong, b"ram(\xff)").unwrap();
     fails_saying(2, &["info", &wrong_named], &["not UTF-8", "byte 4"]);
     fs::write(&wrong, vec![b' '; (1 << 20) + 1]).unwrap();
