@@ -313,7 +313,11 @@ fn the_command_makes_shows_and_wipes_an_array() {
     bytes[4096..8192].fill(0x5a);
     let scratched = spec(dir.path(), "scratched");
     std::fs::write(&scratched, bytes).unwrap();
-    assert!(platter(&["raid", "examine", &scratched]).unwrap().contains("one of the two records has been overwritten"));
+    assert!(
+        platter(&["raid", "examine", &scratched])
+            .unwrap()
+            .contains("one of the two records has been overwritten")
+    );
     let shown: serde_json::Value =
         serde_json::from_str(&platter(&["raid", "examine", "--json", &scratched, a]).unwrap()).unwrap();
     assert_eq!((&shown[0]["records"], &shown[1]["records"]), (&1.into(), &2.into()));
