@@ -104,6 +104,11 @@ impl Run<'_> {
         if block == 1 || (live.op == Op::Write && (busy || doubts)) {
             return Ok(());
         }
+        // The last block may lie partly beyond the end.
+        let end = end.min(self.device()?.size() / SECTOR as u64);
+        if begin + token % block >= end {
+            return Ok(());
+        }
         live.sector = begin + token % block;
         live.count = (end - live.sector).min(1 + token % 11).max(1);
         live.single = false;

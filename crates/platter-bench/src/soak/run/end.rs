@@ -59,12 +59,28 @@ impl Run<'_> {
             disk.set_faults(None);
             disk.release_stuck();
         }
+        self.drain()?;
+        // Runs the queue that all lanes share, which learns so what the disks have returned to it.
+        let flush = self.healthy(Op::Flush)?;
+        self.start_one(flush)?;
+        self.settle()?;
+        // It may also have sent what a dropped lane had left in that queue.
+        self.drain()?;
+        self.judged.mended();
+        self.oracle.quiesce();
+        self.acknowledge()?;
+        // An elevator may have been told to wait for minutes.
+        self.switch(None)
+    }
+
+    /// Lets time pass until the disks have ended all commands.
+    fn drain(&mut self) -> Result<(), Finding> {
         let (limit, quiet) = (self.now() + QUIET, self.now() + AGAIN);
         loop {
             self.poll()?;
             let empty = self.disks.iter().all(|disk| disk.inside().is_empty());
             if empty && (self.now() >= quiet || self.is_quiet()?) {
-                break;
+                return Ok(());
             }
             let event = self.world.next_event().filter(|&at| at > self.now());
             let soon = self.next().filter(|&at| at > self.now());
@@ -79,15 +95,6 @@ impl Run<'_> {
                 ));
             }
         }
-        // Runs the queue that all lanes share, which learns so what the disks have returned to it.
-        let flush = self.healthy(Op::Flush)?;
-        self.start_one(flush)?;
-        self.settle()?;
-        self.judged.mended();
-        self.oracle.quiesce();
-        self.acknowledge()?;
-        // An elevator may have been told to wait for minutes.
-        self.switch(None)
     }
 
     /// Whether nothing waits in a queue of what channels had when they were dropped.
