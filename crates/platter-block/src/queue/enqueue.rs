@@ -288,6 +288,9 @@ impl Queue {
         self.ends.remove(back);
         self.starts.remove(back);
         self.counters.request_merges.add(1);
+        if self.withdrawn > 0 {
+            self.pass_mark_on(front, back);
+        }
         self.table.absorb(front, back);
         self.queued -= 1;
         self.pool.put(info.dir);

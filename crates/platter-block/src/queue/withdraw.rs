@@ -7,6 +7,7 @@
 use super::family::Role;
 use super::{Queue, order};
 use crate::bio::{Bio, Flags};
+use crate::defect::{self, Defect};
 use crate::fault::{Fault, Kind, Stage};
 use crate::request::{Marks, State};
 use crate::time::Time;
@@ -119,6 +120,20 @@ impl Queue {
                 self.table.at_mut(index).marks.add(Marks::WITHDRAWN);
                 self.withdrawn += 1;
             }
+        }
+    }
+
+    /// Has a request be dismantled if the one that it is about to absorb would have been: placeholders have no memory.
+    #[cold]
+    pub(super) fn pass_mark_on(&mut self, survivor: u32, absorbed: u32) {
+        let is_marked = |index| self.table.at(index).marks.contains(Marks::WITHDRAWN);
+        if !is_marked(absorbed) || defect::is_on(Defect::AbsorbedAsWhole) {
+            return;
+        }
+        if is_marked(survivor) {
+            self.withdrawn -= 1;
+        } else {
+            self.table.at_mut(survivor).marks.add(Marks::WITHDRAWN);
         }
     }
 

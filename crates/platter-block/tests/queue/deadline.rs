@@ -67,6 +67,32 @@ fn a_bio_that_waits_for_its_turn_is_over_at_its_deadline() {
     }
 }
 
+/// A bio that fills the gap between two requests joins them. If all bios of the second one have left it at their deadline,
+/// nothing is written there.
+#[test]
+fn a_request_whose_bios_are_over_writes_nothing_when_another_absorbs_it() {
+    for elevator in elevators() {
+        for both in [false, true] {
+            let (mut rig, slow) = busy(elevator, Settings { plug: None, ..Settings::default() }, THROUGH);
+            let front = match both {
+                false => rig.submit(Io::write(0, 512)),
+                true => rig.submit_until(Io::write(0, 512), AT),
+            };
+            let late = rig.submit_until(Io::write(1024, 512), AT);
+            let over = if both { vec![front, late] } else { vec![late] };
+            expire(&mut rig, &over, Kind::TimedOut);
+            let gap = rig.submit(Io::write(512, 512));
+            let begin = if both { 0 } else { 1024 };
+            let disk = rig.lane.driver().data[begin..1536].to_vec();
+            let keep = rig.model[512..1024].to_vec();
+            rig.model[begin..1536].copy_from_slice(&disk);
+            rig.model[512..1024].copy_from_slice(&keep);
+            let others = if both { vec![gap] } else { vec![front, gap] };
+            finish(rig, slow, &others);
+        }
+    }
+}
+
 #[test]
 fn a_bio_that_waits_for_a_request_is_over_at_its_deadline() {
     for elevator in elevators_within_the_pool() {

@@ -18,6 +18,7 @@ pub enum Reach {
 
 /// By name, in alphabetical order.
 const REACH: &[(&str, Reach)] = &[
+    ("absorbed-as-whole", Reach::Unknown),
     (
         "barrier-never-fails",
         Reach::Targeted {
