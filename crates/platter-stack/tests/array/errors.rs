@@ -73,7 +73,7 @@ fn a_failed_flush_of_a_member_is_that_of_the_array() {
     assert_eq!((error.fault.kind, error.detail.as_str()), (Kind::Io, "on member 1 (b) at 0"));
     let error = device.flush().unwrap_err();
     assert_eq!(error.fault.kind, Kind::FlushFailed);
-    assert!(error.detail.starts_with("on member 1 (b) at 0; writes before it may be lost"), "{error}");
+    assert!(error.detail.starts_with("on member 1 (b) at 0; earlier writes may be lost"), "{error}");
     // If a preflush fails, the write that needs it is not carried out.
     for flags in [Flags::PREFLUSH, Flags::HARD_BARRIER] {
         device.acknowledge_flush_failure();
