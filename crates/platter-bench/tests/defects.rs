@@ -4,7 +4,7 @@
 //! may run in parallel with another that needs Platter without defects.
 
 use platter_bench::soak::bugs::{self, Bug, Reach};
-use platter_bench::soak::{Features, Options, run};
+use platter_bench::soak::{Options, run};
 use platter_block::defect::{self, Defect};
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
@@ -15,14 +15,9 @@ const END: &str = "<!-- end -->\n";
 /// Set, the tables of the page are written instead of checked.
 const WRITE: &str = "PLATTER_WRITE_TABLES";
 
-/// Caches do not keep all promises yet; without them, no run finds anything but the defect.
-fn without() -> Features {
-    "cache".parse().expect("it is a feature")
-}
-
 fn soak(bug: &'static Bug, runs: u64) -> platter_bench::soak::Report {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let options = Options { runs, threads, bug: Some(bug), without: without(), ..Options::default() };
+    let options = Options { runs, threads, bug: Some(bug), ..Options::default() };
     run(&options, &AtomicBool::new(false), &mut |_| {})
 }
 

@@ -7,18 +7,11 @@ fn soak(options: &Options) -> Report {
     run(options, &AtomicBool::new(false), &mut |_| {})
 }
 
-/// What the parts below the soak do not keep yet.
-const UNKEPT: &str = "cache";
-
-fn without() -> Features {
-    UNKEPT.parse().unwrap()
-}
-
 #[test]
 fn each_bug_is_found_within_its_number_of_runs() {
     for bug in bugs::TABLE {
         let Reach::Within(runs) = bug.reach else { panic!("{}: {:?}", bug.name, bug.reach) };
-        let options = Options { runs, bug: Some(bug), without: without(), ..Options::default() };
+        let options = Options { runs, bug: Some(bug), ..Options::default() };
         let report = soak(&options);
         let found = report.found.first().unwrap_or_else(|| panic!("{}: not in {runs} runs", bug.name));
         // What was found is there again when that run is repeated by itself.
@@ -32,7 +25,7 @@ fn each_bug_is_found_within_its_number_of_runs() {
 
 #[test]
 fn without_a_bug_nothing_is_found_and_much_is_come_across() {
-    let report = soak(&Options { runs: 600, threads: 2, without: without(), ..Options::default() });
+    let report = soak(&Options { runs: 600, threads: 2, ..Options::default() });
     assert_eq!((report.found, report.runs), (Vec::new(), 600));
     // A right elevator has no faults, and hints are for caches.
     let left_out = ["elevator_faults", "caches", "hints"];
@@ -55,7 +48,9 @@ fn runs_that_were_misjudged_find_nothing() {
         1_116_568,
     ];
     let all = all.map(|seed| (seed, Features::default()));
-    for (seed, without) in [(109_547, without()), (114_204, without())].into_iter().chain(all) {
+    for (seed, without) in
+        [109_547, 114_204].map(|seed| (seed, "cache".parse().unwrap())).into_iter().chain(all)
+    {
         let report = soak(&Options { seed, runs: 1, without, ..Options::default() });
         assert_eq!((report.found, report.runs), (Vec::new(), 1), "{seed}");
     }
@@ -65,10 +60,10 @@ fn runs_that_were_misjudged_find_nothing() {
 #[test]
 fn findings_are_made_small() {
     let bug = bugs::by_name("lost-write");
-    let options = Options { seed: 5, runs: 50, bug, without: without(), ..Options::default() };
+    let options = Options { seed: 5, runs: 50, bug, ..Options::default() };
     let report = soak(&options);
     let found = &report.found[0];
-    let whole = Plan::new(found.seed, without()).to_string();
+    let whole = Plan::new(found.seed, Features::default()).to_string();
     assert!(found.plan.lines().count() < whole.lines().count() / 2, "{}", found.plan);
 }
 
@@ -76,7 +71,7 @@ fn findings_are_made_small() {
 #[test]
 fn a_soak_can_go_on_after_a_finding() {
     let bug = bugs::by_name("false-error");
-    let report = soak(&Options { runs: 20, bug, all: true, without: without(), ..Options::default() });
+    let report = soak(&Options { runs: 20, bug, all: true, ..Options::default() });
     assert_eq!(report.runs, 20);
     let times: u64 = report.found.iter().map(|found| found.times).sum();
     assert!(times > 10, "{times}");
@@ -88,15 +83,8 @@ fn a_soak_can_go_on_after_a_finding() {
 fn the_result_does_not_depend_on_threads() {
     for bug in [None, bugs::by_name("gate-no-fua")] {
         let of = |threads| {
-            let mut report = soak(&Options {
-                seed: 7,
-                runs: 100,
-                threads,
-                bug,
-                all: true,
-                without: without(),
-                ..Options::default()
-            });
+            let mut report =
+                soak(&Options { seed: 7, runs: 100, threads, bug, all: true, ..Options::default() });
             // Some memory of the layers lies where the allocator puts it, so that it is aligned by chance.
             report.cover.bytes_bounced = 0;
             (text(&report), json(&report).to_string())
@@ -109,13 +97,13 @@ fn the_result_does_not_depend_on_threads() {
 
 #[test]
 fn runs_follow_their_seeds() {
-    let cover = |seed, runs| soak(&Options { seed, runs, without: without(), ..Options::default() }).cover;
+    let cover = |seed, runs| soak(&Options { seed, runs, ..Options::default() }).cover;
     let mut sum = cover(20, 1);
     sum.add(&cover(21, 1));
     assert_eq!(sum, cover(20, 2));
     assert_ne!(cover(20, 1), cover(21, 1));
     // The last seeds there are have followers, too.
-    let last = Options { seed: u64::MAX, runs: 2, without: without(), ..Options::default() };
+    let last = Options { seed: u64::MAX, runs: 2, ..Options::default() };
     assert_eq!(soak(&last).runs, 2);
 }
 
@@ -124,14 +112,14 @@ fn a_soak_ends_when_it_is_told_to_or_its_time_is_up() {
     let stopped = run(&Options { runs: u64::MAX, ..Options::default() }, &AtomicBool::new(true), &mut |_| {});
     assert!(stopped.interrupted && stopped.runs == 0);
     let time = Some(Duration::from_millis(50));
-    let timed = soak(&Options { runs: u64::MAX, time, without: without(), ..Options::default() });
+    let timed = soak(&Options { runs: u64::MAX, time, ..Options::default() });
     assert!(!timed.interrupted && timed.runs > 0, "{}", timed.runs);
 }
 
 #[test]
 fn reports_say_how_to_repeat_what_was_found() {
     let bug = bugs::by_name("lost-write");
-    let report = soak(&Options { runs: 100, bug, without: without(), ..Options::default() });
+    let report = soak(&Options { runs: 100, bug, ..Options::default() });
     let replay = report.replay(&report.found[0]);
     assert!(replay.starts_with("platter sim soak --seed "), "{replay}");
     assert!(replay.contains("--runs 1 --bug lost-write --without "), "{replay}");

@@ -12,11 +12,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-/// What the parts below the soak do not keep yet.
-const UNKEPT: &str = "transient,timeouts,deadlines,cache";
-
 fn soak(place: &Path, drivers: &[FileDriver], rounds: u64) -> RealReport {
-    let (place, drivers, without) = (place.to_owned(), drivers.to_vec(), UNKEPT.parse().unwrap());
+    let (place, drivers, without) = (place.to_owned(), drivers.to_vec(), Features::default());
     let options = RealOptions { place, drivers, seed: 1, rounds, time: None, threads: 3, ios: 50, without };
     let report = run(&options, &AtomicBool::new(false), &mut |_| {}).unwrap();
     report.skipped.iter().for_each(|why| eprintln!("skipped: {why}"));
