@@ -68,11 +68,13 @@ impl Run<'_> {
                 .get(sector as usize)
                 .is_some_and(|&(at, on)| at == disk && inside.sector <= on && on < end)
         };
-        let mut tokens = Vec::new();
-        for (&id, doubt) in self.judged.doubts.iter().filter(|(_, doubt)| doubt.op == inside.op) {
-            let sectors = (doubt.sector..doubt.sector + doubt.count).filter(|&sector| here(sector));
-            tokens.extend(sectors.map(|sector| Some((id, sector))));
-        }
-        tokens
+        // Of several that it may be, the last: it has waited for those before it.
+        let may_be =
+            |doubt: &&Doubt| doubt.op == inside.op && (doubt.sector..doubt.sector + doubt.count).any(here);
+        let doubts = self.judged.doubts.iter().filter(|(_, doubt)| may_be(doubt));
+        let last = doubts.max_by_key(|(_, doubt)| doubt.event);
+        let sectors =
+            last.map(|(&id, doubt)| (doubt.sector..doubt.sector + doubt.count).map(move |at| (id, at)));
+        sectors.into_iter().flatten().filter(|&(_, sector)| here(sector)).map(Some).collect()
     }
 }

@@ -236,12 +236,21 @@ impl Run<'_> {
         Ok(self.outcome(live, fault, memory))
     }
 
+    /// Whether an I/O is not one range of one disk: a partition of an array may begin inside a chunk, so that even a single
+    /// block lies on two members.
+    fn is_scattered(&self, live: &Live) -> bool {
+        let map = self.map();
+        let range = live.sector as usize..(live.sector + live.count) as usize;
+        let places = map.get(range).unwrap_or_default();
+        places.windows(2).any(|pair| pair[1] != (pair[0].0, pair[0].1 + 1))
+    }
+
     /// What a failure says about what was done.
     fn outcome(&self, live: &Live, fault: Fault, memory: bool) -> Outcome {
         // One block in one request, whose data is all there is to it. A member of an array with smaller blocks than the array's
         // cuts a block whose memory is in too many pieces; the first parts may be carried out then, and the others not.
         let steps = Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER;
-        let cut = live.shredded && self.has_smaller_blocks();
+        let cut = (live.shredded && self.has_smaller_blocks()) || self.is_scattered(live);
         let plain = live.single && !cut && !live.has(steps) && !self.stack().has("cache");
         // A layer that makes parts of an I/O gives its memory back also when the disk has done them.
         let whole = !self.stack().spreads();

@@ -172,7 +172,7 @@ impl Run<'_> {
         Some(sectors().min()?..sectors().max()? + 1)
     }
 
-    fn map(&self) -> &[(usize, u64)] {
+    pub(super) fn map(&self) -> &[(usize, u64)] {
         self.open.as_ref().map_or(&[], |open| &open.map)
     }
 
