@@ -119,10 +119,11 @@ fn a_soak_ends_when_it_is_told_to_or_its_time_is_up() {
 #[test]
 fn reports_say_how_to_repeat_what_was_found() {
     let bug = bugs::by_name("lost-write");
-    let report = soak(&Options { runs: 100, bug, ..Options::default() });
+    let without = "cuts".parse().unwrap();
+    let report = soak(&Options { runs: 100, bug, without, ..Options::default() });
     let replay = report.replay(&report.found[0]);
     assert!(replay.starts_with("platter sim soak --seed "), "{replay}");
-    assert!(replay.contains("--runs 1 --bug lost-write --without "), "{replay}");
+    assert!(replay.contains("--runs 1 --bug lost-write --without cuts"), "{replay}");
     assert!(text(&report).contains(&replay));
     assert_eq!(json(&report)["found"]["replay"], replay);
     let names: std::collections::BTreeSet<&str> = bugs::TABLE.iter().map(|bug| bug.name).collect();
