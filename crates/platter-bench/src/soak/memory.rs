@@ -20,9 +20,9 @@ pub(super) enum Layout {
     Whole,
     /// One piece, one byte past an aligned address.
     Odd,
-    /// Aligned pieces of so many bytes.
+    /// Aligned pieces of this many bytes.
     Pieces(u32),
-    /// Two aligned pieces, the first of so many bytes.
+    /// Two aligned pieces, the first of this many bytes.
     Split(u32),
 }
 

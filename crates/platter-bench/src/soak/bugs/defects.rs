@@ -3,7 +3,7 @@
 /// Whether the soak finds a bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Within so many runs from seed 1.
+    /// Within this number of runs from seed 1.
     Within(u64),
     /// It does not; a test of its own does.
     Targeted {

@@ -20,7 +20,7 @@ pub(in super::super) struct Crooked {
     inner: Box<dyn Elevator>,
     count: u64,
     last: Option<RequestId>,
-    /// Requests that are kept back, or that nobody knows of any more.
+    /// Requests that are kept back or lost.
     kept: Vec<RequestId>,
 }
 

@@ -67,7 +67,7 @@ pub(super) enum Act {
     Jump(Span),
     /// Waits until everything has completed that is not neglected.
     Settle,
-    /// Does not poll one channel for so many steps.
+    /// Does not poll one channel for a number of steps.
     Neglect {
         channel: u32,
         steps: u64,
@@ -97,12 +97,12 @@ pub(super) enum Act {
         at: u64,
         blocks: u64,
     },
-    /// Plans a power cut: after so many commands or after a time.
+    /// Plans a power cut after a number of commands or after a time.
     Cut {
         survivors: u64,
         after: Result<u64, Span>,
     },
-    /// A disk has so many 256th of what is used of it: 256 are the size that it had at first.
+    /// Resizes a disk to a number of 256ths of its used part; 256 restores its first size.
     Resize {
         disk: u32,
         keep: u64,
@@ -131,7 +131,7 @@ pub(super) enum Way {
 #[derive(Clone, Debug)]
 pub(super) struct Io {
     pub(super) op: Op,
-    /// First block, by its remainder, and blocks; of a flush: of a range of so many blocks, or 0 for everything.
+    /// First block (modulo the size) and number of blocks. A flush of 0 blocks covers everything.
     pub(super) at: u64,
     pub(super) blocks: u64,
     pub(super) flags: Flags,

@@ -15,7 +15,7 @@ struct Descriptors {
     timer: OwnedFd,
 }
 
-/// Made when somebody first sleeps on the channel.
+/// Created when a thread first sleeps on the channel.
 #[derive(Default)]
 pub(super) struct Bell(OnceLock<Option<Descriptors>>);
 

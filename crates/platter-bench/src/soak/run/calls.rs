@@ -117,7 +117,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The device as a call uses it: itself, or through a handle, and on behalf of somebody.
+    /// The device as a call uses it: directly or through a handle, in an I/O context.
     fn caller(&self, io: &Io) -> Result<Device, Finding> {
         let device = self.device()?;
         let handles = self.open.as_ref().map_or(&[][..], |open| &open.handles);

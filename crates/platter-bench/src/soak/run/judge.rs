@@ -20,7 +20,7 @@ pub(super) struct Judged {
     flushes: u64,
     /// I/Os that may still reach a disk, and when the program was told so, in its events.
     pub(super) doubts: BTreeMap<u64, Doubt>,
-    /// The first event at which a flush had failed that nobody has acknowledged.
+    /// The first event at which a flush had failed without being acknowledged.
     sticky: Option<u64>,
     /// The last acknowledgement: its event, and how many flushes had failed on the disks by then.
     acknowledged: Option<(u64, u64)>,

@@ -113,8 +113,8 @@ impl Run<'_> {
         }
     }
 
-    /// How far time may pass at once after so many turns in which nothing completed: to what a disk does next or to the
-    /// next deadline, and the further the longer nothing has happened.
+    /// How far time may advance in one step after `turns` turns without a completion: to the next event of a disk or to the
+    /// next deadline, in steps that grow with the number of turns.
     fn leap(&self, turns: u64) -> Time {
         let Some(beyond) = turns.checked_sub(PATIENT_TURNS) else { return Time(0) };
         let now = self.now();
