@@ -7,6 +7,7 @@
 //! ```
 //! use platter_bench::fileio::{self, Plan};
 //! use platter_block::time::Span;
+//! use platter_disk::device::Device;
 //! use platter_disk::leaf::LeafSettings;
 //! use platter_sim::{SimDisk, World, ideal::Ideal};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -37,6 +37,8 @@ pub(super) struct Control {
     doubts: u32,
     inbox: Vec<Bio>,
     done: Vec<Bio>,
+    /// Bios of the shared queue that have failed, as of the last look.
+    failed: u64,
 }
 
 /// The lane for which the shared queue is run: its own completions bypass the mailbox.
@@ -49,7 +51,7 @@ impl Control {
     pub(super) fn new(queue: Queue) -> Control {
         let state = State::Waiting(Box::new(queue));
         let (inbox, done) = (Vec::new(), Vec::new());
-        Control { state, deaf: false, alarm: None, look_at: None, doubts: 0, inbox, done }
+        Control { state, deaf: false, alarm: None, look_at: None, doubts: 0, inbox, done, failed: 0 }
     }
 
     /// Opens the driver, if it is not open.
@@ -253,7 +255,11 @@ impl Shared {
         if let Some(lane) = control.lane_mut() {
             lane.take_done(&mut done);
         }
-        self.extent.look_after(&done, &*self.disk, &self.gate);
+        let failed = self.control_counters.bios_failed.get();
+        if failed != control.failed {
+            control.failed = failed;
+            self.extent.look_after(&done, &*self.disk, &self.gate);
+        }
         for bio in done.drain(..) {
             let route = bio.route();
             if route & CLOSED_GATE != 0 {
