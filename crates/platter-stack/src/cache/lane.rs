@@ -41,7 +41,7 @@ pub(super) struct CacheLane {
     /// The lane listened to the shared lane and was woken.
     woke: bool,
     /// A thread that sleeps on the lane's descriptors listens to the shared lane.
-    is_heard: Cell<bool>,
+    is_listed_outside: Cell<bool>,
     /// The first deadline of a task, or an earlier time.
     deadline: Option<Time>,
     /// Bios in flight on the lane's own lane below.
@@ -78,7 +78,7 @@ impl CacheLane {
             fresh: false,
             listed: false,
             woke: false,
-            is_heard: Cell::new(false),
+            is_listed_outside: Cell::new(false),
             deadline: None,
             own_out: 0,
             came: Vec::new(),
@@ -409,7 +409,7 @@ impl Lane for CacheLane {
     fn run(&mut self, now: Time) {
         // Otherwise the completion would not be processed, and would wake the listening thread again and
         // again.
-        self.woke |= self.is_heard.take() && self.shared.is_out();
+        self.woke |= self.is_listed_outside.take() && self.shared.is_out();
         self.progress(now, false);
     }
 
@@ -469,7 +469,7 @@ impl Lane for CacheLane {
 
     fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
         let own = self.own.wait_handles(out);
-        self.is_heard.set(true);
+        self.is_listed_outside.set(true);
         self.shared.engine().is_ok_and(|engine| engine.lane.wait_handles(out)) && own
     }
 
