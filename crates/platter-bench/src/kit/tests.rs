@@ -9,7 +9,7 @@ fn read(disk: &Device, sector: u64) -> Result<u8, String> {
 }
 
 /// A log of `n` blocks from block 1; block 0 has their number.
-fn log(flushes: bool) -> impl Fn(&Device, &mut u8) -> Result<(), Error> {
+fn log(flushes: bool) -> impl Fn(&Device, &mut u8) -> Outcome {
     move |disk, stored| {
         for n in 1..=6u8 {
             disk.write_at(&[n; 512], u64::from(n) * 512)?;
@@ -24,14 +24,14 @@ fn log(flushes: bool) -> impl Fn(&Device, &mut u8) -> Result<(), Error> {
     }
 }
 
-fn check_log(disk: &Device, stored: &u8) -> Result<(), String> {
+fn check_log(disk: &Device, stored: &u8) -> Outcome {
     let count = read(disk, 0)?;
     if count < *stored {
-        return Err(format!("{stored} were stored, {count} are there"));
+        return Err(format!("{stored} were stored, {count} are there").into());
     }
     (1..=count).try_for_each(|n| match read(disk, n.into())? == n {
         true => Ok(()),
-        false => Err(format!("block {n} is lost")),
+        false => Err(format!("block {n} is lost").into()),
     })
 }
 
@@ -44,7 +44,7 @@ fn a_right_engine_passes_whatever_is_between_it_and_the_disk() {
             Device::from_disk(disks[0].attach("log"), LeafSettings::default(), elevator)
         };
         let summary = Kit::new(1).open(open).run(log(true), check_log).unwrap();
-        assert_eq!(summary, Summary { ios: 24, cuts: 1 + 25 * 6 }, "{name:?}");
+        assert_eq!(summary, Summary { ios: 24, cuts: 1 + 25 * 6, ..Summary::default() }, "{name:?}");
     }
 }
 
@@ -66,13 +66,13 @@ fn a_log_without_a_flush_is_found_and_shrunk() {
 
 #[test]
 fn a_promise_before_the_flush_is_found_by_a_cut_after_the_end() {
-    let engine = |disk: &Device, stored: &mut u8| -> Result<(), Error> {
+    let engine = |disk: &Device, stored: &mut u8| -> Outcome {
         *stored = 1;
-        disk.write_at(&[1; 512], 0)
+        Ok(disk.write_at(&[1; 512], 0)?)
     };
     let failure = Kit::new(1).run(engine, |disk, stored| match read(disk, 0)? == *stored {
         true => Ok(()),
-        false => Err("it is lost".to_owned()),
+        false => Err("it is lost".into()),
     });
     // Already the first I/O in flight is enough.
     assert_eq!(failure.unwrap_err().plan.to_string(), "io=0 lost=0/0:0+1");
@@ -80,7 +80,7 @@ fn a_promise_before_the_flush_is_found_by_a_cut_after_the_end() {
 
 #[test]
 fn torn_writes_are_found_and_shrunk_to_one_sector() {
-    let engine = |disk: &Device, stored: &mut u8| -> Result<(), Error> {
+    let engine = |disk: &Device, stored: &mut u8| -> Outcome {
         for version in 1..=2u8 {
             disk.write_at(&[version; 4096], 0)?;
             disk.flush()?;
@@ -88,9 +88,9 @@ fn torn_writes_are_found_and_shrunk_to_one_sector() {
         }
         Ok(())
     };
-    let whole = |disk: &Device, _: &u8| -> Result<(), String> {
+    let whole = |disk: &Device, _: &u8| -> Outcome {
         let first = read(disk, 0)?;
-        (1..8).try_for_each(|at| if read(disk, at)? == first { Ok(()) } else { Err("torn".to_owned()) })
+        (1..8).try_for_each(|at| if read(disk, at)? == first { Ok(()) } else { Err("torn".into()) })
     };
     let failure = Kit::new(1).tries(20).run(engine, whole).unwrap_err();
     assert_eq!((failure.plan.io, failure.plan.lost.iter().count()), (0, 1), "{failure}");
@@ -112,13 +112,13 @@ fn two_disks_lose_power_together() {
 
 #[test]
 fn an_engine_that_fails_by_itself_is_told_so() {
-    let engine = |disk: &Device, _: &mut ()| disk.write_at(&[1; 512], 1 << 40);
+    let engine = |disk: &Device, _: &mut ()| Ok(disk.write_at(&[1; 512], 1 << 40)?);
     let failure = Kit::new(1).run(engine, |_, ()| Ok(())).unwrap_err();
     assert!(
         failure.wrong.contains("nothing was wrong") && failure.wrong.contains("past the end"),
         "{failure}"
     );
-    let failure = Kit::new(1).run(log(true), |_, _: &u8| Err("never good".to_owned())).unwrap_err();
+    let failure = Kit::new(1).run(log(true), |_, _: &u8| Err("never good".into())).unwrap_err();
     assert_eq!((failure.plan.io, failure.cuts), (24, 1));
 }
 
@@ -141,8 +141,8 @@ fn the_same_seed_tries_the_same_and_another_one_does_not() {
 
 #[test]
 fn plans_are_read_and_what_is_none_is_refused() {
-    assert_eq!("io=3".parse::<Plan>(), Ok(Plan { io: 3, lost: Lost::new() }));
-    assert_eq!("io=3 lost=".parse::<Plan>(), Ok(Plan { io: 3, lost: Lost::new() }));
+    assert_eq!("io=3".parse::<Plan>(), Ok(Plan { io: 3, ..Plan::default() }));
+    assert_eq!("io=3 lost=".parse::<Plan>(), Ok(Plan { io: 3, ..Plan::default() }));
     for wrong in ["", "3", "io=x lost=", "io=3 0/1:2+3", "io=3 lost=1"] {
         assert!(wrong.parse::<Plan>().is_err(), "{wrong}");
     }
