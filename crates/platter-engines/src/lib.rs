@@ -4,6 +4,7 @@
 //! [`History`](platter_bench::kit::History). The programs `redb` and `sqlite` in `examples/` run them with any
 //! number of cuts; the tests run less.
 
+mod fixed_random;
 pub mod redb_store;
 pub mod report;
 pub mod sqlite;
