@@ -1,8 +1,8 @@
 //! redb over a file of the kit: its `StorageBackend`, a load of transactions, and a check.
 
 use crate::fixed_random::in_own_thread;
-use platter_bench::kit::files::{File, Files};
-use platter_bench::kit::{History, Kit, Outcome};
+use platter_kit::files::{File, Files};
+use platter_kit::{History, Kit, Outcome};
 use platter_sim::rng::Rng;
 use redb::{
     Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, StorageBackend, StorageError,

@@ -187,7 +187,7 @@ impl FilterLane {
                 self.refused = true;
                 break;
             }
-            let Some(bio) = self.door.next() else {
+            let Some(bio) = self.door.take_next() else {
                 self.give_way();
                 break;
             };

@@ -1,7 +1,7 @@
 //! Tests a storage engine against power cuts: a log that flushes in the right places, and one that does not.
 
 use platter::Device;
-use platter_bench::kit::{Kit, Outcome};
+use platter_kit::{Kit, Outcome};
 use std::error::Error;
 
 /// Appends five blocks. A block counts as stored when the number in block 0 covers it.

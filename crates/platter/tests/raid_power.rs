@@ -2,7 +2,7 @@
 
 use platter::raid::{self, Array};
 use platter::{Device, stack::meta::Select, stack::partition::Partition};
-use platter_bench::kit::{Kit, Outcome};
+use platter_kit::{Kit, Outcome};
 use std::sync::Arc;
 
 /// Three members on one disk, which loses power with all of them.

@@ -2,7 +2,7 @@
 
 use super::locks::{Busy, Holder, NONE, RESERVED, SHARED};
 use super::vfs::Disk;
-use platter_bench::kit::files::{File, Files};
+use platter_kit::files::{File, Files};
 use rusqlite::ffi::{self, sqlite3_file, sqlite3_int64, sqlite3_io_methods};
 use std::ffi::{c_int, c_void};
 use std::io;

@@ -8,8 +8,8 @@ mod locks;
 mod vfs;
 
 use crate::fixed_random::in_own_thread;
-use platter_bench::kit::files::Files;
-use platter_bench::kit::{History, Kit, Outcome};
+use platter_kit::files::Files;
+use platter_kit::{History, Kit, Outcome};
 use platter_sim::rng::Rng;
 use rusqlite::{Connection, ErrorCode, ffi, params};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use super::file;
 use super::locks::Shared;
-use platter_bench::kit::files::Files;
+use platter_kit::files::Files;
 use rusqlite::ffi::{self, sqlite3_file, sqlite3_int64, sqlite3_vfs};
 use rusqlite::{Connection, OpenFlags};
 use std::collections::HashMap;
