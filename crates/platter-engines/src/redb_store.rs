@@ -161,6 +161,7 @@ impl Load {
 
 fn open(files: &Files) -> Result<Database, DatabaseError> {
     let file = files.create(NAME).map_err(StorageError::Io)?;
+    files.sync_directory().map_err(StorageError::Io)?;
     Builder::new().set_cache_size(CACHE).create_with_backend(Backend(file))
 }
 

@@ -1,16 +1,17 @@
 //! Files on simulated disks, for engines that keep their data in files.
 //!
-//! Each file has a disk of its own, so that a sync of one file does not make another one durable; the disks
-//! lose power together. The promises are those of a POSIX file system and no more:
+//! Each file has a disk of its own and the directory has another one, so that a sync of one file makes nothing
+//! else durable; all disks lose power together. The promises are those of POSIX and no more:
 //!
 //! - Until a file is [synced](File::sync), a power cut may take any of its writes, by sectors and in any order,
-//!   and its change of length, creation or deletion. A file that was made longer then reads as zeroes where
-//!   the data is lost; it never shows contents of a deleted file, or what lay beyond an earlier end.
-//! - A sync makes the file's contents, length and existence durable.
+//!   and its changes of length. A file that was made longer then reads as zeroes where the data is lost; it
+//!   never shows contents of a deleted file, or what lay beyond an earlier end.
+//! - A sync makes the contents and the length of the file durable, but not that it exists: that a file was
+//!   created or deleted is durable when the [directory is synced](Files::sync_directory).
 //! - A write changes no byte beside those written, and a sector of 512 bytes is written wholly or not.
 //!
 //! Changes of length, creations and deletions go to the disk at once, each as a write of one sector, so a
-//! power cut may find them there before the data or after it.
+//! power cut may find them there before the data or after it. Files cannot be renamed yet.
 //!
 //! ```
 //! use platter_kit::files::Files;
@@ -19,6 +20,7 @@
 //! /// Appends records of 100 bytes.
 //! fn append(files: &Files, history: &mut History<Vec<u8>>) -> Outcome {
 //!     let log = files.create("log")?;
+//!     files.sync_directory()?;
 //!     for n in 1..=3u8 {
 //!         let mut contents = history.latest().clone();
 //!         contents.extend([n; 100]);
@@ -50,26 +52,37 @@ use super::Kit;
 use platter_disk::device::Device;
 use platter_disk::leaf::LeafSettings;
 use platter_sim::SimDisk;
-use record::{Record, SECTOR};
+use record::{Entry, Header, SECTOR};
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 mod record;
 
-/// Where the data of a disk's first file begins, in bytes; the record of the file is in the sector 0.
-const DATA: u64 = 4096;
+/// The places of files, and of the contents of a file, are multiples of this, in bytes.
+const PLACE: u64 = 4096;
 
-/// A few files, each on a disk of its own; see the [module](self). Clones are the same files.
+/// A few files; see the [module](self). Clones are the same files.
 #[derive(Clone, Debug)]
-pub struct Files(Arc<[Mutex<Slot>]>);
+pub struct Files(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// Its sector n has the entry of the file on disk n.
+    directory: Device,
+    slots: Vec<Mutex<Slot>>,
+}
 
 /// A disk, and the file that it holds.
 #[derive(Debug)]
 struct Slot {
     device: Device,
-    record: Record,
-    /// Bytes of the file's place that may be other than zeroes.
-    used: u64,
+    entry: Entry,
+    header: Header,
+    /// How long the file has been since its contents are where they are.
+    longest: u64,
+    /// The end of what was used of the disk since the mount, in bytes. A new file, or one that was cut to
+    /// nothing, goes behind it: a power cut can bring the old contents back.
+    end: u64,
     /// Counts creations and deletions since the mount, so that a handle of a deleted file is recognised.
     life: u64,
 }
@@ -84,11 +97,11 @@ pub struct File {
 
 impl Kit<Files> {
     /// A kit for an engine that keeps at most `count` files at a time: as [`Kit::new`], with a disk of 64 MiB
-    /// for each.
+    /// for each, and disk 0 for the directory.
     pub fn with_files(seed: u64, count: usize) -> Kit<Files> {
         let kit = Kit::new(seed);
         let disk = kit.disk;
-        kit.disks(disk, count).open(Files::on)
+        kit.disks(disk, count + 1).open(Files::on)
     }
 }
 
@@ -102,15 +115,23 @@ impl Files {
         Files::mount(disks.iter().map(device).collect::<Result<_, _>>().map_err(io::Error::other)?)
     }
 
-    /// The files of these devices, of which each holds one file at a time. Devices full of zeroes hold none.
+    /// The files of these devices: the first one has the directory, each other one a file at a time. Devices
+    /// full of zeroes hold none.
     ///
     /// What a power cut left beyond the end of a file is cleared.
     ///
     /// # Errors
-    /// A device holds something else, or fails.
+    /// A device holds something else, or fails; there is none for the directory.
     pub fn mount(devices: Vec<Device>) -> io::Result<Files> {
-        let slots = devices.into_iter().map(|device| Slot::mount(device).map(Mutex::new));
-        Ok(Files(slots.collect::<io::Result<_>>()?))
+        let mut devices = devices.into_iter();
+        let none = || io::Error::new(ErrorKind::InvalidInput, "no device for the directory");
+        let directory = devices.next().ok_or_else(none)?;
+        let slots = (0..).zip(devices).map(|(n, device)| {
+            let entry = Entry::read(&read_sector(&directory, n * SECTOR as u64)?)?;
+            Ok(Mutex::new(Slot::mount(device, entry)?))
+        });
+        let slots = slots.collect::<io::Result<_>>()?;
+        Ok(Files(Arc::new(Inner { directory, slots })))
     }
 
     /// Opens a file, and creates it if there is none of this name.
@@ -122,23 +143,25 @@ impl Files {
             return Ok(file);
         }
         // The disk that had a file of this name before, so that what happens does not depend on other files.
-        let slots = || (0..self.0.len()).filter(|&slot| !self.slot(slot).record.exists);
-        let had = slots().find(|&slot| self.slot(slot).record.name == name);
-        let unused = || slots().find(|&slot| self.slot(slot).record.name.is_empty());
+        let slots = || (0..self.0.slots.len()).filter(|&slot| !self.slot(slot).entry.exists);
+        let had = slots().find(|&slot| self.slot(slot).entry.name == name);
+        let unused = || slots().find(|&slot| self.slot(slot).entry.name.is_empty());
         let Some(index) = had.or_else(unused).or_else(|| slots().next()) else {
-            let text = format!("`{name}` is one file more than the {} disks", self.0.len());
+            let text = format!("`{name}` is one file more than the {} disks for files", self.0.slots.len());
             return Err(io::Error::new(ErrorKind::StorageFull, text));
         };
         let mut slot = self.slot(index);
-        let base = slot.fresh_base()?;
-        slot.change(Record { exists: true, base, len: 0, name: name.to_owned() })?;
-        (slot.used, slot.life) = (0, slot.life + 1);
+        let place = slot.end.next_multiple_of(PLACE);
+        slot.room(place + 2 * PLACE)?;
+        self.change_entry(index, &mut slot, Entry { exists: true, place, name: name.to_owned() })?;
+        slot.header = Header::new(place);
+        (slot.longest, slot.end) = (0, slot.header.data);
         Ok(File { files: self.clone(), slot: index, life: slot.life })
     }
 
     /// Opens a file. `None`: there is none of this name.
     pub fn open(&self, name: &str) -> Option<File> {
-        let slot = (0..self.0.len()).find(|&slot| self.slot(slot).has(name))?;
+        let slot = (0..self.0.slots.len()).find(|&slot| self.slot(slot).has(name))?;
         Some(File { files: self.clone(), slot, life: self.slot(slot).life })
     }
 
@@ -147,22 +170,35 @@ impl Files {
         self.open(name).is_some()
     }
 
-    /// Deletes a file, if there is one of this name; `durably`: a power cut does not bring it back. Handles of
-    /// it fail from now on.
+    /// Deletes a file, if there is one of this name. Handles of it fail from now on.
     ///
     /// # Errors
     /// The disk fails.
-    pub fn delete(&self, name: &str, durably: bool) -> io::Result<()> {
-        let Some(index) = (0..self.0.len()).find(|&slot| self.slot(slot).has(name)) else { return Ok(()) };
+    pub fn delete(&self, name: &str) -> io::Result<()> {
+        let Some(File { slot: index, .. }) = self.open(name) else { return Ok(()) };
         let mut slot = self.slot(index);
-        let record = Record { exists: false, ..slot.record.clone() };
-        slot.change(record)?;
-        slot.life += 1;
-        if durably { slot.device.flush().map_err(io::Error::other) } else { Ok(()) }
+        let entry = Entry { exists: false, ..slot.entry.clone() };
+        self.change_entry(index, &mut slot, entry)
+    }
+
+    /// Makes all creations and deletions until now durable.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn sync_directory(&self) -> io::Result<()> {
+        self.0.directory.flush().map_err(io::Error::other)
     }
 
     fn slot(&self, index: usize) -> MutexGuard<'_, Slot> {
-        self.0[index].lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.slots[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change_entry(&self, index: usize, slot: &mut Slot, entry: Entry) -> io::Result<()> {
+        let at = (index * SECTOR) as u64;
+        self.0.directory.write_at(&entry.bytes()?, at).map_err(io::Error::other)?;
+        slot.entry = entry;
+        slot.life += 1;
+        Ok(())
     }
 }
 
@@ -172,7 +208,7 @@ impl File {
     /// # Errors
     /// The file has been deleted.
     pub fn len(&self) -> io::Result<u64> {
-        Ok(self.live()?.record.len)
+        Ok(self.live()?.header.len)
     }
 
     /// Whether the file has no bytes.
@@ -189,9 +225,9 @@ impl File {
     /// The file has been deleted; the disk fails.
     pub fn read_at(&self, buffer: &mut [u8], pos: u64) -> io::Result<usize> {
         let slot = self.live()?;
-        let count = slot.record.len.saturating_sub(pos).min(buffer.len() as u64) as usize;
+        let count = slot.header.len.saturating_sub(pos).min(buffer.len() as u64) as usize;
         if count > 0 {
-            slot.device.read_at(&mut buffer[..count], slot.record.base + pos).map_err(io::Error::other)?;
+            slot.device.read_at(&mut buffer[..count], slot.header.data + pos).map_err(io::Error::other)?;
         }
         Ok(count)
     }
@@ -206,7 +242,7 @@ impl File {
             return Ok(());
         }
         slot.grow(pos.saturating_add(data.len() as u64))?;
-        slot.device.write_at(data, slot.record.base + pos).map_err(io::Error::other)
+        slot.device.write_at(data, slot.header.data + pos).map_err(io::Error::other)
     }
 
     /// Makes the file shorter, or longer by zeroes.
@@ -215,22 +251,20 @@ impl File {
     /// The file has been deleted; the disk is full or fails.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
         let mut slot = self.live()?;
-        if len == 0 && slot.record.len > 0 {
-            // The old contents stay where they are until they are not needed, even if a cut undoes this.
-            let base = slot.fresh_base()?;
-            let record = Record { base, len, ..slot.record.clone() };
-            slot.change(record)?;
-            slot.used = 0;
+        if len == 0 && slot.header.len > 0 {
+            let data = slot.end.next_multiple_of(PLACE);
+            slot.change_header(Header { data, len })?;
+            (slot.longest, slot.end) = (0, data);
             return Ok(());
         }
-        if len < slot.record.len {
-            let record = Record { len, ..slot.record.clone() };
-            return slot.change(record);
+        if len < slot.header.len {
+            let data = slot.header.data;
+            return slot.change_header(Header { data, len });
         }
         slot.grow(len)
     }
 
-    /// Makes contents, length and existence of the file durable.
+    /// Makes contents and length of the file durable.
     ///
     /// # Errors
     /// The file has been deleted; the disk fails.
@@ -248,60 +282,67 @@ impl File {
 }
 
 impl Slot {
-    fn mount(device: Device) -> io::Result<Slot> {
-        let mut sector = [0; SECTOR];
-        device.read_at(&mut sector, 0).map_err(io::Error::other)?;
-        let Some(record) = Record::read(&sector)? else {
-            return Ok(Slot { device, record: Record { base: DATA, ..Record::default() }, used: 0, life: 0 });
+    fn mount(device: Device, entry: Entry) -> io::Result<Slot> {
+        let header = match entry.exists {
+            true => Header::read(&read_sector(&device, entry.place)?, entry.place)?,
+            false => Header::new(0),
         };
-        let record = if record.exists { record } else { Record { base: DATA, len: 0, ..record } };
-        let slot = Slot { device, used: record.len, record, life: 0 };
-        slot.clear(slot.record.len, slot.device.size() - slot.record.base)?;
-        slot.device.flush().map_err(io::Error::other)?;
+        let end = if entry.exists { header.data + header.len } else { 0 };
+        let is_new = entry.name.is_empty();
+        let slot = Slot { longest: header.len, device, entry, header, end, life: 0 };
+        if !is_new {
+            slot.clear(end, slot.device.size())?;
+            slot.device.flush().map_err(io::Error::other)?;
+        }
         Ok(slot)
     }
 
     fn has(&self, name: &str) -> bool {
-        self.record.exists && self.record.name == name
+        self.entry.exists && self.entry.name == name
     }
 
-    /// The first byte of the disk that no file has used since the mount.
-    fn fresh_base(&self) -> io::Result<u64> {
-        Ok((self.record.base + self.used).next_multiple_of(DATA))
-    }
-
-    /// Writes the record, which takes effect wholly or, after a power cut, perhaps not at all.
-    fn change(&mut self, record: Record) -> io::Result<()> {
-        self.device.write_at(&record.bytes()?, 0).map_err(io::Error::other)?;
-        self.record = record;
+    /// Writes the header, which takes effect wholly or, after a power cut, perhaps not at all.
+    fn change_header(&mut self, header: Header) -> io::Result<()> {
+        self.device.write_at(&header.bytes(), self.entry.place).map_err(io::Error::other)?;
+        self.header = header;
         Ok(())
     }
 
     /// Makes the file at least `len` bytes long.
     fn grow(&mut self, len: u64) -> io::Result<()> {
-        let old = self.record.len;
+        let Header { data, len: old } = self.header;
         if len <= old {
             return Ok(());
         }
-        let room = self.device.size().saturating_sub(self.record.base);
-        if len > room {
-            let text = format!("{len} bytes of `{}` do not fit: its disk has room for {room}", self.record.name);
-            return Err(io::Error::new(ErrorKind::StorageFull, text));
-        }
-        if old < self.used {
+        self.room(data.saturating_add(len))?;
+        if old < self.longest {
             // The file was longer before. What lies there must read as zeroes, and must be kept until it is
             // certain that the file is shorter.
             self.device.flush().map_err(io::Error::other)?;
-            self.clear(old, self.used)?;
+            self.clear(data + old, data + self.longest)?;
             self.device.flush().map_err(io::Error::other)?;
         }
-        self.used = len;
-        self.change(Record { len, ..self.record.clone() })
+        self.longest = len;
+        self.end = self.end.max(data + len);
+        self.change_header(Header { data, len })
     }
 
-    /// Fills a part of the file's place with zeroes.
-    fn clear(&self, from: u64, to: u64) -> io::Result<()> {
-        let (start, end) = (self.record.base + from, self.record.base + to);
+    /// Checks that the disk reaches to this byte.
+    fn room(&self, end: u64) -> io::Result<()> {
+        if end <= self.device.size() {
+            return Ok(());
+        }
+        let text = format!(
+            "the disk of `{}` is full: {end} bytes are needed, it has {}; what earlier files used is free \
+             again after the next mount",
+            self.entry.name,
+            self.device.size()
+        );
+        Err(io::Error::new(ErrorKind::StorageFull, text))
+    }
+
+    /// Fills a part of the disk with zeroes.
+    fn clear(&self, start: u64, end: u64) -> io::Result<()> {
         let whole = start.next_multiple_of(SECTOR as u64).min(end);
         if start < whole {
             let zeroes = vec![0; (whole - start) as usize];
@@ -313,6 +354,12 @@ impl Slot {
         }
         Ok(())
     }
+}
+
+fn read_sector(device: &Device, at: u64) -> io::Result<[u8; SECTOR]> {
+    let mut sector = [0; SECTOR];
+    device.read_at(&mut sector, at).map_err(io::Error::other)?;
+    Ok(sector)
 }
 
 #[cfg(test)]

@@ -22,6 +22,9 @@ struct State {
     files: Files,
     name: String,
     delete_on_close: bool,
+    /// It is a journal or a log that was created: the directory is synced with it the first time, as SQLite's own
+    /// VFS for Unix does.
+    syncs_directory: bool,
     characteristics: c_int,
     holder: Holder,
 }
@@ -31,12 +34,20 @@ impl OpenFile {
     ///
     /// # Safety
     /// `into` is valid for writing an `OpenFile`. SQLite calls `xClose` before it frees that memory.
-    pub(super) unsafe fn place(into: *mut sqlite3_file, file: File, name: &str, disk: &Disk, flags: c_int) {
+    pub(super) unsafe fn place(
+        into: *mut sqlite3_file,
+        file: File,
+        name: &str,
+        disk: &Disk,
+        flags: c_int,
+        is_new: bool,
+    ) {
         let state = State {
             file,
             files: disk.files.clone(),
             name: name.to_owned(),
             delete_on_close: flags & ffi::SQLITE_OPEN_DELETEONCLOSE != 0,
+            syncs_directory: is_new && flags & (ffi::SQLITE_OPEN_MAIN_JOURNAL | ffi::SQLITE_OPEN_WAL) != 0,
             characteristics: disk.claims.flags(),
             holder: disk.shared(name).holder(),
         };
@@ -95,7 +106,7 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
     let open = file.cast::<OpenFile>();
     // SAFETY: the state comes from a box that `place` made; SQLite closes a file once and does not use it after.
     let state = unsafe { Box::from_raw(ptr::replace(&raw mut (*open).state, ptr::null_mut())) };
-    let deleted = if state.delete_on_close { state.files.delete(&state.name, false) } else { Ok(()) };
+    let deleted = if state.delete_on_close { state.files.delete(&state.name) } else { Ok(()) };
     result(deleted, ffi::SQLITE_IOERR_CLOSE)
 }
 
@@ -137,10 +148,16 @@ unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: sqlite3_int64) -> c
     result(unsafe { state(file) }.file.set_len(unsigned(size)), ffi::SQLITE_IOERR_TRUNCATE)
 }
 
-/// A sync of the kit's files also makes their existence durable, so there is no folder to sync.
 unsafe extern "C" fn sync(file: *mut sqlite3_file, _flags: c_int) -> c_int {
     // SAFETY: SQLite passes an open file.
-    result(unsafe { state(file) }.file.sync(), ffi::SQLITE_IOERR_FSYNC)
+    let state = unsafe { state(file) };
+    if state.file.sync().is_err() {
+        return ffi::SQLITE_IOERR_FSYNC;
+    }
+    if std::mem::take(&mut state.syncs_directory) && state.files.sync_directory().is_err() {
+        return ffi::SQLITE_IOERR_DIR_FSYNC;
+    }
+    ffi::SQLITE_OK
 }
 
 unsafe extern "C" fn file_size(file: *mut sqlite3_file, out: *mut sqlite3_int64) -> c_int {

@@ -163,6 +163,7 @@ unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: SQLite calls with the VFS that was registered and a name that is null or a string.
     let (disk, name) = unsafe { (disk(vfs), name_of(name)) };
+    let is_new = name.is_some_and(|name| !disk.files.exists(name));
     let opened = match name {
         Some(name) if flags & ffi::SQLITE_OPEN_CREATE != 0 => disk.files.create(name).ok(),
         Some(name) => disk.files.open(name),
@@ -175,7 +176,7 @@ unsafe extern "C" fn open(
     };
     // SAFETY: `into` has room for an `OpenFile`, and `out_flags` is null or valid.
     unsafe {
-        file::OpenFile::place(into, file, name, disk, flags);
+        file::OpenFile::place(into, file, name, disk, flags, is_new);
         if !out_flags.is_null() {
             *out_flags = flags;
         }
@@ -189,9 +190,12 @@ unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync: c_
     let Some(name) = name.filter(|name| disk.files.exists(name)) else {
         return ffi::SQLITE_IOERR_DELETE_NOENT;
     };
-    match disk.files.delete(name, sync != 0) {
-        Ok(()) => ffi::SQLITE_OK,
-        Err(_) => ffi::SQLITE_IOERR_DELETE,
+    if disk.files.delete(name).is_err() {
+        return ffi::SQLITE_IOERR_DELETE;
+    }
+    match sync == 0 || disk.files.sync_directory().is_ok() {
+        true => ffi::SQLITE_OK,
+        false => ffi::SQLITE_IOERR_DIR_FSYNC,
     }
 }
 
