@@ -27,7 +27,9 @@ unsafe extern "C" fn getrandom(buffer: *mut c_void, len: usize, _flags: c_uint) 
 ///
 /// # Errors
 /// That of the call, as its text.
-pub(crate) fn in_own_thread(call: impl FnOnce() -> Result<(), Box<dyn Error>> + Send) -> Result<(), Box<dyn Error>> {
+pub(crate) fn in_own_thread(
+    call: impl FnOnce() -> Result<(), Box<dyn Error>> + Send,
+) -> Result<(), Box<dyn Error>> {
     let ended = thread::scope(|scope| scope.spawn(|| call().map_err(|error| error.to_string())).join());
     match ended {
         Ok(result) => Ok(result?),

@@ -5,8 +5,8 @@ use platter_kit::files::{File, Files};
 use platter_kit::{History, Kit, Outcome};
 use platter_sim::rng::Rng;
 use redb::{
-    Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, StorageBackend, StorageError,
-    TableDefinition,
+    Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, StorageBackend,
+    StorageError, TableDefinition,
 };
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -91,21 +91,32 @@ pub struct Promises {
     history: History<Contents>,
 }
 
-impl Load {
-    /// The kit that this load runs in: one file.
-    pub fn kit(seed: u64) -> Kit<Files> {
+impl crate::report::Load for Load {
+    type Promises = Promises;
+
+    fn title(&self) -> String {
+        let Commits { two_phase, quick_repair } = self.commits;
+        let phases = if two_phase || quick_repair { "two" } else { "one" };
+        let repair = if quick_repair { ", quick repair" } else { "" };
+        format!("redb, {} transactions, commits in {phases} phase(s){repair}", self.transactions)
+    }
+
+    fn kit(&self, seed: u64) -> Kit<Files> {
         Kit::with_files(seed, 1)
     }
 
-    /// Creates a database and commits transactions. Every fourth one does not wait until it is durable, every
-    /// seventh one is given up.
-    ///
-    /// # Errors
-    /// Those of redb.
-    pub fn run(&self, files: &Files, promises: &mut Promises) -> Outcome {
+    fn run(&self, files: &Files, promises: &mut Promises) -> Outcome {
         in_own_thread(|| self.commit_all(files, promises))
     }
 
+    fn check(&self, files: &Files, promises: &Promises) -> Outcome {
+        in_own_thread(|| self.check_contents(files, promises))
+    }
+}
+
+impl Load {
+    /// Creates a database and commits transactions. Every fourth one does not wait until it is durable, every
+    /// seventh one is given up.
     fn commit_all(&self, files: &Files, promises: &mut Promises) -> Outcome {
         let database = open(files)?;
         promises.created = true;
@@ -133,14 +144,6 @@ impl Load {
         Ok(())
     }
 
-    /// Opens the database, has redb check it, and compares its contents.
-    ///
-    /// # Errors
-    /// It does not open, is not sound, or its contents are not those of an allowed transaction.
-    pub fn check(&self, files: &Files, promises: &Promises) -> Outcome {
-        in_own_thread(|| self.check_contents(files, promises))
-    }
-
     fn check_contents(&self, files: &Files, promises: &Promises) -> Outcome {
         let mut database = match open(files) {
             Err(DatabaseError::Storage(StorageError::Io(error)))
@@ -166,11 +169,7 @@ fn open(files: &Files) -> Result<Database, DatabaseError> {
 }
 
 /// A few insertions, replacements and removals, the same ones in the table and in `contents`.
-fn change(
-    transaction: &redb::WriteTransaction,
-    contents: &mut Contents,
-    rng: &mut Rng,
-) -> Outcome {
+fn change(transaction: &redb::WriteTransaction, contents: &mut Contents, rng: &mut Rng) -> Outcome {
     let mut table = transaction.open_table(TABLE)?;
     for _ in 0..1 + rng.below(6) {
         let key = rng.below(40);

@@ -341,14 +341,15 @@ impl Slot {
         Err(io::Error::new(ErrorKind::StorageFull, text))
     }
 
-    /// Fills a part of the disk with zeroes.
+    /// Fills a part of the disk with zeroes. What follows in its last sector is zeroes already.
     fn clear(&self, start: u64, end: u64) -> io::Result<()> {
-        let whole = start.next_multiple_of(SECTOR as u64).min(end);
-        if start < whole {
+        let sector = SECTOR as u64;
+        let whole = start.next_multiple_of(sector);
+        if start < whole.min(end) {
             let zeroes = vec![0; (whole - start) as usize];
             self.device.write_at(&zeroes, start).map_err(io::Error::other)?;
         }
-        let whole_end = end.next_multiple_of(SECTOR as u64).min(self.device.size());
+        let whole_end = end.next_multiple_of(sector);
         if whole < whole_end {
             self.device.write_zeroes(whole, whole_end - whole).map_err(io::Error::other)?;
         }

@@ -62,7 +62,8 @@ impl<D> Kit<D> {
     /// Drops each flush of the engine in turn, and cuts power at each I/O that the dropped flush would have
     /// protected: those before the next flush of the same disk completes. Shows which flushes the check would miss.
     ///
-    /// Failures are reported as found, without making them smaller.
+    /// At each of these the kit also loses [each write](Kit::each_write). Power is not cut during recovery, and
+    /// failures are reported as found, without making them smaller.
     ///
     /// # Errors
     /// The engine or the check fails without a cut.
@@ -84,13 +85,16 @@ impl<D> Kit<D> {
             let writes = taken[since..io].iter().filter(|one| one.disk == disk && one.op.changes()).count();
             let end = (io + 1..taken.len()).find(|&io| is_flush(disk, io)).unwrap_or(taken.len());
             let nth = before.len() as u64;
-            let kit = Kit { shrink_tries: 0, ..honest.clone() }.flushes(Flushes::DropOne { disk, nth });
+            let kit = Kit { shrink_tries: 0, recovery_tries: 0, ..honest.clone() }
+                .each_write()
+                .flushes(Flushes::DropOne { disk, nth });
             let trial = |cut: &Cut| kit.trial(cut, &engine, &check);
             let mut places = whole.trace.changes(io as u64 + 1);
             places.push(taken.len() as u64);
             places.retain(|&place| place <= end as u64);
             let mut summary = Summary::default();
-            let found = places.into_iter().try_for_each(|io| kit.cut_at(io, &whole, &mut summary, &trial)).err();
+            let found =
+                places.into_iter().try_for_each(|io| kit.cut_at(io, &whole, &mut summary, &trial)).err();
             let (writes, cuts) = (writes as u64, summary.cuts);
             all.push(DroppedFlush { disk, nth, io: io as u64, writes, cuts, found });
         }

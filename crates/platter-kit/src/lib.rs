@@ -33,8 +33,8 @@
 //! completed by a service thread, in an order that depends on the host. [`Summary::differing`] counts the
 //! trials whose I/O was not that of the first run.
 
-use platter_disk::leaf::LeafSettings;
 use platter_block::time::Span;
+use platter_disk::leaf::LeafSettings;
 use platter_sim::SimDisk;
 use platter_sim::ideal::Ideal;
 use platter_sim::power::{Lost, Survivors};
@@ -49,14 +49,14 @@ mod flushes;
 mod history;
 mod plan;
 mod shrink;
+pub mod soak;
 mod trace;
 mod trial;
-pub mod soak;
 
 pub use flushes::{DroppedFlush, Flushes};
 pub use history::{Broken, History};
-pub use platter_disk::device::Device;
 pub use plan::{Failure, Plan, PlanError, RecoveryCut};
+pub use platter_disk::device::Device;
 
 /// What engines and checks return: done, or any error.
 pub type Outcome = Result<(), Box<dyn Error>>;
@@ -98,6 +98,7 @@ pub struct Kit<D = Device> {
     open: Open<D>,
     cuts: Cuts,
     tries: u64,
+    each_write: bool,
     recovery_tries: u64,
     shrink_tries: u64,
     flushes: Flushes,
@@ -126,6 +127,7 @@ impl Kit {
             open,
             cuts: Cuts::Every,
             tries: 6,
+            each_write: false,
             recovery_tries: 1,
             shrink_tries: 2000,
             flushes: Flushes::Honest,
@@ -149,8 +151,9 @@ impl<D> Kit<D> {
         open: impl Fn(&[SimDisk]) -> Result<T, E> + Send + Sync + 'static,
     ) -> Kit<T> {
         let open: Open<T> = Arc::new(move |disks| open(disks).map_err(|error| error.to_string()));
-        let Kit { seed, disk, disks, cuts, tries, recovery_tries, shrink_tries, flushes, .. } = self;
-        Kit { seed, disk, disks, open, cuts, tries, recovery_tries, shrink_tries, flushes }
+        let Kit { seed, disk, disks, cuts, tries, each_write, recovery_tries, shrink_tries, flushes, .. } =
+            self;
+        Kit { seed, disk, disks, open, cuts, tries, each_write, recovery_tries, shrink_tries, flushes }
     }
 
     /// Where power is cut.
@@ -164,6 +167,14 @@ impl<D> Kit<D> {
     #[must_use]
     pub fn tries(self, tries: u64) -> Kit<D> {
         Kit { tries: tries.max(1), ..self }
+    }
+
+    /// Also tries, at each cut, to lose each write alone and all but each one; where there are five or fewer,
+    /// every combination of them. Finds what depends on the order of two writes, and takes longer the more writes
+    /// an engine makes between its flushes.
+    #[must_use]
+    pub fn each_write(self) -> Kit<D> {
+        Kit { each_write: true, ..self }
     }
 
     /// How many times, after each cut, the trial is repeated with a second cut while the check writes: an
@@ -248,13 +259,21 @@ impl<D> Kit<D> {
         summary: &mut Summary,
         trial: &impl Fn(&Cut) -> Result<Trial, String>,
     ) -> Result<(), Failure> {
-        for (nth, survivors) in self.ways(io).enumerate() {
+        let mut ways: Vec<Survivors> = self.ways(io).collect();
+        if self.each_write {
+            let cut = Cut { io: Some(io), survivors: Survivors::All, recovery: None };
+            let all = trial(&cut)
+                .map_err(|wrong| self.failure(Plan { io, ..Plan::default() }, wrong, summary.cuts))?;
+            ways.extend(shrink::each_write(&all.could));
+        }
+        for (nth, survivors) in ways.into_iter().enumerate() {
             let mut cut = Cut { io: Some(io), survivors, recovery: None };
             let mut writes = self.attempt(&cut, whole, summary, trial)?;
             let mut rng = Rng::stream(self.seed, recovery_stream(io, nth as u64));
             for again in 0..self.recovery_tries {
                 // The check without a second cut wrote here.
-                let Some(&at) = (!writes.is_empty()).then(|| &writes[rng.below(writes.len() as u64) as usize])
+                let Some(&at) =
+                    (!writes.is_empty()).then(|| &writes[rng.below(writes.len() as u64) as usize])
                 else {
                     break;
                 };

@@ -83,7 +83,7 @@ impl<D> Kit<D> {
         let places = (search.trial)(&Cut::of(plan)).ok()?.trace.changes(0);
         for io in places.into_iter().filter(|&io| io < plan.io) {
             let whole = (search.trial)(&at(io, Survivors::All)).ok()?;
-            for survivors in subsets(&whole.could).chain(self.ways(io)) {
+            for survivors in each_write(&whole.could).into_iter().chain(self.ways(io)) {
                 if let Some(found) = search.fails(&at(io, survivors)) {
                     return Some(found);
                 }
@@ -99,16 +99,24 @@ impl<D> Kit<D> {
 /// Writes of which all combinations are tried.
 const FEW: usize = 5;
 
-/// Every way to lose whole writes, where there are few of them.
-fn subsets(could: &Lost) -> impl Iterator<Item = Survivors> + use<> {
+/// Writes of which each one is tried alone, at most; the latest ones.
+const MANY: usize = 32;
+
+/// Ways to lose whole writes: all combinations where there are few of them, otherwise each one alone and all but
+/// each one.
+pub(super) fn each_write(could: &Lost) -> Vec<Survivors> {
     let sectors: Vec<(u32, u64, u64)> = could.iter().collect();
     let mut writes: Vec<(u32, u64)> = sectors.iter().map(|&(disk, write, _)| (disk, write)).collect();
     writes.dedup();
-    let count = if writes.len() <= FEW { 1u32 << writes.len() } else { 0 };
-    (0..count).map(move |set| {
+    let losing = |is_lost: &dyn Fn(usize) -> bool| {
         let is_lost = |&(disk, write, _): &(u32, u64, u64)| {
-            writes.iter().position(|&known| known == (disk, write)).is_some_and(|i| set >> i & 1 == 1)
+            writes.iter().position(|&known| known == (disk, write)).is_some_and(is_lost)
         };
         Survivors::Except(sectors.iter().copied().filter(is_lost).collect())
-    })
+    };
+    if writes.len() <= FEW {
+        return (0..1u32 << writes.len()).map(|set| losing(&|i| set >> i & 1 == 1)).collect();
+    }
+    let latest = writes.len() - writes.len().min(MANY)..writes.len();
+    latest.flat_map(|one| [losing(&|i| i == one), losing(&|i| i != one)]).collect()
 }

@@ -146,3 +146,89 @@ fn plans_are_read_and_what_is_none_is_refused() {
         assert!(wrong.parse::<Plan>().is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn each_dropped_flush_of_a_log_is_found_but_the_ones_that_nothing_depends_on() {
+    let engine = |disk: &Device, stored: &mut u8| -> Outcome {
+        disk.flush()?;
+        log(true)(disk, stored)?;
+        Ok(disk.flush()?)
+    };
+    let each = Kit::new(1).drop_each_flush(engine, check_log).unwrap();
+    let missed: Vec<u64> = each.iter().filter(|flush| flush.found.is_none()).map(|flush| flush.nth).collect();
+    assert_eq!((each.len(), missed), (14, vec![0, 13]), "the first and the last one have nothing to write");
+    assert!(each.iter().all(|flush| (flush.writes == 0) == flush.found.is_none() && flush.cuts > 0));
+    let second = each[2].found.as_ref().unwrap();
+    assert_eq!((each[2].io, second.wrong.as_str()), (4, "1 were stored, 0 are there"));
+    let kit = Kit::new(1).flushes(Flushes::DropOne { disk: 0, nth: 2 });
+    assert_eq!(kit.replay(&second.plan, engine, check_log), Err(second.wrong.clone()));
+    assert_eq!(Kit::new(1).replay(&second.plan, engine, check_log), Ok(()));
+}
+
+#[test]
+fn a_repair_that_a_second_cut_breaks_is_found() {
+    // Block 0 says which of blocks 1 and 2 is valid; the check repairs by copying and forgets to flush.
+    let engine = |disk: &Device, stored: &mut u8| -> Outcome {
+        disk.write_at(&[7; 512], 512)?;
+        disk.flush()?;
+        disk.write_at(&[1; 512], 0)?;
+        disk.flush()?;
+        *stored = 7;
+        Ok(())
+    };
+    let check = |flushes: bool| {
+        move |disk: &Device, stored: &u8| -> Outcome {
+            if read(disk, 0)? == 1 {
+                disk.write_at(&[read(disk, 1)?; 512], 1024)?;
+                if flushes {
+                    disk.flush()?;
+                }
+                disk.write_at(&[2; 512], 0)?;
+            }
+            match (*stored, read(disk, 0)?) {
+                (0, _) => Ok(()),
+                (wanted, valid) if read(disk, valid.into())? == wanted => Ok(()),
+                _ => Err("it is lost".into()),
+            }
+        }
+    };
+    let kit = Kit::new(1).tries(20);
+    let failure = kit.run(engine, check(false)).unwrap_err();
+    let again = failure.plan.recovery.clone().expect("only a second cut finds it");
+    assert_eq!((failure.wrong.as_str(), again.lost.iter().count()), ("it is lost", 1), "{failure}");
+    let plan: Plan = failure.plan.to_string().parse().unwrap();
+    assert_eq!(
+        (kit.replay(&plan, engine, check(false)), plan),
+        (Err("it is lost".into()), failure.plan.clone())
+    );
+    assert!(failure.to_string().contains("of the recovery, 1 sectors lost"), "{failure}");
+    let summary = kit.run(engine, check(true)).unwrap();
+    assert!(summary.recoveries > 0, "{summary:?}");
+    assert_eq!(kit.recovery_tries(0).run(engine, check(false)).map(|summary| summary.recoveries), Ok(0));
+}
+
+#[test]
+fn trials_whose_io_differs_are_counted() {
+    let count = Cell::new(0u8);
+    let engine = |disk: &Device, _: &mut ()| -> Outcome {
+        count.set(count.get().wrapping_add(1));
+        disk.write_at(&[count.get(); 512], 0)?;
+        Ok(disk.flush()?)
+    };
+    let summary = Kit::new(1).run(engine, |_, ()| Ok(())).unwrap();
+    assert_eq!(summary.differing + 1, summary.cuts);
+}
+
+#[test]
+fn a_check_that_panics_is_a_finding_and_an_engine_that_panics_after_the_cut_is_none() {
+    let engine = |disk: &Device, _: &mut ()| -> Outcome {
+        disk.write_at(&[1; 512], 0).unwrap();
+        Ok(())
+    };
+    assert!(Kit::new(1).run(engine, |_, ()| Ok(())).is_ok());
+    let failure = Kit::new(1).run(engine, |disk, ()| {
+        assert_eq!(read(disk, 0)?, 1);
+        Ok(())
+    });
+    assert!(failure.unwrap_err().wrong.starts_with("panicked: assertion"));
+}

@@ -110,7 +110,8 @@ impl<D> Kit<D> {
         check: &impl Fn(&D, &S) -> Outcome,
     ) -> Result<Trial, String> {
         let rig = Rig::new(self);
-        let opened = (self.open)(&rig.disks).map_err(|error| format!("the device cannot be opened: {error}"))?;
+        let opened =
+            (self.open)(&rig.disks).map_err(|error| format!("the device cannot be opened: {error}"))?;
         rig.recorder.take();
         self.flushes.apply(&rig.disks);
         if let Some(io) = cut.io {
@@ -126,7 +127,8 @@ impl<D> Kit<D> {
         rig.disks.iter().for_each(|disk| disk.set_faults(None));
         let (lost, could) = rig.cut(&cut.survivors);
         let open_and_check = || {
-            let opened = (self.open)(&rig.disks).map_err(|error| format!("not opened after the cut: {error}"))?;
+            let opened =
+                (self.open)(&rig.disks).map_err(|error| format!("not opened after the cut: {error}"))?;
             guard(|| check(&opened, &state))
         };
         let mut lost_again = Lost::new();
@@ -136,7 +138,14 @@ impl<D> Kit<D> {
             let found = open_and_check();
             // Without power the check fails; an error before that is one of the first cut.
             if let (Err(wrong), true) = (found, rig.supply.cuts() == cuts) {
-                return Ok(Trial { wrong: Some(wrong), trace, recovery: Trace::default(), lost, could, lost_again });
+                return Ok(Trial {
+                    wrong: Some(wrong),
+                    trace,
+                    recovery: Trace::default(),
+                    lost,
+                    could,
+                    lost_again,
+                });
             }
             (lost_again, _) = rig.cut(survivors);
             rig.recorder.take();

@@ -7,7 +7,9 @@ use platter_block::fault::Kind;
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::queue::{Queue, Settings};
 use platter_block::time::{Span, Time};
-use platter_sim::fault::{BadSectors, Blow, Death, DroppedFlushes, FaultPlan, Injected, Lands, Strike, TRANSIENT, When};
+use platter_sim::fault::{
+    BadSectors, Blow, Death, DroppedFlushes, FaultPlan, Injected, Lands, Strike, TRANSIENT, When,
+};
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::power::{CutReport, Lost, Supply, Survivors};

@@ -29,7 +29,8 @@ fn check(disk: &Device, stored: &u8) -> Outcome {
     if count < *stored {
         return Err(format!("{stored} blocks were stored, {count} are there").into());
     }
-    (1..=count).try_for_each(|n| if read(n)? == n { Ok(()) } else { Err(format!("block {n} is lost").into()) })
+    (1..=count)
+        .try_for_each(|n| if read(n)? == n { Ok(()) } else { Err(format!("block {n} is lost").into()) })
 }
 
 fn main() {

@@ -53,7 +53,9 @@ impl OpenFile {
         };
         let state = Box::into_raw(Box::new(state));
         // SAFETY: as this function demands.
-        unsafe { into.cast::<OpenFile>().write(OpenFile { base: sqlite3_file { pMethods: &METHODS }, state }) };
+        unsafe {
+            into.cast::<OpenFile>().write(OpenFile { base: sqlite3_file { pMethods: &METHODS }, state })
+        };
     }
 }
 
@@ -137,9 +139,8 @@ unsafe extern "C" fn write(
     at: sqlite3_int64,
 ) -> c_int {
     // SAFETY: SQLite passes an open file, and `count` bytes that do not change during the call.
-    let (state, data) = unsafe {
-        (state(file), std::slice::from_raw_parts(from.cast::<u8>(), unsigned(count) as usize))
-    };
+    let (state, data) =
+        unsafe { (state(file), std::slice::from_raw_parts(from.cast::<u8>(), unsigned(count) as usize)) };
     result(state.file.write_at(data, unsigned(at)), ffi::SQLITE_IOERR_WRITE)
 }
 

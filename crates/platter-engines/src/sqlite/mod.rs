@@ -23,7 +23,8 @@ use vfs::{Store, Vfs};
 /// The name of the database.
 const NAME: &str = "store.db";
 
-type Contents = BTreeMap<i64, Vec<u8>>;
+/// What is in the table.
+pub type Contents = BTreeMap<i64, Vec<u8>>;
 
 /// How SQLite keeps a transaction whole: the setting `journal_mode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,22 +80,24 @@ fn fixed_randomness() -> MutexGuard<'static, ()> {
     alone
 }
 
-impl Load {
-    /// The kit that this load runs in: a disk each for database, journal and log.
-    pub fn kit(seed: u64) -> Kit<Files> {
+impl crate::report::Load for Load {
+    type Promises = History<Contents>;
+
+    fn title(&self) -> String {
+        let Load { transactions, journal, synchronous, claims, .. } = self;
+        let honest =
+            if *claims == Claims::Honest { "" } else { ", a disk that claims to keep the order of writes" };
+        format!(
+            "SQLite, {transactions} transactions, journal {journal:?}, synchronous {synchronous:?}{honest}"
+        )
+    }
+
+    /// A disk each for database, journal and log, and one for the directory.
+    fn kit(&self, seed: u64) -> Kit<Files> {
         Kit::with_files(seed, 3)
     }
 
-    /// Whether a commit that has returned must survive a power cut.
-    fn is_durable(&self) -> bool {
-        !(self.journal == Journal::Wal && self.synchronous == Synchronous::Normal)
-    }
-
-    /// Creates a database and commits transactions; every fifth one is rolled back.
-    ///
-    /// # Errors
-    /// Those of SQLite.
-    pub fn run(&self, files: &Files, history: &mut History<Contents>) -> Outcome {
+    fn run(&self, files: &Files, history: &mut History<Contents>) -> Outcome {
         in_own_thread(|| {
             let _alone = fixed_randomness();
             let vfs = Vfs::new(files.clone(), self.claims);
@@ -102,11 +105,7 @@ impl Load {
         })
     }
 
-    /// Opens the database, has SQLite check it, and compares its contents.
-    ///
-    /// # Errors
-    /// It does not open, is not sound, or its contents are not those of an allowed transaction.
-    pub fn check(&self, files: &Files, history: &History<Contents>) -> Outcome {
+    fn check(&self, files: &Files, history: &History<Contents>) -> Outcome {
         in_own_thread(|| {
             let _alone = fixed_randomness();
             let vfs = Vfs::new(files.clone(), self.claims);
@@ -118,6 +117,13 @@ impl Load {
             }
             Ok(history.check(&contents(&store)?)?)
         })
+    }
+}
+
+impl Load {
+    /// Whether a commit that has returned must survive a power cut.
+    fn is_durable(&self) -> bool {
+        !(self.journal == Journal::Wal && self.synchronous == Synchronous::Normal)
     }
 
     /// A connection with the settings of this load.
@@ -143,6 +149,7 @@ impl Load {
         Ok(store)
     }
 
+    /// Creates a database and commits transactions; every fifth one is rolled back.
     fn commit_all(&self, vfs: &Vfs, history: &mut History<Contents>) -> Outcome {
         let store = self.open(vfs)?;
         let mut reader = None;
