@@ -46,7 +46,7 @@ pub fn drop_each<L: Load>(load: &L, kit: &Kit<Files>) -> Result<Vec<DroppedFlush
 }
 
 /// Prints what the kit finds when all syncs are dropped, when each is dropped in turn, and when none is: this one
-/// for `runs` seeds. Returns whether the syncs were found and nothing else was.
+/// for `runs` seeds, and losing [each write](Kit::each_write). Returns whether the syncs were found and nothing else was.
 pub fn print<L: Load>(seed: u64, runs: u64, load: impl Fn(u64) -> L) -> bool {
     let first = load(seed);
     println!("{}", first.title());
@@ -88,7 +88,7 @@ fn print_honest<L: Load>(seed: u64, runs: u64, load: &impl Fn(u64) -> L) -> bool
     let mut sum = Summary::default();
     for seed in seed..seed + runs {
         let load = load(seed);
-        match cut(&load, &load.kit(seed)) {
+        match cut(&load, &load.kit(seed).each_write()) {
             Ok(Summary { ios, cuts, recoveries, differing, .. }) => {
                 (sum.ios, sum.cuts) = (sum.ios + ios, sum.cuts + cuts);
                 sum.recoveries += recoveries;
