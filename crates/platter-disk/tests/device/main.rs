@@ -14,6 +14,7 @@ mod depth;
 mod errors;
 mod events;
 mod files;
+mod operations;
 mod order;
 mod timeouts;
 mod wakeups;
