@@ -7,7 +7,6 @@
 //! needed, sleeps on the drivers' descriptors and wakes their tasks.
 
 use crate::device::Device;
-use crate::sync::lock;
 use crate::sync_io::IoOptions;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::buf::{IoBuf, IoBufMut};
@@ -20,9 +19,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 mod lane;
+#[allow(unsafe_code)]
+mod reply;
 
-use lane::End;
+use lane::spare_bio;
 pub(crate) use lane::{AsyncLane, Next};
+use reply::Reply;
 
 /// The result of an I/O and its buffer. The buffer is missing after a timeout, when the device may still write to it,
 /// when it had more parts than a bio can have segments, and for operations without data.
@@ -32,8 +34,10 @@ pub type Outcome<B> = (Result<(), Error>, Option<B>);
 #[must_use = "the I/O runs without it, but its result and buffer come only from awaiting it"]
 pub struct Io<B: IoBuf> {
     device: Device,
-    lane: Option<Arc<AsyncLane>>,
-    index: u32,
+    /// The lane that has the I/O, and where its completed bio will be; `None` once it has been taken.
+    lane: Option<(Arc<AsyncLane>, Arc<Reply>)>,
+    /// It has not been polled.
+    is_new: bool,
     /// A read without effects on other I/O: only its caller needs it.
     is_mere_read: bool,
     /// The outcome of an I/O that ended before anything was submitted.
@@ -50,20 +54,18 @@ impl<B: IoBuf> Future for Io<B> {
         if let Some(outcome) = self.ended.take() {
             return Poll::Ready(outcome);
         }
-        let Some(lane) = self.lane.clone() else {
+        let Some((lane, reply)) = &self.lane else {
             let fault = Fault::new(Kind::Contract, Stage::Handle);
             let error = self.device.error(fault, Op::Read, 0, 0, "polled after completion".to_string());
             return Poll::Ready((Err(error), None));
         };
-        match lane.poll(self.index, context) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(End { status, op, pos, len, done, buffer }) => {
+        let ended = lane.poll(reply, self.is_new, context, |bio| self.outcome(bio));
+        self.is_new = false;
+        match ended {
+            None => Poll::Pending,
+            Some(outcome) => {
                 self.lane = None;
-                let result = status.map_err(|fault| {
-                    let place = self.device.place_of(fault, pos);
-                    self.device.error(fault, op, pos - done, len + done, place)
-                });
-                Poll::Ready((result, buffer))
+                Poll::Ready(outcome)
             }
         }
     }
@@ -72,7 +74,16 @@ impl<B: IoBuf> Future for Io<B> {
 impl<B: IoBuf> Io<B> {
     fn ended(device: Device, result: Result<(), Error>, buffer: Option<B>) -> Io<B> {
         let ended = Some((result, buffer));
-        Io { device, lane: None, index: 0, is_mere_read: false, ended, _buffer: PhantomData }
+        Io { device, lane: None, is_new: true, is_mere_read: false, ended, _buffer: PhantomData }
+    }
+
+    /// The outcome of a completed bio.
+    fn outcome(&self, bio: &mut Bio) -> Outcome<B> {
+        let result = bio.status().map_err(|fault| {
+            let place = self.device.place_of(fault, bio.pos());
+            self.device.error(fault, bio.op(), bio.pos() - bio.done(), bio.len() + bio.done(), place)
+        });
+        (result, bio.take_buffer())
     }
 
     /// Asks the device to cancel the I/O. An I/O that has not started does not start, and ends at once with
@@ -80,16 +91,16 @@ impl<B: IoBuf> Io<B> {
     /// cancelled. The future resolves in any case, and must be awaited to get its buffer. A cancelled write may have
     /// been carried out.
     pub fn cancel(&mut self) {
-        if let Some(lane) = &self.lane {
-            lane.cancel(self.index);
+        if let Some((lane, reply)) = &self.lane {
+            lane.cancel(reply);
         }
     }
 }
 
 impl<B: IoBuf> Drop for Io<B> {
     fn drop(&mut self) {
-        if let Some(lane) = &self.lane {
-            lane.abandon(self.index, !self.is_mere_read);
+        if let Some((lane, reply)) = &self.lane {
+            lane.abandon(reply, !self.is_mere_read);
         }
     }
 }
@@ -263,14 +274,14 @@ impl Device {
     /// except given-up requests.
     pub fn run_background(&self) -> Option<Time> {
         self.inner.callers.help();
-        self.inner.background.opened()?.run_by_hand()
+        self.inner.background.run_by_hand()
     }
 
     /// An operation without data.
     fn start_operation(&self, op: Op, pos: u64, len: u64, options: IoOptions) -> Io<()> {
         match self.inner.background.lane() {
             Ok(lane) => {
-                let mut bio = lock(&lane.state).spare.pop().unwrap_or_else(Bio::flush);
+                let mut bio = spare_bio();
                 bio.reset(op, pos, len);
                 self.apply(&mut bio, options);
                 self.started(lane, bio)
@@ -284,7 +295,7 @@ impl Device {
             Ok(lane) => lane,
             Err(error) => return self.refused(error, Some(buffer)),
         };
-        let mut bio = lock(&lane.state).spare.pop().unwrap_or_else(Bio::flush);
+        let mut bio = spare_bio();
         let len = buffer.byte_len() as u64;
         match build(&mut bio, pos, buffer) {
             Ok(()) => {
@@ -302,12 +313,23 @@ impl Device {
         bio.set_deadline(options.timeout.map(|span| self.inner.clock.now() + span));
     }
 
-    fn started<B: IoBuf>(&self, lane: Arc<AsyncLane>, mut bio: Bio) -> Io<B> {
+    fn started<B: IoBuf>(&self, lane: &Arc<AsyncLane>, mut bio: Bio) -> Io<B> {
         self.submitter.sign(&mut bio);
-        let effect = Flags::SOFT_BARRIER | Flags::HARD_BARRIER | Flags::PREFLUSH;
-        let is_mere_read = bio.op() == Op::Read && !bio.flags().intersects(effect);
-        let index = lock(&lane.state).start(lane.clock.now(), bio);
-        Io { device: self.clone(), lane: Some(lane), index, is_mere_read, ended: None, _buffer: PhantomData }
+        let is_barrier = bio.flags().intersects(Flags::SOFT_BARRIER | Flags::HARD_BARRIER);
+        let has_effect = is_barrier || bio.op() != Op::Read || bio.flags().contains(Flags::PREFLUSH);
+        if is_barrier {
+            // Other threads' I/Os that were started before it must not stay behind it.
+            self.inner.background.hand_over_others(lane);
+        }
+        let reply = lane.start(bio, is_barrier);
+        Io {
+            device: self.clone(),
+            lane: Some((Arc::clone(lane), reply)),
+            is_new: true,
+            is_mere_read: !has_effect,
+            ended: None,
+            _buffer: PhantomData,
+        }
     }
 
     fn refused<B: IoBuf>(&self, error: Error, buffer: Option<B>) -> Io<B> {

@@ -27,5 +27,6 @@ mod submitter;
 mod sync;
 pub mod sync_io;
 pub mod sys;
+mod thread_number;
 mod tuning;
 mod wake;

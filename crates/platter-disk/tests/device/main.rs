@@ -16,5 +16,6 @@ mod events;
 mod files;
 mod operations;
 mod order;
+mod threads;
 mod timeouts;
 mod wakeups;
