@@ -131,6 +131,16 @@ impl Bio {
         Bio::new(Op::Flush, 0, 0)
     }
 
+    /// A discard of the `len` bytes at byte offset `pos`: their contents are no longer needed.
+    pub fn discard(pos: u64, len: u64) -> Bio {
+        Bio::new(Op::Discard, pos, len)
+    }
+
+    /// Makes the `len` bytes at byte offset `pos` read as zeroes.
+    pub fn write_zeroes(pos: u64, len: u64) -> Bio {
+        Bio::new(Op::WriteZeroes, pos, len)
+    }
+
     /// Resets the bio to a new one, keeping the memory of a long segment list. Drops the owner if it was not taken.
     #[inline]
     pub fn reset(&mut self, op: Op, pos: u64, len: u64) {
@@ -452,7 +462,7 @@ impl Bio {
     }
 
     /// Turns the bio into a write of zeroes; flags, priority, deadline and the rest stay.
-    pub(crate) fn write_zeroes(&mut self, pos: u64, len: u64) {
+    pub(crate) fn reset_zeroes(&mut self, pos: u64, len: u64) {
         let b = &mut *self.0;
         b.op = Op::Write;
         b.list.clear();

@@ -30,6 +30,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-disk/src/drivers/uring.rs", "submission queue entries over segments"),
     ("crates/platter-disk/src/drivers/uring/ring.rs", "registration of files and buffers"),
     ("crates/platter-disk/src/drivers/uring/seen.rs", "the tail of a ring, mapped"),
+    ("crates/platter-disk/src/future/reply.rs", "a bio that passes between threads without a lock"),
     ("crates/platter-disk/src/handle/page.rs", "the bytes of a pinned page"),
     ("crates/platter-bench/src/ladder/units.rs", "bios over borrowed memory, copies from low memory"),
     ("crates/platter-disk/src/leaf/bounced.rs", "bios over aligned memory"),
