@@ -16,6 +16,7 @@ pub mod bio;
 #[allow(unsafe_code)]
 pub mod buf;
 pub mod build;
+mod cell;
 pub mod counters;
 pub mod defect;
 #[allow(unsafe_code)]
@@ -30,6 +31,7 @@ pub mod hint;
 pub mod histogram;
 pub mod lane;
 pub mod limits;
+mod op;
 #[allow(unsafe_code)]
 pub mod owner;
 pub mod params;
