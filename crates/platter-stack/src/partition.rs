@@ -8,11 +8,10 @@ use platter_block::bio::{Bio, Op};
 use platter_block::driver::Geometry;
 use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
-use platter_block::lane::{Bell, Lane};
+use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::{Param, ParamError, Unit};
-use platter_block::segment::{Region, RegionId};
-use platter_block::time::{Span, Time};
+use platter_block::time::Time;
 use std::sync::{Arc, Weak};
 
 mod table;
@@ -207,6 +206,14 @@ struct PartitionLane {
 }
 
 impl Lane for PartitionLane {
+    fn below(&self) -> Option<&dyn Lane> {
+        Some(&*self.below)
+    }
+
+    fn below_mut(&mut self) -> Option<&mut dyn Lane> {
+        Some(&mut *self.below)
+    }
+
     fn submit(&mut self, now: Time, mut bio: Bio) {
         if has_place(&bio) {
             let inside = bio.pos().checked_add(bio.len()).is_some_and(|end| end <= self.size);
@@ -218,10 +225,6 @@ impl Lane for PartitionLane {
             bio.remap(bio.pos() + self.offset);
         }
         self.below.submit(now, bio);
-    }
-
-    fn run(&mut self, now: Time) {
-        self.below.run(now);
     }
 
     fn take_done(&mut self, out: &mut Vec<Bio>) {
@@ -238,57 +241,5 @@ impl Lane for PartitionLane {
 
     fn has_done(&self) -> bool {
         !self.refused.is_empty() || self.below.has_done()
-    }
-
-    fn next_wakeup(&self) -> Option<Time> {
-        self.below.next_wakeup()
-    }
-
-    fn unplug(&mut self, now: Time) {
-        self.below.unplug(now);
-    }
-
-    fn wait(&mut self, now: Time, timeout: Option<Span>) {
-        if self.refused.is_empty() {
-            self.below.wait(now, timeout);
-        }
-    }
-
-    fn sleep(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
-        if self.refused.is_empty() {
-            self.below.sleep(now, timeout, others);
-        }
-    }
-
-    fn bell(&self) -> Option<Arc<dyn Bell>> {
-        self.below.bell()
-    }
-
-    fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
-        self.below.wait_handles(out)
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.below.in_flight()
-    }
-
-    fn cancel(&mut self, now: Time, token: u64) {
-        self.below.cancel(now, token);
-    }
-
-    fn is_idle(&self) -> bool {
-        self.below.is_idle()
-    }
-
-    fn lingers(&self) -> bool {
-        self.below.lingers()
-    }
-
-    fn register(&mut self, region: &Region) {
-        self.below.register(region);
-    }
-
-    fn unregister(&mut self, region: RegionId) {
-        self.below.unregister(region);
     }
 }

@@ -4,9 +4,8 @@ use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::Bio;
 use platter_block::driver::Geometry;
 use platter_block::fault::{Error, Fault, Kind, Stage};
-use platter_block::lane::{Bell, Lane};
+use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
-use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -63,6 +62,14 @@ impl SerialLane {
 }
 
 impl Lane for SerialLane {
+    fn below(&self) -> Option<&dyn Lane> {
+        Some(&*self.below)
+    }
+
+    fn below_mut(&mut self) -> Option<&mut dyn Lane> {
+        Some(&mut *self.below)
+    }
+
     fn submit(&mut self, _now: Time, bio: Bio) {
         self.waiting.push_back(bio);
     }
@@ -100,33 +107,11 @@ impl Lane for SerialLane {
         self.waiting.iter().filter_map(Bio::deadline).chain(self.below.next_wakeup()).min()
     }
 
-    fn unplug(&mut self, now: Time) {
-        self.below.unplug(now);
-    }
-
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
         self.run(now);
         if self.done.is_empty() {
             self.below.wait(now, timeout);
         }
-    }
-
-    fn sleep(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
-        if self.done.is_empty() {
-            self.below.sleep(now, timeout, others);
-        }
-    }
-
-    fn bell(&self) -> Option<Arc<dyn Bell>> {
-        self.below.bell()
-    }
-
-    fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
-        self.below.wait_handles(out)
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.below.in_flight()
     }
 
     fn cancel(&mut self, now: Time, token: u64) {
@@ -136,14 +121,6 @@ impl Lane for SerialLane {
 
     fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.below.is_idle()
-    }
-
-    fn register(&mut self, region: &Region) {
-        self.below.register(region);
-    }
-
-    fn unregister(&mut self, region: RegionId) {
-        self.below.unregister(region);
     }
 }
 
