@@ -3,7 +3,6 @@
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
 use platter_block::driver::{Completion, Driver};
-use platter_block::elevator;
 use platter_block::fault::Kind;
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::queue::{Queue, Settings};
@@ -39,7 +38,7 @@ impl Rig {
     }
 
     fn lane(disk: &SimDisk, elevator: Option<&str>) -> QueueLane<SimChannel> {
-        let elevator = elevator.and_then(elevator::by_name).map(|row| (row.make)());
+        let elevator = elevator.and_then(platter_elevators::by_name).map(|row| (row.make)());
         let queue = Queue::new(disk.geometry(), Settings::default(), elevator, Arc::new(Counters::default()));
         QueueLane::new(queue, disk.channel())
     }
@@ -534,7 +533,7 @@ fn elevators_can_be_switched_under_faults() {
         ..FaultPlan::default()
     };
     let mut rig = Rig::faulty(plan);
-    let names: Vec<&str> = elevator::TABLE.iter().map(|row| row.name).collect();
+    let names: Vec<&str> = platter_elevators::TABLE.iter().map(|row| row.name).collect();
     for round in 0..40u64 {
         for i in 0..16u64 {
             let sector = (round * 7 + i * 13) % 100;
@@ -547,7 +546,7 @@ fn elevators_can_be_switched_under_faults() {
             rig.submit(bio.unwrap());
         }
         let name = names[round as usize % names.len()];
-        let elevator = elevator::by_name(name).map(|row| (row.make)()).filter(|_| round % 5 != 0);
+        let elevator = platter_elevators::by_name(name).map(|row| (row.make)()).filter(|_| round % 5 != 0);
         let now = rig.now();
         rig.lane.queue.switch_elevator(now, elevator);
     }

@@ -2,7 +2,6 @@
 //! answer. Time is virtual, so this is checked exactly.
 
 use platter_block::backend::Backend;
-use platter_block::elevator;
 use platter_block::fault::Kind;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
@@ -22,7 +21,7 @@ fn disk(world: &Arc<World>, elevator: &str) -> Arc<dyn Backend> {
         Leaf::new(
             disk.attach("sim"),
             LeafSettings::default(),
-            elevator::by_name(elevator).map(|row| (row.make)()),
+            platter_elevators::by_name(elevator).map(|row| (row.make)()),
         )
         .expect("a leaf"),
     )

@@ -6,7 +6,6 @@
 use platter_block::backend::Backend;
 use platter_block::bio::Bio;
 use platter_block::buf::IoBuf;
-use platter_block::elevator;
 use platter_block::fault::Fault;
 use platter_block::queue::Settings;
 use platter_block::time::Span;
@@ -61,7 +60,7 @@ fn disk(world: &Arc<World>, elevator: &str, timeout: Option<Span>) -> Arc<dyn Ba
         Leaf::new(
             disk.attach("sim"),
             LeafSettings { queue: Settings { timeout, ..Settings::default() }, ..LeafSettings::default() },
-            elevator::by_name(elevator).map(|row| (row.make)()),
+            platter_elevators::by_name(elevator).map(|row| (row.make)()),
         )
         .expect("a leaf"),
     )

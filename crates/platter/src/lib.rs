@@ -37,6 +37,7 @@ pub mod spec;
 
 pub use platter_block as block;
 pub use platter_disk as disk;
+pub use platter_elevators as elevators;
 pub use platter_sim as sim;
 pub use platter_stack as stack;
 
@@ -48,12 +49,12 @@ pub use platter_block::readahead::Hint;
 pub use platter_disk::adapters::{Cursor, io_error};
 pub use platter_disk::channel::Channel;
 pub use platter_disk::device::Device;
-pub use platter_disk::elevators::register as register_elevator;
 pub use platter_disk::future::Io;
 pub use platter_disk::handle::{Handle, PageRef};
 pub use platter_disk::open::DiskOptions;
 pub use platter_disk::pool::Pool;
 pub use platter_disk::sync_io::IoOptions;
+pub use registry::register_elevator;
 pub use registry::{Access, open};
 
 /// The examples in pages of documentation, which run as tests. A symbolic link to each page is in the crate's own

@@ -56,7 +56,7 @@ fn every_elevator_meets_every_mix_and_threads_change_nothing() {
     let one = json(&[&args[..], &["--threads", "1"]].concat());
     let four = json(&[&args[..], &["--threads", "4"]].concat());
     assert_eq!(one.to_string(), four.to_string());
-    let elevators = platter::block::elevator::TABLE.len();
+    let elevators = platter::elevators::TABLE.len();
     let mixes = platter_bench::schedulers::MIXES.len();
     assert_eq!(one["rows"].as_array().unwrap().len(), elevators * mixes);
 }

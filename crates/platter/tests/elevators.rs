@@ -1,8 +1,9 @@
 //! Elevators that a program registers: they can be named wherever the built-in ones can.
 
-use platter::block::elevator::{Elevator, Noop, RequestId, RequestInfo, Row, TABLE};
+use platter::block::elevator::{Elevator, Noop, RequestId, RequestInfo, Row};
 use platter::block::params::{Param, ParamError, Unit};
 use platter::block::time::Time;
+use platter::elevators::TABLE;
 use platter::registry::{elevator_names, elevator_params};
 use platter::{Access, open, register_elevator};
 

@@ -1,5 +1,4 @@
 use super::*;
-use platter_block::elevator;
 use std::cell::Cell;
 
 fn read(disk: &Device, sector: u64) -> Result<u8, String> {
@@ -37,10 +36,10 @@ fn check_log(disk: &Device, stored: &u8) -> Result<(), String> {
 
 #[test]
 fn a_right_engine_passes_whatever_is_between_it_and_the_disk() {
-    let rows = elevator::TABLE.iter().map(|row| Some(row.name));
+    let rows = platter_elevators::TABLE.iter().map(|row| Some(row.name));
     for name in std::iter::once(None).chain(rows) {
         let open = move |disks: &[SimDisk]| {
-            let elevator = name.and_then(elevator::by_name).map(|row| (row.make)());
+            let elevator = name.and_then(platter_elevators::by_name).map(|row| (row.make)());
             Device::from_disk(disks[0].attach("log"), LeafSettings::default(), elevator)
         };
         let summary = Kit::new(1).open(open).run(log(true), check_log).unwrap();

@@ -2,7 +2,6 @@
 
 use super::ReproError;
 use platter_block::driver::Geometry;
-use platter_block::elevator;
 use platter_disk::device::Device;
 use platter_disk::leaf::LeafSettings;
 use platter_sim::catalogue::{self, Choices};
@@ -55,7 +54,7 @@ fn open_with(
     if !plan.plug {
         settings.queue.plug = None;
     }
-    let elevator = elevator::by_name(elevator).map(|row| (row.make)());
+    let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
     let mut geometry = disk.geometry();
     geometry.limits.max_transfer = geometry.limits.max_transfer.min(plan.max_transfer);
     change(&mut geometry);

@@ -1,7 +1,6 @@
 //! Stacks of layers, each of 1 MiB.
 
 use platter_block::backend::Backend;
-use platter_block::elevator;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::drivers::{Choice, FileDriver};
@@ -25,11 +24,11 @@ type Below = Arc<dyn Backend>;
 
 /// `none` and every elevator of the table.
 pub(crate) fn elevators() -> Vec<&'static str> {
-    ["none"].into_iter().chain(elevator::TABLE.iter().map(|row| row.name)).collect()
+    ["none"].into_iter().chain(platter_elevators::TABLE.iter().map(|row| row.name)).collect()
 }
 
 fn ram(size: u64, elevator: &str) -> Below {
-    let elevator = elevator::by_name(elevator).map(|row| (row.make)());
+    let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
     Arc::clone(Device::ram_with(size, LeafSettings::default(), elevator).unwrap().backend())
 }
 
@@ -123,7 +122,7 @@ pub(crate) fn on_files(elevators: &[&str], test: impl Fn(&str, &Device, &NamedTe
             file.as_file().set_len(SIZE + 12288).unwrap();
             let mut options = DiskOptions::read_write();
             options.file.driver = Choice::Only(driver);
-            options.elevator = elevator::by_name(elevator).map(|row| (row.make)());
+            options.elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
             match Device::open(file.path(), options) {
                 Ok(device) => {
                     let below = vec![Arc::clone(device.backend())];

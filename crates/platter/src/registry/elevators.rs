@@ -3,8 +3,9 @@
 use super::params::{convert, value};
 use crate::spec::{Args, Param, Signature, SpecError};
 use platter_block::elevator::Elevator;
-use platter_disk::elevators;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use platter_block::elevator::Row;
+use platter_disk::elevators::{self, RegisterError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 const NONE: &str = "none";
 
@@ -17,8 +18,32 @@ struct Known {
 
 static KNOWN: Mutex<Known> = Mutex::new(Known { names: &[NONE], tables: Vec::new() });
 
+/// Registers the elevators of `platter-elevators`, so that they are known wherever an elevator can be named.
+pub(super) fn register_own() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for row in platter_elevators::TABLE {
+            if elevators::by_name(row.name).is_none() {
+                elevators::register(row).expect("the rows of the table are sound, which a test checks");
+            }
+        }
+    });
+}
+
+/// Registers an elevator of the program under its name. From then on it can be named wherever an elevator can: in
+/// device specs, in [`Device::set_elevator`](crate::Device::set_elevator), in lists.
+///
+/// # Errors
+/// The name is taken or cannot be written in a device spec, the row makes an elevator of another name or with
+/// other parameters, or a parameter has no valid name, range or help.
+pub fn register_elevator(row: &'static Row) -> Result<(), RegisterError> {
+    register_own();
+    elevators::register(row)
+}
+
 /// Everything that can be named by now.
 fn known() -> MutexGuard<'static, Known> {
+    register_own();
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let rows = elevators::all();
     if known.names.len() != 1 + rows.len() {
@@ -76,7 +101,7 @@ mod tests {
 
     #[test]
     fn every_elevator_has_arguments_that_can_be_written() {
-        assert_eq!(elevator_names().len(), 1 + platter_block::elevator::TABLE.len());
+        assert_eq!(elevator_names().len(), 1 + platter_elevators::TABLE.len());
         for name in elevator_names() {
             check_table(tables(name).unwrap()).unwrap();
         }

@@ -21,7 +21,7 @@ mod readaheads;
 mod simulated;
 mod table;
 
-pub use elevators::{elevator_names, elevator_params};
+pub use elevators::{elevator_names, elevator_params, register_elevator};
 pub use error::OpenError;
 pub use readaheads::{parse_readahead, readahead_names, readahead_params};
 pub use table::{Row, Shape, find, names, table};
@@ -138,6 +138,7 @@ pub fn open_in(world: &Arc<World>, spec: &Spec, access: Access) -> Result<Device
 }
 
 fn open_part(spec: &Spec, opening: &Opening) -> Result<Device, OpenError> {
+    elevators::register_own();
     let Some(row) = find(spec.name()) else {
         return Err(spec.reject(format!("there is no device called `{}`", spec.name())).into());
     };

@@ -5,14 +5,36 @@ use crate::tree::File;
 /// The crates, and which of the others each may use.
 const FLOORS: &[(&str, &[&str])] = &[
     ("platter-block", &[]),
+    ("platter-elevators", &["platter-block"]),
     ("platter-stack", &["platter-block"]),
     ("platter-disk", &["platter-block"]),
     ("platter-sim", &["platter-block", "platter-stack"]),
-    ("platter-bench", &["platter-block", "platter-stack", "platter-disk", "platter-sim"]),
-    ("platter", &["platter-block", "platter-stack", "platter-disk", "platter-sim", "platter-bench"]),
+    (
+        "platter-bench",
+        &["platter-block", "platter-elevators", "platter-stack", "platter-disk", "platter-sim"],
+    ),
+    (
+        "platter",
+        &[
+            "platter-block",
+            "platter-elevators",
+            "platter-stack",
+            "platter-disk",
+            "platter-sim",
+            "platter-bench",
+        ],
+    ),
     (
         "platter-fuzz",
-        &["platter-block", "platter-stack", "platter-disk", "platter-sim", "platter-bench", "platter"],
+        &[
+            "platter-block",
+            "platter-elevators",
+            "platter-stack",
+            "platter-disk",
+            "platter-sim",
+            "platter-bench",
+            "platter",
+        ],
     ),
 ];
 

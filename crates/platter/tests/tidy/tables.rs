@@ -4,7 +4,7 @@ use crate::tree::root;
 use platter::registry::{self, Shape};
 use platter::spec::Param;
 use platter_bench::workload::Rw;
-use platter_block::{elevator, readahead};
+use platter_block::readahead;
 use platter_disk::drivers::table::{self as drivers, Medium};
 use platter_disk::ladder;
 use platter_sim::{bus, catalogue};
@@ -69,8 +69,8 @@ fn shared(page: &mut String) {
 
 fn elevators(page: &mut String) {
     for name in registry::elevator_names() {
-        let summary =
-            elevator::by_name(name).map_or("no elevator: first come, first served", |row| row.summary);
+        let summary = platter_elevators::by_name(name)
+            .map_or("no elevator: first come, first served", |row| row.summary);
         let _ = writeln!(page, "\n### {name}\n\n{}", sentence(summary));
         params(page, registry::elevator_params(name));
     }

@@ -10,7 +10,6 @@ use super::cells::run_all;
 use super::disk::open;
 use super::{Experiment, Hooks, Options, Report, ReproError};
 use crate::processes::{Outcome, RunLimits, run};
-use platter_block::elevator;
 use scenes::{SCENES, Scene};
 use std::collections::BTreeMap;
 
@@ -33,7 +32,7 @@ impl Results {
 fn reproduce(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
     let all = SCENES.iter().flat_map(|scene| scene.elevators.iter().map(move |elevator| (scene, *elevator)));
     let cells: Vec<(&Scene, &'static str)> =
-        all.filter(|(_, name)| elevator::by_name(name).is_some()).collect();
+        all.filter(|(_, name)| platter_elevators::by_name(name).is_some()).collect();
     let outcomes = run_all(options, hooks, &cells, |(scene, elevator), cancel| {
         let device = open(scene.disk, elevator)?;
         let (processes, time) = scene.make(options.scale, device.size())?;

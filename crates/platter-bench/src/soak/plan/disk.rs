@@ -2,7 +2,7 @@
 
 use super::super::feature::{Feature, Features};
 use platter_block::driver::{Features as DiskFeatures, Geometry};
-use platter_block::elevator::{self, Elevator};
+use platter_block::elevator::Elevator;
 use platter_block::limits::Limits;
 use platter_block::params::Unit;
 use platter_block::queue::{PlugSettings, Settings};
@@ -217,7 +217,7 @@ fn longest(unit: Unit) -> i64 {
 impl ElevatorPlan {
     /// An elevator of the table with some of its parameters changed.
     pub(super) fn new(rng: &mut Rng) -> ElevatorPlan {
-        let row = &elevator::TABLE[rng.below(elevator::TABLE.len() as u64) as usize];
+        let row = &platter_elevators::TABLE[rng.below(platter_elevators::TABLE.len() as u64) as usize];
         let mut params = Vec::new();
         for param in row.params {
             let room = param.max.min(longest(param.unit)).saturating_sub(param.min).max(0).unsigned_abs();
@@ -233,7 +233,7 @@ impl ElevatorPlan {
 
     /// Makes it. Values that do not go with others may be refused; then the default stands.
     pub(in super::super) fn make(&self) -> Option<Box<dyn Elevator>> {
-        let mut made = (elevator::by_name(self.name)?.make)();
+        let mut made = (platter_elevators::by_name(self.name)?.make)();
         for &(name, value) in &self.params {
             let _ = made.set(name, value);
         }

@@ -5,7 +5,6 @@ use super::disk::ElevatorPlan;
 use super::io::Mix;
 use super::{Act, Way};
 use platter_block::bio::Op;
-use platter_block::elevator;
 use platter_block::readahead::Hint;
 use platter_block::time::Span;
 use platter_sim::fault::{Blow, Lands, Strike, TRANSIENT};
@@ -45,7 +44,7 @@ const STRIKES: &[Rarely] = &[
 ];
 
 fn parameter(rng: &mut Rng) -> Act {
-    let row = &elevator::TABLE[rng.below(elevator::TABLE.len() as u64) as usize];
+    let row = &platter_elevators::TABLE[rng.below(platter_elevators::TABLE.len() as u64) as usize];
     if row.params.is_empty() {
         return Act::PollAll;
     }

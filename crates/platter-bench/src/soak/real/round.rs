@@ -11,7 +11,6 @@ use platter_block::backend::Backend;
 use platter_block::bio::{Flags, Op};
 use platter_block::disk::FnDisk;
 use platter_block::driver::Driver;
-use platter_block::elevator;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::queue::Settings;
 use platter_block::time::Span;
@@ -131,7 +130,7 @@ fn leaf(
     let name: Arc<str> = Arc::from(disk.disk().path.to_string_lossy());
     let (channels, script, tells) = (Arc::clone(disk), Arc::clone(script), rng.below(2) == 0);
     let closed = Arc::clone(&name);
-    let rows = elevator::TABLE;
+    let rows = platter_elevators::TABLE;
     let elevator = (rng.below(2) == 0).then(|| (rows[rng.below(rows.len() as u64) as usize].make)());
     let disk = FnDisk::new(&name, *disk.geometry(), move |lane_use| {
         let channel = channels.channel(lane_use).map_err(|error| Error {

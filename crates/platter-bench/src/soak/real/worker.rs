@@ -6,7 +6,6 @@ use crate::soak::feature::Feature;
 use crate::soak::memory::{Layout, Memory};
 use crate::soak::stamp;
 use platter_block::bio::{Bio, Flags, Op};
-use platter_block::elevator;
 use platter_block::fault::Fault;
 use platter_block::time::Span;
 use platter_disk::channel::Channel;
@@ -307,7 +306,7 @@ impl Worker<'_> {
     }
 
     fn switch(&mut self) {
-        let rows = elevator::TABLE;
+        let rows = platter_elevators::TABLE;
         let row = rows.get(self.rng.below(rows.len() as u64 + 1) as usize);
         let make = || row.map(|row| (row.make)());
         if let Err(error) = self.round.device.backend().switch_elevator(&make) {

@@ -9,9 +9,9 @@ use platter::registry::{self, Access, OpenError};
 use platter::spec::parse_time;
 use platter_bench::processes::ProcessError;
 use platter_bench::schedulers::{self, MIXES, Mix, Options, Report, SchedulerError};
-use platter_block::elevator::{self, TABLE};
 use platter_block::time::Span;
 use platter_disk::device::Device;
+use platter_elevators::TABLE;
 use platter_sim::World;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub(crate) struct Schedulers {
 
 fn parse_elevator(name: &str) -> Result<&'static str, String> {
     let known = || TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
-    let row = elevator::by_name(name);
+    let row = platter_elevators::by_name(name);
     row.map(|row| row.name).ok_or_else(|| format!("there is no such elevator; there are {}", known()))
 }
 
