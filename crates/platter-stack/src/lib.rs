@@ -7,7 +7,7 @@ pub mod cache;
 pub mod concat;
 pub mod delay;
 pub mod error;
-mod filter;
+pub mod filter;
 mod gate;
 pub mod limit;
 mod members;
