@@ -26,6 +26,7 @@ pub mod elevator;
 pub mod event;
 pub mod fault;
 pub mod handle;
+pub mod hint;
 pub mod histogram;
 pub mod lane;
 pub mod limits;
@@ -34,7 +35,6 @@ pub mod owner;
 pub mod params;
 pub mod planted;
 pub mod queue;
-pub mod readahead;
 pub mod request;
 #[allow(unsafe_code)]
 pub mod resident;

@@ -53,6 +53,20 @@ pub fn register(row: &'static Row) -> Result<(), RegisterError> {
     Ok(())
 }
 
+/// Registers those rows of a table that have a name of their own, so that devices know them by name: an
+/// elevator with the name of one that exists already is left out.
+///
+/// # Panics
+/// A row is faulty; see [`register`].
+pub fn register_table(table: &'static [Row]) {
+    for row in table.iter().filter(|row| row.name != "none" && by_name(row.name).is_none()) {
+        // Another thread may register the same table at the same time.
+        if let Err(error) = register(row) {
+            assert!(by_name(row.name).is_some(), "{error}");
+        }
+    }
+}
+
 /// Whether device specs can contain this name.
 fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())

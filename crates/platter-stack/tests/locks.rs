@@ -14,7 +14,7 @@ use platter_disk::leaf::{Leaf, LeafSettings};
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
-use platter_stack::{Row, TABLE};
+use platter_stack::Row;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -88,7 +88,7 @@ fn within_patience(what: &str, run: impl FnOnce() + Send + 'static) {
 /// A channel is dropped while its bio is with the disk.
 #[test]
 fn buffers_of_dropped_channels() {
-    for row in TABLE {
+    for row in platter_cache::layers() {
         for elevator in ["none", "deadline"] {
             let what = format!("{} over {elevator}", row.name);
             within_patience(&what, move || {
@@ -115,7 +115,7 @@ fn buffers_of_dropped_channels() {
 /// A bio fails at its timeout, and its memory comes back from the disk later, while another bio completes.
 #[test]
 fn buffers_that_come_back_after_their_timeout() {
-    for row in TABLE {
+    for row in platter_cache::layers() {
         for elevator in ["none", "deadline"] {
             let what = format!("{} over {elevator}", row.name);
             within_patience(&what, move || {

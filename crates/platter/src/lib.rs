@@ -36,6 +36,7 @@ pub mod registry;
 pub mod spec;
 
 pub use platter_block as block;
+pub use platter_cache as cache;
 pub use platter_disk as disk;
 pub use platter_elevators as elevators;
 pub use platter_sim as sim;
@@ -45,7 +46,7 @@ pub use platter_block::bio::{Bio, Flags, Op};
 pub use platter_block::buf::{IoBuf, IoBufMut};
 pub use platter_block::fault::{Error, Kind};
 pub use platter_block::handle::HandleCounters;
-pub use platter_block::readahead::Hint;
+pub use platter_block::hint::Hint;
 pub use platter_disk::adapters::{Cursor, io_error};
 pub use platter_disk::channel::Channel;
 pub use platter_disk::device::Device;

@@ -2,7 +2,8 @@
 
 use super::Read;
 use super::cache::{Cache, Found};
-use platter_block::readahead::{Access, Call, Counters, Hint, Pages, Readahead, Row, Settings, Window};
+use platter_block::hint::Hint;
+use platter_cache::readahead::{Access, Call, Counters, Pages, Readahead, Row, Settings, Window};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -210,7 +211,7 @@ impl Thread {
     /// Begins the next read that has pages on the device, if its handle is free.
     fn begin(&mut self, cache: &mut Cache, handles: &mut BTreeMap<u32, Handle>) {
         while let Some(read) = self.reads.front() {
-            let on_device = (cache.end() * platter_block::readahead::PAGE).saturating_sub(read.pos);
+            let on_device = (cache.end() * platter_block::resident::PAGE).saturating_sub(read.pos);
             let access = Access::new(read.pos, read.len.min(on_device));
             if access.pages == 0 {
                 self.reads.pop_front();

@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(json(&cells)["met"], 4);
         assert!(IMPOSSIBLE.iter().all(|rule| !rule.why.is_empty()));
         // Each layer of the table has its cells.
-        for row in platter_stack::TABLE {
+        for row in platter_cache::layers() {
             assert!(number(&LAYERS, row.name).is_some(), "{}: the soak does not know this layer", row.name);
         }
     }

@@ -12,6 +12,7 @@ pub(crate) const SIZE: u64 = 1 << 20;
 
 /// `none` and every elevator of the table.
 pub(crate) fn elevators() -> Vec<&'static str> {
+    platter_disk::elevators::register_table(platter_elevators::TABLE);
     ["none"].into_iter().chain(platter_elevators::TABLE.iter().map(|row| row.name)).collect()
 }
 

@@ -128,7 +128,7 @@ impl<F: Filter> FilterLane<F> {
                 self.refused = true;
                 break;
             }
-            let Some(bio) = self.door.next() else {
+            let Some(bio) = self.door.take_next() else {
                 self.give_way();
                 break;
             };

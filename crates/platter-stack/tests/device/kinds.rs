@@ -2,6 +2,7 @@
 
 use platter_block::backend::Backend;
 use platter_block::time::Span;
+use platter_cache::by_name;
 use platter_disk::device::Device;
 use platter_disk::drivers::{Choice, FileDriver};
 use platter_disk::leaf::{Leaf, LeafSettings};
@@ -10,7 +11,6 @@ use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
 use platter_stack::filter::{Filter, Filtered};
-use platter_stack::{TABLE, by_name};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use std::sync::Arc;
@@ -25,6 +25,7 @@ type Below = Arc<dyn Backend>;
 
 /// `none` and every elevator of the table.
 pub(crate) fn elevators() -> Vec<&'static str> {
+    platter_disk::elevators::register_table(platter_elevators::TABLE);
     ["none"].into_iter().chain(platter_elevators::TABLE.iter().map(|row| row.name)).collect()
 }
 
@@ -53,7 +54,7 @@ impl<const PASSES: bool> Filter for Plain<PASSES> {
 
 /// All kinds of layers: those of the table, and layers of a program.
 fn names() -> impl Iterator<Item = &'static str> {
-    TABLE.iter().map(|row| row.name).chain(["filter", "part", "pass", "passed part"])
+    platter_cache::layers().map(|row| row.name).chain(["filter", "part", "pass", "passed part"])
 }
 
 fn filtered<const PASSES: bool>(below: Below, begin: u64) -> Below {
@@ -96,7 +97,8 @@ fn random(seed: u64, leaf: &dyn Fn(u64) -> Below) -> Below {
         if depth == 0 || random.next_u64().is_multiple_of(4) {
             return leaf(size);
         }
-        let row = &TABLE[(random.next_u64() % TABLE.len() as u64) as usize];
+        let rows: Vec<_> = platter_cache::layers().collect();
+        let row = rows[(random.next_u64() % rows.len() as u64) as usize];
         let below = std::cell::RefCell::new(random);
         over(row.name, &|size| grow(&mut below.borrow_mut(), leaf, size, depth - 1), size)
     }

@@ -21,13 +21,7 @@ static KNOWN: Mutex<Known> = Mutex::new(Known { names: &[NONE], tables: Vec::new
 /// Registers the elevators of `platter-elevators`, so that they are known wherever an elevator can be named.
 pub(super) fn register_own() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        for row in platter_elevators::TABLE {
-            if elevators::by_name(row.name).is_none() {
-                elevators::register(row).expect("the rows of the table are sound, which a test checks");
-            }
-        }
-    });
+    ONCE.call_once(|| elevators::register_table(platter_elevators::TABLE));
 }
 
 /// Registers an elevator of the program under its name. From then on it can be named wherever an elevator can: in

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Every layer as a row of the table of devices.
 pub(super) fn rows() -> impl Iterator<Item = Row> {
-    platter_stack::TABLE.iter().map(|layer| {
+    platter_cache::layers().map(|layer| {
         let members: Vec<&str> = ["a.img", "b.img"].into_iter().take(*layer.members.end()).collect();
         Row {
             name: layer.name,

@@ -2,7 +2,7 @@
 
 use super::params::{convert, value};
 use crate::spec::{self, Args, Param, ParamKind, Signature, Spec, SpecError, Words};
-use platter_block::readahead::{self, Row, Settings};
+use platter_cache::readahead::{self, Row, Settings};
 use std::sync::LazyLock;
 
 /// The names of the readahead policies and the parameters of each.

@@ -6,7 +6,7 @@ use platter::registry;
 use platter::spec;
 use platter_bench::report::{Column, Table, Terminal};
 use platter_bench::workload::Rw;
-use platter_block::readahead;
+use platter_cache::readahead;
 use platter_disk::drivers::table::{self as drivers, Medium};
 use serde_json::{Value, json};
 

@@ -5,7 +5,9 @@ use clap::{Args, ValueEnum};
 use platter::registry;
 use platter::spec::{format_size, parse_size};
 use platter_bench::readahead::{Machine, Pattern, Read, Report, Workload, run_unless, trace};
-use platter_block::readahead::{Hint, PAGE, Row, Settings, TABLE};
+use platter_block::hint::Hint;
+use platter_block::resident::PAGE;
+use platter_cache::readahead::{Row, Settings, TABLE};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -290,7 +292,7 @@ impl Readahead {
 }
 
 fn row(name: &str) -> Option<&'static Row> {
-    platter_block::readahead::by_name(name)
+    platter_cache::readahead::by_name(name)
 }
 
 fn out_of_range(option: &str, value: &str, allowed: &str) -> CliError {

@@ -7,18 +7,17 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("platter-block", &[]),
     ("platter-elevators", &["platter-block"]),
     ("platter-stack", &["platter-block"]),
+    ("platter-cache", &["platter-block", "platter-stack"]),
     ("platter-disk", &["platter-block"]),
-    ("platter-sim", &["platter-block", "platter-stack"]),
-    (
-        "platter-bench",
-        &["platter-block", "platter-elevators", "platter-stack", "platter-disk", "platter-sim"],
-    ),
+    ("platter-sim", &["platter-block"]),
+    ("platter-bench", LIBRARY),
     (
         "platter",
         &[
             "platter-block",
             "platter-elevators",
             "platter-stack",
+            "platter-cache",
             "platter-disk",
             "platter-sim",
             "platter-bench",
@@ -30,6 +29,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "platter-block",
             "platter-elevators",
             "platter-stack",
+            "platter-cache",
             "platter-disk",
             "platter-sim",
             "platter-bench",
@@ -37,6 +37,10 @@ const FLOORS: &[(&str, &[&str])] = &[
         ],
     ),
 ];
+
+/// What the library is made of.
+const LIBRARY: &[&str] =
+    &["platter-block", "platter-elevators", "platter-stack", "platter-cache", "platter-disk", "platter-sim"];
 
 /// External crates that the layer itself may use, outside its tests.
 const CORE_USES: &[&str] = &["bytes"];

@@ -4,7 +4,7 @@ use crate::tree::root;
 use platter::registry::{self, Shape};
 use platter::spec::Param;
 use platter_bench::workload::Rw;
-use platter_block::readahead;
+use platter_cache::readahead;
 use platter_disk::drivers::table::{self as drivers, Medium};
 use platter_disk::ladder;
 use platter_sim::{bus, catalogue};

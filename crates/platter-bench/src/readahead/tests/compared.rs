@@ -2,7 +2,7 @@
 
 use crate::readahead::{Cost, DISK, Machine, Pattern, Read, SSD, Workload, run};
 use crate::stats::Seeded;
-use platter_block::readahead::{Row, Settings, TABLE, by_name};
+use platter_cache::readahead::{Row, Settings, TABLE, by_name};
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;

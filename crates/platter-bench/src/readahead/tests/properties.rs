@@ -1,7 +1,7 @@
 //! Properties of every policy, for any reads.
 
 use crate::readahead::{Machine, Outcome, Read, Workload, run};
-use platter_block::readahead::{Row, Settings, TABLE};
+use platter_cache::readahead::{Row, Settings, TABLE};
 use proptest::prelude::*;
 
 /// Pages of a device that is small enough for reads to meet.
@@ -105,7 +105,7 @@ fn lost_pages_do_not_make_streams_read_more_and_more() {
         ..Workload::default()
     };
     let machine = Machine { cache: Some(200), ..Machine::default() };
-    let row = platter_block::readahead::by_name("platter").unwrap();
+    let row = platter_cache::readahead::by_name("platter").unwrap();
     let settings = Settings { optimal: 256, ..Settings::default() };
     let outcome = run(row, &settings, &machine, &workload.reads());
     assert!(outcome.pages_read < 2 * outcome.reads, "{}", outcome.pages_read);

@@ -2,7 +2,8 @@
 
 use crate::readahead::{Machine, Outcome, Pattern, Read, Workload, run};
 use crate::stats::Seeded;
-use platter_block::readahead::{Hint, Settings, TABLE, by_name};
+use platter_block::hint::Hint;
+use platter_cache::readahead::{Settings, TABLE, by_name};
 use std::collections::BTreeSet;
 
 const KIB: u64 = 1024;

@@ -4,7 +4,7 @@ use super::claim;
 use crate::readahead::{Machine, Outcome, Read, run};
 use crate::repro::claim::{Claim, Rule};
 use crate::stats::Seeded;
-use platter_block::readahead::{Settings, by_name};
+use platter_cache::readahead::{Settings, by_name};
 use std::collections::BTreeSet;
 
 const THREAD: &str = "linux-kernel, \"Random file I/O regressions in 2.6\", May 2004";

@@ -3,11 +3,11 @@
 use crate::readahead::Read;
 use crate::repro::ReproError;
 use platter_block::bio::{Bio, Context};
-use platter_block::readahead;
 use platter_block::time::{Span, Time};
+use platter_cache as cache;
+use platter_cache::readahead;
 use platter_disk::device::Device;
 use platter_disk::handle::Handle;
-use platter_stack::cache;
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -2,9 +2,9 @@
 
 use crate::repro::ReproError;
 use crate::repro::disk::{IDE, open_unflushed};
-use platter_block::readahead;
+use platter_cache as cache;
+use platter_cache::readahead;
 use platter_disk::device::Device;
-use platter_stack::cache;
 use std::sync::Arc;
 
 /// Kopytov's machine. Its memory is not published; his counters are: 1066 of 5860 windows after a jump were there

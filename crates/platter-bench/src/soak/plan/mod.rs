@@ -6,7 +6,7 @@
 use super::feature::{Feature, Features};
 use super::memory::Layout;
 use platter_block::bio::{Context, Flags, IoPrio, Op};
-use platter_block::readahead::Hint;
+use platter_block::hint::Hint;
 use platter_block::time::Span;
 use platter_sim::fault::Strike;
 use platter_sim::rng::Rng;

@@ -2,7 +2,8 @@
 
 use super::super::feature::{Feature, Features};
 use platter_block::backend::Backend;
-use platter_block::readahead::{self, PAGE};
+use platter_block::resident::PAGE;
+use platter_cache::readahead;
 use platter_sim::rng::Rng;
 use platter_stack::Row;
 use std::fmt;
@@ -169,8 +170,9 @@ impl Node {
     /// A layer that cannot be made of what is below it.
     pub(in super::super) fn build(&self, disks: &[Arc<dyn Backend>]) -> Result<Arc<dyn Backend>, String> {
         let make = |row: &str, values: &[(&str, i64)], members| {
-            let known: &Row =
-                platter_stack::by_name(row).ok_or_else(|| format!("there is no layer `{row}`"))?;
+            let known: &Row = platter_cache::layers()
+                .find(|known| known.name == row)
+                .ok_or_else(|| format!("there is no layer `{row}`"))?;
             // A parameter that the layer no longer has is left out.
             let has = |name: &str| known.params.iter().any(|param| param.name == name);
             let values: Vec<(&str, i64)> = values.iter().filter(|(name, _)| has(name)).copied().collect();

@@ -5,7 +5,7 @@ use super::disk::ElevatorPlan;
 use super::io::Mix;
 use super::{Act, Way};
 use platter_block::bio::Op;
-use platter_block::readahead::Hint;
+use platter_block::hint::Hint;
 use platter_block::time::Span;
 use platter_sim::fault::{Blow, Lands, Strike, TRANSIENT};
 use platter_sim::rng::Rng;

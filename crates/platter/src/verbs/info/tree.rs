@@ -74,7 +74,7 @@ fn label(device: &dyn Backend) -> String {
 
 /// `offset=65536` as an operator writes it: `offset=64K`.
 fn with_unit(layer: &str, param: &str) -> String {
-    let row = platter_stack::by_name(layer);
+    let row = platter_cache::by_name(layer);
     let number = param.split_once('=').and_then(|(name, value)| Some((name, value.parse::<u64>().ok()?)));
     let (Some(row), Some((name, number))) = (row, number) else { return param.to_owned() };
     let is_size = row.params.iter().any(|param| param.name == name && param.unit == Unit::Bytes);
