@@ -18,14 +18,16 @@ use std::sync::{Arc, Mutex, Weak};
 
 const SIZE: u64 = 1 << 20;
 const BLOCK: u64 = 4096;
-const DELAY: Span = Span::from_millis(10);
+/// The unit of time here; deadlines are multiples of 1,024 ns.
+const TICK: u64 = 1 << 20;
+const DELAY: Span = Span(10 * TICK);
 
 fn ram() -> Arc<dyn Backend> {
     Arc::clone(Device::ram(SIZE).expect("a disk").backend())
 }
 
-fn at(ms: u64) -> Time {
-    Time(0) + Span::from_millis(ms)
+fn at(ticks: u64) -> Time {
+    Time(ticks * TICK)
 }
 
 /// Delays writes, lets at most `most` bios of a lane start, and notes what starts.
@@ -113,7 +115,7 @@ fn barriers_hold_although_the_filter_knows_nothing_of_them() {
         assert_eq!(run(&mut lanes, at(0)), []);
         lanes[1].submit(at(1), write(2, barrier));
         lanes[1].submit(at(1), write(3, Flags::default()));
-        assert_eq!(run(&mut lanes, at(1)), [], "the first write is complete at 10 ms");
+        assert_eq!(run(&mut lanes, at(1)), [], "the first write is complete at 10");
         lanes[0].submit(at(2), write(4, Flags::default()));
         assert_eq!(run(&mut lanes, at(9)), []);
         assert_eq!(run(&mut lanes, at(10)), [(1, None)]);
