@@ -2,7 +2,7 @@
 //! the table, at several numbers of queued requests. Random positions, seven reads to three writes; the best
 //! of several runs.
 //!
-//!     cargo run --release -p platter-block --example elevator_cost
+//!     cargo run --release -p platter-elevators --example elevator_cost
 
 use platter_block::bio::{Context, IoPrio, Op};
 use platter_block::elevator::{Dir, Elevator, RequestId, RequestInfo};

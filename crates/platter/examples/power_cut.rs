@@ -1,7 +1,7 @@
 //! Tests a storage engine against power cuts: a log that flushes in the right places, and one that does not.
 
 use platter::{Device, Error};
-use platter_bench::kit::Kit;
+use platter_kit::Kit;
 
 /// Appends five blocks. A block counts as stored when the number in block 0 covers it.
 fn append(disk: &Device, stored: &mut u8, careful: bool) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 
 use platter::raid::{self, Array, RaidError};
 use platter::{Device, stack::meta::Select, stack::partition::Partition};
-use platter_bench::kit::Kit;
+use platter_kit::Kit;
 use std::sync::Arc;
 
 /// Three members on one disk, which loses power with all of them.

@@ -2,13 +2,13 @@
 
 use super::options::RAM_BYTES;
 use super::{DmError, Options};
+use crate::ladder::{Ladder, Row};
 use crate::report::units;
 use platter_block::disk::FnDisk;
 use platter_block::driver::Driver;
 use platter_block::elevator::Elevator;
 use platter_disk::device::Device;
 use platter_disk::drivers::memory::Memory;
-use platter_disk::ladder::{Ladder, Row};
 use platter_disk::leaf::LeafSettings;
 use platter_disk::open::DiskOptions;
 use platter_disk::sys::{Pattern, Progress, TempFiles, TempSpec};

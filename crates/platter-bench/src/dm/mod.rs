@@ -1,5 +1,5 @@
 //! The microbenchmark DM of "Improving Linux Block I/O for Enterprise Workloads" (Wong and others, OLS 2002),
-//! run on all rungs of the [ladder](platter_disk::ladder): one worker for each disk, sequential reads of 64
+//! run on all rungs of the [ladder](crate::ladder): one worker for each disk, sequential reads of 64
 //! KiB, `read` and `readv` (16 buffers of 4 KiB).
 //!
 //! Every rung is measured several times, in rounds through all rungs in rotating order, so that changes of

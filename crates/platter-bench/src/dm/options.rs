@@ -1,8 +1,8 @@
 //! How large the benchmark is.
 
 use super::{Call, DmError};
+use crate::ladder::{Row, TABLE};
 use crate::report::units;
-use platter_disk::ladder::{Row, TABLE};
 use std::time::Duration;
 
 /// Bytes of a read.

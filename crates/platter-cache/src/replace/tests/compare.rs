@@ -1,4 +1,4 @@
-//! Hit ratios beside those of other policies. `cargo test -p platter-stack hit_ratios -- --nocapture` prints them.
+//! Hit ratios beside those of other policies. `cargo test -p platter-cache hit_ratios -- --nocapture` prints them.
 
 use super::rivals::{Cache, Clock, Lru, Ours, Sieve, TwoQ, best};
 use super::traces::TRACES;
