@@ -13,7 +13,7 @@ use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
-use platter_block::params::ParamError;
+use platter_block::params::{Param, ParamError, Unit};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -270,7 +270,10 @@ pub fn build<F: Filter>(
     filter: F,
 ) -> Result<Arc<dyn Backend>, LayerError> {
     let given = row.params.iter().zip(values).filter(|(param, value)| **value != param.default);
-    let params: Vec<String> =
-        given.map(|(param, &value)| format!("{}={}", param.name, param.show(value))).collect();
+    let text = |(param, &value): (&Param, &i64)| match param.unit {
+        Unit::Millis | Unit::Micros | Unit::Nanos => format!("{}={value}{}", param.name, param.unit),
+        _ => format!("{}={}", param.name, param.show(value)),
+    };
+    let params: Vec<String> = given.map(text).collect();
     Ok(Arc::new(Filtered::new(row.name, &params.join(", "), only(row.name, below)?, filter)))
 }
