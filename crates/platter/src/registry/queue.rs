@@ -19,7 +19,7 @@ pub(super) const PARAMS: &[Param] = &[
         name: "elevator",
         kind: ParamKind::Nested(Words(elevators::elevator_names)),
         default: "none",
-        help: "I/O scheduler; its parameters in parentheses",
+        help: "I/O scheduler, with its parameters in parentheses; not given: the default of the process, none unless set",
     },
     Param {
         name: "depth",
