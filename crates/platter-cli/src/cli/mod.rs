@@ -72,6 +72,7 @@ pub(crate) struct Common {
 
 /// Parses the command line, runs the verb, reports its error.
 pub(crate) fn main() -> ExitCode {
+    platter_repro::policies::register_readahead();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

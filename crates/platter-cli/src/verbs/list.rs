@@ -110,7 +110,7 @@ fn readahead() -> Vec<Entry> {
         params: registry::readahead_params(row.name).map(of_spec).collect(),
         more: vec![("source", row.source.to_owned())],
     };
-    readahead::TABLE.iter().map(entry).collect()
+    readahead::all().into_iter().map(entry).collect()
 }
 
 fn devices(wanted: impl Fn(&registry::Row) -> bool) -> Vec<Entry> {

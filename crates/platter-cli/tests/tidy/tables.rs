@@ -77,7 +77,8 @@ fn elevators(page: &mut String) {
 }
 
 fn readaheads(page: &mut String) {
-    for row in readahead::TABLE {
+    platter_repro::policies::register_readahead();
+    for row in readahead::all() {
         let source = if row.source.is_empty() { String::new() } else { format!(" Source: {}.", row.source) };
         let _ = writeln!(page, "\n### {}\n\n{}{source}", row.name, sentence(row.summary));
         params(page, registry::readahead_params(row.name));

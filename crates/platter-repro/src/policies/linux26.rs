@@ -8,8 +8,7 @@
 //!
 //! Source: Linux 2.6.0 to 2.6.10, and the thread "Random file I/O regressions in 2.6" of May 2004.
 
-use super::common::Common;
-use super::{Call, Counters, Hint, Pages, Readahead, Settings, Windows};
+use platter_cache::readahead::{Call, Common, Counters, Hint, Pages, Readahead, Settings, Windows};
 
 mod rows;
 pub use rows::{Ahead, Jump, Rules, Runs};

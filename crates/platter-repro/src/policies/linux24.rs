@@ -6,8 +6,7 @@
 //!
 //! Source: Linux 2.4.18 to 2.4.32.
 
-use super::common::Common;
-use super::{Call, Counters, Hint, Pages, Readahead, Row, Settings};
+use platter_cache::readahead::{Call, Common, Counters, Hint, PAGE, Pages, Readahead, Row, Settings};
 
 pub(super) const ROW: Row = Row {
     name: "linux-2.4",
@@ -102,7 +101,7 @@ impl Readahead for Linux24 {
         if access.first == 0 && bytes <= TINY {
             self.ramax = 0;
         } else {
-            let needed = u32::try_from(bytes / super::PAGE + 1).unwrap_or(u32::MAX);
+            let needed = u32::try_from(bytes / PAGE + 1).unwrap_or(u32::MAX);
             let least = if follows { MIN } else { 0 };
             self.ramax = self.ramax.max(needed).max(least).min(self.most());
         }
