@@ -1,9 +1,4 @@
-//! A test kit for storage engines: their code on a simulated disk whose power is cut at every I/O.
-//!
-//! The engine is a closure over a [`Device`]. It records its promises (what it would have answered to its own
-//! callers) in a separate state. After the cut the device is opened again and a second closure checks whether
-//! the promises were kept. A failure reports the seed and a [`Plan`], shrunk to the fewest I/Os before the
-//! cut and the smallest loss that still fails, with which [`Kit::replay`] repeats it.
+//! Crash tests for storage engines: their code on a simulated disk whose power is cut at every I/O.
 //!
 //! ```
 //! use platter_kit::{Device, Failure, History, Kit};
@@ -28,10 +23,55 @@
 //! # }
 //! ```
 //!
-//! An engine that gets an error must return: after the cut every I/O fails until it does. The kit uses one
-//! thread, and a run is reproducible if the engine calls synchronously or polls a channel. Futures are
-//! completed by a service thread, in an order that depends on the host. [`Summary::differing`] counts the
-//! trials whose I/O was not that of the first run.
+//! The first closure is the engine: it stores something on a [`Device`] and records its promises, which are what it
+//! would have answered to its own callers. A [`History`] of transactions is usually enough; any type with a default
+//! will do. The second closure opens what the engine has stored, and checks it against the promises. An engine that
+//! keeps files gets [`files`] instead of a device, and [`Kit::open`] puts an elevator, an array or several devices
+//! between the engine and the disks.
+//!
+//! # What is tried
+//!
+//! The engine runs once without a cut, which shows its I/Os. Then it runs again for each of them, and power is cut with
+//! that I/O in flight: what was flushed stays, and of everything else any part may be lost, each sector by itself, as a
+//! disk with a volatile cache permits. The kit tries to lose all of it, nothing, and several selections that the seed
+//! decides ([`Kit::tries`]), on demand also [each write alone](Kit::each_write). After each cut the check runs on what
+//! is left; where it writes, as engines do that repair themselves, it runs again with [a second
+//! cut](Kit::recovery_tries) in the middle of that. For a small run this is every boundary between two I/Os; for a large
+//! one [`Cuts::Random`] chooses some.
+//!
+//! A check that fails, or panics, is a finding. An engine that gets an error must return: after the cut every I/O fails
+//! until it does. An engine that fails or panics without a cut is reported as well.
+//!
+//! # How to read a finding
+//!
+//! ```text
+//! transaction 1 was acknowledged and is lost: the contents are those after transaction 0
+//! found with power cut 14: at I/O 2, 1 sectors lost
+//! to see it again: Kit::new(1) and replay the plan "io=2 lost=0/0:0+1"
+//! ```
+//!
+//! The first line is the error of the check. The [`Plan`] is the smallest cut that was found to lead to it: power
+//! fails when disk commands 0 to 2 have been issued and 2 is in flight, and of write 0 on disk 0 one sector is lost, sector
+//! 0 (`disk/write:sector+count`). All else survives, so what the plan names as lost is what the engine did not
+//! flush in time, and the I/O is the one that it should not have issued before. [`Kit::replay`] with the same engine repeats the plan once, under a debugger
+//! if need be. A plan that continues with `then io=3 lost=…` cuts power again during I/O 3 of opening and checking.
+//!
+//! # Testing the test
+//!
+//! A check that finds nothing may be a check that cannot. [`Kit::drop_each_flush`] drops each flush of the engine in
+//! turn: the disk acknowledges it and makes nothing durable. The result says for each flush whether the check noticed; a
+//! flush that it did not miss is superfluous, or is not tested. [`Kit::flushes`] drops one of them, or all.
+//!
+//! # What it does not do
+//!
+//! - It tests one thread. A run repeats itself if the engine calls synchronously or polls a channel; futures are completed
+//!   by a service thread, in an order that depends on the host. Time, random numbers and the order of a `HashMap` must
+//!   come from the test for the same reason. [`Summary::differing`] counts trials whose I/O was not that of the first run.
+//! - The engine is stopped by errors of its I/O, not killed: what it does after an error is not undone, but nothing of
+//!   it reaches the disk.
+//! - A sector of 512 bytes is written wholly or not. Disks do not lie, except about flushes that are dropped on purpose,
+//!   and do not fail before the cut. Silent corruption and I/O errors are injected by `platter_sim::fault`, without a kit.
+//! - It proves nothing about loads that were not run, or cuts that were not tried.
 
 use platter_block::time::Span;
 use platter_disk::leaf::LeafSettings;
@@ -341,6 +381,13 @@ impl<D> Kit<D> {
 /// The number of the stream of random numbers for cuts during recovery, apart from those of other draws.
 fn recovery_stream(io: u64, nth: u64) -> u64 {
     (1 << 63) | (io << 16) | nth
+}
+
+/// The program of the README.
+#[cfg(doctest)]
+mod readme {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
 }
 
 #[cfg(test)]
