@@ -77,7 +77,7 @@ use platter_block::time::Span;
 use platter_disk::leaf::LeafSettings;
 use platter_sim::SimDisk;
 use platter_sim::ideal::Ideal;
-use platter_sim::power::{Lost, Survivors};
+use platter_sim::power::Survivors;
 use platter_sim::rng::Rng;
 use std::error::Error;
 use std::fmt::Display;
@@ -299,39 +299,30 @@ impl<D> Kit<D> {
         summary: &mut Summary,
         trial: &impl Fn(&Cut) -> Result<Trial, String>,
     ) -> Result<(), Failure> {
+        let at = |survivors| Cut { io: Some(io), survivors, recovery: None };
         let mut ways: Vec<Survivors> = self.ways(io).collect();
         if self.each_write {
-            let cut = Cut { io: Some(io), survivors: Survivors::All, recovery: None };
-            let all = trial(&cut)
-                .map_err(|wrong| self.failure(Plan { io, ..Plan::default() }, wrong, summary.cuts))?;
+            let plan = Plan { io, ..Plan::default() };
+            let all =
+                trial(&at(Survivors::All)).map_err(|wrong| self.failure(plan, wrong, summary.cuts))?;
             ways.extend(shrink::each_write(&all.could));
         }
-        for (nth, survivors) in ways.into_iter().enumerate() {
-            let mut cut = Cut { io: Some(io), survivors, recovery: None };
-            let mut writes = self.attempt(&cut, whole, summary, trial)?;
-            let mut rng = Rng::stream(self.seed, recovery_stream(io, nth as u64));
-            for again in 0..self.recovery_tries {
-                // The check without a second cut wrote here.
-                let Some(&at) =
-                    (!writes.is_empty()).then(|| &writes[rng.below(writes.len() as u64) as usize])
-                else {
-                    break;
-                };
-                let survivors = match again {
-                    0 => Survivors::Seeded(rng.bits()),
-                    1 => Survivors::None,
-                    _ => Survivors::Seeded(rng.bits()),
-                };
-                cut.recovery = Some((at, survivors));
+        for (nth, survivors) in (0..).zip(ways) {
+            let cut = at(survivors);
+            let changes = self.attempt(&cut, whole, summary, trial)?;
+            let mut rng = Rng::stream(self.seed, recovery_stream(io, nth));
+            let tries = if changes.is_empty() { 0 } else { self.recovery_tries };
+            for _ in 0..tries {
+                let again = changes[rng.below(changes.len() as u64) as usize];
+                let recovery = Some((again, Survivors::Seeded(rng.bits())));
                 summary.recoveries += 1;
-                self.attempt(&cut, whole, summary, trial)?;
+                self.attempt(&Cut { recovery, ..cut.clone() }, whole, summary, trial)?;
             }
-            writes.clear();
         }
         Ok(())
     }
 
-    /// One trial; returns which I/Os of the check changed something.
+    /// One trial; returns which I/Os of opening and checking changed something.
     fn attempt(
         &self,
         cut: &Cut,
@@ -340,16 +331,12 @@ impl<D> Kit<D> {
         trial: &impl Fn(&Cut) -> Result<Trial, String>,
     ) -> Result<Vec<u64>, Failure> {
         summary.cuts += 1;
-        let plan = |lost| Plan { io: cut.io.unwrap_or(u64::MAX), lost, recovery: None };
-        let found = trial(cut).map_err(|wrong| self.failure(plan(Lost::new()), wrong, summary.cuts))?;
+        let plan = Plan { io: cut.io.unwrap_or(whole.trace.len()), ..Plan::default() };
+        let found = trial(cut).map_err(|wrong| self.failure(plan, wrong, summary.cuts))?;
         summary.differing += u64::from(!found.trace.is_start_of(&whole.trace));
         match &found.wrong {
             None => Ok(found.recovery.changes(0)),
-            Some(wrong) => {
-                let plan = found.plan(cut);
-                let wrong = wrong.clone();
-                Err(self.shrink(plan, wrong, summary.cuts, trial))
-            }
+            Some(wrong) => Err(self.shrink(found.plan(cut), wrong.clone(), summary.cuts, trial)),
         }
     }
 
