@@ -1,15 +1,15 @@
 //! Making, opening and wiping arrays while the power fails at any I/O.
 
-use platter::raid::{self, Array};
-use platter::{Device, stack::meta::Select, stack::partition::Partition};
+use platter::raid::{self, Array, RaidError};
+use platter::{Device, stack::meta::Select, stack::partition};
 use platter_kit::{Kit, Outcome};
 use std::sync::Arc;
 
 /// Three members on one disk, which loses power with all of them.
 fn members(disk: &Device) -> Vec<Device> {
     let part = |number: u64| {
-        let part = Partition::new(Arc::clone(disk.backend()), number << 22, Some(1 << 22));
-        Device::new(Arc::new(part.expect("a part of the disk")))
+        let part = partition::new(Arc::clone(disk.backend()), number << 22, Some(1 << 22));
+        Device::new(part.expect("a part of the disk"))
     };
     (0..3).map(part).collect()
 }

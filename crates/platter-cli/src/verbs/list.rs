@@ -123,7 +123,7 @@ fn devices(wanted: impl Fn(&registry::Row) -> bool) -> Vec<Entry> {
             ("example", row.example.clone()),
         ],
     };
-    registry::table().iter().filter(|row| wanted(row)).map(entry).collect()
+    registry::table().into_iter().filter(|row| wanted(row)).map(entry).collect()
 }
 
 fn workloads() -> Vec<Entry> {
