@@ -46,15 +46,18 @@
 //!
 //! ```text
 //! transaction 1 was acknowledged and is lost: the contents are those after transaction 0
-//! found with power cut 14: at I/O 2, 1 sectors lost
-//! to see it again: Kit::new(1) and replay the plan "io=2 lost=0/0:0+1"
+//! found with power cut 8: at I/O 3, 2 sectors lost
+//! to see it again: Kit::new(1) and replay the plan "io=3 lost=0/1:0+1,0/3:0+1"
 //! ```
 //!
-//! The first line is the error of the check. The [`Plan`] is the smallest cut that was found to lead to it: power
-//! fails when disk commands 0 to 2 have been issued and 2 is in flight, and of write 0 on disk 0 one sector is lost, sector
-//! 0 (`disk/write:sector+count`). All else survives, so what the plan names as lost is what the engine did not
-//! flush in time, and the I/O is the one that it should not have issued before. [`Kit::replay`] with the same engine repeats the plan once, under a debugger
-//! if need be. A plan that continues with `then io=3 lost=…` cuts power again during I/O 3 of opening and checking.
+//! The first line is the error of the check. The plan in the last one is the smallest cut that was found to lead to it:
+//! power fails when the engine has issued I/Os 0 to 3 (a write of one byte reads its sector and writes it back) and 3 is
+//! in flight. Lost are sector 0 of the write that is command 1 of disk 0, and sector 0 of command 3
+//! (`disk/command:sector+count`). Everything else survives. So command 1 is what should have been flushed before the
+//! engine made the promise that the check finds broken.
+//!
+//! [`Kit::replay`] repeats the plan once, under a debugger if need be. A plan that continues with `then io=2 lost=…` cuts
+//! power again, at I/O 2 of opening and checking what the first cut has left.
 //!
 //! # Testing the test
 //!
@@ -303,8 +306,7 @@ impl<D> Kit<D> {
         let mut ways: Vec<Survivors> = self.ways(io).collect();
         if self.each_write {
             let plan = Plan { io, ..Plan::default() };
-            let all =
-                trial(&at(Survivors::All)).map_err(|wrong| self.failure(plan, wrong, summary.cuts))?;
+            let all = trial(&at(Survivors::All)).map_err(|wrong| self.failure(plan, wrong, summary.cuts))?;
             ways.extend(shrink::each_write(&all.could));
         }
         for (nth, survivors) in (0..).zip(ways) {

@@ -249,7 +249,8 @@ fn the_finding_of_the_front_page_is_a_real_one() {
         disk.read_at(&mut found, 0)?;
         Ok(history.check(&found[0])?)
     });
-    let shown: Vec<String> = failure.unwrap_err().to_string().lines().map(|line| format!("//! {line}")).collect();
+    let shown: Vec<String> =
+        failure.unwrap_err().to_string().lines().map(|line| format!("//! {line}")).collect();
     let page = include_str!("lib.rs");
     assert!(page.contains(&shown.join("\n")), "{shown:#?}");
 }
