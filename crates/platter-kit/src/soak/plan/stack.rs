@@ -179,6 +179,8 @@ const POLICIES: [&str; 14] = [
 
 /// A readahead policy, as the value of the cache's parameter.
 fn policy(rng: &mut Rng) -> i64 {
+    #[cfg(test)]
+    platter_repro::policies::register_readahead();
     let known = readahead::all();
     let place = |name: &&str| known.iter().position(|row| row.name == *name);
     let places: Vec<usize> = POLICIES.iter().filter_map(place).collect();
