@@ -23,7 +23,7 @@ impl fmt::Display for Plan {
     }
 }
 
-/// A text that is no plan.
+/// An invalid plan text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanError {
     /// It does not have the two parts.
@@ -36,7 +36,7 @@ impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PlanError::Shape(text) => {
-                write!(f, "`{}` is no plan; one looks like io=17 lost=0/12:8+1", excerpt(text, 60))
+                write!(f, "invalid plan `{}`: expected a form like io=17 lost=0/12:8+1", excerpt(text, 60))
             }
             PlanError::Lost(error) => error.fmt(f),
         }

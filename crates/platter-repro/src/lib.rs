@@ -28,7 +28,7 @@ use std::sync::atomic::AtomicBool;
 pub struct Options {
     /// Published sizes and times are divided by this, 1 to [`MAX_SCALE`].
     pub scale: u64,
-    /// Simulations at once; results do not depend on it.
+    /// Concurrent simulations; results do not depend on their number.
     pub threads: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Reads that are made up.
+//! Pattern of generated reads.
 
 use super::Read;
 use crate::stats::Seeded;
@@ -40,7 +40,7 @@ impl Pattern {
     }
 }
 
-/// Reads that are made up. Each thread reads in an equal share of the span, except at random: then anywhere.
+/// Pattern of generated reads. Each thread reads in an equal share of the span, except at random: then anywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
     /// How they follow each other.
@@ -63,7 +63,7 @@ pub struct Workload {
     pub threads: u32,
     /// Handles; thread `n` has handle `n` modulo their number.
     pub handles: u32,
-    /// Seed of random places.
+    /// Seed of random positions.
     pub seed: u64,
 }
 

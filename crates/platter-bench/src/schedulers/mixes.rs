@@ -12,7 +12,7 @@ use platter_block::time::Span;
 pub struct Site {
     /// Bytes of the device.
     pub size: u64,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 

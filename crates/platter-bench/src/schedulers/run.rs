@@ -26,7 +26,7 @@ pub struct Options {
     pub mixes: Vec<&'static Mix>,
     /// Longest time of a cell, by the clock of its device.
     pub time: Span,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// Cells at once, on simulated devices.
     pub threads: usize,
