@@ -63,9 +63,9 @@ pub use plan::{Failure, Plan, PlanError};
 /// Where power is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cuts {
-    /// At each I/O in turn, and after the last one.
+    /// At every I/O, and after the last one.
     Every,
-    /// At this many, chosen by the seed.
+    /// At this number of I/Os, chosen by the seed.
     Random(u64),
 }
 
@@ -128,8 +128,7 @@ impl Kit {
         Kit { cuts, ..self }
     }
 
-    /// How many selections of lost sectors are tried at each cut: all of them, none of them, and then as the
-    /// seed decides.
+    /// Number of selections of lost sectors that are tried at each cut: first all sectors, then none, then random ones.
     pub fn tries(self, tries: u64) -> Kit {
         Kit { tries: tries.max(1), ..self }
     }

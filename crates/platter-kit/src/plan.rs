@@ -57,16 +57,16 @@ impl FromStr for Plan {
     }
 }
 
-/// An engine that did not keep its promises.
+/// A failed check: the engine broke a promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The seed of the kit.
     pub seed: u64,
-    /// The smallest cut that was found to lead there.
+    /// The smallest cut found that causes the failure.
     pub plan: Plan,
     /// The error that the check returned.
     pub wrong: String,
-    /// Cuts that were tried until one failed.
+    /// Number of cuts before the first failure.
     pub cuts: u64,
 }
 

@@ -1,11 +1,11 @@
-//! Within how many runs the soak finds what was put back, and what it cannot find.
+//! The number of runs in which the soak finds each old defect, and the defects that it cannot find.
 
 /// Whether the soak finds a bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// Within this number of runs from seed 1.
     Within(u64),
-    /// It does not; a test of its own does.
+    /// The soak does not find it; a separate test does.
     Targeted {
         /// Where that test is.
         test: &'static str,

@@ -1,4 +1,4 @@
-//! A driver around a real one that makes things go wrong, as a seed decides.
+//! A wrapper around a real driver that injects faults, chosen by a seed.
 
 #![allow(unsafe_code)]
 
@@ -20,13 +20,13 @@ use crate::soak::feature::{Feature, Features};
 const EIO: i64 = 5;
 const ECANCELED: i64 = 125;
 
-/// How long something that is stuck stays so, if it is not released.
+/// How long a request is stuck if it is not released.
 const STUCK: Span = Span::from_millis(150);
 
-/// How often a channel looks whether what is stuck was released.
+/// Interval at which a channel checks whether stuck requests were released.
 const LOOK: Span = Span::from_millis(5);
 
-/// How often what was done to requests.
+/// Counts of injected faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Requests that passed through.
@@ -35,7 +35,7 @@ pub struct Done {
     pub delayed: u64,
     /// Requests that were stuck until they were released.
     pub stuck: u64,
-    /// Writes among those that reached the disk only then.
+    /// Those of them that were writes and reached the disk only then.
     pub late: u64,
     /// Requests that failed with a transient error.
     pub transient: u64,
@@ -65,12 +65,12 @@ struct State {
     done: Done,
 }
 
-/// What goes wrong with the requests of one disk, on all its channels.
+/// The faults of the requests of one disk, on all of its channels.
 pub(super) struct Script {
     state: Mutex<State>,
-    /// Rises when everything that is stuck is to end.
+    /// Incremented to release all stuck requests.
     released: AtomicU64,
-    /// The disk once more, for writes that land late.
+    /// A second descriptor of the disk, for late writes.
     file: Option<LateFile>,
     /// Unit of transfers that are cut short.
     block: u64,
@@ -79,15 +79,15 @@ pub(super) struct Script {
 /// What happens to one request.
 enum Fate {
     Good,
-    /// Its completion comes so much later.
+    /// Its completion is delayed by this time.
     Delay(Span),
     /// Its completion is kept until it is released.
     Stuck,
-    /// The same, and a write reaches the disk only then.
+    /// As above, and a write reaches the disk only then.
     Late,
-    /// It fails, and never reached the disk.
+    /// It fails without reaching the disk.
     Fails(i64),
-    /// It reaches the disk, and its result is another.
+    /// It reaches the disk, but its result is replaced.
     Result(i64),
 }
 
@@ -101,13 +101,13 @@ impl Script {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on nothing goes wrong.
+    /// Stops injecting faults.
     pub(super) fn end(&self) {
         self.state().on = false;
         self.release();
     }
 
-    /// Lets everything that is stuck end.
+    /// Releases all stuck requests.
     pub(super) fn release(&self) {
         self.released.fetch_add(1, Ordering::SeqCst);
     }
@@ -153,14 +153,14 @@ impl Script {
     }
 }
 
-/// A request that is not over although nothing keeps it but the script.
+/// A request that only the script still holds.
 struct Held {
     due: Time,
     /// It ends when this has passed: [`Script::released`].
     epoch: u64,
-    /// What the real driver said, once it has.
+    /// The result of the real driver, once known.
     result: Option<i64>,
-    /// What is to be written when it ends, and where.
+    /// The data to write when it ends, and its position.
     late: Option<(u64, Vec<u8>)>,
 }
 
@@ -217,7 +217,7 @@ impl Scripted {
         self.kept.store((self.held.len() + self.ready.len()) as u64, Ordering::SeqCst);
     }
 
-    /// Moves what is over to the completions to report.
+    /// Moves ended requests to the completions to report.
     fn end_held(&mut self, now: Time) {
         let released = self.script.released.load(Ordering::SeqCst);
         let over = |held: &Held| held.result.is_some() && (held.due <= now || held.epoch < released);
@@ -232,7 +232,7 @@ impl Scripted {
         }
     }
 
-    /// When to look again because of what is held.
+    /// When to check the held requests again.
     fn alarm(&self, now: Time) -> Option<Span> {
         if !self.ready.is_empty() {
             return Some(Span::ZERO);
@@ -249,7 +249,7 @@ fn borrowed(fd: i32) -> BorrowedFd<'static> {
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// Copies what a write brings.
+/// Copies the data of a write.
 fn copy(request: &Started<'_>) -> Vec<u8> {
     let mut data = vec![0; request.len as usize];
     let mut at = 0;
@@ -267,7 +267,7 @@ fn copy(request: &Started<'_>) -> Vec<u8> {
 
 impl Driver for Scripted {
     fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
-        // What is refused comes again, and has not been decided about.
+        // A refused request is queued again later; its fault is chosen then.
         let fate = self.script.decide(request);
         let tag = request.tag;
         match fate {
@@ -329,7 +329,7 @@ impl Driver for Scripted {
 
     fn cancel(&mut self, now: Time, tag: u32) -> bool {
         match self.held.get_mut(&tag) {
-            // It never reached the disk, and now it never will.
+            // It did not reach the disk, and now cannot.
             Some(held) if held.late.is_some() => {
                 held.late = None;
                 (held.result, held.due) = (Some(-ECANCELED), now);
