@@ -92,7 +92,7 @@ pub(crate) struct State {
 }
 
 /// The channel number of commands whose channel was dropped.
-const NOBODY: u32 = u32::MAX;
+const NO_PORT: u32 = u32::MAX;
 
 impl SimDisk {
     /// A disk in `world`. Without a medium it forgets writes, and reads leave memory unchanged.
@@ -242,7 +242,7 @@ impl State {
     pub(crate) fn remove_port(&mut self, port: u32) {
         for slot in &mut self.slots {
             if slot.port == port {
-                slot.port = NOBODY;
+                slot.port = NO_PORT;
             }
         }
         self.ports[port as usize].clear();
@@ -286,7 +286,7 @@ impl State {
     fn fill_slot(&mut self, asked: &Asked, command: Command, data: impl FnOnce(&mut Vec<u8>)) {
         let index = command.tag;
         if index == self.slots.len() as u32 {
-            self.slots.push(Slot { port: NOBODY, tag: 0, command, data: Vec::new(), busy: false });
+            self.slots.push(Slot { port: NO_PORT, tag: 0, command, data: Vec::new(), busy: false });
         }
         let slot = &mut self.slots[index as usize];
         (slot.port, slot.tag, slot.command, slot.busy) = (asked.port, asked.tag, command, true);

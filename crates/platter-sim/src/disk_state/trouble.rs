@@ -1,6 +1,6 @@
 //! Commands of a disk with faults and power cuts.
 
-use super::{Asked, NOBODY, State, Taken};
+use super::{Asked, NO_PORT, State, Taken};
 use crate::fault::{Delay, Fate, Injected, Injector};
 use crate::medium::Volatile;
 use crate::model::{Command, Ended};
@@ -364,7 +364,7 @@ impl State {
         let parked: BTreeSet<u32> = trouble.parked.drain(..).collect();
         for index in inside {
             let slot = &mut self.slots[index as usize];
-            let (port, tag) = (std::mem::replace(&mut slot.port, NOBODY), slot.tag);
+            let (port, tag) = (std::mem::replace(&mut slot.port, NO_PORT), slot.tag);
             slot.data.clear();
             slot.busy = false;
             self.post(port, tag, -ENODEV);
