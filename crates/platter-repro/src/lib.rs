@@ -81,9 +81,9 @@ pub enum ReproError {
     Processes(ProcessError),
     /// The chunked benchmark.
     Chunked(String),
-    /// A disk of the catalogue is not there.
+    /// A disk is missing from the catalogue.
     NoDisk(&'static str),
-    /// A readahead policy is not there.
+    /// A readahead policy is missing.
     NoPolicy(&'static str),
     /// A layer could not be made, or its I/O failed.
     Stack(String),

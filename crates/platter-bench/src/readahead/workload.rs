@@ -3,7 +3,7 @@
 use super::Read;
 use crate::stats::Seeded;
 
-/// How reads follow each other.
+/// The pattern of reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// One after the other.
@@ -40,10 +40,10 @@ impl Pattern {
     }
 }
 
-/// Pattern of generated reads. Each thread reads in an equal share of the span, except at random: then anywhere.
+/// Generated reads. Each thread reads in an equal share of the span; random reads are anywhere in the span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// How they follow each other.
+    /// The pattern.
     pub pattern: Pattern,
     /// Bytes of each read, at least 1.
     pub request: u64,

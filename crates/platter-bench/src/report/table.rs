@@ -5,7 +5,7 @@ use super::grid::{Align, Grid};
 use super::text::{escape, one_line};
 use super::units::group;
 
-/// A cell of more characters is running text: a page keeps it from becoming a tower of single words.
+/// A cell of more characters is running text, for which a page sets a minimum width.
 const LONG: usize = 30;
 
 /// A column of a [`Table`].
@@ -97,11 +97,11 @@ impl Table {
         self.columns.iter().any(|c| !c.unit.is_empty())
     }
 
-    /// The table for a terminal, each line ended by a line feed. Headings are bold where colours are used; what stands in
-    /// the cells can never contain any escape.
+    /// The table for a terminal, each line ended by a line feed. Headings are bold where colours are used; the
+    /// contents of cells never contain escapes.
     ///
-    /// A table that is wider than the terminal loses nothing: columns of text are broken into lines down to 24 columns each,
-    /// and what then still does not fit goes on below, behind the first column again.
+    /// A table that is wider than the terminal is not truncated: columns of text are wrapped, down to 24 columns each,
+    /// and columns that still do not fit follow below, with the first column repeated.
     ///
     /// ```
     /// use platter_bench::report::{Column, Table, Terminal};

@@ -1,4 +1,4 @@
-//! The mixes: processes that get into each other's way.
+//! The mixes: processes that compete for a device.
 
 use crate::processes::{
     File, Process, ProcessError, ReadPlan, Transactions, WritePlan, random_io, read_file, transactions,

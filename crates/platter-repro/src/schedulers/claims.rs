@@ -86,7 +86,7 @@ const WHY_NOT: &[(&str, &str)] = &[
     ("linus-starves", "the longest wait of the model is of that order, but below the rule"),
 ];
 
-/// When the last process was through.
+/// When the last process ended.
 fn last(results: &Results, scene: &str, elevator: &str) -> Option<(f64, bool)> {
     let finishes = finishes(results.of(scene, elevator)?);
     let bound = finishes.iter().any(|(_, through)| !through);
