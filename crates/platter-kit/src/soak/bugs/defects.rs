@@ -39,21 +39,21 @@ const REACH: &[(&str, Reach)] = &[
     (
         "cache-readahead-counts-all-io",
         Reach::Targeted {
-            test: "crates/platter-stack/tests/cache/pressure.rs",
+            test: "crates/platter-cache/tests/cache/pressure.rs",
             why: "a cache that reads nothing ahead is slower, and nothing else",
         },
     ),
     (
         "cache-readers-lose-pages",
         Reach::Targeted {
-            test: "crates/platter-stack/tests/cache/pressure.rs",
+            test: "crates/platter-cache/tests/cache/pressure.rs",
             why: "a page that is read again is slower, and nothing else",
         },
     ),
     (
         "cache-write-back-counts-all-io",
         Reach::Targeted {
-            test: "crates/platter-stack/tests/cache/pressure.rs",
+            test: "crates/platter-cache/tests/cache/pressure.rs",
             why: "a run never has 1,024 I/Os under way",
         },
     ),
