@@ -99,7 +99,8 @@ fn after_help() -> String {
             platter bench chunked --on 'sim(ideal, data=off)' 'sim(ideal, data=off)' --quick --json\n  \
             platter bench chunked --on a.img b.img --personality jbod csraid-async --request 64K 1M --depth 8\n  \
             platter bench chunked --on /dev/sdb /dev/sdc --report chunked.html\n\n\
-            On real disks a full run, with 101 samples of each point, takes hours; shorten it with --quick, --samples or --request.\n\
+            On real disks a full run, with 101 samples of each point, takes hours; \
+            shorten it with --quick, --samples or --request.\n\
             Ctrl-C ends the run: the points that are complete are printed."
 }
 
@@ -116,7 +117,7 @@ impl Chunked {
         let plan = self.plan(specs.len())?;
         let cells = plan.cells().map_err(fail)?;
         let options = self.options();
-        // Better to learn now that the page cannot be written.
+        // Fail now rather than after the run if the page cannot be written.
         if let Some(path) = &self.report {
             let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
             open.map_err(|error| cannot_write(path, &error))?;

@@ -1,4 +1,4 @@
-//! `platter bench dm`: the 2002 paper's microbenchmark, up the ladder.
+//! `platter bench dm`: the microbenchmark of the 2002 paper, on each rung of the ladder.
 
 pub(super) mod on;
 
@@ -77,7 +77,7 @@ impl Dm {
         let began = Instant::now();
         let options = self.options();
         options.check().map_err(fail)?;
-        // Better to learn now that the page cannot be written.
+        // Fail now rather than after the run if the page cannot be written.
         if let Some(path) = &self.report {
             let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
             open.map_err(|error| cannot_write(path, &error))?;

@@ -149,7 +149,7 @@ impl Readahead {
                 "the reads touch {total} pages; at most {MOST_PAGES} can be simulated: make them fewer or smaller"
             )));
         }
-        // Better to learn now that the page cannot be written.
+        // Fail now rather than after the run if the page cannot be written.
         if let Some(path) = &self.report {
             let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
             open.map_err(|error| cannot_write(path, &error))?;

@@ -55,7 +55,7 @@ impl Repro {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         // The parser has checked the name.
         let Some(experiment) = platter_repro::by_name(self.name) else { return Ok(()) };
-        // Better to learn now that the page cannot be written.
+        // Fail now rather than after the run if the page cannot be written.
         if let Some(path) = &self.report {
             let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
             open.map_err(|error| cannot_write(path, &error))?;

@@ -81,7 +81,7 @@ impl Io {
             Access { write, forget: !job.verify, direct: self.options.direct(), ..Access::default() };
         let seed = job.effective_seed(RandomState::new().hash_one(std::process::id()));
         let devices = self.on.open_in(&World::new(seed), access)?;
-        // A file that cannot be written is better found out before the run.
+        // Fail before the run if a file cannot be written.
         let mut page = self.report.as_deref().map(create).transpose()?;
         let tracer = self.trace.as_deref().map(|path| self.start_trace(path, &devices)).transpose()?;
         let report = self.measure(context, &job, &devices, seed)?;

@@ -87,7 +87,7 @@ impl Schedulers {
             let spec = on::with_elevator(&self.on, elevator)?;
             Ok(registry::open_in(world, &registry::parse(&spec).map_err(OpenError::Spec)?, access)?)
         };
-        // Better to learn now that the page cannot be written.
+        // Fail now rather than after the run if the page cannot be written.
         if let Some(path) = &self.report {
             let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
             open.map_err(|error| cannot_write(path, &error))?;

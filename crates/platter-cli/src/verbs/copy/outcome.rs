@@ -21,11 +21,11 @@ pub(super) struct Outcome<'a> {
     pub(super) plan: &'a Plan,
     pub(super) work: &'a Work,
     pub(super) time: Duration,
-    /// All was read again and is the same.
+    /// All data was read again and is equal.
     pub(super) verified: bool,
     /// Bytes that were compared and are equal, if the comparison ended early.
     pub(super) compared: u64,
-    /// Why it ended before its end.
+    /// Why it ended early.
     pub(super) stopped: Option<Stopped>,
 }
 

@@ -120,7 +120,7 @@ impl Plan {
                 )));
             }
         }
-        // A map that cannot be written is better known before hours of copying.
+        // Fail now rather than after hours of copying if the map cannot be written.
         let saved = self.map.as_ref().map(|map| map.save(&self.known)).transpose();
         saved.map(|_| ()).map_err(|error| CliError::refused(error.to_string()))
     }
