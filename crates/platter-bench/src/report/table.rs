@@ -49,12 +49,12 @@ impl Column {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     columns: Vec<Column>,
-    rows: Vec<Row>,
+    rows: Vec<TableRow>,
     grouped: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Row {
+enum TableRow {
     Cells(Vec<String>),
     Rule,
 }
@@ -71,13 +71,13 @@ impl Table {
         while self.columns.len() < cells.len() {
             self.columns.push(Column::text(""));
         }
-        self.rows.push(Row::Cells(cells));
+        self.rows.push(TableRow::Cells(cells));
         self
     }
 
     /// Adds a line across the table.
     pub fn rule(&mut self) -> &mut Self {
-        self.rows.push(Row::Rule);
+        self.rows.push(TableRow::Rule);
         self
     }
 
@@ -130,9 +130,9 @@ impl Table {
     }
 
     fn grid(&self) -> Grid {
-        let cells = |row: &Row| match row {
-            Row::Rule => None,
-            Row::Cells(cells) => {
+        let cells = |row: &TableRow| match row {
+            TableRow::Rule => None,
+            TableRow::Cells(cells) => {
                 Some((0..self.columns.len()).map(|i| one_line(&self.cell(cells, i))).collect())
             }
         };
@@ -163,7 +163,7 @@ impl Table {
         out += "</tr></thead>\n<tbody>\n";
         let mut after_rule = false;
         for row in &self.rows {
-            let Row::Cells(cells) = row else {
+            let TableRow::Cells(cells) = row else {
                 after_rule = true;
                 continue;
             };

@@ -50,7 +50,7 @@ impl Transfer {
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct FabricState {
     pub(super) wires: Vec<Wire>,
     pub(super) disks: Vec<Option<Attached>>,
     transfers: Vec<Option<Transfer>>,
@@ -58,7 +58,7 @@ pub(super) struct State {
     scratch: Vec<Ended>,
 }
 
-impl State {
+impl FabricState {
     pub(super) fn add(&mut self, model: Box<dyn Model>, path: Arc<[u32]>) -> u32 {
         for &wire in &*path {
             self.wires[wire as usize].disks += 1;

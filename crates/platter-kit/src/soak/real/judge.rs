@@ -17,7 +17,7 @@ pub(super) struct Live {
     pub(super) flags: Flags,
 }
 
-struct State {
+struct JudgeState {
     oracle: Oracle,
     live: BTreeMap<u64, Live>,
     /// The first failed check.
@@ -26,7 +26,7 @@ struct State {
 
 /// The state of all I/Os, shared by all threads.
 pub(super) struct Judge {
-    state: Mutex<State>,
+    state: Mutex<JudgeState>,
     next: AtomicU64,
     pub(super) ios: AtomicU64,
     pub(super) failed: AtomicU64,
@@ -39,7 +39,7 @@ impl Judge {
         let oracle = Oracle::new(write_cache).that_remembers(remembers);
         let zero = || AtomicU64::new(0);
         Judge {
-            state: Mutex::new(State { oracle, live: BTreeMap::new(), found: None }),
+            state: Mutex::new(JudgeState { oracle, live: BTreeMap::new(), found: None }),
             next: AtomicU64::new(1),
             ios: zero(),
             failed: zero(),
@@ -48,7 +48,7 @@ impl Judge {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, JudgeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -126,7 +126,7 @@ impl Judge {
     }
 }
 
-impl State {
+impl JudgeState {
     fn find(&mut self, what: String) {
         self.found.get_or_insert(what);
     }

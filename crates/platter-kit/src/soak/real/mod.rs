@@ -17,12 +17,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-mod bell;
 mod judge;
 mod late;
 mod round;
 mod script;
 mod shared;
+mod wake_timer;
 mod worker;
 
 pub use script::Done as Scripted;

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::bell::Bell;
 use super::late::LateFile;
+use super::wake_timer::WakeTimer;
 use crate::soak::feature::{Feature, Features};
 
 const EIO: i64 = 5;
@@ -58,7 +58,7 @@ impl Done {
     }
 }
 
-struct State {
+struct ScriptState {
     rng: Rng,
     on: bool,
     without: Features,
@@ -67,7 +67,7 @@ struct State {
 
 /// The faults of the requests of one disk, on all of its channels.
 pub(super) struct Script {
-    state: Mutex<State>,
+    state: Mutex<ScriptState>,
     /// Incremented to release all stuck requests.
     released: AtomicU64,
     /// A second descriptor of the disk, for late writes.
@@ -93,11 +93,11 @@ enum Fate {
 
 impl Script {
     pub(super) fn new(seed: u64, file: Option<LateFile>, block: u32, without: Features) -> Script {
-        let state = State { rng: Rng::new(seed), on: true, without, done: Done::default() };
+        let state = ScriptState { rng: Rng::new(seed), on: true, without, done: Done::default() };
         Script { state: Mutex::new(state), released: AtomicU64::new(0), file, block: block.into() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ScriptState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -174,7 +174,7 @@ pub(super) struct Scripted {
     results: BTreeMap<u32, i64>,
     ready: Vec<Completion>,
     reaped: Vec<Completion>,
-    bell: Bell,
+    wake_timer: WakeTimer,
     /// Requests that the script keeps, for other threads.
     kept: Arc<AtomicU64>,
     tells: bool,
@@ -201,7 +201,7 @@ impl Scripted {
             results: BTreeMap::new(),
             ready: Vec::new(),
             reaped: Vec::new(),
-            bell: Bell::default(),
+            wake_timer: WakeTimer::default(),
             kept: Arc::new(AtomicU64::new(0)),
             tells,
         }
@@ -282,7 +282,7 @@ impl Driver for Scripted {
             }
         }
         self.count();
-        self.bell.set(self.alarm(now));
+        self.wake_timer.set(self.alarm(now));
         true
     }
 
@@ -308,7 +308,7 @@ impl Driver for Scripted {
         self.end_held(now);
         done.append(&mut self.ready);
         self.count();
-        self.bell.set(self.alarm(now));
+        self.wake_timer.set(self.alarm(now));
     }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
@@ -320,9 +320,9 @@ impl Driver for Scripted {
     }
 
     fn wait_handle(&self) -> Option<i32> {
-        let handle = self.bell.with(borrowed(self.inner.wait_handle()?));
+        let handle = self.wake_timer.with(borrowed(self.inner.wait_handle()?));
         if self.kept.load(Ordering::SeqCst) > 0 {
-            self.bell.set(Some(LOOK));
+            self.wake_timer.set(Some(LOOK));
         }
         handle
     }

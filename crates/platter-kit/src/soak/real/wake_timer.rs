@@ -15,9 +15,9 @@ struct Descriptors {
 
 /// Created when a thread first sleeps on the channel.
 #[derive(Default)]
-pub(super) struct Bell(OnceLock<Option<Descriptors>>);
+pub(super) struct WakeTimer(OnceLock<Option<Descriptors>>);
 
-impl Bell {
+impl WakeTimer {
     /// A descriptor that is readable when `inner` is, or when the timer has expired. `None`: no descriptor is
     /// available.
     pub(super) fn with(&self, inner: BorrowedFd<'_>) -> Option<i32> {
