@@ -85,6 +85,16 @@ impl Bio {
         Bio::new(Op::Flush, 0, 0)
     }
 
+    /// A discard of the `len` bytes at byte offset `pos`: their contents are no longer needed.
+    pub fn discard(pos: u64, len: u64) -> Bio {
+        Bio::new(Op::Discard, pos, len)
+    }
+
+    /// Makes the `len` bytes at byte offset `pos` read as zeroes.
+    pub fn write_zeroes(pos: u64, len: u64) -> Bio {
+        Bio::new(Op::WriteZeroes, pos, len)
+    }
+
     /// Resets the bio to a new one, keeping the memory of a long segment list. Drops the owner if it was not taken.
     #[inline]
     pub fn reset(&mut self, op: Op, pos: u64, len: u64) {
@@ -320,6 +330,15 @@ impl Bio {
         Some(segment.slice(list.skip, self.0.len as u32))
     }
 
+    /// The address of the memory, if one segment covers everything that is not done.
+    #[inline]
+    pub(crate) fn only_address(&self) -> Option<u64> {
+        let list = &self.0.list;
+        let segment = list.as_slice().get(usize::from(list.first))?;
+        let covers = u64::from(segment.len() - list.skip) >= self.0.len;
+        covers.then(|| segment.addr().addr() as u64 + u64::from(list.skip))
+    }
+
     /// Number of segments that are not done (an upper bound after a split inside the list).
     #[inline]
     pub fn segment_count(&self) -> u16 {
@@ -406,7 +425,7 @@ impl Bio {
     }
 
     /// Turns the bio into a write of zeroes; flags, priority, deadline and the rest stay.
-    pub(crate) fn write_zeroes(&mut self, pos: u64, len: u64) {
+    pub(crate) fn reset_zeroes(&mut self, pos: u64, len: u64) {
         let b = &mut *self.0;
         b.op = Op::Write;
         b.list.clear();

@@ -37,6 +37,7 @@ pub mod owner;
 pub mod params;
 pub mod planted;
 pub mod queue;
+pub mod register;
 pub mod request;
 #[allow(unsafe_code)]
 pub mod resident;

@@ -1,6 +1,7 @@
 //! The parts that all verbs share: common options, and the output of results and errors.
 
 use clap::{Args, ColorChoice, Parser};
+use platter::registry::OpenError;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -63,10 +64,15 @@ pub(crate) struct Common {
     /// No progress on stderr
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
+    /// I/O scheduler of disks whose spec has no `elevator=`, such as deadline or cfq(quantum=8) [env:
+    /// PLATTER_ELEVATOR]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) default_elevator: Option<String>,
 }
 
 /// Parses the command line, runs the verb, reports its error.
 pub(crate) fn main() -> ExitCode {
+    platter_repro::policies::register_readahead();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -76,7 +82,11 @@ pub(crate) fn main() -> ExitCode {
         }
     };
     let context = Context::new(&cli.common);
-    match cli.verb.run(&context) {
+    let default = cli.common.default_elevator.as_deref().map_or(Ok(()), platter::set_default_elevator);
+    match default
+        .map_err(|error| CliError::from(OpenError::from(error)))
+        .and_then(|()| cli.verb.run(&context))
+    {
         Ok(()) => ExitCode::from(Exit::Done.code()),
         Err(error) => {
             report(&error);

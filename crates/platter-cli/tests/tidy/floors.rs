@@ -14,6 +14,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-kit", &[PARTS]),
     ("platter-bench", &[PARTS]),
     ("platter-repro", &[PARTS, &["platter-bench"]]),
+    ("platter-engines", &[PARTS, &["platter-kit"]]),
     ("platter-cli", &[PARTS, &["platter", "platter-kit", "platter-bench", "platter-repro"]]),
     ("platter-fuzz", &[PARTS, &["platter", "platter-kit", "platter-bench"]]),
 ];
