@@ -1,13 +1,13 @@
 //! Part of Platter, a block I/O layer in user space.
 
 pub mod about;
-mod agenda;
 pub mod chunked;
 pub mod device_stats;
 pub mod dm;
 pub mod fileio;
 pub mod io;
 pub mod ladder;
+pub mod load;
 pub mod parallel_read;
 pub mod processes;
 pub mod readahead;

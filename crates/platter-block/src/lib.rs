@@ -17,6 +17,7 @@ pub mod bio;
 pub mod buf;
 pub mod build;
 pub mod capability;
+mod cell;
 pub mod counters;
 pub mod defect;
 #[allow(unsafe_code)]
@@ -31,6 +32,7 @@ pub mod hint;
 pub mod histogram;
 pub mod lane;
 pub mod limits;
+mod op;
 #[allow(unsafe_code)]
 pub mod owner;
 pub mod params;

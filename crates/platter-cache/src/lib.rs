@@ -42,19 +42,21 @@ pub mod replace;
 #[allow(unsafe_code)]
 mod resident;
 mod room;
+mod shared;
 mod sync;
 mod tally;
 mod task;
 mod write;
 mod writeback;
 
-use device::{Cache, Shared};
+use device::Cache;
 use platter_block::backend::Backend;
 use platter_block::driver::Geometry;
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::time::Span;
 use platter_stack::{LayerError, Row};
 use readahead::PAGE;
+use shared::Shared;
 use std::sync::Arc;
 
 /// The names of the readahead policies, as the values of a parameter.

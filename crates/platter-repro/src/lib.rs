@@ -20,8 +20,8 @@ mod sysbench2004;
 pub use claim::{Claim, Rule};
 pub use report::Report;
 
+use platter_bench::load::Stuck;
 use platter_bench::processes::ProcessError;
-use std::fmt;
 use std::sync::atomic::AtomicBool;
 
 /// How large experiments are.
@@ -73,43 +73,28 @@ pub fn by_name(name: &str) -> Option<&'static Experiment> {
 }
 
 /// Why an experiment failed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReproError {
     /// It was cancelled.
+    #[error("interrupted before the experiment was through")]
     Interrupted,
     /// A disk or its processes.
-    Processes(ProcessError),
+    #[error(transparent)]
+    Processes(#[from] ProcessError),
     /// The chunked benchmark.
+    #[error("{0}")]
     Chunked(String),
     /// A disk of the catalogue is not there.
+    #[error("there is no simulated disk `{0}`; see `platter sim list`")]
     NoDisk(&'static str),
     /// A readahead policy is not there.
+    #[error("there is no readahead policy `{0}`; see `platter list`")]
     NoPolicy(&'static str),
+    /// The threads of an experiment wait for I/Os that a model will never complete.
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
     /// A layer could not be made, or its I/O failed.
+    #[error("{0}")]
     Stack(String),
-}
-
-impl fmt::Display for ReproError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ReproError::Interrupted => f.write_str("interrupted before the experiment was through"),
-            ReproError::Processes(error) => error.fmt(f),
-            ReproError::Chunked(message) | ReproError::Stack(message) => f.write_str(message),
-            ReproError::NoDisk(name) => {
-                write!(f, "there is no simulated disk `{name}`; see `platter sim list`")
-            }
-            ReproError::NoPolicy(name) => {
-                write!(f, "there is no readahead policy `{name}`; see `platter list`")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ReproError {}
-
-impl From<ProcessError> for ReproError {
-    fn from(error: ProcessError) -> ReproError {
-        ReproError::Processes(error)
-    }
 }

@@ -7,7 +7,9 @@ use platter_block::fault::Kind;
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::queue::{Queue, Settings};
 use platter_block::time::{Span, Time};
-use platter_sim::fault::{BadSectors, Blow, Death, FaultPlan, Injected, Lands, Strike, TRANSIENT, When};
+use platter_sim::fault::{
+    BadSectors, Blow, Death, DroppedFlushes, FaultPlan, Injected, Lands, Strike, TRANSIENT, When,
+};
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::power::{CutReport, Lost, Supply, Survivors};
@@ -399,6 +401,22 @@ fn a_flush_fails_by_number_and_makes_nothing_durable() {
     supply.cut(rig.now(), Survivors::None);
     supply.restore();
     assert_eq!((rig.read(0), rig.read(1)), (Ok(1), Ok(0)));
+}
+
+#[test]
+fn a_dropped_flush_is_acknowledged_and_makes_nothing_durable() {
+    for (dropped_flushes, count) in [(DroppedFlushes::Nth(1), 1), (DroppedFlushes::All, 2)] {
+        let supply = Supply::new();
+        let plan = FaultPlan { dropped_flushes, ..FaultPlan::default() };
+        let mut rig = Rig::with(1, true, Some(plan), Some(supply.clone()));
+        assert_eq!((rig.write(0, 1), rig.flush()), (None, None));
+        assert_eq!((rig.write(1, 1), rig.flush()), (None, None));
+        supply.cut(rig.now(), Survivors::None);
+        supply.restore();
+        let first = u8::from(dropped_flushes == DroppedFlushes::Nth(1));
+        assert_eq!((rig.read(0), rig.read(1)), (Ok(first), Ok(0)));
+        assert_eq!(rig.disk.injected(), Injected { dropped_flushes: count, ..Injected::default() });
+    }
 }
 
 #[test]

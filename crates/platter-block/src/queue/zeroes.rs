@@ -65,7 +65,7 @@ impl Queue {
         let most = limits.max_bytes_at(Op::Write, *pos).min(segments * u64::from(Segment::ZEROES)).min(MOST);
         let bytes = (*len).min(most);
         child.share_window(&parent.bio);
-        child.write_zeroes(*pos, bytes);
+        child.reset_zeroes(*pos, bytes);
         child.add_flags(Flags::NOMERGE);
         // The zeroes belong to the queue, so no memory is borrowed.
         child.remove_flags(Flags::BORROWED | Flags::ALONE | Flags::SOFT_BARRIER | Flags::HARD_BARRIER);

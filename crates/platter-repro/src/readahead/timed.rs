@@ -1,17 +1,16 @@
 //! Programs that read through the cache of Platter over a model, in virtual time.
 
 use crate::ReproError;
+use platter_bench::load::{Load, Pause, Work};
 use platter_bench::readahead::Read;
 use platter_block::bio::{Bio, Context};
 use platter_block::time::{Span, Time};
 use platter_cache as cache;
+use platter_disk::channel::Channel;
 use platter_disk::device::Device;
 use platter_disk::handle::Handle;
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// A device that wants to be polled again at the same time is polled this much later.
-const STALL: Span = Span(1);
 
 /// A policy with its parameters.
 #[derive(Clone, Copy)]
@@ -36,18 +35,36 @@ pub(super) fn cached(below: &Device, policy: Policy, memory: u64) -> Result<Devi
 
 /// Lets threads read, each its own reads one after the other: how long that takes.
 pub(super) fn time(device: &Device, reads: &[Read]) -> Result<Span, ReproError> {
-    let clock = device.backend().clock().ok_or(ReproError::NoDisk("sim"))?;
-    let threads = reads.iter().map(|read| read.thread + 1).max().unwrap_or(0);
+    let threads = reads.iter().map(|read| read.thread + 1).max().unwrap_or(0) as usize;
     let handles = reads.iter().map(|read| read.handle + 1).max().unwrap_or(0);
-    let handles: Vec<Handle> = (0..handles).map(|_| device.handle()).collect();
-    let mut queues = vec![VecDeque::new(); threads as usize];
-    reads.iter().for_each(|read| queues[read.thread as usize].push_back(*read));
-    let room = (threads as usize).max(1);
-    let mut channel = device.channel(room).map_err(|error| ReproError::Stack(error.to_string()))?;
-    let begin = clock.now();
-    let (mut now, mut done) = (begin, Vec::new());
-    let mut send = |channel: &mut platter_disk::channel::Channel, thread: usize, bio: Option<Bio>| {
-        let Some(read) = queues[thread].pop_front() else { return Ok(()) };
+    let mut readers = Readers {
+        channel: device.channel(threads.max(1)).map_err(|error| ReproError::Stack(error.to_string()))?,
+        handles: (0..handles).map(|_| device.handle()).collect(),
+        reads: vec![VecDeque::new(); threads],
+    };
+    reads.iter().for_each(|read| readers.reads[read.thread as usize].push_back(*read));
+    let mut load = Load::new(device.clock(), 1, 0);
+    let begin = load.now();
+    for thread in 0..threads {
+        readers.start(thread, None)?;
+    }
+    load.settle(&mut readers, 0)?;
+    while load.run(&mut readers, Time(u64::MAX))? == Pause::Events {}
+    Ok(load.now().since(begin))
+}
+
+/// Threads that read.
+struct Readers {
+    channel: Channel,
+    handles: Vec<Handle>,
+    /// Of each thread the reads that it has not started.
+    reads: Vec<VecDeque<Read>>,
+}
+
+impl Readers {
+    /// Starts the next read of a thread, with the bio of its last one.
+    fn start(&mut self, thread: usize, bio: Option<Bio>) -> Result<(), ReproError> {
+        let Some(read) = self.reads[thread].pop_front() else { return Ok(()) };
         let mut bio = match bio {
             Some(bio) => bio,
             None => Bio::read(0, vec![0u8; read.len as usize]).map_err(fault)?,
@@ -55,35 +72,30 @@ pub(super) fn time(device: &Device, reads: &[Read]) -> Result<Span, ReproError> 
         bio.rewind(read.pos, read.len);
         bio.set_token(thread as u64);
         bio.set_context(Context::new(thread as u32 + 1));
-        bio.set_handle(handles[read.handle as usize].id());
-        channel.submit(bio).map_err(|_| ReproError::Stack("more reads at once than threads".to_owned()))
-    };
-    for thread in 0..threads as usize {
-        send(&mut channel, thread, None)?;
+        bio.set_handle(self.handles[read.handle as usize].id());
+        let full = |_| ReproError::Stack("more reads at once than threads".to_owned());
+        self.channel.submit(bio).map_err(full)
     }
-    let mut empty = 0;
-    while channel.outstanding() > 0 {
-        channel.poll_at(now, &mut done);
-        if !done.is_empty() {
-            empty = 0;
-            for bio in done.drain(..) {
-                bio.status().map_err(fault)?;
-                let thread = bio.token() as usize;
-                send(&mut channel, thread, Some(bio))?;
-            }
-            continue;
-        }
-        channel.unplug();
-        empty += 1;
-        let next = channel.next_wakeup();
-        if empty < 2 && next.is_none_or(|at| at <= now) {
-            continue;
-        }
-        let stuck = || ReproError::Stack("the model waits for nothing".to_owned());
-        now = Time::max(next.ok_or_else(stuck)?, now + STALL);
-        clock.advance_to(now);
+}
+
+impl Work for Readers {
+    type Error = ReproError;
+
+    fn channels(&mut self, _port: u32) -> impl Iterator<Item = &mut Channel> {
+        std::iter::once(&mut self.channel)
     }
-    Ok(now.since(begin))
+
+    fn completed(&mut self, _load: &mut Load, _port: u32, done: &mut Vec<Bio>) -> Result<(), ReproError> {
+        for bio in done.drain(..) {
+            bio.status().map_err(fault)?;
+            self.start(bio.token() as usize, Some(bio))?;
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.channel.outstanding() == 0
+    }
 }
 
 fn fault(fault: platter_block::fault::Fault) -> ReproError {

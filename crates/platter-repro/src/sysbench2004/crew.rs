@@ -6,17 +6,16 @@ use super::machine::Machine;
 use crate::ReproError;
 use platter_bench::fileio::Plan;
 use platter_bench::fileio::requests::{Request, Requests};
+use platter_bench::load::{Load, Pause, Work};
 use platter_block::bio::{Bio, Context, Op};
 use platter_block::handle::HandleCounters;
-use platter_block::time::{Span, Time, VirtualClock};
+use platter_block::time::{Span, Time};
 use platter_disk::channel::Channel;
 use platter_disk::handle::Handle;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
 
-/// A device that wants to be polled again at the same time is polled this much later.
-const STALL: Span = Span(1);
 /// The journal's own thread, for elevators.
 const KJOURNALD: Context = Context::new(2);
 /// Token of I/Os of the journal.
@@ -54,7 +53,6 @@ enum Doing {
 }
 
 struct Crew<'a> {
-    clock: Arc<VirtualClock>,
     layout: Layout,
     handles: &'a [Handle],
     cache: Channel,
@@ -68,8 +66,6 @@ struct Crew<'a> {
     /// Indirect blocks in memory, and those that are being read with the threads that wait.
     known: BTreeSet<u64>,
     coming: BTreeMap<u64, Vec<u32>>,
-    now: Time,
-    done: Vec<Bio>,
 }
 
 /// Runs a plan on a machine.
@@ -79,7 +75,6 @@ pub(super) fn run(
     memory: u64,
     cancel: &AtomicBool,
 ) -> Result<Outcome, ReproError> {
-    let clock = machine.disk.backend().clock().ok_or(ReproError::NoDisk("sim"))?;
     let stack = |error: platter_block::fault::Error| ReproError::Stack(error.to_string());
     let handles: Vec<Handle> = (0..plan.files).map(|_| machine.cache.handle()).collect();
     let threads = plan.threads as usize;
@@ -95,28 +90,21 @@ pub(super) fn run(
         block: plan.block,
         known: BTreeSet::new(),
         coming: BTreeMap::new(),
-        now: clock.now(),
-        done: Vec::new(),
-        clock,
     };
-    crew.prepare(plan.total_size, memory)?;
-    let begin = crew.now;
+    let channel = machine.cache.channel(1).map_err(stack)?;
+    Preparation::new(channel, plan, memory).run(Load::new(machine.disk.clock(), 1, 0))?;
+    let mut load = Load::new(machine.disk.clock(), 1, 0);
+    let begin = load.now();
     for thread in 0..plan.threads {
         crew.next(thread)?;
     }
-    let mut wake = crew.turn()?;
-    while crew.doing.iter().any(|doing| *doing != Doing::Over) {
-        if cancel.load(Ordering::Relaxed) {
-            return Err(ReproError::Interrupted);
-        }
-        let at = wake.ok_or_else(stuck)?;
-        crew.now = at;
-        crew.clock.advance_to(at);
-        wake = crew.turn()?;
+    load.settle(&mut crew, 0)?;
+    if load.run_unless(&mut crew, Time(u64::MAX), cancel)? {
+        return Err(ReproError::Interrupted);
     }
     let counters = machine.disk.counters();
     Ok(Outcome {
-        time: crew.now.since(begin),
+        time: load.now().since(begin),
         cache: crew.counters(),
         dispatched: counters.dispatches,
         bytes: counters.bytes_read + counters.bytes_written,
@@ -131,32 +119,6 @@ fn context(thread: u32) -> Context {
 }
 
 impl Crew<'_> {
-    /// The files have just been written: their end is in memory.
-    fn prepare(&mut self, size: u64, memory: u64) -> Result<(), ReproError> {
-        let blocks = size / BLOCK;
-        let chunk = 32;
-        let mut bio = Bio::read(0, vec![0u8; (chunk * BLOCK) as usize]).map_err(fault)?;
-        let mut at = (blocks - (memory / BLOCK).min(blocks)).next_multiple_of(chunk);
-        while at < blocks {
-            let (file, block) = ((at / self.layout.blocks()) as u32, at % self.layout.blocks());
-            bio.rewind(self.layout.data(file, block) * BLOCK, chunk * BLOCK);
-            send(&mut self.cache, bio)?;
-            bio = loop {
-                self.cache.poll_at(self.now, &mut self.done);
-                if let Some(bio) = self.done.pop() {
-                    break bio;
-                }
-                self.cache.unplug();
-                let next = self.cache.next_wakeup().ok_or_else(stuck)?;
-                self.now = next.max(self.now + STALL);
-                self.clock.advance_to(self.now);
-            };
-            bio.status().map_err(fault)?;
-            at += chunk;
-        }
-        Ok(())
-    }
-
     /// The cache's counters for the files.
     fn counters(&self) -> HandleCounters {
         let mut sum = HandleCounters::default();
@@ -227,13 +189,13 @@ impl Crew<'_> {
     }
 
     /// The bio that a thread waited for has completed.
-    fn landed(&mut self, thread: u32, bio: Bio) -> Result<(), ReproError> {
+    fn landed(&mut self, now: Time, thread: u32, bio: Bio) -> Result<(), ReproError> {
         match self.doing[thread as usize] {
             Doing::Data(request) => {
                 let (Request::Read { file, .. } | Request::Write { file, .. }) = request else {
                     return Ok(());
                 };
-                self.journal.touch(file, self.now);
+                self.journal.touch(file, now);
                 if bio.op() == Op::Write {
                     self.journal.wrote(Extent { pos: bio.pos() - bio.done(), len: self.block });
                 }
@@ -292,45 +254,90 @@ impl Crew<'_> {
         }
         Ok(())
     }
+}
 
-    /// Processes completions until there are no more at this time. Returns the time of the next event.
-    fn turn(&mut self) -> Result<Option<Time>, ReproError> {
-        let mut empty = 0;
-        loop {
-            let mut done = std::mem::take(&mut self.done);
-            self.cache.poll_at(self.now, &mut done);
-            self.disk.poll_at(self.now, &mut done);
-            if done.is_empty() {
-                self.done = done;
-                // Time is about to pass: a process waits.
-                self.cache.unplug();
-                self.disk.unplug();
-                let next = Time::earliest(self.cache.next_wakeup(), self.disk.next_wakeup());
-                empty += 1;
-                if empty < 2 && next.is_none_or(|at| at <= self.now) {
-                    continue;
+impl Work for Crew<'_> {
+    type Error = ReproError;
+
+    /// Both channels lead to the same disk.
+    fn channels(&mut self, _port: u32) -> impl Iterator<Item = &mut Channel> {
+        [&mut self.cache, &mut self.disk].into_iter()
+    }
+
+    fn completed(&mut self, load: &mut Load, _port: u32, done: &mut Vec<Bio>) -> Result<(), ReproError> {
+        for bio in done.drain(..) {
+            bio.status().map_err(fault)?;
+            match (bio.token(), bio.op()) {
+                (JOURNAL_IO, _) => {
+                    self.journal.landed();
+                    self.commit()?;
                 }
-                return Ok(next.map(|at| at.max(self.now + STALL)));
-            }
-            empty = 0;
-            for bio in done.drain(..) {
-                bio.status().map_err(fault)?;
-                match (bio.token(), bio.op()) {
-                    (JOURNAL_IO, _) => {
-                        self.journal.landed();
-                        self.commit()?;
-                    }
-                    (thread, _) if (thread as usize) < self.doing.len() => self.landed(thread as u32, bio)?,
-                    (block, _) => self.indexed(block)?,
+                (thread, _) if (thread as usize) < self.doing.len() => {
+                    self.landed(load.now(), thread as u32, bio)?;
                 }
+                (block, _) => self.indexed(block)?,
             }
-            self.done = done;
         }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.doing.iter().all(|doing| *doing == Doing::Over)
     }
 }
 
-fn stuck() -> ReproError {
-    ReproError::Stack("the model waits for nothing".to_owned())
+/// Reads the end of the files into the cache: the files have just been written, so it is in memory.
+struct Preparation {
+    cache: Channel,
+    layout: Layout,
+    /// Blocks that are to be read.
+    left: Range<u64>,
+}
+
+/// Blocks of one read of the preparation.
+const PREPARED: u64 = 32;
+
+impl Preparation {
+    fn new(cache: Channel, plan: &Plan, memory: u64) -> Preparation {
+        let blocks = plan.total_size / BLOCK;
+        let first = (blocks - (memory / BLOCK).min(blocks)).next_multiple_of(PREPARED);
+        Preparation { cache, layout: Layout::new(plan.file_size()), left: first..blocks }
+    }
+
+    fn run(mut self, mut load: Load) -> Result<(), ReproError> {
+        self.read(Bio::read(0, vec![0u8; (PREPARED * BLOCK) as usize]).map_err(fault)?)?;
+        load.settle(&mut self, 0)?;
+        while load.run(&mut self, Time(u64::MAX))? == Pause::Events {}
+        Ok(())
+    }
+
+    fn read(&mut self, mut bio: Bio) -> Result<(), ReproError> {
+        let Some(at) = self.left.clone().next() else { return Ok(()) };
+        self.left.start += PREPARED;
+        let (file, block) = ((at / self.layout.blocks()) as u32, at % self.layout.blocks());
+        bio.rewind(self.layout.data(file, block) * BLOCK, PREPARED * BLOCK);
+        send(&mut self.cache, bio)
+    }
+}
+
+impl Work for Preparation {
+    type Error = ReproError;
+
+    fn channels(&mut self, _port: u32) -> impl Iterator<Item = &mut Channel> {
+        std::iter::once(&mut self.cache)
+    }
+
+    fn completed(&mut self, _load: &mut Load, _port: u32, done: &mut Vec<Bio>) -> Result<(), ReproError> {
+        for bio in done.drain(..) {
+            bio.status().map_err(fault)?;
+            self.read(bio)?;
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.cache.outstanding() == 0
+    }
 }
 
 fn send(channel: &mut Channel, bio: Bio) -> Result<(), ReproError> {

@@ -1,6 +1,6 @@
 //! How far a run has got, on stderr while it runs and in one line at the end.
 
-use super::transfer::Totals;
+use super::totals::Totals;
 use crate::cli::progress::Progress;
 use platter_bench::report::units::{bytes, duration, fixed, mib_per_s, throughput};
 use std::time::Instant;

@@ -17,7 +17,9 @@ mod pieces;
 mod plan;
 mod rescue;
 mod stop;
+mod totals;
 mod transfer;
+mod work;
 
 use compare::Compare;
 use ends::Ends;
@@ -26,7 +28,8 @@ use meter::Meter;
 use outcome::Outcome;
 use plan::Plan;
 use stop::{Stopped, Stopper};
-use transfer::{Transfer, Work};
+use transfer::Transfer;
+use work::Work;
 
 /// Most memory for buffers, in bytes.
 const MAX_MEMORY: u64 = 1 << 30;
@@ -125,7 +128,7 @@ impl Copy {
         }
         let plan = Plan::new(self, context)?;
         let (start, mut stop) = (Instant::now(), Stopper::new(context));
-        let mut work = plan.begin();
+        let mut work = Work::begin(&plan);
         let mut stopped = self.copy(context, &plan, &mut work, &mut stop)?.err();
         let complete = work.map.is_done() && work.flushed;
         if complete && matches!(stopped, Some(Stopped::Interrupted)) {

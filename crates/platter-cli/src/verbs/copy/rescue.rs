@@ -7,7 +7,8 @@ use super::map::Status;
 use super::meter::Meter;
 use super::plan::Plan;
 use super::stop::{Stopped, Stopper};
-use super::transfer::{Bad, Transfer, Work};
+use super::transfer::{Bad, Transfer};
+use super::work::Work;
 
 /// Size of the reads of the second pass.
 const SMALL: u64 = 64 << 10;

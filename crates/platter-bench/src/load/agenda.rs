@@ -10,26 +10,26 @@ const ABSENT: u32 = u32::MAX;
 ///
 /// A binary heap of (time, number) with the position of each number stored separately, so that an entry can
 /// be moved and no stale entries remain.
-pub(crate) struct Agenda {
+pub(super) struct Agenda {
     heap: Vec<(Time, u32)>,
     places: Vec<u32>,
 }
 
 impl Agenda {
     /// An agenda for the numbers `0..entries`, none of which has a time.
-    pub(crate) fn new(entries: usize) -> Agenda {
+    pub(super) fn new(entries: usize) -> Agenda {
         Agenda { heap: Vec::with_capacity(entries), places: vec![ABSENT; entries] }
     }
 
     /// The earliest time and its number.
     #[inline]
-    pub(crate) fn first(&self) -> Option<(Time, u32)> {
+    pub(super) fn first(&self) -> Option<(Time, u32)> {
         self.heap.first().copied()
     }
 
     /// Gives `number` another time, or none.
     #[inline]
-    pub(crate) fn set(&mut self, number: u32, at: Option<Time>) {
+    pub(super) fn set(&mut self, number: u32, at: Option<Time>) {
         let place = self.places[number as usize];
         match (at, place) {
             (None, ABSENT) => {}
