@@ -31,11 +31,7 @@ struct Crew {
 }
 
 /// Runs the plan on a simulated device.
-pub(super) fn run(
-    plan: &Plan,
-    cut: &Cut,
-    mut hooks: Hooks<'_>,
-) -> Result<Measured, FileioError> {
+pub(super) fn run(plan: &Plan, cut: &Cut, mut hooks: Hooks<'_>) -> Result<Measured, FileioError> {
     let slots = plan.threads * plan.depth();
     let (began, usage) = (Instant::now(), Usage::now());
     let mut crew = Crew {

@@ -1,11 +1,11 @@
 //! The report of a finished run, for people and as JSON.
 
-use super::Copy;
+use super::args::Copy;
 use super::map::Status;
 use super::meter;
 use super::plan::Plan;
 use super::stop::{GRACE, Stopped, Stopper};
-use super::transfer::Work;
+use super::work::Work;
 use crate::cli::CliError;
 use platter::spec::{format_size, quote_path};
 use platter_bench::report::units::{mib_per_s, thousands};

@@ -1,9 +1,8 @@
 //! The plan of a copy: opens both devices and checks that the copy is possible, before anything is written.
 
+use super::args::{Copy, Sparse};
 use super::map::{Map, Status};
 use super::mapfile::{Loaded, MapFile};
-use super::transfer::{Saver, Work};
-use super::{Copy, Sparse};
 use crate::cli::{CliError, Context};
 use platter::registry::{self, Access, OpenError};
 use platter::spec::{Spec, format_size, quote_path};
@@ -25,7 +24,7 @@ pub(super) struct Plan {
     pub(super) start: u64,
     /// The map of a rescue, and its contents at the start.
     pub(super) map: Option<MapFile>,
-    known: Map,
+    pub(super) known: Map,
     /// Offsets and lengths of reads and writes are multiples of it.
     pub(super) unit: u64,
     /// The source as a file whose holes can be queried, if they matter.
@@ -121,12 +120,6 @@ impl Plan {
         // A map that cannot be written is better known before hours of copying.
         let saved = self.map.as_ref().map(|map| map.save(&self.known)).transpose();
         saved.map(|_| ()).map_err(|error| CliError::refused(error.to_string()))
-    }
-
-    /// The state at the start of the run.
-    pub(super) fn begin(&self) -> Work {
-        let saver = self.map.clone().map(Saver::new);
-        Work::new(self.known.clone(), saver)
     }
 
     /// Bytes that are copied in whole blocks.

@@ -1,13 +1,14 @@
 //! A copy that continues past unreadable ranges: large reads first, then smaller ones where those failed,
 //! then single blocks. The remaining ranges are in the map, and a later run tries only those.
 
-use super::Copy;
+use super::args::Copy;
 use super::ends::Ends;
 use super::map::Status;
 use super::meter::Meter;
 use super::plan::Plan;
 use super::stop::{Stopped, Stopper};
-use super::transfer::{Bad, Transfer, Work};
+use super::transfer::{Bad, Transfer};
+use super::work::Work;
 
 /// Size of the reads of the second pass.
 const SMALL: u64 = 64 << 10;

@@ -2,107 +2,19 @@
 
 use super::blocks::{Block, Blocks};
 use super::ends::{Ends, FLUSH};
-use super::map::{Map, Status};
-use super::mapfile::MapFile;
+use super::map::Status;
 use super::meter::Meter;
 use super::pieces::{Piece, Pieces};
 use super::plan::Plan;
 use super::stop::{Stopped, Stopper};
+use super::work::{SAVE, Work};
 use platter_block::bio::{Bio, Op};
 use platter_block::fault::{Error, Kind};
 use platter_disk::pool::PoolBuf;
 use std::time::{Duration, Instant};
 
-/// How often the map of a rescue is saved.
-const SAVE: Duration = Duration::from_secs(30);
-
 /// Most bytes that are left out at once behind a read that failed.
 const MOST_SKIPPED: u64 = 256 << 20;
-
-/// How the bytes were copied that this run dealt with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Totals {
-    /// Written.
-    pub(super) written: u64,
-    /// Made zero without being written.
-    pub(super) zeroed: u64,
-    /// Left out: the destination reads as zeroes there.
-    pub(super) skipped: u64,
-}
-
-impl Totals {
-    /// All that has been dealt with.
-    pub(super) fn sum(&self) -> u64 {
-        self.written + self.zeroed + self.skipped
-    }
-}
-
-/// How far the copy has got.
-pub(super) struct Work {
-    pub(super) map: Map,
-    pub(super) totals: Totals,
-    /// Everything that the map has as done has been flushed.
-    pub(super) flushed: bool,
-    /// A flush failed: written data may be lost.
-    pub(super) flush_failed: bool,
-    pub(super) saver: Option<Saver>,
-}
-
-impl Work {
-    /// The state at the start of a run; everything that `map` marks as copied is durable.
-    pub(super) fn new(map: Map, saver: Option<Saver>) -> Work {
-        Work { map, totals: Totals::default(), flushed: true, flush_failed: false, saver }
-    }
-
-    /// Takes note of bytes that are at the destination, but may not be durable.
-    pub(super) fn done(&mut self, pos: u64, len: u64) {
-        self.map.mark(pos, len, Status::Done);
-        self.flushed = false;
-    }
-
-    /// Bytes that are copied, bytes that could not be read so far, and all bytes.
-    fn progress(&self) -> (u64, u64, u64) {
-        let bad =
-            [Status::Failed, Status::Small, Status::Bad].iter().map(|status| self.map.bytes(*status)).sum();
-        (self.map.bytes(Status::Done), bad, self.map.size())
-    }
-
-    /// Has the destination flushed, where something was written, and then the map saved.
-    pub(super) fn flush(
-        &mut self,
-        ends: &mut Ends,
-        stop: &mut Stopper<'_>,
-        meter: &mut Meter,
-    ) -> Result<(), Stopped> {
-        if !self.flushed {
-            let outcome = ends.flush(stop, |stopping| match stopping {
-                true => meter.clear(),
-                false => meter.update(|| self.progress()),
-            });
-            self.flush_failed |= matches!(outcome, Err(Stopped::Destination(_)));
-            outcome?;
-            self.flushed = true;
-        }
-        match &self.saver {
-            Some(saver) => saver.file.save(&self.map).map_err(|error| Stopped::Failed(error.to_string())),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Saves the map regularly. It marks a range as copied only after a flush has made the range durable.
-pub(super) struct Saver {
-    pub(super) file: MapFile,
-    due: Instant,
-    /// The map to save when the flush that is under way has succeeded.
-    pending: Option<Map>,
-}
-
-impl Saver {
-    pub(super) fn new(file: MapFile) -> Saver {
-        Saver { file, due: Instant::now() + SAVE, pending: None }
-    }
-}
 
 /// How a rescue handles unreadable ranges.
 #[derive(Clone, Copy, Debug)]
