@@ -157,7 +157,7 @@ fn a_run_can_be_cancelled_and_continued() {
 #[test]
 fn real_time_passes_by_itself() {
     let device = Device::ram(1 << 20).unwrap();
-    let mut reads = Reads::new(&[device.clone()], 5);
+    let mut reads = Reads::new(std::slice::from_ref(&device), 5);
     let mut load = Load::new(device.clock(), 1, 1);
     load.set_timer(0, Some(load.now() + Span(MS)));
     reads.left = 2;

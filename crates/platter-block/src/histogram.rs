@@ -1,6 +1,6 @@
 //! A log-linear histogram with single-writer cells, for latencies in nanoseconds.
 
-use crate::counters::Cell;
+use crate::cell::Cell;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -42,6 +42,12 @@ impl Histogram {
     #[inline]
     pub fn record(&self, value: u64) {
         self.0[bucket_of(value)].add(1);
+    }
+
+    /// Counts a value that occurred `count` times. Only one thread at a time may record.
+    #[inline]
+    pub fn record_many(&self, value: u64, count: u64) {
+        self.0[bucket_of(value)].add(count);
     }
 
     /// Smallest value and count of each bucket that is not empty.

@@ -42,19 +42,21 @@ pub mod replace;
 #[allow(unsafe_code)]
 mod resident;
 mod room;
+mod shared;
 mod sync;
 mod tally;
 mod task;
 mod write;
 mod writeback;
 
-use device::{Cache, Shared};
+use device::Cache;
 use platter_block::backend::Backend;
 use platter_block::driver::Geometry;
-use platter_block::params::{Param, Unit};
+use platter_block::params::{Param, ParamError, Unit};
 use platter_block::time::Span;
 use platter_stack::{LayerError, Row};
 use readahead::PAGE;
+use shared::Shared;
 use std::sync::Arc;
 
 /// The names of the readahead policies, as the values of a parameter.
@@ -74,7 +76,11 @@ pub const ROW: Row = Row {
     summary: "a page cache: reads from memory, reads ahead, writes back",
     params: &[
         Param::number("size", Unit::Bytes, 64 << 20, (0, 1 << 43), "memory for pages, a multiple of 4096"),
-        Param::word("readahead", &POLICIES, POLICIES.len() - 1, "policy of each handle"),
+        // Values beyond the words are policies that the program has registered.
+        Param {
+            max: 65_535,
+            ..Param::word("readahead", &POLICIES, POLICIES.len() - 1, "policy of each handle")
+        },
         Param::number("window", Unit::Bytes, 128 << 10, (0, 1 << 30), "most that is read ahead at a time"),
         Param::word("write", &["back", "through"], 0, "when a write completes: in memory, or on the disk"),
         Param::number("background", Unit::Count, 10, (0, 100), "percent dirty at which write-back begins"),
@@ -113,7 +119,10 @@ pub const ROW: Row = Row {
             below,
             &Settings {
                 size: number(0),
-                readahead: &readahead::TABLE[number(1) as usize],
+                readahead: readahead::all().get(number(1) as usize).copied().ok_or_else(|| {
+                    let what = format!("there is no readahead policy number {}", number(1));
+                    LayerError::Param(ParamError(what))
+                })?,
                 values: values.get(10..).unwrap_or_default().to_vec(),
                 window: number(2),
                 write: if values[3] == 0 { Write::Back } else { Write::Through },

@@ -21,24 +21,23 @@
 use platter_block::params::Param;
 
 mod common;
-mod linux24;
-pub mod linux26;
 mod none;
 pub mod ondemand;
 mod platter;
+mod registered;
 mod settings;
 mod simple;
 #[cfg(test)]
 mod tests;
 mod windows;
 
-pub use linux24::Linux24;
-pub use linux26::Linux26;
+pub use common::Common;
 pub use none::Exact;
 pub use ondemand::OnDemand;
 pub use platter::Streams;
 pub use platter_block::hint::{Hint, ReadaheadCounters as Counters};
 pub use platter_block::resident::PAGE;
+pub use registered::{RegisterError, all, by_name, register, register_table};
 pub use settings::Settings;
 pub use simple::Simple;
 pub use windows::Windows;
@@ -188,25 +187,5 @@ pub struct Row {
     pub make: fn(&Settings) -> Box<dyn Readahead>,
 }
 
-/// Every readahead policy.
-pub static TABLE: &[Row] = &[
-    none::ROW,
-    linux24::ROW,
-    linux26::L0,
-    linux26::L1,
-    linux26::L2,
-    linux26::L5,
-    linux26::PRIVATE,
-    linux26::SIZE,
-    linux26::LOCK,
-    linux26::L7,
-    simple::ROW,
-    ondemand::ONDEMAND,
-    ondemand::CONTEXT,
-    platter::ROW,
-];
-
-/// Looks a policy up by name.
-pub fn by_name(name: &str) -> Option<&'static Row> {
-    TABLE.iter().find(|row| row.name == name)
-}
+/// The readahead policies of this crate. The last one is the default of a cache.
+pub static TABLE: &[Row] = &[none::ROW, simple::ROW, ondemand::ONDEMAND, ondemand::CONTEXT, platter::ROW];

@@ -1,6 +1,6 @@
 //! Reads that a cache answers without a bio.
 
-use super::device::Shared;
+use super::shared::Shared;
 use crate::readahead::PAGE;
 use platter_block::resident::{Pinned, Resident};
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! The command line as a whole: the options that all verbs share, and the verb.
 
-use crate::cli::{Common, Context, Exit, report};
+use crate::cli::{CliError, Common, Context, Exit, report};
 use crate::verbs::Verb;
 use clap::{CommandFactory, Parser};
+use platter::registry::OpenError;
 use std::process::ExitCode;
 
 #[cfg(test)]
@@ -39,6 +40,7 @@ struct Cli {
 
 /// Parses the command line, runs the verb, reports its error.
 pub(crate) fn main() -> ExitCode {
+    platter_repro::policies::register_readahead();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -48,7 +50,11 @@ pub(crate) fn main() -> ExitCode {
         }
     };
     let context = Context::new(&cli.common, Cli::command);
-    match cli.verb.run(&context) {
+    let default = cli.common.default_elevator.as_deref().map_or(Ok(()), platter::set_default_elevator);
+    match default
+        .map_err(|error| CliError::from(OpenError::from(error)))
+        .and_then(|()| cli.verb.run(&context))
+    {
         Ok(()) => ExitCode::from(Exit::Done.code()),
         Err(error) => {
             report(&error);

@@ -96,7 +96,10 @@ fn policies_take_parameters() {
     assert_eq!(policies[0]["ios"][1]["pages"], 4);
     assert_eq!(policies.len(), 2);
     let all = json(&["--count", "1"]);
-    assert_eq!(all["policies"].as_array().unwrap().len(), platter::cache::readahead::TABLE.len());
+    assert_eq!(
+        all["policies"].as_array().unwrap().len(),
+        platter::cache::readahead::TABLE.len() + platter_repro::policies::READAHEAD.len()
+    );
 }
 
 #[test]

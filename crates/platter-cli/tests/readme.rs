@@ -9,7 +9,9 @@ use std::process::Command;
 fn commands() -> Vec<String> {
     let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md"))
         .expect("the README");
+    // With a prompt where the output follows.
     let shown = readme.lines().filter_map(|line| line.strip_prefix("    "));
+    let shown = shown.map(|line| line.strip_prefix("$ ").unwrap_or(line));
     shown.filter(|line| line.starts_with("platter ")).map(str::to_owned).collect()
 }
 

@@ -154,6 +154,14 @@ impl Handle {
         self.device.write_vectored_at(buffers, pos)
     }
 
+    /// [`Device::write_durable_at`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write_durable_at(&self, data: &[u8], pos: u64) -> Result<(), Error> {
+        self.device.write_durable_at(data, pos)
+    }
+
     /// [`Device::flush`].
     ///
     /// # Errors
@@ -176,6 +184,14 @@ impl Handle {
     /// As there.
     pub fn discard(&self, pos: u64, len: u64) -> Result<(), Error> {
         self.device.discard(pos, len)
+    }
+
+    /// [`Device::write_zeroes`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write_zeroes(&self, pos: u64, len: u64) -> Result<(), Error> {
+        self.device.write_zeroes(pos, len)
     }
 
     /// Tells the cache how the program will read the `len` bytes at `pos` (0: to the end of the device) through this

@@ -15,10 +15,10 @@ use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
-use platter_block::lane::{Lane, QueueLane, Reopen};
+use platter_block::lane::{DirectLane, Lane, QueueLane, Reopen};
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::{Param, ParamError, Unit};
-use platter_block::queue::{Queue, Settings};
+use platter_block::queue::{DirectQueue, SchedQueue, Settings};
 use platter_block::segment::{Region, RegionId};
 use platter_block::statistics::Statistics;
 use platter_block::time::{Span, Time, VirtualClock};
@@ -73,6 +73,8 @@ pub struct LeafSettings {
     pub lanes: Option<u32>,
     /// Measure how long locks are held. (The time spent waiting for them is always measured.)
     pub lock_stamps: bool,
+    /// Where the choice of the elevator came from, as the device's facts show it; `None`: from the program that opens it.
+    pub elevator_from: Option<&'static str>,
 }
 
 impl Default for LeafSettings {
@@ -84,6 +86,7 @@ impl Default for LeafSettings {
             bounce: true,
             lanes: None,
             lock_stamps: false,
+            elevator_from: None,
         }
     }
 }
@@ -102,7 +105,7 @@ struct Shared {
     tokens: Tokens,
     doubts: Doubts,
     /// Lanes of a simulated disk that were dropped while the disk still had requests of theirs.
-    leftovers: Mutex<Vec<(AnyLane, Owner)>>,
+    leftovers: Mutex<Vec<(OwnLane, Owner)>>,
     /// Names the lanes that the last failed barrier waited for.
     stall: Mutex<String>,
     scope: Option<Arc<ScopeLock>>,
@@ -130,6 +133,18 @@ impl Leaf {
     /// The disk cannot open a channel.
     pub fn new(
         disk: impl Disk + 'static,
+        settings: LeafSettings,
+        elevator: Option<Box<dyn Elevator>>,
+    ) -> Result<Leaf, Error> {
+        Leaf::over(Arc::new(disk), settings, elevator)
+    }
+
+    /// As [`Leaf::new`], over a disk whose type is not known.
+    ///
+    /// # Errors
+    /// The disk cannot open a channel.
+    pub fn over(
+        disk: Arc<dyn Disk>,
         mut settings: LeafSettings,
         elevator: Option<Box<dyn Elevator>>,
     ) -> Result<Leaf, Error> {
@@ -142,14 +157,14 @@ impl Leaf {
         settings.queue.nr_requests = settings.queue.nr_requests.max(settings.queue.depth);
         let shared_mode = elevator.is_some();
         let counters = Arc::new(Counters::default());
-        let queue = Queue::new(geometry, settings.queue, elevator, Arc::clone(&counters));
+        let queue = SchedQueue::new(geometry, settings.queue, elevator, Arc::clone(&counters));
         let shared = Arc::new_cyclic(|itself| Shared {
             itself: Weak::clone(itself),
             name: disk.name(),
             geometry,
             extent: Extent::new(geometry.size),
             clock: disk.clock().map_or(Clock::Host, Clock::Virtual),
-            disk: Arc::new(disk),
+            disk,
             drivers_opened: AtomicU64::new(0),
             gate: Gate::new(shared_mode),
             tokens: Tokens::new(settings.queue.depth),
@@ -182,10 +197,13 @@ impl Leaf {
 }
 
 impl Shared {
-    fn make_queue(&self, counters: &Arc<Counters>, depth: u32) -> Queue {
-        let settings = Settings { depth, ..self.settings.queue };
-        let mut queue = Queue::new(self.geometry, settings, None, Arc::clone(counters));
-        self.extent.tell(&mut queue);
+    /// The own queue of a lane, which begins with a depth of 1.
+    fn make_queue(&self, counters: &Arc<Counters>) -> DirectQueue {
+        // The lane gives its bios their deadlines.
+        let settings = Settings { depth: 1, timeout: None, ..self.settings.queue };
+        let mut queue = DirectQueue::new(self.geometry, settings, Arc::clone(counters));
+        let (size, largest) = self.extent.sizes();
+        queue.set_size(size, largest);
         queue
     }
 
@@ -272,6 +290,8 @@ impl Backend for Leaf {
     fn facts(&self) -> Vec<Fact> {
         let mut facts = self.0.disk.facts();
         self.0.with_control(|control| queue_facts(control.queue(), &mut facts));
+        let from = self.0.settings.elevator_from;
+        facts.extend(from.map(|from| ("elevator from", from.to_string())));
         facts.push(("depth", self.0.settings.queue.depth.to_string()));
         facts.push(("nr_requests", self.0.settings.queue.nr_requests.to_string()));
         facts
@@ -390,7 +410,7 @@ fn fact_of(param: &Param, value: i64) -> String {
     }
 }
 
-fn queue_facts(queue: &mut Queue, facts: &mut Vec<Fact>) {
+fn queue_facts(queue: &mut SchedQueue, facts: &mut Vec<Fact>) {
     facts.push(("elevator", queue.elevator_name().to_string()));
     if let Some(elevator) = queue.elevator_mut() {
         for param in elevator.params() {
@@ -407,5 +427,8 @@ fn queue_facts(queue: &mut Queue, facts: &mut Vec<Fact>) {
 /// The fault of a device whose channel could not be opened.
 pub(crate) const NO_CHANNEL: Fault = Fault::new(Kind::Gone, Stage::Driver);
 
-/// A queue lane over any driver.
-type AnyLane = QueueLane<Box<dyn Driver>>;
+/// The shared queue over any driver.
+type SharedLane = QueueLane<Box<dyn Driver>>;
+
+/// The own queue of a lane over any driver.
+type OwnLane = DirectLane<Box<dyn Driver>>;

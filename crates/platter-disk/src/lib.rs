@@ -26,5 +26,6 @@ mod submitter;
 mod sync;
 pub mod sync_io;
 pub mod sys;
+mod thread_number;
 mod tuning;
 mod wake;

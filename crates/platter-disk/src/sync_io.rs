@@ -162,12 +162,35 @@ impl Device {
         self.transfer(Op::Write, pos, len, &mut parts, IoOptions::default())
     }
 
+    /// Writes all of `data` at byte offset `pos`. When the call returns, the data is durable, as after a write with
+    /// [`Flags::FUA`]: on a disk without durable writes a flush follows the write.
+    ///
+    /// ```
+    /// # let disk = platter_disk::device::Device::ram(1 << 20)?;
+    /// disk.write_durable_at(&[7; 4096], 8192)?;
+    /// # Ok::<(), platter_block::fault::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Device::write_at`] and [`Device::flush`].
+    pub fn write_durable_at(&self, data: &[u8], pos: u64) -> Result<(), Error> {
+        self.write_at_with(data, pos, IoOptions::flags(Flags::FUA))
+    }
+
     /// Makes everything that has completed durable.
     ///
     /// # Errors
     /// The device fails; after a failed flush every later one fails until the failure is acknowledged.
     pub fn flush(&self) -> Result<(), Error> {
-        self.transfer(Op::Flush, 0, 0, &mut std::iter::empty(), IoOptions::default())
+        self.flush_with(IoOptions::default())
+    }
+
+    /// [`Device::flush`] with flags, priority, context and timeout.
+    ///
+    /// # Errors
+    /// As for [`Device::flush`]; [`Kind::TimedOut`].
+    pub fn flush_with(&self, options: IoOptions) -> Result<(), Error> {
+        self.operation(Op::Flush, 0, 0, options)
     }
 
     /// Makes writes to the `len` bytes at `pos` (0: to the end of the device) durable, as far as they have completed.
@@ -185,7 +208,7 @@ impl Device {
     pub fn flush_range(&self, pos: u64, len: u64) -> Result<(), Error> {
         match self.range_to(Op::Flush, pos, len)? {
             0 => Ok(()),
-            len => self.transfer(Op::Flush, pos, len, &mut std::iter::empty(), IoOptions::default()),
+            len => self.operation(Op::Flush, pos, len, IoOptions::default()),
         }
     }
 
@@ -207,7 +230,25 @@ impl Device {
     /// The range reaches past the end or does not match the device's granularity, or the device does not support
     /// discards.
     pub fn discard(&self, pos: u64, len: u64) -> Result<(), Error> {
-        self.transfer(Op::Discard, pos, len, &mut std::iter::empty(), IoOptions::default())
+        self.discard_with(pos, len, IoOptions::default())
+    }
+
+    /// [`Device::discard`] with flags, priority, context and timeout.
+    ///
+    /// ```
+    /// use platter_block::{bio::Flags, time::Span};
+    /// use platter_disk::{device::Device, sync_io::IoOptions};
+    /// let disk = Device::ram(1 << 20)?;
+    /// // Durable when the call returns, after at most half a second.
+    /// let options = IoOptions { timeout: Some(Span::from_millis(500)), ..IoOptions::flags(Flags::FUA) };
+    /// disk.discard_with(8192, 4096, options)?;
+    /// # Ok::<(), platter_block::fault::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Device::discard`]; [`Kind::TimedOut`].
+    pub fn discard_with(&self, pos: u64, len: u64, options: IoOptions) -> Result<(), Error> {
+        self.operation(Op::Discard, pos, len, options)
     }
 
     /// Makes a range read as zeroes.
@@ -215,15 +256,20 @@ impl Device {
     /// # Errors
     /// The range reaches past the end, or the device does not support the operation.
     pub fn write_zeroes(&self, pos: u64, len: u64) -> Result<(), Error> {
-        self.transfer(Op::WriteZeroes, pos, len, &mut std::iter::empty(), IoOptions::default())
+        self.write_zeroes_with(pos, len, IoOptions::default())
     }
 
-    /// [`Device::flush`] with flags, priority, context and timeout.
+    /// [`Device::write_zeroes`] with flags, priority, context and timeout.
     ///
     /// # Errors
-    /// As for [`Device::flush`]; [`Kind::TimedOut`].
-    pub fn flush_with(&self, options: IoOptions) -> Result<(), Error> {
-        self.transfer(Op::Flush, 0, 0, &mut std::iter::empty(), options)
+    /// As for [`Device::write_zeroes`]; [`Kind::TimedOut`].
+    pub fn write_zeroes_with(&self, pos: u64, len: u64, options: IoOptions) -> Result<(), Error> {
+        self.operation(Op::WriteZeroes, pos, len, options)
+    }
+
+    /// An operation without data.
+    fn operation(&self, op: Op, pos: u64, len: u64, options: IoOptions) -> Result<(), Error> {
+        self.transfer(op, pos, len, &mut std::iter::empty(), options)
     }
 
     /// One synchronous I/O over memory that the caller borrows for the duration of the call.

@@ -2,6 +2,7 @@
 
 use platter_block::time::Span;
 use rustix::event::{EventfdFlags, epoll, eventfd};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// A bell: any thread can ring it, and a thread that polls its descriptor hears it. If no descriptor is available
@@ -129,8 +130,8 @@ impl Sleeper {
         }
     }
 
-    /// Whether one of the descriptors from index `first` on was readable when the last sleep ended.
-    pub(crate) fn is_readable(&self, first: usize) -> bool {
-        self.polled.iter().skip(first).any(|polled| polled.revents != 0)
+    /// Whether one of the descriptors at these indices was readable, or closed, when the last sleep ended.
+    pub(crate) fn is_readable(&self, range: Range<usize>) -> bool {
+        self.polled.get(range).is_some_and(|polled| polled.iter().any(|polled| polled.revents != 0))
     }
 }

@@ -59,6 +59,7 @@ use wait::{Candidate, Status, Wait};
 
 mod batch;
 mod estimate;
+mod mean;
 mod params;
 mod process;
 mod wait;

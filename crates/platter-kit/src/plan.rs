@@ -7,7 +7,8 @@ use std::str::FromStr;
 
 /// A power cut: when it happens, and which sectors are lost. All other data in a cache or in flight survives.
 ///
-/// Its text is `io=17 lost=0/12:8+1`, the second part as of [`Lost`].
+/// Its text is `io=17 lost=0/12:8+1`, the second part as of [`Lost`], with a second cut during recovery
+/// `io=17 lost=0/12:8+1 then io=2 lost=0/20:0+8`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The I/O at which power is cut, counted over all disks from 0. It is in flight at that time. If the
@@ -15,13 +16,31 @@ pub struct Plan {
     pub io: u64,
     /// The lost sectors.
     pub lost: Lost,
+    /// A second cut, while the engine is opened and checked after the first one.
+    pub recovery: Option<RecoveryCut>,
+}
+
+/// A power cut while the contents that another one left are opened and checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryCut {
+    /// The I/O at which power is cut, counted from 0 since power was restored.
+    pub io: u64,
+    /// The sectors that this cut takes.
+    pub lost: Lost,
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "io={} lost={}", self.io, self.lost)
+        write!(f, "io={} lost={}", self.io, self.lost)?;
+        match &self.recovery {
+            Some(again) => write!(f, "{THEN}io={} lost={}", again.io, again.lost),
+            None => Ok(()),
+        }
     }
 }
+
+/// Between the two cuts of a plan.
+const THEN: &str = " then ";
 
 /// A text that is no plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +55,7 @@ impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PlanError::Shape(text) => {
-                write!(f, "`{}` is no plan; one looks like io=17 lost=0/12:8+1", excerpt(text, 60))
+                write!(f, "`{}` is no plan; expected for example io=17 lost=0/12:8+1", excerpt(text, 60))
             }
             PlanError::Lost(error) => error.fmt(f),
         }
@@ -49,12 +68,23 @@ impl FromStr for Plan {
     type Err = PlanError;
 
     fn from_str(text: &str) -> Result<Plan, PlanError> {
-        let shape = || PlanError::Shape(text.to_owned());
-        let (io, lost) = text.trim().split_once(' ').unwrap_or((text.trim(), "lost="));
-        let io = io.strip_prefix("io=").and_then(|io| io.parse().ok()).ok_or_else(shape)?;
-        let lost = lost.trim().strip_prefix("lost=").ok_or_else(shape)?;
-        Ok(Plan { io, lost: lost.parse().map_err(PlanError::Lost)? })
+        let (first, second) = match text.split_once(THEN) {
+            Some((first, second)) => (first, Some(second)),
+            None => (text, None),
+        };
+        let (io, lost) = one_cut(first)?;
+        let again = |text| one_cut(text).map(|(io, lost)| RecoveryCut { io, lost });
+        Ok(Plan { io, lost, recovery: second.map(again).transpose()? })
     }
+}
+
+/// `io=17 lost=0/12:8+1`.
+fn one_cut(text: &str) -> Result<(u64, Lost), PlanError> {
+    let shape = || PlanError::Shape(text.to_owned());
+    let (io, lost) = text.trim().split_once(' ').unwrap_or((text.trim(), "lost="));
+    let io = io.strip_prefix("io=").and_then(|io| io.parse().ok()).ok_or_else(shape)?;
+    let lost = lost.trim().strip_prefix("lost=").ok_or_else(shape)?;
+    Ok((io, lost.parse().map_err(PlanError::Lost)?))
 }
 
 /// An engine that did not keep its promises.
@@ -75,8 +105,12 @@ impl fmt::Display for Failure {
         let Failure { seed, plan, wrong, cuts } = self;
         writeln!(f, "{wrong}")?;
         let sectors = plan.lost.iter().count();
-        writeln!(f, "found with power cut {cuts}: at I/O {}, {sectors} sectors lost", plan.io)?;
-        write!(f, "to see it again: Kit::new({seed}) and replay the plan \"{plan}\"")
+        write!(f, "found with power cut {cuts}: at I/O {}, {sectors} sectors lost", plan.io)?;
+        if let Some(again) = &plan.recovery {
+            let sectors = again.lost.iter().count();
+            write!(f, "; again at I/O {} of the recovery, {sectors} sectors lost", again.io)?;
+        }
+        write!(f, "\nto see it again: Kit::new({seed}) and replay the plan \"{plan}\"")
     }
 }
 

@@ -10,6 +10,7 @@
 mod cells;
 mod claim;
 mod disk;
+pub mod policies;
 mod readahead;
 mod report;
 pub mod schedulers;

@@ -5,9 +5,11 @@ use platter_block::counters::Counters;
 use platter_block::driver::{Completion, Driver};
 use platter_block::fault::Kind;
 use platter_block::lane::{Lane, QueueLane};
-use platter_block::queue::{Queue, Settings};
+use platter_block::queue::{SchedQueue, Settings};
 use platter_block::time::{Span, Time};
-use platter_sim::fault::{BadSectors, Blow, Death, FaultPlan, Injected, Lands, Strike, TRANSIENT, When};
+use platter_sim::fault::{
+    BadSectors, Blow, Death, DroppedFlushes, FaultPlan, Injected, Lands, Strike, TRANSIENT, When,
+};
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::power::{CutReport, Lost, Supply, Survivors};
@@ -39,7 +41,8 @@ impl Rig {
 
     fn lane(disk: &SimDisk, elevator: Option<&str>) -> QueueLane<SimChannel> {
         let elevator = elevator.and_then(platter_elevators::by_name).map(|row| (row.make)());
-        let queue = Queue::new(disk.geometry(), Settings::default(), elevator, Arc::new(Counters::default()));
+        let queue =
+            SchedQueue::new(disk.geometry(), Settings::default(), elevator, Arc::new(Counters::default()));
         QueueLane::new(queue, disk.channel())
     }
 
@@ -399,6 +402,22 @@ fn a_flush_fails_by_number_and_makes_nothing_durable() {
     supply.cut(rig.now(), Survivors::None);
     supply.restore();
     assert_eq!((rig.read(0), rig.read(1)), (Ok(1), Ok(0)));
+}
+
+#[test]
+fn a_dropped_flush_is_acknowledged_and_makes_nothing_durable() {
+    for (dropped_flushes, count) in [(DroppedFlushes::Nth(1), 1), (DroppedFlushes::All, 2)] {
+        let supply = Supply::new();
+        let plan = FaultPlan { dropped_flushes, ..FaultPlan::default() };
+        let mut rig = Rig::with(1, true, Some(plan), Some(supply.clone()));
+        assert_eq!((rig.write(0, 1), rig.flush()), (None, None));
+        assert_eq!((rig.write(1, 1), rig.flush()), (None, None));
+        supply.cut(rig.now(), Survivors::None);
+        supply.restore();
+        let first = u8::from(dropped_flushes == DroppedFlushes::Nth(1));
+        assert_eq!((rig.read(0), rig.read(1)), (Ok(first), Ok(0)));
+        assert_eq!(rig.disk.injected(), Injected { dropped_flushes: count, ..Injected::default() });
+    }
 }
 
 #[test]

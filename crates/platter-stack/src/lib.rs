@@ -6,7 +6,7 @@
 pub mod concat;
 pub mod delay;
 pub mod error;
-mod filter;
+pub mod filter;
 pub mod gate;
 pub mod limit;
 mod members;

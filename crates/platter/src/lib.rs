@@ -28,8 +28,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A program can provide its own I/O schedulers: [`register_elevator`] registers one under its name, which
-//! can then be used wherever elevators are named.
+//! A program can add I/O schedulers, layers and drivers of its own: [`register_elevator`], [`register_layer`] and
+//! [`register_driver`] make them known under their names, which device specs can then contain.
 
 pub mod raid;
 pub mod registry;
@@ -55,8 +55,7 @@ pub use platter_disk::handle::{Handle, PageRef};
 pub use platter_disk::open::DiskOptions;
 pub use platter_disk::pool::Pool;
 pub use platter_disk::sync_io::IoOptions;
-pub use registry::register_elevator;
-pub use registry::{Access, open};
+pub use registry::{Access, open, register_driver, register_elevator, register_layer, set_default_elevator};
 
 /// The examples in pages of documentation, which run as tests. A symbolic link to each page is in the crate's own
 /// directory, so that the package is complete.

@@ -97,8 +97,8 @@ fn what_could_not_be_used_is_refused() {
     const BAD_NAME: Param = Param::number("a pace", Unit::Millis, 5, (0, 100), "how long");
     const WORDS: Param = Param { words: &["a", "b"], ..PACE };
     static ROWS: [(Row, &str); 12] = [
-        (row!("none", &[]), "already"),
-        (row!("deadline", &[]), "already"),
+        (row!("none", &[]), "in use already"),
+        (row!("deadline", &[]), "in use already"),
         (row!("", &[]), "a name must be a letter"),
         (row!("3rd", &[]), "a name must be a letter"),
         (row!("a b", &[]), "a name must be a letter"),

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod call;
 mod cell;
 mod disks;
 mod error;
@@ -24,7 +25,7 @@ mod run;
 mod tables;
 mod text;
 
-pub use cell::Call;
+pub use call::Call;
 pub use disks::{Disks, OpenDisk, ram_disk};
 pub use error::DmError;
 pub use html::html;

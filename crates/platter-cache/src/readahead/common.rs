@@ -7,16 +7,19 @@ const MOST: u32 = 1 << 16;
 
 /// Sizes, the program's hint, counters, and the last window read.
 #[derive(Clone, Debug)]
-pub(super) struct Common {
+pub struct Common {
     max: u32,
     optimal: u32,
     hint: Hint,
-    pub(super) counters: Counters,
-    pub(super) window: Option<(u64, u32)>,
+    /// What the policy counts.
+    pub counters: Counters,
+    /// The last window read: first page and number of pages.
+    pub window: Option<(u64, u32)>,
 }
 
 impl Common {
-    pub(super) fn new(settings: &Settings) -> Common {
+    /// The state of a new handle.
+    pub fn new(settings: &Settings) -> Common {
         let max = settings.max.min(MOST);
         Common {
             max,
@@ -28,33 +31,34 @@ impl Common {
     }
 
     /// Largest window in pages; doubled if the program has announced sequential reads.
-    pub(super) fn max(&self) -> u32 {
+    pub fn max(&self) -> u32 {
         self.max << u32::from(self.hint == Hint::Sequential)
     }
 
     /// The device's optimal I/O size in pages, at least [`max`](Self::max).
-    pub(super) fn optimal(&self) -> u32 {
+    pub fn optimal(&self) -> u32 {
         self.optimal.max(self.max())
     }
 
     /// Whether readahead is off, so that only requested pages are read.
-    pub(super) fn is_exact(&self) -> bool {
+    pub fn is_exact(&self) -> bool {
         self.hint == Hint::Random || self.max == 0
     }
 
-    pub(super) fn is_sequential(&self) -> bool {
+    /// Whether the program has announced sequential reads.
+    pub fn is_sequential(&self) -> bool {
         self.hint == Hint::Sequential
     }
 
     /// Applies a hint; hints about a range change nothing.
-    pub(super) fn advise(&mut self, hint: Hint) {
+    pub fn advise(&mut self, hint: Hint) {
         if matches!(hint, Hint::Normal | Hint::Sequential | Hint::Random) {
             self.hint = hint;
         }
     }
 
     /// Has a window read, unless it is empty.
-    pub(super) fn read(
+    pub fn read(
         &mut self,
         pages: &mut dyn Pages,
         (first, count): (u64, u32),
@@ -75,7 +79,7 @@ impl Common {
     }
 
     /// Reads the rest of a call from `page` on.
-    pub(super) fn exact(&mut self, call: &Call, page: u64, pages: &mut dyn Pages) -> u32 {
+    pub fn exact(&mut self, call: &Call, page: u64, pages: &mut dyn Pages) -> u32 {
         self.counters.lookups += 1;
         self.counters.random += 1;
         self.read(pages, (page, call.access.rest(page).max(1)), None, true)

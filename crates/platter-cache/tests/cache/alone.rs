@@ -20,6 +20,7 @@ fn device() -> (Arc<World>, Device) {
     let ideal = Ideal { size: 1 << 20, latency: Span::from_millis(50), depth: 8, write_cache: false };
     let world = World::new(1);
     let (disk, _) = rig::disk(&world, ideal, None);
+    platter_repro::policies::register_readahead();
     let settings = Settings { readahead: by_name("2.6.6+lock").unwrap(), ..small(32) };
     (world, rig::cached(rig::leaf(&disk, LeafSettings::default()), &settings))
 }

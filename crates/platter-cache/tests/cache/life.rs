@@ -61,11 +61,13 @@ struct Session<'a> {
 }
 
 fn settings(rng: &mut Rng) -> Settings {
+    platter_repro::policies::register_readahead();
+    let policies = readahead::all();
     let pages = rng.pick(&[16, 17, 24, 40, 64]);
     let (background, dirty) = rng.pick(&[(0, 1), (0, 50), (10, 20), (50, 100), (100, 100)]);
     Settings {
         size: pages * PAGE,
-        readahead: &readahead::TABLE[rng.below(readahead::TABLE.len() as u64) as usize],
+        readahead: policies[rng.below(policies.len() as u64) as usize],
         values: Vec::new(),
         window: rng.pick(&[0, 4096, 16384, 32768]),
         write: rng.pick(&[Write::Back, Write::Back, Write::Through]),

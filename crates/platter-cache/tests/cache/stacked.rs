@@ -5,7 +5,7 @@ use platter_block::backend::Backend;
 use platter_block::time::Span;
 use platter_cache::{self as cache, Settings};
 use platter_disk::device::Device;
-use platter_stack::partition::Partition;
+use platter_stack::partition;
 use platter_stack::raid0::{self, Sizes};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,10 +34,10 @@ fn comes_clean(device: &Device, what: &str) {
 
 #[test]
 fn what_is_dirty_is_written_although_nobody_calls() {
-    let partition = Partition::new(over(ram()), 4096, None).unwrap();
+    let partition = partition::new(over(ram()), 4096, None).unwrap();
     let raid = raid0::new(vec![over(ram()), over(ram())], 4096, Sizes::default()).unwrap();
     comes_clean(&Device::new(over(ram())), "cache");
-    comes_clean(&Device::new(Arc::new(partition)), "partition(cache)");
+    comes_clean(&Device::new(partition), "partition(cache)");
     comes_clean(&Device::new(raid), "raid0(cache, cache)");
     comes_clean(&Device::new(over(over(ram()))), "cache(cache)");
 }

@@ -31,6 +31,10 @@ pub(crate) struct Common {
     /// No progress on stderr
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
+    /// I/O scheduler of disks whose spec has no `elevator=`, such as deadline or cfq(quantum=8) [env:
+    /// PLATTER_ELEVATOR]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) default_elevator: Option<String>,
 }
 
 /// Prints the message of an error.

@@ -34,6 +34,7 @@ fn examples(command: &Command, found: &mut Vec<String>) {
 
 #[test]
 fn examples_in_help_texts_are_commands() {
+    platter_repro::policies::register_readahead();
     let mut command = Cli::command();
     command.build();
     let mut found = Vec::new();

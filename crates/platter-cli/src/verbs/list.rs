@@ -110,7 +110,7 @@ fn readahead() -> Vec<Entry> {
         params: registry::readahead_params(row.name).map(of_spec).collect(),
         more: vec![("source", row.source.to_owned())],
     };
-    readahead::TABLE.iter().map(entry).collect()
+    readahead::all().into_iter().map(entry).collect()
 }
 
 fn devices(wanted: impl Fn(&registry::Row) -> bool) -> Vec<Entry> {
@@ -123,7 +123,7 @@ fn devices(wanted: impl Fn(&registry::Row) -> bool) -> Vec<Entry> {
             ("example", row.example.clone()),
         ],
     };
-    registry::table().iter().filter(|row| wanted(row)).map(entry).collect()
+    registry::table().into_iter().filter(|row| wanted(row)).map(entry).collect()
 }
 
 fn workloads() -> Vec<Entry> {

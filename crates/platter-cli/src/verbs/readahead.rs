@@ -7,7 +7,7 @@ use platter::spec::{format_size, parse_size};
 use platter_bench::readahead::{Machine, Pattern, Read, Report, Workload, run_unless, trace};
 use platter_block::hint::Hint;
 use platter_block::resident::PAGE;
-use platter_cache::readahead::{Row, Settings, TABLE};
+use platter_cache::readahead::{Row, Settings, all};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -124,7 +124,7 @@ fn parse_pattern(text: &str) -> Result<Pattern, String> {
 /// The policies, from their table.
 fn after_help() -> String {
     let mut help = String::from("Policies; see also docs/readahead.md:\n");
-    for row in TABLE {
+    for row in all() {
         help += &format!("  {:14} {}\n", row.name, row.summary);
     }
     help + "\nPatterns: sequential, random, interleaved (sequences that take turns), strided, reverse, runs (short \
@@ -185,7 +185,7 @@ impl Readahead {
         }
         let policy =
             |row: &Row| Policy { name: row.name.to_owned(), row: row.name, settings: Settings::default() };
-        TABLE.iter().map(policy).collect()
+        all().into_iter().map(policy).collect()
     }
 
     /// The largest window and the device's optimum, in pages.

@@ -70,9 +70,8 @@ pub(crate) fn problems(files: &[File]) -> Vec<String> {
 
 #[test]
 fn a_room_that_uses_one_above_it_is_found() {
-    let manifest = |room: &str, text: &str| File {
-        path: format!("crates/{room}/Cargo.toml"),
-        text: format!("{text}\n[lints]\nworkspace = true\n"),
+    let manifest = |room: &str, text: &str| {
+        File::new(format!("crates/{room}/Cargo.toml"), format!("{text}\n[lints]\nworkspace = true\n"))
     };
     let files = [
         manifest(

@@ -1,12 +1,15 @@
 //! Keeps the rules of the house that a machine can check.
 
+mod circles;
 mod floors;
 mod lexer;
+mod modules;
 mod names;
 mod source;
 mod tables;
 mod text;
 mod tree;
+mod unused;
 
 fn none(problems: &[String]) {
     assert!(problems.is_empty(), "\n{}\n", problems.join("\n"));
@@ -14,24 +17,44 @@ fn none(problems: &[String]) {
 
 #[test]
 fn source_files_keep_the_rules() {
-    none(&source::problems(&tree::files()));
+    none(&source::problems(tree::files()));
 }
 
 #[test]
 fn crates_use_only_those_below_them() {
-    none(&floors::problems(&tree::files()));
+    none(&floors::problems(tree::files()));
+}
+
+#[test]
+fn nothing_stands_unused() {
+    let files = tree::files();
+    let targets = modules::of_project();
+    let mut problems = unused::dependencies(files, targets);
+    problems.extend(unused::dead_files(files, targets));
+    problems.extend(unused::dead_items(files, targets));
+    none(&problems);
+}
+
+#[test]
+fn files_form_no_circles_but_those_listed() {
+    none(&circles::problems(modules::of_project()));
+}
+
+#[test]
+fn types_are_not_spread_over_many_files() {
+    none(&circles::spread(modules::of_project()));
 }
 
 #[test]
 fn texts_name_nothing_private_and_links_lead_somewhere() {
-    none(&text::problems(&tree::files()));
+    none(&text::problems(tree::files()));
 }
 
 #[test]
 fn pages_about_the_code_name_what_exists() {
     let files = tree::files();
-    none(&names::problems(&files));
-    none(&names::misplaced(&files));
+    none(&names::problems(files));
+    none(&names::misplaced(files));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Pages about the code name things that exist.
 
-use crate::lexer::{code, words};
+use crate::lexer::words;
 use crate::tree::File;
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ fn is_name(text: &str) -> bool {
 pub(crate) fn problems(files: &[File]) -> Vec<String> {
     let mut known: HashSet<String> = HashSet::new();
     for file in files.iter().filter(|f| f.is_rust()) {
-        let code = code(&file.text);
+        let code = file.code();
         known.extend(code.split(|c: char| !(c.is_alphanumeric() || c == '_')).map(str::to_string));
         let stem = file.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".rs");
         known.insert(stem.to_string());
@@ -60,15 +60,15 @@ pub(crate) fn problems(files: &[File]) -> Vec<String> {
 /// The functions that a page names as `Type::name` and that no type of that name has, as far as a text search
 /// can tell: the function must be defined in a file that contains the type's name.
 pub(crate) fn misplaced(files: &[File]) -> Vec<String> {
-    let codes: Vec<String> = files.iter().filter(|f| f.is_rust()).map(|f| code(&f.text)).collect();
+    let codes: Vec<&str> = files.iter().filter(|f| f.is_rust()).map(File::code).collect();
     let mut problems = Vec::new();
     for page in files.iter().filter(|f| PAGES.contains(&f.path.as_str())) {
         for (line, text) in quoted(&page.text).into_iter().filter(|(_, text)| is_name(text)) {
             let Some((owner, name)) = text.trim_end_matches("()").rsplit_once("::") else { continue };
             let owner = owner.rsplit("::").next().unwrap_or_default();
             let together =
-                |code: &&String| words(code, owner).next().is_some() && words(code, name).next().is_some();
-            if owner.starts_with(char::is_uppercase) && !codes.iter().any(|code| together(&code)) {
+                |code: &&str| words(code, owner).next().is_some() && words(code, name).next().is_some();
+            if owner.starts_with(char::is_uppercase) && !codes.iter().any(together) {
                 problems.push(format!("{}:{line}: no file has both parts of {text}", page.path));
             }
         }
@@ -78,7 +78,7 @@ pub(crate) fn misplaced(files: &[File]) -> Vec<String> {
 
 #[test]
 fn names_that_are_gone_are_found() {
-    let file = |path: &str, text: &str| File { path: path.to_string(), text: text.to_string() };
+    let file = |path: &str, text: &str| File::new(path, text);
     let files = [
         file("crates/a/src/queue.rs", "struct Queue; impl Queue { fn submit() {} }\n// Queue::gone"),
         file("crates/a/src/other.rs", "fn take() {}"),

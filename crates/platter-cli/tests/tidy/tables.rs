@@ -45,7 +45,8 @@ fn params<'a>(page: &mut String, params: impl IntoIterator<Item = &'a Param>) {
 /// Whether all disks have these parameters. (A constant table need not have one address.)
 fn is_shared(table: &[Param]) -> bool {
     let names = |table: &[Param]| table.iter().map(|param| param.name).collect::<Vec<_>>();
-    let mut disks = registry::table().iter().filter(|row| row.shape == Shape::Leaf);
+    let known = registry::table();
+    let mut disks = known.iter().filter(|row| row.shape == Shape::Leaf);
     disks.all(|row| row.tables.iter().any(|other| names(other) == names(table)))
 }
 
@@ -77,7 +78,8 @@ fn elevators(page: &mut String) {
 }
 
 fn readaheads(page: &mut String) {
-    for row in readahead::TABLE {
+    platter_repro::policies::register_readahead();
+    for row in readahead::all() {
         let source = if row.source.is_empty() { String::new() } else { format!(" Source: {}.", row.source) };
         let _ = writeln!(page, "\n### {}\n\n{}{source}", row.name, sentence(row.summary));
         params(page, registry::readahead_params(row.name));

@@ -76,7 +76,7 @@ fn has_anchor(page: &str, wanted: &str) -> bool {
 }
 
 /// `from/../to` without the detour.
-fn plain(path: &Path) -> PathBuf {
+pub(crate) fn plain(path: &Path) -> String {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {
@@ -87,7 +87,7 @@ fn plain(path: &Path) -> PathBuf {
             other => out.push(other),
         }
     }
-    out
+    out.to_string_lossy().into_owned()
 }
 
 fn links(file: &File, files: &[File], problems: &mut Vec<String>) {
@@ -100,7 +100,7 @@ fn links(file: &File, files: &[File], problems: &mut Vec<String>) {
             file.path.clone()
         } else {
             let dir = Path::new(&file.path).parent().unwrap_or(Path::new(""));
-            plain(&dir.join(path)).to_string_lossy().into_owned()
+            plain(&dir.join(path))
         };
         let page = files.iter().find(|f| f.path == path);
         if page.is_none() && !root().join(&path).exists() {
@@ -117,7 +117,7 @@ fn links(file: &File, files: &[File], problems: &mut Vec<String>) {
 
 #[test]
 fn broken_links_and_forbidden_names_are_found() {
-    let file = |path: &str, text: &str| File { path: path.to_string(), text: text.to_string() };
+    let file = |path: &str, text: &str| File::new(path, text);
     let (a, b) = NOT_NAMED[0];
     let files = [
         file(

@@ -9,7 +9,7 @@ use platter_block::counters::Counters;
 use platter_block::driver::{Driver, Features, Geometry};
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::limits::Limits;
-use platter_block::queue::{Queue, Settings};
+use platter_block::queue::{SchedQueue, Settings};
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl Rig {
             features: Features { write_cache: true, fua: true, read_only: false },
         };
         let settings = Settings { depth, ..Settings::default() };
-        let queue = Queue::new(geometry, settings, None, Arc::new(Counters::default()));
+        let queue = SchedQueue::new(geometry, settings, None, Arc::new(Counters::default()));
         Bench { lane: QueueLane::new(queue, driver), now: Time(1_000_000), done: Vec::new() }
     }
 

@@ -171,7 +171,7 @@ impl LeafLane {
         ended != Ended::Interrupted
             && place.is_some()
             && local.is_none()
-            && !sleeper.is_readable(first_other)
+            && !sleeper.is_readable(first_other..sleeper.handles.len())
             && until.is_none_or(|until| self.shared.clock.now() < until)
     }
 }

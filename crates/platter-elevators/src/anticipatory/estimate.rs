@@ -1,47 +1,14 @@
 //! Expectations: think times and seek distances of processes, and how often waiting for a new process
 //! succeeds. Integers with truncation, 256 for one, as the kernels computed.
 
+use super::mean::{FirstMean, ONE};
 use super::process::Process;
-
-/// One, in fixed point.
-pub(super) const ONE: u64 = 256;
 
 /// Longest think time that is counted, in ticks.
 const MAX_THINK_TIME: u64 = 20;
 
 /// Larger distances, in sectors, count as this.
 const MAX_DISTANCE: u64 = 1 << 44;
-
-/// A mean in which each new sample reduces the weight of the old ones by an eighth.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Mean {
-    /// 0 until the first sample.
-    pub(super) samples: u64,
-    pub(super) total: u64,
-    pub(super) mean: u64,
-}
-
-impl Mean {
-    fn add(&mut self, sample: u64) {
-        self.samples = (7 * self.samples + ONE) / 8;
-        self.total = (7 * self.total + ONE * sample) / 8;
-        self.mean = (self.total + 128) / self.samples;
-    }
-}
-
-/// A mean over the first samples of processes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct FirstMean {
-    total: u64,
-    pub(super) mean: u64,
-}
-
-impl FirstMean {
-    fn add(&mut self, sample: u64) {
-        self.total = (7 * self.total + ONE * sample) / 8;
-        self.mean = self.total / ONE;
-    }
-}
 
 /// Moves an estimated probability towards one by an eighth of the distance.
 fn towards_one(probability: &mut u64) {

@@ -1,7 +1,7 @@
 //! The history of each process: a bounded table of records, found by process number, of which the one idle
 //! for longest is reused.
 
-use super::estimate::Mean;
+use super::mean::Mean;
 use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;

@@ -98,7 +98,7 @@ impl Anticipatory {
         if !awaited.running || self.has_more(awaited) {
             return true;
         }
-        if thinks.samples == 0 && self.estimate.new_success < super::estimate::ONE {
+        if thinks.samples == 0 && self.estimate.new_success < super::mean::ONE {
             return true;
         }
         thinks.mean > self.settings.unsigned(ANTIC_EXPIRE)

@@ -2,9 +2,10 @@
 
 use super::claim;
 use crate::claim::{Claim, Rule};
+use crate::policies::by_name;
 use platter_bench::readahead::{Machine, Outcome, Read, run};
 use platter_bench::stats::Seeded;
-use platter_cache::readahead::{Settings, by_name};
+use platter_cache::readahead::Settings;
 use std::collections::BTreeSet;
 
 const THREAD: &str = "linux-kernel, \"Random file I/O regressions in 2.6\", May 2004";

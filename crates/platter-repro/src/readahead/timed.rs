@@ -6,7 +6,6 @@ use platter_bench::readahead::Read;
 use platter_block::bio::{Bio, Context};
 use platter_block::time::{Span, Time};
 use platter_cache as cache;
-use platter_cache::readahead;
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
 use platter_disk::handle::Handle;
@@ -23,7 +22,7 @@ pub(super) struct Policy {
 
 /// A cache of `memory` bytes over a device.
 pub(super) fn cached(below: &Device, policy: Policy, memory: u64) -> Result<Device, ReproError> {
-    let row = readahead::by_name(policy.name).ok_or(ReproError::NoPolicy(policy.name))?;
+    let row = crate::policies::by_name(policy.name).ok_or(ReproError::NoPolicy(policy.name))?;
     let settings = cache::Settings {
         size: memory,
         readahead: row,

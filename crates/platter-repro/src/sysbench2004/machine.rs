@@ -3,7 +3,6 @@
 use crate::ReproError;
 use crate::disk::{IDE, open_unflushed};
 use platter_cache as cache;
-use platter_cache::readahead;
 use platter_disk::device::Device;
 use std::sync::Arc;
 
@@ -46,7 +45,8 @@ impl Machine {
         let disk = open_unflushed(IDE, kernel.elevator)?;
         let settings = cache::Settings {
             size: kernel.pages(),
-            readahead: readahead::by_name(kernel.readahead).ok_or(ReproError::NoPolicy(kernel.readahead))?,
+            readahead: crate::policies::by_name(kernel.readahead)
+                .ok_or(ReproError::NoPolicy(kernel.readahead))?,
             // dirty_background_ratio and dirty_ratio of 2.6; they are never reached between two rounds of
             // fsync.
             background: 10,

@@ -1,7 +1,8 @@
 //! Elevators in specs: `elevator=deadline(read_expire=250ms)`.
 
+use super::default_elevator;
 use super::params::{convert, value};
-use crate::spec::{Args, Param, Signature, SpecError};
+use crate::spec::{Args, Param, Signature, Spec, SpecError};
 use platter_block::elevator::Elevator;
 use platter_block::elevator::Row;
 use platter_disk::elevators::{self, RegisterError};
@@ -67,13 +68,29 @@ fn tables(name: &str) -> Option<&'static [&'static [Param]]> {
     }
 }
 
-/// Reads the argument `elevator` and makes the elevator; `None` is no elevator.
-pub(super) fn read(args: &mut Args<'_>) -> Result<Option<Box<dyn Elevator>>, SpecError> {
-    let spec = args.nested("elevator")?;
+/// An elevator that was chosen, and where the choice came from if not from the spec.
+pub(super) type Chosen = (Option<Box<dyn Elevator>>, Option<&'static str>);
+
+/// Reads the argument `elevator` and makes the elevator, or the process's default one if the argument is not given.
+pub(super) fn read(args: &mut Args<'_>) -> Result<Chosen, SpecError> {
+    let given = args.nested("elevator")?;
+    if !args.is_given("elevator")
+        && let Some((spec, from)) = default_elevator::get()?
+    {
+        return Ok((make(&spec)?, Some(from)));
+    }
+    if tables(given.name()).is_none() {
+        return Err(args.reject("elevator", format!("there is no elevator `{}`", given.name())));
+    }
+    Ok((make(&given)?, None))
+}
+
+/// Makes the elevator that `spec` names with its parameters; `None` is no elevator.
+pub(super) fn make(spec: &Spec) -> Result<Option<Box<dyn Elevator>>, SpecError> {
     let Some(tables) = tables(spec.name()) else {
-        return Err(args.reject("elevator", format!("there is no elevator `{}`", spec.name())));
+        return Err(spec.reject(format!("there is no elevator `{}`", spec.name())));
     };
-    let mut given = Args::new(&spec, &Signature { unnamed: &[], tables, devices: 0..=0 })?;
+    let mut given = Args::new(spec, &Signature { unnamed: &[], tables, devices: 0..=0 })?;
     let Some(row) = elevators::by_name(spec.name()) else { return Ok(None) };
     let mut elevator = (row.make)();
     // Defaults are not set explicitly: a parameter that selects a group of values (the kernel to follow) sets

@@ -1,26 +1,9 @@
 //! How far a run has got, on stderr while it runs and in one line at the end.
 
+use super::totals::Totals;
 use crate::cli::progress::Progress;
 use platter_bench::report::units::{bytes, duration, fixed, mib_per_s, throughput};
 use std::time::Instant;
-
-/// How the bytes were copied that this run dealt with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Totals {
-    /// Written.
-    pub(super) written: u64,
-    /// Made zero without being written.
-    pub(super) zeroed: u64,
-    /// Left out: the destination reads as zeroes there.
-    pub(super) skipped: u64,
-}
-
-impl Totals {
-    /// All that has been dealt with.
-    pub(super) fn sum(&self) -> u64 {
-        self.written + self.zeroed + self.skipped
-    }
-}
 
 /// Progress in bytes.
 pub(super) struct Meter {

@@ -16,6 +16,7 @@ mod pieces;
 mod plan;
 mod rescue;
 mod stop;
+mod totals;
 mod transfer;
 mod work;
 
@@ -41,7 +42,7 @@ impl Copy {
         }
         let plan = Plan::new(self, context)?;
         let (start, mut stop) = (Instant::now(), Stopper::new(context));
-        let mut work = Work::new(plan.known.clone(), plan.map.clone());
+        let mut work = Work::begin(&plan);
         let mut stopped = self.copy(context, &plan, &mut work, &mut stop)?.err();
         let complete = work.map.is_done() && work.flushed;
         if complete && matches!(stopped, Some(Stopped::Interrupted)) {

@@ -11,7 +11,7 @@ use super::work::{SAVE, Work};
 use platter_block::bio::{Bio, Op};
 use platter_block::fault::{Error, Kind};
 use platter_disk::pool::PoolBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Most bytes that are left out at once behind a read that failed.
 const MOST_SKIPPED: u64 = 256 << 20;

@@ -1,10 +1,12 @@
-//! The state of a copy: what is done, what is durable, what of that the map file says.
+//! How far a copy has got: the map, what is durable, and when the map is saved.
 
 use super::ends::Ends;
 use super::map::{Map, Status};
 use super::mapfile::MapFile;
-use super::meter::{Meter, Totals};
+use super::meter::Meter;
+use super::plan::Plan;
 use super::stop::{Stopped, Stopper};
+use super::totals::Totals;
 use std::time::{Duration, Instant};
 
 /// How often the map of a rescue is saved.
@@ -22,11 +24,10 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// The state at the start of a run; everything that `map` marks as copied is durable. A rescue saves
-    /// the map to `file`.
-    pub(super) fn new(map: Map, file: Option<MapFile>) -> Work {
-        let saver = file.map(|file| Saver { file, due: Instant::now() + SAVE, pending: None });
-        Work { map, totals: Totals::default(), flushed: true, flush_failed: false, saver }
+    /// The state at the start of a run; everything that the plan's map marks as copied is durable.
+    pub(super) fn begin(plan: &Plan) -> Work {
+        let saver = plan.map.clone().map(Saver::new);
+        Work { map: plan.known.clone(), totals: Totals::default(), flushed: true, flush_failed: false, saver }
     }
 
     /// Takes note of bytes that are at the destination, but may not be durable.
@@ -71,4 +72,10 @@ pub(super) struct Saver {
     pub(super) due: Instant,
     /// The map to save when the flush that is under way has succeeded.
     pub(super) pending: Option<Map>,
+}
+
+impl Saver {
+    fn new(file: MapFile) -> Saver {
+        Saver { file, due: Instant::now() + SAVE, pending: None }
+    }
 }

@@ -145,7 +145,7 @@ impl Planter<'_> {
         let shortest = if self.on.has(Feature::Stuck) { 1000 } else { 1 };
         vec![
             ("size", rng.pick(&[16, 17, 24, 40]) * PAGE as i64),
-            ("readahead", rng.below(readahead::TABLE.len() as u64) as i64),
+            ("readahead", policy(rng)),
             ("window", rng.pick(&[0, 4096, 16384, 32768])),
             ("write", rng.pick(&[0, 0, 1])),
             ("background", background),
@@ -156,6 +156,33 @@ impl Planter<'_> {
             ("gather", rng.pick(&[0, 4, 64])),
         ]
     }
+}
+
+/// The policies that a plan may have. Those of past kernels are chosen only where the program has registered them; a
+/// plan is the same for the same seed as long as the same are registered.
+const POLICIES: [&str; 14] = [
+    "none",
+    "linux-2.4",
+    "2.6.0",
+    "2.6.1",
+    "2.6.2",
+    "2.6.5",
+    "2.6.6+private",
+    "2.6.6+size",
+    "2.6.6+lock",
+    "2.6.7",
+    "simple",
+    "ondemand",
+    "context",
+    "platter",
+];
+
+/// A readahead policy, as the value of the cache's parameter.
+fn policy(rng: &mut Rng) -> i64 {
+    let known = readahead::all();
+    let place = |name: &&str| known.iter().position(|row| row.name == *name);
+    let places: Vec<usize> = POLICIES.iter().filter_map(place).collect();
+    places[rng.below(places.len() as u64) as usize] as i64
 }
 
 impl Node {

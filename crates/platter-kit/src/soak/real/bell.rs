@@ -5,10 +5,8 @@ use rustix::event::epoll;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
-
-use super::script::borrowed;
 
 struct Descriptors {
     both: OwnedFd,
@@ -21,7 +19,7 @@ pub(super) struct Bell(OnceLock<Option<Descriptors>>);
 
 impl Bell {
     /// A descriptor that is readable when `inner` is, or when the timer has run out. `None`: the system has none left.
-    pub(super) fn with(&self, inner: i32) -> Option<i32> {
+    pub(super) fn with(&self, inner: BorrowedFd<'_>) -> Option<i32> {
         self.0.get_or_init(|| make(inner)).as_ref().map(|descriptors| descriptors.both.as_raw_fd())
     }
 
@@ -39,12 +37,12 @@ impl Bell {
     }
 }
 
-fn make(inner: i32) -> Option<Descriptors> {
+fn make(inner: BorrowedFd<'_>) -> Option<Descriptors> {
     let both = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
     let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
     let timer = timerfd_create(TimerfdClockId::Monotonic, flags).ok()?;
     let data = epoll::EventData::new_u64(0);
     epoll::add(&both, &timer, data, epoll::EventFlags::IN).ok()?;
-    epoll::add(&both, borrowed(inner), data, epoll::EventFlags::IN).ok()?;
+    epoll::add(&both, inner, data, epoll::EventFlags::IN).ok()?;
     Some(Descriptors { both, timer })
 }

@@ -22,6 +22,7 @@ mod judge;
 mod late;
 mod round;
 mod script;
+mod shared;
 mod worker;
 
 pub use script::Done as Scripted;
@@ -117,7 +118,7 @@ pub fn run(
 }
 
 impl RealReport {
-    fn add(&mut self, counts: &round::Counts) {
+    fn add(&mut self, counts: &shared::Counts) {
         self.rounds += 1;
         self.ios += counts.ios;
         self.failed += counts.failed;

@@ -3,7 +3,8 @@
 use super::RealOptions;
 use super::judge::{Judge, Live};
 use super::late::LateFile;
-use super::script::{Done, Script, Scripted};
+use super::script::{Script, Scripted};
+use super::shared::{Counts, Round};
 use super::worker;
 use crate::soak::feature::{Feature, Features};
 use crate::soak::plan::Node;
@@ -30,16 +31,6 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Bytes of a file.
 const SIZE: u64 = 512 << 10;
 
-/// What a round came across.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    pub(super) ios: u64,
-    pub(super) failed: u64,
-    pub(super) sectors_checked: u64,
-    pub(super) left: u64,
-    pub(super) script: Done,
-}
-
 /// Why a round did not come to its end.
 pub(super) enum Failure {
     /// The driver cannot be had.
@@ -62,17 +53,6 @@ impl Drop for Place {
             let _ = std::fs::remove_file(&self.path);
         }
     }
-}
-
-/// What the threads of a round share.
-pub(super) struct Round {
-    pub(super) device: Device,
-    pub(super) judge: Judge,
-    pub(super) scripts: Vec<Arc<Script>>,
-    pub(super) alive: Arc<AtomicU64>,
-    pub(super) ios: u64,
-    pub(super) discards: bool,
-    pub(super) without: Features,
 }
 
 fn places(options: &RealOptions, rng: &mut Rng) -> Result<Vec<Place>, Failure> {
@@ -186,22 +166,6 @@ pub(super) fn round(options: &RealOptions, driver: FileDriver, rng: &mut Rng) ->
     result.map_err(|what| Failure::Found(counts, format!("{stack}: {what}")))?;
     end(round, &alive).map_err(|what| Failure::Found(counts, format!("{stack}: {what}")))?;
     Ok(counts)
-}
-
-impl Round {
-    fn counts(&self) -> Counts {
-        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let mut script = Done::default();
-        self.scripts.iter().for_each(|other| script.add(&other.done()));
-        let judge = &self.judge;
-        Counts {
-            ios: get(&judge.ios),
-            failed: get(&judge.failed),
-            sectors_checked: get(&judge.sectors_checked),
-            left: get(&judge.left),
-            script,
-        }
-    }
 }
 
 /// Calls `act` on a thread of its own, which may never come back.

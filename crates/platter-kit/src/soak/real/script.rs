@@ -244,7 +244,7 @@ impl Scripted {
 }
 
 /// A descriptor of a driver, for a call that only looks at it.
-pub(super) fn borrowed(fd: i32) -> BorrowedFd<'static> {
+fn borrowed(fd: i32) -> BorrowedFd<'static> {
     // SAFETY: the driver owns it and lives as long as the channel around it, whose descriptors are dropped with it.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
@@ -320,7 +320,7 @@ impl Driver for Scripted {
     }
 
     fn wait_handle(&self) -> Option<i32> {
-        let handle = self.bell.with(self.inner.wait_handle()?);
+        let handle = self.bell.with(borrowed(self.inner.wait_handle()?));
         if self.kept.load(Ordering::SeqCst) > 0 {
             self.bell.set(Some(LOOK));
         }

@@ -1,7 +1,7 @@
 //! One thread of a round: I/O in all three ways of calling.
 
 use super::judge::Live;
-use super::round::Round;
+use super::shared::Round;
 use crate::soak::feature::Feature;
 use crate::soak::memory::{Layout, Memory};
 use crate::soak::stamp;
