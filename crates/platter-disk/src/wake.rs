@@ -1,35 +1,66 @@
-//! Waking a thread that sleeps on file descriptors.
+//! Sleeping on file descriptors, and waking a thread that does.
+//!
+//! A thread that waits for the disk sleeps on the drivers' descriptors, so others wake it by a [`WakeFd`]. Threads that
+//! wait only for each other, under a lock, use a condition variable (`sync.rs`), which needs no descriptor.
 
 use platter_block::time::Span;
-use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
+use rustix::io::Errno;
+use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// A bell: any thread can ring it, and a thread that polls its descriptor hears it. If no descriptor is available
-/// (the process has reached its limit), sleepers fall back to short naps.
-pub(crate) struct Event(Option<OwnedFd>);
+mod wake_fd;
 
-impl Event {
-    pub(crate) fn new() -> Event {
-        Event(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok())
+pub(crate) use wake_fd::WakeFd;
+
+/// An eventfd: becomes readable when it is signalled, by a thread or by the kernel.
+pub(crate) struct EventFd(OwnedFd);
+
+impl EventFd {
+    /// # Errors
+    /// No descriptor is available.
+    pub(crate) fn new() -> io::Result<EventFd> {
+        Ok(EventFd(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    pub(crate) fn ring(&self) {
-        if let Some(fd) = &self.0 {
-            // A full counter already means "rung".
-            let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
-        }
+    /// Makes the descriptor readable.
+    pub(crate) fn signal(&self) {
+        // Fails only if the counter is full, and then the descriptor is readable already.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
+    /// Makes the descriptor unreadable.
     pub(crate) fn clear(&self) {
-        if let Some(fd) = &self.0 {
-            let _ = rustix::io::read(fd, &mut [0u8; 8]);
-        }
+        // Nothing to read is fine.
+        let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 
-    pub(crate) fn descriptor(&self) -> Option<RawFd> {
-        self.0.as_ref().map(OwnedFd::as_raw_fd)
+    /// Blocks until the descriptor is readable, the time has passed or a signal arrives.
+    pub(crate) fn wait(&self, timeout: Option<Span>) {
+        wait_readable(self.0.as_fd(), timeout);
     }
+
+    /// The descriptor's number.
+    pub(crate) fn raw(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Blocks until `fd` is readable or hung up, the time has passed or a signal arrives.
+pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout: Option<Span>) {
+    let timeout = timeout.map(timespec);
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    match poll(&mut fds, timeout.as_ref()) {
+        // The caller checks again in any case; no other error can occur on a descriptor of our own.
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(_) => std::thread::yield_now(),
+    }
+}
+
+fn timespec(span: Span) -> Timespec {
+    let (secs, nanos) = (span.as_nanos() / 1_000_000_000, span.as_nanos() % 1_000_000_000);
+    Timespec { tv_sec: i64::try_from(secs).unwrap_or(i64::MAX), tv_nsec: nanos as _ }
 }
 
 /// A set of descriptors behind one descriptor, which is readable if any of them is.
@@ -133,5 +164,35 @@ impl Sleeper {
     /// Whether one of the descriptors at these indices was readable, or closed, when the last sleep ended.
     pub(crate) fn is_readable(&self, range: Range<usize>) -> bool {
         self.polled.get(range).is_some_and(|polled| polled.iter().any(|polled| polled.revents != 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_readable(wake: &WakeFd) -> bool {
+        let mut fds = [PollFd::from_borrowed_fd(wake.fd().unwrap().0.as_fd(), PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+    }
+
+    #[test]
+    fn only_an_armed_descriptor_is_rung_and_arming_resets_it() {
+        let wake = WakeFd::opened().unwrap();
+        wake.ring();
+        assert!(!is_readable(&wake));
+        wake.arm();
+        assert!(!is_readable(&wake));
+        wake.ring();
+        wake.ring();
+        assert!(is_readable(&wake));
+        wake.arm();
+        assert!(!is_readable(&wake));
+        wake.ring();
+        assert!(is_readable(&wake));
+        wake.arm();
+        wake.disarm();
+        wake.ring();
+        assert!(!is_readable(&wake), "no thread listens");
     }
 }

@@ -1,20 +1,20 @@
 //! The threads to which asynchronous drivers send requests that would block their caller.
 
-use super::bell::Bell;
 use super::target::Target;
 use super::threads::{Counts, Threads, Workers};
+use crate::wake::{EventFd, WakeFd};
 use platter_block::driver::{Completion, Driver, Outstanding, Started};
 use platter_block::time::{Span, Time};
 use std::io;
 use std::sync::Arc;
 
 /// The disk's threads as seen from an asynchronous channel. Its connection to them is set up with the first request
-/// for them. The channel listens to its bell by a poll request, so that one wait covers both.
+/// for them. The channel listens to its descriptor by a poll request, so that one wait covers both.
 pub(super) struct Side {
     target: Arc<Target>,
     depth: u32,
     workers: Arc<Workers>,
-    running: Option<(Threads, Arc<Bell>)>,
+    running: Option<(Threads, Arc<WakeFd>)>,
     counts: Arc<Counts>,
     listening: bool,
 }
@@ -27,7 +27,7 @@ impl Side {
     /// Takes a request; `false` if there is no room.
     ///
     /// # Errors
-    /// The descriptor for the bell is unavailable.
+    /// The descriptor to listen on is unavailable.
     pub(super) fn queue(&mut self, now: Time, request: &Started<'_>) -> io::Result<bool> {
         Ok(self.threads()?.queue(now, request))
     }
@@ -35,11 +35,11 @@ impl Side {
     /// The threads; sets them up on first use.
     pub(super) fn threads(&mut self) -> io::Result<&mut Threads> {
         if self.running.is_none() {
-            let bell = Arc::new(Bell::new()?);
+            let wake = Arc::new(WakeFd::opened()?);
             let (target, workers) = (Arc::clone(&self.target), Arc::clone(&self.workers));
             let counts = Arc::clone(&self.counts);
-            let threads = Threads::counted(target, self.depth, workers, Arc::clone(&bell), counts);
-            self.running = Some((threads, bell));
+            let threads = Threads::counted(target, self.depth, workers, Arc::clone(&wake), counts);
+            self.running = Some((threads, wake));
         }
         match &mut self.running {
             Some((threads, _)) => Ok(threads),
@@ -59,16 +59,16 @@ impl Side {
     /// [`Side::heard`].
     #[inline]
     pub(super) fn listen(&mut self) -> Option<i32> {
-        let (threads, bell) = self.running.as_ref()?;
+        let (threads, wake) = self.running.as_ref()?;
         if self.listening || threads.in_flight() == 0 {
             return None;
         }
         self.listening = true;
-        bell.arm();
+        let fd = wake.arm();
         if threads.has_done() {
-            bell.ring();
+            wake.ring();
         }
-        Some(bell.raw())
+        fd.map(EventFd::raw)
     }
 
     /// Whether a poll request counts as outstanding.
@@ -78,10 +78,11 @@ impl Side {
 
     /// Makes the poll request complete, even if no thread has completed anything.
     pub(super) fn end_listening(&self) {
-        if let Some((_, bell)) = &self.running
+        if let Some((_, wake)) = &self.running
             && self.listening
         {
-            bell.sound();
+            // It is armed, or rung already.
+            wake.ring();
         }
     }
 
