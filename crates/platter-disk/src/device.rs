@@ -1,7 +1,6 @@
 //! The device: one object, three ways to call it.
 
 use crate::background::Background;
-use crate::bounce::Bouncer;
 use crate::callers::{Callers, open_lane};
 use crate::channel::Channel;
 use crate::clock::Clock;
@@ -10,6 +9,7 @@ use crate::drivers::memory::Memory;
 use crate::handle::Description;
 use crate::leaf::{Leaf, LeafSettings};
 use crate::submitter::Submitter;
+use crate::sync_io::CopyRules;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Context, MAX_SEGMENTS, Op};
 use platter_block::counters::Snapshot;
@@ -50,7 +50,7 @@ pub(crate) struct Inner {
     /// The largest size that it has had.
     largest: AtomicU64,
     pub(crate) clock: Clock,
-    pub(crate) bouncer: Bouncer,
+    pub(crate) copy_rules: CopyRules,
     pub(crate) callers: Arc<Callers>,
     /// The shortest timeout of the disks below, if one has a timeout.
     pub(crate) timeout: Option<Span>,
@@ -100,7 +100,7 @@ impl Device {
             geometry,
             size: AtomicU64::new(geometry.size),
             largest: AtomicU64::new(geometry.size),
-            bouncer: Bouncer::new(geometry.limits, may_bounce),
+            copy_rules: CopyRules::new(geometry.limits, may_bounce),
             callers: Callers::new(backend.as_ref()),
             timeout: backend.timeout(),
             background,
@@ -284,7 +284,7 @@ impl Device {
     /// Counters of all queues below and of bounce buffers.
     pub fn counters(&self) -> Snapshot {
         let mut sum = self.inner.backend.counters();
-        sum.bytes_bounced += self.inner.bouncer.bytes();
+        sum.bytes_bounced += self.inner.copy_rules.bytes();
         sum
     }
 

@@ -25,7 +25,6 @@ use platter_block::time::{Span, Time, VirtualClock};
 use platter_block::trace::Sink;
 use std::sync::{Arc, Weak};
 
-mod bounced;
 mod closing;
 mod control;
 mod depth;

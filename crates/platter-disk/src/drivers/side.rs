@@ -14,9 +14,15 @@ pub(super) struct Side {
     target: Arc<Target>,
     depth: u32,
     workers: Arc<Workers>,
-    running: Option<(Threads, Arc<WakeFd>)>,
+    running: Option<Running>,
     counts: Arc<Counts>,
     listening: bool,
+}
+
+/// The connection to the threads, and the descriptor that they signal.
+struct Running {
+    threads: Threads,
+    wake: Arc<WakeFd>,
 }
 
 impl Side {
@@ -39,10 +45,10 @@ impl Side {
             let (target, workers) = (Arc::clone(&self.target), Arc::clone(&self.workers));
             let counts = Arc::clone(&self.counts);
             let threads = Threads::counted(target, self.depth, workers, Arc::clone(&wake), counts);
-            self.running = Some((threads, wake));
+            self.running = Some(Running { threads, wake });
         }
         match &mut self.running {
-            Some((threads, _)) => Ok(threads),
+            Some(Running { threads, .. }) => Ok(threads),
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
@@ -50,7 +56,7 @@ impl Side {
     /// Submits the queued requests to the threads.
     #[inline]
     pub(super) fn submit(&mut self, now: Time) {
-        if let Some((threads, _)) = &mut self.running {
+        if let Some(Running { threads, .. }) = &mut self.running {
             threads.submit(now);
         }
     }
@@ -59,7 +65,7 @@ impl Side {
     /// [`Side::heard`].
     #[inline]
     pub(super) fn listen(&mut self) -> Option<i32> {
-        let (threads, wake) = self.running.as_ref()?;
+        let Running { threads, wake } = self.running.as_ref()?;
         if self.listening || threads.in_flight() == 0 {
             return None;
         }
@@ -78,7 +84,7 @@ impl Side {
 
     /// Makes the poll request complete, even if no thread has completed anything.
     pub(super) fn end_listening(&self) {
-        if let Some((_, wake)) = &self.running
+        if let Some(Running { wake, .. }) = &self.running
             && self.listening
         {
             // It is armed, or rung already.
@@ -93,14 +99,14 @@ impl Side {
 
     /// Appends completions.
     pub(super) fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
-        if let Some((threads, _)) = &mut self.running {
+        if let Some(Running { threads, .. }) = &mut self.running {
             threads.reap(now, done);
         }
     }
 
     /// Blocks until something can be reaped or the time has passed.
     pub(super) fn wait(&mut self, now: Time, timeout: Option<Span>) {
-        if let Some((threads, _)) = &mut self.running {
+        if let Some(Running { threads, .. }) = &mut self.running {
             threads.wait(now, timeout);
         }
     }
@@ -108,17 +114,17 @@ impl Side {
     /// Requests that have not been reaped.
     #[inline]
     pub(super) fn in_flight(&self) -> usize {
-        self.running.as_ref().map_or(0, |(threads, _)| threads.in_flight())
+        self.running.as_ref().map_or(0, |Running { threads, .. }| threads.in_flight())
     }
 
     /// When the threads must be offered their requests again.
     pub(super) fn next_event(&self) -> Option<Time> {
-        self.running.as_ref().and_then(|(threads, _)| threads.next_event())
+        self.running.as_ref().and_then(|Running { threads, .. }| threads.next_event())
     }
 
     /// Takes back a request that no thread has started.
     pub(super) fn cancel(&mut self, now: Time, tag: u32) -> bool {
-        self.running.as_mut().is_some_and(|(threads, _)| threads.cancel(now, tag))
+        self.running.as_mut().is_some_and(|Running { threads, .. }| threads.cancel(now, tag))
     }
 
     /// A counter that tells other threads how many requests the threads have.

@@ -1,6 +1,5 @@
 //! A lane of a leaf: it uses its own queue while the device has no elevator, and the shared queue otherwise.
 
-use super::bounced::Bouncer;
 use super::control::Runs;
 use super::depth::Depth;
 use super::doubts::Owner;
@@ -9,6 +8,7 @@ use super::lanes::LaneCell;
 use super::listen::Listed;
 use super::teller::Teller;
 use super::{AnyLane, Shared};
+use crate::bounce::Bouncer;
 use crate::sync::{Ordering, lock};
 use crate::wake::Sleeper;
 use platter_block::backend::LaneUse;
