@@ -2,7 +2,6 @@
 
 use platter_bench::io::{self, HOST_KEYS, Hooks, IoReport};
 use platter_bench::workload::{JobOptions, RateProcess, Rw};
-use platter_block::elevator;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::leaf::LeafSettings;
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 fn disk(world: &Arc<World>, depth: u32, elevator: &str, data: bool) -> Device {
     let ideal = Ideal { size: 1 << 30, latency: Span::from_micros(100), depth, write_cache: false };
     let disk = SimDisk::new(world, ideal.into(), data.then(Medium::new));
-    let elevator = elevator::by_name(elevator).map(|row| (row.make)());
+    let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
     Device::from_disk(disk.attach("ideal"), LeafSettings::default(), elevator).unwrap()
 }
 

@@ -355,8 +355,9 @@ impl Device {
         }
     }
 
-    /// The error of an operation on this device, with details that depend on the fault's kind.
-    pub(crate) fn error(&self, fault: Fault, op: Op, offset: u64, len: u64, detail: String) -> Error {
+    /// The error of an operation on this device: `detail`, followed by what the kind of the fault says. For code
+    /// that submits bios itself.
+    pub fn error(&self, fault: Fault, op: Op, offset: u64, len: u64, detail: String) -> Error {
         let limits = self.limits_at(offset);
         let hint = match fault.kind {
             Kind::Misaligned => format!(

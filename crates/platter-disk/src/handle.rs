@@ -9,7 +9,7 @@ use platter_block::backend::Backend;
 use platter_block::bio::Op;
 use platter_block::fault::Error;
 use platter_block::handle::{HandleCounters, HandleId};
-use platter_block::readahead::Hint;
+use platter_block::hint::Hint;
 use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -200,7 +200,7 @@ impl Handle {
     ///
     /// ```
     /// # use platter_disk::device::Device;
-    /// use platter_block::readahead::Hint;
+    /// use platter_block::hint::Hint;
     /// let handle = Device::ram(1 << 20)?.handle();
     /// handle.advise(Hint::Random, 0, 0)?;
     /// # Ok::<(), platter_block::fault::Error>(())

@@ -72,6 +72,8 @@ pub struct LeafSettings {
     pub lanes: Option<u32>,
     /// Measure how long locks are held. (The time spent waiting for them is always measured.)
     pub lock_stamps: bool,
+    /// Where the choice of the elevator came from, as the device's facts show it; `None`: from the program that opens it.
+    pub elevator_from: Option<&'static str>,
 }
 
 impl Default for LeafSettings {
@@ -83,6 +85,7 @@ impl Default for LeafSettings {
             bounce: true,
             lanes: None,
             lock_stamps: false,
+            elevator_from: None,
         }
     }
 }
@@ -129,6 +132,18 @@ impl Leaf {
     /// The disk cannot open a channel.
     pub fn new(
         disk: impl Disk + 'static,
+        settings: LeafSettings,
+        elevator: Option<Box<dyn Elevator>>,
+    ) -> Result<Leaf, Error> {
+        Leaf::over(Arc::new(disk), settings, elevator)
+    }
+
+    /// As [`Leaf::new`], over a disk whose type is not known.
+    ///
+    /// # Errors
+    /// The disk cannot open a channel.
+    pub fn over(
+        disk: Arc<dyn Disk>,
         mut settings: LeafSettings,
         elevator: Option<Box<dyn Elevator>>,
     ) -> Result<Leaf, Error> {
@@ -148,7 +163,7 @@ impl Leaf {
             geometry,
             extent: Extent::new(geometry.size),
             clock: disk.clock().map_or(Clock::Host, Clock::Virtual),
-            disk: Arc::new(disk),
+            disk,
             drivers_opened: AtomicU64::new(0),
             gate: Gate::new(shared_mode),
             tokens: Tokens::new(settings.queue.depth),
@@ -271,6 +286,8 @@ impl Backend for Leaf {
     fn facts(&self) -> Vec<Fact> {
         let mut facts = self.0.disk.facts();
         self.0.with_control(|control| queue_facts(control.queue(), &mut facts));
+        let from = self.0.settings.elevator_from;
+        facts.extend(from.map(|from| ("elevator from", from.to_string())));
         facts.push(("depth", self.0.settings.queue.depth.to_string()));
         facts.push(("nr_requests", self.0.settings.queue.nr_requests.to_string()));
         facts

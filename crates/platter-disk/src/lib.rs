@@ -18,7 +18,6 @@ pub mod drivers;
 pub mod elevators;
 pub mod future;
 pub mod handle;
-pub mod ladder;
 mod lane_pool;
 pub mod leaf;
 pub mod open;

@@ -1,6 +1,7 @@
 //! Many runs of a target: on the corpus, on inputs that are made, and on changes of both.
 
 use crate::edges::{self, Seen};
+use crate::input_name::name_of;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict, run};
 use std::fs;
@@ -60,14 +61,6 @@ pub fn inputs_in(folder: &Path) -> io::Result<Vec<Vec<u8>>> {
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
     paths.sort();
     paths.iter().filter(|path| path.is_file()).map(fs::read).collect()
-}
-
-/// The name of an input's file: its contents, hashed.
-pub fn name_of(input: &[u8]) -> String {
-    let hash = input
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
-    format!("{hash:016x}")
 }
 
 impl<'a> Campaign<'a> {

@@ -3,7 +3,7 @@
 //! A run takes milliseconds. One that takes a minute loops, or takes time out of all proportion to its input; nothing can
 //! stop it from outside, so its input is saved and the process ends.
 
-use crate::campaign::name_of;
+use crate::input_name::name_of;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};

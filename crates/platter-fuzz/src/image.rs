@@ -12,8 +12,7 @@ use platter_block::driver::{Features, Geometry};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
-use platter_block::segment::{Region, RegionId};
-use platter_block::time::{Span, Time};
+use platter_block::time::Time;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Largest disk, in bytes, and most pieces.
@@ -273,8 +272,6 @@ impl Lane for ImageLane {
         self.done.push(bio);
     }
 
-    fn run(&mut self, _now: Time) {}
-
     fn take_done(&mut self, out: &mut Vec<Bio>) {
         out.append(&mut self.done);
     }
@@ -283,29 +280,9 @@ impl Lane for ImageLane {
         !self.done.is_empty()
     }
 
-    fn next_wakeup(&self) -> Option<Time> {
-        None
-    }
-
-    fn unplug(&mut self, _now: Time) {}
-
-    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {}
-
-    fn wait_handles(&self, _out: &mut Vec<i32>) -> bool {
-        false
-    }
-
-    fn in_flight(&self) -> u32 {
-        0
-    }
-
     fn is_idle(&self) -> bool {
         self.done.is_empty()
     }
-
-    fn register(&mut self, _region: &Region) {}
-
-    fn unregister(&mut self, _region: RegionId) {}
 }
 
 #[cfg(test)]

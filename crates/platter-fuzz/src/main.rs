@@ -5,6 +5,7 @@ use platter_block::planted::{self, Planted};
 use platter_fuzz::campaign::{self, Campaign, Finding};
 use platter_fuzz::edges;
 use platter_fuzz::guard;
+use platter_fuzz::input_name;
 use platter_fuzz::run::Target;
 use platter_fuzz::targets;
 use std::fs;
@@ -165,7 +166,7 @@ fn report(state: &Path, target: &Target, finding: Finding) -> io::Result<bool> {
     let small = campaign::shrink(target, finding, SHRINK);
     let folder = state.join("found").join(target.name);
     fs::create_dir_all(&folder)?;
-    let path = folder.join(campaign::name_of(&small.input));
+    let path = folder.join(input_name::name_of(&small.input));
     fs::write(&path, &small.input)?;
     println!("{:<14} BUG in {run}: {}", "", small.wrong);
     println!("{:<14} again: platter-fuzz --target {} --replay {}", "", target.name, path.display());
@@ -215,7 +216,7 @@ fn minimise(options: &Options, all: &[&'static Target]) -> io::Result<()> {
             }
         }
         for input in &kept {
-            fs::write(folder.join(campaign::name_of(input)), input)?;
+            fs::write(folder.join(input_name::name_of(input)), input)?;
         }
         println!("{:<14} {} of {count} inputs", target.name, kept.len());
     }

@@ -1,7 +1,7 @@
 //! `concat`: disks laid end to end.
 
 use crate::members;
-use crate::partition::atomic_behind;
+
 use crate::raid0::MAX_MEMBERS;
 use crate::reports::Reports;
 use crate::spread::{Extent, Map, Spread, name_of};
@@ -74,7 +74,7 @@ impl Pieces {
 impl Pieces {
     /// The largest atomic write on a member. It must be aligned both on the device and on the member.
     fn atomic_write(&self, member: usize) -> u32 {
-        atomic_behind(self.limits[member].atomic_write, self.begin(member))
+        members::atomic_behind(self.limits[member].atomic_write, self.begin(member))
     }
 }
 

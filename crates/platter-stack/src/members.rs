@@ -62,3 +62,9 @@ pub(crate) fn stack(members: &[Arc<dyn Backend>]) -> Option<Geometry> {
 fn durable(features: Features) -> bool {
     features.fua || !features.write_cache
 }
+
+/// The largest atomic write of a device that begins at byte `offset` of another one. Lengths are powers of
+/// two, and positions are multiples of the length on both devices.
+pub(crate) fn atomic_behind(most: u32, offset: u64) -> u32 {
+    if offset == 0 { most } else { most.min(1 << offset.trailing_zeros().min(31)) }
+}

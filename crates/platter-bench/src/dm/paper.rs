@@ -47,7 +47,7 @@ pub(super) fn find(call: Call, rung: &str) -> Option<&'static Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platter_disk::ladder;
+    use crate::ladder;
 
     #[test]
     fn every_row_is_of_a_rung() {

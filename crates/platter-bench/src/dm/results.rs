@@ -5,9 +5,9 @@ use super::options::READ_BYTES;
 use super::paper::DESCRIPTOR_SPACE;
 use super::{Call, Options};
 use crate::device_stats::DeviceStats;
+use crate::ladder;
 use crate::report::units;
 use crate::stats::Sample;
-use platter_disk::ladder;
 
 /// Everything that was measured, on all kinds of disks.
 #[derive(Clone, Debug)]

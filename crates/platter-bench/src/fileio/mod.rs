@@ -32,7 +32,7 @@ mod plain;
 mod plan;
 mod real;
 mod report;
-pub(crate) mod requests;
+pub mod requests;
 mod run;
 mod simulated;
 mod tally;

@@ -8,7 +8,6 @@ use super::plan::{IoMode, Plan};
 use super::report::Report;
 use super::{FileioError, real, simulated};
 use crate::report::units::bytes_short;
-use platter_block::time::VirtualClock;
 use platter_disk::clock::Clock;
 use platter_disk::device::Device;
 use std::sync::atomic::AtomicBool;
@@ -47,7 +46,7 @@ impl<'a> Hooks<'a> {
 /// A plan that makes no sense on this device; an I/O that fails.
 pub fn run(device: &Device, plan: &Plan, hooks: Hooks<'_>) -> Result<Report, FileioError> {
     match device.clock() {
-        Clock::Virtual(clock) => in_virtual_time(device, plan, &clock, hooks),
+        Clock::Virtual(_) => in_virtual_time(device, plan, hooks),
         Clock::Host => in_real_time(device, plan, hooks),
     }
 }
@@ -59,7 +58,7 @@ pub fn run(device: &Device, plan: &Plan, hooks: Hooks<'_>) -> Result<Report, Fil
 /// A device that is not simulated; else as for [`run`].
 pub fn simulate(device: &Device, plan: &Plan) -> Result<Report, FileioError> {
     match device.clock() {
-        Clock::Virtual(clock) => in_virtual_time(device, plan, &clock, Hooks::none(&AtomicBool::new(false))),
+        Clock::Virtual(_) => in_virtual_time(device, plan, Hooks::none(&AtomicBool::new(false))),
         Clock::Host => Err(FileioError::Option(format!(
             "{} is a real device and has no virtual time; give a simulated one, such as sim(ideal)",
             device.name()
@@ -67,15 +66,10 @@ pub fn simulate(device: &Device, plan: &Plan) -> Result<Report, FileioError> {
     }
 }
 
-fn in_virtual_time(
-    device: &Device,
-    plan: &Plan,
-    clock: &VirtualClock,
-    hooks: Hooks<'_>,
-) -> Result<Report, FileioError> {
+fn in_virtual_time(device: &Device, plan: &Plan, hooks: Hooks<'_>) -> Result<Report, FileioError> {
     let cut = cut(device, plan)?;
     let before = Before::new(device);
-    let measured = simulated::run(plan, &cut, clock, hooks)?;
+    let measured = simulated::run(plan, &cut, hooks)?;
     Ok(Report::new(plan, device.name().to_string(), measured, Some(before.until_now())))
 }
 

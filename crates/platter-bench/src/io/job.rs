@@ -10,7 +10,7 @@ use platter_disk::clock;
 use super::IoError;
 use super::plan::{Course, Plan};
 use super::tally::Tally;
-use super::worker::{RealTime, Turns, Worker};
+use super::worker::Worker;
 use crate::workload::Offsets;
 
 /// How long a job runs between two looks at the cancel flag.
@@ -168,7 +168,7 @@ impl Running<'_> {
     fn slice(&mut self, until: Time) {
         match &mut self.course {
             Course::Uniform(offsets) => {
-                uniform(&mut self.worker, offsets, until, !self.plan.job.gtod_reduce, &mut RealTime);
+                uniform(&mut self.worker, offsets, until, !self.plan.job.gtod_reduce);
             }
             Course::Careful(careful) => careful.run(&mut self.worker, until),
         }
@@ -194,20 +194,14 @@ impl Running<'_> {
 }
 
 /// Runs the closed loop: one for each generator, with and without latency, since the loop itself decides nothing.
-pub(super) fn uniform(
-    worker: &mut Worker,
-    offsets: &mut Offsets,
-    until: Time,
-    latency: bool,
-    turns: &mut impl Turns,
-) {
+fn uniform(worker: &mut Worker, offsets: &mut Offsets, until: Time, latency: bool) {
     match (offsets, latency) {
-        (Offsets::Sequential(o), true) => worker.closed_loop::<true>(o, until, turns),
-        (Offsets::Sequential(o), false) => worker.closed_loop::<false>(o, until, turns),
-        (Offsets::Random(o), true) => worker.closed_loop::<true>(o, until, turns),
-        (Offsets::Random(o), false) => worker.closed_loop::<false>(o, until, turns),
-        (Offsets::RandomMap(o), true) => worker.closed_loop::<true>(o, until, turns),
-        (Offsets::RandomMap(o), false) => worker.closed_loop::<false>(o, until, turns),
+        (Offsets::Sequential(o), true) => worker.closed_loop::<true>(o, until),
+        (Offsets::Sequential(o), false) => worker.closed_loop::<false>(o, until),
+        (Offsets::Random(o), true) => worker.closed_loop::<true>(o, until),
+        (Offsets::Random(o), false) => worker.closed_loop::<false>(o, until),
+        (Offsets::RandomMap(o), true) => worker.closed_loop::<true>(o, until),
+        (Offsets::RandomMap(o), false) => worker.closed_loop::<false>(o, until),
     }
 }
 

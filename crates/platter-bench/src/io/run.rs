@@ -63,8 +63,8 @@ pub fn run(job: &JobOptions, devices: &[Device], seed: u64, hooks: Hooks<'_>) ->
     let clock = shared_clock(devices)?;
     let plan = Plan::new(job, devices, seed, hooks.cancel)?;
     let (counters, stats) = (sum(devices), DeviceStats::of_all(devices));
-    if let Some(clock) = clock {
-        let Run { outcome, usage, simulated } = simulated::run(&plan, &clock, hooks)?;
+    if clock.is_some() {
+        let Run { outcome, usage, simulated } = simulated::run(&plan, hooks)?;
         let (counters, device) = (sum(devices).since(&counters), DeviceStats::of_all(devices).since(&stats));
         let simulated = Some(simulated);
         let measured = Measured { outcomes: vec![outcome], usage, counters, device, simulated };

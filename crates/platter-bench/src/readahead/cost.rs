@@ -52,7 +52,7 @@ impl Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platter_block::readahead::Counters;
+    use platter_cache::readahead::Counters;
 
     #[test]
     fn each_wait_io_page_and_way_is_paid() {

@@ -10,6 +10,7 @@ mod terminal;
 mod text;
 pub mod units;
 
+pub use grid::Align;
 pub use html::HtmlReport;
-pub use table::{Align, Column, Table};
+pub use table::{Column, Table};
 pub use terminal::Terminal;

@@ -1,21 +1,12 @@
 //! Tables: one description, shown on a terminal or in a page.
 
 use super::Terminal;
-use super::grid::Grid;
+use super::grid::{Align, Grid};
 use super::text::{escape, one_line};
 use super::units::group;
 
 /// A cell of more characters is running text: a page keeps it from becoming a tower of single words.
 const LONG: usize = 30;
-
-/// The alignment of a cell in its column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Align {
-    /// Text.
-    Left,
-    /// Numbers.
-    Right,
-}
 
 /// A column of a [`Table`].
 #[derive(Debug, Clone, PartialEq, Eq)]

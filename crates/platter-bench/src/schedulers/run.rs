@@ -8,7 +8,6 @@ use crate::stats::LatencyHistogram;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_sim::World;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -42,25 +41,16 @@ pub struct Progress {
 }
 
 /// Why a run failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchedulerError {
     /// A device cannot be opened.
+    #[error(transparent)]
     Open(Box<dyn std::error::Error + Send + Sync>),
     /// The processes could not run.
-    Processes(ProcessError),
+    #[error(transparent)]
+    Processes(#[from] ProcessError),
 }
-
-impl fmt::Display for SchedulerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SchedulerError::Open(error) => error.fmt(f),
-            SchedulerError::Processes(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for SchedulerError {}
 
 /// The results of a process in a cell.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 //! Wakes a thread that sleeps on descriptors, with a system call only if there is such a thread.
 
-use super::EventFd;
+use super::event_fd::EventFd;
 use crate::sync::{AtomicBool, Ordering};
 use std::io;
 use std::sync::OnceLock;

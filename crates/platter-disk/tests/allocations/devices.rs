@@ -2,7 +2,6 @@
 
 use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
-use platter_block::elevator;
 use platter_block::limits::Limits;
 use platter_block::time::Time;
 use platter_disk::device::Device;
@@ -24,7 +23,7 @@ pub(crate) struct Kind {
 }
 
 pub(crate) fn elevators() -> Vec<&'static str> {
-    ["none"].into_iter().chain(elevator::TABLE.iter().map(|row| row.name)).collect()
+    ["none"].into_iter().chain(platter_elevators::TABLE.iter().map(|row| row.name)).collect()
 }
 
 pub(crate) fn all() -> Vec<Kind> {

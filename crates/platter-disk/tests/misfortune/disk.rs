@@ -5,7 +5,6 @@
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Outstanding, Started};
-use platter_block::elevator::by_name;
 use platter_block::fault::{Error, Fault, Kind};
 use platter_block::limits::Limits;
 use platter_block::queue::Settings;
@@ -14,6 +13,7 @@ use platter_block::time::{Span, Time, VirtualClock};
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
 use platter_disk::leaf::LeafSettings;
+use platter_elevators::by_name;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 

@@ -4,7 +4,7 @@ use platter_block::bio::{Bio, Op};
 use platter_block::buf::{IoBuf, IoBufMut};
 use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
-use platter_block::elevator::{self, Elevator};
+use platter_block::elevator::Elevator;
 use platter_block::fault::Fault;
 use platter_block::limits::Limits;
 use platter_block::queue::Settings;
@@ -52,12 +52,12 @@ impl Disk {
 
     /// A device over this disk, with an elevator by name, or none.
     pub(crate) fn device(&self, elevator: &str) -> Device {
-        self.make(elevator::by_name(elevator).map(|row| (row.make)()), None)
+        self.make(platter_elevators::by_name(elevator).map(|row| (row.make)()), None)
     }
 
     /// The same, with a timeout of I/Os.
     pub(crate) fn impatient_device(&self, elevator: &str, timeout: Span) -> Device {
-        self.make(elevator::by_name(elevator).map(|row| (row.make)()), Some(timeout))
+        self.make(platter_elevators::by_name(elevator).map(|row| (row.make)()), Some(timeout))
     }
 
     /// A device with an elevator that the test provides.

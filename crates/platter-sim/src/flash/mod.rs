@@ -11,6 +11,7 @@
 mod agenda;
 mod buffer;
 mod collect;
+mod event;
 mod extent;
 mod ftl;
 mod map;

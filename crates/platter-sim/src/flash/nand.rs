@@ -1,8 +1,8 @@
 //! Dies and channels: each die does one operation at a time, each channel moves data of one die at a time.
 
 use super::agenda::Agenda;
+use super::event::Event;
 use super::params::{SsdParams, UNIT};
-use super::ssd::Event;
 use platter_block::time::{Span, Time};
 use std::collections::VecDeque;
 

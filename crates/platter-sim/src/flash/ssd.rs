@@ -3,6 +3,7 @@
 use super::agenda::Agenda;
 use super::buffer::Store;
 use super::collect::Collector;
+use super::event::Event;
 use super::extent::{all_units, edges, overlap, whole_units};
 use super::ftl::{For, Ftl};
 use super::meter::SsdMeter;
@@ -15,21 +16,6 @@ use platter_block::driver::{Features, Geometry};
 use platter_block::limits::Limits;
 use platter_block::time::Time;
 use std::collections::VecDeque;
-
-/// An event of the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Event {
-    /// The controller has understood a command.
-    Begin(u32),
-    /// Bytes of a command are through the link.
-    Linked(u32, u32),
-    /// A row is in a die's register.
-    Sensed(u32),
-    /// A die has finished.
-    Done(u32),
-    /// No command has come for a while; the number identifies the idle period.
-    Idle(u64),
-}
 
 /// A command inside the disk.
 #[derive(Clone, Copy, Debug)]

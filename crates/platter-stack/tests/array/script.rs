@@ -6,7 +6,6 @@ use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::fault::{Error, Fault, Status};
 use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
-use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -148,14 +147,6 @@ impl Lane for ScriptLane {
         state.held.iter().filter(|bio| self.own.contains(&bio.identity())).filter_map(Bio::deadline).min()
     }
 
-    fn unplug(&mut self, _now: Time) {}
-
-    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {}
-
-    fn wait_handles(&self, _out: &mut Vec<i32>) -> bool {
-        false
-    }
-
     fn in_flight(&self) -> u32 {
         self.own.len() as u32
     }
@@ -170,10 +161,6 @@ impl Lane for ScriptLane {
     fn is_idle(&self) -> bool {
         self.own.is_empty()
     }
-
-    fn register(&mut self, _region: &Region) {}
-
-    fn unregister(&mut self, _region: RegionId) {}
 }
 
 /// A lane of a device that is run by hand.

@@ -17,7 +17,7 @@ const SECTOR: u64 = 512;
 const MAX_SIZE: u64 = 1 << 62;
 
 /// The parameter of disks that are made when they are opened.
-const SIZE: &[Param] = &[Param {
+pub(super) const SIZE: &[Param] = &[Param {
     name: "size",
     kind: ParamKind::Size { min: SECTOR, max: MAX_SIZE },
     default: "",

@@ -8,6 +8,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod default_elevator;
+mod driver;
 mod elevators;
 mod error;
 mod faults;
@@ -18,12 +20,16 @@ mod params;
 mod queue;
 mod raid;
 mod readaheads;
+mod register;
 mod simulated;
 mod table;
 
-pub use elevators::{elevator_names, elevator_params};
+pub use default_elevator::{DEFAULT_ELEVATOR_VARIABLE, set_default_elevator};
+pub use driver::{DriverArgs, DriverRow, OpenDisk};
+pub use elevators::{elevator_names, elevator_params, register_elevator};
 pub use error::OpenError;
 pub use readaheads::{parse_readahead, readahead_names, readahead_params};
+pub use register::{register_driver, register_layer};
 pub use table::{Row, Shape, find, names, table};
 
 use crate::spec::{self, Spec, SpecError};
@@ -138,6 +144,7 @@ pub fn open_in(world: &Arc<World>, spec: &Spec, access: Access) -> Result<Device
 }
 
 fn open_part(spec: &Spec, opening: &Opening) -> Result<Device, OpenError> {
+    elevators::register_own();
     let Some(row) = find(spec.name()) else {
         return Err(spec.reject(format!("there is no device called `{}`", spec.name())).into());
     };

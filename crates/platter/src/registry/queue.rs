@@ -19,7 +19,7 @@ pub(super) const PARAMS: &[Param] = &[
         name: "elevator",
         kind: ParamKind::Nested(Words(elevators::elevator_names)),
         default: "none",
-        help: "I/O scheduler; its parameters in parentheses",
+        help: "I/O scheduler, with its parameters in parentheses; not given: the default of the process, none unless set",
     },
     Param {
         name: "depth",
@@ -92,7 +92,7 @@ pub(super) const PARAMS: &[Param] = &[
 
 /// Reads the settings and makes the elevator.
 pub(super) fn read(args: &mut Args<'_>) -> Result<(LeafSettings, Option<Box<dyn Elevator>>), SpecError> {
-    let elevator = elevators::read(args)?;
+    let (elevator, elevator_from) = elevators::read(args)?;
     let plug = args.flag("plug")?;
     // Without a plug that can be in force its two limits stay unread, which is an error if they are given.
     let plug = match plug && elevator.is_some() {
@@ -123,6 +123,7 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<(LeafSettings, Option<Box<dyn 
         bounce: args.flag("bounce")?,
         lanes: args.optional("lanes", Args::int)?.map(small),
         lock_stamps: false,
+        elevator_from,
     };
     Ok((settings, elevator))
 }

@@ -1,6 +1,7 @@
-//! The table: a row for each device that a spec can name.
+//! The table: a row for each device that a spec can name, and those that the program has registered.
 
-use super::{OpenError, Opening, layer, leaf, raid, simulated};
+use super::driver::DriverRow;
+use super::{OpenError, Opening, driver, layer, leaf, raid, register, simulated};
 use crate::spec::{Args, Param, Signature};
 use platter_disk::device::Device;
 use std::ops::RangeInclusive;
@@ -39,6 +40,7 @@ pub struct Row {
 pub(super) enum Build {
     Leaf(fn(&mut Args<'_>, &Opening) -> Result<Device, OpenError>),
     Layer(&'static platter_stack::Row),
+    Driver(&'static DriverRow),
 }
 
 impl Row {
@@ -56,28 +58,29 @@ impl Row {
         match self.build {
             Build::Leaf(open) => open(args, opening),
             Build::Layer(layer) => layer::open(layer, args, opening),
+            Build::Driver(row) => driver::open(row, args, opening),
         }
     }
 }
 
-/// Every device: leaves, then layers.
+/// The devices of the library: leaves, then layers.
 static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
     leaf::rows().into_iter().chain([simulated::row()]).chain(layer::rows()).chain(raid::rows()).collect()
 });
 
-/// Every device: leaves, then layers.
-pub fn table() -> &'static [Row] {
-    &TABLE
+/// Every device: leaves, then layers, then what the program has registered.
+pub fn table() -> Vec<&'static Row> {
+    TABLE.iter().chain(register::registered()).collect()
 }
 
 /// The names of all devices.
 pub fn names() -> Vec<&'static str> {
-    TABLE.iter().map(|row| row.name).collect()
+    table().into_iter().map(|row| row.name).collect()
 }
 
 /// The row of a device.
 pub fn find(name: &str) -> Option<&'static Row> {
-    TABLE.iter().find(|row| row.name == name)
+    table().into_iter().find(|row| row.name == name)
 }
 
 #[cfg(test)]
