@@ -14,7 +14,7 @@ use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Context, MAX_SEGMENTS, Op};
 use platter_block::counters::Snapshot;
 use platter_block::disk::{Disk, FnDisk};
-use platter_block::driver::{Driver, Features, Geometry};
+use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -161,8 +161,8 @@ impl Device {
         elevator: Option<Box<dyn Elevator>>,
     ) -> Result<Device, Error> {
         let limits =
-            Limits { memory_align: 4, max_transfer: 1 << 20, max_segments: 256, ..Limits::unlimited(512) };
-        let geometry = Geometry { size, limits, features: Features::default() };
+            Limits::unlimited(512).with_memory_align(4).with_max_transfer(1 << 20).with_max_segments(256);
+        let geometry = Geometry::new(size, limits);
         let depth = settings.queue.depth;
         let channel = move |_| Ok(Box::new(crate::drivers::null::Null::new(depth)) as Box<dyn Driver>);
         let disk = FnDisk::new("null", geometry, channel).with_driver_name("null");
@@ -220,7 +220,7 @@ impl Device {
 
     /// Size, limits and features.
     pub fn geometry(&self) -> Geometry {
-        Geometry { size: self.size(), ..self.inner.geometry }
+        self.inner.geometry.with_size(self.size())
     }
 
     /// Tells `watcher` from now on about events of the device: changes of its size, or its removal. Watchers are held

@@ -32,6 +32,7 @@ pub(crate) use rules::CopyRules;
 
 /// Options of an I/O.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct IoOptions {
     /// Flags, such as [`Flags::FUA`] or [`Flags::HARD_BARRIER`].
     pub flags: Flags,
@@ -43,6 +44,15 @@ pub struct IoOptions {
     /// with [`Kind::TimedOut`]. A write that fails so may still be carried out. `None`: only the device's own timeout
     /// applies, if it has one.
     pub timeout: Option<Span>,
+}
+
+platter_block::setters! {
+    const IoOptions {
+        flags, with_flags: Flags;
+        ioprio, with_ioprio: IoPrio;
+        context, with_context: platter_block::bio::Context;
+        timeout, with_timeout: Option<Span>;
+    }
 }
 
 impl IoOptions {

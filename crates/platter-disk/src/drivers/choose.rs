@@ -84,6 +84,7 @@ impl FromStr for Choice {
 
 /// The result of a choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Chosen {
     /// The driver.
     pub kind: FileDriver,

@@ -38,6 +38,7 @@ pub use setup::Abilities;
 
 /// Options of a ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UringOptions {
     /// The channel stays with the thread that uses it first: completions then do not interrupt that thread (Linux
     /// 6.1; older kernels save less). Used from another thread the channel fails all its requests with `EEXIST`.

@@ -4,7 +4,7 @@ use crate::leaf::LeafSettings;
 use crate::sync::TAKEN;
 use crate::wake::EventFd;
 use platter_block::disk::FnDisk;
-use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::limits::Limits;
 use std::future::Future;
 use std::pin::Pin;
@@ -59,7 +59,7 @@ fn slow() -> (Device, Arc<Shared>) {
         let driver = Slow { shared: Arc::clone(&disk), held: Vec::new() };
         Ok(Box::new(driver) as Box<dyn Driver>)
     };
-    let geometry = Geometry { size: 1 << 20, limits: Limits::unlimited(512), features: Features::default() };
+    let geometry = Geometry::new(1 << 20, Limits::unlimited(512));
     let device =
         Device::from_disk(FnDisk::new("slow", geometry, channel), LeafSettings::default(), None).unwrap();
     (device, shared)
