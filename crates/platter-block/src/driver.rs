@@ -141,6 +141,12 @@ pub trait Driver: Send {
     /// Appends completions. Does not block.
     fn reap(&mut self, now: Time, done: &mut Vec<Completion>);
 
+    /// Whether requests can be reaped as soon as they have been submitted, because the driver carries them out itself.
+    /// The caller then reaps once more in the round in which it has submitted.
+    fn is_prompt(&self) -> bool {
+        false
+    }
+
     /// The time at which [`reap`](Driver::reap) must be called even if nothing completes; `None`: no such time. For a
     /// driver in virtual time: its next completion. For a real driver: when it retries what the system had no
     /// resources for; a thread that sleeps for the driver must wake by then.
@@ -204,6 +210,9 @@ impl<D: Driver + ?Sized> Driver for alloc::boxed::Box<D> {
     #[inline]
     fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
         (**self).reap(now, done);
+    }
+    fn is_prompt(&self) -> bool {
+        (**self).is_prompt()
     }
     fn next_event(&self) -> Option<Time> {
         (**self).next_event()

@@ -7,7 +7,7 @@ use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::fault::Kind;
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::limits::Limits;
-use platter_block::queue::{Queue, Settings};
+use platter_block::queue::{SchedQueue, Settings};
 use platter_block::segment::{RegionId, Segment};
 use platter_block::time::{Span, Time};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -129,7 +129,7 @@ impl Load {
             Settings { depth: 16, nr_requests: 32, timeout: Some(Span::from_secs(1)), ..Settings::default() };
         let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
         let geometry = Geometry::new(SIZE, limits).with_features(features);
-        let queue = Queue::new(geometry, settings, elevator, Arc::new(Counters::default()));
+        let queue = SchedQueue::new(geometry, settings, elevator, Arc::new(Counters::default()));
         Load {
             lane: QueueLane::new(queue, Prompt { done: Vec::with_capacity(16), segments: 0 }),
             memory: Memory(vec![0; 64 * 2 * BLOCK]),

@@ -8,7 +8,7 @@ use platter_block::bio::{Bio, Flags, Op};
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::limits::Limits;
-use platter_block::queue::{Queue, Settings};
+use platter_block::queue::{SchedQueue, Settings};
 use platter_block::request::MAX_BIOS;
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
@@ -232,7 +232,7 @@ fn the_number_of_bios_in_a_request_is_capped() {
             let limits = Limits::unlimited(512);
             let geometry = Geometry::new(1 << 30, limits).with_features(THROUGH);
             let settings = Settings { plug: None, nr_requests: BIOS as u32, ..Settings::default() };
-            let queue = Queue::new(geometry, settings, make_elevator(elevator), Arc::default());
+            let queue = SchedQueue::new(geometry, settings, make_elevator(elevator), Arc::default());
             let mut lane = QueueLane::new(queue, Lengths::default());
             for i in 0..BIOS {
                 lane.submit(Time(1), Bio::new(Op::Discard, order(i) * 512, 512));

@@ -107,6 +107,10 @@ impl Driver for MemoryChannel {
     }
 
     /// A request has been carried out when it is queued.
+    fn is_prompt(&self) -> bool {
+        true
+    }
+
     fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {
         Some(Arc::new(Nothing))
     }

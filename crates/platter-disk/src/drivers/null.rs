@@ -61,6 +61,10 @@ impl Driver for Null {
         self.rung = 0;
     }
 
+    fn is_prompt(&self) -> bool {
+        true
+    }
+
     fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {
         Some(Arc::new(Nothing))
     }

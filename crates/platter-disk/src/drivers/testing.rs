@@ -9,7 +9,7 @@ use platter_block::counters::Counters;
 use platter_block::driver::{Driver, Features, Geometry};
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::limits::Limits;
-use platter_block::queue::{Queue, Settings};
+use platter_block::queue::{SchedQueue, Settings};
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl Rig {
             Geometry::new(size, Limits::unlimited(512).with_memory_align(512).with_length_align(512))
                 .with_features(Features::default().with_write_cache(true).with_fua(true));
         let settings = Settings { depth, ..Settings::default() };
-        let queue = Queue::new(geometry, settings, None, Arc::new(Counters::default()));
+        let queue = SchedQueue::new(geometry, settings, None, Arc::new(Counters::default()));
         Bench { lane: QueueLane::new(queue, driver), now: Time(1_000_000), done: Vec::new() }
     }
 

@@ -7,7 +7,7 @@ use platter_block::counters::Counters;
 use platter_block::driver::{Driver, Geometry};
 use platter_block::fault::Fault;
 use platter_block::lane::{Lane, QueueLane};
-use platter_block::queue::{Queue, Settings};
+use platter_block::queue::{SchedQueue, Settings};
 use platter_block::segment::{RegionId, Segment};
 use platter_block::time::{Span, Time};
 use platter_disk::drivers::memory::Memory;
@@ -181,7 +181,7 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn new(geometry: Geometry, depth: u32, driver: Box<dyn Driver>) -> Bench {
         let settings = Settings { depth, ..Settings::default() };
-        let queue = Queue::new(geometry, settings, None, Arc::new(Counters::default()));
+        let queue = SchedQueue::new(geometry, settings, None, Arc::new(Counters::default()));
         Bench { lane: QueueLane::new(queue, driver), now: Time(0), done: Vec::new() }
     }
 

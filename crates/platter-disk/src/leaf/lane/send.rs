@@ -6,16 +6,14 @@ use crate::sync::lock;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::defect::{self, Defect};
 use platter_block::time::Time;
-
-/// Flags of bios that others must not pass.
-const BARRIER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);
+use std::vec::Drain;
 
 impl LeafLane {
     /// Whether a bio flushes the device, which may have only one flush at a time, or has to wait for all lanes.
     fn is_ordered(&self, bio: &Bio) -> bool {
         let (flags, features) = (bio.flags(), &self.shared.geometry.features);
         let by_device = features.fua && bio.op() == Op::Write;
-        let barrier = flags.intersects(BARRIER) && !self.keeps_soft(bio);
+        let barrier = flags.intersects(Flags::BARRIERS) && !self.keeps_soft(bio);
         bio.op() == Op::Flush
             || barrier
             || flags.contains(Flags::PREFLUSH)
@@ -29,21 +27,19 @@ impl LeafLane {
             && bio.op() != Op::WriteZeroes
     }
 
-    /// Some of the plugged bios may need the shared queue.
+    /// Gives bios that are not common to the lane's own queue, or to the shared one if they need it.
     #[cold]
-    pub(super) fn flush_ordered(&mut self, now: Time) {
-        self.ordered = false;
-        let mut plug = std::mem::take(&mut self.plug);
+    pub(super) fn queue_rest(&mut self, now: Time, batch: &mut Drain<'_, Bio>) {
         let mut closed = false;
-        for bio in plug.drain(..) {
+        for bio in batch {
+            let Some(bio) = self.check_memory(bio) else { continue };
             if closed || self.is_ordered(&bio) {
-                closed |= bio.flags().intersects(BARRIER);
+                closed |= bio.flags().intersects(Flags::BARRIERS);
                 self.send(bio);
             } else if let Some(local) = &mut self.local {
-                local.queue.submit_sound(now, bio);
+                local.queue.submit(now, bio);
             }
         }
-        self.plug = plug;
     }
 
     /// Sends a bio to the shared queue. A barrier closes the gate until it has completed: later bios of any lane
@@ -54,7 +50,7 @@ impl LeafLane {
             let _ = self.shared.extent.look(false, &*self.shared.disk, &self.shared.gate);
         }
         let mut route = self.route;
-        if bio.flags().intersects(BARRIER) {
+        if bio.flags().intersects(Flags::BARRIERS) {
             self.shared.gate.close();
             route |= CLOSED_GATE;
         }
@@ -72,17 +68,26 @@ impl LeafLane {
         self.away += bios;
     }
 
+    /// Sends all plugged bios to the shared queue.
     pub(super) fn send_all(&mut self) {
         let mut plug = std::mem::take(&mut self.plug);
-        if self.ordered {
-            self.ordered = false;
-            plug.drain(..).for_each(|bio| self.send(bio));
-        } else {
+        let (limits, size) = (&self.shared.geometry.limits, self.size);
+        let is_simple = |bio: &Bio| {
+            let ordered = bio.flags().intersects(Flags::ORDERED) || bio.op() == Op::Flush;
+            !ordered && limits.check_memory(bio, size).is_ok()
+        };
+        if plug.iter().all(is_simple) {
             self.go_away(plug.len());
             let mut inbox = lock(&self.shared.inbox);
             for mut bio in plug.drain(..) {
                 bio.set_route(self.route);
                 inbox.push(bio);
+            }
+        } else {
+            for bio in plug.drain(..) {
+                if let Some(bio) = self.check_memory(bio) {
+                    self.send(bio);
+                }
             }
         }
         self.plug = plug;

@@ -5,7 +5,7 @@ use platter_block::bio::{Bio, Flags};
 use platter_block::counters::Counters;
 use platter_block::driver::Driver;
 use platter_block::lane::{Lane, QueueLane};
-use platter_block::queue::{Queue, Settings};
+use platter_block::queue::{SchedQueue, Settings};
 use platter_block::time::{Span, Time};
 use platter_disk::drivers::memory::Memory;
 use std::path::Path;
@@ -73,7 +73,7 @@ impl Rig {
         let script = Arc::new(Script::new(seed, None, 512, all.without(has)));
         let geometry = memory.geometry();
         let driver = Scripted::new(Box::new(memory.channel(32)), &script, true);
-        let queue = Queue::new(geometry, Settings::default(), None, Arc::new(Counters::default()));
+        let queue = SchedQueue::new(geometry, Settings::default(), None, Arc::new(Counters::default()));
         Rig { script, lane: QueueLane::new(queue, driver), now: Time(0) }
     }
 
