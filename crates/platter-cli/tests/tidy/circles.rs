@@ -88,16 +88,6 @@ const CIRCLES: &[(&[&str], &str)] = &[
         &["crates/platter-sim/src/flash/collect.rs", "crates/platter-sim/src/flash/ssd.rs"],
         "the state of garbage collection is part of the disk, and its methods read and program the dies of the disk",
     ),
-    (
-        &[
-            "crates/platter/src/registry/layer.rs",
-            "crates/platter/src/registry/leaf.rs",
-            "crates/platter/src/registry/raid.rs",
-            "crates/platter/src/registry/simulated.rs",
-            "crates/platter/src/registry/table.rs",
-        ],
-        "the table names the function that opens each device, and a device with members opens them through the table",
-    ),
 ];
 
 /// Types with methods in more files than [`MAX_FILES`]: file, type, number of files, and the reason. The numbers
