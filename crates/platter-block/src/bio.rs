@@ -330,6 +330,15 @@ impl Bio {
         Some(segment.slice(list.skip, self.0.len as u32))
     }
 
+    /// The address of the memory, if one segment covers everything that is not done.
+    #[inline]
+    pub(crate) fn only_address(&self) -> Option<u64> {
+        let list = &self.0.list;
+        let segment = list.as_slice().get(usize::from(list.first))?;
+        let covers = u64::from(segment.len() - list.skip) >= self.0.len;
+        covers.then(|| segment.addr().addr() as u64 + u64::from(list.skip))
+    }
+
     /// Number of segments that are not done (an upper bound after a split inside the list).
     #[inline]
     pub fn segment_count(&self) -> u16 {

@@ -143,6 +143,19 @@ impl Counters {
         self.depth[bucket.min(DEPTH_BUCKETS - 1)].add(1);
     }
 
+    /// Counts `count` dispatches in a row; before them, `in_flight` requests were with the driver.
+    #[inline]
+    pub fn dispatched_in_a_row(&self, in_flight: u32, count: u32) {
+        self.dispatches.add(u64::from(count));
+        let (mut next, last) = (in_flight + 1, in_flight + count);
+        while next <= last {
+            let bucket = u32::BITS - 1 - next.leading_zeros();
+            let end = last.min(2u32.wrapping_shl(bucket).wrapping_sub(1));
+            self.depth[(bucket as usize).min(DEPTH_BUCKETS - 1)].add(u64::from(end - next + 1));
+            next = end + 1;
+        }
+    }
+
     /// Counts a bio that is returned to its submitter.
     #[inline]
     pub fn completed(&self, bio: &Bio) {

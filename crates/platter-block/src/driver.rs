@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 
 /// Capabilities of a disk besides reading and writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Features {
     /// Completed writes may be lost in a power cut until the next flush (write-back cache).
     pub write_cache: bool,
@@ -19,8 +20,17 @@ pub struct Features {
     pub read_only: bool,
 }
 
+crate::setters! {
+    const Features {
+        write_cache, with_write_cache: bool;
+        fua, with_fua: bool;
+        read_only, with_read_only: bool;
+    }
+}
+
 /// What a queue needs to know about the disk below it.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Geometry {
     /// Size in bytes.
     pub size: u64,
@@ -28,6 +38,26 @@ pub struct Geometry {
     pub limits: Limits,
     /// Capabilities of the disk.
     pub features: Features,
+}
+
+crate::setters! {
+    const Geometry {
+        size, with_size: u64;
+        limits, with_limits: Limits;
+        features, with_features: Features;
+    }
+}
+
+impl Features {
+    /// No capabilities: the default.
+    pub const NONE: Features = Features { write_cache: false, fua: false, read_only: false };
+}
+
+impl Geometry {
+    /// A disk of `size` bytes without further capabilities.
+    pub const fn new(size: u64, limits: Limits) -> Geometry {
+        Geometry { size, limits, features: Features::NONE }
+    }
 }
 
 /// A request on its way to the driver: one contiguous range of the device, any number of segments.
@@ -111,6 +141,12 @@ pub trait Driver: Send {
     /// Appends completions. Does not block.
     fn reap(&mut self, now: Time, done: &mut Vec<Completion>);
 
+    /// Whether requests can be reaped as soon as they have been submitted, because the driver carries them out itself.
+    /// The caller then reaps once more in the round in which it has submitted.
+    fn is_prompt(&self) -> bool {
+        false
+    }
+
     /// The time at which [`reap`](Driver::reap) must be called even if nothing completes; `None`: no such time. For a
     /// driver in virtual time: its next completion. For a real driver: when it retries what the system had no
     /// resources for; a thread that sleeps for the driver must wake by then.
@@ -174,6 +210,9 @@ impl<D: Driver + ?Sized> Driver for alloc::boxed::Box<D> {
     #[inline]
     fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
         (**self).reap(now, done);
+    }
+    fn is_prompt(&self) -> bool {
+        (**self).is_prompt()
     }
     fn next_event(&self) -> Option<Time> {
         (**self).next_event()

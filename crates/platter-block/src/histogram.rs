@@ -44,6 +44,12 @@ impl Histogram {
         self.0[bucket_of(value)].add(1);
     }
 
+    /// Counts a value that occurred `count` times. Only one thread at a time may record.
+    #[inline]
+    pub fn record_many(&self, value: u64, count: u64) {
+        self.0[bucket_of(value)].add(count);
+    }
+
     /// Smallest value and count of each bucket that is not empty.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().enumerate().map(|(i, c)| (floor_of(i), c.get())).filter(|&(_, n)| n > 0)

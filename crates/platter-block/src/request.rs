@@ -142,13 +142,23 @@ pub(crate) fn info_of(bio: &Bio) -> RequestInfo {
     }
 }
 
-struct Link {
+pub(crate) struct Link {
     bio: Option<Bio>,
     next: u32,
 }
 
-/// Iterates over the bios of a request.
-pub(crate) struct Chain<'a> {
+/// The bios of a request, in order.
+pub(crate) enum Chain<'a> {
+    /// A single bio.
+    One(&'a Bio),
+    /// A bio and those that follow it.
+    Run(&'a Bio, &'a [Bio]),
+    /// A bio and those that are linked to it in a [`Table`].
+    Linked(Linked<'a>),
+}
+
+/// The bios of a request in a [`Table`].
+pub(crate) struct Linked<'a> {
     first: Option<&'a Bio>,
     head: u32,
     links: &'a [Link],
@@ -157,15 +167,29 @@ pub(crate) struct Chain<'a> {
 impl Chain<'_> {
     #[inline]
     pub(crate) fn single_segment(&self) -> Option<Segment> {
-        if self.head != NONE { None } else { self.first?.single_segment() }
+        match self {
+            Chain::One(bio) => bio.single_segment(),
+            Chain::Linked(linked) if linked.head == NONE => linked.first?.single_segment(),
+            _ => None,
+        }
     }
 
     pub(crate) fn for_each_segment(&self, mut each: impl FnMut(Segment)) {
-        self.first.into_iter().for_each(|bio| bio.segments().for_each(&mut each));
-        let mut at = self.head;
-        while let Some(link) = self.links.get(at as usize) {
-            link.bio.iter().for_each(|bio| bio.segments().for_each(&mut each));
-            at = link.next;
+        self.for_each_bio(|bio| bio.segments().for_each(&mut each));
+    }
+
+    fn for_each_bio(&self, mut each: impl FnMut(&Bio)) {
+        match self {
+            Chain::One(bio) => each(bio),
+            Chain::Run(first, more) => core::iter::once(*first).chain(*more).for_each(each),
+            Chain::Linked(Linked { first, head, links }) => {
+                first.iter().for_each(|bio| each(bio));
+                let mut at = *head;
+                while let Some(link) = links.get(at as usize) {
+                    link.bio.iter().for_each(&mut each);
+                    at = link.next;
+                }
+            }
         }
     }
 }
@@ -368,7 +392,7 @@ impl Table {
     #[inline]
     pub(crate) fn chain(&self, index: u32) -> Chain<'_> {
         let r = self.at(index);
-        Chain { first: r.first.as_ref(), head: r.head, links: &self.links }
+        Chain::Linked(Linked { first: r.first.as_ref(), head: r.head, links: &self.links })
     }
 
     #[inline]
@@ -389,13 +413,8 @@ impl Table {
 
     /// Whether all bios of a request satisfy a condition.
     pub(crate) fn all_bios(&self, index: u32, condition: impl Fn(&Bio) -> bool) -> bool {
-        let chain = self.chain(index);
-        let mut all = chain.first.is_none_or(&condition);
-        let mut at = chain.head;
-        while let Some(link) = self.links.get(at as usize) {
-            all &= link.bio.as_ref().is_none_or(&condition);
-            at = link.next;
-        }
+        let mut all = true;
+        self.chain(index).for_each_bio(|bio| all &= condition(bio));
         all
     }
 

@@ -7,7 +7,7 @@ use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::fault::Kind;
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::limits::Limits;
-use platter_block::queue::{Queue, Settings};
+use platter_block::queue::{SchedQueue, Settings};
 use platter_block::segment::{RegionId, Segment};
 use platter_block::time::{Span, Time};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -123,13 +123,13 @@ struct Load {
 
 impl Load {
     fn new(elevator: &str) -> Load {
-        let limits = Limits { max_transfer: 128 << 10, ..Limits::unlimited(512) };
-        let features = Features { write_cache: true, fua: false, read_only: false };
+        let limits = Limits::unlimited(512).with_max_transfer(128 << 10);
+        let features = Features::default().with_write_cache(true).with_fua(false);
         let settings =
             Settings { depth: 16, nr_requests: 32, timeout: Some(Span::from_secs(1)), ..Settings::default() };
         let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
-        let geometry = Geometry { size: SIZE, limits, features };
-        let queue = Queue::new(geometry, settings, elevator, Arc::new(Counters::default()));
+        let geometry = Geometry::new(SIZE, limits).with_features(features);
+        let queue = SchedQueue::new(geometry, settings, elevator, Arc::new(Counters::default()));
         Load {
             lane: QueueLane::new(queue, Prompt { done: Vec::with_capacity(16), segments: 0 }),
             memory: Memory(vec![0; 64 * 2 * BLOCK]),

@@ -16,17 +16,16 @@ use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
-use platter_block::lane::{Lane, QueueLane, Reopen};
+use platter_block::lane::{DirectLane, Lane, QueueLane, Reopen};
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::{Param, ParamError, Unit};
-use platter_block::queue::{Queue, Settings};
+use platter_block::queue::{DirectQueue, SchedQueue, Settings};
 use platter_block::segment::{Region, RegionId};
 use platter_block::statistics::Statistics;
 use platter_block::time::{Span, Time, VirtualClock};
 use platter_block::trace::Sink;
 use std::sync::{Arc, Weak};
 
-mod bounced;
 mod closing;
 mod control;
 mod depth;
@@ -59,6 +58,7 @@ use tokens::Tokens;
 
 /// Settings of a leaf.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LeafSettings {
     /// Settings of the queue.
     pub queue: Settings,
@@ -76,6 +76,18 @@ pub struct LeafSettings {
     pub lock_stamps: bool,
     /// Where the choice of the elevator came from, as the device's facts show it; `None`: from the program that opens it.
     pub elevator_from: Option<&'static str>,
+}
+
+platter_block::setters! {
+    LeafSettings {
+        queue, with_queue: Settings;
+        caller_plug, with_caller_plug: bool;
+        lock, with_lock: LockScope;
+        bounce, with_bounce: bool;
+        lanes, with_lanes: Option<u32>;
+        lock_stamps, with_lock_stamps: bool;
+        elevator_from, with_elevator_from: Option<&'static str>;
+    }
 }
 
 impl Default for LeafSettings {
@@ -106,7 +118,7 @@ struct Shared {
     tokens: Tokens,
     doubts: Doubts,
     /// Lanes of a simulated disk that were dropped while the disk still had requests of theirs.
-    leftovers: Mutex<Vec<(AnyLane, Owner)>>,
+    leftovers: Mutex<Vec<(OwnLane, Owner)>>,
     /// Names the lanes that the last failed barrier waited for.
     stall: Mutex<String>,
     scope: Option<Arc<ScopeLock>>,
@@ -158,7 +170,7 @@ impl Leaf {
         settings.queue.nr_requests = settings.queue.nr_requests.max(settings.queue.depth);
         let shared_mode = elevator.is_some();
         let counters = Arc::new(Counters::default());
-        let queue = Queue::new(geometry, settings.queue, elevator, Arc::clone(&counters));
+        let queue = SchedQueue::new(geometry, settings.queue, elevator, Arc::clone(&counters));
         let shared = Arc::new_cyclic(|itself| Shared {
             itself: Weak::clone(itself),
             name: disk.name(),
@@ -198,10 +210,13 @@ impl Leaf {
 }
 
 impl Shared {
-    fn make_queue(&self, counters: &Arc<Counters>, depth: u32) -> Queue {
-        let settings = Settings { depth, ..self.settings.queue };
-        let mut queue = Queue::new(self.geometry, settings, None, Arc::clone(counters));
-        self.extent.tell(&mut queue);
+    /// The own queue of a lane, which begins with a depth of 1.
+    fn make_queue(&self, counters: &Arc<Counters>) -> DirectQueue {
+        // The lane gives its bios their deadlines.
+        let settings = Settings { depth: 1, timeout: None, ..self.settings.queue };
+        let mut queue = DirectQueue::new(self.geometry, settings, Arc::clone(counters));
+        let (size, largest) = self.extent.sizes();
+        queue.set_size(size, largest);
         queue
     }
 
@@ -245,7 +260,7 @@ impl Backend for Leaf {
     }
 
     fn geometry(&self) -> Geometry {
-        Geometry { size: self.0.extent.size(), ..self.0.geometry }
+        self.0.geometry.with_size(self.0.extent.size())
     }
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
@@ -420,7 +435,7 @@ fn fact_of(param: &Param, value: i64) -> String {
     }
 }
 
-fn queue_facts(queue: &mut Queue, facts: &mut Vec<Fact>) {
+fn queue_facts(queue: &mut SchedQueue, facts: &mut Vec<Fact>) {
     facts.push(("elevator", queue.elevator_name().to_string()));
     if let Some(elevator) = queue.elevator_mut() {
         for param in elevator.params() {
@@ -437,5 +452,8 @@ fn queue_facts(queue: &mut Queue, facts: &mut Vec<Fact>) {
 /// The fault of a device whose channel could not be opened.
 pub(crate) const NO_CHANNEL: Fault = Fault::new(Kind::Gone, Stage::Driver);
 
-/// A queue lane over any driver.
-type AnyLane = QueueLane<Box<dyn Driver>>;
+/// The shared queue over any driver.
+type SharedLane = QueueLane<Box<dyn Driver>>;
+
+/// The own queue of a lane over any driver.
+type OwnLane = DirectLane<Box<dyn Driver>>;

@@ -5,7 +5,7 @@ use platter_block::counters::Counters;
 use platter_block::driver::{Completion, Driver};
 use platter_block::fault::Kind;
 use platter_block::lane::{Lane, QueueLane};
-use platter_block::queue::{Queue, Settings};
+use platter_block::queue::{SchedQueue, Settings};
 use platter_block::time::{Span, Time};
 use platter_sim::fault::{
     BadSectors, Blow, Death, DroppedFlushes, FaultPlan, Injected, Lands, Strike, TRANSIENT, When,
@@ -41,7 +41,8 @@ impl Rig {
 
     fn lane(disk: &SimDisk, elevator: Option<&str>) -> QueueLane<SimChannel> {
         let elevator = elevator.and_then(platter_elevators::by_name).map(|row| (row.make)());
-        let queue = Queue::new(disk.geometry(), Settings::default(), elevator, Arc::new(Counters::default()));
+        let queue =
+            SchedQueue::new(disk.geometry(), Settings::default(), elevator, Arc::new(Counters::default()));
         QueueLane::new(queue, disk.channel())
     }
 

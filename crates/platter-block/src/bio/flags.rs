@@ -31,6 +31,13 @@ impl Flags {
     /// [`Limits::atomic_write`](crate::limits::Limits::atomic_write) does not allow it.
     pub const ATOMIC: Flags = Flags(1 << 10);
 
+    /// Barriers: bios that others must not pass.
+    pub const BARRIERS: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);
+    /// Flags that make data durable.
+    pub const DURABLE: Flags = Flags::FUA.union(Flags::PREFLUSH);
+    /// Flags of bios that may need a flush or an order among all lanes of a device.
+    pub const ORDERED: Flags = Flags::DURABLE.union(Flags::BARRIERS);
+
     /// Its submitter got another bio in its place; this one only keeps memory or a place in a request.
     pub(crate) const ORPHAN: Flags = Flags(1 << 8);
     /// Retried after its request failed: not merged any more.

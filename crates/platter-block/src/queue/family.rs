@@ -1,45 +1,48 @@
-//! Parents of bios that the queue itself makes: splits, and sequences of flush, write, flush.
+//! Parents of bios that a queue itself makes: splits, sequences of flush, write, flush, and writes of zeroes.
 
 use crate::bio::Bio;
 use alloc::vec::Vec;
 
-/// What a parent waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// All parts of a split.
-    Split,
-    /// Steps still to be done, see [`super::order`], and whether it is the active barrier.
-    Sequence { steps: u8, barrier: bool },
-    /// Zeroes are being written over this range, which is still to be covered.
-    Zeroes { pos: u64, len: u64 },
-}
-
-pub(super) struct Parent {
+/// A bio that is carried out by other bios, its children. `R` says how it continues when they have completed.
+pub(super) struct Parent<R> {
     pub(super) bio: Bio,
     /// Children that have not completed.
     pub(super) pending: u32,
     /// Children that timed out and that the driver still has; they use the parent's memory.
     orphans: u32,
-    pub(super) role: Role,
+    /// Whether children use the memory of the parent.
+    lends_memory: bool,
+    pub(super) role: R,
 }
 
-impl Parent {
-    pub(super) fn new(bio: Bio, pending: u32, role: Role) -> Parent {
-        Parent { bio, pending, orphans: 0, role }
+impl<R> Parent<R> {
+    /// A parent whose children use its memory.
+    pub(super) fn new(bio: Bio, pending: u32, role: R) -> Parent<R> {
+        Parent { bio, pending, orphans: 0, lends_memory: true, role }
+    }
+
+    /// A parent whose children have memory of their own.
+    pub(super) fn without_memory(bio: Bio, pending: u32, role: R) -> Parent<R> {
+        Parent { lends_memory: false, ..Parent::new(bio, pending, role) }
     }
 }
 
 /// Slab of parents.
-#[derive(Default)]
-pub(super) struct Families {
-    slots: Vec<Option<Parent>>,
+pub(super) struct Families<R> {
+    slots: Vec<Option<Parent<R>>>,
     free: Vec<u32>,
     /// Parents whose bio has not been returned.
     live: usize,
 }
 
-impl Families {
-    pub(super) fn insert(&mut self, parent: Parent) -> u32 {
+impl<R> Default for Families<R> {
+    fn default() -> Families<R> {
+        Families { slots: Vec::new(), free: Vec::new(), live: 0 }
+    }
+}
+
+impl<R> Families<R> {
+    pub(super) fn insert(&mut self, parent: Parent<R>) -> u32 {
         self.live += 1;
         match self.free.pop() {
             Some(at) => {
@@ -53,11 +56,11 @@ impl Families {
         }
     }
 
-    pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut Parent> {
+    pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut Parent<R>> {
         self.slots.get_mut(at as usize)?.as_mut()
     }
 
-    pub(super) fn get(&self, at: u32) -> Option<&Parent> {
+    pub(super) fn get(&self, at: u32) -> Option<&Parent<R>> {
         self.slots.get(at as usize)?.as_ref()
     }
 
@@ -73,7 +76,14 @@ impl Families {
 
     /// Whether children use the memory of their parent.
     pub(super) fn lends_memory(&self, at: u32) -> bool {
-        self.get(at).is_some_and(|parent| !matches!(parent.role, Role::Zeroes { .. }))
+        self.get(at).is_some_and(|parent| parent.lends_memory)
+    }
+
+    /// Counts one more child of a parent.
+    pub(super) fn count_child(&mut self, at: u32) {
+        if let Some(parent) = self.get_mut(at) {
+            parent.pending += 1;
+        }
     }
 
     /// Returns the parent's bio, completed unless it failed. While the driver still has children of it, its

@@ -1,12 +1,9 @@
-//! Splits bios that exceed what the device takes in one request.
+//! Whether a bio fits into one request, and where one that does not is cut.
 
-use super::Queue;
-use super::family::{Parent, Role};
-use crate::bio::{Bio, Op};
+use crate::bio::{Bio, Flags, Op};
+use crate::driver::{Features, Geometry};
 use crate::fault::{Fault, Kind, Stage};
 use crate::limits::Limits;
-use crate::time::Time;
-use crate::trace::{Action, Event};
 
 /// Bytes at the front of a bio without data that one request can take, at most `most`. Discards are cut at a
 /// multiple of the discard granularity if the range contains one.
@@ -44,80 +41,65 @@ pub(super) fn front_bytes(limits: &Limits, bio: &Bio) -> u64 {
     if bytes == bio.len() { bytes } else { bytes - bytes % limits.cut_unit() }
 }
 
-impl Queue {
-    /// Whether a bio certainly fits into one request, by cheap tests only.
-    #[inline]
-    pub(super) fn fits(&self, bio: &Bio) -> bool {
-        let limits = &self.geometry.limits;
-        bio.op() != Op::WriteZeroes
-            && bio.len() <= u64::from(limits.max_segment_size)
-            && limits.segment_boundary == 0
-            && bio.segment_count() <= limits.max_segments
-            && bio.len() <= limits.max_bytes_at(bio.op(), bio.pos())
-    }
+/// Whether a bio certainly fits into one request, by cheap tests only.
+#[inline]
+pub(super) fn fits(limits: &Limits, bio: &Bio) -> bool {
+    bio.op() != Op::WriteZeroes
+        && bio.len() <= u64::from(limits.max_segment_size)
+        && limits.segment_boundary == 0
+        && bio.segment_count() <= limits.max_segments
+        && bio.len() <= limits.max_bytes_at(bio.op(), bio.pos())
+}
 
-    /// Checks whether the device can carry out an atomic write as one request.
-    pub(super) fn check_atomic(&self, bio: &Bio) -> Result<(), Fault> {
-        let (limits, len) = (&self.geometry.limits, bio.len());
-        let fault = |kind| Err(Fault::new(kind, Stage::Queue));
-        if bio.op() != Op::Write || len > u64::from(limits.atomic_write) {
-            return fault(Kind::Unsupported);
-        }
-        if !len.is_power_of_two() || !bio.pos().is_multiple_of(len) {
-            return fault(Kind::Misaligned);
-        }
-        if front_bytes(limits, bio) < len { fault(Kind::BadSegments) } else { Ok(()) }
+/// Checks a bio for faults, except those of its memory. `largest` is the largest size that the device has had: a range
+/// past the end that was once inside is [`Kind::Gone`].
+#[inline]
+pub(super) fn check(geometry: &Geometry, largest: u64, bio: &Bio) -> Result<(), Fault> {
+    let op = bio.op();
+    if op == Op::Flush {
+        return Ok(());
     }
+    let limits = &geometry.limits;
+    limits
+        .check_range(bio.pos(), bio.len(), geometry.size)
+        .map_err(|fault| past_the_end(largest, bio, fault))?;
+    let fault = |kind| Err(Fault::new(kind, Stage::Queue));
+    if op.changes() && geometry.features.read_only {
+        return fault(Kind::ReadOnly);
+    }
+    if bio.flags().contains(Flags::ATOMIC) {
+        check_atomic(limits, bio)?;
+    }
+    if op == Op::Discard && limits.discard_granularity == 0 {
+        return fault(Kind::Unsupported);
+    }
+    Ok(())
+}
 
-    /// Cuts a bio into pieces that fit and admits each; the bio completes when all pieces have.
-    #[cold]
-    pub(super) fn split(&mut self, now: Time, bio: Bio) {
-        if self.is_done_by_writing(&bio) {
-            return self.write_zeroes(now, bio);
-        }
-        let limits = self.geometry.limits;
-        let mut front = front_bytes(&limits, &bio);
-        if front == bio.len() {
-            return self.enqueue(now, bio);
-        }
-        let mut rest = self.spare_bio();
-        rest.share_window(&bio);
-        let parent = self.families.insert(Parent::new(bio, 1, Role::Split));
-        while front > 0 && front < rest.len() {
-            let mut piece = self.spare_bio();
-            rest.split_front(front, &mut piece);
-            self.note_split(now, &piece, rest.pos());
-            self.admit_child(now, piece, parent);
-            front = front_bytes(&limits, &rest);
-        }
-        if front == 0 {
-            rest.fail(Fault::new(Kind::BadSegments, Stage::Queue));
-            self.count_child(parent);
-            rest.set_parent(parent);
-            self.finish(now, rest);
-        } else {
-            self.admit_child(now, rest, parent);
-        }
-        self.child_done(now, parent, Ok(()));
+fn past_the_end(largest: u64, bio: &Bio, fault: Fault) -> Fault {
+    let was_inside = bio.pos().checked_add(bio.len()).is_some_and(|end| end <= largest);
+    match fault.kind {
+        Kind::OutOfRange if was_inside => Fault::new(Kind::Gone, Stage::Queue),
+        _ => fault,
     }
+}
 
-    fn count_child(&mut self, parent: u32) {
-        if let Some(parent) = self.families.get_mut(parent) {
-            parent.pending += 1;
-        }
+/// Checks whether the device can carry out an atomic write as one request.
+fn check_atomic(limits: &Limits, bio: &Bio) -> Result<(), Fault> {
+    let len = bio.len();
+    let fault = |kind| Err(Fault::new(kind, Stage::Queue));
+    if bio.op() != Op::Write || len > u64::from(limits.atomic_write) {
+        return fault(Kind::Unsupported);
     }
+    if !len.is_power_of_two() || !bio.pos().is_multiple_of(len) {
+        return fault(Kind::Misaligned);
+    }
+    if front_bytes(limits, bio) < len { fault(Kind::BadSegments) } else { Ok(()) }
+}
 
-    fn admit_child(&mut self, now: Time, mut child: Bio, parent: u32) {
-        self.count_child(parent);
-        child.set_parent(parent);
-        self.enqueue(now, child);
-    }
-
-    fn note_split(&mut self, now: Time, piece: &Bio, second: u64) {
-        self.counters.splits.add(1);
-        if let Some(sink) = &mut self.sink {
-            let event = Event { extra: second / 512, ..Event::of_bio(now, Action::Split, piece) };
-            sink.event(&event);
-        }
-    }
+/// Bios with any of these flags are not merged. Without a volatile cache, FUA and PREFLUSH have no effect and
+/// are left out.
+pub(super) fn unmergeable(features: &Features) -> Flags {
+    let always = Flags::NOMERGE | Flags::ALONE | Flags::ATOMIC | Flags::BARRIERS;
+    if features.write_cache { always | Flags::DURABLE } else { always }
 }

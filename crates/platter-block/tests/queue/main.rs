@@ -4,6 +4,7 @@ mod atomic;
 mod barrier;
 mod cancel;
 mod deadline;
+mod direct;
 mod disk;
 mod doubt;
 mod errors;

@@ -1,7 +1,7 @@
 //! Random I/O under random limits, elevators and disks, against a byte-level model.
 
 use crate::disk::{FakeDisk, Mode};
-use crate::rig::{Io, Rig, elevators, make_elevator};
+use crate::rig::{Feed, Io, Queued, Rig, elevators, make_elevator};
 use platter_block::bio::{Flags, Op};
 use platter_block::driver::Features;
 use platter_block::fault::Kind;
@@ -23,15 +23,15 @@ fn limits() -> impl Strategy<Value = Limits> {
         prop::sample::select(vec![0u64, 8192, 65536]),
         prop::sample::select(vec![4096u64, 10240, 1 << 30]),
     );
-    shape.prop_map(|(block, align, transfer, segments, segment, boundary, chunk, discard)| Limits {
-        memory_align: align,
-        max_transfer: transfer,
-        max_segments: segments,
-        max_segment_size: segment,
-        segment_boundary: boundary,
-        chunk,
-        max_discard: discard,
-        ..Limits::unlimited(block)
+    shape.prop_map(|(block, align, transfer, segments, segment, boundary, chunk, discard)| {
+        Limits::unlimited(block)
+            .with_memory_align(align)
+            .with_max_transfer(transfer)
+            .with_max_segments(segments)
+            .with_max_segment_size(segment)
+            .with_segment_boundary(boundary)
+            .with_chunk(chunk)
+            .with_max_discard(discard)
     })
 }
 
@@ -57,7 +57,7 @@ fn setup() -> impl Strategy<Value = Setup> {
         Setup {
             limits,
             settings: Settings { depth, nr_requests, merges, plug, ..Settings::default() },
-            features: Features { write_cache, fua, read_only: false },
+            features: Features::default().with_write_cache(write_cache).with_fua(fua),
             elevator,
             room,
             partial,
@@ -126,10 +126,13 @@ impl Draft {
     }
 }
 
-fn play(setup: &Setup, drafts: &[Draft]) {
+fn disk(setup: &Setup) -> FakeDisk {
     let mut disk = FakeDisk::new(SIZE, setup.limits, setup.features, setup.seed);
     (disk.mode, disk.room, disk.partial) = (Mode::Shuffled, setup.room, setup.partial);
-    let mut rig = Rig::with(disk, setup.settings, make_elevator(setup.elevator));
+    disk
+}
+
+fn play<L: Queued>(setup: &Setup, drafts: &[Draft], mut rig: Rig<L>) {
     let mut flags = Vec::new();
     for draft in drafts {
         let io = draft.io(&setup.limits);
@@ -160,6 +163,14 @@ proptest! {
 
     #[test]
     fn every_bio_completes_once_with_the_right_bytes(setup in setup(), drafts in vec(draft(), 1..60)) {
-        play(&setup, &drafts);
+        play(&setup, &drafts, Rig::with(disk(&setup), setup.settings, make_elevator(setup.elevator)));
+    }
+
+    #[test]
+    fn so_it_does_in_the_queue_of_one_lane(setup in setup(), drafts in vec(draft(), 1..60)) {
+        // Ordered bios never go to such a queue.
+        let ordered = |draft: &Draft| draft.op == Op::Flush || draft.flags.intersects(Flags::ORDERED);
+        let drafts: Vec<Draft> = drafts.into_iter().filter(|draft| !ordered(draft)).collect();
+        play(&setup, &drafts, Rig::direct(disk(&setup), setup.settings, Feed::Common));
     }
 }

@@ -8,12 +8,13 @@ use platter_block::counters::{Counters, Snapshot};
 use platter_block::driver::Features;
 use platter_block::elevator::{self, Dir, Elevator, MayQueue};
 use platter_block::fault::{Kind, Status};
-use platter_block::lane::{Lane, QueueLane};
+use platter_block::lane::{DirectLane, Lane, QueueLane};
 use platter_block::limits::Limits;
-use platter_block::queue::{Queue, Settings};
+use platter_block::queue::{DirectQueue, SchedQueue, Settings};
+use platter_block::segment::{Region, RegionId};
 use platter_block::statistics::{Gauges, Statistics};
 use platter_block::time::{Span, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 /// Names of all modes of a queue: without an elevator, and with each of the table.
@@ -102,8 +103,137 @@ impl Done {
     }
 }
 
-pub(crate) struct Rig {
-    pub(crate) lane: QueueLane<FakeDisk>,
+/// A queue on the fake disk.
+pub(crate) trait Queued: Lane {
+    fn driver(&self) -> &FakeDisk;
+    fn driver_mut(&mut self) -> &mut FakeDisk;
+    fn counters(&self) -> &Counters;
+    fn broken_completions(&self) -> u64;
+
+    /// Checks the state of an idle queue.
+    fn check_idle(&self) {}
+}
+
+impl Queued for QueueLane<FakeDisk> {
+    fn driver(&self) -> &FakeDisk {
+        QueueLane::driver(self)
+    }
+
+    fn driver_mut(&mut self) -> &mut FakeDisk {
+        QueueLane::driver_mut(self)
+    }
+
+    fn counters(&self) -> &Counters {
+        QueueLane::counters(self)
+    }
+
+    fn broken_completions(&self) -> u64 {
+        QueueLane::broken_completions(self)
+    }
+
+    fn check_idle(&self) {
+        for dir in [elevator::Dir::Read, elevator::Dir::Write] {
+            let stats = self.queue.pool_stats(dir);
+            assert_eq!((stats.used, stats.congested, stats.full), (0, false, false), "{dir:?}");
+        }
+    }
+}
+
+/// How the queue of one lane gets its bios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Feed {
+    /// Each when it is submitted.
+    AtOnce,
+    /// As a batch in the middle of a round.
+    Batch,
+    /// The same, common bios straight to the driver.
+    Common,
+}
+
+/// The queue of one lane, with a plug as a lane of a device has it.
+pub(crate) struct Plugged {
+    pub(crate) lane: DirectLane<FakeDisk>,
+    plug: VecDeque<Bio>,
+    feed: Feed,
+}
+
+impl Queued for Plugged {
+    fn driver(&self) -> &FakeDisk {
+        self.lane.driver()
+    }
+
+    fn driver_mut(&mut self) -> &mut FakeDisk {
+        self.lane.driver_mut()
+    }
+
+    fn counters(&self) -> &Counters {
+        self.lane.counters()
+    }
+
+    fn broken_completions(&self) -> u64 {
+        self.lane.broken_completions()
+    }
+}
+
+impl Lane for Plugged {
+    fn submit(&mut self, now: Time, bio: Bio) {
+        match self.feed {
+            Feed::AtOnce => self.lane.submit(now, bio),
+            _ => self.plug.push_back(bio),
+        }
+    }
+
+    fn run(&mut self, now: Time) {
+        let was_idle = self.lane.begin(now);
+        let started = if self.feed == Feed::Common { self.lane.start(now, &mut self.plug) } else { 0 };
+        self.plug.drain(..).for_each(|bio| self.lane.submit(now, bio));
+        self.lane.end(now, started, was_idle);
+    }
+
+    fn take_done(&mut self, out: &mut Vec<Bio>) {
+        self.lane.take_done(out);
+    }
+
+    fn has_done(&self) -> bool {
+        self.lane.has_done()
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        self.lane.next_wakeup()
+    }
+
+    fn unplug(&mut self, _now: Time) {}
+
+    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {
+        unreachable!("the tests pass the time themselves");
+    }
+
+    fn wait_handles(&self, _out: &mut Vec<i32>) -> bool {
+        false
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.lane.in_flight()
+    }
+
+    fn cancel(&mut self, now: Time, token: u64) {
+        for bio in std::mem::take(&mut self.plug) {
+            self.lane.submit(now, bio);
+        }
+        self.lane.cancel(now, token);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.plug.is_empty() && self.lane.is_idle()
+    }
+
+    fn register(&mut self, _region: &Region) {}
+
+    fn unregister(&mut self, _region: RegionId) {}
+}
+
+pub(crate) struct Rig<L: Queued = QueueLane<FakeDisk>> {
+    pub(crate) lane: L,
     pub(crate) now: Time,
     pub(crate) model: Vec<u8>,
     live: BTreeMap<u64, Live>,
@@ -115,19 +245,19 @@ pub(crate) struct Rig {
     pub(crate) done: Vec<Done>,
 }
 
+impl Rig<Plugged> {
+    /// The queue of one lane.
+    pub(crate) fn direct(disk: FakeDisk, settings: Settings, feed: Feed) -> Rig<Plugged> {
+        let queue = DirectQueue::new(disk.geometry, settings, Arc::new(Counters::default()));
+        let model = disk.data.clone();
+        Rig::on(model, Plugged { lane: DirectLane::new(queue, disk), plug: VecDeque::new(), feed })
+    }
+}
+
 impl Rig {
     pub(crate) fn with(disk: FakeDisk, settings: Settings, elevator: Option<Box<dyn Elevator>>) -> Rig {
-        let queue = Queue::new(disk.geometry, settings, elevator, Arc::new(Counters::default()));
-        Rig {
-            model: disk.data.clone(),
-            lane: QueueLane::new(queue, disk),
-            now: Time(1),
-            live: BTreeMap::new(),
-            memory: Vec::new(),
-            ghosts: Vec::new(),
-            next_token: 0,
-            done: Vec::new(),
-        }
+        let queue = SchedQueue::new(disk.geometry, settings, elevator, Arc::new(Counters::default()));
+        Rig::on(disk.data.clone(), QueueLane::new(queue, disk))
     }
 
     /// A disk of 1 MiB without limits or cache, whose requests the test completes.
@@ -135,6 +265,21 @@ impl Rig {
         let mut disk = FakeDisk::new(1 << 20, Limits::unlimited(512), features, 1);
         disk.mode = Mode::Manual;
         Rig::with(disk, settings, make_elevator(elevator))
+    }
+}
+
+impl<L: Queued> Rig<L> {
+    fn on(model: Vec<u8>, lane: L) -> Rig<L> {
+        Rig {
+            model,
+            lane,
+            now: Time(1),
+            live: BTreeMap::new(),
+            memory: Vec::new(),
+            ghosts: Vec::new(),
+            next_token: 0,
+            done: Vec::new(),
+        }
     }
 
     pub(crate) fn disk(&mut self) -> &mut FakeDisk {
@@ -340,9 +485,6 @@ impl Rig {
         assert_eq!(Op::ALL.into_iter().map(|op| statistics.requests(op)).sum::<u64>(), c.completions);
         assert_eq!(self.lane.broken_completions(), 0);
         assert_eq!(self.lane.in_flight(), 0);
-        for dir in [elevator::Dir::Read, elevator::Dir::Write] {
-            let stats = self.lane.queue.pool_stats(dir);
-            assert_eq!((stats.used, stats.congested, stats.full), (0, false, false), "{dir:?}");
-        }
+        self.lane.check_idle();
     }
 }

@@ -141,7 +141,7 @@ fn page() -> String {
     shared(&mut page);
     page.push_str("\n## Simulated disks and buses\n\nDisks for `sim(NAME)`, and what `bus=` names.\n");
     simulated(&mut page);
-    page.push_str("\n## Layers\n\nDevices that stand on devices.\n");
+    page.push_str("\n## Layers\n\nDevices built on other devices.\n");
     devices(&mut page, Shape::Layer);
     page.push_str("\n## Elevators\n\nI/O schedulers, chosen with `elevator=NAME`.\n");
     elevators(&mut page);

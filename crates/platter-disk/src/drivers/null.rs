@@ -56,9 +56,15 @@ impl Driver for Null {
             return;
         }
         done.extend(self.held[..self.rung].iter().rev());
-        self.held.copy_within(self.rung..self.count, 0);
+        if self.count > self.rung {
+            self.held.copy_within(self.rung..self.count, 0);
+        }
         self.count -= self.rung;
         self.rung = 0;
+    }
+
+    fn is_prompt(&self) -> bool {
+        true
     }
 
     fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {

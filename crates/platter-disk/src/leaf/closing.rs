@@ -6,7 +6,7 @@
 //! doubt.
 
 use super::doubts::Owner;
-use super::{AnyLane, Shared};
+use super::{OwnLane, Shared, SharedLane};
 use crate::clock::Clock;
 use crate::sync::{Mutex, lock};
 use platter_block::lane::Lane;
@@ -23,21 +23,54 @@ const CANCEL_PATIENCE: Span = Span::from_secs(2);
 /// Pause between two checks of a driver that does not block.
 const NAP: Duration = Duration::from_millis(1);
 
+/// A queue with its driver that is being closed.
+trait Closing: Lane {
+    /// Starts nothing more.
+    fn freeze(&mut self);
+
+    /// Cancels all bios.
+    fn cancel_all(&mut self, now: Time);
+
+    /// Whether the driver has borrowed memory.
+    fn has_borrowed(&self) -> bool;
+}
+
+macro_rules! closing {
+    ($lane:ty) => {
+        impl Closing for $lane {
+            fn freeze(&mut self) {
+                self.queue.freeze();
+            }
+
+            fn cancel_all(&mut self, now: Time) {
+                self.cancel_where(now, &|_| true);
+            }
+
+            fn has_borrowed(&self) -> bool {
+                self.queue.has_borrowed()
+            }
+        }
+    };
+}
+
+closing!(OwnLane);
+closing!(SharedLane);
+
 /// Waits until the driver has returned everything, at most for some seconds. Nothing more is started.
-fn drain(lane: &mut AnyLane, clock: &Clock) {
-    lane.queue.freeze();
+fn drain(lane: &mut impl Closing, clock: &Clock) {
+    lane.freeze();
     wait_for(lane, clock, PATIENCE);
     if lane.in_flight() > 0 {
-        lane.cancel_where(clock.now(), &|_| true);
+        lane.cancel_all(clock.now());
         wait_for(lane, clock, CANCEL_PATIENCE);
     }
     // Borrowed memory cannot be kept: its owner waits without a limit, and so must this.
-    while lane.queue.has_borrowed() {
+    while lane.has_borrowed() {
         wait_for(lane, clock, CANCEL_PATIENCE);
     }
 }
 
-fn wait_for(lane: &mut AnyLane, clock: &Clock, time: Span) {
+fn wait_for(lane: &mut impl Closing, clock: &Clock, time: Span) {
     let begin = clock.now();
     let mut now = begin;
     while lane.in_flight() > 0 && now.since(begin) < time {
@@ -57,14 +90,14 @@ fn wait_for(lane: &mut AnyLane, clock: &Clock, time: Span) {
 }
 
 /// Drops completed bios of a lane that is being closed.
-fn discard_done(lane: &mut AnyLane) {
+fn discard_done(lane: &mut impl Lane) {
     let mut done = Vec::new();
     lane.take_done(&mut done);
 }
 
 /// The rest of a closed lane, for a thread of its own.
 struct Leftover {
-    lane: Option<AnyLane>,
+    lane: Option<Box<dyn Lane>>,
     /// The device, unless it is gone, and the number of the lane's queue.
     device: Option<(Arc<Shared>, Owner)>,
 }
@@ -99,7 +132,7 @@ impl Leftover {
 
 impl Shared {
     /// The lane of a queue is being closed. Gives up requests that its driver does not return in time.
-    pub(super) fn close_lane(self: &Arc<Shared>, mut lane: AnyLane, owner: Owner) {
+    pub(super) fn close_lane(self: &Arc<Shared>, mut lane: OwnLane, owner: Owner) {
         if self.clock.simulated().is_some() {
             return self.leave_over(lane, owner);
         }
@@ -108,25 +141,25 @@ impl Shared {
             lane.queue.give_up_all(self.clock.now());
             discard_done(&mut lane);
             let device = Some((Arc::clone(self), owner));
-            Leftover { lane: Some(lane), device }.end_elsewhere();
+            Leftover { lane: Some(Box::new(lane)), device }.end_elsewhere();
         }
     }
 
     /// The device is being closed, and its shared queue with it.
-    pub(super) fn close_control(clock: &Clock, mut lane: AnyLane) {
+    pub(super) fn close_control(clock: &Clock, mut lane: SharedLane) {
         if clock.simulated().is_some() {
             return;
         }
         drain(&mut lane, clock);
         if lane.in_flight() > 0 {
-            Leftover { lane: Some(lane), device: None }.end_elsewhere();
+            Leftover { lane: Some(Box::new(lane)), device: None }.end_elsewhere();
         }
     }
 
     /// A simulated disk still carries out the changes that it has, in virtual time: the rest of the lane is run by
     /// the users of the shared queue, which includes all lanes while a range is in doubt. A remaining read ends with
     /// the lane.
-    fn leave_over(&self, mut lane: AnyLane, owner: Owner) {
+    fn leave_over(&self, mut lane: OwnLane, owner: Owner) {
         if lane.in_flight() == 0 {
             return;
         }
@@ -141,7 +174,7 @@ impl Shared {
     }
 
     /// A closed lane can no longer change the disk.
-    fn forget(&self, lane: AnyLane, owner: Owner) {
+    fn forget(&self, lane: OwnLane, owner: Owner) {
         drop(lane);
         self.doubts.remove_owner(&self.gate, owner);
         self.lanes.ring_all();
@@ -151,7 +184,7 @@ impl Shared {
     pub(super) fn run_leftovers(&self, now: Time) {
         let mut leftovers = lock(&self.leftovers);
         leftovers.iter_mut().for_each(|(lane, _)| lane.run(now));
-        let over: Vec<(AnyLane, Owner)> =
+        let over: Vec<(OwnLane, Owner)> =
             leftovers.extract_if(.., |(lane, _)| !lane.queue.is_in_doubt()).collect();
         drop(leftovers);
         over.into_iter().for_each(|(lane, owner)| self.forget(lane, owner));

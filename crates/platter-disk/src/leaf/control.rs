@@ -2,13 +2,13 @@
 
 use super::doubts::Owner;
 use super::lanes::Hold;
-use super::{AnyLane, NO_CHANNEL, Shared};
+use super::{NO_CHANNEL, Shared, SharedLane};
 use crate::sync::{Ordering, lock};
 use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::fault::Error;
 use platter_block::lane::{Lane, QueueLane};
-use platter_block::queue::{Queue, Rest};
+use platter_block::queue::{Rest, SchedQueue};
 use platter_block::time::{Span, Time};
 
 /// Flag in the route of a bio: its sender closed the gate, and its completion opens it.
@@ -20,8 +20,8 @@ const LOOK_AGAIN: Span = Span::from_millis(5);
 
 /// The shared queue; without a driver until it is first needed.
 enum State {
-    Waiting(Box<Queue>),
-    Open(Box<AnyLane>),
+    Waiting(Box<SchedQueue>),
+    Open(Box<SharedLane>),
     Moving,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Runs<'a> {
 }
 
 impl Control {
-    pub(super) fn new(queue: Queue) -> Control {
+    pub(super) fn new(queue: SchedQueue) -> Control {
         let state = State::Waiting(Box::new(queue));
         let (inbox, done) = (Vec::new(), Vec::new());
         Control { state, deaf: false, alarm: None, look_at: None, doubts: 0, inbox, done, failed: 0 }
@@ -75,14 +75,14 @@ impl Control {
     }
 
     /// The queue's lane, for dropping the device.
-    pub(super) fn take_lane(&mut self) -> Option<AnyLane> {
+    pub(super) fn take_lane(&mut self) -> Option<SharedLane> {
         match std::mem::replace(&mut self.state, State::Moving) {
             State::Open(lane) => Some(*lane),
             _ => None,
         }
     }
 
-    pub(super) fn queue(&mut self) -> &mut Queue {
+    pub(super) fn queue(&mut self) -> &mut SchedQueue {
         match &mut self.state {
             State::Open(lane) => &mut lane.queue,
             State::Waiting(queue) => queue,
@@ -90,7 +90,7 @@ impl Control {
         }
     }
 
-    pub(super) fn lane_mut(&mut self) -> Option<&mut AnyLane> {
+    pub(super) fn lane_mut(&mut self) -> Option<&mut SharedLane> {
         match &mut self.state {
             State::Open(lane) => Some(lane),
             _ => None,
@@ -147,7 +147,8 @@ impl Shared {
         self.look_at_lanes(now, control, barriers, looks);
         let Some(lane) = control.lane_mut() else { return };
         if lane.queue.geometry().size != self.extent.size() {
-            self.extent.tell(&mut lane.queue);
+            let (size, largest) = self.extent.sizes();
+            lane.queue.set_size(size, largest);
         }
         for bio in inbox.drain(..) {
             lane.queue.submit_sound(now, bio);
@@ -220,7 +221,7 @@ impl Shared {
         let queue = control.queue();
         let only_places = queue.soft_barrier_pending();
         // Lanes are counted as complete only for a barrier that can then start.
-        let counts = |queue: &Queue| !only_places && queue.is_settled() && self.lanes.count_complete();
+        let counts = |queue: &SchedQueue| !only_places && queue.is_settled() && self.lanes.count_complete();
         let rest = match hold {
             Hold::Nothing => Rest::Settled,
             Hold::Report if counts(queue) => Rest::Settled,

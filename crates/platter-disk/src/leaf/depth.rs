@@ -5,7 +5,7 @@
 //! returns the tokens that become free. The other lanes may use the part of its share that it does not need.
 
 use super::Shared;
-use platter_block::queue::Queue;
+use platter_block::queue::DirectQueue;
 
 /// A lane's part of the device's depth.
 pub(super) struct Depth {
@@ -26,18 +26,18 @@ impl Default for Depth {
 }
 
 impl Depth {
-    /// Borrows the tokens that the queue could use.
+    /// Borrows the tokens that the queue could use, with a `batch` of bios that it gets next.
     #[inline]
-    pub(super) fn borrow(&mut self, shared: &Shared, queue: &mut Queue) {
-        if queue.demand() > self.depth {
-            self.borrow_more(shared, queue);
+    pub(super) fn borrow(&mut self, shared: &Shared, queue: &mut DirectQueue, batch: u32) {
+        let demand = queue.demand() + batch;
+        if demand > self.depth {
+            self.borrow_more(shared, queue, demand);
         }
     }
 
     #[cold]
-    fn borrow_more(&mut self, shared: &Shared, queue: &mut Queue) {
+    fn borrow_more(&mut self, shared: &Shared, queue: &mut DirectQueue, demand: u32) {
         let allowance = shared.tokens.allowance(self.hungry);
-        let demand = queue.demand();
         let wanted = demand.min(allowance).saturating_sub(self.tokens + 1);
         if wanted > 0 {
             self.tokens += shared.tokens.take(wanted);
@@ -48,7 +48,7 @@ impl Depth {
 
     /// Returns tokens that other lanes want and that this lane does not use or has beyond its share.
     #[cold]
-    pub(super) fn give_back(&mut self, shared: &Shared, queue: &mut Queue) {
+    pub(super) fn give_back(&mut self, shared: &Shared, queue: &mut DirectQueue) {
         let allowance = shared.tokens.allowance(self.hungry);
         let used = queue.in_flight().saturating_sub(1);
         if self.tokens > used && (allowance != u32::MAX || !queue.has_work()) {
@@ -65,7 +65,7 @@ impl Depth {
         self.set_depth(queue, allowance);
     }
 
-    fn set_depth(&mut self, queue: &mut Queue, allowance: u32) {
+    fn set_depth(&mut self, queue: &mut DirectQueue, allowance: u32) {
         self.depth = allowance.min(self.tokens + 1);
         queue.set_depth(self.depth);
     }

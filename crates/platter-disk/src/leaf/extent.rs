@@ -15,7 +15,6 @@ use platter_block::defect::{self, Defect};
 use platter_block::disk::Disk;
 use platter_block::event::{DeviceEvent, Watcher, Watchers};
 use platter_block::fault::{Error, Fault, Kind, Stage};
-use platter_block::queue::Queue;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -47,14 +46,14 @@ impl Extent {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// Gives a queue the size as last measured.
-    pub(super) fn tell(&self, queue: &mut Queue) {
-        queue.set_size(self.size(), self.largest.load(Ordering::Relaxed));
+    /// Size in bytes as last measured, and the largest size so far.
+    pub(super) fn sizes(&self) -> (u64, u64) {
+        (self.size(), self.largest.load(Ordering::Relaxed))
     }
 
     /// The fault of a bio past the end: `Gone` for a range that the disk once had.
     pub(super) fn past_the_end(&self, bio: &Bio, fault: Fault) -> Fault {
-        let largest = self.largest.load(Ordering::Relaxed);
+        let (_, largest) = self.sizes();
         let was_inside = bio.pos().checked_add(bio.len()).is_some_and(|end| end <= largest);
         match fault.kind {
             Kind::OutOfRange if was_inside => Fault::new(Kind::Gone, Stage::Queue),

@@ -1,34 +1,32 @@
 //! A lane of a leaf: it uses its own queue while the device has no elevator, and the shared queue otherwise.
 
-use super::bounced::Bouncer;
 use super::control::Runs;
 use super::depth::Depth;
 use super::doubts::Owner;
 use super::gate::View;
 use super::lanes::LaneCell;
 use super::listen::Listed;
-use super::teller::Teller;
-use super::{AnyLane, Shared};
-use crate::sync::{Ordering, lock};
+use super::{OwnLane, Shared};
+use crate::bounce::Bouncer;
+use crate::sync::Ordering;
 use crate::wake::Sleeper;
 use platter_block::backend::LaneUse;
-use platter_block::bio::{Bio, Flags, Op};
+use platter_block::bio::Bio;
 use platter_block::counters::Counters;
 use platter_block::driver::Driver;
-use platter_block::fault::{Error, Fault, Kind};
-use platter_block::lane::{Bell, Lane, QueueLane};
+use platter_block::fault::{Error, Kind};
+use platter_block::lane::{Bell, Lane};
 use platter_block::queue::{Rest, append};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 mod cancel;
+mod changes;
+mod memory;
 mod send;
-
-/// Bios with any of these flags may have to go through the shared queue.
-const ORDERED: Flags =
-    Flags::FUA.union(Flags::PREFLUSH).union(Flags::SOFT_BARRIER).union(Flags::HARD_BARRIER);
 
 pub(super) struct LeafLane {
     pub(super) shared: Arc<Shared>,
@@ -38,10 +36,12 @@ pub(super) struct LeafLane {
     /// The number of the lane's own queue, for reports to the device.
     pub(super) owner: Owner,
     /// The caller's plug: bios in order that have not entered a queue yet.
-    plug: Vec<Bio>,
-    pub(super) local: Option<AnyLane>,
+    plug: VecDeque<Bio>,
+    pub(super) local: Option<OwnLane>,
     /// The gate's state in which the lane may use its own queue; [`View::NEVER`] while it has none.
     expected: View,
+    /// The gate's count of changes that the lane has looked up.
+    looked: View,
     /// The regions that the lane's driver knows.
     regions: Vec<RegionId>,
     /// Timeout of bios without a deadline.
@@ -59,8 +59,6 @@ pub(super) struct LeafLane {
     pub(super) sleeper: Sleeper,
     pub(super) listed: RefCell<Listed>,
     bouncer: Bouncer,
-    /// Whether some bio in the plug may need the shared queue.
-    ordered: bool,
     /// The device's size in the lane's queue.
     size: u64,
     /// Failed bios of the lane's queue, as of the last check.
@@ -83,9 +81,10 @@ impl LeafLane {
             route,
             lane_use,
             owner,
-            plug: Vec::with_capacity(shared.settings.queue.nr_requests as usize),
+            plug: VecDeque::with_capacity(shared.settings.queue.nr_requests as usize),
             local: None,
             expected: View::NEVER,
+            looked: View::NEVER,
             regions: Vec::new(),
             timeout: shared.settings.queue.timeout,
             busy: false,
@@ -97,7 +96,6 @@ impl LeafLane {
             sleeper: Sleeper::default(),
             listed: RefCell::default(),
             bouncer: Bouncer::default(),
-            ordered: false,
             size: shared.extent.size(),
             failed: 0,
         };
@@ -105,25 +103,9 @@ impl LeafLane {
         Ok(lane)
     }
 
-    /// Gives the lane a queue of its own.
-    fn set_driver(&mut self, driver: Box<dyn Driver>) {
-        self.cell.set_driver(&driver);
-        let mut queue = self.shared.make_queue(&self.cell.counters, 1);
-        queue.set_sink(self.shared.new_sink());
-        queue.set_watch(Some(Teller::new(&self.shared, self.owner, Some(Arc::clone(&self.cell)))));
-        let mut local = QueueLane::new(queue, driver);
-        local.set_reopen(self.shared.reopener(self.lane_use, Some(Arc::clone(&self.cell))));
-        self.local = Some(local);
-        // Sleeping threads do not listen to it yet.
-        self.cell.mailbox.ring();
-        // The driver was told of the regions when it was opened; the next batch looks up which they are.
-        self.regions.clear();
-        self.expected = View::NEVER;
-    }
-
-    /// Moves the plugged bios to the lane's own queue or to the shared one.
+    /// Announces that the plugged bios go to the lane's own queue. `false`: they went to the shared one, or failed.
     #[inline]
-    fn flush_plug(&mut self, now: Time) {
+    fn enter(&mut self, now: Time) -> bool {
         if let Some(timeout) = self.timeout {
             self.set_deadlines(now + timeout);
         }
@@ -133,55 +115,53 @@ impl LeafLane {
             true => gate.look() == self.expected && !counted,
             false => gate.look() == self.expected && self.cell.busy.enter(gate, self.expected),
         };
-        if !enters {
-            return self.flush_with_care(now, counted);
+        if !enters && !self.enter_with_care(counted) {
+            return false;
         }
         self.busy = true;
-        self.fill_queue(now);
+        true
     }
 
-    /// Moves the bios to the lane's own queue.
+    /// Gives the plugged bios to the lane's own queue: common ones straight to its driver. Returns how many requests
+    /// the driver has taken.
     #[inline(always)]
-    fn fill_queue(&mut self, now: Time) {
-        if self.ordered {
-            return self.flush_ordered(now);
+    fn start_plugged(&mut self, now: Time) -> u32 {
+        let started = self.local.as_mut().map_or(0, |local| local.start(now, &mut self.plug));
+        if !self.plug.is_empty() {
+            self.queue_rest(now);
         }
-        let _held = match &self.shared.scope {
-            None => None,
-            Some(lock) => Some(lock.hold(&self.cell.counters, self.shared.settings.lock_stamps)),
-        };
-        if let Some(local) = &mut self.local {
-            for bio in self.plug.drain(..) {
-                local.queue.submit_sound(now, bio);
-            }
-        }
+        started
     }
 
     /// The gate is not in its usual state, or a barrier has `counted` the contents of the lane's queue as complete.
+    /// Returns whether the lane may use its own queue.
     #[cold]
-    fn flush_with_care(&mut self, now: Time, counted: bool) {
+    fn enter_with_care(&mut self, counted: bool) -> bool {
         if counted && let Some(local) = &mut self.local {
             local.queue.count_as_complete();
         }
         loop {
             let gate = self.shared.gate.look();
-            self.look_up_changes();
+            if self.looked != gate.open() {
+                self.looked = gate.open();
+                self.look_up_changes();
+            }
             if gate.is_shared() || gate.is_closed() {
-                return self.send_all();
+                self.send_all();
+                return false;
             }
             if self.local.is_none() && !self.open_late() {
-                return;
+                return false;
             }
             self.expected = gate.open();
-            if self.busy && self.shared.gate.look() == self.expected {
-                break;
-            }
-            if !self.busy && self.cell.busy.enter(&self.shared.gate, self.expected) {
-                self.busy = true;
-                break;
+            let enters = match self.busy {
+                true => self.shared.gate.look() == self.expected,
+                false => self.cell.busy.enter(&self.shared.gate, self.expected),
+            };
+            if enters {
+                return true;
             }
         }
-        self.fill_queue(now);
     }
 
     #[cold]
@@ -191,100 +171,9 @@ impl LeafLane {
         }
     }
 
-    /// Updates the device's size, registers the present regions with the lane's driver, and withdraws the others.
-    fn look_up_changes(&mut self) {
-        if self.size != self.shared.extent.size() {
-            self.resize();
-        }
-        let Some(local) = &mut self.local else { return };
-        let regions = lock(&self.shared.regions);
-        self.regions.retain(|&id| {
-            let stays = regions.iter().any(|region| region.id == id);
-            if !stays {
-                local.unregister(id);
-            }
-            stays
-        });
-        for region in regions.iter() {
-            if !self.regions.contains(&region.id) {
-                local.register(region);
-                self.regions.push(region.id);
-            }
-        }
-    }
-
-    /// The device's size differs from the one in the lane's queue.
-    #[cold]
-    fn resize(&mut self) {
-        self.size = self.shared.extent.size();
-        if let Some(local) = &mut self.local {
-            self.shared.extent.tell(&mut local.queue);
-        }
-    }
-
-    /// Plugs a bounced bio in place of a misaligned one, if bouncing is allowed and helps.
-    #[cold]
-    fn plug_bounced(&mut self, mut bio: Bio, fault: Fault) {
-        let limits = &self.shared.geometry.limits;
-        if let Err(range) = limits.check_range(bio.pos(), bio.len(), self.shared.extent.size()) {
-            // At once: if it waited in the plug while the disk grows, a queue would accept it with this memory.
-            let fault = self.shared.extent.past_the_end(&bio, range);
-            return self.refuse(bio, fault);
-        }
-        if fault.kind == Kind::Misaligned && self.shared.settings.bounce {
-            match self.bouncer.wrap(limits, bio) {
-                Ok(bio) => return self.plug.push(bio),
-                Err(refused) => bio = refused,
-            }
-        }
-        self.refuse(bio, fault);
-    }
-
-    /// Fails a bio that is in no queue.
-    #[cold]
-    fn refuse(&mut self, mut bio: Bio, fault: Fault) {
-        bio.fail(fault);
-        self.cell.counters.refused(&bio);
-        self.done.push(bio);
-    }
-
-    #[cold]
-    fn unwrap_bounced(&mut self) {
-        for bio in &mut self.done {
-            if let Some(bytes) = self.bouncer.unwrap(bio) {
-                self.cell.counters.bytes_bounced.add(bytes);
-            }
-        }
-        if self.is_idle() {
-            self.bouncer.out = 0;
-        }
-    }
-
-    /// The device had an elevator when the lane was opened and has none now.
-    #[cold]
-    fn open_late(&mut self) -> bool {
-        match self.shared.open_driver(self.lane_use) {
-            Ok(driver) => {
-                self.set_driver(driver);
-                self.look_up_changes();
-                self.cell.mailbox.ring();
-                true
-            }
-            Err(error) => {
-                // Not counted as failures, like those of the shared queue.
-                for mut bio in self.plug.drain(..) {
-                    bio.fail(error.fault);
-                    self.done.push(bio);
-                }
-                false
-            }
-        }
-    }
-
     /// Blocks until the lane's own queue has something to do.
     fn wait_local(&mut self, now: Time, timeout: Option<Span>) {
         let Some(local) = &mut self.local else { return };
-        self.depth.borrow(&self.shared, &mut local.queue);
         if local.in_flight() > 0 || local.queue.has_work() {
             return local.wait(now, timeout);
         }
@@ -317,28 +206,89 @@ impl LeafLane {
         self.away > 0 || self.lingers_away && !self.busy
     }
 
+    /// One round of the lane's own queue, which gets the plugged bios if there are any.
     // Also called when the queue is run for given-up requests, which is rare.
     #[inline(always)]
-    fn run_local(&mut self, now: Time) {
+    fn run_local(&mut self, now: Time, plugged: bool) {
+        if self.shared.scope.is_some() {
+            self.locked(|lane| lane.round(now, plugged));
+        } else {
+            self.round(now, plugged);
+        }
+    }
+
+    #[inline(always)]
+    fn round(&mut self, now: Time, plugged: bool) {
         let Some(local) = &mut self.local else { return };
-        self.depth.borrow(&self.shared, &mut local.queue);
-        match &self.shared.scope {
-            None => local.run(now),
-            Some(lock) => {
-                let _held = lock.hold(&self.cell.counters, self.shared.settings.lock_stamps);
-                local.run(now);
-            }
+        let was_idle = local.begin(now);
+        let started = self.fill(now, plugged);
+        if let Some(local) = &mut self.local {
+            local.end(now, started, was_idle);
         }
-        if local.has_done() {
-            local.take_done(&mut self.done);
-            let failed = self.cell.counters.bios_failed.get();
-            if failed != self.failed {
-                self.failed = failed;
-                self.shared.extent.look_after(&self.done, &*self.shared.disk, &self.shared.gate);
-            }
+    }
+
+    /// Visits the lane with the lock held that its queue shares with others, if there is one.
+    #[cold]
+    fn locked<R>(&mut self, visit: impl FnOnce(&mut LeafLane) -> R) -> R {
+        let (shared, cell) = (Arc::clone(&self.shared), Arc::clone(&self.cell));
+        let stamps = shared.settings.lock_stamps;
+        let _held = shared.scope.as_ref().map(|lock| lock.hold(&cell.counters, stamps));
+        visit(self)
+    }
+
+    /// Borrows depth and gives the plugged bios to the lane's own queue. Returns how many requests the driver has
+    /// taken.
+    #[inline(always)]
+    fn fill(&mut self, now: Time, plugged: bool) -> u32 {
+        if let Some(local) = &mut self.local {
+            self.depth.borrow(&self.shared, &mut local.queue, self.plug.len() as u32);
         }
-        if self.shared.tokens.is_wanted() {
-            self.share_depth(now);
+        if plugged { self.start_plugged(now) } else { 0 }
+    }
+
+    /// Without the caller's plug: a bio goes to a queue by itself.
+    #[cold]
+    fn flush_single(&mut self, now: Time) {
+        if self.enter(now) {
+            self.locked(|lane| lane.queue_rest(now));
+        }
+        if self.away > 0 {
+            self.help(now);
+        }
+    }
+
+    /// Runs everything that the lane has bios in, and takes completed bios of its own queue to `out` or to `done`.
+    #[inline(always)]
+    fn advance(&mut self, now: Time, out: Option<&mut Vec<Bio>>) {
+        let plugged = !self.plug.is_empty() && self.enter(now);
+        if self.busy {
+            self.run_local(now, plugged);
+            self.take_local(out);
+            if self.shared.tokens.is_wanted() {
+                self.share_depth(now);
+            }
+            self.rest(now);
+        } else if self.lingers {
+            self.run_lingering(now);
+        }
+        if self.away > 0 && !self.has_all_mail() {
+            self.help(now);
+        }
+    }
+
+    #[inline(always)]
+    fn take_local(&mut self, out: Option<&mut Vec<Bio>>) {
+        let out = out.unwrap_or(&mut self.done);
+        let Some(local) = &mut self.local else { return };
+        if !local.has_done() {
+            return;
+        }
+        let before = out.len();
+        local.take_done(out);
+        let failed = self.cell.counters.bios_failed.get();
+        if failed != self.failed {
+            self.failed = failed;
+            self.shared.extent.look_after(&out[before..], &*self.shared.disk, &self.shared.gate);
         }
     }
 
@@ -397,7 +347,8 @@ impl LeafLane {
     /// Runs the queues only for given-up requests.
     #[cold]
     fn run_lingering(&mut self, now: Time) {
-        self.run_local(now);
+        self.run_local(now, false);
+        self.take_local(None);
         if self.lingers_away {
             self.help(now);
             self.lingers_away = self.shared.doubts.has_given_up(Owner::CONTROL);
@@ -412,36 +363,29 @@ impl LeafLane {
 impl Lane for LeafLane {
     #[inline]
     fn submit(&mut self, now: Time, bio: Bio) {
-        self.ordered |= bio.flags().intersects(ORDERED) || bio.op() == Op::Flush;
-        // The only check of a bio's memory: the queues rely on it.
-        match self.shared.geometry.limits.check_memory(&bio, self.size) {
-            Ok(()) => self.plug.push(bio),
-            Err(fault) => self.plug_bounced(bio, fault),
-        }
+        self.plug.push_back(bio);
         if !self.shared.settings.caller_plug {
             // Programs with channels read the clock when they poll. A deadline counts from now, not from that
             // reading.
-            let now = now.max(self.shared.clock.now());
-            self.flush_plug(now);
-            if self.away > 0 {
-                self.help(now);
-            }
+            self.flush_single(now.max(self.shared.clock.now()));
         }
     }
 
     #[inline]
     fn run(&mut self, now: Time) {
-        if !self.plug.is_empty() {
-            self.flush_plug(now);
+        self.advance(now, None);
+    }
+
+    #[inline]
+    fn turn(&mut self, now: Time, out: &mut Vec<Bio>) {
+        // Bounced bios need another step, and earlier ones come first.
+        if self.bouncer.out > 0 || !self.done.is_empty() {
+            self.advance(now, None);
+        } else {
+            self.advance(now, Some(out));
         }
-        if self.busy {
-            self.run_local(now);
-            self.rest(now);
-        } else if self.lingers {
-            self.run_lingering(now);
-        }
-        if self.away > 0 && !self.has_all_mail() {
-            self.help(now);
+        if !self.done.is_empty() {
+            self.take_done(out);
         }
     }
 
@@ -474,14 +418,24 @@ impl Lane for LeafLane {
     }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
-        if !self.plug.is_empty() {
-            self.flush_plug(now);
-        }
         if self.has_done() {
             return;
         }
+        let plugged = !self.plug.is_empty() && self.enter(now);
         if self.away == 0 {
-            return self.wait_local(now, timeout);
+            let started = self.fill(now, plugged);
+            if self.away == 0 && !self.has_done() {
+                return self.wait_local(now, timeout);
+            }
+            // Some of the bios went to the shared queue, or have failed.
+            if started > 0
+                && let Some(local) = &mut self.local
+            {
+                local.driver_mut().submit(now);
+            }
+        }
+        if self.has_done() {
+            return;
         }
         self.run(now);
         self.unplug(now);
@@ -544,23 +498,6 @@ impl Lane for LeafLane {
     fn unregister(&mut self, region: RegionId) {
         if let Some(local) = &mut self.local {
             local.unregister(region);
-        }
-    }
-}
-
-impl Drop for LeafLane {
-    fn drop(&mut self) {
-        if let Some(local) = self.local.take() {
-            // The wait is limited: requests that the disk does not return in time are left to another thread.
-            self.shared.close_lane(local, self.owner);
-        }
-        self.cell.busy.leave();
-        self.depth.close(&self.shared);
-        // Bios in the shared queue are carried out without the lane.
-        self.unplug(self.shared.clock.now());
-        self.shared.lanes.remove(self.route, self.away);
-        if self.away > 0 || self.shared.gate.look().is_closed() {
-            self.shared.run_control(self.shared.clock.now(), None);
         }
     }
 }

@@ -7,7 +7,7 @@ use platter_block::counters::Counters;
 use platter_block::driver::{Driver, Geometry};
 use platter_block::fault::Fault;
 use platter_block::lane::{Lane, QueueLane};
-use platter_block::queue::{Queue, Settings};
+use platter_block::queue::{SchedQueue, Settings};
 use platter_block::segment::{RegionId, Segment};
 use platter_block::time::{Span, Time};
 use platter_disk::drivers::memory::Memory;
@@ -48,11 +48,11 @@ impl Disk {
 
 pub(crate) fn file_options(row: &Row, depth: u32) -> FileOptions {
     let driver: Choice = row.name.parse().unwrap();
-    FileOptions { driver, depth, ..FileOptions::default() }
+    FileOptions::default().with_driver(driver).with_depth(depth)
 }
 
 pub(crate) fn open(path: &Path, options: FileOptions, direct: Direct) -> FileDisk {
-    let disk = OpenOptions { direct, ..OpenOptions::read_write() }.open(path).unwrap();
+    let disk = OpenOptions::read_write().with_direct(direct).open(path).unwrap();
     FileDisk::new(disk, options).unwrap()
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn disks(depth: u32) -> Vec<(String, Disk)> {
                     all.push((format!("{} {direct:?}", row.name), on_file(options, direct)));
                 }
                 if row.name == "uring" {
-                    let options = FileOptions { sqpoll: true, ..file_options(row, depth) };
+                    let options = file_options(row, depth).with_sqpoll(true);
                     all.push(("uring sqpoll".to_owned(), on_file(options, Direct::Prefer)));
                 }
             }
@@ -181,7 +181,7 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn new(geometry: Geometry, depth: u32, driver: Box<dyn Driver>) -> Bench {
         let settings = Settings { depth, ..Settings::default() };
-        let queue = Queue::new(geometry, settings, None, Arc::new(Counters::default()));
+        let queue = SchedQueue::new(geometry, settings, None, Arc::new(Counters::default()));
         Bench { lane: QueueLane::new(queue, driver), now: Time(0), done: Vec::new() }
     }
 

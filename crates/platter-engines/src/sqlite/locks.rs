@@ -148,7 +148,7 @@ impl Holder {
             let (own_read, own_write) = (self.readings >> i & 1, self.exclusives >> i & 1);
             let readers = state.shm[i].readers - usize::from(own_read);
             let is_written = state.shm[i].is_exclusive && own_write == 0;
-            !is_written && !(exclusive && readers > 0)
+            !(is_written || exclusive && readers > 0)
         };
         if !range.clone().all(is_free) {
             return Err(Busy);

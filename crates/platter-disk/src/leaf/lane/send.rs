@@ -7,15 +7,12 @@ use platter_block::bio::{Bio, Flags, Op};
 use platter_block::defect::{self, Defect};
 use platter_block::time::Time;
 
-/// Flags of bios that others must not pass.
-const BARRIER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);
-
 impl LeafLane {
     /// Whether a bio flushes the device, which may have only one flush at a time, or has to wait for all lanes.
     fn is_ordered(&self, bio: &Bio) -> bool {
         let (flags, features) = (bio.flags(), &self.shared.geometry.features);
         let by_device = features.fua && bio.op() == Op::Write;
-        let barrier = flags.intersects(BARRIER) && !self.keeps_soft(bio);
+        let barrier = flags.intersects(Flags::BARRIERS) && !self.keeps_soft(bio);
         bio.op() == Op::Flush
             || barrier
             || flags.contains(Flags::PREFLUSH)
@@ -29,21 +26,19 @@ impl LeafLane {
             && bio.op() != Op::WriteZeroes
     }
 
-    /// Some of the plugged bios may need the shared queue.
+    /// Gives the plugged bios, which are not common, to the lane's own queue, or to the shared one if they need it.
     #[cold]
-    pub(super) fn flush_ordered(&mut self, now: Time) {
-        self.ordered = false;
-        let mut plug = std::mem::take(&mut self.plug);
+    pub(super) fn queue_rest(&mut self, now: Time) {
         let mut closed = false;
-        for bio in plug.drain(..) {
+        while let Some(bio) = self.plug.pop_front() {
+            let Some(bio) = self.check_memory(bio) else { continue };
             if closed || self.is_ordered(&bio) {
-                closed |= bio.flags().intersects(BARRIER);
+                closed |= bio.flags().intersects(Flags::BARRIERS);
                 self.send(bio);
             } else if let Some(local) = &mut self.local {
-                local.queue.submit_sound(now, bio);
+                local.queue.submit(now, bio);
             }
         }
-        self.plug = plug;
     }
 
     /// Sends a bio to the shared queue. A barrier closes the gate until it has completed: later bios of any lane
@@ -54,7 +49,7 @@ impl LeafLane {
             let _ = self.shared.extent.look(false, &*self.shared.disk, &self.shared.gate);
         }
         let mut route = self.route;
-        if bio.flags().intersects(BARRIER) {
+        if bio.flags().intersects(Flags::BARRIERS) {
             self.shared.gate.close();
             route |= CLOSED_GATE;
         }
@@ -72,19 +67,27 @@ impl LeafLane {
         self.away += bios;
     }
 
+    /// Sends all plugged bios to the shared queue.
     pub(super) fn send_all(&mut self) {
-        let mut plug = std::mem::take(&mut self.plug);
-        if self.ordered {
-            self.ordered = false;
-            plug.drain(..).for_each(|bio| self.send(bio));
-        } else {
-            self.go_away(plug.len());
+        let (limits, size) = (&self.shared.geometry.limits, self.size);
+        let is_simple = |bio: &&Bio| {
+            let ordered = bio.flags().intersects(Flags::ORDERED) || bio.op() == Op::Flush;
+            !ordered && limits.check_memory(bio, size).is_ok()
+        };
+        let simple = self.plug.iter().take_while(is_simple).count();
+        if simple > 0 {
+            self.go_away(simple);
             let mut inbox = lock(&self.shared.inbox);
-            for mut bio in plug.drain(..) {
+            for _ in 0..simple {
+                let Some(mut bio) = self.plug.pop_front() else { break };
                 bio.set_route(self.route);
                 inbox.push(bio);
             }
         }
-        self.plug = plug;
+        while let Some(bio) = self.plug.pop_front() {
+            if let Some(bio) = self.check_memory(bio) {
+                self.send(bio);
+            }
+        }
     }
 }

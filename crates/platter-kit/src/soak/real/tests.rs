@@ -5,7 +5,7 @@ use platter_block::bio::{Bio, Flags};
 use platter_block::counters::Counters;
 use platter_block::driver::Driver;
 use platter_block::lane::{Lane, QueueLane};
-use platter_block::queue::{Queue, Settings};
+use platter_block::queue::{SchedQueue, Settings};
 use platter_block::time::{Span, Time};
 use platter_disk::drivers::memory::Memory;
 use std::path::Path;
@@ -65,7 +65,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// A queue over a disk in memory whose driver only does what `has` says.
+    /// A queue over a disk in memory whose driver has only the features `has`.
     fn new(seed: u64, has: &[Feature]) -> Rig {
         let memory = Memory::new(1 << 20).unwrap();
         let all = Feature::ALL.iter().fold(Features::default(), |all, feature| all.and(*feature));
@@ -73,11 +73,11 @@ impl Rig {
         let script = Arc::new(Script::new(seed, None, 512, all.without(has)));
         let geometry = memory.geometry();
         let driver = Scripted::new(Box::new(memory.channel(32)), &script, true);
-        let queue = Queue::new(geometry, Settings::default(), None, Arc::new(Counters::default()));
+        let queue = SchedQueue::new(geometry, Settings::default(), None, Arc::new(Counters::default()));
         Rig { script, lane: QueueLane::new(queue, driver), now: Time(0) }
     }
 
-    /// Writes of a block each, one after the other until one is not there at once.
+    /// Writes one block after the other, until one does not complete at once.
     fn until_held(&mut self) -> u64 {
         for number in 0..100_000 {
             let mut bio = Bio::write(number % 1000 * 512, vec![7u8; 512]).unwrap();

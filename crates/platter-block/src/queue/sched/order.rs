@@ -9,11 +9,11 @@
 //! While a range is in doubt, no flush and no barrier succeeds, because the given-up request may change the disk
 //! after it. Such a failure is not remembered, because no completed data is lost.
 
-use super::family::{Parent, Role};
-use super::{Queue, Rest};
+use super::{Rest, Role, SchedQueue};
 use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
 use crate::fault::{Fault, Kind, Stage, Status};
+use crate::queue::family::Parent;
 use crate::request::State;
 use crate::time::{Span, Time};
 use crate::trace::Action;
@@ -141,7 +141,7 @@ fn is_out_of_order(status: Status) -> bool {
     })
 }
 
-impl Queue {
+impl SchedQueue {
     /// Whether a hard barrier has closed the queue: it waits for the drain or runs.
     pub fn barrier_pending(&self) -> bool {
         self.order.is_closed()
@@ -350,7 +350,7 @@ impl Queue {
         let Some(parent) = self.families.get_mut(at) else { return };
         child.share_window(&parent.bio);
         let durable = parent.bio.flags().intersects(Flags::FUA | Flags::HARD_BARRIER) && !post;
-        child.remove_flags(Flags::PREFLUSH | Flags::FUA | Flags::SOFT_BARRIER | Flags::HARD_BARRIER);
+        child.remove_flags(Flags::ORDERED);
         child.add_flags(Flags::NOMERGE | Flags::SYNC);
         if durable && child.op() == Op::Write && self.geometry.features.write_cache && self.can_fua() {
             child.add_flags(Flags::FUA);

@@ -1,11 +1,11 @@
 //! Trace events of a queue, for queues that have a sink.
 
-use super::Queue;
+use super::SchedQueue;
 use crate::bio::Bio;
 use crate::time::Time;
 use crate::trace::{Action, Event};
 
-impl Queue {
+impl SchedQueue {
     #[cold]
     pub(super) fn trace_bio(&mut self, now: Time, action: Action, bio: &Bio) {
         if let Some(sink) = &mut self.sink {

@@ -5,38 +5,16 @@
 //! examines all bios. That takes time in proportion to their number, but costs nothing for bios that complete in
 //! time.
 
-use super::Queue;
+use super::SchedQueue;
 use crate::bio::{Bio, Flags};
 use crate::defect::{self, Defect};
 use crate::fault::{Fault, Kind, Stage};
-use crate::time::{Span, Time};
-use crate::trace::Action;
-use alloc::vec::Vec;
+use crate::queue::pause::NEVER;
+use crate::time::Time;
+use crate::trace::{Action, Event};
 
-/// Due time of a timer that is not set.
-pub(super) const NEVER: Time = Time(u64::MAX);
-
-/// How often a bio is retried after an error that says nothing about the disk (an interruption, a shortage of memory
-/// in the system).
-pub const RETRIES: u8 = 12;
-
-/// Pause before the first retry. Each further pause is twice as long: 4.1 s in all.
-pub const FIRST_PAUSE: Span = Span::from_millis(1);
-
-/// A bio that waits for its retry.
-pub(super) struct Paused {
-    at: Time,
-    pub(super) bio: Bio,
-}
-
-// Linux errno values that a completion may have although the disk is not faulty.
-const EINTR: u64 = 4;
-const EAGAIN: u64 = 11;
-const ENOMEM: u64 = 12;
-const ECANCELED: u64 = 125;
-
-impl Queue {
-    /// When the queue wants [`Queue::tick`] to be called even if nothing happens.
+impl SchedQueue {
+    /// When the queue wants [`SchedQueue::tick`] to be called even if nothing happens.
     pub fn next_wakeup(&self) -> Option<Time> {
         let alarm = self.next_timer();
         Time::earliest(self.elevator_wakeup(), if alarm == NEVER { None } else { Some(alarm) })
@@ -60,8 +38,9 @@ impl Queue {
         if self.next_deadline.is_some_and(|at| now >= at) {
             self.expire(now);
         }
-        if self.next_pause() <= now {
-            self.end_pauses(now);
+        if self.paused.next() <= now {
+            self.paused.end(now, &mut self.retries);
+            self.note_held();
         }
         if self.barrier_deadline().is_some_and(|at| now >= at) {
             self.fail_barrier(now, Kind::LaneStalled);
@@ -80,7 +59,7 @@ impl Queue {
         // The deadline of an empty queue belongs to a bio that left in time.
         let deadline = self.next_deadline.filter(|_| !self.is_idle());
         let times = [self.plug.deadline(), self.order.deadline(), deadline, self.barrier_deadline()];
-        times.into_iter().flatten().chain([self.next_pause()]).min().unwrap_or(NEVER)
+        times.into_iter().flatten().chain([self.paused.next()]).min().unwrap_or(NEVER)
     }
 
     /// Sets the alarm to `at` unless it is earlier.
@@ -134,51 +113,25 @@ impl Queue {
     /// Visits the bios in the queue, including those that the queue made.
     fn for_each_bio(&self, mut each: impl FnMut(&Bio)) {
         let waiting = self.waiting.iter().flatten();
-        let paused = self.paused.iter().map(|paused| &paused.bio);
-        waiting.chain(&self.retries).chain(paused).for_each(&mut each);
-        self.doubts.held().chain(self.order.held_back()).for_each(&mut each);
+        waiting.chain(&self.retries).chain(self.paused.bios()).for_each(&mut each);
+        self.doubts.held.iter().chain(self.order.held_back()).for_each(&mut each);
         self.families.bios().for_each(&mut each);
         self.table.for_each_bio(each);
     }
 
-    /// Whether a bio whose request failed with `result` is to be retried although it was alone in the request.
-    pub(super) fn may_pass(bio: &Bio, result: i64) -> bool {
-        let errno = result.unsigned_abs();
-        matches!(errno, EINTR | EAGAIN | ENOMEM | ECANCELED)
-            && !bio.flags().intersects(Flags::LAST | Flags::ORPHAN)
-            // Readahead must fail rather than wait.
-            && !(errno == EAGAIN && bio.flags().contains(Flags::READAHEAD))
-    }
-
     /// Retries a bio after a pause. Returns it if it has used up its attempts.
     #[cold]
-    pub(super) fn pause(&mut self, now: Time, mut bio: Bio) -> Option<Bio> {
-        let attempts = bio.count_attempt();
-        if attempts >= RETRIES {
-            return Some(bio);
+    pub(super) fn pause(&mut self, now: Time, bio: Bio) -> Option<Bio> {
+        match self.paused.begin(now, bio) {
+            Err(tried) => return Some(tried),
+            Ok(at) => self.arm(at),
         }
-        let at = now + Span(FIRST_PAUSE.0 << attempts);
-        bio.add_flags(Flags::ALONE);
         self.counters.requeues.add(1);
-        if self.sink.is_some() {
-            self.trace_bio(now, Action::Requeue, &bio);
+        if let (Some(sink), Some(bio)) = (&mut self.sink, self.paused.last()) {
+            sink.event(&Event::of_bio(now, Action::Requeue, bio));
         }
-        self.paused.push(Paused { at, bio });
-        self.arm(at);
         self.attention = true;
         self.note_held();
         None
-    }
-
-    fn next_pause(&self) -> Time {
-        self.paused.iter().map(|paused| paused.at).min().unwrap_or(NEVER)
-    }
-
-    fn end_pauses(&mut self, now: Time) {
-        let all = core::mem::take(&mut self.paused);
-        let (over, rest): (Vec<Paused>, Vec<Paused>) = all.into_iter().partition(|paused| paused.at <= now);
-        self.paused = rest;
-        self.retries.extend(over.into_iter().map(|paused| paused.bio));
-        self.note_held();
     }
 }

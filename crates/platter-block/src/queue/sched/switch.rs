@@ -1,6 +1,6 @@
 //! Freezing, switching elevators under load, and broken elevators.
 
-use super::Queue;
+use super::SchedQueue;
 use super::pool::PoolStats;
 use crate::bio::Bio;
 use crate::elevator::{Dir, Elevator, Noop};
@@ -10,8 +10,8 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
-impl Queue {
-    /// Starts no further request until [`Queue::unfreeze`]; requests with the driver continue.
+impl SchedQueue {
+    /// Starts no further request until [`SchedQueue::unfreeze`]; requests with the driver continue.
     pub fn freeze(&mut self) {
         self.frozen = true;
     }

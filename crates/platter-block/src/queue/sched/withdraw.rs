@@ -4,29 +4,16 @@
 //! Elevators have no call to remove a request, and need none: a bio that leaves a request before it starts leaves a
 //! placeholder, and the request is dismantled when it is about to start.
 
-use super::family::Role;
-use super::{Queue, order};
+use super::{Role, SchedQueue, order};
 use crate::bio::{Bio, Flags};
 use crate::defect::{self, Defect};
 use crate::fault::{Fault, Kind, Stage};
+use crate::queue::pause::take_matching;
 use crate::request::{Marks, State};
 use crate::time::Time;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Moves the bios that match from one list to another; the rest keep their order.
-fn take_matching(list: &mut VecDeque<Bio>, which: &dyn Fn(&Bio) -> bool, out: &mut Vec<Bio>) {
-    for _ in 0..list.len() {
-        let Some(bio) = list.pop_front() else { return };
-        if which(&bio) {
-            out.push(bio);
-        } else {
-            list.push_back(bio);
-        }
-    }
-}
-
-impl Queue {
+impl SchedQueue {
     /// Aborts the bios that match. Those that have not started fail at once with [`Kind::Cancelled`]. For the others,
     /// `ask` is called with the tags of their requests; they are not retried, whatever their result.
     pub fn cancel(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool, ask: &mut dyn FnMut(u32)) {
@@ -60,7 +47,7 @@ impl Queue {
     /// The tag of a request that was given up as a whole and not returned by this call before: the driver may be
     /// asked to cancel it.
     pub fn next_given_up(&mut self) -> Option<u32> {
-        self.given_up.pop()
+        self.doubts.given_up.pop()
     }
 
     /// Fails every bio that matches and that the driver does not have.
@@ -73,18 +60,11 @@ impl Queue {
         // The queue's own flush has no submitter: the sequences that wait for it are handled below.
         let of_submitter = |bio: &Bio| !order::is_own_flush(bio) && which(bio);
         take_matching(&mut self.retries, &of_submitter, &mut out);
-        let mut at = 0;
-        while at < self.paused.len() {
-            if of_submitter(&self.paused[at].bio) {
-                out.push(self.paused.swap_remove(at).bio);
-            } else {
-                at += 1;
-            }
-        }
+        self.paused.withdraw(&of_submitter, &mut out);
         take_matching(self.order.held_back_mut(), which, &mut out);
         self.withdraw_from_requests(&of_submitter, &mut out);
         let mut in_doubt: Vec<Bio> = Vec::new();
-        take_matching(self.doubts.held_mut(), which, &mut in_doubt);
+        take_matching(&mut self.doubts.held, which, &mut in_doubt);
         let kind_in_doubt = if why == Kind::TimedOut { Kind::InDoubt } else { why };
         self.fail_all(now, out, why);
         self.fail_all(now, in_doubt, kind_in_doubt);

@@ -1,31 +1,19 @@
 //! From completed requests back to bios: partial transfers are resumed, a failed merged request is retried bio by
 //! bio, and children complete their parents.
 
-use super::family::Role;
-use super::{Queue, order};
+use super::{Role, SchedQueue, order};
 use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
 use crate::elevator::MayQueue;
 use crate::fault::{Fault, Kind, Stage, Status};
+use crate::queue::pause::{UNSUPPORTED, fault_of, may_pass};
+use crate::queue::{MARKS, NO_PARENT};
 use crate::request::{Marks, State};
 use crate::time::Time;
 use crate::trace::Action;
 use alloc::collections::VecDeque;
 
-/// Flags that only the queue sets and clears.
-const MARKS: Flags = Flags::ORPHAN.union(Flags::ALONE).union(Flags::LAST);
-
-/// Result of a request that the device does not support: `-EOPNOTSUPP`.
-const UNSUPPORTED: i64 = -95;
-
-fn fault_of(result: i64) -> Fault {
-    Fault::from_errno(i32::try_from(result.unsigned_abs()).unwrap_or(i32::MAX))
-}
-
-/// Parent of bios that are not children.
-pub(super) const NO_PARENT: u32 = u32::MAX;
-
-impl Queue {
+impl SchedQueue {
     #[inline]
     pub(super) fn complete_request(&mut self, now: Time, index: u32, result: i64) {
         if self.attention {
@@ -98,7 +86,7 @@ impl Queue {
         match u64::try_from(result) {
             Err(_) => {
                 self.error = true;
-                if Queue::may_pass(&bio, result) && !defect::is_on(Defect::TransientFails) {
+                if may_pass(&bio, result) && !defect::is_on(Defect::TransientFails) {
                     match self.pause(now, bio) {
                         None => return,
                         Some(tried) => bio = tried,
@@ -234,14 +222,14 @@ impl Queue {
             || self.waiting.iter().any(|list| !list.is_empty())
             || !self.retries.is_empty()
             || !self.paused.is_empty()
-            || !self.doubts.holds_none()
+            || !self.doubts.held.is_empty()
             || self.doubts.exist()
             || self.quarantined > 0
             || self.withdrawn > 0
             || self.stuck
     }
 
-    /// Call this after any change of the state that [`Queue::needs_attention`] examines, unless attention is already
+    /// Call this after any change of the state that [`SchedQueue::needs_attention`] examines, unless attention is already
     /// set and the change cannot clear it.
     #[cold]
     pub(super) fn note_attention(&mut self) {
@@ -253,7 +241,7 @@ impl Queue {
     #[cold]
     pub(super) fn note_held(&self) {
         let waiting: usize = self.waiting.iter().map(VecDeque::len).sum();
-        let held = waiting + self.order.held_back_len() + self.doubts.held().len() + self.paused.len();
+        let held = waiting + self.order.held_back_len() + self.doubts.held.len() + self.paused.len();
         self.counters.held.set(held as u64);
     }
 
@@ -348,7 +336,7 @@ impl Queue {
         if let Err(fault) = status {
             parent.bio.fail_in_part(fault);
         }
-        if let Role::Zeroes { .. } = parent.role {
+        if let Role::Zeroes(_) = parent.role {
             // Before this child is counted, so that another child that fails at once does not complete the parent.
             self.write_more_zeroes(now, at);
         }
@@ -358,7 +346,7 @@ impl Queue {
             return;
         }
         match parent.role {
-            Role::Split | Role::Zeroes { .. } => {
+            Role::Split | Role::Zeroes(_) => {
                 if let Some(bio) = self.families.release(at) {
                     self.finish(now, bio);
                 }

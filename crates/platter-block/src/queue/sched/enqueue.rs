@@ -1,31 +1,24 @@
 //! From a bio to a request: merging, allocation, insertion; and from the elevator to the driver.
 
-use super::Queue;
+use super::SchedQueue;
 use crate::bio::{Bio, Flags, Op};
-use crate::driver::Features;
 use crate::elevator::MayQueue;
 use crate::fault::{Fault, Kind, Stage};
+use crate::queue::split::fits;
 use crate::request::{self, State};
 use crate::time::Time;
 use crate::trace::Action;
-
-/// Bios with any of these flags are not merged. Without a volatile cache, FUA and PREFLUSH have no effect and
-/// are left out.
-pub(super) fn unmergeable(features: &Features) -> Flags {
-    let always = Flags::NOMERGE | Flags::ALONE | Flags::ATOMIC | Flags::SOFT_BARRIER | Flags::HARD_BARRIER;
-    if features.write_cache { always | Flags::FUA | Flags::PREFLUSH } else { always }
-}
 
 enum Place {
     Back(u32),
     Front(u32),
 }
 
-impl Queue {
+impl SchedQueue {
     /// Admits a bio on its way to the driver, split into as many requests as it needs.
     #[inline]
     pub(super) fn admit(&mut self, now: Time, bio: Bio) {
-        if self.fits(&bio) { self.enqueue(now, bio) } else { self.split(now, bio) }
+        if fits(&self.geometry.limits, &bio) { self.enqueue(now, bio) } else { self.split(now, bio) }
     }
 
     /// Finds a request for a bio that fits into one: merges it into an existing request, or makes a new one.
@@ -35,7 +28,6 @@ impl Queue {
             return self.enqueue_elevator(now, bio);
         }
         if let Some(last) = self.ready_merge(&bio) {
-            self.common.tail = bio.end();
             return self.merge_back(now, last, bio);
         }
         if !self.waiting[0].is_empty() || !self.may_make() {
@@ -70,7 +62,6 @@ impl Queue {
         let Some(bio) = self.waiting[list].pop_front() else { return false };
         match place {
             Place::Back(index) if self.elevator.is_none() => {
-                self.common.tail = bio.end();
                 self.merge_back(now, index, bio);
             }
             place => self.merge_queued(now, place, bio),
@@ -85,7 +76,6 @@ impl Queue {
         if !self.table.has_free() {
             self.grow_table();
         }
-        self.common.tail = bio.end();
         if let Ok(index) = self.table.make(bio, State::Ready) {
             self.counters.requests.add(1);
             self.ready.push_back(index);

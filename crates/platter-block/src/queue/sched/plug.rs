@@ -1,7 +1,7 @@
 //! The device's plug (2.5.60 to 2.6.38): a queue that gets its first request delays it briefly, so that
 //! neighbours can merge, until enough requests wait, a timer fires or a thread waits for one.
 
-use super::Queue;
+use super::SchedQueue;
 use crate::time::{Span, Time};
 use crate::trace::Action;
 
@@ -41,7 +41,7 @@ impl DevicePlug {
     }
 }
 
-impl Queue {
+impl SchedQueue {
     /// Plugs an empty queue just before it gets a request.
     #[inline]
     pub(super) fn plug_if_empty(&mut self, now: Time) {

@@ -1,0 +1,124 @@
+//! Retries after errors that say nothing about the disk: an interruption, a shortage of memory in the system.
+
+use crate::bio::{Bio, Flags};
+use crate::fault::{Fault, Kind, Stage};
+use crate::time::{Span, Time};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Due time of a timer that is not set.
+pub(super) const NEVER: Time = Time(u64::MAX);
+
+/// How often a bio is retried after an error that says nothing about the disk (an interruption, a shortage of memory
+/// in the system).
+pub const RETRIES: u8 = 12;
+
+/// Pause before the first retry. Each further pause is twice as long: 4.1 s in all.
+pub const FIRST_PAUSE: Span = Span::from_millis(1);
+
+// Linux errno values that a completion may have although the disk is not faulty.
+const EINTR: u64 = 4;
+const EAGAIN: u64 = 11;
+const ENOMEM: u64 = 12;
+const ECANCELED: u64 = 125;
+
+/// Result of a request that the device does not support: `-EOPNOTSUPP`.
+pub(super) const UNSUPPORTED: i64 = -95;
+
+/// The fault of a failed request's result.
+pub(super) fn fault_of(result: i64) -> Fault {
+    Fault::from_errno(i32::try_from(result.unsigned_abs()).unwrap_or(i32::MAX))
+}
+
+/// The fault that a queue itself gives a bio.
+pub(super) const fn queue_fault(kind: Kind) -> Fault {
+    Fault::new(kind, Stage::Queue)
+}
+
+/// Whether a bio whose request failed with `result` is to be retried although it was alone in the request.
+pub(super) fn may_pass(bio: &Bio, result: i64) -> bool {
+    let errno = result.unsigned_abs();
+    matches!(errno, EINTR | EAGAIN | ENOMEM | ECANCELED)
+        && !bio.flags().intersects(Flags::LAST | Flags::ORPHAN)
+        // Readahead must fail rather than wait.
+        && !(errno == EAGAIN && bio.flags().contains(Flags::READAHEAD))
+}
+
+/// A bio that waits for its retry.
+struct Paused {
+    at: Time,
+    bio: Bio,
+}
+
+/// Bios that failed for a reason that may pass; they are retried after a pause.
+#[derive(Default)]
+pub(super) struct Pauses(Vec<Paused>);
+
+impl Pauses {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The bio that was paused last.
+    pub(super) fn last(&self) -> Option<&Bio> {
+        self.0.last().map(|paused| &paused.bio)
+    }
+
+    pub(super) fn bios(&self) -> impl Iterator<Item = &Bio> {
+        self.0.iter().map(|paused| &paused.bio)
+    }
+
+    /// Has a bio wait and returns until when, or returns the bio if it has used up its attempts.
+    pub(super) fn begin(&mut self, now: Time, bio: Bio) -> Result<Time, Bio> {
+        let mut bio = bio;
+        let attempts = bio.count_attempt();
+        if attempts >= RETRIES {
+            return Err(bio);
+        }
+        let at = now + Span(FIRST_PAUSE.0 << attempts);
+        bio.add_flags(Flags::ALONE);
+        self.0.push(Paused { at, bio });
+        Ok(at)
+    }
+
+    /// When the first pause ends.
+    pub(super) fn next(&self) -> Time {
+        self.0.iter().map(|paused| paused.at).min().unwrap_or(NEVER)
+    }
+
+    /// Moves the bios whose pause is over to `out`, in order.
+    pub(super) fn end(&mut self, now: Time, out: &mut VecDeque<Bio>) {
+        let all = core::mem::take(&mut self.0);
+        let (over, rest): (Vec<Paused>, Vec<Paused>) = all.into_iter().partition(|paused| paused.at <= now);
+        self.0 = rest;
+        out.extend(over.into_iter().map(|paused| paused.bio));
+    }
+
+    /// Moves the bios that match to `out`.
+    pub(super) fn withdraw(&mut self, which: &dyn Fn(&Bio) -> bool, out: &mut Vec<Bio>) {
+        let mut at = 0;
+        while at < self.0.len() {
+            if which(&self.0[at].bio) {
+                out.push(self.0.swap_remove(at).bio);
+            } else {
+                at += 1;
+            }
+        }
+    }
+}
+
+/// Moves the bios that match from one list to another; the rest keep their order.
+pub(super) fn take_matching(list: &mut VecDeque<Bio>, which: &dyn Fn(&Bio) -> bool, out: &mut Vec<Bio>) {
+    for _ in 0..list.len() {
+        let Some(bio) = list.pop_front() else { return };
+        if which(&bio) {
+            out.push(bio);
+        } else {
+            list.push_back(bio);
+        }
+    }
+}
