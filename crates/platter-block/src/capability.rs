@@ -1,10 +1,9 @@
 //! What only some devices have: an elevator, trace events, a cache.
 //!
-//! A [`Backend`] that has one of these returns it from [`Backend::tunable`], [`Backend::traced`] or [`Backend::cached`]. Programs
-//! and layers use the methods of `dyn Backend`, which ask the device itself or, if it does not have the capability, the
-//! devices below it. So a layer without an elevator or a cache needs no code for them.
+//! A [`Backend`](crate::backend::Backend) that has one of these returns it from a method of that name. Programs and layers
+//! use the methods of `dyn Backend`, which ask the device itself or, if it does not have the capability, the devices below
+//! it. So a layer without an elevator or a cache needs no code for them.
 
-use crate::backend::{Backend, SinkMaker};
 use crate::elevator::Elevator;
 use crate::fault::Error;
 use crate::handle::{HandleCounters, HandleId};
@@ -12,9 +11,13 @@ use crate::hint::Hint;
 use crate::lane::Bell;
 use crate::params::{Param, ParamError};
 use crate::resident::Resident;
+use crate::trace::Sink;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+
+/// Makes a sink of trace events for one queue.
+pub type SinkMaker = Arc<dyn Fn() -> Box<dyn Sink> + Send + Sync>;
 
 /// A device with a queue that can have an elevator.
 pub trait Tunable {
@@ -91,117 +94,5 @@ pub trait Cached {
     /// does nothing. The device need not keep the bell alive; its registrant does.
     fn keep(&self, keeper: Arc<dyn Bell>) {
         let _ = keeper;
-    }
-}
-
-/// The capabilities of a device or of the devices below it.
-impl dyn Backend {
-    /// Switches the elevator of every disk; see [`Tunable::switch_elevator`].
-    ///
-    /// # Errors
-    /// That of the first disk that fails. The disks before it have the new elevator.
-    pub fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error> {
-        match self.tunable() {
-            Some(own) => own.switch_elevator(make),
-            None => self.below().iter().try_for_each(|below| below.switch_elevator(make)),
-        }
-    }
-
-    /// The parameters of the elevator and their values. With several disks: those of the first disk that has an
-    /// elevator.
-    pub fn elevator_params(&self) -> Vec<(Param, i64)> {
-        if let Some(own) = self.tunable() {
-            return own.elevator_params();
-        }
-        let mut of_each = self.below().into_iter().map(|below| below.elevator_params());
-        of_each.find(|params| !params.is_empty()).unwrap_or_default()
-    }
-
-    /// Sets a parameter of the elevator on every disk; see [`Tunable::set_elevator_param`].
-    ///
-    /// # Errors
-    /// That of the first disk that refuses. The disks before it have the new value.
-    pub fn set_elevator_param(&self, name: &str, value: i64) -> Result<(), ParamError> {
-        match self.tunable() {
-            Some(own) => own.set_elevator_param(name, value),
-            None => self.below().iter().try_for_each(|below| below.set_elevator_param(name, value)),
-        }
-    }
-
-    /// Traces every disk; see [`Traced::trace`].
-    pub fn trace(&self, make: Option<SinkMaker>) {
-        match self.traced() {
-            Some(own) => own.trace(make),
-            None => self.below().iter().for_each(|below| below.trace(make.clone())),
-        }
-    }
-
-    /// Tells every cache of an opened handle; see [`Cached::handle_opened`].
-    pub fn handle_opened(&self, id: HandleId) {
-        match self.cached() {
-            Some(own) => own.handle_opened(id),
-            None => self.below().iter().for_each(|below| below.handle_opened(id)),
-        }
-    }
-
-    /// Tells every cache of a closed handle; see [`Cached::handle_closed`].
-    pub fn handle_closed(&self, id: HandleId) {
-        match self.cached() {
-            Some(own) => own.handle_closed(id),
-            None => self.below().iter().for_each(|below| below.handle_closed(id)),
-        }
-    }
-
-    /// Gives a hint to the topmost cache; see [`Cached::advise`]. Through a layer over one device it is passed on with the
-    /// range mapped to that device. Without a cache it is ignored.
-    ///
-    /// # Errors
-    /// The cache could not carry out the hint.
-    pub fn advise(&self, id: HandleId, hint: Hint, pos: u64, len: u64) -> Result<(), Error> {
-        if let Some(own) = self.cached() {
-            return own.advise(id, hint, pos, len);
-        }
-        match (&self.below()[..], self.locate(pos)) {
-            ([below], Some((0, moved))) => below.advise(id, hint, moved, len),
-            _ => Ok(()),
-        }
-    }
-
-    /// The counts that the topmost cache keeps for a handle. `None`: there is no cache, or it does not know the handle.
-    /// A layer over one device asks that device.
-    pub fn handle_counters(&self, id: HandleId) -> Option<HandleCounters> {
-        if let Some(own) = self.cached() {
-            return own.handle_counters(id);
-        }
-        match &self.below()[..] {
-            [below] => below.handle_counters(id),
-            _ => None,
-        }
-    }
-
-    /// The counts of the topmost caches, summed over all handles, closed ones included. `None`: there is no cache.
-    pub fn cache_counters(&self) -> Option<HandleCounters> {
-        if let Some(own) = self.cached() {
-            return own.cache_counters();
-        }
-        let mut sum = None::<HandleCounters>;
-        for counters in self.below().iter().filter_map(|below| below.cache_counters()) {
-            sum.get_or_insert_default().merge(&counters);
-        }
-        sum
-    }
-
-    /// The part of the device itself that is in memory; see [`Cached::resident`]. The devices below are not asked: reads
-    /// from their memory would bypass this device.
-    pub fn resident(&self) -> Option<Arc<dyn Resident>> {
-        self.cached()?.resident()
-    }
-
-    /// Registers a bell with every device that has work of its own; see [`Cached::keep`].
-    pub fn keep(&self, keeper: Arc<dyn Bell>) {
-        match self.cached() {
-            Some(own) => own.keep(keeper),
-            None => self.below().iter().for_each(|below| below.keep(Arc::clone(&keeper))),
-        }
     }
 }

@@ -35,6 +35,7 @@
 
 mod device;
 mod lane;
+mod shape;
 
 pub use device::{Filtered, build, only};
 

@@ -42,6 +42,32 @@ fn the_driver_says_why_no_better_one_was_taken() {
 }
 
 #[test]
+fn the_default_elevator_is_that_of_the_option_or_else_of_the_environment() {
+    let info = |variable: &str, args: &[&str]| {
+        platter().env("PLATTER_ELEVATOR", variable).args(["info", "--json"]).args(args).output().unwrap()
+    };
+    for (variable, args, name) in [
+        ("", &["ram(1M)"][..], "none"),
+        ("deadline", &["ram(1M)"], "deadline"),
+        ("deadline", &["ram(1M)", "--default-elevator", "cfq(quantum=8)"], "cfq"),
+        ("deadline", &["ram(1M, elevator=none)"], "none"),
+    ] {
+        let all: serde_json::Value = serde_json::from_slice(&info(variable, args).stdout).unwrap();
+        assert_eq!(all[0]["elevator"]["name"], name, "{variable} {args:?}");
+    }
+    for (output, place) in [
+        (info("deadlin", &["ram(1M)"]), "PLATTER_ELEVATOR"),
+        (info("", &["ram(1M)", "--default-elevator", "deadlin"]), "did you mean `deadline`?"),
+    ] {
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() == Some(2) && said.contains(place) && said.contains("deadlin"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn several_devices_and_layers() {
     let all = json(&["info", "null(1T, elevator=noop)", "partition(offset=1M, length=2M, ram(8M, depth=7))"]);
     assert_eq!(all[0]["size"], 1u64 << 40);

@@ -4,10 +4,10 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The command, ready for arguments. Its environment does not set colour, width or drivers.
+/// The command, ready for arguments. Its environment does not set colour, width, drivers or the elevator.
 pub(crate) fn platter() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_platter"));
-    for name in ["NO_COLOR", "COLUMNS", "PLATTER_WITHOUT_DRIVERS"] {
+    for name in ["NO_COLOR", "COLUMNS", "PLATTER_WITHOUT_DRIVERS", "PLATTER_ELEVATOR"] {
         command.env_remove(name);
     }
     command

@@ -91,26 +91,6 @@ const CIRCLES: &[(&[&str], &str)] = &[
         &["crates/platter-sim/src/flash/collect.rs", "crates/platter-sim/src/flash/ssd.rs"],
         "the state of garbage collection is part of the disk, and its methods read and program the dies of the disk",
     ),
-    (
-        &["crates/platter-stack/src/filter/device.rs", "crates/platter-stack/src/filter/lane.rs"],
-        "a device opens lanes, and each lane works on the state of its device",
-    ),
-    (
-        &["crates/platter/src/registry/default_elevator.rs", "crates/platter/src/registry/elevators.rs"],
-        "an elevator that is not named in a spec is the default one, which is given by name",
-    ),
-    (
-        &[
-            "crates/platter/src/registry/driver.rs",
-            "crates/platter/src/registry/layer.rs",
-            "crates/platter/src/registry/leaf.rs",
-            "crates/platter/src/registry/raid.rs",
-            "crates/platter/src/registry/register.rs",
-            "crates/platter/src/registry/simulated.rs",
-            "crates/platter/src/registry/table.rs",
-        ],
-        "the table names the function that opens each device, and a device with members opens them through the table",
-    ),
 ];
 
 /// Types with methods in more files than [`MAX_FILES`]: file, type, number of files, and the reason. The numbers

@@ -2,14 +2,14 @@
 
 use super::Filter;
 use super::lane::{FilterLane, PassLane};
+use super::shape::{Shape, Size};
 use crate::gate::Gate;
 use crate::members::atomic_behind;
 use crate::reports::Reports;
 use crate::{LayerError, Row};
 use platter_block::backend::{Backend, Fact, Ground, LaneUse};
-use platter_block::bio::{Bio, Op};
 use platter_block::driver::Geometry;
-use platter_block::event::{DeviceEvent, Watcher};
+use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
@@ -17,23 +17,6 @@ use platter_block::params::{Param, ParamError, Unit};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-
-/// The size of the device below, which lanes that are open follow.
-pub(super) struct Size(AtomicU64);
-
-impl Size {
-    pub(super) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Watcher for Size {
-    fn event(&self, event: &DeviceEvent) {
-        if let DeviceEvent::Resized { to, .. } = event {
-            self.0.store(*to, Ordering::Relaxed);
-        }
-    }
-}
 
 /// The part of the device below that a layer of a fixed size covers.
 struct Part {
@@ -59,7 +42,7 @@ impl<F: Filter> Filtered<F> {
     pub fn new(layer: &str, params: &str, below: Arc<dyn Backend>, filter: F) -> Filtered<F> {
         let name = crate::spread::name_of(layer, params, std::slice::from_ref(&below));
         let facts = vec![("layer", layer.to_string())];
-        let size = Arc::new(Size(AtomicU64::new(below.geometry().size)));
+        let size = Arc::new(Size::new(below.geometry().size));
         below.watch(Arc::downgrade(&size) as Weak<dyn Watcher>);
         let (lanes, gate) = (AtomicU64::new(0), Arc::default());
         Filtered { below, name, facts, filter, part: None, lanes, gate, size }
@@ -81,7 +64,7 @@ impl<F: Filter> Filtered<F> {
                 self.name
             ))));
         }
-        self.size = Arc::new(Size(AtomicU64::new(end - start)));
+        self.size = Arc::new(Size::new(end - start));
         self.part = Some(Part { range, reports: Reports::on(std::slice::from_ref(&self.below)) });
         Ok(self)
     }
@@ -130,7 +113,13 @@ impl<F: Filter> Backend for Filtered<F> {
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
         let below = self.below.open_lane(lane_use)?;
-        let shape = Shape::of(self);
+        let shape = Shape::new(
+            self.geometry(),
+            self.below.geometry(),
+            &self.size,
+            self.part.is_some(),
+            self.offset(),
+        );
         if F::PASSES_IO {
             return Ok(Box::new(PassLane::new(below, shape)));
         }
@@ -175,75 +164,6 @@ impl<F: Filter> Backend for Filtered<F> {
     fn facts(&self) -> Vec<Fact> {
         let own = self.facts.iter().cloned().chain(self.filter.facts());
         own.chain(self.below.facts()).collect()
-    }
-}
-
-/// Where the bios of a layer lie on the device below, and which of them the layer refuses.
-pub(super) struct Shape {
-    limits: Limits,
-    size: Arc<Size>,
-    /// The device below cannot tell that a bio is outside the layer, or that a layer refuses it.
-    checks_range: bool,
-    refuses_changes: bool,
-    offset: u64,
-}
-
-/// Whether the range of a bio has a position. A flush may cover the whole device.
-fn has_place(bio: &Bio) -> bool {
-    bio.op() != Op::Flush || bio.len() + bio.done() > 0
-}
-
-impl Shape {
-    fn of<F: Filter>(layer: &Filtered<F>) -> Shape {
-        let (own, below) = (layer.geometry(), layer.below.geometry());
-        Shape {
-            limits: own.limits,
-            size: Arc::clone(&layer.size),
-            checks_range: layer.part.is_some() || own.limits.logical_block != below.limits.logical_block,
-            refuses_changes: own.features.read_only && !below.features.read_only,
-            offset: layer.offset(),
-        }
-    }
-
-    /// Whether the range of a bio is valid on the layer.
-    pub(super) fn is_valid(&self, bio: &Bio) -> bool {
-        bio.op() == Op::Flush || self.limits.check_range(bio.pos(), bio.len(), self.size.get()).is_ok()
-    }
-
-    /// Refuses bios that the device below would accept although the layer must not.
-    #[inline]
-    pub(super) fn check(&self, bio: &Bio) -> Result<(), Fault> {
-        let fault = |kind| Err(Fault::new(kind, Stage::Layer));
-        if self.checks_range && has_place(bio) {
-            let size = self.size.get();
-            if bio.pos().checked_add(bio.len()).is_none_or(|end| end > size) {
-                return fault(Kind::OutOfRange);
-            }
-            if self.limits.is_misplaced(bio.pos(), bio.len(), size) {
-                return fault(Kind::Misaligned);
-            }
-        }
-        if self.refuses_changes && bio.op().changes() {
-            return fault(Kind::ReadOnly);
-        }
-        Ok(())
-    }
-
-    /// Moves a bio to its position on the device below.
-    #[inline]
-    pub(super) fn enter(&self, bio: &mut Bio) {
-        if self.offset > 0 && has_place(bio) {
-            bio.remap(bio.pos().saturating_add(self.offset));
-        }
-    }
-
-    /// Moves a bio back to its position on the layer.
-    #[inline]
-    pub(super) fn leave(&self, bio: &mut Bio) {
-        if self.offset > 0 && has_place(bio) {
-            // A flush may report a write-back error at a position before the part.
-            bio.remap(bio.pos().saturating_sub(self.offset));
-        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! device has completed may be held until a time that the filter has set; held bios are ordered by that time.
 
 use super::Filter;
-use super::device::Shape;
+use super::shape::Shape;
 use crate::gate::{BARRIER, Door, Gate};
 use platter_block::bio::Bio;
 use platter_block::fault::{Fault, Kind, Stage};

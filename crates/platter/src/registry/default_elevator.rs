@@ -1,7 +1,8 @@
-//! The elevator of disks whose spec does not name one.
+//! Reads `elevator=`, and keeps the default elevator for disks whose spec does not have it.
 
 use super::elevators;
-use crate::spec::{self, Spec, SpecError};
+use crate::spec::{self, Args, Spec, SpecError};
+use platter_block::elevator::Elevator;
 use std::sync::{PoisonError, RwLock};
 
 /// The environment variable with the default elevator.
@@ -20,6 +21,23 @@ pub fn set_default_elevator(elevator: &str) -> Result<(), SpecError> {
     let chosen = parse(elevator, None)?;
     *CHOSEN.write().unwrap_or_else(PoisonError::into_inner) = Some(chosen);
     Ok(())
+}
+
+/// An elevator that was chosen, and where the choice came from if not from the spec.
+pub(super) type Chosen = (Option<Box<dyn Elevator>>, Option<&'static str>);
+
+/// Reads the argument `elevator` and makes the elevator, or the process's default one if the argument is not given.
+pub(super) fn read(args: &mut Args<'_>) -> Result<Chosen, SpecError> {
+    let given = args.nested("elevator")?;
+    if !args.is_given("elevator")
+        && let Some((spec, from)) = get()?
+    {
+        return Ok((elevators::make(&spec)?, Some(from)));
+    }
+    if elevators::tables(given.name()).is_none() {
+        return Err(args.reject("elevator", format!("there is no elevator `{}`", given.name())));
+    }
+    Ok((elevators::make(&given)?, None))
 }
 
 /// The default elevator and where it was set; `None`: nowhere.

@@ -1,7 +1,7 @@
 //! Disks of drivers that the program has registered.
 
 use super::params::{convert, value};
-use super::table::{Build, Row, Shape};
+use super::row::{Row, Shape};
 use super::{OpenError, Opening, leaf, queue};
 use crate::spec::{Args, Param, ParamKind, SpecError};
 use platter_block::disk::Disk;
@@ -64,7 +64,7 @@ pub(super) fn row(driver: &'static DriverRow) -> Row {
         unnamed,
         tables: tables.leak(),
         devices: 0..=0,
-        build: Build::Driver(driver),
+        open: Box::new(move |args, opening| open(driver, args, opening)),
     }
 }
 

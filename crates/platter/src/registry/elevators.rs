@@ -1,6 +1,5 @@
 //! Elevators in specs: `elevator=deadline(read_expire=250ms)`.
 
-use super::default_elevator;
 use super::params::{convert, value};
 use crate::spec::{Args, Param, Signature, Spec, SpecError};
 use platter_block::elevator::Elevator;
@@ -60,29 +59,12 @@ pub fn elevator_params(name: &str) -> impl Iterator<Item = &'static Param> + use
     tables(name).unwrap_or_default().iter().copied().flatten()
 }
 
-fn tables(name: &str) -> Option<&'static [&'static [Param]]> {
+pub(super) fn tables(name: &str) -> Option<&'static [&'static [Param]]> {
     let known = known();
     match known.names.iter().position(|known| *known == name)? {
         0 => Some(&[]),
         at => known.tables.get(at - 1).copied(),
     }
-}
-
-/// An elevator that was chosen, and where the choice came from if not from the spec.
-pub(super) type Chosen = (Option<Box<dyn Elevator>>, Option<&'static str>);
-
-/// Reads the argument `elevator` and makes the elevator, or the process's default one if the argument is not given.
-pub(super) fn read(args: &mut Args<'_>) -> Result<Chosen, SpecError> {
-    let given = args.nested("elevator")?;
-    if !args.is_given("elevator")
-        && let Some((spec, from)) = default_elevator::get()?
-    {
-        return Ok((make(&spec)?, Some(from)));
-    }
-    if tables(given.name()).is_none() {
-        return Err(args.reject("elevator", format!("there is no elevator `{}`", given.name())));
-    }
-    Ok((make(&given)?, None))
 }
 
 /// Makes the elevator that `spec` names with its parameters; `None` is no elevator.

@@ -2,7 +2,7 @@
 
 use super::memory;
 use super::params::{convert, value};
-use super::table::{Build, Row, Shape};
+use super::row::{Row, Shape};
 use super::{OpenError, Opening, open_part, readaheads};
 use crate::spec::Args;
 use platter_disk::device::Device;
@@ -25,7 +25,7 @@ pub(super) fn row(layer: &'static platter_stack::Row) -> Row {
         unnamed: &[],
         tables: readaheads::nest(convert(layer.params)),
         devices: layer.members.clone(),
-        build: Build::Layer(layer),
+        open: Box::new(move |args, opening| open(layer, args, opening)),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Leaves: devices with request queues of their own.
 
-use super::table::{Build, Row, Shape};
+use super::row::{Row, Shape};
 use super::{Access, OpenError, Opening, queue};
-use crate::spec::{Args, Param, ParamKind, SpecError, closest, quote};
+use crate::spec::{Args, Param, ParamKind, SpecError, quote};
 use platter_disk::device::Device;
 use platter_disk::drivers::{Choice, FileOptions};
 use platter_disk::open::DiskOptions;
@@ -89,7 +89,7 @@ pub(super) fn rows() -> [Row; 3] {
             unnamed: &["path"],
             tables: &[FILE, queue::PARAMS],
             devices: 0..=0,
-            build: Build::Leaf(file),
+            open: Box::new(file),
         },
         Row {
             name: "ram",
@@ -99,7 +99,7 @@ pub(super) fn rows() -> [Row; 3] {
             unnamed: &["size"],
             tables: &[SIZE, queue::PARAMS],
             devices: 0..=0,
-            build: Build::Leaf(ram),
+            open: Box::new(ram),
         },
         Row {
             name: "null",
@@ -109,7 +109,7 @@ pub(super) fn rows() -> [Row; 3] {
             unnamed: &["size"],
             tables: &[SIZE, queue::PARAMS],
             devices: 0..=0,
-            build: Build::Leaf(null),
+            open: Box::new(null),
         },
     ]
 }
@@ -147,7 +147,7 @@ fn file(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     args.check_all_read()?;
     let options =
         DiskOptions::default().with_open(open).with_file(file).with_leaf(leaf).with_elevator(elevator);
-    Device::open(&path, options).map_err(|error| suggest(&path, error).into())
+    Device::open(&path, options).map_err(|error| suggest(&path, error, opening).into())
 }
 
 fn driver(args: &mut Args<'_>) -> Result<FileOptions, SpecError> {
@@ -191,7 +191,7 @@ fn how(args: &mut Args<'_>, access: Access) -> Result<OpenOptions, SpecError> {
 }
 
 /// Adds a suggestion for a path that does not exist.
-fn suggest(path: &Path, error: SysError) -> SysError {
+fn suggest(path: &Path, error: SysError, opening: &Opening) -> SysError {
     let Some(path) = path.to_str() else { return error };
     let kind = error.errno.map(|errno| io::Error::from_raw_os_error(errno).kind());
     if kind != Some(io::ErrorKind::NotFound) || path.contains('/') {
@@ -202,9 +202,8 @@ fn suggest(path: &Path, error: SysError) -> SysError {
         let help = format!("did you mean {}?", quote(&device.to_string_lossy()));
         return error.with_help(help);
     }
-    match closest(path, super::names()) {
-        Some(name) => {
-            let example = super::find(name).map_or("", |row| &row.example);
+    match opening.closest(path) {
+        Some(Row { name, example, .. }) => {
             error.with_help(format!("did you mean the device `{name}`, as in {example}?"))
         }
         None => error,

@@ -21,6 +21,7 @@ mod queue;
 mod raid;
 mod readaheads;
 mod register;
+mod row;
 mod simulated;
 mod table;
 
@@ -30,7 +31,8 @@ pub use elevators::{elevator_names, elevator_params, register_elevator};
 pub use error::OpenError;
 pub use readaheads::{parse_readahead, readahead_names, readahead_params};
 pub use register::{register_driver, register_layer};
-pub use table::{Row, Shape, find, names, table};
+pub use row::{Row, Shape};
+pub use table::{find, names, table};
 
 use crate::spec::{self, Spec, SpecError};
 use platter_disk::device::Device;
@@ -76,6 +78,13 @@ impl Access {
 pub(crate) struct Opening {
     access: Access,
     world: Arc<World>,
+}
+
+impl Opening {
+    /// The device whose name is nearest to a word, if one is near.
+    fn closest(&self, word: &str) -> Option<&'static Row> {
+        find(spec::closest(word, names())?)
+    }
 }
 
 /// The world of simulated disks that are opened without one: all of them share its clock, as real disks do
@@ -149,7 +158,7 @@ fn open_part(spec: &Spec, opening: &Opening) -> Result<Device, OpenError> {
         return Err(spec.reject(format!("there is no device called `{}`", spec.name())).into());
     };
     let mut args = spec::Args::new(spec, &row.signature())?;
-    let device = row.open(&mut args, opening)?;
+    let device = (row.open)(&mut args, opening)?;
     args.finish()?;
     Ok(device)
 }

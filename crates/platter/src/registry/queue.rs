@@ -1,6 +1,6 @@
 //! The settings of a leaf's queue, as arguments that every leaf takes.
 
-use super::elevators;
+use super::{default_elevator, elevators};
 use crate::spec::{Args, Param, ParamKind, SpecError, Words};
 use platter_block::elevator::Elevator;
 use platter_block::queue::{PlugSettings, Settings};
@@ -92,7 +92,7 @@ pub(super) const PARAMS: &[Param] = &[
 
 /// Reads the settings and makes the elevator.
 pub(super) fn read(args: &mut Args<'_>) -> Result<(LeafSettings, Option<Box<dyn Elevator>>), SpecError> {
-    let (elevator, elevator_from) = elevators::read(args)?;
+    let (elevator, elevator_from) = default_elevator::read(args)?;
     let plug = args.flag("plug")?;
     // Without a plug that can be in force its two limits stay unread, which is an error if they are given.
     let plug = match plug && elevator.is_some() {

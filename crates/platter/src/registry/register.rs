@@ -1,20 +1,11 @@
 //! Layers and drivers that the program registers.
 
 use super::driver::{self, DriverRow};
-use super::table::{self, Row};
-use super::{layer, readaheads};
+use super::row::Row;
+use super::{layer, readaheads, table};
 use crate::spec::check_table;
 use platter_block::params::Param;
 use platter_block::register::{self, RegisterError};
-use std::sync::{PoisonError, RwLock};
-
-/// In the order of registration.
-static REGISTERED: RwLock<Vec<&'static Row>> = RwLock::new(Vec::new());
-
-/// What is registered by now.
-pub(super) fn registered() -> Vec<&'static Row> {
-    REGISTERED.read().unwrap_or_else(PoisonError::into_inner).clone()
-}
 
 /// Registers a layer of the program under its name. From then on device specs, lists and errors know it for the life
 /// of the process: `open("my_layer(size=4K, a.img)")`.
@@ -53,7 +44,7 @@ pub fn register_driver(row: &'static DriverRow) -> Result<(), RegisterError> {
 
 /// Adds a row whose parameters have been checked, if its name is free.
 fn add(kind: &str, name: &str, params: &[Param], row: impl FnOnce() -> Row) -> Result<(), RegisterError> {
-    // The table of the library does not change, so it need not be looked at under the lock.
+    // Before the parameters, so that the error is about the name. `add` decides.
     if table::find(name).is_some() {
         return Err(RegisterError::taken(kind, name));
     }
@@ -66,10 +57,5 @@ fn add(kind: &str, name: &str, params: &[Param], row: impl FnOnce() -> Row) -> R
         }
     }
     check_table(row.tables).map_err(|what| RegisterError::new(kind, name, what))?;
-    let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
-    if registered.iter().any(|other| other.name == name) {
-        return Err(RegisterError::taken(kind, name));
-    }
-    registered.push(Box::leak(Box::new(row)));
-    Ok(())
+    if table::add(row) { Ok(()) } else { Err(RegisterError::taken(kind, name)) }
 }
