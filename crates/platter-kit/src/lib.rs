@@ -107,10 +107,10 @@ pub type Outcome = Result<(), Box<dyn Error>>;
 /// Where power is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cuts {
-    /// At each I/O in turn that changes something, and after the last one. A read in flight has no effect, so
-    /// a cut at a read leaves nothing that a cut at the next write may not leave as well.
+    /// At every I/O that changes something, and after the last one. A read in flight has no effect, so a cut at a read
+    /// leaves nothing that a cut at the next write may not leave as well.
     Every,
-    /// At this many of them, chosen by the seed.
+    /// At this number of them, chosen by the seed.
     Random(u64),
 }
 
@@ -205,8 +205,8 @@ impl<D> Kit<D> {
         Kit { cuts, ..self }
     }
 
-    /// How many selections of lost sectors are tried at each cut: all of them, none of them, and then as the
-    /// seed decides. 6 if not set, at least 1.
+    /// Number of selections of lost sectors that are tried at each cut: first all sectors, then none, then random
+    /// ones. 6 if not set, at least 1.
     #[must_use]
     pub fn tries(self, tries: u64) -> Kit<D> {
         Kit { tries: tries.max(1), ..self }

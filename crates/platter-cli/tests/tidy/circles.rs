@@ -166,7 +166,7 @@ const SPREAD: &[(&str, &str, usize, &str)] = &[
     ),
     (
         "crates/platter-sim/src/disk_state.rs",
-        "State",
+        "DiskState",
         5,
         "the state of a disk under one lock; faults and power cuts are apart from commands",
     ),
