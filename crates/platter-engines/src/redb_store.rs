@@ -162,6 +162,14 @@ impl Load {
     }
 }
 
+/// Opens an empty database and closes it in order, `times` times, and returns what its `check_integrity` answers.
+///
+/// # Errors
+/// Those of redb.
+pub fn answers_of_check_integrity(files: &Files, times: usize) -> Result<Vec<bool>, DatabaseError> {
+    (0..times).map(|_| open(files)?.check_integrity()).collect()
+}
+
 fn open(files: &Files) -> Result<Database, DatabaseError> {
     let file = files.create(NAME).map_err(StorageError::Io)?;
     files.sync_directory().map_err(StorageError::Io)?;

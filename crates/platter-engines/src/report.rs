@@ -119,7 +119,7 @@ fn indented(failure: &Failure) -> String {
 }
 
 /// The arguments of the examples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The seed of the first run.
     pub seed: u64,
@@ -127,23 +127,37 @@ pub struct Options {
     pub runs: u64,
     /// Transactions of each run.
     pub transactions: u64,
+    /// Only loads whose title contains this, in any case; empty: all.
+    pub only: String,
 }
 
 impl Options {
-    /// Reads `seed=1 runs=5 transactions=20`, in any order; what is missing stays as it is.
+    /// Those that an example has if nothing is said.
+    pub fn usual(runs: u64, transactions: u64) -> Options {
+        Options { seed: 1, runs, transactions, only: String::new() }
+    }
+
+    /// Whether a load is among those to run.
+    pub fn selects<L: Load>(&self, load: &L) -> bool {
+        load.title().to_lowercase().contains(&self.only.to_lowercase())
+    }
+
+    /// Reads `seed=1 runs=5 transactions=20 only=wal`, in any order; what is missing stays as it is.
     ///
     /// # Errors
     /// Another argument, as a text that names it.
     pub fn read(mut self, args: impl Iterator<Item = String>) -> Result<Options, String> {
         for arg in args {
             let (name, value) = arg.split_once('=').unwrap_or((&arg, ""));
-            let number =
-                value.parse().map_err(|_| format!("`{arg}`: expected seed=N, runs=N or transactions=N"));
+            let number = value
+                .parse()
+                .map_err(|_| format!("`{arg}`: expected seed=N, runs=N, transactions=N or only=TEXT"));
             match name {
                 "seed" => self.seed = number?,
                 "runs" => self.runs = number?,
                 "transactions" => self.transactions = number?,
-                _ => return Err(format!("`{arg}`: expected seed=N, runs=N or transactions=N")),
+                "only" => self.only = value.to_owned(),
+                _ => return Err(format!("`{arg}`: expected seed=N, runs=N, transactions=N or only=TEXT")),
             }
         }
         Ok(self)

@@ -19,10 +19,10 @@ fn load(journal: Journal, synchronous: Synchronous) -> Load {
 #[test]
 fn sqlite_loses_nothing_wherever_the_power_fails() {
     for (journal, synchronous) in WAYS {
-        let load = load(journal, synchronous);
+        let load = Load { transactions: 2, ..load(journal, synchronous) };
         let kit = load.kit(1).tries(2);
         let summary = report::cut(&load, &kit).unwrap_or_else(|failure| panic!("{load:?}: {failure}"));
-        assert!(summary.cuts > 500 && summary.recoveries > 200, "{load:?}: {summary:?}");
+        assert!(summary.cuts > 400 && summary.recoveries > 200, "{load:?}: {summary:?}");
         assert_eq!(summary.differing, 0, "the same load makes the same I/Os");
     }
 }

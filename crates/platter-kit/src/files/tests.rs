@@ -79,7 +79,9 @@ impl Model {
                 (Some(found), Some(life)) => self.lives[name][*life].permits(found),
                 _ => false,
             });
-            if !(is_permitted || self.may[name].is_empty() && found.is_none()) {
+            // Before the engine has begun there is no file.
+            let is_permitted = is_permitted || (self.may[name].is_empty() && found.is_none());
+            if !is_permitted {
                 return Err(format!(
                     "{text}: found {:?} bytes that are not permitted",
                     found.map(|f| f.len())
