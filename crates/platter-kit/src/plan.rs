@@ -10,6 +10,7 @@ use std::str::FromStr;
 /// Its text is `io=17 lost=0/12:8+1`, the second part as of [`Lost`], with a second cut during recovery
 /// `io=17 lost=0/12:8+1 then io=2 lost=0/20:0+8`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Plan {
     /// The I/O at which power is cut, counted over all disks from 0. It is in flight at that time. If the
     /// engine makes fewer I/Os, power is cut after its end.
@@ -22,6 +23,7 @@ pub struct Plan {
 
 /// A power cut while the contents that another one left are opened and checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RecoveryCut {
     /// The I/O at which power is cut, counted from 0 since power was restored.
     pub io: u64,
@@ -89,6 +91,7 @@ fn one_cut(text: &str) -> Result<(u64, Lost), PlanError> {
 
 /// A failed check: the engine broke a promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Failure {
     /// The seed of the kit.
     pub seed: u64,

@@ -1,7 +1,7 @@
 //! `platter man`: the manual page.
 
-use crate::cli::{Cli, CliError, Context};
-use clap::{Args, CommandFactory};
+use crate::cli::{CliError, Context};
+use clap::Args;
 
 /// Arguments of `platter man`.
 #[derive(Args, Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct Man {
 
 impl Man {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
-        let mut command = Cli::command();
+        let mut command = (context.command)();
         command.build();
         let mut name = "platter".to_owned();
         for verb in &self.verb {

@@ -19,8 +19,6 @@ mod raid;
 mod readahead;
 mod repro;
 mod sim;
-#[cfg(test)]
-mod tests;
 
 /// The verbs.
 #[derive(Subcommand, Debug)]

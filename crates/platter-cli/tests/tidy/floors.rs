@@ -12,6 +12,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-sim", &[&["platter-block"]]),
     ("platter", &[PARTS]),
     ("platter-kit", &[PARTS]),
+    ("platter-engines", &[&["platter-kit", "platter-sim"]]),
     ("platter-bench", &[PARTS]),
     ("platter-repro", &[PARTS, &["platter-bench"]]),
     ("platter-engines", &[PARTS, &["platter-kit"]]),

@@ -1,6 +1,6 @@
 //! The report of a finished run, for people and as JSON.
 
-use super::Copy;
+use super::args::Copy;
 use super::map::Status;
 use super::meter;
 use super::plan::Plan;

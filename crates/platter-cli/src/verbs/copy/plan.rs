@@ -1,8 +1,8 @@
 //! The plan of a copy: opens both devices and checks that the copy is possible, before anything is written.
 
+use super::args::{Copy, Sparse};
 use super::map::{Map, Status};
 use super::mapfile::{Loaded, MapFile};
-use super::{Copy, Sparse};
 use crate::cli::{CliError, Context};
 use platter::registry::{self, Access, OpenError};
 use platter::spec::{Spec, format_size, quote_path};
