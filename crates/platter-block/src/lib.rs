@@ -44,6 +44,7 @@ pub mod request;
 pub mod resident;
 #[allow(unsafe_code)]
 pub mod segment;
+mod setters;
 pub mod statistics;
 pub mod text;
 pub mod time;

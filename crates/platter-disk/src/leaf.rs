@@ -26,7 +26,6 @@ use platter_block::time::{Span, Time, VirtualClock};
 use platter_block::trace::Sink;
 use std::sync::{Arc, Weak};
 
-mod bounced;
 mod closing;
 mod control;
 mod depth;
@@ -59,6 +58,7 @@ use tokens::Tokens;
 
 /// Settings of a leaf.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LeafSettings {
     /// Settings of the queue.
     pub queue: Settings,
@@ -76,6 +76,18 @@ pub struct LeafSettings {
     pub lock_stamps: bool,
     /// Where the choice of the elevator came from, as the device's facts show it; `None`: from the program that opens it.
     pub elevator_from: Option<&'static str>,
+}
+
+platter_block::setters! {
+    LeafSettings {
+        queue, with_queue: Settings;
+        caller_plug, with_caller_plug: bool;
+        lock, with_lock: LockScope;
+        bounce, with_bounce: bool;
+        lanes, with_lanes: Option<u32>;
+        lock_stamps, with_lock_stamps: bool;
+        elevator_from, with_elevator_from: Option<&'static str>;
+    }
 }
 
 impl Default for LeafSettings {
@@ -248,7 +260,7 @@ impl Backend for Leaf {
     }
 
     fn geometry(&self) -> Geometry {
-        Geometry { size: self.0.extent.size(), ..self.0.geometry }
+        self.0.geometry.with_size(self.0.extent.size())
     }
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {

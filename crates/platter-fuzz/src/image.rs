@@ -8,7 +8,7 @@ use crate::bytes::{self, u32_at, u64_at};
 use crate::rng::Rng;
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Op};
-use platter_block::driver::{Features, Geometry};
+use platter_block::driver::Geometry;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
@@ -180,7 +180,7 @@ impl ImageDisk {
     /// A device that holds an image.
     pub fn new(name: &str, image: Image) -> ImageDisk {
         let limits = Limits::unlimited(image.block);
-        let geometry = Geometry { size: image.size, limits, features: Features::default() };
+        let geometry = Geometry::new(image.size, limits);
         ImageDisk {
             name: name.into(),
             geometry,

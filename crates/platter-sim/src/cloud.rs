@@ -7,7 +7,7 @@
 use crate::model::{Command, Ended, Model};
 use crate::rng::Rng;
 use platter_block::bio::Op;
-use platter_block::driver::{Features, Geometry};
+use platter_block::driver::Geometry;
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use std::cmp::Reverse;
@@ -189,14 +189,12 @@ impl CloudDisk {
 
 impl Model for CloudDisk {
     fn geometry(&self) -> Geometry {
-        let limits = Limits {
-            physical_block: 4096,
-            max_transfer: 1 << 20,
-            max_segments: 256,
-            discard_granularity: 4096,
-            ..Limits::unlimited(512)
-        };
-        Geometry { size: self.params.size, limits, features: Features::default() }
+        let limits = Limits::unlimited(512)
+            .with_physical_block(4096)
+            .with_max_transfer(1 << 20)
+            .with_max_segments(256)
+            .with_discard_granularity(4096);
+        Geometry::new(self.params.size, limits)
     }
 
     fn depth(&self) -> u32 {

@@ -135,7 +135,7 @@ impl SimDisk {
 
     /// The geometry with the current size.
     pub fn geometry(&self) -> Geometry {
-        Geometry { size: self.lock().extent.size, ..self.geometry }
+        self.geometry.with_size(self.lock().extent.size)
     }
 
     /// Most commands the disk holds at once.

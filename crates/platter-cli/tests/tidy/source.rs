@@ -33,7 +33,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-disk/src/future/reply.rs", "a bio that passes between threads without a lock"),
     ("crates/platter-disk/src/handle/page.rs", "the bytes of a pinned page"),
     ("crates/platter-bench/src/ladder/units.rs", "bios over borrowed memory, copies from low memory"),
-    ("crates/platter-disk/src/leaf/bounced.rs", "bios over aligned memory"),
+    ("crates/platter-disk/src/bounce.rs", "bios over aligned memory"),
     ("crates/platter-disk/src/pool.rs", "memory that many buffers share"),
     ("crates/platter-disk/src/pool/backing.rs", "mapped memory"),
     ("crates/platter-disk/src/sync_io.rs", "segments over borrowed memory"),

@@ -386,20 +386,15 @@ impl Ssd {
 impl Model for Ssd {
     fn geometry(&self) -> Geometry {
         let buffer = self.params.buffer;
-        let limits = Limits {
-            physical_block: UNIT as u32,
-            max_transfer: 1 << 20,
-            max_segments: 256,
-            discard_granularity: UNIT as u32,
-            max_discard: 1 << 31,
-            ..Limits::unlimited(512)
-        };
+        let limits = Limits::unlimited(512)
+            .with_physical_block(UNIT as u32)
+            .with_max_transfer(1 << 20)
+            .with_max_segments(256)
+            .with_discard_granularity(UNIT as u32)
+            .with_max_discard(1 << 31);
         let write_cache = buffer.write_back && !buffer.protected;
-        Geometry {
-            size: self.params.size,
-            limits,
-            features: Features { write_cache, fua: true, read_only: false },
-        }
+        Geometry::new(self.params.size, limits)
+            .with_features(Features::default().with_write_cache(write_cache).with_fua(true))
     }
 
     fn depth(&self) -> u32 {

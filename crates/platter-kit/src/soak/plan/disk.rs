@@ -97,7 +97,7 @@ impl ModelPlan {
         let tail = if rng.below(8) == 0 { rng.below(block) } else { 0 };
         let size = (sectors.next_multiple_of(block) + tail) * 512;
         ModelPlan::Jittery(Jitter {
-            geometry: Geometry { size, limits, features },
+            geometry: Geometry::new(size, limits).with_features(features),
             depth: 1 + rng.below(32) as u32,
             least: 10_000 + rng.below(1_000_000),
             jitter: rng.pick(&[1, 100_000, 4_000_000]),
@@ -128,7 +128,7 @@ impl fmt::Display for DiskPlan {
         match &self.model {
             ModelPlan::Known(name, choices) => write!(f, "{name} {choices:?}")?,
             ModelPlan::Jittery(jitter) => {
-                let Geometry { size, limits, features } = jitter.geometry;
+                let Geometry { size, limits, features, .. } = jitter.geometry;
                 write!(f, "{} sectors, depth {}, {features:?}, {limits:?}", size / 512, jitter.depth)?;
             }
         }
@@ -145,20 +145,18 @@ impl fmt::Display for DiskPlan {
 
 fn limits(rng: &mut Rng, on: Features) -> Limits {
     let logical_block = rng.pick(&[512, 512, 4096]);
-    Limits {
-        memory_align: rng.pick(&[1, 4, 512]),
-        length_align: rng.pick(&[1, logical_block]),
-        max_transfer: rng.pick(&[4096, 20480, 1 << 20]),
-        max_segments: rng.pick(&[3, 16, 128]),
-        max_segment_size: rng.pick(&[4096, 1 << 16]),
-        segment_boundary: rng.pick(&[0, 0, 4096]),
-        chunk: rng.pick(&[0, 0, 16384]),
-        max_discard: rng.pick(&[4096, 1 << 20]),
-        discard_granularity: if rng.below(6) == 0 { 0 } else { logical_block },
-        write_zeroes: rng.below(6) > 0,
-        atomic_write: if on.has(Feature::Atomic) { rng.pick(&[0, 4096, 16384]) } else { 0 },
-        ..Limits::unlimited(logical_block)
-    }
+    Limits::unlimited(logical_block)
+        .with_memory_align(rng.pick(&[1, 4, 512]))
+        .with_length_align(rng.pick(&[1, logical_block]))
+        .with_max_transfer(rng.pick(&[4096, 20480, 1 << 20]))
+        .with_max_segments(rng.pick(&[3, 16, 128]))
+        .with_max_segment_size(rng.pick(&[4096, 1 << 16]))
+        .with_segment_boundary(rng.pick(&[0, 0, 4096]))
+        .with_chunk(rng.pick(&[0, 0, 16384]))
+        .with_max_discard(rng.pick(&[4096, 1 << 20]))
+        .with_discard_granularity(if rng.below(6) == 0 { 0 } else { logical_block })
+        .with_write_zeroes(rng.below(6) > 0)
+        .with_atomic_write(if on.has(Feature::Atomic) { rng.pick(&[0, 4096, 16384]) } else { 0 })
 }
 
 fn settings(rng: &mut Rng, on: Features) -> LeafSettings {
@@ -170,7 +168,7 @@ fn settings(rng: &mut Rng, on: Features) -> LeafSettings {
         timeout: on.has(Feature::Timeouts).then_some(TIMEOUT),
         ..Settings::default()
     };
-    LeafSettings { queue, caller_plug: rng.below(5) > 0, ..LeafSettings::default() }
+    LeafSettings::default().with_queue(queue).with_caller_plug(rng.below(5) > 0)
 }
 
 fn faults(rng: &mut Rng, on: Features, sectors: u64) -> FaultPlan {

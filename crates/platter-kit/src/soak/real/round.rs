@@ -85,7 +85,7 @@ fn open(path: &Path, temporary: bool, driver: FileDriver, rng: &mut Rng) -> Resu
     options.create = temporary.then_some(size);
     options.direct = if rng.below(4) == 0 { Direct::Off } else { Direct::Prefer };
     let opened = options.open(path).map_err(|error| Failure::Setup(error.to_string()))?;
-    let file = FileOptions { driver: Choice::Only(driver), depth: 32, ..FileOptions::default() };
+    let file = FileOptions::default().with_driver(Choice::Only(driver)).with_depth(32);
     let disk = FileDisk::new(opened, file).map_err(|error| Failure::Unavailable(error.to_string()))?;
     Ok(Arc::new(disk))
 }
@@ -98,7 +98,7 @@ fn settings(rng: &mut Rng, without: Features) -> LeafSettings {
             .then(|| Span::from_millis(rng.pick(&[20, 100, 300]))),
         ..Settings::default()
     };
-    LeafSettings { queue, ..LeafSettings::default() }
+    LeafSettings::default().with_queue(queue)
 }
 
 fn leaf(

@@ -50,7 +50,7 @@ impl Run<'_> {
         self.place(token);
         self.watch_call(format!("a synchronous {} of {} sectors at {}", live.op, live.count, live.sector));
         let options =
-            IoOptions { flags: live.flags, ioprio: io.ioprio, context: io.context, ..IoOptions::default() };
+            IoOptions::default().with_flags(live.flags).with_ioprio(io.ioprio).with_context(io.context);
         let result = match live.op {
             Op::Read => read(&device, &mut memory.slices_mut(), pos),
             Op::Write if memory.slices().len() == 1 => {
