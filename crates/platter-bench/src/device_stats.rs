@@ -8,7 +8,7 @@
 //! Both are read from the device once before and once after a measurement, which does not affect the
 //! measurement.
 
-use crate::io::LatencySummary;
+use crate::latency_summary::{LatencySummary, put_latency};
 use crate::report::units::{duration, thousands};
 use crate::report::{Column, Table};
 use crate::stats::LatencyHistogram;
@@ -148,7 +148,7 @@ impl DeviceStats {
             let mut object = serde_json::Map::new();
             object.insert("op".into(), json!(op.to_string()));
             object.insert("requests".into(), json!(self.requests(op)));
-            crate::io::put_latency(&mut object, self.latency(op).as_ref());
+            put_latency(&mut object, self.latency(op).as_ref());
             Value::Object(object)
         };
         Op::ALL.into_iter().filter(|op| self.requests(*op) > 0).map(one).collect()

@@ -134,7 +134,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
         (&["--size", "0"], 2, "a multiple of 64K"),
         (&["--repeat", "0"], 2, "--repeat 0"),
         (&["--reads", "0"], 2, "--reads 0: give 1 to"),
-        (&["--rung", "SBX"], 2, "there are Baseline, SB, SBI, SBIR, SBIRV, bio"),
+        (&["--rung", "SBX"], 2, "expected one of: Baseline, SB, SBI, SBIR, SBIRV, bio"),
         (&["--call", "write"], 2, "unknown call; expected read or readv"),
         (&["--on", "ram(4K)"], 4, "needs at least 64 KiB"),
         (&["--on", "ram(1M, lock=all)"], 2, "each rung sets `lock` itself"),

@@ -1,4 +1,4 @@
-//! What an engine has promised about its transactions.
+//! The promises of an engine about its transactions.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use std::fmt;
 /// Transactions are numbered from 1 and follow each other: the engine [begins](History::begin) one with the
 /// contents that it leads to, and [acknowledges](History::acknowledge) it when its caller would be told that
 /// it is done. After a power cut the contents must be those after some transaction, the last acknowledged
-/// one or a later one: what was acknowledged is there, and what was begun is there wholly or not at all.
+/// one or a later one: acknowledged transactions are present, and a transaction that was begun is present completely
+/// or not at all.
 ///
 /// ```
 /// use platter_kit::History;

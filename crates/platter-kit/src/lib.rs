@@ -220,22 +220,22 @@ impl<D> Kit<D> {
         Kit { each_write: true, ..self }
     }
 
-    /// How many times, after each cut, the trial is repeated with a second cut while the check writes: an
-    /// engine that repairs its contents when it is opened may lose power then as well. 1 if not set. Costs
-    /// nothing where opening and checking write nothing.
+    /// Number of times that the trial of each cut is repeated with a second cut while the check writes: an engine
+    /// that repairs its contents when it is opened may lose power then as well. 1 if not set. Costs nothing where
+    /// opening and checking write nothing.
     #[must_use]
     pub fn recovery_tries(self, recovery_tries: u64) -> Kit<D> {
         Kit { recovery_tries, ..self }
     }
 
-    /// At most how many trials are spent on making a failure smaller. 2000 if not set; 0 reports it as found.
+    /// Maximum number of trials to shrink a failure. 2000 if not set; 0 reports it as found.
     #[must_use]
     pub fn shrink_tries(self, shrink_tries: u64) -> Kit<D> {
         Kit { shrink_tries, ..self }
     }
 
-    /// Has the disks acknowledge flushes of the engine that they do not carry out, as a backend does that
-    /// forgets to pass a sync on. An engine with a check that is worth something then fails.
+    /// Makes the disks acknowledge flushes of the engine without carrying them out, as a backend does that forgets to
+    /// pass a sync on. A check that detects lost data then fails.
     #[must_use]
     pub fn flushes(self, flushes: Flushes) -> Kit<D> {
         Kit { flushes, ..self }
@@ -355,7 +355,7 @@ impl<D> Kit<D> {
         }
     }
 
-    /// The ways to lose something that are tried at one place.
+    /// The selections of lost sectors that are tried at one cut.
     fn ways(&self, io: u64) -> impl Iterator<Item = Survivors> + use<D> {
         let mut rng = Rng::stream(self.seed, 2 + io);
         let fixed = [Survivors::None, Survivors::All].into_iter();

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{DirectionReport, IoReport, LatencySummary};
+use super::{DirectionReport, IoReport};
+use crate::latency_summary::put_latency;
 
 /// The keys that say something of the host: two simulations of one seed differ in nothing else.
 pub const HOST_KEYS: [&str; 7] = [
@@ -111,18 +112,4 @@ fn direction_json(direction: &DirectionReport) -> Value {
     let buckets = direction.buckets.iter();
     object.insert("lat_buckets".into(), buckets.map(|b| json!([b.low, b.high, b.count])).collect());
     Value::Object(object)
-}
-
-/// Puts latencies into an object, null where there are none.
-pub(crate) fn put_latency(object: &mut Map<String, Value>, latency: Option<&LatencySummary>) {
-    let of = |get: fn(&LatencySummary) -> Value| latency.map_or(Value::Null, get);
-    object.insert("lat_min_ns".into(), of(|l| json!(l.min_ns)));
-    object.insert("lat_mean_ns".into(), of(|l| json!(l.mean_ns)));
-    object.insert("lat_p50_ns".into(), of(|l| json!(l.p50_ns)));
-    object.insert("lat_p90_ns".into(), of(|l| json!(l.p90_ns)));
-    object.insert("lat_p95_ns".into(), of(|l| json!(l.p95_ns)));
-    object.insert("lat_p99_ns".into(), of(|l| json!(l.p99_ns)));
-    object.insert("lat_p999_ns".into(), of(|l| json!(l.p999_ns)));
-    object.insert("lat_p9999_ns".into(), of(|l| json!(l.p9999_ns)));
-    object.insert("lat_max_ns".into(), of(|l| json!(l.max_ns)));
 }

@@ -1,4 +1,4 @@
-//! `platter readahead`: which I/Os readahead policies make of the same reads.
+//! `platter readahead`: compares the I/Os that readahead policies issue for the same reads.
 
 use crate::cli::{CliError, Context, Exit, Size};
 use clap::{Args, ValueEnum};

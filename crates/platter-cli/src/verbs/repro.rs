@@ -1,4 +1,4 @@
-//! `platter repro`: published experiments, run again on models.
+//! `platter repro`: published experiments, reproduced on models.
 
 use crate::cli::progress::Progress;
 use crate::cli::{CliError, Context};

@@ -135,7 +135,7 @@ fn what_a_larger_destination_has_beyond_stays() {
     fs::write(&b, &larger).unwrap();
     let output = platter().args(["copy", text(&a), text(&b)]).output().unwrap();
     assert!(output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("larger by 9,999 bytes"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is 9,999 bytes larger"));
     larger[..content.len()].copy_from_slice(&content);
     assert!(same(&b, &larger));
 }
@@ -196,5 +196,5 @@ fn a_full_file_system_is_an_error_with_place_and_number() {
 
 #[test]
 fn nothing_can_be_verified_on_null() {
-    fails_saying(2, &["copy", "ram(1M)", "null(1M)", "--verify"], &["null keeps nothing"]);
+    fails_saying(2, &["copy", "ram(1M)", "null(1M)", "--verify"], &["null keeps no data"]);
 }

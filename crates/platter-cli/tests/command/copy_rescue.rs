@@ -124,7 +124,7 @@ fn a_disk_that_goes_away_ends_the_rescue_and_the_map_goes_on_from_there() {
     let away = format!("error(op=read, nth=11, times=1, errno=6, {})", text(&rig.from));
     let (status, result, said) = rig.rescue(&away, &["--bs", "64K", "--depth", "4"]);
     assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("errno 6") && said.contains("same command again"), "{said}");
+    assert!(said.contains("errno 6") && said.contains("repeat the command"), "{said}");
     let first = result["bytes_written"].as_u64().unwrap();
     assert!(first > 0 && first < 2 << 20, "{result}");
     assert_eq!(result["bytes_bad"], 0, "a disk that is gone has no bad sectors");

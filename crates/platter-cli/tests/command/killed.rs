@@ -18,7 +18,7 @@ fn user_of(disk: &str) -> Child {
     let mut note = String::new();
     // Written when both devices are open.
     BufReader::new(user.stderr.take().unwrap()).read_line(&mut note).unwrap();
-    assert!(note.contains("larger by"), "{note}");
+    assert!(note.contains("larger than the source"), "{note}");
     user
 }
 

@@ -49,7 +49,7 @@ fn a_bug_is_found_with_a_seed_that_repeats_it() {
 fn bugs_are_listed_and_others_are_refused() {
     assert!(ok(&["sim", "soak", "--bug", "list"]).contains("no-fua: "));
     assert!(json(&["sim", "soak", "--bug", "list"]).as_array().unwrap().len() >= 12);
-    fails_saying(2, &["sim", "soak", "--bug", "none"], &["no such bug", "no-fua"]);
+    fails_saying(2, &["sim", "soak", "--bug", "none"], &["unknown bug", "no-fua"]);
     fails_saying(2, &["sim", "soak", "--threads", "0"], &["--threads"]);
 }
 

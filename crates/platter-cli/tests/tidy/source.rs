@@ -56,7 +56,7 @@ const UNSAFE: &[(&str, &str)] = &[
 const NOWHERE: &[(&str, &str, &str)] = &[
     ("todo", "!(", "finish it or leave it out"),
     ("#[ig", "nore", "make the test run, or detect what it needs and say so"),
-    ("allow(dead_", "code)", "delete what nobody uses"),
+    ("allow(dead_", "code)", "delete unused code"),
 ];
 
 /// Not in the layer itself, tests aside.

@@ -1,5 +1,6 @@
 //! Rules for every text: forbidden names, and links that must resolve.
 
+use crate::lexer::{line_of, words};
 use crate::tree::{File, root};
 use std::path::{Component, Path, PathBuf};
 
@@ -16,6 +17,12 @@ const NOT_NAMED: &[(&str, &str)] = &[
     ("pypi.o", "rg"),
     ("npmj", "s."),
 ];
+
+/// Words for persons that stand for no component: name the thread, the caller or the lane. In two parts, as above.
+const NO_PERSONS: &[(&str, &str)] = &[("nob", "ody"), ("someb", "ody"), ("anyb", "ody"), ("who", "ever")];
+
+/// Files that may use them: the first runs a command as the user of that name.
+const PERSONS: &[&str] = &["crates/platter-cli/tests/command/info.rs"];
 
 /// The only source of packages, as in the lock file.
 const REGISTRY: &str = "source = \"registry+https://github.com/rust-lang/";
@@ -40,8 +47,20 @@ pub(crate) fn problems(files: &[File]) -> Vec<String> {
         if file.path.ends_with(".md") {
             links(file, files, &mut problems);
         }
+        if (file.is_rust() || file.path.ends_with(".md")) && !PERSONS.contains(&file.path.as_str()) {
+            persons(file, &mut problems);
+        }
     }
     problems
+}
+
+fn persons(file: &File, problems: &mut Vec<String>) {
+    let lower = file.text.to_ascii_lowercase();
+    for (a, b) in NO_PERSONS {
+        let word = format!("{a}{b}");
+        let lines = words(&lower, &word).map(|at| line_of(&lower, at));
+        problems.extend(lines.map(|line| format!("{}:{line}: {word}; name the component", file.path)));
+    }
 }
 
 /// The targets of a page's links, code aside, with the lines they are on.
@@ -126,9 +145,14 @@ fn broken_links_and_forbidden_names_are_found() {
         ),
         file("docs/sub/b.md", "## Two\n[up](../a.md#three)\n[gone](c.md)\n```\n[x](y)\n```"),
         file("run.sh", &format!("cd {a}{b}here")),
+        file("src/x.rs", &format!("// Fine.\n// {}{} waits.", NO_PERSONS[0].0, NO_PERSONS[0].1)),
         file("Cargo.lock", "source = \"registry+https://mirror.example/index\""),
     ];
     let found = problems(&files);
     let starts: Vec<&str> = found.iter().map(|p| p.split(": ").next().unwrap_or_default()).collect();
-    assert_eq!(starts, ["docs/sub/b.md:2", "docs/sub/b.md:3", "run.sh:1", "Cargo.lock"], "{found:?}");
+    assert_eq!(
+        starts,
+        ["docs/sub/b.md:2", "docs/sub/b.md:3", "run.sh:1", "src/x.rs:2", "Cargo.lock"],
+        "{found:?}"
+    );
 }

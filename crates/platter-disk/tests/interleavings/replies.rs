@@ -74,7 +74,7 @@ fn every_returned_reply_is_taken_once() {
     });
 }
 
-/// A reply has room for one bio, whoever comes first.
+/// A reply has room for one bio: the first one that arrives.
 #[test]
 fn two_threads_never_take_the_same_bio() {
     check(|| {

@@ -121,7 +121,7 @@ mod tests {
     fn what_is_the_rungs_is_refused() {
         let refused = |text: &str| check(text).unwrap_err().to_string();
         assert!(refused("null(1G, elevator=noop)").contains("each rung sets `elevator` itself"));
-        assert!(refused("ram(1G, depth=2)").contains("give its size only"));
+        assert!(refused("ram(1G, depth=2)").contains("give only the size"));
         assert!(refused("nul(1G)").contains("nul"));
         assert!(check("/dev/null").is_ok());
     }

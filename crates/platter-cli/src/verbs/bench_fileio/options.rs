@@ -139,7 +139,8 @@ fn fsync_by(text: &str) -> Result<SyncedBy, String> {
 fn io_mode(text: &str) -> Result<IoMode, String> {
     if text == "mmap" {
         return Err(
-            "mmap is not supported, because a device has no pages to map; expected sync or async".to_owned()
+            "mmap is not supported, because a device has no pages to map; expected one of: sync, async"
+                .to_owned(),
         );
     }
     named(text, &[IoMode::Sync, IoMode::Async], IoMode::name)

@@ -177,7 +177,7 @@ mod tests {
         }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
         let other = file.load(2 << 20).err().unwrap().to_string();
-        assert!(other.contains("1048576 bytes, and this one has 2097152"), "{other}");
+        assert!(other.contains("1048576 bytes, but this source has 2097152"), "{other}");
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Plan {
         if room > size {
             let beyond = thousands(room - size);
             context.note(&format!(
-                "{} is {beyond} bytes larger; those bytes are not changed",
+                "{} is {beyond} bytes larger than the source; those bytes are not changed",
                 named(&self.destination)
             ));
         }

@@ -1,4 +1,4 @@
-//! `platter sim soak`: random devices and random misfortune until something is not as it must be.
+//! `platter sim soak`: tests random devices under random faults until a check fails.
 
 use crate::cli::progress::Progress;
 use crate::cli::{CliError, Context};

@@ -36,7 +36,7 @@ pub(crate) struct Validate {
     /// The parameter file with the bus, if it is not beside the disk's
     #[arg(long, value_name = "FILE")]
     parv: Option<PathBuf>,
-    /// Write a page with the two distributions to this file too
+    /// Also write a page with the two distributions to this file
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }
