@@ -38,7 +38,7 @@ impl Stamps {
 }
 
 /// Latencies in ns.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 pub struct LatencySummary {
     /// The smallest.
     pub min_ns: u64,
