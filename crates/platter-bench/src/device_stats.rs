@@ -8,11 +8,10 @@
 //! Both are read from the device once before and once after a measurement, which does not affect the
 //! measurement.
 
-use crate::io::LatencySummary;
 use crate::report::json::put_latency;
 use crate::report::units::{duration, thousands};
 use crate::report::{Column, Table};
-use crate::stats::LatencyHistogram;
+use crate::stats::{LatencyHistogram, LatencySummary};
 use platter_block::bio::Op;
 use platter_block::fault::Kind;
 use platter_block::statistics::Gauges;

@@ -50,6 +50,6 @@ pub use error::IoError;
 pub(crate) use gate::StartGate;
 pub use hooks::{Hooks, Progress};
 pub use json::HOST_KEYS;
-pub use report::{DeviceReport, DirectionReport, IoReport, LatencySummary, Simulated, Stamps};
+pub use report::{DeviceReport, DirectionReport, IoReport, Simulated, Stamps};
 pub use run::run;
 pub use usage::Usage;

@@ -1,6 +1,7 @@
 //! The report for people: a few lines of text, or a page.
 
-use super::{IoReport, LatencySummary, Stamps};
+use super::{IoReport, Stamps};
+use crate::stats::LatencySummary;
 use crate::about;
 use crate::report::units::{bytes_short, duration, fixed, thousands, throughput};
 use crate::report::{Column, HtmlReport, Table, Terminal};

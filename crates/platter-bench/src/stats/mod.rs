@@ -10,10 +10,12 @@ mod error;
 mod latency;
 mod sample;
 mod seeded;
+mod summary;
 
 pub use bootstrap::{Bootstrap, Interval, median_interval, ratio_interval};
 pub use error::StatsError;
 pub use latency::{Bucket, LatencyHistogram};
 pub use sample::{Sample, jain_index};
 pub use seeded::Seeded;
+pub use summary::LatencySummary;
 pub(crate) use seeded::mix64;

@@ -11,29 +11,6 @@ const MAX_FILES: usize = 4;
 /// Circles that stay, each with the reason. The list may only get shorter.
 const CIRCLES: &[(&[&str], &str)] = &[
     (
-        &[
-            "crates/platter-bench/src/device_stats.rs",
-            "crates/platter-bench/src/io/json.rs",
-            "crates/platter-bench/src/io/report.rs",
-            "crates/platter-bench/src/io/run.rs",
-            "crates/platter-bench/src/io/simulated/mod.rs",
-        ],
-        "a report holds the statistics of its devices and their latencies, and a simulated run is one of the ways to make a report",
-    ),
-    (
-        &[
-            "crates/platter-bench/src/fileio/bios.rs",
-            "crates/platter-bench/src/fileio/real.rs",
-            "crates/platter-bench/src/fileio/run.rs",
-            "crates/platter-bench/src/fileio/simulated.rs",
-        ],
-        "a run chooses between real and simulated threads, and both report their progress to it",
-    ),
-    (
-        &["crates/platter-bench/src/io/job.rs", "crates/platter-bench/src/io/plan.rs"],
-        "a plan is made of jobs, and a job knows the plan that it is part of",
-    ),
-    (
         &["crates/platter-block/src/deferred.rs", "crates/platter-block/src/owner.rs"],
         "an owner that is dropped under a lock becomes a deferred action, which holds the owner",
     ),
