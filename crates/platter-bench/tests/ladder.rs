@@ -42,8 +42,8 @@ fn ram(row: &ladder::Row) -> Ladder {
 
 fn file(row: &ladder::Row, path: &Path) -> Ladder {
     let make = |leaf, elevator| {
-        let open = OpenOptions { direct: Direct::Prefer, ..OpenOptions::default() };
-        Device::open(path, DiskOptions { open, leaf, elevator, ..DiskOptions::default() })
+        let open = OpenOptions::default().with_direct(Direct::Prefer);
+        Device::open(path, DiskOptions::default().with_open(open).with_leaf(leaf).with_elevator(elevator))
     };
     Ladder::open(row.switches, LeafSettings::default(), make).unwrap()
 }

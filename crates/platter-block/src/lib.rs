@@ -16,6 +16,7 @@ pub mod bio;
 #[allow(unsafe_code)]
 pub mod buf;
 pub mod build;
+pub mod capability;
 mod cell;
 pub mod counters;
 pub mod defect;
@@ -43,6 +44,7 @@ pub mod request;
 pub mod resident;
 #[allow(unsafe_code)]
 pub mod segment;
+mod setters;
 pub mod statistics;
 pub mod text;
 pub mod time;

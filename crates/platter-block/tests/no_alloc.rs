@@ -123,12 +123,12 @@ struct Load {
 
 impl Load {
     fn new(elevator: &str) -> Load {
-        let limits = Limits { max_transfer: 128 << 10, ..Limits::unlimited(512) };
-        let features = Features { write_cache: true, fua: false, read_only: false };
+        let limits = Limits::unlimited(512).with_max_transfer(128 << 10);
+        let features = Features::default().with_write_cache(true).with_fua(false);
         let settings =
             Settings { depth: 16, nr_requests: 32, timeout: Some(Span::from_secs(1)), ..Settings::default() };
         let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
-        let geometry = Geometry { size: SIZE, limits, features };
+        let geometry = Geometry::new(SIZE, limits).with_features(features);
         let queue = SchedQueue::new(geometry, settings, elevator, Arc::new(Counters::default()));
         Load {
             lane: QueueLane::new(queue, Prompt { done: Vec::with_capacity(16), segments: 0 }),

@@ -11,7 +11,8 @@ use crate::readahead::{self, Hint, PAGE};
 use crate::sync::{Mutex, lock};
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Context, IoPrio, Op};
-use platter_block::driver::{Features, Geometry};
+use platter_block::capability::Cached;
+use platter_block::driver::Geometry;
 use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::handle::{HandleCounters, HandleId};
@@ -63,28 +64,24 @@ impl Cache {
         let frames = Arc::clone(pages.store.frames());
         let lane = below.open_lane(LaneUse::Shared).map_err(LayerError::Device)?;
         let engine = Engine::new(lane, pages, handles, geometry.limits, settings.congestion);
-        let limits = Limits {
-            memory_align: 1,
-            max_transfer: 1 << 30,
-            max_segments: platter_block::bio::MAX_SEGMENTS as u16,
-            max_segment_size: 1 << 30,
-            segment_boundary: 0,
-            chunk: 0,
+        let limits = geometry
+            .limits
+            .with_memory_align(1)
+            .with_max_transfer(1 << 30)
+            .with_max_segments(platter_block::bio::MAX_SEGMENTS as u16)
+            .with_max_segment_size(1 << 30)
+            .with_segment_boundary(0)
+            .with_chunk(0)
             // Pages are written back individually, so no larger write is atomic.
-            atomic_write: 0,
-            ..geometry.limits
-        };
-        let features = Features {
-            // A power cut loses dirty pages that no flush has covered.
-            write_cache: geometry.features.write_cache || settings.write == Write::Back,
-            fua: true,
-            ..geometry.features
-        };
+            .with_atomic_write(0);
+        // A power cut loses dirty pages that no flush has covered.
+        let write_cache = geometry.features.write_cache || settings.write == Write::Back;
+        let features = geometry.features.with_write_cache(write_cache).with_fua(true);
         Ok(Cache(Arc::new(Shared {
             engine: Mutex::new(engine),
             frames,
             gate: Arc::default(),
-            geometry: Geometry { limits, features, ..geometry },
+            geometry: geometry.with_limits(limits).with_features(features),
             simulated: below.clock().is_some(),
             through: settings.write == Write::Through,
             answers: !every_page && !exclusive,
@@ -175,6 +172,12 @@ impl Backend for Cache {
         facts
     }
 
+    fn cached(&self) -> Option<&dyn Cached> {
+        Some(self)
+    }
+}
+
+impl Cached for Cache {
     fn handle_opened(&self, id: HandleId) {
         if let Ok(mut engine) = self.0.engine() {
             engine.handles.open(id);

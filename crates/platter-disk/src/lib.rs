@@ -7,6 +7,7 @@ mod aligned;
 mod aside;
 mod background;
 pub mod bounce;
+mod byte_range;
 mod callers;
 pub mod channel;
 pub mod clock;

@@ -8,7 +8,7 @@ use crate::background::Background;
 use crate::clock::Clock;
 use crate::future::{AsyncLane, Next};
 use crate::sync::{Mutex, lock};
-use crate::wake::{Event, Sleeper};
+use crate::wake::{EventFd, Sleeper, WakeFd};
 use platter_block::time::{Span, Time};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,14 +36,14 @@ struct Service {
     news: Mutex<News>,
     /// Whether there are any; set with the lock held.
     has_news: AtomicBool,
-    bell: Event,
+    wake: WakeFd,
     rounds: AtomicU64,
 }
 
 static SERVICE: LazyLock<Service> = LazyLock::new(|| Service {
     news: Mutex::new(News { is_started: false, lanes: Vec::new(), notes: Vec::new() }),
     has_news: AtomicBool::new(false),
-    bell: Event::new(),
+    wake: WakeFd::new(),
     rounds: AtomicU64::new(0),
 });
 
@@ -82,7 +82,7 @@ pub(crate) fn note(background: &Weak<Background>) -> bool {
 
 /// Wakes the thread: it runs the lanes that were called, and forgets those that are gone.
 pub(crate) fn ring() {
-    SERVICE.bell.ring();
+    SERVICE.wake.ring();
 }
 
 /// The lane of a device that has rung, unless the thread runs it already.
@@ -160,10 +160,10 @@ impl Watch {
         });
     }
 
-    /// Sleeps until some lane or `bell` has a reason to wake the thread.
-    fn sleep(&mut self, bell: &Event) {
+    /// Sleeps until some lane has a reason to wake the thread, or `wake` is readable. Without `wake` the thread naps.
+    fn sleep(&mut self, wake: Option<&EventFd>) {
         self.sleeper.handles.clear();
-        let rings = bell.descriptor().map(|fd| self.sleeper.handles.push(fd)).is_some();
+        let rings = wake.map(|fd| self.sleeper.handles.push(fd.raw())).is_some();
         let (mut at, mut again) = (None, false);
         for watched in &mut self.lanes {
             let first = self.sleeper.handles.len();
@@ -210,7 +210,7 @@ fn serve() {
     loop {
         SERVICE.rounds.fetch_add(1, Ordering::Relaxed);
         // Before the news are read: threads that add to them ring afterwards.
-        SERVICE.bell.clear();
+        let wake = SERVICE.wake.arm();
         if SERVICE.has_news.swap(false, Ordering::SeqCst) {
             let mut news = lock(&SERVICE.news);
             lanes.append(&mut news.lanes);
@@ -219,7 +219,7 @@ fn serve() {
         lanes.extend(notes.drain(..).filter_map(|note| answer(&note)));
         lanes.drain(..).for_each(|lane| watch.add(lane));
         watch.run();
-        watch.sleep(&SERVICE.bell);
+        watch.sleep(wake);
     }
 }
 

@@ -11,6 +11,7 @@
 
 #![allow(unsafe_code)]
 
+use crate::byte_range::ByteRange;
 use crate::deferred::Section;
 use crate::device::Device;
 use crate::lane_pool::NoLane;
@@ -23,12 +24,15 @@ use std::io::{IoSlice, IoSliceMut};
 
 mod copied;
 mod lane;
+mod rules;
 
 use copied::Copied;
 pub(crate) use lane::SyncLane;
+pub(crate) use rules::CopyRules;
 
 /// Options of an I/O.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct IoOptions {
     /// Flags, such as [`Flags::FUA`] or [`Flags::HARD_BARRIER`].
     pub flags: Flags,
@@ -40,6 +44,15 @@ pub struct IoOptions {
     /// with [`Kind::TimedOut`]. A write that fails so may still be carried out. `None`: only the device's own timeout
     /// applies, if it has one.
     pub timeout: Option<Span>,
+}
+
+platter_block::setters! {
+    const IoOptions {
+        flags, with_flags: Flags;
+        ioprio, with_ioprio: IoPrio;
+        context, with_context: platter_block::bio::Context;
+        timeout, with_timeout: Option<Span>;
+    }
 }
 
 impl IoOptions {
@@ -305,8 +318,8 @@ impl Device {
         self.submitter.sign(&mut bio);
         let (size, has_deadline) = (self.size(), until.is_some() || inner.timeout.is_some());
         let status = match built {
-            Ok(()) if inner.bouncer.needs(&bio, size, has_deadline) => {
-                let mut copied = Copied { bouncer: &inner.bouncer, lane, size, until };
+            Ok(()) if inner.copy_rules.needs(&bio, size, has_deadline) => {
+                let mut copied = Copied { rules: &inner.copy_rules, lane, size, until };
                 let status = copied.run(&mut bio);
                 lane.bios.push(bio);
                 status
@@ -319,20 +332,20 @@ impl Device {
         };
         let failed = lane.failed;
         turn.end();
-        status.map_err(|fault| self.transfer_error(fault, op, (pos, len), failed))
+        status.map_err(|fault| self.transfer_error(fault, op, ByteRange { pos, len }, failed))
     }
 
     /// The error of a transfer of range `asked` whose bio came back aimed at range `failed`.
     #[cold]
-    fn transfer_error(&self, fault: Fault, op: Op, asked: (u64, u64), failed: (u64, u64)) -> Error {
-        let mut detail = self.place_of(fault, failed.0);
+    fn transfer_error(&self, fault: Fault, op: Op, asked: ByteRange, failed: ByteRange) -> Error {
+        let mut detail = self.place_of(fault, failed.pos);
         // A cache reports in this way what it could not write back.
-        if op == Op::Flush && failed.1 > 0 && failed != asked {
+        if op == Op::Flush && failed.len > 0 && failed != asked {
             let separator = if detail.is_empty() { "" } else { "; " };
-            let lost = format!("{} bytes at {} could not be written back", failed.1, failed.0);
+            let lost = format!("{} bytes at {} could not be written back", failed.len, failed.pos);
             detail = format!("{lost}{separator}{detail}");
         }
-        self.error(fault, op, asked.0, asked.1, detail)
+        self.error(fault, op, asked.pos, asked.len, detail)
     }
 
     /// The error of a call that got no lane.

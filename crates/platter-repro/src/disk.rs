@@ -49,7 +49,7 @@ fn open_with(
     let choices = Choices { seed: SEED, ..Choices::default() };
     let model = row.make(choices).map_err(|_| ReproError::NoDisk(plan.disk))?;
     let disk = SimDisk::new(&World::new(SEED), model, None);
-    let mut settings = LeafSettings { caller_plug: false, ..LeafSettings::default() };
+    let mut settings = LeafSettings::default().with_caller_plug(false);
     settings.queue.depth = plan.depth;
     if !plan.plug {
         settings.queue.plug = None;

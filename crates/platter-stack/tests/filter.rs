@@ -74,11 +74,11 @@ impl Filter for Strict {
     const PASSES_IO: bool = true;
 
     fn limits(&self, below: Limits) -> Limits {
-        Limits { logical_block: BLOCK as u32, ..below }
+        below.with_logical_block(BLOCK as u32)
     }
 
     fn features(&self, below: Features) -> Features {
-        Features { read_only: true, ..below }
+        below.with_read_only(true)
     }
 }
 

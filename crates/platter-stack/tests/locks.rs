@@ -59,7 +59,7 @@ fn disk(world: &Arc<World>, elevator: &str, timeout: Option<Span>) -> Arc<dyn Ba
     Arc::new(
         Leaf::new(
             disk.attach("sim"),
-            LeafSettings { queue: Settings { timeout, ..Settings::default() }, ..LeafSettings::default() },
+            LeafSettings::default().with_queue(Settings { timeout, ..Settings::default() }),
             platter_elevators::by_name(elevator).map(|row| (row.make)()),
         )
         .expect("a leaf"),

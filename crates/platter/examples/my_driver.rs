@@ -18,8 +18,8 @@ static ROW: DriverRow = DriverRow {
     open: |args| {
         let bytes = Arc::new(Mutex::new(vec![0; usize::try_from(args.size)?]));
         let limits = Limits::unlimited([512, 4096][args.values[0] as usize]);
-        let features = Features { read_only: !args.write, ..Features::default() };
-        let geometry = Geometry { size: args.size, limits, features };
+        let features = Features::default().with_read_only(!args.write);
+        let geometry = Geometry::new(args.size, limits).with_features(features);
         Ok(Arc::new(FnDisk::new(ROW.name, geometry, move |_| {
             Ok(Box::new(Channel { bytes: Arc::clone(&bytes), done: Vec::new() }))
         })))

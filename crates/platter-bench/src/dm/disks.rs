@@ -62,7 +62,7 @@ impl Disks {
         })?;
         let open = files.paths().into_iter().map(|path| {
             let open: OpenDisk = Box::new(move |leaf, elevator| {
-                let options = DiskOptions { leaf, elevator, ..DiskOptions::default() };
+                let options = DiskOptions::default().with_leaf(leaf).with_elevator(elevator);
                 Ok(Device::open(&path, options)?)
             });
             open

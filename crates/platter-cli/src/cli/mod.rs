@@ -1,4 +1,4 @@
-//! The frame of the command: options that all verbs share, how results and errors leave it.
+//! The parts that all verbs share: common options, and the output of results and errors.
 
 use clap::{Args, ColorChoice};
 use std::io::Write;

@@ -7,7 +7,7 @@ use clap::Args;
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  platter man > platter.1 && man ./platter.1")]
 pub(crate) struct Man {
-    /// The page of this verb, such as `copy` or `bench io`, rather than that of the whole command
+    /// Print the page of this verb, such as `copy` or `bench io`, instead of that of the whole command
     verb: Vec<String>,
 }
 

@@ -23,13 +23,13 @@ mod setup;
 #[cfg(test)]
 mod tests;
 
-use super::bell::{Bell, wait_readable};
 use super::iovec::Iovecs;
 use super::pause::Pause;
 use super::side::Side;
 use super::slots::Slots;
 use super::target::{Target, Way};
 use super::threads::Workers;
+use crate::wake::{EventFd, wait_readable};
 use kernel::Kernel;
 use regions::Regions;
 use ring::Ring;
@@ -38,6 +38,7 @@ pub use setup::Abilities;
 
 /// Options of a ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UringOptions {
     /// The channel stays with the thread that uses it first: completions then do not interrupt that thread (Linux
     /// 6.1; older kernels save less). Used from another thread the channel fails all its requests with `EEXIST`.
@@ -102,9 +103,9 @@ pub struct Uring {
     /// Pause because the kernel had no resources for it.
     pause: Pause,
     /// Descriptor for watchers if the ring's own does not tell.
-    bell: OnceLock<Bell>,
-    /// Whether the ring signals the bell.
-    bell_hung: bool,
+    eventfd: OnceLock<EventFd>,
+    /// Whether the ring signals that descriptor.
+    signals_eventfd: bool,
 }
 
 /// State of a ring that can no longer be entered.
@@ -156,8 +157,8 @@ impl Uring {
             held: 0,
             owed: false,
             pause: Pause::default(),
-            bell: OnceLock::new(),
-            bell_hung: false,
+            eventfd: OnceLock::new(),
+            signals_eventfd: false,
         })
     }
 
@@ -235,8 +236,8 @@ impl Uring {
         self.owed = false;
         self.dead = Some(Dead { errno, since: now, gone });
         // Readable from now on.
-        if let Some(bell) = self.bell.get() {
-            bell.sound();
+        if let Some(eventfd) = self.eventfd.get() {
+            eventfd.signal();
         }
     }
 
@@ -315,26 +316,26 @@ impl Uring {
     /// posted only when the owner enters the kernel (fact: Linux 6.18; an eventfd is signalled when there is
     /// something to post).
     #[cold]
-    fn hang_bell(&self) -> Option<i32> {
-        if self.bell.get().is_none() {
-            let bell = Bell::new().ok()?;
-            // Only the owner can register the bell with the ring, so the owner is called to reap.
-            bell.sound();
-            let _ = self.bell.set(bell);
+    fn make_eventfd(&self) -> Option<i32> {
+        if self.eventfd.get().is_none() {
+            let eventfd = EventFd::new().ok()?;
+            // Only the owner can register it with the ring, so the owner is called to reap.
+            eventfd.signal();
+            let _ = self.eventfd.set(eventfd);
         }
-        self.bell.get().map(Bell::raw)
+        self.eventfd.get().map(EventFd::raw)
     }
 
-    /// Resets the bell before the completions that it rang for are examined.
+    /// Resets the descriptor before the completions that it was signalled for are examined.
     #[cold]
-    fn clear_bell(&mut self) {
-        let (Some(bell), Some(ring)) = (self.bell.get(), &self.ring) else { return };
-        if !self.bell_hung {
-            self.bell_hung = ring.signal(bell.raw());
+    fn clear_eventfd(&mut self) {
+        let (Some(eventfd), Some(ring)) = (self.eventfd.get(), &self.ring) else { return };
+        if !self.signals_eventfd {
+            self.signals_eventfd = ring.signal(eventfd.raw());
         }
-        // A bell that is not registered with the ring stays readable: checking too often is better than never.
-        if self.bell_hung && self.dead.is_none() {
-            bell.clear();
+        // A descriptor that is not registered with the ring stays readable: checking too often is better than never.
+        if self.signals_eventfd && self.dead.is_none() {
+            eventfd.clear();
         }
     }
 
@@ -444,13 +445,13 @@ impl Driver for Uring {
 
     #[inline]
     fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
-        if self.bell.get().is_some() {
-            self.clear_bell();
+        if self.eventfd.get().is_some() {
+            self.clear_eventfd();
         }
         let seen = self.collect(now, done);
-        // With a bell also if something was seen: the bell stays silent while the kernel has deferred work that was
+        // With a watched descriptor also if something was seen: it stays unreadable while the kernel has deferred work that was
         // not fetched, whatever is added to it.
-        if (seen == 0 || self.bell_hung) && self.slots.taken() + self.side.in_flight() > 0 {
+        if (seen == 0 || self.signals_eventfd) && self.slots.taken() + self.side.in_flight() > 0 {
             self.post(now, done);
         }
         if self.side.in_flight() > 0 {
@@ -507,8 +508,8 @@ impl Driver for Uring {
     fn wait_handle(&self) -> Option<i32> {
         match &self.ring {
             Some(ring) if !ring.deferred && self.dead.is_none() => Some(ring.raw()),
-            Some(ring) => Some(self.hang_bell().unwrap_or(ring.raw())),
-            None => self.hang_bell(),
+            Some(ring) => Some(self.make_eventfd().unwrap_or(ring.raw())),
+            None => self.make_eventfd(),
         }
     }
 

@@ -37,7 +37,7 @@ struct Entry {
     waiting: Waiting,
 }
 
-struct State {
+struct AsyncState {
     lane: Box<dyn Lane>,
     entries: Vec<Entry>,
     free: Vec<u32>,
@@ -51,7 +51,7 @@ struct State {
 
 /// A lane shared by futures of a device. The first one also does the device's own work.
 pub(crate) struct AsyncLane {
-    state: Mutex<State>,
+    state: Mutex<AsyncState>,
     returned: Returned,
     clock: Clock,
     /// The service thread watches this lane.
@@ -88,7 +88,7 @@ pub(super) fn spare_bio() -> Bio {
     NEXT.try_with(Cell::take).ok().flatten().unwrap_or_else(Bio::flush)
 }
 
-impl State {
+impl AsyncState {
     fn run(&mut self, now: Time) {
         self.lane.run(now);
         self.lane.take_done(&mut self.done);
@@ -174,7 +174,7 @@ impl AsyncLane {
     pub(crate) fn new(lane: Box<dyn Lane>, clock: Clock) -> AsyncLane {
         AsyncLane {
             clock,
-            state: Mutex::new(State {
+            state: Mutex::new(AsyncState {
                 lane,
                 entries: Vec::new(),
                 free: Vec::new(),
@@ -237,7 +237,7 @@ impl AsyncLane {
 
     /// The service thread stops watching the lane. The mark is cleared under the lock, so that a future that starts
     /// now sees it and asks again.
-    fn let_go(&self, _state: MutexGuard<'_, State>) -> Next {
+    fn let_go(&self, _state: MutexGuard<'_, AsyncState>) -> Next {
         self.watched.store(false, Ordering::SeqCst);
         Next::Idle
     }
@@ -424,7 +424,7 @@ enum Registered {
     NeedsClone,
 }
 
-impl State {
+impl AsyncState {
     /// Runs the lane, and keeps the waker if the I/O of `reply` is still pending.
     fn register(
         &mut self,

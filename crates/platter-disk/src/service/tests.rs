@@ -2,8 +2,9 @@ use super::*;
 use crate::device::Device;
 use crate::leaf::LeafSettings;
 use crate::sync::TAKEN;
+use crate::wake::EventFd;
 use platter_block::disk::FnDisk;
-use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::limits::Limits;
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +18,7 @@ struct Slow {
 
 struct Shared {
     let_go: AtomicBool,
-    shown: Event,
+    shown: EventFd,
 }
 
 impl Driver for Slow {
@@ -36,14 +37,14 @@ impl Driver for Slow {
     }
 
     fn wait_handle(&self) -> Option<i32> {
-        self.shared.shown.descriptor()
+        Some(self.shared.shown.raw())
     }
 }
 
 impl Shared {
     fn let_go(&self) {
         self.let_go.store(true, Ordering::SeqCst);
-        self.shown.ring();
+        self.shown.signal();
     }
 
     fn hold(&self) {
@@ -52,13 +53,13 @@ impl Shared {
 }
 
 fn slow() -> (Device, Arc<Shared>) {
-    let shared = Arc::new(Shared { let_go: AtomicBool::new(false), shown: Event::new() });
+    let shared = Arc::new(Shared { let_go: AtomicBool::new(false), shown: EventFd::new().unwrap() });
     let disk = Arc::clone(&shared);
     let channel = move |_| {
         let driver = Slow { shared: Arc::clone(&disk), held: Vec::new() };
         Ok(Box::new(driver) as Box<dyn Driver>)
     };
-    let geometry = Geometry { size: 1 << 20, limits: Limits::unlimited(512), features: Features::default() };
+    let geometry = Geometry::new(1 << 20, Limits::unlimited(512));
     let device =
         Device::from_disk(FnDisk::new("slow", geometry, channel), LeafSettings::default(), None).unwrap();
     (device, shared)
@@ -92,7 +93,7 @@ fn watched_by(watch: &mut Watch, device: &Device) -> Arc<AsyncLane> {
 #[test]
 fn an_awaited_future_takes_three_locks() {
     let (device, disk) = slow();
-    let (mut watch, bell) = (Watch::default(), Event::new());
+    let mut watch = Watch::default();
     let lane = watched_by(&mut watch, &device);
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));
@@ -103,7 +104,7 @@ fn an_awaited_future_takes_three_locks() {
         let mut io = device.write(0, vec![1u8; 512]);
         assert!(poll(&mut io, &waker).is_pending());
         disk.let_go();
-        watch.sleep(&bell);
+        watch.sleep(None);
         watch.run();
         assert_eq!(woken.0.load(Ordering::SeqCst), round);
         assert!(matches!(poll(&mut io, &waker), Poll::Ready((Ok(()), Some(_)))));
@@ -118,14 +119,14 @@ fn an_awaited_future_takes_three_locks() {
 #[test]
 fn futures_that_are_reaped_together_take_two_locks_each() {
     let (device, disk) = slow();
-    let (mut watch, bell) = (Watch::default(), Event::new());
+    let mut watch = Watch::default();
     watched_by(&mut watch, &device);
     let waker = Waker::from(Arc::new(Woken::default()));
     let before = TAKEN.get();
     let mut all: Vec<_> = (0..100).map(|at| device.write(at * 512, vec![1u8; 512])).collect();
     all.iter_mut().for_each(|io| assert!(poll(io, &waker).is_pending()));
     disk.let_go();
-    watch.sleep(&bell);
+    watch.sleep(None);
     watch.run();
     all.iter_mut().for_each(|io| assert!(poll(io, &waker).is_ready()));
     let taken = TAKEN.get() - before;
@@ -136,12 +137,12 @@ fn futures_that_are_reaped_together_take_two_locks_each() {
 #[test]
 fn an_idle_lane_that_wakes_the_thread_for_nothing_is_let_go() {
     let (device, disk) = slow();
-    let (mut watch, bell) = (Watch::default(), Event::new());
+    let mut watch = Watch::default();
     let lane = watched_by(&mut watch, &device);
     disk.let_go();
     while lane.watched.load(Ordering::SeqCst) {
         assert!(watch.lanes[0].in_vain < IN_VAIN);
-        watch.sleep(&bell);
+        watch.sleep(None);
         watch.run();
     }
     assert!(watch.lanes.is_empty());

@@ -1,7 +1,7 @@
 //! One device of each kind.
 
 use platter_block::disk::FnDisk;
-use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::limits::Limits;
 use platter_block::time::Time;
 use platter_disk::device::Device;
@@ -72,12 +72,11 @@ impl Driver for Flawed {
 
 fn flawed() -> Device {
     let memory = Memory::new(SIZE).unwrap();
-    let limits = Limits { max_transfer: 64 << 10, memory_align: 512, ..Limits::unlimited(512) };
+    let limits = Limits::unlimited(512).with_max_transfer(64 << 10).with_memory_align(512);
     let settings = LeafSettings::default();
     let depth = settings.queue.depth;
-    let disk =
-        FnDisk::new("flawed", Geometry { size: SIZE, limits, features: Features::default() }, move |_| {
-            Ok(Box::new(Flawed(memory.channel(depth), Vec::with_capacity(depth as usize))))
-        });
+    let disk = FnDisk::new("flawed", Geometry::new(SIZE, limits), move |_| {
+        Ok(Box::new(Flawed(memory.channel(depth), Vec::with_capacity(depth as usize))))
+    });
     Device::from_disk(disk, settings, None).unwrap()
 }

@@ -77,7 +77,7 @@ impl Default for Options {
         Options {
             elevator: "none",
             depth: 32,
-            features: Features { write_cache: true, fua: true, read_only: false },
+            features: Features::default().with_write_cache(true).with_fua(true),
             timeout: None,
             limits: Limits::unlimited(512),
             bounce: true,
@@ -95,7 +95,7 @@ impl Fake {
         let fake = Arc::new(Fake { memory, state: Mutex::default() });
         let queue = Settings { depth: options.depth, timeout: options.timeout, ..Settings::default() };
         let settings =
-            LeafSettings { queue, bounce: options.bounce, lanes: options.lanes, ..LeafSettings::default() };
+            LeafSettings::default().with_queue(queue).with_bounce(options.bounce).with_lanes(options.lanes);
         let elevator = by_name(options.elevator).map(|row| (row.make)());
         fake.state().size = Some(options.size);
         let disk = FakeDisk { fake: Arc::clone(&fake), options };
@@ -198,7 +198,7 @@ impl Disk for FakeDisk {
 
     fn geometry(&self) -> Geometry {
         let Options { size, limits, features, .. } = self.options;
-        Geometry { size, limits, features }
+        Geometry::new(size, limits).with_features(features)
     }
 
     fn open_channel(&self, _lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {

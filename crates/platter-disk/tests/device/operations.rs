@@ -107,7 +107,7 @@ fn ranges_are_checked_by_every_call() {
 fn a_durable_write_is_followed_by_a_flush_if_the_disk_needs_one() {
     for fua in [false, true] {
         for by_future in [false, true] {
-            let features = Features { write_cache: true, fua, read_only: false };
+            let features = Features::default().with_write_cache(true).with_fua(fua);
             let (fake, device) = Fake::open(Options { features, ..Options::default() });
             match by_future {
                 true => block_on(device.write_durable(4096, vec![1u8; 512])).0.unwrap(),
@@ -136,7 +136,7 @@ fn each_operation_may_have_a_timeout() {
             block_on(device.start_write_zeroes_with(0, 4096, options)).0
         }),
         ("a durable write", |device, options| {
-            let options = IoOptions { flags: Flags::FUA, ..options };
+            let options = options.with_flags(Flags::FUA);
             block_on(device.write_with(0, vec![1u8; 512], options)).0
         }),
     ];

@@ -67,9 +67,9 @@ impl Disk {
 
     fn make(&self, elevator: Option<Box<dyn Elevator>>, timeout: Option<Span>) -> Device {
         let disk = self.clone();
-        let limits = Limits { max_transfer: 64 << 10, ..Limits::unlimited(512) };
-        let features = Features { write_cache: true, ..Features::default() };
-        let disk = FnDisk::new("held", Geometry { size: 1 << 30, limits, features }, move |_| {
+        let limits = Limits::unlimited(512).with_max_transfer(64 << 10);
+        let features = Features::default().with_write_cache(true);
+        let disk = FnDisk::new("held", Geometry::new(1 << 30, limits).with_features(features), move |_| {
             let number = {
                 let mut state = disk.state();
                 state.channels += 1;
@@ -79,7 +79,7 @@ impl Disk {
         });
         Device::from_disk(
             disk,
-            LeafSettings { queue: Settings { timeout, ..Settings::default() }, ..LeafSettings::default() },
+            LeafSettings::default().with_queue(Settings { timeout, ..Settings::default() }),
             elevator,
         )
         .expect("a channel can be had")

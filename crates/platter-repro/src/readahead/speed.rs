@@ -108,7 +108,7 @@ impl On {
             On::Server => {
                 let ideal = Ideal { size: 1 << 40, latency: Span::ZERO, depth: 64, write_cache: false };
                 let disk = SimDisk::new(&World::new(SEED), ideal.into(), None);
-                let settings = LeafSettings { caller_plug: false, ..LeafSettings::default() };
+                let settings = LeafSettings::default().with_caller_plug(false);
                 let mut geometry = disk.geometry();
                 // One call of NFS each.
                 geometry.limits.max_transfer = 8 << 10;

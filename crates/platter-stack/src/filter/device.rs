@@ -105,7 +105,7 @@ impl<F: Filter> Filtered<F> {
         let aligned = limits.chunk != 0 && offset.is_multiple_of(limits.chunk);
         let chunk = if aligned { limits.chunk } else { 0 };
         let atomic_write = atomic_behind(limits.atomic_write, offset);
-        self.filter.limits(Limits { chunk, atomic_write, ..limits })
+        self.filter.limits(limits.with_chunk(chunk).with_atomic_write(atomic_write))
     }
 }
 
@@ -125,7 +125,7 @@ impl<F: Filter> Backend for Filtered<F> {
     fn geometry(&self) -> Geometry {
         let below = self.below.geometry();
         let size = self.part.as_ref().map_or(below.size, |part| part.range.end - part.range.start);
-        Geometry { size, limits: self.shift(below.limits), features: self.filter.features(below.features) }
+        Geometry::new(size, self.shift(below.limits)).with_features(self.filter.features(below.features))
     }
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {

@@ -38,9 +38,9 @@ pub(crate) struct Script {
 
 impl Script {
     pub(crate) fn new(name: &'static str, size: u64) -> Script {
-        let limits = Limits { atomic_write: 16384, ..Limits::unlimited(512) };
-        let features = Features { write_cache: true, fua: true, read_only: false };
-        Script { name, geometry: Geometry { size, limits, features }, state: Arc::default() }
+        let limits = Limits::unlimited(512).with_atomic_write(16384);
+        let features = Features::default().with_write_cache(true).with_fua(true);
+        Script { name, geometry: Geometry::new(size, limits).with_features(features), state: Arc::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -145,7 +145,8 @@ fn file(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     let open = how(args, opening.access)?;
     // An argument without effect is an error before anything is opened or created.
     args.check_all_read()?;
-    let options = DiskOptions { open, file, leaf, elevator };
+    let options =
+        DiskOptions::default().with_open(open).with_file(file).with_leaf(leaf).with_elevator(elevator);
     Device::open(&path, options).map_err(|error| suggest(&path, error).into())
 }
 
@@ -153,7 +154,7 @@ fn driver(args: &mut Args<'_>) -> Result<FileOptions, SpecError> {
     let name = args.one_of("driver")?;
     let choice: Choice = name.parse().map_err(|error: String| args.reject("driver", error))?;
     let may_be = |driver: &str| name == "auto" || name == driver;
-    let mut options = FileOptions { driver: choice, ..FileOptions::default() };
+    let mut options = FileOptions::default().with_driver(choice);
     if may_be("uring") {
         options.sqpoll = args.flag("sqpoll")?;
         options.iopoll = args.flag("iopoll")?;
@@ -180,16 +181,13 @@ fn how(args: &mut Args<'_>, access: Access) -> Result<OpenOptions, SpecError> {
     // A spec is the same for readers and writers: arguments for writers have no effect for a reader.
     let create = args.optional("create", Args::size)?.or(access.create);
     let force = args.flag("force")? || access.force;
-    Ok(OpenOptions {
-        read: true,
-        write: access.write,
-        direct,
-        sharing,
-        allow_in_use: args.flag("allow_in_use")? || access.allow_in_use,
-        signatures: SignaturePolicy { block_devices: true, files: true, force },
-        create: create.filter(|_| access.write),
-        reserve: false,
-    })
+    Ok(OpenOptions::default()
+        .with_write(access.write)
+        .with_direct(direct)
+        .with_sharing(sharing)
+        .with_allow_in_use(args.flag("allow_in_use")? || access.allow_in_use)
+        .with_signatures(SignaturePolicy { block_devices: true, files: true, force })
+        .with_create(create.filter(|_| access.write)))
 }
 
 /// Adds a suggestion for a path that does not exist.

@@ -116,15 +116,13 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<(LeafSettings, Option<Box<dyn 
         "" => return Err(args.reject("lock", "the name of an adapter is empty")),
         adapter => LockScope::Adapter(adapter.to_owned()),
     };
-    let settings = LeafSettings {
-        queue,
-        caller_plug: args.flag("caller_plug")?,
-        lock,
-        bounce: args.flag("bounce")?,
-        lanes: args.optional("lanes", Args::int)?.map(small),
-        lock_stamps: false,
-        elevator_from,
-    };
+    let settings = LeafSettings::default()
+        .with_queue(queue)
+        .with_caller_plug(args.flag("caller_plug")?)
+        .with_lock(lock)
+        .with_bounce(args.flag("bounce")?)
+        .with_lanes(args.optional("lanes", Args::int)?.map(small))
+        .with_elevator_from(elevator_from);
     Ok((settings, elevator))
 }
 

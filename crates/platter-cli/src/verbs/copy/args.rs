@@ -8,16 +8,16 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A destination file that is missing or empty is created with the source's size. Any other destination must be \
-at least as large as the source; what it has beyond that stays as it is. A destination that holds a file system, a \
+at least as large as the source; the rest of it is not changed. A destination that holds a file system, a \
 partition table or a part of an array is refused without --force. What has been copied is durable when the \
 command ends. A copy that ends early prints the offset from which to continue with --start.
 
-With --rescue the copy continues past what cannot be read: large reads first, then smaller ones where those failed, \
-then single blocks. MAPFILE records what is copied and what cannot be read, in the format of GNU ddrescue. The same \
-command given again continues where the last one ended. What cannot be read is not written: in a new file it reads as \
-zeroes. The exit status is then 1.
+With --rescue the copy continues past unreadable ranges: large reads first, then smaller ones where those \
+failed, then single blocks. MAPFILE records which ranges are copied and which are unreadable, in the \
+format of GNU ddrescue. Repeat the same command to continue. Unreadable ranges are not written; in a new \
+file they read as zeroes. The exit status is then 1.
 
-The first Ctrl-C stops the copy. It waits at most 5 s for the I/O that the devices still have.
+The first Ctrl-C stops the copy. It waits at most 5 s for I/O in flight.
 
 Examples:
   platter copy /dev/sdb disk.img
@@ -48,26 +48,25 @@ pub(crate) struct Copy {
     /// Continue past unreadable ranges, and keep a map of them in MAPFILE
     #[arg(long, value_name = "MAPFILE")]
     pub(super) rescue: Option<PathBuf>,
-    /// How often to retry single blocks that cannot be read
+    /// Number of retries for each unreadable block
     #[arg(long, value_name = "N", default_value_t = 0, requires = "rescue", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub(super) retries: u32,
     /// Read both back afterwards and compare them
     #[arg(long)]
     pub(super) verify: bool,
-    /// How to handle zeroes
+    /// Handling of zeroes
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Sparse::Auto)]
     pub(super) sparse: Sparse,
     #[command(flatten)]
     pub(super) force: Force,
 }
 
-/// How to handle zeroes and holes of the source.
+/// Handling of zeroes and holes of the source.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sparse {
-    /// Holes of a source file are made zero at the destination without being copied, and nothing that is
-    /// zero is written to a new file
+    /// Make holes of a source file zero at the destination without copying them; write no zeroes to a new file
     Auto,
-    /// Blocks of zeroes too are made zero without being written
+    /// Also make blocks of zeroes zero without writing them
     Always,
     /// Write everything
     Never,

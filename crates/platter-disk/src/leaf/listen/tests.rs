@@ -6,7 +6,7 @@ use crate::wake::{Ended, Sleeper};
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::Bio;
 use platter_block::disk::FnDisk;
-use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::fault::Kind;
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
@@ -80,7 +80,7 @@ fn leaf(elevator: &str) -> (Arc<Disk>, Leaf) {
     let (started, done, polls) = (Mutex::default(), Mutex::default(), AtomicUsize::new(0));
     let disk = Arc::new(Disk { started, done, bell, polls });
     let driver = Arc::clone(&disk);
-    let geometry = Geometry { size: SIZE, limits: Limits::unlimited(512), features: Features::default() };
+    let geometry = Geometry::new(SIZE, Limits::unlimited(512));
     let channel = move |_| Ok(Box::new(DiskDriver(Arc::clone(&driver))) as Box<dyn Driver>);
     let elevator = by_name(elevator).map(|row| (row.make)());
     let leaf = Leaf::new(FnDisk::new("disk", geometry, channel), LeafSettings::default(), elevator);

@@ -16,7 +16,7 @@ use platter_sim::rng::Rng;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// How long a disk with a timeout gives an I/O. A disk of the soak with which nothing is wrong takes far less.
+/// Timeout of disks that have one. Without a fault, disks of the soak take far less time.
 const TIMEOUT: Span = Span::from_secs(30);
 
 /// A disk of a run.
@@ -35,11 +35,11 @@ pub(in super::super) struct DiskPlan {
 pub(in super::super) enum ModelPlan {
     /// A disk of the catalogue.
     Known(&'static str, Choices),
-    /// A disk that takes its commands in no order.
+    /// A disk that takes its commands in random order.
     Jittery(Jitter),
 }
 
-/// A disk that takes its commands in no order.
+/// A disk that takes its commands in random order.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Jitter {
     geometry: Geometry,
@@ -90,14 +90,14 @@ impl ModelPlan {
             return ModelPlan::Known(row.name, choices);
         }
         let write_cache = rng.below(4) > 0;
-        let features = DiskFeatures { write_cache, fua: rng.below(2) == 0, read_only: false };
+        let features = DiskFeatures::NONE.with_write_cache(write_cache).with_fua(rng.below(2) == 0);
         let limits = limits(rng, on);
         // Some disks end in the middle of a block.
         let block = u64::from(limits.logical_block / 512);
         let tail = if rng.below(8) == 0 { rng.below(block) } else { 0 };
         let size = (sectors.next_multiple_of(block) + tail) * 512;
         ModelPlan::Jittery(Jitter {
-            geometry: Geometry { size, limits, features },
+            geometry: Geometry::new(size, limits).with_features(features),
             depth: 1 + rng.below(32) as u32,
             least: 10_000 + rng.below(1_000_000),
             jitter: rng.pick(&[1, 100_000, 4_000_000]),
@@ -128,7 +128,7 @@ impl fmt::Display for DiskPlan {
         match &self.model {
             ModelPlan::Known(name, choices) => write!(f, "{name} {choices:?}")?,
             ModelPlan::Jittery(jitter) => {
-                let Geometry { size, limits, features } = jitter.geometry;
+                let Geometry { size, limits, features, .. } = jitter.geometry;
                 write!(f, "{} sectors, depth {}, {features:?}, {limits:?}", size / 512, jitter.depth)?;
             }
         }
@@ -145,20 +145,18 @@ impl fmt::Display for DiskPlan {
 
 fn limits(rng: &mut Rng, on: Features) -> Limits {
     let logical_block = rng.pick(&[512, 512, 4096]);
-    Limits {
-        memory_align: rng.pick(&[1, 4, 512]),
-        length_align: rng.pick(&[1, logical_block]),
-        max_transfer: rng.pick(&[4096, 20480, 1 << 20]),
-        max_segments: rng.pick(&[3, 16, 128]),
-        max_segment_size: rng.pick(&[4096, 1 << 16]),
-        segment_boundary: rng.pick(&[0, 0, 4096]),
-        chunk: rng.pick(&[0, 0, 16384]),
-        max_discard: rng.pick(&[4096, 1 << 20]),
-        discard_granularity: if rng.below(6) == 0 { 0 } else { logical_block },
-        write_zeroes: rng.below(6) > 0,
-        atomic_write: if on.has(Feature::Atomic) { rng.pick(&[0, 4096, 16384]) } else { 0 },
-        ..Limits::unlimited(logical_block)
-    }
+    Limits::unlimited(logical_block)
+        .with_memory_align(rng.pick(&[1, 4, 512]))
+        .with_length_align(rng.pick(&[1, logical_block]))
+        .with_max_transfer(rng.pick(&[4096, 20480, 1 << 20]))
+        .with_max_segments(rng.pick(&[3, 16, 128]))
+        .with_max_segment_size(rng.pick(&[4096, 1 << 16]))
+        .with_segment_boundary(rng.pick(&[0, 0, 4096]))
+        .with_chunk(rng.pick(&[0, 0, 16384]))
+        .with_max_discard(rng.pick(&[4096, 1 << 20]))
+        .with_discard_granularity(if rng.below(6) == 0 { 0 } else { logical_block })
+        .with_write_zeroes(rng.below(6) > 0)
+        .with_atomic_write(if on.has(Feature::Atomic) { rng.pick(&[0, 4096, 16384]) } else { 0 })
 }
 
 fn settings(rng: &mut Rng, on: Features) -> LeafSettings {
@@ -170,7 +168,7 @@ fn settings(rng: &mut Rng, on: Features) -> LeafSettings {
         timeout: on.has(Feature::Timeouts).then_some(TIMEOUT),
         ..Settings::default()
     };
-    LeafSettings { queue, caller_plug: rng.below(5) > 0, ..LeafSettings::default() }
+    LeafSettings::default().with_queue(queue).with_caller_plug(rng.below(5) > 0)
 }
 
 fn faults(rng: &mut Rng, on: Features, sectors: u64) -> FaultPlan {
@@ -184,7 +182,7 @@ fn faults(rng: &mut Rng, on: Features, sectors: u64) -> FaultPlan {
         spike_chance: chance(Feature::Spikes, &[0, 20_000, 100_000]),
         stuck_chance: chance(Feature::Stuck, &[0, 3_000, 20_000]),
         stuck_lands: Lands::Either,
-        // Rare enough that one request never fails more often than queues try.
+        // Rare enough that a request does not fail more often than queues retry it.
         transient_chance: chance(Feature::Transient, &[0, 2_000, 10_000]),
         read_error_chance: chance(Feature::Errors, &[0, 20_000]),
         write_error_chance: chance(Feature::Errors, &[0, 20_000]),
@@ -231,7 +229,7 @@ impl ElevatorPlan {
         ElevatorPlan { name: row.name, params }
     }
 
-    /// Makes it. Values that do not go with others may be refused; then the default stands.
+    /// Creates the elevator. A value that is refused in combination with others is replaced by its default.
     pub(in super::super) fn make(&self) -> Option<Box<dyn Elevator>> {
         let mut made = (platter_elevators::by_name(self.name)?.make)();
         for &(name, value) in &self.params {
