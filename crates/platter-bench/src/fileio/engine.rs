@@ -29,6 +29,5 @@ pub(super) fn buffers(plan: &Plan, thread: u32, align: u32, count: u32) -> Resul
     Ok(buffers)
 }
 
-
 /// The longest that a way may wait before it lets its thread look at the cancel flag.
 pub(super) const NAP: Span = Span::from_millis(50);

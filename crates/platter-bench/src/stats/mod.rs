@@ -17,5 +17,5 @@ pub use error::StatsError;
 pub use latency::{Bucket, LatencyHistogram};
 pub use sample::{Sample, jain_index};
 pub use seeded::Seeded;
-pub use summary::LatencySummary;
 pub(crate) use seeded::mix64;
+pub use summary::LatencySummary;
