@@ -7,7 +7,6 @@ pub mod dm;
 pub mod fileio;
 pub mod io;
 pub mod ladder;
-mod latency_summary;
 pub mod load;
 pub mod parallel_read;
 pub mod processes;

@@ -2,9 +2,8 @@
 
 use super::FileioError;
 use super::device::Cut;
-use super::engine::{Engine, buffers};
+use super::engine::{Engine, NAP, buffers};
 use super::plan::{Mode, Plan};
-use super::real::NAP;
 use super::requests::Request;
 use crate::load::Stuck;
 use platter_block::bio::{Bio, Context, Flags, Op};

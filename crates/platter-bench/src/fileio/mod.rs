@@ -27,6 +27,7 @@ mod device;
 mod engine;
 mod error;
 mod hand;
+mod hooks;
 mod json;
 mod plain;
 mod plan;
@@ -39,8 +40,9 @@ mod tally;
 mod text;
 
 pub use error::FileioError;
+pub use hooks::{Hooks, Progress};
 pub use json::HOST_KEYS;
 pub use plain::run_in;
 pub use plan::{Count, ExtraFlags, Handles, IoMode, Mode, Plan, SyncMode, SyncedBy};
 pub use report::{Latency, OnDevice, Report};
-pub use run::{Hooks, Progress, run, simulate};
+pub use run::{run, simulate};

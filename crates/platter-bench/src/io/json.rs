@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{DirectionReport, IoReport};
-use crate::latency_summary::put_latency;
+use crate::report::json::{self, put_latency};
 
 /// The keys that say something of the host: two simulations of one seed differ in nothing else.
 pub const HOST_KEYS: [&str; 7] = [
@@ -62,8 +62,7 @@ impl IoReport {
         put("queued", json!(self.counters.bios));
         put("dispatched", json!(self.counters.dispatches));
         put("completed", json!(self.counters.bios_completed));
-        let counters = self.counters.rows().map(|(name, count)| (name.to_owned(), json!(count)));
-        put("counters", Value::Object(counters.collect()));
+        put("counters", json::object(self.counters.rows()));
     }
 
     fn job_json(&self) -> Value {
@@ -95,10 +94,10 @@ impl IoReport {
     }
 
     fn devices_json(&self) -> Value {
-        let facts = |facts: &[(&str, String)]| {
-            Value::Object(facts.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect())
-        };
-        self.devices.iter().map(|d| json!({ "name": d.name, "facts": facts(&d.facts) })).collect()
+        self.devices
+            .iter()
+            .map(|d| json!({ "name": d.name, "facts": json::object(d.facts.clone()) }))
+            .collect()
     }
 }
 

@@ -46,7 +46,7 @@ mod usage;
 mod verify;
 mod worker;
 
-pub use crate::latency_summary::LatencySummary;
+pub use crate::stats::LatencySummary;
 pub use error::IoError;
 pub(crate) use gate::StartGate;
 pub use hooks::{Hooks, Progress};

@@ -11,9 +11,9 @@ use super::tally::{DIRECTIONS, Tally};
 use super::usage::Usage;
 use crate::about::{Part, about};
 use crate::device_stats::DeviceStats;
-use crate::latency_summary::LatencySummary;
 use crate::report::units;
-use crate::stats::{Bucket, LatencyHistogram};
+use crate::stats::LatencySummary;
+use crate::stats::{Bucket, LatencyHistogram, LatencySummary};
 use crate::workload::JobOptions;
 
 /// How latencies were stamped.

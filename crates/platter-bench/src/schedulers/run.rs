@@ -8,6 +8,7 @@ use crate::stats::LatencyHistogram;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_sim::World;
+use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -53,7 +54,7 @@ pub enum SchedulerError {
 }
 
 /// The results of a process in a cell.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProcessRow {
     /// Its name.
     pub name: String,
@@ -64,7 +65,7 @@ pub struct ProcessRow {
 }
 
 /// The results of an elevator with a mix.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cell {
     /// The elevator.
     pub elevator: String,
@@ -85,6 +86,7 @@ pub struct Cell {
     /// The processes.
     pub processes: Vec<ProcessRow>,
     /// Errors and latencies of the device.
+    #[serde(flatten)]
     pub device: DeviceStats,
 }
 

@@ -10,6 +10,7 @@ mod error;
 mod latency;
 mod sample;
 mod seeded;
+mod summary;
 
 pub use bootstrap::{Bootstrap, Interval, median_interval, ratio_interval};
 pub use error::StatsError;
@@ -17,3 +18,4 @@ pub use latency::{Bucket, LatencyHistogram};
 pub use sample::{Sample, jain_index};
 pub use seeded::Seeded;
 pub(crate) use seeded::mix64;
+pub use summary::LatencySummary;

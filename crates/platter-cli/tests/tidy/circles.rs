@@ -11,15 +11,6 @@ const MAX_FILES: usize = 4;
 /// Circles that stay, each with the reason. The list may only get shorter.
 const CIRCLES: &[(&[&str], &str)] = &[
     (
-        &[
-            "crates/platter-bench/src/fileio/bios.rs",
-            "crates/platter-bench/src/fileio/real.rs",
-            "crates/platter-bench/src/fileio/run.rs",
-            "crates/platter-bench/src/fileio/simulated.rs",
-        ],
-        "a run chooses between real and simulated threads, and both report their progress to it",
-    ),
-    (
         &["crates/platter-block/src/deferred.rs", "crates/platter-block/src/owner.rs"],
         "an owner that is dropped under a lock becomes a deferred action, which holds the owner",
     ),

@@ -1,10 +1,9 @@
-//! The latencies that reports show.
+//! The summary of a histogram of latencies, as reports show it.
 
-use crate::stats::LatencyHistogram;
-use serde_json::{Map, Value, json};
+use super::LatencyHistogram;
 
 /// Latencies in ns.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 pub struct LatencySummary {
     /// The smallest.
     pub min_ns: u64,
@@ -42,18 +41,4 @@ impl LatencySummary {
             max_ns: latency.max()?,
         })
     }
-}
-
-/// Puts latencies into an object, null where there are none.
-pub(crate) fn put_latency(object: &mut Map<String, Value>, latency: Option<&LatencySummary>) {
-    let of = |get: fn(&LatencySummary) -> Value| latency.map_or(Value::Null, get);
-    object.insert("lat_min_ns".into(), of(|l| json!(l.min_ns)));
-    object.insert("lat_mean_ns".into(), of(|l| json!(l.mean_ns)));
-    object.insert("lat_p50_ns".into(), of(|l| json!(l.p50_ns)));
-    object.insert("lat_p90_ns".into(), of(|l| json!(l.p90_ns)));
-    object.insert("lat_p95_ns".into(), of(|l| json!(l.p95_ns)));
-    object.insert("lat_p99_ns".into(), of(|l| json!(l.p99_ns)));
-    object.insert("lat_p999_ns".into(), of(|l| json!(l.p999_ns)));
-    object.insert("lat_p9999_ns".into(), of(|l| json!(l.p9999_ns)));
-    object.insert("lat_max_ns".into(), of(|l| json!(l.max_ns)));
 }
