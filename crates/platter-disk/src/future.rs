@@ -150,7 +150,7 @@ impl Device {
     /// use platter_block::time::Span;
     /// use platter_disk::sync_io::IoOptions;
     /// let disk = platter_disk::device::Device::ram(1 << 20)?;
-    /// let options = IoOptions { timeout: Some(Span::from_millis(500)), ..IoOptions::flags(Flags::PREFLUSH) };
+    /// let options = IoOptions::flags(Flags::PREFLUSH).with_timeout(Some(Span::from_millis(500)));
     /// let mut io = pin!(async { disk.write_with(4096, vec![1u8; 512], options).await.0 });
     /// # let mut context = Context::from_waker(Waker::noop());
     /// # let Poll::Ready(result) = io.as_mut().poll(&mut context) else { panic!() };
