@@ -9,7 +9,8 @@
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use platter_disk::{device::Device, ladder, leaf::LeafSettings};
+//! use platter_bench::ladder;
+//! use platter_disk::{device::Device, leaf::LeafSettings};
 //! let rung = ladder::find("SBIR").ok_or("no such rung")?;
 //! let make = |settings, elevator| Device::ram_with(1 << 20, settings, elevator);
 //! let disk = ladder::Ladder::open(rung.switches, LeafSettings::default(), make)?;

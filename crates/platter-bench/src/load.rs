@@ -83,8 +83,9 @@ pub enum Pause {
 pub struct Load {
     clock: Clock,
     now: Time,
-    /// Ports have the first numbers, timers the following ones: at equal times completions come first.
+    /// Timers have the first numbers, ports the following ones: at equal times timers come first.
     agenda: Agenda,
+    timers: u32,
     ports: u32,
     done: Vec<Bio>,
 }
@@ -94,7 +95,7 @@ impl Load {
     /// channel; further channels have their own threads and loads.
     pub fn new(clock: Clock, ports: u32, timers: u32) -> Load {
         let agenda = Agenda::new((ports + timers) as usize);
-        Load { now: clock.now(), clock, agenda, ports, done: Vec::new() }
+        Load { now: clock.now(), clock, agenda, timers, ports, done: Vec::new() }
     }
 
     /// The present time.
@@ -106,7 +107,7 @@ impl Load {
     /// Sets a timer of the work, or clears it.
     #[inline]
     pub fn set_timer(&mut self, timer: u32, at: Option<Time>) {
-        self.agenda.set(self.ports + timer, at);
+        self.agenda.set(timer, at);
     }
 
     /// Runs the work until it is over, until `until` (events at that time are not handled), or for some events.
@@ -188,7 +189,7 @@ impl Load {
             if empty < 2 && outstanding > 0 && next.is_none_or(|at| at <= self.now) {
                 continue;
             }
-            self.agenda.set(port, next.map(|at| at.max(self.now + STALL)));
+            self.agenda.set(self.timers + port, next.map(|at| at.max(self.now + STALL)));
             self.done = done;
             return Ok(());
         }
@@ -196,9 +197,9 @@ impl Load {
 
     fn handle<W: Work>(&mut self, work: &mut W, number: u32) -> Result<(), W::Error> {
         self.agenda.set(number, None);
-        let port = match number.checked_sub(self.ports) {
-            None => number,
-            Some(timer) => work.expired(self, timer)?,
+        let port = match number.checked_sub(self.timers) {
+            Some(port) => port,
+            None => work.expired(self, number)?,
         };
         self.settle(work, port)
     }

@@ -7,8 +7,9 @@ use crate::queue::{DirectQueue, SchedQueue};
 use crate::segment::{Region, RegionId};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use alloc::vec::{Drain, Vec};
+use alloc::vec::Vec;
 
 /// The path of one submitter to a device: a queue and its driver, a layer over other lanes, or a share of a queue
 /// that several submitters use.
@@ -45,6 +46,12 @@ pub trait Lane: Send {
 
     /// Appends completed bios.
     fn take_done(&mut self, out: &mut Vec<Bio>);
+
+    /// One turn of a caller that polls: [`run`](Lane::run) and [`take_done`](Lane::take_done) in one call.
+    fn turn(&mut self, now: Time, out: &mut Vec<Bio>) {
+        self.run(now);
+        self.take_done(out);
+    }
 
     /// Whether [`take_done`](Lane::take_done) would return any bio.
     fn has_done(&self) -> bool;
@@ -434,7 +441,7 @@ impl<D: Driver> DirectLane<D> {
 
     /// Gives the driver the common bios at the front of a batch, see [`DirectQueue::start_common`]; returns how many.
     #[inline]
-    pub fn start(&mut self, now: Time, batch: &mut Drain<'_, Bio>) -> u32 {
+    pub fn start(&mut self, now: Time, batch: &mut VecDeque<Bio>) -> u32 {
         self.queue.start_common(now, batch, &mut self.driver)
     }
 

@@ -16,6 +16,7 @@ pub mod bio;
 #[allow(unsafe_code)]
 pub mod buf;
 pub mod build;
+pub mod capability;
 mod cell;
 pub mod counters;
 pub mod defect;

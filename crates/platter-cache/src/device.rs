@@ -11,6 +11,7 @@ use crate::readahead::{self, Hint, PAGE};
 use crate::sync::{Mutex, lock};
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Context, IoPrio, Op};
+use platter_block::capability::Cached;
 use platter_block::driver::Geometry;
 use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -171,6 +172,12 @@ impl Backend for Cache {
         facts
     }
 
+    fn cached(&self) -> Option<&dyn Cached> {
+        Some(self)
+    }
+}
+
+impl Cached for Cache {
     fn handle_opened(&self, id: HandleId) {
         if let Ok(mut engine) = self.0.engine() {
             engine.handles.open(id);

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::engine::Engine;
-use super::lanes::LaneCell;
+use super::lanes::LaneEntry;
 use super::task::{Spare, Task};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
@@ -19,7 +19,7 @@ pub(super) struct CacheLane {
     // Dropped first: this waits for the I/O that its driver has.
     own: Box<dyn Lane>,
     shared: Arc<Shared>,
-    cell: Arc<LaneCell>,
+    entry: Arc<LaneEntry>,
     number: u32,
     /// Each caller sleeps until its bios complete. So reads may go on its own lane, and other lanes rely on
     /// it to listen to the shared lane.
@@ -60,12 +60,12 @@ impl CacheLane {
     ) -> Result<CacheLane, Fault> {
         let bell = own.bell();
         let has_bell = bell.is_some();
-        let cell = LaneCell::new(bell);
-        let number = shared.engine()?.lanes.join(&cell);
+        let entry = LaneEntry::new(bell);
+        let number = shared.engine()?.lanes.join(&entry);
         let door = Door::new(&shared.gate, own.bell());
         Ok(CacheLane {
             own,
-            cell,
+            entry,
             number,
             sleeps: lane_use == LaneUse::Synchronous,
             is_background: lane_use == LaneUse::Shared,
@@ -169,14 +169,14 @@ impl CacheLane {
         self.fresh
             || self.woke
             || !self.came.is_empty()
-            || self.cell.kicked.load(Ordering::SeqCst)
+            || self.entry.kicked.load(Ordering::SeqCst)
             || self.deadline.is_some_and(|at| at <= now)
     }
 
     /// Runs a turn of the engine: processes completions and advances every task as far as possible. Returns
     /// whether another turn may advance more.
     fn turn(&mut self, now: Time) -> bool {
-        let called = self.woke || self.cell.kicked.load(Ordering::SeqCst);
+        let called = self.woke || self.entry.kicked.load(Ordering::SeqCst);
         let shared = Arc::clone(&self.shared);
         let mut guard = match shared.engine() {
             Ok(guard) => guard,
@@ -198,7 +198,7 @@ impl CacheLane {
         engine.run_background(now);
         // A kick from here on means a change that this turn has not seen.
         (self.fresh, self.woke) = (false, false);
-        self.cell.kicked.store(false, Ordering::SeqCst);
+        self.entry.kicked.store(false, Ordering::SeqCst);
         self.expire(now, engine);
         self.step_all(now, engine);
         let to_own = engine.submit(now, self.own.as_mut());
@@ -314,7 +314,7 @@ impl CacheLane {
     /// Fails all tasks: the engine is broken.
     fn fail_all(&mut self, fault: Fault) -> bool {
         (self.fresh, self.woke, self.listed) = (false, false, false);
-        self.cell.kicked.store(false, Ordering::SeqCst);
+        self.entry.kicked.store(false, Ordering::SeqCst);
         self.deadline = None;
         self.own_out -= self.came.len() as u32;
         self.came.clear();
@@ -382,7 +382,7 @@ impl CacheLane {
             }
         };
         // Completions that cannot be waited for are found by the next run.
-        if heard && !self.cell.kicked.load(Ordering::SeqCst) {
+        if heard && !self.entry.kicked.load(Ordering::SeqCst) {
             self.own.sleep(now, timeout, &handles);
         }
         handles.clear();
@@ -425,7 +425,7 @@ impl Lane for CacheLane {
         let runs = self.own_out > 0 || !self.own.is_idle();
         let own = if runs { self.own.next_wakeup() } else { None };
         // Another lane may have opened the gate; a caller that advances simulated time must not skip this.
-        let kicked = self.cell.kicked.load(Ordering::SeqCst);
+        let kicked = self.entry.kicked.load(Ordering::SeqCst);
         let now = (self.fresh || kicked || self.door.is_ready()).then_some(Time(0));
         let timers = [own, self.shared.wakeup(), self.deadline, self.door.next_wakeup(), now];
         timers.into_iter().flatten().min()

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The part of a lane that other lanes access.
-pub(super) struct LaneCell {
+pub(super) struct LaneEntry {
     /// An event that the lane waits for has happened.
     pub(super) kicked: AtomicBool,
     bell: Option<Arc<dyn Bell>>,
 }
 
-impl LaneCell {
-    pub(super) fn new(bell: Option<Arc<dyn Bell>>) -> Arc<LaneCell> {
-        Arc::new(LaneCell { kicked: AtomicBool::new(false), bell })
+impl LaneEntry {
+    pub(super) fn new(bell: Option<Arc<dyn Bell>>) -> Arc<LaneEntry> {
+        Arc::new(LaneEntry { kicked: AtomicBool::new(false), bell })
     }
 
     fn kick(&self) {
@@ -42,7 +42,7 @@ pub(super) struct Failure {
 }
 
 struct LaneState {
-    cell: Arc<LaneCell>,
+    entry: Arc<LaneEntry>,
     /// I/Os that the lane waited for and that failed.
     failures: Vec<Failure>,
 }
@@ -69,8 +69,8 @@ pub(super) struct Lanes {
 
 impl Lanes {
     /// Adds a lane. Returns its number.
-    pub(super) fn join(&mut self, cell: &Arc<LaneCell>) -> u32 {
-        let state = LaneState { cell: Arc::clone(cell), failures: Vec::new() };
+    pub(super) fn join(&mut self, entry: &Arc<LaneEntry>) -> u32 {
+        let state = LaneState { entry: Arc::clone(entry), failures: Vec::new() };
         let free = self.list.iter().position(Option::is_none);
         let number = free.unwrap_or_else(|| {
             self.list.push(None);
@@ -89,7 +89,7 @@ impl Lanes {
     /// Makes a lane check the events that it waits for.
     pub(super) fn kick(&self, number: u32) {
         if let Some(Some(lane)) = self.list.get(number as usize) {
-            lane.cell.kick();
+            lane.entry.kick();
         }
     }
 
@@ -97,7 +97,7 @@ impl Lanes {
     pub(super) fn tell(&mut self, number: u32, failed: Option<Failure>) {
         if let Some(Some(lane)) = self.list.get_mut(number as usize) {
             lane.failures.extend(failed);
-            lane.cell.kick();
+            lane.entry.kick();
         }
     }
 
@@ -264,82 +264,83 @@ mod tests {
         }
     }
 
-    type Cells = Vec<(Arc<LaneCell>, Arc<Rings>)>;
+    type Entries = Vec<(Arc<LaneEntry>, Arc<Rings>)>;
 
-    fn lanes(count: u32) -> (Lanes, Cells) {
-        let (mut lanes, mut cells) = (Lanes::default(), Vec::new());
+    fn lanes(count: u32) -> (Lanes, Entries) {
+        let (mut lanes, mut entries) = (Lanes::default(), Vec::new());
         for number in 0..count {
             let rings = Arc::new(Rings::default());
-            let cell = LaneCell::new(Some(Arc::<Rings>::clone(&rings)));
-            assert_eq!(lanes.join(&cell), number);
-            cells.push((cell, rings));
+            let entry = LaneEntry::new(Some(Arc::<Rings>::clone(&rings)));
+            assert_eq!(lanes.join(&entry), number);
+            entries.push((entry, rings));
         }
-        (lanes, cells)
+        (lanes, entries)
     }
 
-    fn kicked(cells: &[(Arc<LaneCell>, Arc<Rings>)]) -> Vec<u32> {
-        let was =
-            |(_, (cell, _)): &(u32, &(Arc<LaneCell>, Arc<Rings>))| cell.kicked.swap(false, Ordering::SeqCst);
-        (0..).zip(cells).filter(was).map(|(number, _)| number).collect()
+    fn kicked(entries: &[(Arc<LaneEntry>, Arc<Rings>)]) -> Vec<u32> {
+        let was = |(_, (entry, _)): &(u32, &(Arc<LaneEntry>, Arc<Rings>))| {
+            entry.kicked.swap(false, Ordering::SeqCst)
+        };
+        (0..).zip(entries).filter(was).map(|(number, _)| number).collect()
     }
 
     #[test]
     fn tasks_go_in_order_as_far_as_there_is_room() {
-        let (lanes, cells) = lanes(4);
+        let (lanes, entries) = lanes(4);
         let mut line = Line::default();
         (0..4).for_each(|lane| line.join(u64::from(lane) * 10, lane, 3));
         line.grant(Time(0), &lanes, 0, false);
-        assert_eq!(kicked(&cells), []);
+        assert_eq!(kicked(&entries), []);
         line.grant(Time(0), &lanes, 4, false);
-        assert_eq!((kicked(&cells), line.promised()), (vec![0, 1], 6));
+        assert_eq!((kicked(&entries), line.promised()), (vec![0, 1], 6));
         assert!(!line.has(10) && line.has(20));
         // The same room is not granted twice.
         line.grant(Time(1), &lanes, 4, false);
-        assert_eq!(kicked(&cells), []);
+        assert_eq!(kicked(&entries), []);
         line.leave(0);
         line.leave(10);
         // The second task found none after all: it is in front of the others again.
         line.join(10, 1, 3);
         line.grant(Time(2), &lanes, 1, false);
-        assert_eq!(kicked(&cells), [1]);
+        assert_eq!(kicked(&entries), [1]);
         line.leave(20);
         // The lane of the second task is not run: its grant goes to the next.
         let later = Time(2) + PATIENCE;
         assert_eq!(line.wakeup(), Some(later));
         line.grant(later, &lanes, 1, false);
-        assert_eq!(kicked(&cells), [3]);
+        assert_eq!(kicked(&entries), [3]);
         assert!(line.is_empty() && line.wakeup().is_none());
     }
 
     #[test]
     fn one_of_those_that_sleep_listens() {
-        let (mut lanes, cells) = lanes(3);
+        let (mut lanes, entries) = lanes(3);
         lanes.set_hears(true, None);
         assert!(lanes.sleep(0) && !lanes.sleep(1) && !lanes.sleep(2));
         assert!(lanes.sleep(0), "the lane listens again");
         lanes.appoint();
-        assert_eq!(kicked(&cells), []);
+        assert_eq!(kicked(&entries), []);
         lanes.wake(0);
         lanes.appoint();
-        assert_eq!(kicked(&cells), [2]);
+        assert_eq!(kicked(&entries), [2]);
         assert!(lanes.sleep(2) && !lanes.sleep(0));
         lanes.leave(2);
         lanes.wake(1);
         lanes.appoint();
-        assert_eq!(kicked(&cells), [0]);
+        assert_eq!(kicked(&entries), [0]);
         assert!(lanes.is_heard());
         // Without a descriptor the lane must poll.
         lanes.set_hears(false, None);
         lanes.appoint();
-        assert_eq!((kicked(&cells), lanes.is_heard()), (vec![0], false));
+        assert_eq!((kicked(&entries), lanes.is_heard()), (vec![0], false));
         // If there is work before the lane wakes up, it must set an earlier wakeup.
         lanes.set_hears(true, Some(Time(5)));
         lanes.hasten(Time(5));
-        assert_eq!(kicked(&cells), []);
+        assert_eq!(kicked(&entries), []);
         lanes.hasten(Time(4));
-        assert_eq!(kicked(&cells), [0]);
+        assert_eq!(kicked(&entries), [0]);
         lanes.awake(0);
         lanes.hasten(Time(4));
-        assert_eq!(kicked(&cells), []);
+        assert_eq!(kicked(&entries), []);
     }
 }

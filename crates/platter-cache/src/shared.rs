@@ -2,7 +2,7 @@
 
 use super::engine::Engine;
 use super::frames::Frames;
-use super::lanes::LaneCell;
+use super::lanes::LaneEntry;
 use super::task::{Spare, Task};
 use crate::sync::{Mutex, MutexGuard, lock, lock_unbroken};
 use platter_block::backend::Backend;
@@ -127,7 +127,7 @@ impl Shared {
         if engine.pages.dirty.count == 0 && engine.shared_out == 0 && engine.jobs.is_empty() {
             return;
         }
-        let number = engine.lanes.join(&LaneCell::new(None));
+        let number = engine.lanes.join(&LaneEntry::new(None));
         let mut task = Task::new(bio, number, false, Spare::default());
         let mut since = self.below.now();
         loop {

@@ -3,10 +3,11 @@
 #![deny(unsafe_code)]
 
 mod cli;
+mod command;
 mod verbs;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cli::main()
+    command::main()
 }

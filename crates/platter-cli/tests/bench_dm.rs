@@ -135,7 +135,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
         (&["--repeat", "0"], 2, "--repeat 0"),
         (&["--reads", "0"], 2, "--reads 0: give 1 to"),
         (&["--rung", "SBX"], 2, "there are Baseline, SB, SBI, SBIR, SBIRV, bio"),
-        (&["--call", "write"], 2, "the calls are read and readv"),
+        (&["--call", "write"], 2, "unknown call; expected read or readv"),
         (&["--on", "ram(4K)"], 4, "needs at least 64 KiB"),
         (&["--on", "ram(1M, lock=all)"], 2, "each rung sets `lock` itself"),
         (&["--on", "nowhere/disk.img"], 3, "nowhere/disk.img"),

@@ -98,8 +98,8 @@ fn a_disk_that_holds_something_is_not_written_to() {
 #[test]
 fn wrong_options_say_what_is_right() {
     for (args, says) in [
-        (&["--elevators", "elevate"][..], "there is no such elevator; there are noop"),
-        (&["--mixes", "all"], "there is no such mix; there are reader-writer"),
+        (&["--elevators", "elevate"][..], "unknown elevator; expected one of: noop"),
+        (&["--mixes", "all"], "unknown mix; expected one of: reader-writer"),
         (&["--on", "sim(ideal, elevator=noop)"], "leave `elevator` out"),
         (&["--on", "ram(1M)"], "give a larger one"),
         (&["--time", "0"], "above 0"),

@@ -110,7 +110,7 @@ fn a_member_is_not_overwritten_by_mistake() {
     open(&members[0], Access::read_write()).unwrap();
     let devices = raid::open_members(&members, Access::read_write()).unwrap();
     let error = raid::wipe(&devices).unwrap_err().to_string();
-    assert!(error.contains("holds nothing of an array"), "{error}");
+    assert!(error.contains("holds no records of a Platter array"), "{error}");
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn the_command_makes_shows_and_wipes_an_array() {
     assert!(code == 2 && said.contains("--force"), "{said}");
 
     platter(&["raid", "wipe", "--force", a, b]).unwrap();
-    assert!(platter(&["raid", "examine", a]).unwrap().contains("nothing of an array"));
+    assert!(platter(&["raid", "examine", a]).unwrap().contains("no records of an array"));
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn wipe_tells_wrong_usage_from_a_device_that_holds_nothing() {
     let blank = spec(dir.path(), "blank");
     std::fs::write(&blank, vec![0; 1 << 20]).unwrap();
     let (code, said) = platter(&["raid", "wipe", "--force", &blank]).unwrap_err();
-    assert!(code == 4 && said.contains("holds nothing of an array"), "{said}");
+    assert!(code == 4 && said.contains("holds no records of a Platter array"), "{said}");
     let (code, said) = platter(&["raid", "create", &blank]).unwrap_err();
     assert!(code == 4 && said.contains("it must have at least"), "{said}");
     let (code, said) = platter(&["info", &format!("raid({blank})")]).unwrap_err();

@@ -78,7 +78,7 @@ fn the_shapes_that_matter_hold() {
 #[test]
 fn wrong_options_say_what_is_right() {
     for (args, says) in [
-        (&["elevators"][..], "there is no such experiment; there are schedulers"),
+        (&["elevators"][..], "unknown experiment; expected one of: schedulers"),
         (&["schedulers", "--scale", "0"], "1..=64"),
         (&["schedulers", "--full", "--scale", "2"], "cannot be used with"),
         (&["schedulers", "--report", "/nonexistent/x.html"], "give another path"),

@@ -206,9 +206,8 @@ impl Channel {
 
     #[inline]
     fn turn(&mut self, out: &mut Vec<Bio>) -> usize {
-        self.lane.run(self.now);
         let before = out.len();
-        self.lane.take_done(out);
+        self.lane.turn(self.now, out);
         let completed = out.len() - before;
         self.outstanding -= completed;
         if completed == 0 && self.outstanding > 0 && self.lane.in_flight() == 0 {

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use platter_block::backend::{Backend, Fact, Ground, Identity, LaneUse, SinkMaker};
 use platter_block::bio::{Bio, Context};
+use platter_block::capability::{Traced, Tunable};
 use platter_block::counters::{Counters, Snapshot};
 use platter_block::disk::Disk;
 use platter_block::driver::{Driver, Geometry};
@@ -337,6 +338,45 @@ impl Backend for Leaf {
         self.0.run_control(now, None);
     }
 
+    fn register(&self, region: &Region) {
+        lock(&self.0.regions).push(*region);
+        self.0.gate.announce_change();
+        self.0.with_control(|control| {
+            if let Some(lane) = control.lane_mut() {
+                lane.register(region);
+            }
+        });
+    }
+
+    fn unregister(&self, region: RegionId) {
+        lock(&self.0.regions).retain(|r| r.id != region);
+        // Open lanes belong to their owners, which see the change at their next batch.
+        self.0.gate.announce_change();
+        self.0.with_control(|control| {
+            if let Some(lane) = control.lane_mut() {
+                lane.unregister(region);
+            }
+        });
+    }
+
+    fn explain(&self, fault: Fault) -> Option<String> {
+        (fault.kind == Kind::LaneStalled).then(|| lock(&self.0.stall).clone())
+    }
+
+    fn acknowledge_flush_failure(&self) {
+        self.0.with_control(|control| control.queue().acknowledge_flush_failure());
+    }
+
+    fn tunable(&self) -> Option<&dyn Tunable> {
+        Some(self)
+    }
+
+    fn traced(&self) -> Option<&dyn Traced> {
+        Some(self)
+    }
+}
+
+impl Tunable for Leaf {
     fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error> {
         let elevator = make();
         let shared_mode = elevator.is_some();
@@ -370,40 +410,13 @@ impl Backend for Leaf {
             ))),
         })
     }
+}
 
-    fn register(&self, region: &Region) {
-        lock(&self.0.regions).push(*region);
-        self.0.gate.announce_change();
-        self.0.with_control(|control| {
-            if let Some(lane) = control.lane_mut() {
-                lane.register(region);
-            }
-        });
-    }
-
-    fn unregister(&self, region: RegionId) {
-        lock(&self.0.regions).retain(|r| r.id != region);
-        // Open lanes belong to their owners, which see the change at their next batch.
-        self.0.gate.announce_change();
-        self.0.with_control(|control| {
-            if let Some(lane) = control.lane_mut() {
-                lane.unregister(region);
-            }
-        });
-    }
-
-    fn explain(&self, fault: Fault) -> Option<String> {
-        (fault.kind == Kind::LaneStalled).then(|| lock(&self.0.stall).clone())
-    }
-
+impl Traced for Leaf {
     fn trace(&self, make: Option<SinkMaker>) {
         *lock(&self.0.sinks) = make;
         let sink = self.0.new_sink();
         self.0.with_control(|control| control.queue().set_sink(sink));
-    }
-
-    fn acknowledge_flush_failure(&self) {
-        self.0.with_control(|control| control.queue().acknowledge_flush_failure());
     }
 }
 

@@ -167,10 +167,10 @@ impl Image {
 pub struct ImageDisk {
     name: Arc<str>,
     geometry: Geometry,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ImageState>>,
 }
 
-struct State {
+struct ImageState {
     image: Image,
     reads: u64,
     bytes_read: u64,
@@ -184,11 +184,11 @@ impl ImageDisk {
         ImageDisk {
             name: name.into(),
             geometry,
-            state: Arc::new(Mutex::new(State { image, reads: 0, bytes_read: 0 })),
+            state: Arc::new(Mutex::new(ImageState { image, reads: 0, bytes_read: 0 })),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ImageState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -226,11 +226,11 @@ impl Backend for ImageDisk {
 /// Completes everything at once.
 struct ImageLane {
     geometry: Geometry,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ImageState>>,
     done: Vec<Bio>,
 }
 
-impl State {
+impl ImageState {
     /// Carries out a bio that is inside the disk.
     fn carry_out(&mut self, bio: &mut Bio) {
         let mut at = bio.pos();

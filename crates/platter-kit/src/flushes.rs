@@ -8,6 +8,7 @@ use platter_sim::fault::{DroppedFlushes, FaultPlan};
 
 /// Which flushes of the engine the disks acknowledge without carrying them out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Flushes {
     /// None: the disks carry out every flush.
     #[default]

@@ -83,6 +83,7 @@ impl<T: PartialEq> History<T> {
 
 /// How contents break the promises of a [`History`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Broken {
     /// The contents are those after a transaction before the last acknowledged one.
     Lost {

@@ -1,9 +1,4 @@
-//! A test kit for storage engines: their code on a simulated disk whose power is cut at every I/O.
-//!
-//! The engine is a closure over a [`Device`]. It records its promises (what it would have answered to its own
-//! callers) in a separate state. After the cut the device is opened again and a second closure checks whether
-//! the promises were kept. A failure reports the seed and a [`Plan`], shrunk to the fewest I/Os before the
-//! cut and the smallest loss that still fails, with which [`Kit::replay`] repeats it.
+//! Crash tests for storage engines: their code on a simulated disk whose power is cut at every I/O.
 //!
 //! ```
 //! use platter_kit::{Device, Failure, History, Kit};
@@ -28,16 +23,64 @@
 //! # }
 //! ```
 //!
-//! An engine that gets an error must return: after the cut every I/O fails until it does. The kit uses one
-//! thread, and a run is reproducible if the engine calls synchronously or polls a channel. Futures are
-//! completed by a service thread, in an order that depends on the host. [`Summary::differing`] counts the
-//! trials whose I/O was not that of the first run.
+//! The first closure is the engine: it stores something on a [`Device`] and records its promises, which are what it
+//! would have answered to its own callers. A [`History`] of transactions is usually enough; any type with a default
+//! will do. The second closure opens what the engine has stored, and checks it against the promises. An engine that
+//! keeps files gets [`files`] instead of a device, and [`Kit::open`] puts an elevator, an array or several devices
+//! between the engine and the disks.
+//!
+//! # What is tried
+//!
+//! The engine runs once without a cut, which shows its I/Os. Then it runs again for each of them, and power is cut with
+//! that I/O in flight: what was flushed stays, and of everything else any part may be lost, each sector by itself, as a
+//! disk with a volatile cache permits. The kit tries to lose all of it, nothing, and several selections that the seed
+//! decides ([`Kit::tries`]), on demand also [each write alone](Kit::each_write). After each cut the check runs on what
+//! is left; where it writes, as engines do that repair themselves, it runs again with [a second
+//! cut](Kit::recovery_tries) in the middle of that. For a small run this is every boundary between two I/Os; for a large
+//! one [`Cuts::Random`] chooses some.
+//!
+//! A check that fails, or panics, is a finding. An engine that gets an error must return: after the cut every I/O fails
+//! until it does. An engine that fails or panics without a cut is reported as well.
+//!
+//! # How to read a finding
+//!
+//! ```text
+//! transaction 1 was acknowledged and is lost: the contents are those after transaction 0
+//! found with power cut 8: at I/O 3, 2 sectors lost
+//! to see it again: Kit::new(1) and replay the plan "io=3 lost=0/1:0+1,0/3:0+1"
+//! ```
+//!
+//! The first line is the error of the check. The plan in the last one is the smallest cut that was found to lead to it:
+//! power fails when the engine has issued I/Os 0 to 3 (a write of one byte reads its sector and writes it back) and 3 is
+//! in flight. Lost are sector 0 of the write that is command 1 of disk 0, and sector 0 of command 3
+//! (`disk/command:sector+count`). Everything else survives. So command 1 is what should have been flushed before the
+//! engine made the promise that the check finds broken.
+//!
+//! [`Kit::replay`] repeats the plan once, under a debugger if need be. A plan that continues with `then io=2 lost=…` cuts
+//! power again, at I/O 2 of opening and checking what the first cut has left.
+//!
+//! # Testing the test
+//!
+//! A check that finds nothing may be a check that cannot. [`Kit::drop_each_flush`] drops each flush of the engine in
+//! turn: the disk acknowledges it and makes nothing durable. The result says for each flush whether the check noticed; a
+//! flush that it did not miss is superfluous, or is not tested. [`Kit::flushes`] drops one of them, or all.
+//!
+//! # What it does not do
+//!
+//! - It tests one thread. A run repeats itself if the engine calls synchronously or polls a channel; futures are completed
+//!   by a service thread, in an order that depends on the host. Time, random numbers and the order of a `HashMap` must
+//!   come from the test for the same reason. [`Summary::differing`] counts trials whose I/O was not that of the first run.
+//! - The engine is stopped by errors of its I/O, not killed: what it does after an error is not undone, but nothing of
+//!   it reaches the disk.
+//! - A sector of 512 bytes is written wholly or not. Disks do not lie, except about flushes that are dropped on purpose,
+//!   and do not fail before the cut. Silent corruption and I/O errors are injected by `platter_sim::fault`, without a kit.
+//! - It proves nothing about loads that were not run, or cuts that were not tried.
 
 use platter_block::time::Span;
 use platter_disk::leaf::LeafSettings;
 use platter_sim::SimDisk;
 use platter_sim::ideal::Ideal;
-use platter_sim::power::{Lost, Survivors};
+use platter_sim::power::Survivors;
 use platter_sim::rng::Rng;
 use std::error::Error;
 use std::fmt::Display;
@@ -64,10 +107,10 @@ pub type Outcome = Result<(), Box<dyn Error>>;
 /// Where power is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cuts {
-    /// At each I/O in turn that changes something, and after the last one. A read in flight has no effect, so
-    /// a cut at a read leaves nothing that a cut at the next write may not leave as well.
+    /// At every I/O that changes something, and after the last one. A read in flight has no effect, so a cut at a read
+    /// leaves nothing that a cut at the next write may not leave as well.
     Every,
-    /// At this many of them, chosen by the seed.
+    /// At this number of them, chosen by the seed.
     Random(u64),
 }
 
@@ -162,8 +205,8 @@ impl<D> Kit<D> {
         Kit { cuts, ..self }
     }
 
-    /// How many selections of lost sectors are tried at each cut: all of them, none of them, and then as the
-    /// seed decides. 6 if not set, at least 1.
+    /// Number of selections of lost sectors that are tried at each cut: first all sectors, then none, then random
+    /// ones. 6 if not set, at least 1.
     #[must_use]
     pub fn tries(self, tries: u64) -> Kit<D> {
         Kit { tries: tries.max(1), ..self }
@@ -259,39 +302,29 @@ impl<D> Kit<D> {
         summary: &mut Summary,
         trial: &impl Fn(&Cut) -> Result<Trial, String>,
     ) -> Result<(), Failure> {
+        let at = |survivors| Cut { io: Some(io), survivors, recovery: None };
         let mut ways: Vec<Survivors> = self.ways(io).collect();
         if self.each_write {
-            let cut = Cut { io: Some(io), survivors: Survivors::All, recovery: None };
-            let all = trial(&cut)
-                .map_err(|wrong| self.failure(Plan { io, ..Plan::default() }, wrong, summary.cuts))?;
+            let plan = Plan { io, ..Plan::default() };
+            let all = trial(&at(Survivors::All)).map_err(|wrong| self.failure(plan, wrong, summary.cuts))?;
             ways.extend(shrink::each_write(&all.could));
         }
-        for (nth, survivors) in ways.into_iter().enumerate() {
-            let mut cut = Cut { io: Some(io), survivors, recovery: None };
-            let mut writes = self.attempt(&cut, whole, summary, trial)?;
-            let mut rng = Rng::stream(self.seed, recovery_stream(io, nth as u64));
-            for again in 0..self.recovery_tries {
-                // The check without a second cut wrote here.
-                let Some(&at) =
-                    (!writes.is_empty()).then(|| &writes[rng.below(writes.len() as u64) as usize])
-                else {
-                    break;
-                };
-                let survivors = match again {
-                    0 => Survivors::Seeded(rng.bits()),
-                    1 => Survivors::None,
-                    _ => Survivors::Seeded(rng.bits()),
-                };
-                cut.recovery = Some((at, survivors));
+        for (nth, survivors) in (0..).zip(ways) {
+            let cut = at(survivors);
+            let changes = self.attempt(&cut, whole, summary, trial)?;
+            let mut rng = Rng::stream(self.seed, recovery_stream(io, nth));
+            let tries = if changes.is_empty() { 0 } else { self.recovery_tries };
+            for _ in 0..tries {
+                let again = changes[rng.below(changes.len() as u64) as usize];
+                let recovery = Some((again, Survivors::Seeded(rng.bits())));
                 summary.recoveries += 1;
-                self.attempt(&cut, whole, summary, trial)?;
+                self.attempt(&Cut { recovery, ..cut.clone() }, whole, summary, trial)?;
             }
-            writes.clear();
         }
         Ok(())
     }
 
-    /// One trial; returns which I/Os of the check changed something.
+    /// One trial; returns which I/Os of opening and checking changed something.
     fn attempt(
         &self,
         cut: &Cut,
@@ -300,16 +333,12 @@ impl<D> Kit<D> {
         trial: &impl Fn(&Cut) -> Result<Trial, String>,
     ) -> Result<Vec<u64>, Failure> {
         summary.cuts += 1;
-        let plan = |lost| Plan { io: cut.io.unwrap_or(u64::MAX), lost, recovery: None };
-        let found = trial(cut).map_err(|wrong| self.failure(plan(Lost::new()), wrong, summary.cuts))?;
+        let plan = Plan { io: cut.io.unwrap_or(whole.trace.len()), ..Plan::default() };
+        let found = trial(cut).map_err(|wrong| self.failure(plan, wrong, summary.cuts))?;
         summary.differing += u64::from(!found.trace.is_start_of(&whole.trace));
         match &found.wrong {
             None => Ok(found.recovery.changes(0)),
-            Some(wrong) => {
-                let plan = found.plan(cut);
-                let wrong = wrong.clone();
-                Err(self.shrink(plan, wrong, summary.cuts, trial))
-            }
+            Some(wrong) => Err(self.shrink(found.plan(cut), wrong.clone(), summary.cuts, trial)),
         }
     }
 
@@ -341,6 +370,13 @@ impl<D> Kit<D> {
 /// The number of the stream of random numbers for cuts during recovery, apart from those of other draws.
 fn recovery_stream(io: u64, nth: u64) -> u64 {
     (1 << 63) | (io << 16) | nth
+}
+
+/// The program of the README.
+#[cfg(doctest)]
+mod readme {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
 }
 
 #[cfg(test)]

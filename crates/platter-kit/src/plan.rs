@@ -10,6 +10,7 @@ use std::str::FromStr;
 /// Its text is `io=17 lost=0/12:8+1`, the second part as of [`Lost`], with a second cut during recovery
 /// `io=17 lost=0/12:8+1 then io=2 lost=0/20:0+8`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Plan {
     /// The I/O at which power is cut, counted over all disks from 0. It is in flight at that time. If the
     /// engine makes fewer I/Os, power is cut after its end.
@@ -22,6 +23,7 @@ pub struct Plan {
 
 /// A power cut while the contents that another one left are opened and checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RecoveryCut {
     /// The I/O at which power is cut, counted from 0 since power was restored.
     pub io: u64,
@@ -42,7 +44,7 @@ impl fmt::Display for Plan {
 /// Between the two cuts of a plan.
 const THEN: &str = " then ";
 
-/// A text that is no plan.
+/// An invalid plan text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanError {
     /// It does not have the two parts.
@@ -55,7 +57,7 @@ impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PlanError::Shape(text) => {
-                write!(f, "`{}` is no plan; expected for example io=17 lost=0/12:8+1", excerpt(text, 60))
+                write!(f, "invalid plan `{}`: expected for example io=17 lost=0/12:8+1", excerpt(text, 60))
             }
             PlanError::Lost(error) => error.fmt(f),
         }
@@ -87,16 +89,17 @@ fn one_cut(text: &str) -> Result<(u64, Lost), PlanError> {
     Ok((io, lost.parse().map_err(PlanError::Lost)?))
 }
 
-/// An engine that did not keep its promises.
+/// A failed check: the engine broke a promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Failure {
     /// The seed of the kit.
     pub seed: u64,
-    /// The smallest cut that was found to lead there.
+    /// The smallest cut found that causes the failure.
     pub plan: Plan,
     /// The error that the check returned.
     pub wrong: String,
-    /// Cuts that were tried until one failed.
+    /// Number of cuts before the first failure.
     pub cuts: u64,
 }
 

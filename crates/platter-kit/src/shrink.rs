@@ -1,4 +1,4 @@
-//! Making a failure small: fewer I/Os before the cut, less lost.
+//! Shrinks a failure: fewer I/Os before the cut, fewer lost sectors.
 
 use super::trial::{Cut, Trial};
 use super::{Failure, Kit, Plan};

@@ -1,4 +1,5 @@
 use super::*;
+use platter_sim::power::Lost;
 use std::cell::Cell;
 
 fn read(disk: &Device, sector: u64) -> Result<u8, String> {
@@ -231,4 +232,25 @@ fn a_check_that_panics_is_a_finding_and_an_engine_that_panics_after_the_cut_is_n
         Ok(())
     });
     assert!(failure.unwrap_err().wrong.starts_with("panicked: assertion"));
+}
+
+#[test]
+fn the_finding_of_the_front_page_is_a_real_one() {
+    let engine = |disk: &Device, history: &mut History<u8>| -> Outcome {
+        for n in 1..=5 {
+            history.begin(n);
+            disk.write_at(&[n], 0)?;
+            history.acknowledge();
+        }
+        Ok(())
+    };
+    let failure = Kit::new(1).run(engine, |disk, history| {
+        let mut found = [0];
+        disk.read_at(&mut found, 0)?;
+        Ok(history.check(&found[0])?)
+    });
+    let shown: Vec<String> =
+        failure.unwrap_err().to_string().lines().map(|line| format!("//! {line}")).collect();
+    let page = include_str!("lib.rs");
+    assert!(page.contains(&shown.join("\n")), "{shown:#?}");
 }

@@ -16,6 +16,8 @@ const END: &str = "<!-- end -->\n";
 const WRITE: &str = "PLATTER_WRITE_TABLES";
 
 fn soak(bug: &'static Bug, runs: u64) -> platter_kit::soak::Report {
+    // Some defects need the policies of past kernels.
+    platter_repro::policies::register_readahead();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let options = Options { runs, threads, bug: Some(bug), ..Options::default() };
     run(&options, &AtomicBool::new(false), &mut |_| {})

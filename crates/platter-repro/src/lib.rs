@@ -29,7 +29,7 @@ use std::sync::atomic::AtomicBool;
 pub struct Options {
     /// Published sizes and times are divided by this, 1 to [`MAX_SCALE`].
     pub scale: u64,
-    /// Simulations at once; results do not depend on it.
+    /// Concurrent simulations; results do not depend on their number.
     pub threads: usize,
 }
 
@@ -85,10 +85,10 @@ pub enum ReproError {
     /// The chunked benchmark.
     #[error("{0}")]
     Chunked(String),
-    /// A disk of the catalogue is not there.
+    /// A disk is missing from the catalogue.
     #[error("there is no simulated disk `{0}`; see `platter sim list`")]
     NoDisk(&'static str),
-    /// A readahead policy is not there.
+    /// A readahead policy is missing.
     #[error("there is no readahead policy `{0}`; see `platter list`")]
     NoPolicy(&'static str),
     /// The threads of an experiment wait for I/Os that a model will never complete.

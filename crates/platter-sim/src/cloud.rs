@@ -1,4 +1,4 @@
-//! A network volume with the limits that its price pays for.
+//! A network volume with limits on I/Os and bytes per second, as cloud providers sell them.
 //!
 //! A command waits, first come first served, until two token buckets admit it, one of I/Os and one of bytes;
 //! then it takes a time drawn from the seed: a base time, a jitter and occasionally a long tail. Admitted
@@ -280,7 +280,7 @@ mod tests {
         let time = host.run(64, 304, || command(Op::Write, 0, 512));
         // 4.8 tokens were saved meanwhile; the last command is let through with the 304th.
         assert_eq!(time.0, (304_000_000_000u64 - 4_800_000_000).div_ceil(3000) + 800_000);
-        // A pause fills the bucket, to its brim.
+        // A pause fills the bucket completely.
         host.now += Span::from_secs(10);
         assert_eq!(host.run(64, 100, || command(Op::Write, 0, 512)), Span::from_micros(1600));
     }

@@ -285,7 +285,7 @@ impl Injector {
         matches!(self.death, Life::Until(_))
     }
 
-    /// When the disk disappears or comes back.
+    /// When the disk disappears or returns.
     pub(crate) fn next_event(&self) -> Option<Time> {
         match (self.death, self.plan.death) {
             (Life::Ahead, Some(Death { when: When::At(at), .. })) => Some(at),

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use platter_block::backend::{Backend, LaneUse};
+use platter_block::capability::Cached;
 use platter_block::driver::Geometry;
 use platter_block::fault::Error;
 use platter_block::handle::{HandleCounters, HandleId};
@@ -78,6 +79,12 @@ impl Backend for Cache {
         self.below.backend().open_lane(lane_use)
     }
 
+    fn cached(&self) -> Option<&dyn Cached> {
+        Some(self)
+    }
+}
+
+impl Cached for Cache {
     fn handle_opened(&self, id: HandleId) {
         self.tell(format!("opened {}", id.0));
     }

@@ -47,6 +47,7 @@ pub use platter_block::buf::{IoBuf, IoBufMut};
 pub use platter_block::fault::{Error, Kind};
 pub use platter_block::handle::HandleCounters;
 pub use platter_block::hint::Hint;
+pub use platter_block::register::RegisterError;
 pub use platter_disk::adapters::{Cursor, io_error};
 pub use platter_disk::channel::Channel;
 pub use platter_disk::device::Device;

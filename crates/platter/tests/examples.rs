@@ -112,6 +112,24 @@ fn a_layer_a_driver_and_an_elevator_are_short() {
 }
 
 #[test]
+fn the_pages_on_extensions_show_the_examples() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (page, name) in
+        [("write-a-layer", "my_layer"), ("write-a-driver", "my_driver"), ("write-an-elevator", "my_elevator")]
+    {
+        let read = |path: PathBuf| {
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"))
+        };
+        let example = read(root.join("examples").join(name).with_extension("rs"));
+        let page = read(root.join("../../docs").join(page).with_extension("md"));
+        assert!(
+            page.contains(&format!("```rust\n{example}```\n")),
+            "the page does not show {name}.rs as it is"
+        );
+    }
+}
+
+#[test]
 fn the_power_cut_finds_the_log_without_a_flush() {
     let said = output_of("power_cut", &[]);
     let [right, wrong] = [said.find("20 I/Os"), said.find("block 1 is lost")].map(Option::unwrap);

@@ -88,7 +88,7 @@ fn discard_and_write_zeroes_as_futures() {
             disk.start_discard(8 * BLOCK, BLOCK).await.0.expect("discarded");
             let (read, found) = disk.read(0, vec![1u8; 8 * BLOCK as usize]).await;
             read.expect("read");
-            for (number, block) in found.chunks(BLOCK as usize).enumerate() {
+            for (number, block) in found.unwrap().chunks(BLOCK as usize).enumerate() {
                 let expected = if number == 1 { 0 } else { 7 };
                 assert!(block.iter().all(|byte| *byte == expected), "{spec}: block {number}");
             }

@@ -3,13 +3,12 @@
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Sender;
 
-use platter_block::fault::Error as DeviceError;
 use platter_block::time::{Span, Time};
 use platter_disk::clock;
 
 use super::IoError;
-use super::plan::{Course, Plan};
-use super::tally::Tally;
+use super::outcome::Outcome;
+use super::plan::{Course, Plan, span};
 use super::worker::Worker;
 use crate::workload::Offsets;
 
@@ -53,19 +52,6 @@ impl Drop for Announcer {
             Some(Stage::GaveUp | Stage::Measured) => {}
         }
     }
-}
-
-/// The result of a job.
-pub(super) struct Outcome {
-    pub(super) tally: Tally,
-    /// I/Os of the ramp time.
-    pub(super) ramp_ios: u64,
-    /// When measuring began and ended.
-    pub(super) begin: Time,
-    pub(super) end: Time,
-    pub(super) failure: Option<DeviceError>,
-    pub(super) mismatch: Option<String>,
-    pub(super) cancelled: bool,
 }
 
 /// Runs job number `index`. `None` if the run was called off before it began.
@@ -203,8 +189,4 @@ fn uniform(worker: &mut Worker, offsets: &mut Offsets, until: Time, latency: boo
         (Offsets::RandomMap(o), true) => worker.closed_loop::<true>(o, until),
         (Offsets::RandomMap(o), false) => worker.closed_loop::<false>(o, until),
     }
-}
-
-pub(super) fn span(duration: core::time::Duration) -> Span {
-    Span(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -6,8 +6,7 @@ use platter_block::counters::Snapshot;
 use platter_block::fault::Error as DeviceError;
 use platter_disk::device::Device;
 
-use super::job::Outcome;
-use super::simulated::Simulated;
+use super::outcome::Outcome;
 use super::tally::{DIRECTIONS, Tally};
 use super::usage::Usage;
 use crate::about::{Part, about};
@@ -77,6 +76,13 @@ impl LatencySummary {
             max_ns: latency.max()?,
         })
     }
+}
+
+/// How long a simulation took in real time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Simulated {
+    /// Real time of the measurement.
+    pub real: Duration,
 }
 
 /// Results of one direction.

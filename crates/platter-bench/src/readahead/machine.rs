@@ -13,7 +13,7 @@ pub struct Machine {
     pub cached: Vec<u64>,
     /// Rounds of turns that an I/O takes, at least 1.
     pub latency: u64,
-    /// I/Os that the device takes at once; with more than 7/8 of them in flight it is congested.
+    /// I/Os that the device accepts at once; it is congested with more than 7/8 of them in flight.
     pub requests: usize,
     /// The hint that the program has given for each handle.
     pub hint: Hint,

@@ -1,4 +1,4 @@
-//! Threads that take turns.
+//! Runs the reads of threads that take turns.
 
 use super::Read;
 use super::cache::{Cache, Found};
@@ -41,7 +41,7 @@ impl Outcome {
 struct Running {
     call: Call,
     handle: u32,
-    /// The next page to look for.
+    /// The next page to look up.
     page: u64,
     /// The page that the thread waits for, and the round in which it becomes available.
     waits_for: Option<(u64, u64)>,
@@ -64,7 +64,7 @@ pub fn run(row: &Row, settings: &Settings, machine: &Machine, reads: &[Read]) ->
     play(row, settings, machine, reads, &AtomicBool::new(false)).0
 }
 
-/// [`run`], given up when `cancel` becomes true; then `None`.
+/// [`run`], stopped when `cancel` becomes true; then `None`.
 pub fn run_unless(
     row: &Row,
     settings: &Settings,

@@ -15,7 +15,7 @@ const FIELDS: [&str; 4] = ["thread", "handle", "offset", "length"];
 const MOST_POS: u64 = 1 << 56;
 const MOST_LEN: u64 = 1 << 32;
 
-/// A line that is no read.
+/// A line that is not a read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct TraceError {

@@ -25,7 +25,7 @@ pub struct Options {
     pub mixes: Vec<&'static Mix>,
     /// Longest time of a cell, by the clock of its device.
     pub time: Span,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// Cells at once, on simulated devices.
     pub threads: usize,
@@ -57,7 +57,7 @@ pub enum SchedulerError {
 pub struct ProcessRow {
     /// Its name.
     pub name: String,
-    /// Seconds until it was through; `None` if it was not.
+    /// Seconds until it ended; `None` if it did not.
     pub finish_s: Option<f64>,
     /// MiB per second while it ran.
     pub mib_per_s: f64,
@@ -70,7 +70,7 @@ pub struct Cell {
     pub elevator: String,
     /// The mix.
     pub mix: &'static str,
-    /// Seconds until the processes in the foreground were through, or the time was over.
+    /// Seconds until the processes in the foreground ended, or the time was over.
     pub took_s: f64,
     /// MiB per second of all processes.
     pub mib_per_s: f64,

@@ -1,7 +1,7 @@
 //! Statistics over the results of repeated runs, and the latency histogram of a single run.
 //!
-//! Everything here is deterministic: random draws come from [`Seeded`], so the same input and the same
-//! seed give the same answer on every machine.
+//! All functions are deterministic: random draws come from [`Seeded`], so the same input and the same seed give the
+//! same answer on every machine.
 
 #![forbid(unsafe_code)]
 

@@ -21,7 +21,7 @@ use crate::trace::Sink;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use alloc::vec::{Drain, Vec};
+use alloc::vec::Vec;
 
 mod admit;
 mod late;
@@ -239,16 +239,16 @@ impl DirectQueue {
     /// Gives the common bios at the front of a batch to the driver, up to the first that is not common or must wait.
     /// Returns how many the driver took. The memory of the others has not been checked.
     #[inline]
-    pub fn start_common<D: Driver>(&mut self, now: Time, batch: &mut Drain<'_, Bio>, driver: &mut D) -> u32 {
+    pub fn start_common<D: Driver>(&mut self, now: Time, batch: &mut VecDeque<Bio>, driver: &mut D) -> u32 {
         if self.care || !self.backlog.is_empty() {
             return 0;
         }
         let before = self.in_flight;
         let most = self.settings.depth.min(self.settings.nr_requests);
         while self.in_flight < most
-            && let Some(bio) = batch.as_slice().first()
+            && let Some(bio) = batch.front()
         {
-            let has_neighbour = match batch.as_slice().get(1) {
+            let has_neighbour = match batch.get(1) {
                 Some(next) => next.pos() == bio.pos().wrapping_add(bio.len()) && self.common.merges,
                 None => false,
             };
@@ -260,7 +260,8 @@ impl DirectQueue {
                 continue;
             };
             let slot = &mut self.slots[tag as usize];
-            slot.bio = batch.next();
+            // The slot was free, so there is nothing to drop.
+            core::mem::forget(core::mem::replace(&mut slot.bio, batch.pop_front()));
             (slot.started, slot.plain) = (now, true);
             let Some(bio) = &slot.bio else { break };
             let request = Started {
@@ -300,7 +301,7 @@ impl DirectQueue {
     pub fn complete(&mut self, now: Time, completions: &mut Vec<Completion>) -> u64 {
         let (mut broken, mut plain) = (0, 0);
         let mut group = Group { op: Op::Read, started: now, count: 0, bytes: 0 };
-        for completion in completions.drain(..) {
+        for &completion in completions.iter() {
             let Some(slot) = self.slots.get_mut(completion.tag as usize) else {
                 broken += 1;
                 continue;
@@ -326,6 +327,7 @@ impl DirectQueue {
             bio.finish();
             self.done.push(bio);
         }
+        completions.clear();
         group.count(now, &self.counters);
         self.counters.completions.add(plain);
         self.counters.bios_completed.add(plain);

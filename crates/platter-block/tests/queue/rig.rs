@@ -14,7 +14,7 @@ use platter_block::queue::{DirectQueue, SchedQueue, Settings};
 use platter_block::segment::{Region, RegionId};
 use platter_block::statistics::{Gauges, Statistics};
 use platter_block::time::{Span, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 /// Names of all modes of a queue: without an elevator, and with each of the table.
@@ -153,7 +153,7 @@ pub(crate) enum Feed {
 /// The queue of one lane, with a plug as a lane of a device has it.
 pub(crate) struct Plugged {
     pub(crate) lane: DirectLane<FakeDisk>,
-    plug: Vec<Bio>,
+    plug: VecDeque<Bio>,
     feed: Feed,
 }
 
@@ -179,15 +179,14 @@ impl Lane for Plugged {
     fn submit(&mut self, now: Time, bio: Bio) {
         match self.feed {
             Feed::AtOnce => self.lane.submit(now, bio),
-            _ => self.plug.push(bio),
+            _ => self.plug.push_back(bio),
         }
     }
 
     fn run(&mut self, now: Time) {
         let was_idle = self.lane.begin(now);
-        let mut batch = self.plug.drain(..);
-        let started = if self.feed == Feed::Common { self.lane.start(now, &mut batch) } else { 0 };
-        batch.for_each(|bio| self.lane.submit(now, bio));
+        let started = if self.feed == Feed::Common { self.lane.start(now, &mut self.plug) } else { 0 };
+        self.plug.drain(..).for_each(|bio| self.lane.submit(now, bio));
         self.lane.end(now, started, was_idle);
     }
 
@@ -251,7 +250,7 @@ impl Rig<Plugged> {
     pub(crate) fn direct(disk: FakeDisk, settings: Settings, feed: Feed) -> Rig<Plugged> {
         let queue = DirectQueue::new(disk.geometry, settings, Arc::new(Counters::default()));
         let model = disk.data.clone();
-        Rig::on(model, Plugged { lane: DirectLane::new(queue, disk), plug: Vec::new(), feed })
+        Rig::on(model, Plugged { lane: DirectLane::new(queue, disk), plug: VecDeque::new(), feed })
     }
 }
 

@@ -14,16 +14,19 @@ pub(crate) struct Context {
     pub(crate) terminal: Terminal,
     /// Show progress on stderr.
     pub(crate) progress: bool,
+    /// Makes the parser of the whole command line, of which manual pages and completions are made.
+    pub(crate) command: fn() -> clap::Command,
     /// Set by the first SIGINT or SIGTERM; the second one ends the process.
     pub(crate) interrupted: &'static AtomicBool,
 }
 
 impl Context {
-    pub(super) fn new(common: &Common) -> Context {
+    pub(crate) fn new(common: &Common, command: fn() -> clap::Command) -> Context {
         Context {
             json: common.json,
             terminal: Terminal { color: use_color(common.color), width: width() },
             progress: !common.quiet,
+            command,
             interrupted: signals::install(),
         }
     }

@@ -75,7 +75,7 @@ impl CliError {
         }
     }
 
-    pub(super) fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> Exit {
         self.exit
     }
 

@@ -1,9 +1,7 @@
-//! The frame of the command: options that all verbs share, how results and errors leave it.
+//! The parts that all verbs share: common options, and the output of results and errors.
 
-use clap::{Args, ColorChoice, Parser};
-use platter::registry::OpenError;
+use clap::{Args, ColorChoice};
 use std::io::Write;
-use std::process::ExitCode;
 
 mod context;
 mod error;
@@ -20,37 +18,6 @@ pub(crate) use on::{Force, On};
 pub(crate) use size::Size;
 pub(crate) use spec_arg::spec_arg;
 pub(crate) use time::Time;
-
-use crate::verbs::Verb;
-
-const AFTER_HELP: &str = "\
-Device specs:
-  A device is a path (/dev/sdb, disk.img) or a name with arguments: null(1T), ram(2G),
-  file(/dev/sdb, elevator=deadline, depth=64). `platter list devices` shows them all.
-  @FILE reads the spec from a file. Sizes take K, M, G, T (powers of 1024), times take us, ms, s.
-
-Examples:
-  platter info /dev/sdb
-  platter list elevators
-  platter copy --verify /dev/sdb 'file(disk.img, depth=128)'
-
-Exit status:
-  0    done
-  1    the run failed: an I/O error, a comparison that did not match
-  2    wrong usage: the command line, a device spec or a parameter file is wrong in itself
-  3    a device cannot be opened: it is missing, in use, holds data, or lacks a member
-  4    refused: the devices do not allow what was asked for
-  130  interrupted by Ctrl-C (SIGINT); 143 by SIGTERM. A second one ends the program at once.";
-
-/// Platter, a block I/O layer in user space.
-#[derive(Parser, Debug)]
-#[command(name = "platter", version, after_help = AFTER_HELP, max_term_width = 110)]
-pub(crate) struct Cli {
-    #[command(flatten)]
-    common: Common,
-    #[command(subcommand)]
-    verb: Verb,
-}
 
 /// Options of every verb.
 #[derive(Args, Debug, Clone)]
@@ -70,32 +37,8 @@ pub(crate) struct Common {
     pub(crate) default_elevator: Option<String>,
 }
 
-/// Parses the command line, runs the verb, reports its error.
-pub(crate) fn main() -> ExitCode {
-    platter_repro::policies::register_readahead();
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            // Help and version are "errors" with exit code 0. Nothing can be done when printing fails.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { Exit::Usage.code() } else { Exit::Done.code() });
-        }
-    };
-    let context = Context::new(&cli.common);
-    let default = cli.common.default_elevator.as_deref().map_or(Ok(()), platter::set_default_elevator);
-    match default
-        .map_err(|error| CliError::from(OpenError::from(error)))
-        .and_then(|()| cli.verb.run(&context))
-    {
-        Ok(()) => ExitCode::from(Exit::Done.code()),
-        Err(error) => {
-            report(&error);
-            ExitCode::from(error.exit().code())
-        }
-    }
-}
-
-fn report(error: &CliError) {
+/// Prints the message of an error.
+pub(crate) fn report(error: &CliError) {
     if let Some(message) = error.message() {
         // Without a stderr the exit status has to do.
         let _ = writeln!(std::io::stderr(), "platter: {message}");
@@ -106,34 +49,4 @@ fn report(error: &CliError) {
 pub(crate) fn exit_now(error: &CliError) -> ! {
     report(error);
     std::process::exit(error.exit().code().into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    /// The commands whose help is checked, with their subcommands.
-    const CHECKED: [&str; 4] = ["copy", "info", "list", "raid"];
-
-    #[test]
-    fn help_leaves_the_breaking_of_lines_to_the_terminal() {
-        let command = Cli::command();
-        let verbs = command.get_subcommands().filter(|verb| CHECKED.contains(&verb.get_name()));
-        let all: Vec<_> = verbs.flat_map(|verb| verb.get_subcommands().chain([verb])).collect();
-        assert_eq!(all.len(), 7);
-        for verb in all {
-            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
-            for paragraph in help.split("\n\n") {
-                // Examples and tables are indented.
-                let broken = paragraph.lines().skip(1).find(|line| !line.starts_with("  "));
-                assert_eq!(broken, None, "{}: a paragraph is broken by hand", verb.get_name());
-            }
-        }
-    }
 }

@@ -4,7 +4,7 @@ use platter::spec::parse_size;
 use std::fmt;
 use std::str::FromStr;
 
-/// A size, with the text that the user wrote: messages say it as it was typed.
+/// A size, with the text that the user wrote: messages repeat it as it was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) bytes: u64,

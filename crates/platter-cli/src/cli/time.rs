@@ -4,7 +4,7 @@ use platter::spec::{ValueError, parse_time};
 use std::fmt;
 use std::time::Duration;
 
-/// A time, with the text that the user wrote: messages say it as it was typed.
+/// A time, with the text that the user wrote: messages repeat it as it was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Time {
     pub(crate) value: Duration,

@@ -7,17 +7,17 @@ use clap::Subcommand;
 /// Which benchmark.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Bench {
-    /// Chunks at random places, from disks and striped arrays, as systems of 2002 read them
+    /// Reads of chunks at random positions, from disks and striped arrays, as in a paper of 2002
     Chunked(Box<bench_chunked::Chunked>),
-    /// The 2002 paper's microbenchmark, up the ladder of its improvements
+    /// The microbenchmark of the OLS 2002 paper, for each of the paper's improvements
     Dm(bench_dm::Dm),
     /// SysBench's fileio test, with its options
     Fileio(Box<bench_fileio::Fileio>),
-    /// The general workload, with fio's options
+    /// A general workload generator with fio's options
     Io(Box<bench_io::Io>),
     /// Sequential reads of several devices at once, in three ways
     ParallelRead(bench_parallel_read::ParallelRead),
-    /// Every elevator against mixes of processes
+    /// All elevators under mixes of processes
     Schedulers(bench_schedulers::Schedulers),
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Chunked {
     /// Bytes of a chunk at a random position, which is read sequentially [default: one request]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "stream")]
     chunk: Option<u64>,
-    /// No chunks: from the beginning of the disks to their end
+    /// Read the disks sequentially from beginning to end instead of in chunks
     #[arg(long)]
     stream: bool,
     /// Stripe of arrays while requests vary [default: 512K]
@@ -48,7 +48,7 @@ pub(crate) struct Chunked {
     /// Operation: write overwrites the disks
     #[arg(long, value_name = "RW", default_value = "read")]
     rw: Direction,
-    /// Requests at once of csraid-async and csraid-posix [default: 4]
+    /// Requests in flight, for csraid-async and csraid-posix [default: 4]
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
     /// Bytes that kernel-2.4 reads ahead [default: one stripe]
@@ -60,19 +60,19 @@ pub(crate) struct Chunked {
     /// Samples of each process [default: 101, with --quick 11]
     #[arg(long, value_name = "N")]
     samples: Option<usize>,
-    /// Shortest time of a sample
+    /// Minimum duration of a sample
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = parse_time)]
     enough: Duration,
-    /// Seed of the places of chunks
+    /// Seed of the positions of chunks
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Points at once on simulated disks [default: one for each processor]
+    /// Concurrent points on simulated disks [default: one for each processor]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// A few points of each figure only
+    /// Measure only a few points of each figure
     #[arg(long)]
     quick: bool,
-    /// Write a page with the figures to this file too
+    /// Also write a page with the figures to this file
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }
@@ -85,7 +85,7 @@ enum Direction {
 
 fn parse_personality(name: &str) -> Result<Personality, String> {
     let known = || PERSONALITIES.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
-    Personality::by_name(name).ok_or_else(|| format!("there is no such personality; there are {}", known()))
+    Personality::by_name(name).ok_or_else(|| format!("unknown personality; expected one of: {}", known()))
 }
 
 /// The personalities, from their table.
@@ -94,12 +94,13 @@ fn after_help() -> String {
     for row in PERSONALITIES {
         help += &format!("  {:13} {}\n", row.name, row.summary);
     }
-    help + "\nSimulated disks run in virtual time; data=off saves copying contents that are not read.\n\n\
+    help + "\nSimulated disks run in virtual time; data=off keeps no contents and is faster.\n\n\
             Examples:\n  platter bench chunked --on /dev/sdb /dev/sdc --quick\n  \
             platter bench chunked --on 'sim(ideal, data=off)' 'sim(ideal, data=off)' --quick --json\n  \
             platter bench chunked --on a.img b.img --personality jbod csraid-async --request 64K 1M --depth 8\n  \
             platter bench chunked --on /dev/sdb /dev/sdc --report chunked.html\n\n\
-            On real disks all points of 101 samples take hours; --quick, --samples and --request make it less.\n\
+            On real disks a full run, with 101 samples of each point, takes hours; \
+            shorten it with --quick, --samples or --request.\n\
             Ctrl-C ends the run: the points that are complete are printed."
 }
 
@@ -116,7 +117,7 @@ impl Chunked {
         let plan = self.plan(specs.len())?;
         let cells = plan.cells().map_err(fail)?;
         let options = self.options();
-        // Better to learn now that the page cannot be written.
+        // Fail now rather than after the run if the page cannot be written.
         if let Some(path) = &self.report {
             let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
             open.map_err(|error| cannot_write(path, &error))?;

@@ -1,4 +1,4 @@
-//! `platter bench dm`: the 2002 paper's microbenchmark, up the ladder.
+//! `platter bench dm`: the microbenchmark of the 2002 paper, on each rung of the ladder.
 
 pub(super) mod on;
 
@@ -19,16 +19,16 @@ pub(crate) struct Dm {
     /// Number of disks, each read by its own worker [default: 4]
     #[arg(long, value_name = "N")]
     disks: Option<usize>,
-    /// Size of each file that is made, a multiple of 64K [default: 256M]
+    /// Size of each file that is created, a multiple of 64K [default: 256M]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     size: Option<u64>,
     /// Rounds through all rungs; results are their medians [default: 7, with --full 3]
     #[arg(long, value_name = "N")]
     repeat: Option<usize>,
-    /// Time for all of it, making the files included; the number of reads is chosen to fit [default: 50s]
+    /// Total time, including the creation of files; the number of reads is chosen to fit [default: 50s]
     #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "full")]
     runtime: Option<Duration>,
-    /// Reads of each worker on each rung and in each round, without a warm-up, instead of as many as fit the time
+    /// Reads per worker, rung and round, without a warm-up, instead of a number that fits --runtime
     #[arg(long, value_name = "N", conflicts_with_all = ["full", "runtime"])]
     reads: Option<u64>,
     /// Only these rungs
@@ -37,28 +37,28 @@ pub(crate) struct Dm {
     /// Only these calls
     #[arg(long, value_name = "CALL", num_args = 1.., value_parser = parse_call)]
     call: Vec<Call>,
-    /// The paper's run: 32 disks, 4096 reads of each on every rung, however long that takes
+    /// The size of the paper's run, without a time limit: 32 disks, 4096 reads of each on every rung
     #[arg(long)]
     full: bool,
-    /// Read these disks, which stay as they are, instead of making files: /dev/sdb, 'ram(1G)'
+    /// Read these disks instead of creating files; they are not written: /dev/sdb, 'ram(1G)'
     #[arg(long, value_name = "SPEC", num_args = 1.., conflicts_with_all = ["disks", "size", "dir"])]
     on: Vec<String>,
-    /// Make the files here rather than in the current directory or $TMPDIR; it must be on a disk
+    /// Create the files in this directory, not in the current one or $TMPDIR; it must be on a disk
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Write a page with plots to this file too
+    /// Also write a page with plots to this file
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }
 
 pub(super) fn parse_rung(name: &str) -> Result<&'static Row, String> {
     let known = || TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
-    ladder::find(name).ok_or_else(|| format!("there is no such rung; there are {}", known()))
+    ladder::find(name).ok_or_else(|| format!("unknown rung; expected one of: {}", known()))
 }
 
 fn parse_call(name: &str) -> Result<Call, String> {
     let found = Call::ALL.into_iter().find(|call| call.name() == name);
-    found.ok_or_else(|| "the calls are read and readv".to_owned())
+    found.ok_or_else(|| "unknown call; expected read or readv".to_owned())
 }
 
 /// The rungs, from their table.
@@ -77,7 +77,7 @@ impl Dm {
         let began = Instant::now();
         let options = self.options();
         options.check().map_err(fail)?;
-        // Better to learn now that the page cannot be written.
+        // Fail now rather than after the run if the page cannot be written.
         if let Some(path) = &self.report {
             let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
             open.map_err(|error| cannot_write(path, &error))?;

@@ -1,7 +1,7 @@
 //! `platter completions`: a script for the shell.
 
-use crate::cli::{Cli, CliError, Context};
-use clap::{Args, CommandFactory};
+use crate::cli::{CliError, Context};
+use clap::Args;
 use clap_complete::Shell;
 
 /// Arguments of `platter completions`.
@@ -17,7 +17,7 @@ pub(crate) struct Completions {
 impl Completions {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "platter", &mut script);
+        clap_complete::generate(self.shell, &mut (context.command)(), "platter", &mut script);
         context.print(&String::from_utf8_lossy(&script))
     }
 }

@@ -33,7 +33,7 @@ enum What {
     Drivers,
     /// Readahead policies of page caches: readahead=NAME
     Readahead,
-    /// Devices that stand on other devices
+    /// Devices built on other devices
     Layers,
     /// Everything that a device spec can name
     Devices,

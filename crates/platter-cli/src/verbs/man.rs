@@ -1,19 +1,19 @@
 //! `platter man`: the manual page.
 
-use crate::cli::{Cli, CliError, Context};
-use clap::{Args, CommandFactory};
+use crate::cli::{CliError, Context};
+use clap::Args;
 
 /// Arguments of `platter man`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  platter man > platter.1 && man ./platter.1")]
 pub(crate) struct Man {
-    /// The page of this verb, such as `copy` or `bench io`, rather than that of the whole command
+    /// Print the page of this verb, such as `copy` or `bench io`, instead of that of the whole command
     verb: Vec<String>,
 }
 
 impl Man {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
-        let mut command = Cli::command();
+        let mut command = (context.command)();
         command.build();
         let mut name = "platter".to_owned();
         for verb in &self.verb {

@@ -19,8 +19,6 @@ mod raid;
 mod readahead;
 mod repro;
 mod sim;
-#[cfg(test)]
-mod tests;
 
 /// The verbs.
 #[derive(Subcommand, Debug)]
@@ -34,17 +32,17 @@ pub(crate) enum Verb {
     Info(info::Info),
     /// List names: elevators, readahead policies, drivers, layers, devices, workloads
     List(list::List),
-    /// Make, examine and wipe arrays whose members describe them
+    /// Create, examine and wipe self-describing arrays
     #[command(subcommand)]
     Raid(raid::Raid),
-    /// Show which I/Os readahead policies make of the same reads
+    /// Compare the I/Os that readahead policies issue for the same reads
     Readahead(Box<readahead::Readahead>),
     /// Simulate disks
     #[command(subcommand)]
     Sim(sim::Sim),
-    /// Run published experiments again, on models
+    /// Reproduce published experiments on models
     Repro(repro::Repro),
-    /// Print a script with which a shell completes platter's arguments
+    /// Print a completion script for a shell
     Completions(completions::Completions),
     /// Print the manual page, in troff
     Man(man::Man),

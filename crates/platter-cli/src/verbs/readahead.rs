@@ -31,7 +31,7 @@ pub(crate) struct Readahead {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pattern", "request", "count", "start", "span", "streams",
         "stride", "run", "threads", "handles", "seed"])]
     trace: Option<PathBuf>,
-    /// Reads that are made up
+    /// Pattern of generated reads
     #[arg(long, value_name = "PATTERN", default_value = "sequential", value_parser = parse_pattern)]
     pattern: Pattern,
     /// Bytes of each read
@@ -40,19 +40,19 @@ pub(crate) struct Readahead {
     /// Reads
     #[arg(long, value_name = "N", default_value_t = 1000)]
     count: u64,
-    /// Where the reads begin
+    /// Start of the range of the reads
     #[arg(long, value_name = "SIZE", default_value = "0")]
     start: Size,
     /// The range of the reads [default: from the start to the end of the device]
     #[arg(long, value_name = "SIZE")]
     span: Option<Size>,
-    /// Sequences of each thread, of the pattern interleaved
+    /// Sequences of each thread, for the pattern interleaved
     #[arg(long, value_name = "N", default_value_t = 4)]
     streams: u64,
-    /// From one read to the next, of the pattern strided
+    /// Distance from one read to the next, for the pattern strided
     #[arg(long, value_name = "SIZE", default_value = "64K")]
     stride: Size,
-    /// Reads of a sequence, of the pattern runs
+    /// Reads in each sequence, for the pattern runs
     #[arg(long, value_name = "N", default_value_t = 8)]
     run: u64,
     /// Threads, which take turns page by page
@@ -61,7 +61,7 @@ pub(crate) struct Readahead {
     /// Handles that the threads share, each with a readahead state
     #[arg(long, value_name = "N", default_value_t = 1)]
     handles: u32,
-    /// Seed of random places
+    /// Seed of random positions
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Largest window
@@ -79,13 +79,13 @@ pub(crate) struct Readahead {
     /// Rounds of turns that an I/O takes
     #[arg(long, value_name = "N", default_value_t = 1)]
     latency: u64,
-    /// I/Os that the device takes at once; with more than 7/8 of them it is congested
+    /// I/Os that the device accepts at once; it is congested with more than 7/8 of them in flight
     #[arg(long, value_name = "N", default_value_t = 128)]
     requests: usize,
     /// The program's hint about its reads
     #[arg(long, value_name = "HINT", default_value = "normal")]
     advise: Advice,
-    /// Write a page with the table and figures to this file too
+    /// Also write a page with the table and figures to this file
     #[arg(long, value_name = "FILE.html", visible_alias = "html")]
     report: Option<PathBuf>,
 }
@@ -109,7 +109,7 @@ fn parse_policy(text: &str) -> Result<Policy, String> {
     let known = registry::readahead_names();
     let name = text.split('(').next().unwrap_or_default().trim();
     if !known.contains(&name) {
-        return Err(format!("there is no such policy; there are {}", known.join(", ")));
+        return Err(format!("unknown policy; expected one of: {}", known.join(", ")));
     }
     let (row, settings) = registry::parse_readahead(text).map_err(|error| error.to_string())?;
     Ok(Policy { name: text.to_owned(), row: row.name, settings })
@@ -118,7 +118,7 @@ fn parse_policy(text: &str) -> Result<Policy, String> {
 fn parse_pattern(text: &str) -> Result<Pattern, String> {
     let found = Pattern::ALL.iter().find(|(name, _)| *name == text).map(|(_, pattern)| *pattern);
     let known = || Pattern::ALL.map(|(name, _)| name).join(", ");
-    found.ok_or_else(|| format!("there is no such pattern; there are {}", known()))
+    found.ok_or_else(|| format!("unknown pattern; expected one of: {}", known()))
 }
 
 /// The policies, from their table.
@@ -128,13 +128,13 @@ fn after_help() -> String {
         help += &format!("  {:14} {}\n", row.name, row.summary);
     }
     help + "\nPatterns: sequential, random, interleaved (sequences that take turns), strided, reverse, runs (short \
-            sequences at random\nplaces), mixed (a sequence and random reads in turns).\n\n\
+            sequences at random positions), mixed (a sequence and random reads in turns).\n\n\
             Examples:\n  platter readahead --pattern random --threads 16\n  \
             platter readahead --policy 2.6.5 2.6.6+private platter --pattern interleaved --streams 8 --request 4K\n  \
             platter readahead --policy 'context(conservative=1)' --pattern sequential --request 4K --count 100 --json\n  \
             platter readahead --trace reads.txt --report readahead.html\n\n\
-            A line of a trace: `1 0 400K 20K` is thread 1, handle 0, 20 KiB at 400 KiB. What follows a # is a comment.\n\
-            Nothing is read from any device: the page cache is a model, and its figures are the same on every machine."
+            A line of a trace: `1 0 400K 20K` is thread 1, handle 0, 20 KiB at 400 KiB. A # starts a comment.\n\
+            No device is read: the page cache is a model, and its figures are the same on every machine."
 }
 
 impl Readahead {
@@ -149,7 +149,7 @@ impl Readahead {
                 "the reads touch {total} pages; at most {MOST_PAGES} can be simulated: make them fewer or smaller"
             )));
         }
-        // Better to learn now that the page cannot be written.
+        // Fail now rather than after the run if the page cannot be written.
         if let Some(path) = &self.report {
             let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
             open.map_err(|error| cannot_write(path, &error))?;

@@ -13,19 +13,19 @@ const SCALE: u64 = 4;
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]
 pub(crate) struct Repro {
-    /// Which experiment
+    /// The experiment
     #[arg(value_name = "NAME", value_parser = parse_name)]
     name: &'static str,
-    /// The published sizes and times
+    /// Use the published sizes and times
     #[arg(long, conflicts_with = "scale")]
     full: bool,
     /// Divide the published sizes and times by this
     #[arg(long, value_name = "N", default_value_t = SCALE, value_parser = clap::value_parser!(u64).range(1..=MAX_SCALE))]
     scale: u64,
-    /// Simulations at once; results do not depend on it [default: one for each processor]
+    /// Concurrent simulations; results do not depend on their number [default: one for each processor]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Write the report to this file too, as a page of HTML
+    /// Also write the report to this file, as HTML
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }
@@ -33,13 +33,13 @@ pub(crate) struct Repro {
 fn parse_name(name: &str) -> Result<&'static str, String> {
     let known = || TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
     let row = platter_repro::by_name(name);
-    row.map(|row| row.name).ok_or_else(|| format!("there is no such experiment; there are {}", known()))
+    row.map(|row| row.name).ok_or_else(|| format!("unknown experiment; expected one of: {}", known()))
 }
 
 /// The experiments, from their table.
 fn after_help() -> String {
     let mut help = String::from(
-        "Experiments; docs/schedulers.md, docs/chunked.md and docs/repro-readahead.md\nsay how to read the claims:\n",
+        "Experiments; docs/schedulers.md, docs/chunked.md and docs/repro-readahead.md explain the claims:\n",
     );
     for row in TABLE {
         help += &format!("  {:12} {}\n", row.name, row.summary);
@@ -48,14 +48,14 @@ fn after_help() -> String {
             platter repro schedulers --full --report schedulers.html\n  \
             platter repro staelin2002 --report staelin2002.html\n  \
             platter repro sysbench2004\n  platter repro readahead --json\n\n\
-            A claim that does not hold in the model is shown as such; it does not change the exit status."
+            A claim that does not hold in the model is reported; it does not change the exit status."
 }
 
 impl Repro {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         // The parser has checked the name.
         let Some(experiment) = platter_repro::by_name(self.name) else { return Ok(()) };
-        // Better to learn now that the page cannot be written.
+        // Fail now rather than after the run if the page cannot be written.
         if let Some(path) = &self.report {
             let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
             open.map_err(|error| cannot_write(path, &error))?;

@@ -12,8 +12,10 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-sim", &[&["platter-block"]]),
     ("platter", &[PARTS]),
     ("platter-kit", &[PARTS]),
+    ("platter-engines", &[&["platter-kit", "platter-sim"]]),
     ("platter-bench", &[PARTS]),
     ("platter-repro", &[PARTS, &["platter-bench"]]),
+    ("platter-engines", &[PARTS, &["platter-kit"]]),
     ("platter-cli", &[PARTS, &["platter", "platter-kit", "platter-bench", "platter-repro"]]),
     ("platter-fuzz", &[PARTS, &["platter", "platter-kit", "platter-bench"]]),
 ];

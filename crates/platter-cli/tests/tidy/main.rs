@@ -55,6 +55,7 @@ fn pages_about_the_code_name_what_exists() {
     let files = tree::files();
     none(&names::problems(files));
     none(&names::misplaced(files));
+    none(&names::lost_paths(files));
 }
 
 #[test]

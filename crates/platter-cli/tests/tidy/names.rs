@@ -1,6 +1,6 @@
 //! Pages about the code name things that exist.
 
-use crate::lexer::words;
+use crate::lexer::{line_of, words};
 use crate::tree::File;
 use std::collections::HashSet;
 
@@ -74,6 +74,38 @@ pub(crate) fn misplaced(files: &[File]) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Paths of source files, in any text but dated records, that lead nowhere. They are written from the root of the
+/// workspace: `crates/`, then the file.
+pub(crate) fn lost_paths(files: &[File]) -> Vec<String> {
+    let known: HashSet<&str> = files.iter().map(|f| f.path.as_str()).collect();
+    let mut problems = Vec::new();
+    // The tests of these rules name files that do not exist.
+    let exempt = ["docs/decisions/", "crates/platter-cli/tests/tidy/"];
+    for file in files.iter().filter(|f| !exempt.iter().any(|start| f.path.starts_with(start))) {
+        for (at, _) in file.text.match_indices("crates/") {
+            let rest = &file.text[at..];
+            let end = rest.find(|c: char| !(c.is_alphanumeric() || "/_-.".contains(c))).unwrap_or(rest.len());
+            let path = rest[..end].trim_end_matches('.');
+            if path.ends_with(".rs") && !file.text[..at].ends_with('/') && !known.contains(path) {
+                problems.push(format!("{}:{}: there is no file {path}", file.path, line_of(&file.text, at)));
+            }
+        }
+    }
+    problems
+}
+
+#[test]
+fn paths_that_lead_nowhere_are_found() {
+    let files = [
+        File::new(
+            "crates/a/src/lib.rs",
+            "// See crates/a/src/gone.rs.\n// And crates/a/src/lib.rs, ../../crates/x.rs",
+        ),
+        File::new("docs/decisions/old.md", "crates/a/src/gone.rs"),
+    ];
+    assert_eq!(lost_paths(&files), ["crates/a/src/lib.rs:1: there is no file crates/a/src/gone.rs"]);
 }
 
 #[test]

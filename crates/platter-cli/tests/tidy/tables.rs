@@ -45,8 +45,7 @@ fn params<'a>(page: &mut String, params: impl IntoIterator<Item = &'a Param>) {
 /// Whether all disks have these parameters. (A constant table need not have one address.)
 fn is_shared(table: &[Param]) -> bool {
     let names = |table: &[Param]| table.iter().map(|param| param.name).collect::<Vec<_>>();
-    let known = registry::table();
-    let mut disks = known.iter().filter(|row| row.shape == Shape::Leaf);
+    let mut disks = registry::table().into_iter().filter(|row| row.shape == Shape::Leaf);
     disks.all(|row| row.tables.iter().any(|other| names(other) == names(table)))
 }
 
@@ -142,7 +141,7 @@ fn page() -> String {
     shared(&mut page);
     page.push_str("\n## Simulated disks and buses\n\nDisks for `sim(NAME)`, and what `bus=` names.\n");
     simulated(&mut page);
-    page.push_str("\n## Layers\n\nDevices that stand on devices.\n");
+    page.push_str("\n## Layers\n\nDevices built on other devices.\n");
     devices(&mut page, Shape::Layer);
     page.push_str("\n## Elevators\n\nI/O schedulers, chosen with `elevator=NAME`.\n");
     elevators(&mut page);

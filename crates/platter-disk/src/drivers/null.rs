@@ -56,7 +56,9 @@ impl Driver for Null {
             return;
         }
         done.extend(self.held[..self.rung].iter().rev());
-        self.held.copy_within(self.rung..self.count, 0);
+        if self.count > self.rung {
+            self.held.copy_within(self.rung..self.count, 0);
+        }
         self.count -= self.rung;
         self.rung = 0;
     }

@@ -20,6 +20,7 @@ use platter_block::queue::{Rest, append};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 mod cancel;
@@ -35,10 +36,12 @@ pub(super) struct LeafLane {
     /// The number of the lane's own queue, for reports to the device.
     pub(super) owner: Owner,
     /// The caller's plug: bios in order that have not entered a queue yet.
-    plug: Vec<Bio>,
+    plug: VecDeque<Bio>,
     pub(super) local: Option<OwnLane>,
     /// The gate's state in which the lane may use its own queue; [`View::NEVER`] while it has none.
     expected: View,
+    /// The gate's count of changes that the lane has looked up.
+    looked: View,
     /// The regions that the lane's driver knows.
     regions: Vec<RegionId>,
     /// Timeout of bios without a deadline.
@@ -78,9 +81,10 @@ impl LeafLane {
             route,
             lane_use,
             owner,
-            plug: Vec::with_capacity(shared.settings.queue.nr_requests as usize),
+            plug: VecDeque::with_capacity(shared.settings.queue.nr_requests as usize),
             local: None,
             expected: View::NEVER,
+            looked: View::NEVER,
             regions: Vec::new(),
             timeout: shared.settings.queue.timeout,
             busy: false,
@@ -122,14 +126,10 @@ impl LeafLane {
     /// the driver has taken.
     #[inline(always)]
     fn start_plugged(&mut self, now: Time) -> u32 {
-        let mut plug = std::mem::take(&mut self.plug);
-        let mut batch = plug.drain(..);
-        let started = self.local.as_mut().map_or(0, |local| local.start(now, &mut batch));
-        if batch.len() > 0 {
-            self.queue_rest(now, &mut batch);
+        let started = self.local.as_mut().map_or(0, |local| local.start(now, &mut self.plug));
+        if !self.plug.is_empty() {
+            self.queue_rest(now);
         }
-        drop(batch);
-        self.plug = plug;
         started
     }
 
@@ -142,7 +142,10 @@ impl LeafLane {
         }
         loop {
             let gate = self.shared.gate.look();
-            self.look_up_changes();
+            if self.looked != gate.open() {
+                self.looked = gate.open();
+                self.look_up_changes();
+            }
             if gate.is_shared() || gate.is_closed() {
                 self.send_all();
                 return false;
@@ -212,10 +215,6 @@ impl LeafLane {
         } else {
             self.round(now, plugged);
         }
-        self.take_local();
-        if self.shared.tokens.is_wanted() {
-            self.share_depth(now);
-        }
     }
 
     #[inline(always)]
@@ -251,29 +250,45 @@ impl LeafLane {
     #[cold]
     fn flush_single(&mut self, now: Time) {
         if self.enter(now) {
-            self.locked(|lane| {
-                let mut plug = std::mem::take(&mut lane.plug);
-                lane.queue_rest(now, &mut plug.drain(..));
-                lane.plug = plug;
-            });
+            self.locked(|lane| lane.queue_rest(now));
         }
         if self.away > 0 {
             self.help(now);
         }
     }
 
-    /// Takes completed bios from the lane's own queue.
-    #[inline]
-    fn take_local(&mut self) {
+    /// Runs everything that the lane has bios in, and takes completed bios of its own queue to `out` or to `done`.
+    #[inline(always)]
+    fn advance(&mut self, now: Time, out: Option<&mut Vec<Bio>>) {
+        let plugged = !self.plug.is_empty() && self.enter(now);
+        if self.busy {
+            self.run_local(now, plugged);
+            self.take_local(out);
+            if self.shared.tokens.is_wanted() {
+                self.share_depth(now);
+            }
+            self.rest(now);
+        } else if self.lingers {
+            self.run_lingering(now);
+        }
+        if self.away > 0 && !self.has_all_mail() {
+            self.help(now);
+        }
+    }
+
+    #[inline(always)]
+    fn take_local(&mut self, out: Option<&mut Vec<Bio>>) {
+        let out = out.unwrap_or(&mut self.done);
         let Some(local) = &mut self.local else { return };
         if !local.has_done() {
             return;
         }
-        local.take_done(&mut self.done);
+        let before = out.len();
+        local.take_done(out);
         let failed = self.cell.counters.bios_failed.get();
         if failed != self.failed {
             self.failed = failed;
-            self.shared.extent.look_after(&self.done, &*self.shared.disk, &self.shared.gate);
+            self.shared.extent.look_after(&out[before..], &*self.shared.disk, &self.shared.gate);
         }
     }
 
@@ -333,6 +348,7 @@ impl LeafLane {
     #[cold]
     fn run_lingering(&mut self, now: Time) {
         self.run_local(now, false);
+        self.take_local(None);
         if self.lingers_away {
             self.help(now);
             self.lingers_away = self.shared.doubts.has_given_up(Owner::CONTROL);
@@ -347,7 +363,7 @@ impl LeafLane {
 impl Lane for LeafLane {
     #[inline]
     fn submit(&mut self, now: Time, bio: Bio) {
-        self.plug.push(bio);
+        self.plug.push_back(bio);
         if !self.shared.settings.caller_plug {
             // Programs with channels read the clock when they poll. A deadline counts from now, not from that
             // reading.
@@ -357,15 +373,19 @@ impl Lane for LeafLane {
 
     #[inline]
     fn run(&mut self, now: Time) {
-        let plugged = !self.plug.is_empty() && self.enter(now);
-        if self.busy {
-            self.run_local(now, plugged);
-            self.rest(now);
-        } else if self.lingers {
-            self.run_lingering(now);
+        self.advance(now, None);
+    }
+
+    #[inline]
+    fn turn(&mut self, now: Time, out: &mut Vec<Bio>) {
+        // Bounced bios need another step, and earlier ones come first.
+        if self.bouncer.out > 0 || !self.done.is_empty() {
+            self.advance(now, None);
+        } else {
+            self.advance(now, Some(out));
         }
-        if self.away > 0 && !self.has_all_mail() {
-            self.help(now);
+        if !self.done.is_empty() {
+            self.take_done(out);
         }
     }
 

@@ -4,6 +4,7 @@
 
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Op};
+use platter_block::capability;
 use platter_block::driver::Geometry;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::handle::{HandleCounters, HandleId};
@@ -177,6 +178,12 @@ impl Backend for Layer {
         vec![Arc::clone(self.0.below.backend())]
     }
 
+    fn cached(&self) -> Option<&dyn capability::Cached> {
+        Some(self)
+    }
+}
+
+impl capability::Cached for Layer {
     fn handle_opened(&self, id: HandleId) {
         self.0.see(Seen::Opened(id));
     }

@@ -1,4 +1,5 @@
-//! Which operations met which flags, layers and faults, and how often: what was never met was never tested.
+//! Counts combinations of operations, flags, layers and faults, because a combination that never occurred was never
+//! tested.
 
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -6,7 +7,7 @@ use std::fmt::Write;
 /// Operations.
 pub(super) const OPS: [&str; 6] = ["read", "write", "flush", "flush of a range", "discard", "write-zeroes"];
 
-/// Flags of an I/O, and how it was made.
+/// Flags of an I/O, and the interface that submitted it.
 pub(super) const FLAGS: [&str; 13] = [
     "plain",
     "sync",
@@ -27,7 +28,7 @@ pub(super) const FLAGS: [&str; 13] = [
 pub(super) const LAYERS: [&str; 9] =
     ["disk", "partition", "raid0", "concat", "limit", "delay", "error", "verify", "cache"];
 
-/// What went wrong, or changed, while an I/O was under way.
+/// Faults and changes while an I/O was in flight.
 pub(super) const FAULTS: [&str; 12] = [
     "nothing",
     "spike",
@@ -45,7 +46,7 @@ pub(super) const FAULTS: [&str; 12] = [
 
 const CELLS: usize = OPS.len() * FLAGS.len() * LAYERS.len() * FAULTS.len();
 
-/// A cell that cannot be met: of which operations, flags and faults, and why.
+/// Cells that cannot occur: their operations, flags and faults, and the reason.
 struct Impossible {
     what: &'static str,
     why: &'static str,
@@ -75,7 +76,7 @@ const IMPOSSIBLE: &[Impossible] = &[
     },
 ];
 
-/// How often each combination was met.
+/// Number of occurrences of each combination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cells(Vec<u64>);
 
@@ -122,7 +123,7 @@ impl Cells {
         self.0.iter_mut().zip(&other.0).for_each(|(sum, count)| *sum += count);
     }
 
-    /// Every cell that can be met, with how often it was: operation, flag, layer, fault.
+    /// Every cell that can occur, with its count: operation, flag, layer, fault.
     pub fn rows(&self) -> impl Iterator<Item = ([&'static str; 4], u64)> {
         let all = (0..OPS.len()).flat_map(|op| (0..FLAGS.len()).map(move |flag| (op, flag)));
         let all = all.flat_map(|(op, flag)| (0..LAYERS.len()).map(move |layer| (op, flag, layer)));
@@ -136,13 +137,13 @@ impl Cells {
         )
     }
 
-    /// Cells that can be met and were not.
+    /// Cells that can occur and did not.
     pub fn empty(&self) -> Vec<[&'static str; 4]> {
         self.rows().filter(|(_, count)| *count == 0).map(|(cell, _)| cell).collect()
     }
 }
 
-/// What was met and what was not, as text; of what was not at most `most` lines.
+/// A summary as text, with at most `most` lines about combinations that did not occur.
 pub(super) fn text(cells: &Cells, most: usize) -> String {
     let (all, empty) = (cells.rows().count(), cells.empty());
     // Writing to a string does not fail.

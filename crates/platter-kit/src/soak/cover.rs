@@ -1,4 +1,4 @@
-//! What runs of the soak came across.
+//! Counts of the events of soak runs.
 
 use super::plan::Node;
 use platter_block::bio::{Flags, Op};
@@ -6,7 +6,7 @@ use platter_sim::fault::Injected;
 
 macro_rules! cover {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counts of what runs came across, so that one can see that they did.
+        /// Counts of events, to show that the runs exercised them.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Cover {
             $($(#[$doc])* pub $name: u64,)*
@@ -35,21 +35,21 @@ cover! {
     failed,
     /// Sectors read and compared.
     sectors_checked,
-    /// Hard barriers that ended well.
+    /// Hard barriers that succeeded.
     hard_barriers,
-    /// Soft barriers that ended well.
+    /// Soft barriers that succeeded.
     soft_barriers,
     /// Flushes that ended well.
     flushes,
-    /// Writes with FUA that ended well.
+    /// Writes with FUA that succeeded.
     fua,
-    /// I/Os with a preflush that ended well.
+    /// I/Os with a preflush that succeeded.
     preflushes,
-    /// Discards and write-zeroes that ended well.
+    /// Discards and write-zeroes that succeeded.
     discards,
-    /// Atomic writes that ended well.
+    /// Atomic writes that succeeded.
     atomic_writes,
-    /// Bios that were used again as they came back.
+    /// Bios that were reused after completion.
     reused,
     /// Bios that joined a request, and requests that joined another.
     merges,
@@ -61,17 +61,17 @@ cover! {
     misplaced,
     /// Bytes that went through bounce buffers.
     bytes_bounced,
-    /// Bios started again after their request failed, or requests that the disk had no room for.
+    /// Bios that were retried after their request failed, and requests that the disk rejected as busy.
     requeues,
     /// Bios that timed out.
     timeouts,
-    /// I/Os that the program asked to be given up.
+    /// I/Os that the program cancelled.
     cancels,
-    /// Channels and futures dropped with I/O under way.
+    /// Channels and futures dropped with I/O in flight.
     dropped,
-    /// Channels that were left unpolled for a while.
+    /// Channels that were not polled for some time.
     neglected,
-    /// Hints about reads to come.
+    /// Hints about future reads.
     hints,
     /// Devices that were closed and opened again.
     reopened,
@@ -83,23 +83,23 @@ cover! {
     caches,
     /// Elevators switched.
     switches,
-    /// Elevators switched while bios were under way.
+    /// Elevator switches with bios in flight.
     switches_in_flight,
     /// Power cuts.
     cuts,
-    /// Power cuts while a disk had a flush.
+    /// Power cuts with a flush in a disk.
     cuts_in_flush,
-    /// Power cuts while a disk had a write.
+    /// Power cuts with a write in a disk.
     cuts_in_write,
-    /// Writes of which a cut left a part.
+    /// Writes of which a power cut left only a part on disk.
     torn_writes,
-    /// Sectors that went back to an older version in a cut.
+    /// Sectors that a power cut returned to an older version.
     sectors_lost,
     /// Commands that failed with EIO.
     errors,
     /// Commands that failed with a transient error.
     transient,
-    /// Commands that were given up because they were cancelled.
+    /// Commands that ended because they were cancelled.
     aborted,
     /// Flushes that failed.
     flush_errors,
@@ -107,17 +107,17 @@ cover! {
     spikes,
     /// Commands that were stuck.
     stuck,
-    /// Disks that died and came back.
+    /// Disks that failed and recovered.
     deaths,
     /// Disks that shrank or grew.
     resizes,
-    /// Disks that were taken away for a while.
+    /// Disks that were removed and returned.
     removals,
     /// Times that the program accepted the sizes of the disks.
     refreshes,
-    /// I/Os that failed because a disk was away or ended before them.
+    /// I/Os that failed because a disk was removed or too small.
     gone,
-    /// Elevators that were found to be wrong.
+    /// Elevators that broke their contract.
     elevator_faults,
     /// Virtual time, in ms.
     virtual_ms,
@@ -145,7 +145,7 @@ impl Cover {
         self.discards += u64::from(matches!(op, Op::Discard | Op::WriteZeroes));
     }
 
-    /// What was done to the disks of the run so far.
+    /// Faults injected into the disks so far.
     pub(super) fn faults(&mut self, injected: &Injected) {
         self.errors = injected.read_errors + injected.write_errors;
         self.flush_errors = injected.flush_errors;

@@ -1,11 +1,11 @@
-//! The kinds of things that a run may be made of. Each run has some of them, and any can be left out.
+//! The features of runs. Each run uses some of them, and any can be excluded.
 
 use std::fmt;
 use std::str::FromStr;
 
 macro_rules! features {
     ($($name:ident $word:literal $chance:literal $summary:literal,)*) => {
-        /// A kind of thing that a run may be made of.
+        /// A feature of runs.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Feature {
@@ -26,7 +26,7 @@ macro_rules! features {
                 match self { $(Feature::$name => $summary,)* }
             }
 
-            /// In how many of a hundred runs it is.
+            /// Percentage of runs that have it.
             pub(super) const fn chance(self) -> u64 {
                 match self { $(Feature::$name => $chance,)* }
             }
@@ -71,7 +71,7 @@ features! {
 pub struct Features(u64);
 
 impl Features {
-    /// Whether `feature` is among them.
+    /// Whether the set contains `feature`.
     pub const fn has(self, feature: Feature) -> bool {
         self.0 & 1 << feature as u8 != 0
     }
@@ -82,7 +82,7 @@ impl Features {
         Features(self.0 | 1 << feature as u8)
     }
 
-    /// These without those of `other`.
+    /// The set without the features of `other`.
     #[must_use]
     pub const fn without(self, other: Features) -> Features {
         Features(self.0 & !other.0)
@@ -105,7 +105,7 @@ impl fmt::Display for Features {
     }
 }
 
-/// A word that names no feature.
+/// An unknown feature name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeatureError(String);
 

@@ -12,8 +12,8 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// How the memory of an I/O is laid out. Where the allocator puts it must not matter, or a seed would not decide a run:
-/// so each layout says how pieces lie to multiples of [`BASE`].
+/// The layout of the memory of an I/O. The addresses that the allocator chooses must not matter, or a seed would not
+/// determine a run; each layout therefore fixes the offset of its pieces from multiples of [`BASE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     /// One piece, aligned.
@@ -134,14 +134,14 @@ thread_local! {
     static DEVICE: RefCell<Option<Weak<dyn Backend>>> = const { RefCell::new(None) };
 }
 
-/// From now on memory that is freed on this thread asks this device something first. A program's destructor may do that;
-/// if it is called with a lock of the device held it never returns.
+/// From now on, memory freed on this thread first calls this device, as the destructor of a program's buffer may. If
+/// the destructor runs with a lock of the device held, the call deadlocks.
 pub(super) fn ask_when_freed(device: Option<&Arc<dyn Backend>>) {
     DEVICE.with(|known| *known.borrow_mut() = device.map(Arc::downgrade));
 }
 
 fn ask() {
-    // The thread may be at its end.
+    // The thread may be exiting.
     let device = DEVICE.try_with(|known| known.try_borrow().ok().and_then(|known| known.clone()));
     if let Some(device) = device.ok().flatten().and_then(|device| device.upgrade()) {
         device.elevator_params();

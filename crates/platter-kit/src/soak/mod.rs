@@ -1,21 +1,22 @@
-//! The soak: random devices, random work and random misfortune, run after run, until something is not as it
-//! must be.
+//! The soak: runs of random devices, random loads and random faults, until a check fails.
 //!
-//! A run is decided by its seed alone: run number `n` of a soak from seed `s` has seed `s + n`, so any run can be
-//! repeated by itself. From the seed comes a plan: simulated disks, layers over them, and a list of steps. A
-//! step submits I/O through channels, as futures or by synchronous calls, lets time pass, drops, cancels, switches, fails,
-//! cuts the power. All that the program sees is compared with an [oracle](platter_sim::oracle) and with the promises:
+//! A run depends only on its seed: run number `n` of a soak from seed `s` has seed `s + n`, so any run can be
+//! repeated alone. The seed determines a plan: simulated disks, layers over them, and a list of steps. A step submits
+//! I/O through channels, as futures or by synchronous calls, lets time pass, drops or cancels I/O, switches
+//! elevators, injects a fault or cuts the power. All that the program sees is compared with an
+//! [oracle](platter_sim::oracle) and with the promises:
 //!
-//! - nothing that was acknowledged as durable is lost, and barriers keep their order, across power cuts, too;
-//! - each read gives a version that it may give;
-//! - each I/O completes exactly once, by its deadline if it has one, and everything comes to an end in bounded
-//!   virtual time;
-//! - I/Os fail only where a fault was injected, and not more of them;
-//! - nothing succeeds that a write in doubt can still undo;
+//! - nothing that was acknowledged as durable is lost, and barriers keep their order, also across power cuts;
+//! - each read returns a version that is allowed;
+//! - each I/O completes exactly once, by its deadline if it has one, and everything ends in bounded virtual
+//!   time;
+//! - only I/Os with an injected fault fail;
+//! - no I/O succeeds whose result a write in doubt can still change;
 //! - elevators keep their contract;
-//! - when misfortune ends, everything works again, and all memory comes back.
+//! - after the faults end, everything works again, and all memory is released.
 //!
-//! A plan that leads to a finding is made smaller, by leaving out steps, faults and layers, before it is shown.
+//! A plan that leads to a finding is shrunk before it is shown: steps, faults and layers that are not needed are
+//! removed.
 
 use plan::Plan;
 use platter_block::fault::Fault;
@@ -49,18 +50,17 @@ pub use report::{Report, json, text};
 pub struct Found {
     /// The seed of the first run that found it.
     pub seed: u64,
-    /// Of which kind it is, in a word.
+    /// The kind of the finding, in one word.
     pub kind: &'static str,
-    /// How many runs found something of its kind.
+    /// Number of runs with a finding of this kind.
     pub times: u64,
-    /// What was not as it must be.
+    /// The failed check.
     pub what: String,
     /// The smallest plan that was found to lead to such a finding: its disks, layers and steps.
     pub plan: String,
 }
 
-/// What was not as it must be, and of which kind that is: findings of one kind are taken to be the same when a plan is
-/// made smaller.
+/// The failed check and its kind. When a plan is shrunk, findings of one kind count as the same finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     class: &'static str,
@@ -94,7 +94,7 @@ impl Finding {
     }
 }
 
-/// What one run came to.
+/// The outcome of one run.
 #[derive(Default)]
 pub(crate) struct Outcome {
     found: Option<Finding>,
@@ -102,7 +102,7 @@ pub(crate) struct Outcome {
     cells: Cells,
 }
 
-/// Carries a plan out, on a thread of its own: one that waits for ever inside a call is left there.
+/// Runs a plan on a separate thread. A thread that blocks forever inside a call is abandoned.
 fn carry_out(plan: &Arc<Plan>, bug: Option<&'static Bug>, story: bool) -> Outcome {
     let (send, receive) = mpsc::channel();
     let (plan, seed) = (Arc::clone(plan), plan.seed);
@@ -126,11 +126,11 @@ fn carry_out(plan: &Arc<Plan>, bug: Option<&'static Bug>, story: bool) -> Outcom
     })
 }
 
-/// Longest real time that a run may take: milliseconds are usual. What waits for ever in virtual time is found out long
-/// before; this is for a thread that waits for itself.
+/// Longest real time of a run; milliseconds are usual. A hang in virtual time is detected much earlier; this limit
+/// detects a thread that deadlocks with itself.
 const WATCH: Duration = Duration::from_secs(30);
 
-/// The kind of finding of a run that did not end. To make its plan smaller would take hours.
+/// The kind of finding of a run that did not end. Its plan is not shrunk, because that would take hours.
 const HANG: &str = "hang";
 
 /// One run.

@@ -1,4 +1,4 @@
-//! Runs side by side, with results as if one came after the other.
+//! Concurrent runs, with the same results as sequential ones.
 
 use super::plan::Plan;
 use super::{Bug, Cells, Cover, Features, Finding, Found, Outcome, Report, carry_out, shrink};
@@ -18,11 +18,11 @@ pub struct Options {
     pub threads: usize,
     /// A bug to build in.
     pub bug: Option<&'static Bug>,
-    /// Start no run after this time. How many there are then depends on the machine.
+    /// Start no run after this time. The number of runs then depends on the machine.
     pub time: Option<Duration>,
     /// Features that no run has.
     pub without: Features,
-    /// Go on after a finding, and count findings by their kind.
+    /// Continue after a finding, and count findings by kind.
     pub all: bool,
 }
 
@@ -52,7 +52,7 @@ struct Shared<'a> {
     began: Instant,
 }
 
-/// Outcomes put together in the order of their runs, as far as there is no gap.
+/// Outcomes merged in the order of their runs, up to the first gap.
 struct Merged {
     report: Report,
     /// What was found: the first finding of each kind with its run.
@@ -141,8 +141,8 @@ impl Shared<'_> {
 /// How often progress is shown.
 const PROGRESS: Duration = Duration::from_millis(100);
 
-/// Soaks until a run finds something, all are done, time is up, or `stop` is set. `progress` is told the number
-/// of finished runs now and then.
+/// Soaks until a run finds something, all runs are done, the time is over, or `stop` is set. `progress` is called
+/// regularly with the number of finished runs.
 pub fn run(options: &Options, stop: &AtomicBool, progress: &mut dyn FnMut(u64)) -> Report {
     let _in_place = options.bug.and_then(Bug::in_place);
     let shared = Shared {
@@ -166,6 +166,5 @@ pub fn run(options: &Options, stop: &AtomicBool, progress: &mut dyn FnMut(u64)) 
     merged.finish(options)
 }
 
-/// Environment variable with which the plan of a finding is carried out once more and tells on standard error what
-/// happens.
+/// Environment variable: the plan of a finding is run once more and logs its events on standard error.
 const STORY: &str = "PLATTER_SOAK_STORY";

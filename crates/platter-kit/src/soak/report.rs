@@ -1,27 +1,27 @@
-//! What a soak came to, as text and as JSON.
+//! The report of a soak, as text and as JSON.
 
 use super::{Cells, Cover, Features, Found, cells};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// What a soak came to.
+/// The outcome of a soak.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Seed of the first run.
     pub seed: u64,
-    /// Runs that were done, the one that found something included.
+    /// Number of runs, including the one with the finding.
     pub runs: u64,
-    /// The bug that was built in.
+    /// The bug that was enabled.
     pub bug: Option<&'static str>,
     /// Features that no run had.
     pub without: Features,
-    /// What was found, one of each kind, in the order in which they were found.
+    /// The findings, one of each kind, in the order in which they were found.
     pub found: Vec<Found>,
-    /// What the runs came across.
+    /// Counts of the events of the runs.
     pub cover: Cover,
-    /// Which combinations of operations, flags, layers and faults they met.
+    /// Counts of the combinations of operations, flags, layers and faults.
     pub cells: Cells,
-    /// It was stopped before its end.
+    /// The soak was stopped before its end.
     pub interrupted: bool,
 }
 
@@ -37,7 +37,7 @@ impl Report {
     }
 }
 
-/// Lines about what was never met.
+/// Number of lines about combinations that did not occur.
 const EMPTY_LINES: usize = 20;
 
 /// As text.

@@ -1,4 +1,4 @@
-//! Makes a plan that leads to a finding smaller.
+//! Shrinks a plan that leads to a finding.
 
 use super::plan::{DiskPlan, Plan};
 use super::{Bug, Finding, HANG, carry_out};
@@ -21,7 +21,7 @@ pub(super) fn shrink(plan: Plan, finding: Finding, bug: Option<&'static Bug>) ->
         return (plan, finding);
     }
     let mut search = Search { bug, left: BUDGET, best: plan, finding };
-    // Each pass may make room for those before it.
+    // Each pass may enable earlier ones again.
     for _ in 0..3 {
         let before = search.size();
         search.steps();
@@ -62,7 +62,7 @@ impl Search {
         let mut size = self.best.steps.len().next_power_of_two() / 2;
         while size > 0 {
             let mut end = self.best.steps.len();
-            // From the back: what is behind the finding goes first.
+            // From the end: steps after the finding are removed first.
             while end > 0 {
                 let begin = end.saturating_sub(size);
                 let mut plan = self.best.clone();

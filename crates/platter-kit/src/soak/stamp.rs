@@ -1,9 +1,9 @@
-//! Contents of sectors that say which write brought them.
+//! Contents of sectors that identify the write that wrote them.
 
 /// Bytes of a sector.
 pub(super) const SECTOR: usize = 512;
 
-/// Contents that no write brought.
+/// Contents that no write wrote.
 pub(super) const SPOILT: u64 = u64::MAX;
 
 const WORDS: usize = SECTOR / 8;

@@ -14,7 +14,7 @@ fn each_bug_is_found_within_its_number_of_runs() {
         let options = Options { runs, bug: Some(bug), ..Options::default() };
         let report = soak(&options);
         let found = report.found.first().unwrap_or_else(|| panic!("{}: not in {runs} runs", bug.name));
-        // What was found is there again when that run is repeated by itself.
+        // A finding occurs again when its run is repeated alone.
         let again = soak(&Options { seed: found.seed, runs: 1, ..options });
         assert_eq!(again.found, report.found, "{}", bug.name);
         if bug.needs_elevator() {
@@ -56,7 +56,7 @@ fn runs_that_were_misjudged_find_nothing() {
     }
 }
 
-/// What makes a finding small keeps to its kind, and leaves a plan that leads there.
+/// Shrinking keeps the kind of a finding, and the smaller plan still leads to it.
 #[test]
 fn findings_are_made_small() {
     let bug = bugs::by_name("lost-write");

@@ -9,7 +9,7 @@ use platter_bench::processes::Outcome;
 /// bound, because a process had not finished.
 type Figure = fn(&Results) -> Option<(f64, bool)>;
 
-struct Row {
+struct ClaimRow {
     id: &'static str,
     source: &'static str,
     says: &'static str,
@@ -86,7 +86,7 @@ const WHY_NOT: &[(&str, &str)] = &[
     ("linus-starves", "the longest wait of the model is of that order, but below the rule"),
 ];
 
-/// When the last process was through.
+/// When the last process ended.
 fn last(results: &Results, scene: &str, elevator: &str) -> Option<(f64, bool)> {
     let finishes = finishes(results.of(scene, elevator)?);
     let bound = finishes.iter().any(|(_, through)| !through);
@@ -142,8 +142,8 @@ fn worst(outcome: &Outcome) -> f64 {
     outcome.records.iter().filter_map(|record| record.latency.max()).max().unwrap_or(0) as f64 / 1e9
 }
 
-const ROWS_MORTON: &[Row] = &[
-    Row {
+const ROWS_MORTON: &[ClaimRow] = &[
+    ClaimRow {
         id: "parallel-reads-as",
         source: MORTON,
         says: "ten parallel readers: deadline takes several times as long as anticipatory",
@@ -152,7 +152,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtLeast(2.0),
         figure: |r| versus(r, "parallel-reads", "deadline", "anticipatory"),
     },
-    Row {
+    ClaimRow {
         id: "parallel-reads-cfq",
         source: MORTON,
         says: "ten parallel readers: the first CFQ lies between deadline and anticipatory",
@@ -161,7 +161,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::Between(1.05, 3.0),
         figure: |r| versus(r, "parallel-reads", "deadline", "cfq-v1"),
     },
-    Row {
+    ClaimRow {
         id: "parallel-reads-2.4",
         source: MORTON,
         says: "ten parallel readers: 2.4 is nearly as fast as anticipatory",
@@ -170,7 +170,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtMost(2.0),
         figure: |r| versus(r, "parallel-reads", "linus", "anticipatory"),
     },
-    Row {
+    ClaimRow {
         id: "parallel-reads-2.4-unfair",
         source: MORTON,
         says: "ten parallel readers with 2.4: the last takes several times as long as the first",
@@ -179,7 +179,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtLeast(3.0),
         figure: |r| spread(r, "parallel-reads", "linus"),
     },
-    Row {
+    ClaimRow {
         id: "parallel-reads-as-fair",
         source: MORTON,
         says: "ten parallel readers with anticipatory: nearly together",
@@ -188,7 +188,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtMost(1.6),
         figure: |r| spread(r, "parallel-reads", "anticipatory"),
     },
-    Row {
+    ClaimRow {
         id: "readahead-8k-deadline",
         source: MORTON,
         says: "less readahead destroys deadline",
@@ -197,7 +197,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtLeast(2.0),
         figure: |r| lasts(r, ("parallel-reads-8k", "deadline"), ("parallel-reads", "deadline")),
     },
-    Row {
+    ClaimRow {
         id: "readahead-8k-cfq",
         source: MORTON,
         says: "less readahead destroys the first CFQ",
@@ -206,7 +206,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtLeast(2.0),
         figure: |r| lasts(r, ("parallel-reads-8k", "cfq-v1"), ("parallel-reads", "cfq-v1")),
     },
-    Row {
+    ClaimRow {
         id: "readahead-8k-as",
         source: MORTON,
         says: "less readahead does nothing to anticipatory",
@@ -215,7 +215,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtMost(1.3),
         figure: |r| lasts(r, ("parallel-reads-8k", "anticipatory"), ("parallel-reads", "anticipatory")),
     },
-    Row {
+    ClaimRow {
         id: "start-during-write-2.4",
         source: MORTON,
         says: "a program starts during a streaming write: 2.4 takes several times as long as deadline",
@@ -224,7 +224,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtLeast(2.0),
         figure: |r| versus(r, "start-during-write", "linus", "deadline"),
     },
-    Row {
+    ClaimRow {
         id: "start-during-write-as",
         source: MORTON,
         says: "a program starts during a streaming write: anticipatory is no slower than deadline",
@@ -233,7 +233,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtMost(1.3),
         figure: |r| versus(r, "start-during-write", "anticipatory", "deadline"),
     },
-    Row {
+    ClaimRow {
         id: "start-during-read-2.4",
         source: MORTON,
         says: "a program starts during a streaming read: 2.4 takes several times as long as deadline",
@@ -242,7 +242,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtLeast(2.0),
         figure: |r| versus(r, "start-during-read", "linus", "deadline"),
     },
-    Row {
+    ClaimRow {
         id: "start-during-read-as",
         source: MORTON,
         says: "a program starts during a streaming read: anticipatory is slower than deadline, not by far",
@@ -251,7 +251,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::Between(1.0, 5.0),
         figure: |r| versus(r, "start-during-read", "anticipatory", "deadline"),
     },
-    Row {
+    ClaimRow {
         id: "copy-trees-alike",
         source: MORTON,
         says: "copying trees: no scheduler makes a difference",
@@ -267,7 +267,7 @@ const ROWS_MORTON: &[Row] = &[
             Some((most / least, all.iter().any(|(_, bound)| *bound)))
         },
     },
-    Row {
+    ClaimRow {
         id: "six-trees-deadline",
         source: MORTON,
         says: "six trees read in parallel: deadline takes several times as long as anticipatory",
@@ -276,7 +276,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtLeast(2.0),
         figure: |r| versus(r, "six-trees", "deadline", "anticipatory"),
     },
-    Row {
+    ClaimRow {
         id: "six-trees-2.4",
         source: MORTON,
         says: "six trees read in parallel: 2.4 takes many times as long as anticipatory",
@@ -285,7 +285,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtLeast(2.0),
         figure: |r| versus(r, "six-trees", "linus", "anticipatory"),
     },
-    Row {
+    ClaimRow {
         id: "read-during-write-as",
         source: MORTON,
         says: "a file read during a streaming write: deadline takes many times as long as anticipatory",
@@ -294,7 +294,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtLeast(4.0),
         figure: |r| versus(r, "read-during-write", "deadline", "anticipatory"),
     },
-    Row {
+    ClaimRow {
         id: "read-during-write-cfq",
         source: MORTON,
         says: "a file read during a streaming write: the first CFQ lies between deadline and anticipatory",
@@ -303,7 +303,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::Between(1.05, 8.0),
         figure: |r| versus(r, "read-during-write", "deadline", "cfq-v1"),
     },
-    Row {
+    ClaimRow {
         id: "tree-during-write-as",
         source: MORTON,
         says: "a tree read during a streaming write: deadline takes many times as long as anticipatory",
@@ -312,7 +312,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtLeast(5.0),
         figure: |r| versus(r, "tree-during-write", "deadline", "anticipatory"),
     },
-    Row {
+    ClaimRow {
         id: "tree-during-write-alone",
         source: MORTON,
         says: "a tree read during a streaming write with anticipatory: about twice as long as alone",
@@ -321,7 +321,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtMost(5.0),
         figure: |r| lasts(r, ("tree-during-write", "anticipatory"), ("tree-alone", "deadline")),
     },
-    Row {
+    ClaimRow {
         id: "tree-during-write-2.4",
         source: MORTON,
         says: "a tree read during a streaming write: 2.4 takes twice as long as deadline or more",
@@ -330,7 +330,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtLeast(1.5),
         figure: |r| versus(r, "tree-during-write", "linus", "deadline"),
     },
-    Row {
+    ClaimRow {
         id: "tree-during-read-as",
         source: MORTON,
         says: "a tree read during a streaming read: deadline takes many times as long as anticipatory",
@@ -339,7 +339,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtLeast(4.0),
         figure: |r| versus(r, "tree-during-read", "deadline", "anticipatory"),
     },
-    Row {
+    ClaimRow {
         id: "tree-during-read-2.4",
         source: MORTON,
         says: "a tree read during a streaming read: 2.4 takes many times as long as deadline",
@@ -348,7 +348,7 @@ const ROWS_MORTON: &[Row] = &[
         rule: Rule::AtLeast(2.0),
         figure: |r| versus(r, "tree-during-read", "linus", "deadline"),
     },
-    Row {
+    ClaimRow {
         id: "fsync-during-read-as",
         source: MORTON,
         says: "a write with fsync during a streaming read: anticipatory is slower than deadline, not by far",
@@ -359,8 +359,8 @@ const ROWS_MORTON: &[Row] = &[
     },
 ];
 
-const ROWS_AXBOE: &[Row] = &[
-    Row {
+const ROWS_AXBOE: &[ClaimRow] = &[
+    ClaimRow {
         id: "seq-read-deadline",
         source: AXBOE,
         says: "eight sequential readers instead of one: deadline collapses",
@@ -369,7 +369,7 @@ const ROWS_AXBOE: &[Row] = &[
         rule: Rule::AtMost(0.25),
         figure: |r| rates(r, "deadline", "seq-read-8", "seq-read-1"),
     },
-    Row {
+    ClaimRow {
         id: "seq-read-as",
         source: AXBOE,
         says: "eight sequential readers instead of one: anticipatory holds",
@@ -378,7 +378,7 @@ const ROWS_AXBOE: &[Row] = &[
         rule: Rule::AtLeast(0.8),
         figure: |r| rates(r, "anticipatory", "seq-read-8", "seq-read-1"),
     },
-    Row {
+    ClaimRow {
         id: "seq-read-cfq",
         source: AXBOE,
         says: "eight sequential readers instead of one: time slices hold",
@@ -387,7 +387,7 @@ const ROWS_AXBOE: &[Row] = &[
         rule: Rule::AtLeast(0.8),
         figure: |r| rates(r, "cfq", "seq-read-8", "seq-read-1"),
     },
-    Row {
+    ClaimRow {
         id: "seq-read-latency",
         source: AXBOE,
         says: "eight sequential readers: the longest wait with time slices is below that with anticipatory",
@@ -399,7 +399,7 @@ const ROWS_AXBOE: &[Row] = &[
             Some((of("cfq")? / of("anticipatory")?, false))
         },
     },
-    Row {
+    ClaimRow {
         id: "rand-read-as",
         source: AXBOE,
         says: "eight random readers instead of one: anticipatory holds",
@@ -408,7 +408,7 @@ const ROWS_AXBOE: &[Row] = &[
         rule: Rule::AtLeast(0.85),
         figure: |r| rates(r, "anticipatory", "rand-read-8", "rand-read-1"),
     },
-    Row {
+    ClaimRow {
         id: "rand-read-cfq",
         source: AXBOE,
         says: "eight random readers instead of one: time slices hold",
@@ -417,7 +417,7 @@ const ROWS_AXBOE: &[Row] = &[
         rule: Rule::AtLeast(0.85),
         figure: |r| rates(r, "cfq", "rand-read-8", "rand-read-1"),
     },
-    Row {
+    ClaimRow {
         id: "rand-read-cfq-fair",
         source: AXBOE,
         says: "eight random readers: time slices are fair",
@@ -426,7 +426,7 @@ const ROWS_AXBOE: &[Row] = &[
         rule: Rule::AtMost(1.25),
         figure: |r| fairness(r, "rand-read-8", "cfq"),
     },
-    Row {
+    ClaimRow {
         id: "rand-read-as-unfair",
         source: AXBOE,
         says: "eight random readers: anticipatory is not",
@@ -435,7 +435,7 @@ const ROWS_AXBOE: &[Row] = &[
         rule: Rule::AtLeast(1.25),
         figure: |r| fairness(r, "rand-read-8", "anticipatory"),
     },
-    Row {
+    ClaimRow {
         id: "seq-write-deadline",
         source: AXBOE,
         says: "eight sequential writers instead of one: deadline collapses",
@@ -444,7 +444,7 @@ const ROWS_AXBOE: &[Row] = &[
         rule: Rule::AtMost(0.5),
         figure: |r| rates(r, "deadline", "seq-write-8", "seq-write-1"),
     },
-    Row {
+    ClaimRow {
         id: "seq-write-cfq",
         source: AXBOE,
         says: "eight sequential writers instead of one: time slices hold",
@@ -453,7 +453,7 @@ const ROWS_AXBOE: &[Row] = &[
         rule: Rule::AtLeast(0.8),
         figure: |r| rates(r, "cfq", "seq-write-8", "seq-write-1"),
     },
-    Row {
+    ClaimRow {
         id: "reader-and-writer-as",
         source: AXBOE,
         says: "a reader against a writer: anticipatory gives the reader nearly everything",
@@ -462,7 +462,7 @@ const ROWS_AXBOE: &[Row] = &[
         rule: Rule::AtLeast(0.95),
         figure: |r| first_share(r, "reader-and-writer", "anticipatory"),
     },
-    Row {
+    ClaimRow {
         id: "reader-and-writer-cfq",
         source: AXBOE,
         says: "a reader against a writer: time slices give each about half",
@@ -471,7 +471,7 @@ const ROWS_AXBOE: &[Row] = &[
         rule: Rule::Between(0.35, 0.8),
         figure: |r| first_share(r, "reader-and-writer", "cfq"),
     },
-    Row {
+    ClaimRow {
         id: "reader-and-writer-deadline",
         source: AXBOE,
         says: "a reader against a writer: together they get far less with deadline than with time slices",
@@ -483,7 +483,7 @@ const ROWS_AXBOE: &[Row] = &[
             Some((of("deadline")? / of("cfq")?, false))
         },
     },
-    Row {
+    ClaimRow {
         id: "priorities-0-4",
         source: AXBOE_PRIORITIES,
         says: "level 0 gets about twice as much as level 4",
@@ -492,7 +492,7 @@ const ROWS_AXBOE: &[Row] = &[
         rule: Rule::Between(1.3, 4.0),
         figure: |r| between(r, "priorities", 0, 5),
     },
-    Row {
+    ClaimRow {
         id: "priorities-0-6",
         source: AXBOE_PRIORITIES,
         says: "level 0 gets several times as much as level 6",
@@ -501,7 +501,7 @@ const ROWS_AXBOE: &[Row] = &[
         rule: Rule::Between(2.0, 13.0),
         figure: |r| between(r, "priorities", 0, 6),
     },
-    Row {
+    ClaimRow {
         id: "priorities-free",
         source: AXBOE_PRIORITIES,
         says: "priorities cost no throughput",
@@ -512,8 +512,8 @@ const ROWS_AXBOE: &[Row] = &[
     },
 ];
 
-const ROWS_OTHERS: &[Row] = &[
-    Row {
+const ROWS_OTHERS: &[ClaimRow] = &[
+    ClaimRow {
         id: "deadline-bound",
         source: SOURCES,
         says: "a read under a streaming write waits for read_expire (500 ms) and a batch of 16, not for all writes",
@@ -522,7 +522,7 @@ const ROWS_OTHERS: &[Row] = &[
         rule: Rule::AtMost(1.0),
         figure: |r| Some((worst(r.of("reads-under-writes", "deadline")?), false)),
     },
-    Row {
+    ClaimRow {
         id: "linus-starves",
         source: MORTON,
         says: "a read under a streaming write takes seconds with 2.4",
@@ -531,7 +531,7 @@ const ROWS_OTHERS: &[Row] = &[
         rule: Rule::AtLeast(1.0),
         figure: |r| Some((worst(r.of("reads-under-writes", "linus")?), false)),
     },
-    Row {
+    ClaimRow {
         id: "plugging-deadline",
         source: TOKYO,
         says: "two trees compared with deadline: without plugging a little slower (154 s, not 151 or 152)",
@@ -540,7 +540,7 @@ const ROWS_OTHERS: &[Row] = &[
         rule: Rule::Between(0.99, 1.10),
         figure: |r| lasts(r, ("diff-unplugged", "deadline"), ("diff-plugged", "deadline")),
     },
-    Row {
+    ClaimRow {
         id: "plugging-as",
         source: TOKYO,
         says: "two trees compared with anticipatory: without plugging a little slower (154 s, not 150)",

@@ -23,7 +23,7 @@ fn title(scene: &str) -> &'static str {
     SCENES.iter().find(|known| known.id == scene).map_or("", |known| known.title)
 }
 
-/// Seconds until each process in the foreground was through; the time of the run for those that were not.
+/// Seconds until each process in the foreground ended; the time of the run for those that did not.
 pub(super) fn finishes(outcome: &Outcome) -> Vec<(f64, bool)> {
     let foreground = outcome.records.iter().filter(|record| record.name != "stream");
     foreground

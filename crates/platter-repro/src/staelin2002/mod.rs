@@ -58,7 +58,7 @@ fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
         if run.interrupted { Err(ReproError::Interrupted) } else { Ok(run.points) }
     };
     let points: Vec<Point> = measure(&cells, harness, false, 0)?;
-    // The whole run is shown: no more of it than can be seen.
+    // The whole run is shown, at a limited resolution.
     let few = Harness { samples: WATCHED, enough: Span::ZERO, ..harness };
     let watched = measure(&watched, few, true, cells.len())?;
     let found = Found::new(&plan, &points);

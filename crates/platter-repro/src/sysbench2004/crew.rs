@@ -1,4 +1,4 @@
-//! The threads of the test in virtual time: requests of SysBench, through the file system, on the machine.
+//! The threads of the test in virtual time: they issue requests of SysBench through the file system on the machine.
 
 use super::journal::{Extent, Journal, Step};
 use super::layout::{BLOCK, Layout};

@@ -23,7 +23,7 @@ pub(super) struct Extent {
 /// The next action of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Has an extent written from the cache.
+    /// Writes an extent from the cache.
     Data(Extent),
     /// Writes blocks of the journal.
     Log(Extent),
@@ -35,7 +35,7 @@ pub(super) enum Step {
 struct Commit {
     data: VecDeque<Extent>,
     inodes: u64,
-    /// Steps that were given out and are not back.
+    /// Steps that were started and have not completed.
     out: u32,
     logged: bool,
     recorded: bool,

@@ -66,7 +66,7 @@ fn indirect_before(block: u64) -> u64 {
     match block.checked_sub(DIRECT) {
         None => 0,
         Some(past) if past < INDIRECT => 1,
-        // And the one that names the indirect ones.
+        // And the double indirect block.
         Some(past) => 2 + past / INDIRECT,
     }
 }

@@ -1,6 +1,6 @@
 //! The disk as a state machine: commands go in, completions come out.
 
-use super::cache::{Cache, State};
+use super::cache::{Cache, SegmentState};
 use super::error::ParamsError;
 use super::layout::Layout;
 use super::mech::{Arm, Mechanics, Passes};
@@ -255,7 +255,7 @@ impl MechanicalDisk {
             self.mechanics.positioning(arm, now, &run, true)
         };
         let next = {
-            let mut dirty = self.cache.in_state(State::Dirty);
+            let mut dirty = self.cache.in_state(SegmentState::Dirty);
             if self.policy == Policy::Sptf { dirty.min_by_key(nearest) } else { dirty.next() }
         };
         if let Some(segment) = next {

@@ -16,22 +16,16 @@ use platter_block::time::{Span, Time, VirtualClock};
 use platter_disk::clock::Clock;
 use platter_disk::device::Device;
 
-use super::job::{Outcome, span};
-use super::plan::{Course, Plan};
-use super::run::{Progress, TICK};
+use super::IoError;
+use super::hooks::{Hooks, Progress, TICK};
+use super::outcome::Outcome;
+use super::plan::{Course, Plan, span};
+use super::report::Simulated;
 use super::tally::Tally;
 use super::usage::Usage;
-use super::{Hooks, IoError};
 use crate::load::{Load, Pause, Work};
 use many::Many;
 use solo::Solo;
-
-/// How long a simulation took in real time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Simulated {
-    /// Real time of the measurement.
-    pub real: Duration,
-}
 
 /// The clock that all devices share, if they are simulated.
 pub(super) fn shared_clock(devices: &[Device]) -> Result<Option<Arc<VirtualClock>>, IoError> {

@@ -1,4 +1,4 @@
-//! `platter` against the best of the others, on everything that can be made up.
+//! `platter` against the best of the others, on generated reads.
 
 use super::{by_name, policies};
 use crate::readahead::{Cost, DISK, Machine, Pattern, Read, SSD, Workload, run};

@@ -5,7 +5,7 @@ use crate::readahead::{Machine, Outcome, Read, Workload, run};
 use platter_cache::readahead::{Row, Settings};
 use proptest::prelude::*;
 
-/// Pages of a device that is small enough for reads to meet.
+/// Pages of a device that is small enough for reads to overlap.
 const PAGES: u64 = 2000;
 
 fn reads() -> impl Strategy<Value = Vec<Read>> {

@@ -1,4 +1,4 @@
-//! An option that cannot be.
+//! An invalid option.
 
 use core::fmt;
 

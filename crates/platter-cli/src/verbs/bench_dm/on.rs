@@ -41,7 +41,7 @@ fn check(text: &str) -> Result<Spec, DmError> {
             return refuse(format!("each rung sets `{name}` itself; leave it out"));
         }
         if spec.name() == "ram" && arg.name().is_some_and(|name| name != "size") {
-            return refuse("a disk in memory is made and filled for this: give its size only".to_owned());
+            return refuse("the benchmark creates and fills disks in memory; give only the size".to_owned());
         }
     }
     Ok(spec)

@@ -22,11 +22,11 @@ no limit of events, no default mode. --events counts reads and writes, as in 200
 each fsync too, as --count all does: its 22800 events are 10000 reads and writes.
 Sizes take K, M, G (powers of 1024), times s, ms, us.
 
-With --dir the test's files are made in the directory where they are missing, and removed at the
-end; files that SysBench made are used and stay. With --on a device is cut into the files, and the
-test goes through Platter: the cache, the elevator and the driver that the spec names. What the
-device holds is overwritten, unless the mode only reads; what holds a file system or is in use is
-refused. Simulated devices run in virtual time.
+With --dir, missing files are created in the directory and removed at the end; files that SysBench
+created are used and kept. With --on, each file is a range of the device, and the test uses Platter:
+the cache, the elevator and the driver that the spec names. The contents of the device are
+overwritten unless the mode only reads; a device that holds a file system or is in use is refused.
+Simulated devices run in virtual time.
 
 Examples:
   platter bench fileio --dir . --file-total-size 1G
@@ -34,13 +34,13 @@ Examples:
   platter bench fileio --on 'file(disk.img, create=3G)'
   platter bench fileio --on 'cache(size=192M, sim(ide2004, elevator=deadline))' --json
 
-JSON: one object; docs/fileio.md lists its keys. Ctrl-C ends the run: what was done until
-then is printed, marked as interrupted.")]
+JSON: one object; docs/fileio.md lists its keys. Ctrl-C ends the run; the results until
+then are printed and marked as interrupted.")]
 pub(crate) struct Fileio {
     /// Use files in this directory
     #[arg(long, value_name = "DIR", conflicts_with = "specs")]
     dir: Option<PathBuf>,
-    /// Leave the files that were made in --dir
+    /// Keep the files that were created in --dir
     #[arg(long)]
     keep: bool,
     #[command(flatten)]
@@ -52,9 +52,7 @@ pub(crate) struct Fileio {
 impl Fileio {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         if self.keep && self.dir.is_none() {
-            return Err(CliError::usage(
-                "--keep is about the files that are made in --dir: give a directory",
-            ));
+            return Err(CliError::usage("--keep applies to files created in --dir; give a directory"));
         }
         let mut plan = self.options.plan();
         let report = match (&self.dir, &self.on.specs[..]) {

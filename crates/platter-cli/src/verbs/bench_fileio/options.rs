@@ -42,7 +42,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "HOW", default_value = "fsync", value_parser = fsync_mode)]
     file_fsync_mode: SyncMode,
     /// Which threads do it: shared (all threads, as in SysBench 1.0.20) or one (the thread whose turn it is)
-    #[arg(long, value_name = "WHO", default_value = "shared", value_parser = fsync_by)]
+    #[arg(long, value_name = "THREADS", default_value = "shared", value_parser = fsync_by)]
     fsync_by: SyncedBy,
     /// How requests are issued: sync or async
     #[arg(long, value_name = "MODE", default_value = "sync", value_parser = io_mode)]
@@ -54,7 +54,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "FLAG", num_args = 1.., value_delimiter = ',', value_parser = extra_flag)]
     file_extra_flags: Vec<&'static str>,
     /// Open files: shared (one for all threads) or each (one per thread)
-    #[arg(long, value_name = "WHO", default_value = "shared", value_parser = handles)]
+    #[arg(long, value_name = "SHARING", default_value = "shared", value_parser = handles)]
     handles: Handles,
     /// Number of threads
     #[arg(long, value_name = "N", default_value_t = 16)]
@@ -68,7 +68,7 @@ pub(super) struct Options {
     /// Time after which to end: 10 (seconds), 10s, 500ms
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     time: Option<Duration>,
-    /// Seed of the places of requests
+    /// Seed of the positions of requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     rand_seed: u64,
 }
@@ -138,7 +138,9 @@ fn fsync_by(text: &str) -> Result<SyncedBy, String> {
 
 fn io_mode(text: &str) -> Result<IoMode, String> {
     if text == "mmap" {
-        return Err("mmap is not offered: a device has no pages to map; allowed are sync, async".to_owned());
+        return Err(
+            "mmap is not supported, because a device has no pages to map; expected sync or async".to_owned()
+        );
     }
     named(text, &[IoMode::Sync, IoMode::Async], IoMode::name)
 }

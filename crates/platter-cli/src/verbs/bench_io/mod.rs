@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 Options have fio's names and meanings, except that I/O is direct unless --direct=0. Sizes take K, M, G, T
 (powers of 1024), times ns, us, ms, s. Switches can be written --verify, --verify=1 or --verify=0.
 Simulated devices run in virtual time, on one thread: times and rates in the report are virtual.
-Workloads that write open the device for writing: what holds a file system or is in use is refused.
+Workloads that write refuse a device that holds a file system or is in use.
 
 Examples:
   platter bench io --on 'null(1T)' --rw randread --bs 4k --iodepth 32 --runtime 2 --time_based
@@ -34,7 +34,7 @@ Examples:
   platter bench io --on 'sim(ideal, elevator=deadline)' --rw randread --numjobs 8 --runtime 10s --time_based
 
 JSON: one object; docs/bench-io.md lists its keys. The exit status is 1 if an I/O failed or a block did not
-verify. Ctrl-C ends the run: what was measured until then is printed, marked as partial.")]
+verify. Ctrl-C ends the run; the results until then are printed and marked as partial.")]
 pub(crate) struct Io {
     #[command(flatten)]
     on: On,
@@ -43,13 +43,13 @@ pub(crate) struct Io {
     /// Write the queues' trace events to this file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// How: text in blkparse's columns, or blktrace's binary format for btt, blkparse and iowatcher
+    /// Format of the trace: text in blkparse's columns, or blktrace's binary format for btt, blkparse and iowatcher
     #[arg(long = "trace_format", value_name = "FORMAT", default_value = "text", requires = "trace")]
     trace_format: TraceFormat,
-    /// Write the report to this file too, as a page of HTML
+    /// Also write the report to this file, as HTML
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Progress on stderr: auto as with every verb, always for a line a second wherever stderr goes, or never
+    /// Progress on stderr: auto (as with the other verbs), always (one line per second, also to a file), or never
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     eta: Eta,
 }
@@ -81,7 +81,7 @@ impl Io {
             Access { write, forget: !job.verify, direct: self.options.direct(), ..Access::default() };
         let seed = job.effective_seed(RandomState::new().hash_one(std::process::id()));
         let devices = self.on.open_in(&World::new(seed), access)?;
-        // A file that cannot be written is better found out before the run.
+        // Fail before the run if a file cannot be written.
         let mut page = self.report.as_deref().map(create).transpose()?;
         let tracer = self.trace.as_deref().map(|path| self.start_trace(path, &devices)).transpose()?;
         let report = self.measure(context, &job, &devices, seed)?;

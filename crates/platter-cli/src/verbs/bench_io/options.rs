@@ -21,20 +21,20 @@ pub(super) struct Options {
     /// I/Os that each job keeps in flight
     #[arg(long, value_name = "N", default_value_t = 1)]
     iodepth: u32,
-    /// Jobs side by side, each a thread but on simulated devices; they take turns on the devices
-    /// [default: one for each device]
+    /// Concurrent jobs, assigned to the devices in turn; each is a thread, except on simulated devices [default: one
+    /// for each device]
     #[arg(long, value_name = "N")]
     numjobs: Option<u32>,
-    /// First byte that is touched
+    /// Offset of the first byte of the workload's range
     #[arg(long, value_name = "SIZE", default_value = "0")]
     offset: Size,
-    /// Bytes that are touched from there on, and that each job transfers [default: up to the device's end]
+    /// Bytes of that range, and bytes that each job transfers [default: up to the device's end]
     #[arg(long, value_name = "SIZE")]
     size: Option<Size>,
     /// End after this long: 2 (seconds), 2s, 500ms
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     runtime: Option<Time>,
-    /// Go on until --runtime is over, however often --size has been transferred
+    /// Run for all of --runtime, even when --size has been transferred
     #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1",
           default_value = "0", hide_default_value = true, value_parser = switch, action = clap::ArgAction::Set)]
     time_based: bool,
@@ -47,13 +47,14 @@ pub(super) struct Options {
     /// Open loop: start this many I/Os per second and job; latency counts from the intended start
     #[arg(long, value_name = "N")]
     rate_iops: Option<u64>,
-    /// How those starts are spread: linear or poisson
+    /// Distribution of the start times: linear or poisson
     #[arg(long, value_name = "PROCESS", default_value = "linear", value_parser = process)]
     rate_process: RateProcess,
     /// Pause each job this long after a completion: 100 (microseconds), 100us, 1ms
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = micros)]
     thinktime: Time,
-    /// Write recognisable blocks and read them back; of a read job: check what a job of that seed wrote
+    /// Write blocks with headers, read them back and check them; a read workload checks what a write workload with
+    /// the same seed wrote
     #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1",
           default_value = "0", hide_default_value = true, value_parser = switch, action = clap::ArgAction::Set)]
     verify: bool,
@@ -66,7 +67,7 @@ pub(super) struct Options {
     /// Whether a run without --seed repeats the offsets of the last one
     #[arg(long, value_name = "0|1", default_value = "1", value_parser = switch, action = clap::ArgAction::Set)]
     randrepeat: bool,
-    /// Random offsets may come again before all others have come
+    /// Allow random offsets to repeat before all have been used
     #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1",
           default_value = "0", hide_default_value = true, value_parser = switch, action = clap::ArgAction::Set)]
     norandommap: bool,
@@ -79,7 +80,7 @@ pub(super) struct Options {
     /// Level within the class, 0 (first) to 7
     #[arg(long, value_name = "N")]
     prio: Option<u32>,
-    /// Processes on whose behalf the jobs run, as elevators see them, in turn: 1,1,2 [default: each job its own]
+    /// Process numbers that elevators see, assigned to the jobs in turn: 1,1,2 [default: one for each job]
     #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',')]
     context: Vec<u32>,
     /// Read no clock per batch: no latencies, only throughput

@@ -32,7 +32,7 @@ pub(super) fn process(text: &str) -> Result<RateProcess, String> {
     match text {
         "linear" => Ok(RateProcess::Linear),
         "poisson" => Ok(RateProcess::Poisson),
-        _ => Err("the starts are spread linear or poisson".to_owned()),
+        _ => Err("expected linear or poisson".to_owned()),
     }
 }
 

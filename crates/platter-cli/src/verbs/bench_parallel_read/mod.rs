@@ -16,18 +16,18 @@ use platter_bench::parallel_read::{self, Mode, Options, ParallelReadError, RAW_R
 Modes, as in Lincoln Dale's mail of July 2002:
   normal  reads of --normal-block through a cache; devices without one get cache(DEVICE)
   direct  reads of --block of the device, past the cache if its spec has one
-  raw     the same, as a raw device of Linux 2.4 did it: a rung of the ladder (docs/ladder.md)
+  raw     as direct, with the I/O path of raw devices in Linux 2.4: a rung of the ladder (docs/ladder.md)
 
 Published, MiB/s and CPU idle, of 8 disks on Fibre Channel of 2 Gbit/s, two processors of 733 MHz:
                                  normal (512 bytes)   direct (4 MiB)    /dev/rawN (4 MiB)
   2.4.19-pre8aa2                 105.27     0 %       190.47   ~55 %    176.86   ~62 %
   2.5.25                         134.81     0 %       194.61   ~93 %    193.84   ~92 %
   2.5.25 with direct-to-BIO      133.06     0 %       194.37   ~92 %    194.35   ~92 %
-On 2.4 some disks were done up to half a minute before the last, on 2.5 all at almost the same time.
+On 2.4 some disks finished up to half a minute before the last, on 2.5 all at almost the same time.
 
-Devices are only read. CPU idle is of the whole machine: leave it alone meanwhile. What the kernel
-caches of a file is not in the way where direct I/O works. Simulated devices have no processors to
-measure and are refused.
+Devices are only read. CPU idle is measured for the whole machine, so run nothing else meanwhile.
+Where direct I/O works, pages of a file in the kernel's cache do not change the result. Simulated
+devices are refused, because they use no processors that could be measured.
 
 Examples:
   platter bench parallel-read --on /dev/sdb /dev/sdc --size 10G
@@ -61,7 +61,7 @@ pub(crate) struct ParallelRead {
 
 fn parse_mode(text: &str) -> Result<Mode, String> {
     let found = Mode::ALL.into_iter().find(|mode| mode.name() == text);
-    found.ok_or_else(|| "the modes are normal, direct and raw".to_owned())
+    found.ok_or_else(|| "unknown mode; expected normal, direct or raw".to_owned())
 }
 
 impl ParallelRead {

@@ -36,16 +36,16 @@ pub(crate) struct Schedulers {
     /// [default: all, on devices that are not simulated those that do not write]
     #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',', value_parser = parse_mix)]
     mixes: Vec<&'static str>,
-    /// Longest time of a cell by the clock of the device [default: 20s, on devices that are not simulated 2s]
+    /// Maximum duration of a cell, by the clock of the device [default: 20s, on devices that are not simulated 2s]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
-    /// Seed of everything random
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Cells at once on a simulated device; results do not depend on it [default: one for each processor]
+    /// Concurrent cells on a simulated device; results do not depend on their number [default: one for each processor]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Write the table to this file too, as a page of HTML
+    /// Also write the table to this file, as HTML
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }
@@ -53,13 +53,13 @@ pub(crate) struct Schedulers {
 fn parse_elevator(name: &str) -> Result<&'static str, String> {
     let known = || TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
     let row = platter_elevators::by_name(name);
-    row.map(|row| row.name).ok_or_else(|| format!("there is no such elevator; there are {}", known()))
+    row.map(|row| row.name).ok_or_else(|| format!("unknown elevator; expected one of: {}", known()))
 }
 
 fn parse_mix(name: &str) -> Result<&'static str, String> {
     let known = || MIXES.iter().map(|mix| mix.name).collect::<Vec<_>>().join(", ");
     let mix = schedulers::by_name(name);
-    mix.map(|mix| mix.name).ok_or_else(|| format!("there is no such mix; there are {}", known()))
+    mix.map(|mix| mix.name).ok_or_else(|| format!("unknown mix; expected one of: {}", known()))
 }
 
 /// The mixes, from their table.
@@ -73,8 +73,8 @@ fn after_help() -> String {
             platter bench schedulers --elevators deadline,noop --mixes readers --time 5s --json\n  \
             platter bench schedulers --on /dev/sdb --report schedulers.html\n  \
             platter bench schedulers --on 'file(disk.img, create=1G)' --mixes reader-writer\n\n\
-            On a simulated device the same seed gives the same table. On any other the cells run one after the other \
-            in real time,\nand a device that is written to is checked as by bench io."
+            On a simulated device the same seed gives the same table. On other devices the cells run one after the \
+            other in real time, and mixes that write refuse a device that holds a file system or is in use."
 }
 
 impl Schedulers {
@@ -87,7 +87,7 @@ impl Schedulers {
             let spec = on::with_elevator(&self.on, elevator)?;
             Ok(registry::open_in(world, &registry::parse(&spec).map_err(OpenError::Spec)?, access)?)
         };
-        // Better to learn now that the page cannot be written.
+        // Fail now rather than after the run if the page cannot be written.
         if let Some(path) = &self.report {
             let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
             open.map_err(|error| cannot_write(path, &error))?;

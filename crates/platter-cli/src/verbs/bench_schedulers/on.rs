@@ -22,7 +22,7 @@ fn rewrite(spec: &Spec, elevator: &str) -> Result<String, OpenError> {
     }
     let given = |name: &str| spec.args().iter().any(|arg| arg.name() == Some(name));
     if given("elevator") {
-        let message = "the elevators are tried one after the other; leave `elevator` out, or use bench io";
+        let message = "bench schedulers sets each elevator itself; leave `elevator` out, or use bench io";
         return Err(OpenError::Spec(spec.reject(message)));
     }
     for (name, value) in [("elevator", elevator), ("data", "off")] {

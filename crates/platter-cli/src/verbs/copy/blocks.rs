@@ -32,7 +32,7 @@ impl<T> Blocks<T> {
         self.free.is_empty()
     }
 
-    /// Takes a range in and gives its number; `None` when full.
+    /// Adds a range and returns its number; `None` when full.
     pub(super) fn add(&mut self, pos: u64, len: u64, state: T) -> Option<u64> {
         let index = self.free.pop()?;
         self.slots[index] = Some(Block { pos, len, state });

@@ -118,7 +118,7 @@ impl<'a> Compare<'a> {
             return;
         }
         if let Err(error) = read(self.ends, number, pos, len, |ends| &mut ends.destination) {
-            // The read that was not sent counts as back.
+            // The read that was not submitted counts as completed.
             if let Some(block) = self.blocks.get_mut(number) {
                 block.state.back += 1;
             }
@@ -126,7 +126,7 @@ impl<'a> Compare<'a> {
         }
     }
 
-    /// Takes one of the two reads of a block in; with the second one it is compared.
+    /// Records one of the two reads of a block; after the second one the block is compared.
     fn take_in(
         &mut self,
         mut bio: Bio,

@@ -42,7 +42,7 @@ impl End {
         std::mem::take(&mut self.done)
     }
 
-    /// Gives the memory of [`completed`](End::completed) back.
+    /// Returns the vector of [`completed`](End::completed) for reuse.
     pub(super) fn recycle(&mut self, mut done: Vec<Bio>) {
         done.clear();
         if self.done.is_empty() {
@@ -84,7 +84,7 @@ pub(super) struct Ends {
     pool: Pool,
     /// How many buffers there are.
     pub(super) depth: usize,
-    /// Whose turn it is to be waited for.
+    /// The device to wait for next.
     turn: bool,
     _registered: [Registration; 2],
 }

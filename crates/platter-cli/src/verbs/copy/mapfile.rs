@@ -114,7 +114,9 @@ fn parse(text: &str, size: u64) -> Result<Loaded, String> {
     let mut lines = numbered.map(|(line, number)| (line.split_whitespace().collect::<Vec<_>>(), number));
     match lines.next() {
         Some((head, _)) if (2..=3).contains(&head.len()) && number(head[0]).is_some() => {}
-        Some((_, line)) => return Err(format!("line {line} is not the position and status of a map")),
+        Some((_, line)) => {
+            return Err(format!("line {line}: expected the current position and status of a map"));
+        }
         None => return Err("it has no lines, so it is not a map".to_owned()),
     }
     let mut map = Map::new(size);
@@ -128,7 +130,7 @@ fn parse(text: &str, size: u64) -> Result<Loaded, String> {
             _ => None,
         };
         let Some((pos, len, status)) = part() else {
-            return Err(format!("line {line} is not a position, a size and a status (one of ? * / - +)"));
+            return Err(format!("line {line}: expected a position, a size and a status (one of ? * / - +)"));
         };
         if pos < end {
             return Err(format!(
@@ -145,7 +147,7 @@ fn parse(text: &str, size: u64) -> Result<Loaded, String> {
         }
     }
     if end != size {
-        return Err(format!("it is the map of a source of {end} bytes, and this one has {size}"));
+        return Err(format!("the map describes a source of {end} bytes, but this source has {size} bytes"));
     }
     Ok(Loaded { map, destination })
 }

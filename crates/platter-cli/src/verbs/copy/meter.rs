@@ -1,4 +1,4 @@
-//! How far a run has got, on stderr while it runs and in one line at the end.
+//! The progress of a run: on stderr while it runs, and in one line at the end.
 
 use super::totals::Totals;
 use crate::cli::progress::Progress;

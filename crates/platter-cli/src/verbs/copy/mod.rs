@@ -1,11 +1,10 @@
 //! `platter copy`: from any device to any other.
 
 use crate::cli::progress::Progress;
-use crate::cli::{CliError, Context, Force, Size, exit_now, spec_arg};
-use clap::{Args, ValueEnum};
-use std::path::PathBuf;
+use crate::cli::{CliError, Context, exit_now};
 use std::time::Instant;
 
+mod args;
 mod blocks;
 mod compare;
 mod ends;
@@ -21,6 +20,7 @@ mod totals;
 mod transfer;
 mod work;
 
+pub(crate) use args::Copy;
 use compare::Compare;
 use ends::Ends;
 use map::Status;
@@ -33,92 +33,6 @@ use work::Work;
 
 /// Most memory for buffers, in bytes.
 const MAX_MEMORY: u64 = 1 << 30;
-
-/// Arguments of `platter copy`.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-A destination file that is missing or empty is created with the source's size. Any other destination must be \
-at least as large as the source; what it has beyond that stays as it is. A destination that holds a file system, a \
-partition table or a part of an array is refused without --force. What has been copied is durable when the \
-command ends. A copy that ends early prints the offset from which to continue with --start.
-
-With --rescue the copy continues past what cannot be read: large reads first, then smaller ones where those failed, \
-then single blocks. MAPFILE records what is copied and what cannot be read, in the format of GNU ddrescue. The same \
-command given again continues where the last one ended. What cannot be read is not written: in a new file it reads as \
-zeroes. The exit status is then 1.
-
-The first Ctrl-C stops the copy. It waits at most 5 s for the I/O that the devices still have.
-
-Examples:
-  platter copy /dev/sdb disk.img
-  platter copy --verify disk.img 'file(copy.img, depth=128)'
-  platter copy --rescue disk.map /dev/sdb disk.img
-  platter copy 'partition(number=1, /dev/sdb)' 'file(part.img, elevator=deadline)'
-
-JSON: one object with source, destination, bytes (the source's size), start_offset, resume_offset (the first byte \
-that is not copied), bytes_written, bytes_zeroed (made zero without being written), bytes_skipped (zeroes in a new \
-file), bytes_bad and bad (ranges that cannot be read: offset, bytes), map, seconds, mib_per_s, created, flushed, \
-complete, interrupted, error, verified (true, or null if not asked for or not reached).")]
-pub(crate) struct Copy {
-    /// The device to read
-    #[arg(value_name = "SRC", value_parser = spec_arg())]
-    source: String,
-    /// The device to write
-    #[arg(value_name = "DST", value_parser = spec_arg())]
-    destination: String,
-    /// Size of one read or write
-    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = block_size)]
-    bs: Size,
-    /// Reads and writes in flight
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    depth: u32,
-    /// Begin at this offset; an earlier run has copied everything before it
-    #[arg(long, value_name = "OFFSET", default_value = "0", conflicts_with = "rescue", value_parser = sectors)]
-    start: Size,
-    /// Continue past unreadable ranges, and keep a map of them in MAPFILE
-    #[arg(long, value_name = "MAPFILE")]
-    rescue: Option<PathBuf>,
-    /// How often to retry single blocks that cannot be read
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "rescue", value_parser = clap::value_parser!(u32).range(0..=1000))]
-    retries: u32,
-    /// Read both back afterwards and compare them
-    #[arg(long)]
-    verify: bool,
-    /// How to handle zeroes
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Sparse::Auto)]
-    sparse: Sparse,
-    #[command(flatten)]
-    force: Force,
-}
-
-/// How to handle zeroes and holes of the source.
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Sparse {
-    /// Holes of a source file are made zero at the destination without being copied, and nothing that is
-    /// zero is written to a new file
-    Auto,
-    /// Blocks of zeroes too are made zero without being written
-    Always,
-    /// Write everything
-    Never,
-}
-
-fn block_size(text: &str) -> Result<Size, String> {
-    let size = sectors(text)?;
-    match (4096..=64 << 20).contains(&size.bytes) {
-        true => Ok(size),
-        false => Err("4K to 64M are possible".to_owned()),
-    }
-}
-
-/// A size of whole sectors: no device has smaller blocks.
-fn sectors(text: &str) -> Result<Size, String> {
-    let size: Size = text.parse()?;
-    match size.bytes.is_multiple_of(512) {
-        true => Ok(size),
-        false => Err("it must be a multiple of 512".to_owned()),
-    }
-}
 
 impl Copy {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {

@@ -1,6 +1,6 @@
 //! The report of a finished run, for people and as JSON.
 
-use super::Copy;
+use super::args::Copy;
 use super::map::Status;
 use super::meter;
 use super::plan::Plan;
@@ -21,11 +21,11 @@ pub(super) struct Outcome<'a> {
     pub(super) plan: &'a Plan,
     pub(super) work: &'a Work,
     pub(super) time: Duration,
-    /// All was read again and is the same.
+    /// All data was read again and is equal.
     pub(super) verified: bool,
     /// Bytes that were compared and are equal, if the comparison ended early.
     pub(super) compared: u64,
-    /// Why it ended before its end.
+    /// Why it ended early.
     pub(super) stopped: Option<Stopped>,
 }
 
@@ -124,7 +124,7 @@ impl Outcome<'_> {
         match &self.plan.map {
             Some(map) => {
                 let path = quote_path(&map.path);
-                text += &format!("; to continue, give the same command again with the map {path}");
+                text += &format!("; to continue, repeat the command with the map {path}");
             }
             None => {
                 if resume > self.plan.start {
@@ -152,7 +152,7 @@ impl Outcome<'_> {
         let map = self.plan.map.as_ref().map(|map| map.path.clone()).unwrap_or_default();
         format!(
             "{} bytes in {ranges} cannot be read and were not copied: {}{more}; the map {} has all of them: to try \
-             them again, give the same command again with --retries 1",
+             them again, repeat the command with --retries 1",
             thousands(self.bad_bytes()),
             listed.join(", "),
             quote_path(&map)

@@ -37,7 +37,7 @@ impl Pieces {
         Pieces { ranges: ranges.into(), end, block, unit, file, hole, again: VecDeque::new() }
     }
 
-    /// Has a hole handed out once more, as data.
+    /// Returns a hole once more, as data.
     pub(super) fn as_data(&mut self, pos: u64, len: u64) {
         self.again.push_back((pos, pos + len));
     }

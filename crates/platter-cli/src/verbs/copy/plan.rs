@@ -1,8 +1,8 @@
 //! The plan of a copy: opens both devices and checks that the copy is possible, before anything is written.
 
+use super::args::{Copy, Sparse};
 use super::map::{Map, Status};
 use super::mapfile::{Loaded, MapFile};
-use super::{Copy, Sparse};
 use crate::cli::{CliError, Context};
 use platter::registry::{self, Access, OpenError};
 use platter::spec::{Spec, format_size, quote_path};
@@ -107,7 +107,10 @@ impl Plan {
         }
         if room > size {
             let beyond = thousands(room - size);
-            context.note(&format!("{} is larger by {beyond} bytes, which stay", named(&self.destination)));
+            context.note(&format!(
+                "{} is {beyond} bytes larger; those bytes are not changed",
+                named(&self.destination)
+            ));
         }
         for (option, value) in [("--bs", &copy.bs), ("--start", &copy.start)] {
             if !value.bytes.is_multiple_of(self.unit) {
@@ -117,7 +120,7 @@ impl Plan {
                 )));
             }
         }
-        // A map that cannot be written is better known before hours of copying.
+        // Fail now rather than after hours of copying if the map cannot be written.
         let saved = self.map.as_ref().map(|map| map.save(&self.known)).transpose();
         saved.map(|_| ()).map_err(|error| CliError::refused(error.to_string()))
     }
@@ -182,7 +185,9 @@ fn refuse_same(from: Option<&Path>, to: Option<&Path>) -> Result<(), CliError> {
 
 fn refuse_null(spec: &Spec) -> Result<(), CliError> {
     match spec.name() {
-        "null" => Err(CliError::usage("null keeps nothing, so there is nothing to --verify")),
+        "null" => {
+            Err(CliError::usage("null keeps no data, so --verify has nothing to compare; leave it out"))
+        }
         _ => Ok(()),
     }
 }

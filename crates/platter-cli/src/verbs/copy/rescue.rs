@@ -1,7 +1,7 @@
 //! A copy that continues past unreadable ranges: large reads first, then smaller ones where those failed,
 //! then single blocks. The remaining ranges are in the map, and a later run tries only those.
 
-use super::Copy;
+use super::args::Copy;
 use super::ends::Ends;
 use super::map::Status;
 use super::meter::Meter;

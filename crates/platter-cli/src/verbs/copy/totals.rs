@@ -1,6 +1,6 @@
 //! How the bytes of a copy were dealt with.
 
-/// How the bytes were copied that this run dealt with.
+/// Bytes that this run has copied, by method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     /// Written.
@@ -12,7 +12,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// All that has been dealt with.
+    /// The sum.
     pub(super) fn sum(&self) -> u64 {
         self.written + self.zeroed + self.skipped
     }

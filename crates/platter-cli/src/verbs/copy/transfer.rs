@@ -13,7 +13,7 @@ use platter_block::fault::{Error, Kind};
 use platter_disk::pool::PoolBuf;
 use std::time::Instant;
 
-/// Most bytes that are left out at once behind a read that failed.
+/// Most bytes that are skipped at once behind a failed read.
 const MOST_SKIPPED: u64 = 256 << 20;
 
 /// How a rescue handles unreadable ranges.
@@ -299,7 +299,7 @@ fn is_bad_place(kind: Kind) -> bool {
 }
 
 fn is_zero(bytes: &[u8]) -> bool {
-    // Words first: a loop over them is vectorized.
+    // Compares words first, because such a loop is vectorized.
     let (words, rest) = bytes.as_chunks::<32>();
     words.iter().all(|chunk| *chunk == [0; 32]) && rest.iter().all(|byte| *byte == 0)
 }

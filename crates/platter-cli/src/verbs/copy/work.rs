@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 /// How often the map of a rescue is saved.
 pub(super) const SAVE: Duration = Duration::from_secs(30);
 
-/// How far the copy has got.
+/// The progress of the copy.
 pub(super) struct Work {
     pub(super) map: Map,
     pub(super) totals: Totals,
-    /// Everything that the map has as done has been flushed.
+    /// Everything that the map marks as done has been flushed.
     pub(super) flushed: bool,
     /// A flush failed: written data may be lost.
     pub(super) flush_failed: bool,
@@ -30,7 +30,7 @@ impl Work {
         Work { map: plan.known.clone(), totals: Totals::default(), flushed: true, flush_failed: false, saver }
     }
 
-    /// Takes note of bytes that are at the destination, but may not be durable.
+    /// Records bytes that are at the destination, but may not be durable.
     pub(super) fn done(&mut self, pos: u64, len: u64) {
         self.map.mark(pos, len, Status::Done);
         self.flushed = false;
@@ -43,7 +43,7 @@ impl Work {
         (self.map.bytes(Status::Done), bad, self.map.size())
     }
 
-    /// Has the destination flushed, where something was written, and then the map saved.
+    /// Flushes the destination, if data was written, and then saves the map.
     pub(super) fn flush(
         &mut self,
         ends: &mut Ends,
@@ -70,7 +70,7 @@ impl Work {
 pub(super) struct Saver {
     pub(super) file: MapFile,
     pub(super) due: Instant,
-    /// The map to save when the flush that is under way has succeeded.
+    /// The map to save when the flush in flight has succeeded.
     pub(super) pending: Option<Map>,
 }
 

@@ -16,9 +16,9 @@ mod tree;
 /// Arguments of `platter info`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Prints one line for each device, with the devices that a layer stands on below it. --long prints all that is known, \
-also what the kernel does to I/O on each file and block device. Devices are opened to read only. For a device that \
-cannot be opened the facts that the system has are printed all the same, and the exit status is 3.
+Prints one line for each device, and below a layer the devices that it uses. --long prints all known \
+facts, including the kernel's settings for each file and block device. Devices are opened read-only. For a \
+device that cannot be opened, the facts that the system reports are printed, and the exit status is 3.
 
 Examples:
   platter info /dev/sdb
@@ -30,7 +30,7 @@ pub(crate) struct Info {
     /// The devices
     #[arg(required = true, value_name = "SPEC", value_parser = spec_arg())]
     specs: Vec<String>,
-    /// Show all that is known of each device
+    /// Show all known facts about each device
     #[arg(long)]
     long: bool,
     /// Open devices that other programs have locked

@@ -49,7 +49,7 @@ pub(super) fn of(found: &Found, context: &Context) -> String {
         Err(error) => text += &format!("  {error}\n"),
     }
     for (path, probe) in &found.paths {
-        text += &format!("  {}\n", context.heading(&format!("the kernel, of {}", path.display())));
+        text += &format!("  {}\n", context.heading(&format!("the kernel about {}", path.display())));
         match probe {
             Ok(probe) => text += &kernel(probe).to_text(),
             Err(Unopened { why, queue }) => {

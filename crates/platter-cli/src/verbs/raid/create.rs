@@ -14,7 +14,7 @@ use serde_json::json;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Everything is checked before the first write. A device that holds a file system, a partition table or a part \
-of another array is refused without --force. A crash leaves no array or the whole of it.
+of another array is refused without --force. After a crash the array exists completely or not at all.
 
 Examples:
   platter raid create --name data --chunk 128K 'file(a.img, create=1G)' 'file(b.img, create=1G)'
@@ -30,7 +30,7 @@ pub(crate) struct Create {
     /// Layout of the data on the members
     #[arg(long, value_name = "LAYOUT", value_enum, default_value_t = Layouts::Raid0)]
     layout: Layouts,
-    /// Bytes on one member before the next, a power of two
+    /// Bytes placed on one member before the next, a power of two
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = chunk)]
     chunk: u64,
     /// The members, in their order
@@ -42,9 +42,9 @@ pub(crate) struct Create {
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Layouts {
-    /// Chunk by chunk in turn
+    /// Place consecutive chunks on the members in turn
     Raid0,
-    /// One member after the other
+    /// Concatenate the members
     Concat,
 }
 

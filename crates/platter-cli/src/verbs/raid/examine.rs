@@ -13,9 +13,10 @@ use std::path::PathBuf;
 /// Arguments of `platter raid examine`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Without devices all block devices of this machine are examined, with --search the block devices and files in a \
-directory. Devices are opened to read only. A device that cannot be opened is reported, and the others are shown all \
-the same; the exit status is then 3. A search has the exit status 3 only if no device could be opened.
+Without SPEC, all block devices of this machine are examined; with --search, the block devices and files \
+in a directory. Devices are opened read-only. A device that cannot be opened is reported, the others are \
+still shown, and the exit status is 3. After a search the exit status is 3 only if no device could be \
+opened.
 
 Examples:
   platter raid examine
@@ -170,7 +171,7 @@ fn held_to_json(spec: &str, held: &Held) -> Value {
 
 fn to_text(spec: &str, held: &Held) -> String {
     match held {
-        Held::Nothing => format!("{spec}\n  nothing of an array\n"),
+        Held::Nothing => format!("{spec}\n  no records of an array\n"),
         Held::DamagedMd(place, what) => {
             format!("{spec}\n  a damaged superblock {} of md: {what}\n", place.version())
         }

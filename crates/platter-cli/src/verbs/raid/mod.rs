@@ -11,9 +11,9 @@ mod wipe;
 /// The verbs for arrays.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Raid {
-    /// Make an array of devices
+    /// Create an array from devices
     Create(create::Create),
-    /// Show which arrays devices are members of, Platter's and those of Linux' md
+    /// Show the arrays of Platter and of Linux md to which devices belong
     Examine(examine::Examine),
     /// Remove the records of Platter's arrays from devices
     Wipe(wipe::Wipe),

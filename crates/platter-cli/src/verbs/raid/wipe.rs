@@ -10,9 +10,10 @@ use serde_json::json;
 /// Arguments of `platter raid wipe`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Only the two records of each device are overwritten, never data; without them there is no array. A device without \
-such a record is refused, and then nothing is written. A crash leaves the array, or remains that `raid examine` \
-shows as retired and that can be wiped again.
+Overwrites only the two records on each device, never data; without its records the array no longer \
+exists. If one of the devices has no record, the command is refused and writes nothing. After a crash \
+either the array still exists, or `raid examine` shows the remaining records as retired, and they can be \
+wiped again.
 
 Example:
   platter raid wipe --force a.img b.img
@@ -22,7 +23,7 @@ pub(crate) struct Wipe {
     /// The devices
     #[arg(required = true, value_name = "SPEC", value_parser = spec_arg())]
     members: Vec<String>,
-    /// Confirm that the array is to be given up
+    /// Confirm that the array is to be destroyed
     #[arg(long)]
     force: bool,
 }

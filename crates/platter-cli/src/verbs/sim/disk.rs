@@ -19,7 +19,7 @@ pub(super) enum Named {
 pub(super) fn find(name: &str, system: Option<&Path>) -> Result<Named, CliError> {
     match catalogue::by_name(name) {
         Some(_) if system.is_some() => Err(CliError::usage(format!(
-            "--parv is for parameter files, but {} is a disk of the catalogue; leave it out",
+            "--parv applies to parameter files, but {} is a disk of the catalogue; leave --parv out",
             quote(name)
         ))),
         Some(row) => Ok(Named::Row(row)),
@@ -28,7 +28,7 @@ pub(super) fn find(name: &str, system: Option<&Path>) -> Result<Named, CliError>
             let near = closest(name, names()).map(|near| format!("; did you mean `{near}`?"));
             let known: Vec<&str> = names().collect();
             Err(CliError::usage(format!(
-                "there is no simulated disk {}{}\nthe disks are: {}; a parameter file is named by its path",
+                "unknown simulated disk {}{}\nexpected one of: {}; or the path of a parameter file",
                 quote(name),
                 near.unwrap_or_default(),
                 known.join(", ")

@@ -18,7 +18,7 @@ pub(crate) enum Sim {
     Show(show::Show),
     /// Compare a simulated disk with a trace of a real one
     Validate(validate::Validate),
-    /// Run random devices through faults and power cuts until something is not as it must be
+    /// Test random devices under faults and power cuts until a check fails
     Soak(soak::Soak),
 }
 

@@ -23,11 +23,12 @@ Examples:
   platter sim soak --bug no-fua
   platter sim soak --real /var/tmp --time 600s
 
-A run that finds something is named with its seed and the command that repeats it, and the exit
-status is 1. The result does not depend on --threads. docs/simulation.md says what is checked.
+For a run that finds something, its seed and the command that repeats it are printed, and the exit
+status is 1. The result does not depend on --threads. docs/simulation.md lists the checks.
 
 With --real the devices are real: threads use files in a directory, or a block device, which is
-OVERWRITTEN, through drivers that a script makes fail. Such a round is not repeated by its seed alone.
+OVERWRITTEN, through drivers into which a script injects failures. Its seed alone does not repeat
+such a round.
 
 JSON: an object with `seed`, `runs`, `bug`, `without`, `interrupted`, `found` (null, or an object with
 `seed`, `kind`, `times`, `what`, `replay` and `plan`), `findings` (one such object for each kind),
@@ -36,10 +37,10 @@ JSON: an object with `seed`, `runs`, `bug`, `without`, `interrupted`, `found` (n
 of objects with `name`, `summary`, `runs` (null where the soak does not find it) and `available`; of
 `--without list` a list of objects with `name` and `summary`.")]
 pub(crate) struct Soak {
-    /// Seed of the first run; each next one has the next seed
+    /// Seed of the first run; each following run has the next seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Runs, unless one of them finds something [default: 1000, with --time no limit]
+    /// Number of runs; the first finding ends the soak [default: 1000, with --time no limit]
     #[arg(long, value_name = "N")]
     runs: Option<u64>,
     /// Continue after a finding, and count findings by kind
@@ -54,20 +55,20 @@ pub(crate) struct Soak {
     /// Leave these features out of all runs, separated by commas; `list` shows all
     #[arg(long, value_name = "FEATURES", value_parser = parse_features)]
     without: Option<Leave>,
-    /// Build this bug in, or put this old defect back, to see it found; `list` shows all
+    /// Enable this built-in bug or old defect, to check that the soak finds it; `list` shows all
     #[arg(long, value_name = "NAME", value_parser = parse_bug)]
     bug: Option<Choice>,
     /// Soak real drivers, on files in this directory or on this block device, which is overwritten
     #[arg(long, value_name = "PATH", conflicts_with_all = ["bug", "all"])]
     real: Option<PathBuf>,
-    /// With --real: only this driver; may be given again [default: all that there are]
+    /// With --real: only this driver; may be repeated [default: all]
     #[arg(long, value_name = "NAME", value_parser = parse_driver, requires = "real")]
     driver: Vec<FileDriver>,
 }
 
 fn parse_driver(name: &str) -> Result<FileDriver, String> {
     let known = FileDriver::ALL.iter().find(|driver| driver.name() == name);
-    known.copied().ok_or_else(|| "there are uring, aio and threads".to_owned())
+    known.copied().ok_or_else(|| "unknown driver; expected one of: uring, aio, threads".to_owned())
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +96,7 @@ fn parse_bug(name: &str) -> Result<Choice, String> {
     }
     let known = || bugs::all().map(|bug| bug.name).collect::<Vec<_>>().join(", ");
     match bugs::by_name(name) {
-        None => Err(format!("there is no such bug; there are {}", known())),
+        None => Err(format!("unknown bug; expected one of: {}", known())),
         Some(bug) if !bug.is_available() => Err(format!(
             "`{name}` is an old defect, which this build cannot put back; build the command with \
              `cargo build --features defects`"

@@ -17,7 +17,7 @@ impl LeafLane {
             if bio.token() == token {
                 self.refuse(bio, CANCELLED);
             } else {
-                self.plug.push(bio);
+                self.plug.push_back(bio);
             }
         }
     }

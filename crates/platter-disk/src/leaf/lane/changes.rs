@@ -22,7 +22,7 @@ impl LeafLane {
         self.cell.mailbox.ring();
         // The driver was told of the regions when it was opened; the next batch looks up which they are.
         self.regions.clear();
-        self.expected = View::NEVER;
+        (self.expected, self.looked) = (View::NEVER, View::NEVER);
     }
 
     /// Updates the device's size, registers the present regions with the lane's driver, and withdraws the others.

@@ -6,7 +6,6 @@ use crate::sync::lock;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::defect::{self, Defect};
 use platter_block::time::Time;
-use std::vec::Drain;
 
 impl LeafLane {
     /// Whether a bio flushes the device, which may have only one flush at a time, or has to wait for all lanes.
@@ -27,11 +26,11 @@ impl LeafLane {
             && bio.op() != Op::WriteZeroes
     }
 
-    /// Gives bios that are not common to the lane's own queue, or to the shared one if they need it.
+    /// Gives the plugged bios, which are not common, to the lane's own queue, or to the shared one if they need it.
     #[cold]
-    pub(super) fn queue_rest(&mut self, now: Time, batch: &mut Drain<'_, Bio>) {
+    pub(super) fn queue_rest(&mut self, now: Time) {
         let mut closed = false;
-        for bio in batch {
+        while let Some(bio) = self.plug.pop_front() {
             let Some(bio) = self.check_memory(bio) else { continue };
             if closed || self.is_ordered(&bio) {
                 closed |= bio.flags().intersects(Flags::BARRIERS);
@@ -70,26 +69,25 @@ impl LeafLane {
 
     /// Sends all plugged bios to the shared queue.
     pub(super) fn send_all(&mut self) {
-        let mut plug = std::mem::take(&mut self.plug);
         let (limits, size) = (&self.shared.geometry.limits, self.size);
-        let is_simple = |bio: &Bio| {
+        let is_simple = |bio: &&Bio| {
             let ordered = bio.flags().intersects(Flags::ORDERED) || bio.op() == Op::Flush;
             !ordered && limits.check_memory(bio, size).is_ok()
         };
-        if plug.iter().all(is_simple) {
-            self.go_away(plug.len());
+        let simple = self.plug.iter().take_while(is_simple).count();
+        if simple > 0 {
+            self.go_away(simple);
             let mut inbox = lock(&self.shared.inbox);
-            for mut bio in plug.drain(..) {
+            for _ in 0..simple {
+                let Some(mut bio) = self.plug.pop_front() else { break };
                 bio.set_route(self.route);
                 inbox.push(bio);
             }
-        } else {
-            for bio in plug.drain(..) {
-                if let Some(bio) = self.check_memory(bio) {
-                    self.send(bio);
-                }
+        }
+        while let Some(bio) = self.plug.pop_front() {
+            if let Some(bio) = self.check_memory(bio) {
+                self.send(bio);
             }
         }
-        self.plug = plug;
     }
 }

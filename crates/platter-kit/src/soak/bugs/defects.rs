@@ -1,11 +1,11 @@
-//! Within how many runs the soak finds what was put back, and what it cannot find.
+//! The number of runs in which the soak finds each old defect, and the defects that it cannot find.
 
 /// Whether the soak finds a bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// Within this number of runs from seed 1.
     Within(u64),
-    /// It does not; a test of its own does.
+    /// The soak does not find it; a separate test does.
     Targeted {
         /// Where that test is.
         test: &'static str,
@@ -39,21 +39,21 @@ const REACH: &[(&str, Reach)] = &[
     (
         "cache-readahead-counts-all-io",
         Reach::Targeted {
-            test: "crates/platter-stack/tests/cache/pressure.rs",
+            test: "crates/platter-cache/tests/cache/pressure.rs",
             why: "a cache that reads nothing ahead is slower, and nothing else",
         },
     ),
     (
         "cache-readers-lose-pages",
         Reach::Targeted {
-            test: "crates/platter-stack/tests/cache/pressure.rs",
+            test: "crates/platter-cache/tests/cache/pressure.rs",
             why: "a page that is read again is slower, and nothing else",
         },
     ),
     (
         "cache-write-back-counts-all-io",
         Reach::Targeted {
-            test: "crates/platter-stack/tests/cache/pressure.rs",
+            test: "crates/platter-cache/tests/cache/pressure.rs",
             why: "a run never has 1,024 I/Os under way",
         },
     ),

@@ -14,13 +14,13 @@ pub(in super::super) enum Crookedness {
     Starves,
 }
 
-/// A right elevator with a bug around it, which shows with each seventh request.
+/// A correct elevator in a wrapper with a bug, which affects every seventh request.
 pub(in super::super) struct Crooked {
     wrong: Crookedness,
     inner: Box<dyn Elevator>,
     count: u64,
     last: Option<RequestId>,
-    /// Requests that are kept back or lost.
+    /// Requests that the wrapper delays or loses.
     kept: Vec<RequestId>,
 }
 

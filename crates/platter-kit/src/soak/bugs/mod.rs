@@ -1,4 +1,4 @@
-//! Bugs that can be built into what the soak runs, to see that it finds them.
+//! Bugs that can be enabled to test that the soak finds them.
 
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::defect::{self, Defect};
@@ -22,11 +22,11 @@ pub(super) enum Place {
     Elevator(Crookedness),
     /// Between the program and the queue.
     Gate(Leak),
-    /// In Platter itself, as it once was.
+    /// In Platter itself: an old defect.
     PutBack(Defect),
 }
 
-/// What a wrong gate does to bios on their way to the queue.
+/// What the faulty gate does to bios on their way to the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leak {
     ForgetsPreflush,
@@ -124,7 +124,7 @@ impl Bug {
         }
     }
 
-    /// Whether it is a defect of old.
+    /// Whether it is an old defect.
     pub fn is_put_back(&self) -> bool {
         matches!(self.place, Place::PutBack(_))
     }
@@ -134,7 +134,7 @@ impl Bug {
         defect::AVAILABLE || !self.is_put_back()
     }
 
-    /// Puts it back, if it is a defect of old, until the result is dropped.
+    /// Puts an old defect back until the result is dropped.
     pub(super) fn in_place(&self) -> Option<InPlace> {
         let Place::PutBack(old) = self.place else { return None };
         let one = PUT_BACK.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,7 +146,7 @@ impl Bug {
         if let Place::Driver(wrong) = self.place { Some(wrong) } else { None }
     }
 
-    /// Puts a wrong elevator around a right one.
+    /// Wraps a correct elevator in a faulty one.
     pub(super) fn bend(&self, elevator: Box<dyn Elevator>) -> Box<dyn Elevator> {
         match self.place {
             Place::Elevator(wrong) => Box::new(Crooked::new(wrong, elevator)),
@@ -158,7 +158,7 @@ impl Bug {
         matches!(self.place, Place::Elevator(_))
     }
 
-    /// What a wrong gate makes of a batch.
+    /// The batch as the faulty gate passes it on.
     pub(super) fn leak(&self, batch: &mut [Bio]) {
         let Place::Gate(leak) = self.place else { return };
         for bio in batch.iter_mut() {

@@ -16,7 +16,7 @@ use platter_sim::rng::Rng;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// How long a disk with a timeout gives an I/O. A disk of the soak with which nothing is wrong takes far less.
+/// Timeout of disks that have one. Without a fault, disks of the soak take far less time.
 const TIMEOUT: Span = Span::from_secs(30);
 
 /// A disk of a run.
@@ -35,11 +35,11 @@ pub(in super::super) struct DiskPlan {
 pub(in super::super) enum ModelPlan {
     /// A disk of the catalogue.
     Known(&'static str, Choices),
-    /// A disk that takes its commands in no order.
+    /// A disk that takes its commands in random order.
     Jittery(Jitter),
 }
 
-/// A disk that takes its commands in no order.
+/// A disk that takes its commands in random order.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Jitter {
     geometry: Geometry,
@@ -182,7 +182,7 @@ fn faults(rng: &mut Rng, on: Features, sectors: u64) -> FaultPlan {
         spike_chance: chance(Feature::Spikes, &[0, 20_000, 100_000]),
         stuck_chance: chance(Feature::Stuck, &[0, 3_000, 20_000]),
         stuck_lands: Lands::Either,
-        // Rare enough that one request never fails more often than queues try.
+        // Rare enough that a request does not fail more often than queues retry it.
         transient_chance: chance(Feature::Transient, &[0, 2_000, 10_000]),
         read_error_chance: chance(Feature::Errors, &[0, 20_000]),
         write_error_chance: chance(Feature::Errors, &[0, 20_000]),
@@ -229,7 +229,7 @@ impl ElevatorPlan {
         ElevatorPlan { name: row.name, params }
     }
 
-    /// Makes it. Values that do not go with others may be refused; then the default stands.
+    /// Creates the elevator. A value that is refused in combination with others is replaced by its default.
     pub(in super::super) fn make(&self) -> Option<Box<dyn Elevator>> {
         let mut made = (platter_elevators::by_name(self.name)?.make)();
         for &(name, value) in &self.params {

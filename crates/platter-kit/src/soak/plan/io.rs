@@ -22,7 +22,7 @@ const BARRIERS: [Flags; 5] = [
 /// All other flags.
 const PLAIN: [Flags; 3] = [Flags::SYNC, Flags::NOMERGE, Flags::READAHEAD];
 
-/// Flags of runs in which only one thing is asked for, so that nothing else repairs what goes wrong with it.
+/// Flags of runs that use only one kind of flag, so that no other flag masks a defect of it.
 const SINGLE: [Flags; 4] = [Flags::FUA, Flags::PREFLUSH, Flags::HARD_BARRIER, Flags::SOFT_BARRIER];
 
 /// Blocks that places are drawn from; a smaller device takes the remainder.

@@ -1,7 +1,7 @@
-//! What a run does, all of it made from its seed before it begins.
+//! The plan of a run, generated from its seed before the run begins.
 //!
-//! A plan is data: disks, a stack of layers over them, and a list of steps in which every choice is made. Leaving steps
-//! out of it leaves the others as they are, which is what makes a finding small.
+//! A plan is data: disks, a stack of layers over them, and a list of steps that contain all choices. Removing a step
+//! does not change the others, which makes shrinking possible.
 
 use super::feature::{Feature, Features};
 use super::memory::Layout;
@@ -20,10 +20,10 @@ mod steps;
 pub(super) use disk::{DiskPlan, ElevatorPlan};
 pub(super) use stack::{FAILURES, Node};
 
-/// Sectors that a run uses in all: few, so that I/Os meet.
+/// Sectors that a run uses: few, so that I/Os overlap.
 const SECTORS: u64 = 256;
 
-/// What the generator of resizes differs by from that of the plan.
+/// Added to the seed for the generator of resizes.
 const RESIZES: u64 = 0x7265_7369_7a65;
 
 /// Most disks.
@@ -47,7 +47,7 @@ pub(super) struct Step {
     pub(super) act: Act,
 }
 
-/// What happens in a step. Numbers choose among what there is then, by their remainder.
+/// The action of a step. Its numbers select, modulo their count, among the objects that exist at that time.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     /// Submits I/Os as a batch.
@@ -61,33 +61,33 @@ pub(super) enum Act {
     Poll(u32),
     /// Looks at all of them.
     PollAll,
-    /// Lets time pass to whatever happens next.
+    /// Advances time to the next event.
     Pass,
-    /// Lets time pass, whatever happens meanwhile.
+    /// Advances time by this much.
     Jump(Span),
-    /// Waits until everything has completed that is not neglected.
+    /// Waits until all I/O has completed, except on neglected channels.
     Settle,
     /// Does not poll one channel for a number of steps.
     Neglect {
         channel: u32,
         steps: u64,
     },
-    /// Asks for an I/O to be given up.
+    /// Cancels an I/O.
     Cancel(u32),
     /// Switches the elevator of all disks.
     Switch(Option<ElevatorPlan>),
     /// Sets a parameter of the elevator.
     Set(&'static str, i64),
-    /// Something goes wrong with the next command of a disk.
+    /// Injects a fault into the next command of a disk.
     Strike(u32, Strike),
-    /// A disk completes what is stuck.
+    /// Releases the stuck commands of a disk.
     Release(u32),
     /// Accepts that a flush failed.
     Acknowledge,
     OpenChannel,
-    /// Drops a channel, whatever it has out.
+    /// Drops a channel, also with I/O in flight.
     DropChannel(u32),
-    /// Drops a future, whatever it has out.
+    /// Drops a future, also with I/O in flight.
     DropFuture(u32),
     OpenHandle,
     CloseHandle(u32),
@@ -107,9 +107,9 @@ pub(super) enum Act {
         disk: u32,
         keep: u64,
     },
-    /// A disk is taken away.
+    /// Removes a disk.
     Remove(u32),
-    /// A disk is brought back.
+    /// Returns a disk.
     Return(u32),
     /// Accepts the sizes that the disks have.
     Refresh,
@@ -146,7 +146,7 @@ pub(super) struct Io {
     pub(super) unsound: Option<Unsound>,
 }
 
-/// What is wrong with an I/O that must be refused.
+/// The fault of an I/O that must be refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unsound {
     /// It does not begin at a sector.
@@ -178,7 +178,7 @@ impl Plan {
         disks.truncate(taken);
         let channels = 1 + rng.below(3) as usize;
         let mut acts = steps::draw(&mut rng, features, taken as u32);
-        // Drawn by themselves, so that they change nothing else of the plan.
+        // From a separate generator, so that they do not change the rest of the plan.
         let mut rng = Rng::new(seed ^ RESIZES);
         let mut features = features;
         if rng.below(100) < Feature::Resize.chance() && !without.has(Feature::Resize) {
@@ -198,7 +198,7 @@ fn draw(rng: &mut Rng) -> Features {
             features = features.and(*feature);
         }
     }
-    // What dies comes back with all it had; with a power cut at the same time it would not be clear what it had.
+    // A failed disk recovers with its contents. Combined with a power cut these contents would not be defined.
     match features.has(Feature::Death) {
         true => features.without(Features::default().and(Feature::Cuts)),
         false => features,

@@ -141,7 +141,7 @@ impl Planter<'_> {
     fn cache(&mut self) -> Vec<(&'static str, i64)> {
         let rng = &mut *self.rng;
         let (background, dirty) = rng.pick(&[(0, 1), (0, 50), (10, 20), (50, 100), (100, 100)]);
-        // A cache that looks around each millisecond while a command is stuck for an hour takes seconds to simulate.
+        // A cache that wakes every millisecond while a command is stuck for an hour takes seconds to simulate.
         let shortest = if self.on.has(Feature::Stuck) { 1000 } else { 1 };
         vec![
             ("size", rng.pick(&[16, 17, 24, 40]) * PAGE as i64),
@@ -179,6 +179,8 @@ const POLICIES: [&str; 14] = [
 
 /// A readahead policy, as the value of the cache's parameter.
 fn policy(rng: &mut Rng) -> i64 {
+    #[cfg(test)]
+    platter_repro::policies::register_readahead();
     let known = readahead::all();
     let place = |name: &&str| known.iter().position(|row| row.name == *name);
     let places: Vec<usize> = POLICIES.iter().filter_map(place).collect();
@@ -252,7 +254,7 @@ impl Node {
         }
     }
 
-    /// Whether it stands on the disk of this number.
+    /// Whether it uses the disk of this number.
     pub(in super::super) fn uses(&self, disk: usize) -> bool {
         *self == Node::Disk(disk) || self.members().iter().any(|member| member.uses(disk))
     }
@@ -262,7 +264,7 @@ impl Node {
         self.kind() == kind || self.members().iter().any(|member| member.has(kind))
     }
 
-    /// Whether any node is a cache that writes back later.
+    /// Whether any node is a write-back cache.
     pub(in super::super) fn writes_back(&self) -> bool {
         let through = matches!(self, Node::Layer { values, .. } if values.contains(&("write", 1)));
         (self.kind() == "cache" && !through) || self.members().iter().any(Node::writes_back)

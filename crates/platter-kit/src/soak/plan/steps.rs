@@ -10,10 +10,10 @@ use platter_block::time::Span;
 use platter_sim::fault::{Blow, Lands, Strike, TRANSIENT};
 use platter_sim::rng::Rng;
 
-/// A step that comes about so often in a thousand, when its feature is there.
+/// A step with its frequency per thousand steps, if the run has its feature.
 type Rare = (u64, Feature, fn(&mut Rng) -> Act);
 
-/// Steps that are not the daily work.
+/// Steps other than ordinary I/O.
 const RARE: &[Rare] = &[
     (15, Feature::Neglect, |rng| Act::Neglect { channel: rng.bits() as u32, steps: 5 + rng.below(30) }),
     (40, Feature::Cancel, |rng| Act::Cancel(rng.bits() as u32)),
@@ -29,10 +29,10 @@ const RARE: &[Rare] = &[
     (8, Feature::Reopen, |_| Act::Reopen),
 ];
 
-/// Something that goes wrong so often in a thousand steps, when its feature is there.
+/// A fault with its frequency per thousand steps, if the run has its feature.
 type Rarely = (u64, Feature, fn(&mut Rng) -> Blow);
 
-/// Steps that make the disks fail in their turn.
+/// Steps that make the disks fail one after the other.
 const STRIKES: &[Rarely] = &[
     (12, Feature::Spikes, |rng| Blow::Spike(rng.pick(&[Span::from_millis(50), Span::from_secs(40)]))),
     (20, Feature::Stuck, |rng| {
@@ -71,7 +71,7 @@ fn strike(rng: &mut Rng, blow: Blow, disks: u32) -> Act {
     let op = match rng.below(8) {
         0..4 => Some(Op::Write),
         4 => Some(Op::Read),
-        // An error of a flush is a feature of its own.
+        // Errors of flushes are a separate feature.
         5 if blow != Blow::Error => Some(Op::Flush),
         6 if blow != Blow::Error => None,
         _ => Some(Op::Write),

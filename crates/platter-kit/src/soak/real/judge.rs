@@ -1,4 +1,4 @@
-//! The oracle that threads share, and what they may see fail.
+//! The oracle that threads share, and the failures that are expected.
 
 use crate::soak::stamp;
 use platter_block::bio::{Flags, Op};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One I/O that is under way.
+/// One I/O in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Live {
     pub(super) op: Op,
@@ -17,16 +17,16 @@ pub(super) struct Live {
     pub(super) flags: Flags,
 }
 
-struct State {
+struct JudgeState {
     oracle: Oracle,
     live: BTreeMap<u64, Live>,
-    /// The first thing that was not as it must be.
+    /// The first failed check.
     found: Option<String>,
 }
 
-/// What all threads know of the I/Os.
+/// The state of all I/Os, shared by all threads.
 pub(super) struct Judge {
-    state: Mutex<State>,
+    state: Mutex<JudgeState>,
     next: AtomicU64,
     pub(super) ios: AtomicU64,
     pub(super) failed: AtomicU64,
@@ -39,7 +39,7 @@ impl Judge {
         let oracle = Oracle::new(write_cache).that_remembers(remembers);
         let zero = || AtomicU64::new(0);
         Judge {
-            state: Mutex::new(State { oracle, live: BTreeMap::new(), found: None }),
+            state: Mutex::new(JudgeState { oracle, live: BTreeMap::new(), found: None }),
             next: AtomicU64::new(1),
             ios: zero(),
             failed: zero(),
@@ -48,7 +48,7 @@ impl Judge {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, JudgeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -57,8 +57,8 @@ impl Judge {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// An I/O is about to be submitted. Threads reach the device in an order of their own, so barriers promise nothing
-    /// here that could be compared.
+    /// Records an I/O that is about to be submitted. The order in which threads reach the device is unknown, so the
+    /// effect of barriers cannot be checked here.
     pub(super) fn submit(&self, number: u64, live: Live) {
         let contents = vec![number; if live.op == Op::Write { live.count as usize } else { 0 }];
         let state = &mut *self.state();
@@ -68,7 +68,7 @@ impl Judge {
         state.live.insert(number, live);
     }
 
-    /// An I/O has completed; `memory`: what a read brought, or that the memory came back.
+    /// Records a completion; `memory` is the data of a read, or shows that the memory was returned.
     pub(super) fn complete(&self, number: u64, status: Result<(), Fault>, memory: Option<&[u8]>) {
         let state = &mut *self.state();
         self.ios.fetch_add(1, Ordering::Relaxed);
@@ -97,7 +97,7 @@ impl Judge {
         }
     }
 
-    /// An I/O will not be seen to complete.
+    /// Records that the completion of an I/O will not be seen.
     pub(super) fn lose(&self, number: u64) {
         let state = &mut *self.state();
         if state.live.remove(&number).is_some() {
@@ -105,7 +105,7 @@ impl Judge {
         }
     }
 
-    /// Something is not as it must be.
+    /// Records a failed check.
     pub(super) fn find(&self, what: String) {
         self.state().find(what);
     }
@@ -114,25 +114,25 @@ impl Judge {
         self.state().found.clone()
     }
 
-    /// I/Os that are under way, and one of them.
+    /// The number of I/Os in flight, and one of them.
     pub(super) fn under_way(&self) -> (usize, Option<Live>) {
         let state = self.state();
         (state.live.len(), state.live.values().next().copied())
     }
 
-    /// Nothing that was given up can reach the device any more.
+    /// From now on no abandoned I/O can reach the device.
     pub(super) fn quiesce(&self) {
         self.state().oracle.quiesce();
     }
 }
 
-impl State {
+impl JudgeState {
     fn find(&mut self, what: String) {
         self.found.get_or_insert(what);
     }
 }
 
-/// What a failure that the script can lead to says about what was done; `None`: there is no reason for it.
+/// What a failure means for the data, if the script can cause it; `None`: the failure is unexpected.
 fn judge(live: &Live, fault: Fault, memory: bool) -> Option<Outcome> {
     let transient = [4, 11, 12, 125].contains(&fault.errno);
     match fault.kind {

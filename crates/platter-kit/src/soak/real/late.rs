@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Alignment that any direct I/O is content with.
+/// An alignment that is sufficient for direct I/O on all devices.
 const ALIGN: usize = 4096;
 
 /// A file or block device, opened once more.

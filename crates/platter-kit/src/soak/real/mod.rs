@@ -5,9 +5,9 @@
 //! released or past their timeout, lets writes land late, cuts transfers short and fails some, transiently or not. Some
 //! futures are begun by threads that exit, or that block, before they complete.
 //!
-//! What is checked: each I/O completes exactly once, each read gives a version that it may give, nothing fails
-//! but by the script, everything comes to an end, and when the script ends everything works. Power is not cut, and
-//! threads are the system's affair, so a round is not repeated by its seed alone.
+//! What is checked: each I/O completes exactly once, each read gives a version that it may give, only I/O that the
+//! script affects fails, everything ends, and after the script ends everything works. Power is not cut. The system
+//! schedules the threads, so the seed alone does not repeat a round.
 
 use super::feature::Features;
 use platter_disk::drivers::FileDriver;
@@ -17,12 +17,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-mod bell;
 mod judge;
 mod late;
 mod round;
 mod script;
 mod shared;
+mod wake_timer;
 mod worker;
 
 pub use script::Done as Scripted;
@@ -44,11 +44,11 @@ pub struct RealOptions {
     pub threads: usize,
     /// I/Os of each thread and round.
     pub ios: u64,
-    /// What the script does not do, and what no round has.
+    /// Features that no round has.
     pub without: Features,
 }
 
-/// What the rounds came to.
+/// The outcome of the rounds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RealReport {
     /// Rounds that were done.
@@ -63,11 +63,11 @@ pub struct RealReport {
     pub left: u64,
     /// What the script did.
     pub script: Done,
-    /// Drivers that cannot be had here, and why.
+    /// Drivers that are not available here, with the reason.
     pub skipped: Vec<String>,
-    /// What was found, with the seed and driver of its round.
+    /// The finding, with the seed and driver of its round.
     pub found: Option<String>,
-    /// It was stopped before its end.
+    /// The soak was stopped before its end.
     pub interrupted: bool,
 }
 

@@ -1,4 +1,4 @@
-//! One round: a device on real files, threads, and what must hold at the end.
+//! One round: a device on real files, threads that use it, and the checks at the end.
 
 use super::RealOptions;
 use super::judge::{Judge, Live};
@@ -25,17 +25,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// Longest time that anything in a round may take: what is stuck is so for less than a second.
+/// Time limit for each action of a round. Stuck requests are released within a second.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Bytes of a file.
 const SIZE: u64 = 512 << 10;
 
-/// Why a round did not come to its end.
+/// Why a round failed.
 pub(super) enum Failure {
-    /// The driver cannot be had.
+    /// The driver is not available.
     Unavailable(String),
-    /// The files cannot be made.
+    /// The files cannot be created.
     Setup(String),
     Found(Counts, String),
 }
@@ -138,7 +138,7 @@ pub(super) fn round(options: &RealOptions, driver: FileDriver, rng: &mut Rng) ->
         parts.push((!place.temporary).then_some((0, SIZE / 512)));
         let disk = open(&place.path, place.temporary, driver, rng)?;
         if !place.temporary {
-            // Only now: what must not be overwritten has been refused.
+            // Only now, after devices that must not be overwritten have been refused.
             zero(&place.path)
                 .map_err(|error| Failure::Setup(format!("{}: {error}", place.path.display())))?;
         }
@@ -168,7 +168,7 @@ pub(super) fn round(options: &RealOptions, driver: FileDriver, rng: &mut Rng) ->
     Ok(counts)
 }
 
-/// Calls `act` on a thread of its own, which may never come back.
+/// Calls `act` on a separate thread, which may never return.
 fn within<T: Send + 'static>(what: &str, act: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
     let (send, receive) = mpsc::channel();
     let body = move || {
@@ -179,7 +179,7 @@ fn within<T: Send + 'static>(what: &str, act: impl FnOnce() -> T + Send + 'stati
     receive.recv_timeout(LONGEST).map_err(|_| format!("{what} did not end within {} s", LONGEST.as_secs()))
 }
 
-/// Everything that happens while the script is on, and that everything works when it is not.
+/// Runs the threads while the script injects faults, then checks that everything works without faults.
 fn live(round: &Arc<Round>, threads: usize, seed: u64) -> Result<(), String> {
     let (send, receive) = mpsc::channel();
     for number in 0..threads as u64 {
@@ -205,11 +205,11 @@ fn live(round: &Arc<Round>, threads: usize, seed: u64) -> Result<(), String> {
     within("I/O on a device with which nothing is wrong", move || works(&shared))?
 }
 
-/// The device does everything well again.
+/// Checks that the device works without faults.
 fn works(round: &Round) -> Result<(), String> {
     let device = &round.device;
     device.acknowledge_flush_failure();
-    // A cache tells each handle once of what went wrong before, and tries again; a layer fails so often on purpose.
+    // A cache reports an earlier error to each handle once and retries; a layer `error` fails this often by design.
     for _ in 0..20 {
         if device.flush().is_ok() {
             break;
@@ -236,7 +236,7 @@ fn works(round: &Round) -> Result<(), String> {
     Ok(())
 }
 
-/// The device is closed, and all memory comes back.
+/// Closes the device and checks that all memory is released.
 fn end(round: Arc<Round>, alive: &AtomicU64) -> Result<(), String> {
     within("closing the device", move || drop(round))?;
     match alive.load(Ordering::Relaxed) {

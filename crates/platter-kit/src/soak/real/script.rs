@@ -1,4 +1,4 @@
-//! A driver around a real one that makes things go wrong, as a seed decides.
+//! A wrapper around a real driver that injects faults, chosen by a seed.
 
 #![allow(unsafe_code)]
 
@@ -13,20 +13,20 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::bell::Bell;
 use super::late::LateFile;
+use super::wake_timer::WakeTimer;
 use crate::soak::feature::{Feature, Features};
 
 const EIO: i64 = 5;
 const ECANCELED: i64 = 125;
 
-/// How long something that is stuck stays so, if it is not released.
+/// How long a request is stuck if it is not released.
 const STUCK: Span = Span::from_millis(150);
 
-/// How often a channel looks whether what is stuck was released.
+/// Interval at which a channel checks whether stuck requests were released.
 const LOOK: Span = Span::from_millis(5);
 
-/// How often what was done to requests.
+/// Counts of injected faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Requests that passed through.
@@ -35,7 +35,7 @@ pub struct Done {
     pub delayed: u64,
     /// Requests that were stuck until they were released.
     pub stuck: u64,
-    /// Writes among those that reached the disk only then.
+    /// Those of them that were writes and reached the disk only then.
     pub late: u64,
     /// Requests that failed with a transient error.
     pub transient: u64,
@@ -58,19 +58,19 @@ impl Done {
     }
 }
 
-struct State {
+struct ScriptState {
     rng: Rng,
     on: bool,
     without: Features,
     done: Done,
 }
 
-/// What goes wrong with the requests of one disk, on all its channels.
+/// The faults of the requests of one disk, on all of its channels.
 pub(super) struct Script {
-    state: Mutex<State>,
-    /// Rises when everything that is stuck is to end.
+    state: Mutex<ScriptState>,
+    /// Incremented to release all stuck requests.
     released: AtomicU64,
-    /// The disk once more, for writes that land late.
+    /// A second descriptor of the disk, for late writes.
     file: Option<LateFile>,
     /// Unit of transfers that are cut short.
     block: u64,
@@ -79,35 +79,35 @@ pub(super) struct Script {
 /// What happens to one request.
 enum Fate {
     Good,
-    /// Its completion comes so much later.
+    /// Its completion is delayed by this time.
     Delay(Span),
     /// Its completion is kept until it is released.
     Stuck,
-    /// The same, and a write reaches the disk only then.
+    /// As above, and a write reaches the disk only then.
     Late,
-    /// It fails, and never reached the disk.
+    /// It fails without reaching the disk.
     Fails(i64),
-    /// It reaches the disk, and its result is another.
+    /// It reaches the disk, but its result is replaced.
     Result(i64),
 }
 
 impl Script {
     pub(super) fn new(seed: u64, file: Option<LateFile>, block: u32, without: Features) -> Script {
-        let state = State { rng: Rng::new(seed), on: true, without, done: Done::default() };
+        let state = ScriptState { rng: Rng::new(seed), on: true, without, done: Done::default() };
         Script { state: Mutex::new(state), released: AtomicU64::new(0), file, block: block.into() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ScriptState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on nothing goes wrong.
+    /// Stops injecting faults.
     pub(super) fn end(&self) {
         self.state().on = false;
         self.release();
     }
 
-    /// Lets everything that is stuck end.
+    /// Releases all stuck requests.
     pub(super) fn release(&self) {
         self.released.fetch_add(1, Ordering::SeqCst);
     }
@@ -153,14 +153,14 @@ impl Script {
     }
 }
 
-/// A request that is not over although nothing keeps it but the script.
+/// A request that only the script still holds.
 struct Held {
     due: Time,
     /// It ends when this has passed: [`Script::released`].
     epoch: u64,
-    /// What the real driver said, once it has.
+    /// The result of the real driver, once known.
     result: Option<i64>,
-    /// What is to be written when it ends, and where.
+    /// The data to write when it ends, and its position.
     late: Option<(u64, Vec<u8>)>,
 }
 
@@ -174,7 +174,7 @@ pub(super) struct Scripted {
     results: BTreeMap<u32, i64>,
     ready: Vec<Completion>,
     reaped: Vec<Completion>,
-    bell: Bell,
+    wake_timer: WakeTimer,
     /// Requests that the script keeps, for other threads.
     kept: Arc<AtomicU64>,
     tells: bool,
@@ -201,7 +201,7 @@ impl Scripted {
             results: BTreeMap::new(),
             ready: Vec::new(),
             reaped: Vec::new(),
-            bell: Bell::default(),
+            wake_timer: WakeTimer::default(),
             kept: Arc::new(AtomicU64::new(0)),
             tells,
         }
@@ -217,7 +217,7 @@ impl Scripted {
         self.kept.store((self.held.len() + self.ready.len()) as u64, Ordering::SeqCst);
     }
 
-    /// Moves what is over to the completions to report.
+    /// Moves ended requests to the completions to report.
     fn end_held(&mut self, now: Time) {
         let released = self.script.released.load(Ordering::SeqCst);
         let over = |held: &Held| held.result.is_some() && (held.due <= now || held.epoch < released);
@@ -232,7 +232,7 @@ impl Scripted {
         }
     }
 
-    /// When to look again because of what is held.
+    /// When to check the held requests again.
     fn alarm(&self, now: Time) -> Option<Span> {
         if !self.ready.is_empty() {
             return Some(Span::ZERO);
@@ -249,7 +249,7 @@ fn borrowed(fd: i32) -> BorrowedFd<'static> {
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// Copies what a write brings.
+/// Copies the data of a write.
 fn copy(request: &Started<'_>) -> Vec<u8> {
     let mut data = vec![0; request.len as usize];
     let mut at = 0;
@@ -267,7 +267,7 @@ fn copy(request: &Started<'_>) -> Vec<u8> {
 
 impl Driver for Scripted {
     fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
-        // What is refused comes again, and has not been decided about.
+        // A refused request is queued again later; its fault is chosen then.
         let fate = self.script.decide(request);
         let tag = request.tag;
         match fate {
@@ -282,7 +282,7 @@ impl Driver for Scripted {
             }
         }
         self.count();
-        self.bell.set(self.alarm(now));
+        self.wake_timer.set(self.alarm(now));
         true
     }
 
@@ -308,7 +308,7 @@ impl Driver for Scripted {
         self.end_held(now);
         done.append(&mut self.ready);
         self.count();
-        self.bell.set(self.alarm(now));
+        self.wake_timer.set(self.alarm(now));
     }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
@@ -320,16 +320,16 @@ impl Driver for Scripted {
     }
 
     fn wait_handle(&self) -> Option<i32> {
-        let handle = self.bell.with(borrowed(self.inner.wait_handle()?));
+        let handle = self.wake_timer.with(borrowed(self.inner.wait_handle()?));
         if self.kept.load(Ordering::SeqCst) > 0 {
-            self.bell.set(Some(LOOK));
+            self.wake_timer.set(Some(LOOK));
         }
         handle
     }
 
     fn cancel(&mut self, now: Time, tag: u32) -> bool {
         match self.held.get_mut(&tag) {
-            // It never reached the disk, and now it never will.
+            // It did not reach the disk, and now cannot.
             Some(held) if held.late.is_some() => {
                 held.late = None;
                 (held.result, held.due) = (Some(-ECANCELED), now);

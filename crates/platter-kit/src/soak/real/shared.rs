@@ -7,7 +7,7 @@ use platter_disk::device::Device;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a round came across.
+/// Counts of a round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) ios: u64,

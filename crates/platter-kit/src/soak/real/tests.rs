@@ -65,7 +65,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// A queue over a disk in memory whose driver only does what `has` says.
+    /// A queue over a disk in memory whose driver has only the features `has`.
     fn new(seed: u64, has: &[Feature]) -> Rig {
         let memory = Memory::new(1 << 20).unwrap();
         let all = Feature::ALL.iter().fold(Features::default(), |all, feature| all.and(*feature));
@@ -77,7 +77,7 @@ impl Rig {
         Rig { script, lane: QueueLane::new(queue, driver), now: Time(0) }
     }
 
-    /// Writes of a block each, one after the other until one is not there at once.
+    /// Writes one block after the other, until one does not complete at once.
     fn until_held(&mut self) -> u64 {
         for number in 0..100_000 {
             let mut bio = Bio::write(number % 1000 * 512, vec![7u8; 512]).unwrap();

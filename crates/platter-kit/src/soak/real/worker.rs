@@ -1,4 +1,4 @@
-//! One thread of a round: I/O in all three ways of calling.
+//! One thread of a round: I/O through all three interfaces.
 
 use super::judge::Live;
 use super::shared::Round;
@@ -20,11 +20,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// Bios that a channel may have out.
+/// Bios that a channel may have in flight.
 const ROOM: usize = 16;
 
-/// Longest that a thread waits for a waker before it looks by itself: a waker that is lost is found out, for what it waits
-/// for then completes only at such a look.
+/// Longest time that a thread waits for its waker before it polls. A lost wakeup is thereby detected, because the
+/// future then completes only at such a poll.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Flags that I/Os have.
@@ -55,7 +55,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for a future. Whether it had to look by itself.
+/// Waits for a future. Returns whether the thread had to poll without being woken.
 fn block_on(io: &mut Io<Memory>) -> (Outcome<Memory>, bool) {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
@@ -70,7 +70,7 @@ fn block_on(io: &mut Io<Memory>) -> (Outcome<Memory>, bool) {
     }
 }
 
-/// Does a thread's share of a round.
+/// Runs one thread of a round.
 pub(super) fn work(round: &Round, rng: Rng) {
     let mut worker = Worker { round, rng, channel: None, done: Vec::new() };
     for _ in 0..round.ios {
@@ -136,7 +136,7 @@ impl Worker<'_> {
         memory
     }
 
-    /// A bio with its number, told to the oracle.
+    /// A bio with its number, registered with the oracle.
     fn bio(&mut self) -> Result<(u64, Bio), Fault> {
         let (number, live) = (self.round.judge.number(), self.draw());
         let (pos, len) = (live.sector * 512, live.count * 512);
@@ -210,7 +210,7 @@ impl Worker<'_> {
     }
 
     fn drop_channel(&mut self) {
-        // Which of its bios are under way only the oracle knows by number; they are all lost that do not complete.
+        // Only the oracle knows the numbers of the bios in flight; all that do not complete are lost.
         self.drain();
         self.channel = None;
     }
@@ -267,7 +267,7 @@ impl Worker<'_> {
         self.finish(futures);
     }
 
-    /// Futures whose I/O is handed over by a thread that exits, or that blocks until they have completed.
+    /// Futures whose I/O is submitted by a thread that exits, or that blocks until they have completed.
     fn by_thread_that_goes(&mut self) {
         self.drain();
         let mut futures = self.begin();

@@ -9,7 +9,7 @@ use platter_block::fault::Error;
 use platter_disk::device::Device;
 use platter_disk::sync_io::IoOptions;
 
-/// Most times that what is left of futures is run before a call.
+/// Most times that abandoned futures are run before a call.
 const TURNS: u32 = 10_000;
 
 impl Run<'_> {
@@ -72,8 +72,8 @@ impl Run<'_> {
         self.plan.disks.iter().any(|disk| disk.owner_only) && self.may_be_in_doubt()
     }
 
-    /// Nothing is run beside a call here. Elsewhere the service thread runs what is left of futures; and channels that are
-    /// not polled may have all of what a `limit` lets through.
+    /// Nothing runs concurrently with a call here, whereas otherwise the service thread runs abandoned futures; and
+    /// channels that are not polled may hold the whole budget of a `limit`.
     fn clear_the_way(&mut self) -> Result<(), Finding> {
         self.place_futures();
         let futures = self.open.as_ref().is_some_and(|open| open.device.run_background().is_some());
@@ -85,7 +85,7 @@ impl Run<'_> {
             self.neglect_nothing();
         }
         self.settle()?;
-        // What is left of futures that were dropped.
+        // Runs the rest of dropped futures.
         for _ in 0..TURNS {
             let Some(at) = self.device()?.run_background() else { break };
             self.world.clock().advance_to(at);
@@ -94,8 +94,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Has a call begin and end inside blocks. The blocks at its ends are then read and written back, which undoes what
-    /// others write to them meanwhile: such a write keeps off what is under way.
+    /// Makes a call begin and end inside blocks. The library then reads and writes back the blocks at its ends, which
+    /// would overwrite concurrent writes to them; such a call therefore avoids ranges in flight.
     fn misplace(&mut self, token: u64, live: &mut Live) -> Result<(), Finding> {
         let block = u64::from(self.device()?.geometry().limits.logical_block) / SECTOR as u64;
         let (begin, end) = (live.sector, live.sector + live.count);

@@ -1,4 +1,4 @@
-//! What disks still have inside, compared with what the program was told.
+//! Compares the commands inside disks with the results that the program has seen.
 
 use super::judge::Doubt;
 use super::submit::Live;
@@ -8,7 +8,7 @@ use platter_block::bio::{Flags, Op};
 use platter_sim::Inside;
 
 impl Run<'_> {
-    /// An I/O ended well: nothing that is still on its way to a disk may contradict it.
+    /// An I/O succeeded: no command on its way to a disk may still change its result.
     pub(super) fn look_for_doubt(&mut self, live: &Live) -> Result<(), Finding> {
         let flushes = live.op == Op::Flush || live.has(Flags::PREFLUSH | Flags::HARD_BARRIER);
         let before = &live.before;

@@ -1,4 +1,4 @@
-//! The end of a run: nothing goes wrong any more, and everything must work again.
+//! The end of a run: faults have stopped, and everything must work again.
 
 use super::submit::Live;
 use super::{Finding, Run};
@@ -11,13 +11,13 @@ use platter_sim::SimDisk;
 use platter_sim::power::Survivors;
 use std::sync::atomic::Ordering;
 
-/// Longest that one I/O may take when nothing is wrong.
+/// Time limit of one I/O without faults.
 const HEALTHY: Span = Span::from_secs(60);
 
 /// How long to wait after an I/O that failed late: longer than a cache of the soak keeps a dirty page.
 const AGAIN: Span = Span::from_secs(40);
 
-/// Longest that a disk may take to end what it has when nothing is stuck any more.
+/// Time limit for a disk to end its commands when none is stuck.
 const QUIET: Span = Span::from_secs(600);
 
 impl Run<'_> {
@@ -60,11 +60,11 @@ impl Run<'_> {
             disk.release_stuck();
         }
         self.drain()?;
-        // Runs the queue that all lanes share, which learns so what the disks have returned to it.
+        // Runs the shared queue, so that it processes the completions of the disks.
         let flush = self.healthy(Op::Flush)?;
         self.start_one(flush)?;
         self.settle()?;
-        // It may also have sent what a dropped lane had left in that queue.
+        // It may also have dispatched requests that a dropped lane had left in that queue.
         self.drain()?;
         self.judged.mended();
         self.oracle.quiesce();
@@ -73,7 +73,7 @@ impl Run<'_> {
         self.switch(None)
     }
 
-    /// Lets time pass until the disks have ended all commands.
+    /// Advances time until the disks have ended all commands.
     fn drain(&mut self) -> Result<(), Finding> {
         let (limit, quiet) = (self.now() + QUIET, self.now() + AGAIN);
         loop {
@@ -97,12 +97,12 @@ impl Run<'_> {
         }
     }
 
-    /// Whether nothing waits in a queue of what channels had when they were dropped.
+    /// Whether no queue still holds requests of dropped channels.
     fn is_quiet(&self) -> Result<bool, Finding> {
         Ok(!self.judged.dropped || self.device()?.statistics().gauges == Gauges::default())
     }
 
-    /// Every way to the device does I/O well, and soon.
+    /// Checks that I/O through each interface succeeds within its time limit.
     fn work_again(&mut self) -> Result<(), Finding> {
         let lanes = self.open.as_ref().map_or(0, |open| open.lanes.len());
         for lane in 0..lanes {
@@ -116,9 +116,9 @@ impl Run<'_> {
         self.fill_depth()
     }
 
-    /// One I/O on a channel or as a future, tried as often as an error from before may come late.
+    /// One I/O on a channel or as a future, retried as often as an earlier error may still be reported.
     fn works(&mut self, op: Op, lane: Option<usize>) -> Result<(), Finding> {
-        // Layers fail so often on purpose, and each handle is told once of an error of write-back.
+        // Layers `error` fail this often by design, and each handle gets an error of write-back once.
         let tries = 3 + 3 * FAILURES;
         for last in (0..tries).rev() {
             let made = self.healthy(op)?;
@@ -143,13 +143,13 @@ impl Run<'_> {
                 break;
             }
             self.acknowledge()?;
-            // A cache tries again in its own time.
+            // A cache retries after its own interval.
             self.live_on(AGAIN)?;
         }
         Err(Finding::new("broken", format!("a {op} fails on a device with which nothing is wrong any more")))
     }
 
-    /// Whether an error from before may be reported now.
+    /// Whether an earlier error may still be reported.
     fn may_fail_late(&self) -> bool {
         self.stack().has("cache") || self.stack().has("error")
     }
@@ -174,7 +174,7 @@ impl Run<'_> {
         self.made(&io, sector, count)
     }
 
-    /// A disk has as many commands at once as it had before anything went wrong.
+    /// Checks that a disk takes as many concurrent commands as before the faults.
     fn fill_depth(&mut self) -> Result<(), Finding> {
         // Layers may let fewer through.
         if self.stack().kind() != "disk" || self.bug.is_some() {
@@ -200,7 +200,7 @@ impl Run<'_> {
         }
     }
 
-    /// What a flush made durable is there after a cut that takes everything else.
+    /// Checks that flushed data survives a power cut that loses everything else.
     fn last_cut(&mut self) -> Result<(), Finding> {
         if !self.plan.features.has(crate::soak::Feature::Cuts) {
             return Ok(());

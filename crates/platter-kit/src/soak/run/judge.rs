@@ -1,4 +1,4 @@
-//! Failures: which are to be expected, and what they say about what was done.
+//! Failures: which are expected, and what they mean for the data.
 
 use super::submit::{By, Live};
 use super::{Finding, Run};
@@ -11,40 +11,40 @@ use platter_sim::oracle::Outcome;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What the failures so far mean for those to come.
+/// What earlier failures mean for later ones.
 #[derive(Default)]
 pub(super) struct Judged {
     /// Failures that the program saw, to be compared with what was injected.
     reads: u64,
     writes: u64,
     flushes: u64,
-    /// I/Os that may still reach a disk, and when the program was told so, in its events.
+    /// I/Os that may still reach a disk, with the event at which the program learned that.
     pub(super) doubts: BTreeMap<u64, Doubt>,
     /// The first event at which a flush had failed without being acknowledged.
     sticky: Option<u64>,
-    /// The last acknowledgement: its event, and how many flushes had failed on the disks by then.
+    /// The last acknowledgement: its event, and the number of flushes that had failed on the disks by then.
     acknowledged: Option<(u64, u64)>,
-    /// A barrier failed, and what it held back may fail with it: the last time.
+    /// The last failure of a barrier; bios that it held back may fail with it.
     barrier_failed: Option<Time>,
-    /// Something timed out since the disks were empty last.
+    /// Whether an I/O has timed out since the disks were last idle.
     timed_out: bool,
-    /// Something timed out since the device was opened.
+    /// Whether an I/O has timed out since the device was opened.
     pub(super) doubted: bool,
-    /// When the last barrier got its place, in events of the program.
+    /// The event at which the last barrier got its place in the order.
     pub(super) last_barrier: u64,
-    /// I/Os that were held back by a barrier and failed with it, with the barriers that it may be: the program sees it fail
-    /// later.
+    /// I/Os that were held back by a barrier and failed with it, with the candidate barriers, whose failure the
+    /// program sees later.
     owed: Vec<(u64, Vec<u64>)>,
-    /// Something was dropped while it was under way.
+    /// Whether an I/O was dropped while in flight.
     pub(super) dropped: bool,
-    /// When the first of the futures that were dropped may have timed out: the program is not told.
+    /// When the first dropped future may have timed out; the program does not see that.
     lost: Option<Time>,
-    /// A flush timed out, so that nothing is known of it.
+    /// Whether a flush timed out, so that its result is unknown.
     flush_lost: bool,
-    /// The device was opened again after a cut.
+    /// Whether the device was opened again after a power cut.
     cut: bool,
-    /// Where changes may land that disks still had when the device was closed: each disk, with sectors of it.
-    /// The device that was opened then does not know of them.
+    /// Ranges (disk and sectors) that commands may still change that were in disks when the device was closed. The
+    /// device that was opened afterwards does not know them.
     left_behind: Vec<(usize, Range<u64>)>,
 }
 
@@ -80,7 +80,7 @@ impl Judged {
         self.left_behind.clear();
     }
 
-    /// `left_behind`: where the disks may still change something, though the device that asked for it is closed.
+    /// `left_behind`: ranges that the disks may still change although the device that issued the commands is closed.
     pub(super) fn reopened(&mut self, left_behind: Vec<(usize, Range<u64>)>) {
         self.left_behind = left_behind;
         (self.sticky, self.lost) = (None, None);
@@ -88,7 +88,7 @@ impl Judged {
         self.doubts.clear();
     }
 
-    /// Nothing is on its way to a disk any more.
+    /// No command is on its way to a disk any more.
     pub(super) fn mended(&mut self) {
         (self.barrier_failed, self.timed_out, self.lost) = (None, false, None);
         if !self.dropped {
@@ -103,7 +103,7 @@ fn least_timeout(run: &Run<'_>) -> Option<Span> {
 }
 
 impl Run<'_> {
-    /// What an I/O that must be refused came to.
+    /// Checks the result of an I/O that must be refused.
     pub(super) fn refused(
         &mut self,
         token: u64,
@@ -128,7 +128,7 @@ impl Run<'_> {
                     | Kind::LaneStalled
             )
         );
-        // A call of no bytes has nothing to do.
+        // A call of zero bytes does nothing.
         let idle = live.by == By::Call && live.unsound == Some(Unsound::Empty) && kind.is_none();
         match kind == Some(right) || early || idle {
             true => Ok(()),
@@ -139,13 +139,13 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a range that begins a little behind this one ends behind the device.
+    /// Whether a range that begins shortly after this one ends beyond the device.
     fn is_at_the_end(&self, live: &Live) -> bool {
         let size = self.open.as_ref().map_or(0, |open| open.map.len() as u64 * 512);
         (live.sector + live.count) * 512 + 7 > size
     }
 
-    /// Notes what a failure leads to.
+    /// Records the consequences of a failure.
     pub(super) fn fails(&mut self, token: u64, live: &Live, fault: Fault, outcome: Outcome) {
         let event = self.event();
         self.judged.timed_out |= fault.kind == Kind::TimedOut;
@@ -164,17 +164,17 @@ impl Run<'_> {
             self.judged.sticky.get_or_insert(event);
         }
         self.order.failed(token);
-        // A barrier that other lanes have given up may fail later, and say how: what is behind it has not waited for that.
+        // A barrier that other lanes have abandoned may fail later; I/O behind it has not waited for that.
         let gone = fault.kind == Kind::Gone && fault.stage == Stage::Disk;
         let in_turn = gone || matches!(fault.kind, Kind::Io | Kind::FlushFailed);
         if !in_turn || self.may_lane_have_stalled(live) {
-            // If it was a barrier, it failed before its turn or instead of it.
+            // A failed barrier had no effect on the order.
             self.oracle.unorder(token);
         }
         self.oracle.complete(token, outcome);
     }
 
-    /// A flush must not succeed after one has failed, until that is acknowledged.
+    /// After a failed flush, no flush may succeed until the failure is acknowledged.
     pub(super) fn look_for_sticky(&self, token: u64, live: &Live) -> Result<(), Finding> {
         match self.judged.sticky {
             Some(event) if live.op == Op::Flush && event < live.event => {
@@ -187,7 +187,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether an I/O may fail so, and what that means for what it did. `memory`: its memory came back.
+    /// Whether an I/O may fail with this error, and what that means for the data. `memory`: its memory was returned.
     pub(super) fn judge(
         &mut self,
         token: u64,
@@ -207,7 +207,7 @@ impl Run<'_> {
                 true
             }
             Kind::Gone => injected.deaths > 0,
-            // A layer gives a barrier up because of a channel that is not polled.
+            // A layer abandons a barrier because a channel is not polled.
             Kind::TimedOut => {
                 self.may_time_out(live) || (fault.stage == Stage::Layer && self.may_lane_have_stalled(live))
             }
@@ -218,7 +218,7 @@ impl Run<'_> {
             Kind::FlushFailed => self.may_flush_have_failed(live, &injected),
             Kind::Unsupported => self.may_be_unsupported(live),
             Kind::Misaligned => live.has(Flags::ATOMIC) || matches!(live.op, Op::Discard | Op::WriteZeroes),
-            // What is atomic is one request, whatever its memory is like.
+            // An atomic write is always one request.
             Kind::BadSegments => live.shredded || live.has(Flags::ATOMIC),
             Kind::Io => self.may_be_io(live, &injected),
             Kind::Corrupt => self.may_be_corrupt(live),
@@ -245,18 +245,19 @@ impl Run<'_> {
         places.windows(2).any(|pair| pair[1] != (pair[0].0, pair[0].1 + 1))
     }
 
-    /// What a failure says about what was done.
+    /// What a failure means for the data.
     fn outcome(&self, live: &Live, fault: Fault, memory: bool) -> Outcome {
-        // One block in one request, whose data is all there is to it. A member of an array with smaller blocks than the array's
-        // cuts a block whose memory is in too many pieces; the first parts may be carried out then, and the others not.
+        // One block in one request is written completely or not at all. But a member of an array whose blocks are
+        // smaller than the array's splits a block whose memory has too many pieces; then only the first parts may
+        // have been written.
         let steps = Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER;
         let cut = (live.shredded && self.has_smaller_blocks()) || self.is_scattered(live);
         let plain = live.single && !cut && !live.has(steps) && !self.stack().has("cache");
-        // A layer that makes parts of an I/O gives its memory back also when the disk has done them.
+        // A layer that splits an I/O returns its memory even if the disk has carried out some parts.
         let whole = !self.stack().spreads();
         let never = if plain || live.op == Op::Flush { Outcome::Untouched } else { Outcome::Failed };
         match fault.kind {
-            // Its memory came back; but layers may have kept what was done already.
+            // The memory was returned, but parts may have been carried out.
             Kind::TimedOut if memory && live.op == Op::Write && live.by != By::Call => {
                 if fault.stage == Stage::Queue && whole { never } else { Outcome::Failed }
             }
@@ -276,8 +277,8 @@ impl Run<'_> {
         self.disks.iter().any(|disk| disk.geometry().limits.logical_block < block)
     }
 
-    /// Whether an I/O is not tried again, whatever the disk says: it was cancelled, or a barrier of another channel went ahead
-    /// of its completion.
+    /// Whether an I/O is not retried, whatever the error: it was cancelled, or a barrier of another channel did not
+    /// wait for its completion.
     fn may_not_be_tried_again(&self, live: &Live) -> bool {
         live.cancelled || self.judged.last_barrier > live.event
     }
@@ -295,7 +296,7 @@ impl Run<'_> {
         some
     }
 
-    /// A barrier ended, well or not: what failed because of one must have had one that failed.
+    /// A barrier ended: I/O that failed because of a barrier must belong to a failed one.
     pub(super) fn settle_owed(&mut self, barrier: u64, well: bool) -> Result<(), Finding> {
         if !well {
             self.forgive_owed(barrier);
@@ -312,8 +313,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Barriers that must have failed by now order nothing, though the program has not been told; nor do those that may have
-    /// failed because they were cancelled: one that has not started fails at once.
+    /// Barriers that must have failed by now have no effect on the order, even if the program does not know yet;
+    /// neither have those that may have failed because they were cancelled, since a barrier that has not started
+    /// fails at once.
     pub(super) fn void_barriers(&mut self) {
         let now = self.now();
         let queues = || self.plan.disks.iter().map(|disk| &disk.settings.queue);
@@ -332,13 +334,13 @@ impl Run<'_> {
         tokens.into_iter().for_each(|token| self.oracle.unorder(token));
     }
 
-    /// The program has dropped the future of an I/O, which goes on.
+    /// The program has dropped the future of an I/O; the I/O continues.
     pub(super) fn lose_future(&mut self, live: &Live) {
         let given = least_timeout(self).map(|timeout| live.submitted + timeout);
         self.judged.lost = Time::earliest(self.judged.lost, Time::earliest(live.deadline, given));
     }
 
-    /// A barrier is lost to the program: it may fail at any time.
+    /// The program no longer sees the result of a barrier, which may fail at any time.
     pub(super) fn lose_barrier(&mut self, barrier: u64) {
         self.forgive_owed(barrier);
         self.judged.barrier_failed = Some(Time(u64::MAX));
@@ -348,7 +350,7 @@ impl Run<'_> {
         self.judged.owed.retain(|(_, before)| !before.contains(&barrier));
     }
 
-    /// Whether a barrier may have been given up because of a channel that is not polled.
+    /// Whether a barrier may have been abandoned because a channel is not polled.
     fn may_lane_have_stalled(&self, live: &Live) -> bool {
         let least = self.plan.disks.iter().map(|disk| disk.settings.queue.barrier_timeout).min();
         live.is_barrier() && least.is_some_and(|least| self.now().since(live.submitted) >= least)
@@ -360,7 +362,7 @@ impl Run<'_> {
             return true;
         }
         let Some(timeout) = least_timeout(self) else { return false };
-        // A cache has I/Os of its own, which began earlier, and reports errors of write-back late.
+        // A cache issues I/Os itself, which may have begun earlier, and reports errors of write-back late.
         now.since(live.submitted) >= timeout || self.stack().has("cache")
     }
 
@@ -368,7 +370,7 @@ impl Run<'_> {
         let timeouts = least_timeout(self).is_some();
         let judged = &self.judged;
         let known = !judged.doubts.is_empty() || judged.timed_out || judged.dropped;
-        // What the program has not been told yet.
+        // Results that the program has not seen yet.
         let given = least_timeout(self);
         let late = |live: &Live| {
             let own = live.deadline.is_some_and(|at| at <= self.now());
@@ -393,7 +395,7 @@ impl Run<'_> {
             Op::WriteZeroes => device.is_some_and(|limits| !limits.write_zeroes),
             _ => live.has(Flags::ATOMIC),
         };
-        // A member of an array may lack what another has.
+        // Members of an array may have different features.
         lacks || (self.stack().spreads() && matches!(live.op, Op::Discard | Op::WriteZeroes))
     }
 
@@ -410,11 +412,11 @@ impl Run<'_> {
     }
 
     fn may_be_io(&mut self, live: &Live, injected: &Injected) -> bool {
-        // Each time that the device is opened they begin anew.
+        // They are reset each time the device is opened.
         let by_layer = layers_of_errors(self.stack()) * FAILURES.unsigned_abs() * self.opens;
         let disk_flushes = injected.flush_errors > 0;
         if self.stack().has("cache") {
-            // One error may fail several I/Os, and a write-back's is told later, to each handle.
+            // One error may fail several I/Os, and an error of write-back is reported later, to each handle.
             return injected.read_errors + injected.write_errors + injected.flush_errors + by_layer > 0;
         }
         let flushes = Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER | Flags::SOFT_BARRIER;

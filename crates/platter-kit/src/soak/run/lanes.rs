@@ -1,4 +1,4 @@
-//! Channels and futures: looking at them, and what comes back.
+//! Channels and futures: polling them, and handling their completions.
 
 use super::submit::{By, Live};
 use super::{Finding, Lane, Pending, Run, SPARE};
@@ -11,13 +11,13 @@ use platter_sim::oracle::Outcome;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// Most bios that a channel may have out.
+/// Most bios that a channel may have in flight.
 const ROOM: usize = 512;
 
-/// Times that a lane is polled before a missed deadline is its fault.
+/// Polls of a lane after which a missed deadline counts as its failure.
 const POLLS: u32 = 4;
 
-/// Deadlines are kept in steps of so much.
+/// Granularity of deadlines.
 pub(super) const STEP: Span = Span(1024);
 
 impl Run<'_> {
@@ -53,7 +53,7 @@ impl Run<'_> {
         self.open.iter().flat_map(|open| &open.lanes).any(|lane| lane.id == id && self.is_polled(lane))
     }
 
-    /// Looks at one channel, or at the futures.
+    /// Polls one channel, or the futures.
     pub(super) fn poll_one(&mut self, pick: u32) -> Result<(), Finding> {
         let polled = self.polled();
         match polled.get(pick as usize % (polled.len() + 1)) {
@@ -62,7 +62,7 @@ impl Run<'_> {
         }
     }
 
-    /// Looks at everything that is not neglected. How much completed.
+    /// Polls everything that is not neglected. Returns the number of completions.
     pub(super) fn poll(&mut self) -> Result<usize, Finding> {
         let mut completed = 0;
         for at in self.polled() {
@@ -134,7 +134,7 @@ impl Run<'_> {
         }
     }
 
-    /// A channel gave a bio back.
+    /// A channel returned a bio.
     fn came_back(&mut self, bio: Bio, by: By) -> Result<(), Finding> {
         let (token, status) = (bio.token(), bio.status());
         if status.is_err() {
@@ -154,7 +154,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// An I/O has completed, with what is in its memory if that came back.
+    /// An I/O has completed; `memory` is its data, if its memory was returned.
     pub(super) fn complete(
         &mut self,
         token: u64,
@@ -199,7 +199,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What a read brought, compared with what it may have.
+    /// Compares the data of a read with the allowed versions.
     fn compare(&mut self, token: u64, live: &Live, data: &[u8]) -> Result<(), Finding> {
         let found = stamp::versions(data, live.sector);
         if found.len() as u64 != live.count {
@@ -268,7 +268,7 @@ impl Run<'_> {
         let by = live.by;
         let mut lanes = self.open.iter().flat_map(|open| &open.lanes);
         let Some(at) = lanes.position(|lane| By::Channel(lane.id) == by) else { return Ok(()) };
-        // Some layers give what is plugged its place before they look for what is called back.
+        // Some layers give plugged bios their place in the order before they look for the cancelled one.
         self.place_held(at);
         self.with_lane(at, |lane| {
             lane.channel.flush();

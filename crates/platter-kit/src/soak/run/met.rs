@@ -1,4 +1,4 @@
-//! What each I/O met, for the table of what was tested.
+//! The flags, layers and faults of each I/O, for the coverage table.
 
 use super::Run;
 use super::submit::{By, Live};

@@ -1,4 +1,4 @@
-//! One run: carries a plan out on one thread, in virtual time, and checks what must hold nevertheless.
+//! One run: executes a plan on one thread, in virtual time, and checks the promises.
 
 use super::cells::{Bits, Cells};
 use super::cover::Cover;
@@ -40,14 +40,13 @@ use order::Order;
 use resize::{Ear, Sizes};
 use submit::Live;
 
-/// Longest virtual time that anything may take: several commands may be stuck one after the other.
+/// Limit of the virtual time of any action. Several commands may be stuck one after the other.
 const LONGEST: Span = Span::from_secs(60 * 3600);
 
-/// Completed bios that are kept to be used again.
+/// Completed bios that are kept for reuse.
 const SPARE: usize = 4;
 
-/// A completed bio with its memory, and what the program knows of it: the flags that it gave it, and whether its memory is
-/// in small pieces.
+/// A completed bio with its memory, its flags, and whether its memory is in small pieces.
 type Spare = (Bio, (Flags, bool));
 
 /// A channel of a run.
@@ -55,7 +54,7 @@ struct Lane {
     /// Never that of another channel.
     id: u64,
     channel: Channel,
-    /// Bios in the caller's plug: they have no place in the order yet.
+    /// Bios in the caller's plug, which have no place in the order yet.
     held: Vec<u64>,
     /// The first step at which it is polled again.
     neglected: u64,
@@ -77,11 +76,11 @@ struct Open {
     device: Device,
     /// Of each sector of the device the disk and the sector on it.
     map: Vec<(usize, u64)>,
-    /// What hears of changes of the disks and of the device.
+    /// Watchers of changes of the disks and of the device.
     _ears: Vec<Arc<Ear>>,
 }
 
-/// What is done when a synchronous call never returns. It does not return either.
+/// Called when a synchronous call never returns; must not return either.
 pub(super) type OnStall = Arc<dyn Fn(Finding) + Send + Sync>;
 
 pub(super) struct Run<'a> {
@@ -105,16 +104,16 @@ pub(super) struct Run<'a> {
     order: Order,
     sizes: Sizes,
     on_stall: OnStall,
-    /// The step that is done now.
+    /// The current step.
     step: u64,
     /// Channels that were opened, and how often the device was.
     opened: u64,
     opens: u64,
     /// Numbers of I/Os that no step made.
     extra: u64,
-    /// Events of the program: what was submitted before what.
+    /// Counter of events of the program, which orders submissions.
     events: u64,
-    /// Tells on standard error what happens.
+    /// Whether to log events on standard error.
     story: bool,
 }
 
@@ -232,7 +231,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Tells what happens, where that is wanted.
+    /// Logs an event, if logging is on.
     fn say(&self, what: impl FnOnce() -> String) {
         if self.story {
             eprintln!("{:>14} us {}", self.now().0 / 1000, what());
@@ -247,7 +246,7 @@ impl<'a> Run<'a> {
         self.disks.iter().fold(Injected::default(), |sum, disk| sum.plus(&disk.injected()))
     }
 
-    /// The event that happens now.
+    /// Number of the current event.
     fn event(&mut self) -> u64 {
         self.events += 1;
         self.events
@@ -307,13 +306,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Steps that change how things are and make no I/O.
+    /// Steps that issue no I/O.
     fn adjust(&mut self, act: &Act) -> Result<(), Finding> {
         let step = self.step;
         let Some(open) = &mut self.open else { return Ok(()) };
         match act {
             Act::Neglect { channel, steps } => {
-                // What a channel has out counts against a `limit` until it is polled.
+                // I/O of a channel counts against a `limit` until the channel is polled.
                 if !self.plan.stack.has("limit")
                     && let Some(at) = open.lane(*channel)
                 {
@@ -323,7 +322,7 @@ impl<'a> Run<'a> {
             }
             Act::Switch(plan) => return self.switch(plan.as_ref()),
             Act::Set(name, value) => {
-                // The elevator there is may not have it.
+                // The current elevator may not have the parameter.
                 let _ = open.device.backend().set_elevator_param(name, *value);
             }
             Act::Strike(pick, strike) => self.disks[*pick as usize % self.disks.len()].strike(*strike),
@@ -339,7 +338,7 @@ impl<'a> Run<'a> {
                 let handle = &open.handles[*handle as usize % open.handles.len()];
                 let block = u64::from(open.device.geometry().limits.logical_block);
                 let pos = at * block % open.device.size();
-                // What a cache could not do for it is its own affair.
+                // An error of a cache is not checked here.
                 let _ = handle.advise(*hint, pos, (blocks * block).min(open.device.size() - pos));
                 self.cover.hints += 1;
             }
@@ -355,7 +354,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Switches the elevator of all disks, whatever is under way.
+    /// Switches the elevator of all disks, also with I/O in flight.
     fn switch(&mut self, plan: Option<&ElevatorPlan>) -> Result<(), Finding> {
         self.look_at_elevators()?;
         let make = || self.elevator(plan);
@@ -367,7 +366,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// A wrong elevator is replaced and reported.
+    /// A faulty elevator is replaced and reported.
     fn look_at_elevators(&mut self) -> Result<(), Finding> {
         let facts = self.device()?.facts();
         match facts.into_iter().find(|(key, _)| *key == "elevator fault") {

@@ -1,7 +1,7 @@
-//! The order in which a disk gets what lies before and behind a barrier.
+//! The order in which a disk gets the writes before and after a barrier.
 //!
-//! A soft barrier makes nothing durable and waits for nothing: it keeps its place. So what is written before it reaches the
-//! disk before it, and what is written behind it later, whichever channel it comes from.
+//! A soft barrier makes nothing durable and waits for nothing; it only keeps its place in the order. Writes before it
+//! reach the disk before it, and writes after it reach the disk later, whichever channel they come from.
 
 use super::{Finding, Run};
 use crate::soak::Feature;
@@ -12,7 +12,7 @@ use platter_sim::SimDisk;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// When a disk first took each sector of each write, counted in commands.
+/// Number of the command with which a disk first took each sector of each write.
 type Taken = BTreeMap<u64, (u64, u64)>;
 
 /// The writes of a run in the order of their places, and in that in which the disk took them.
@@ -34,7 +34,7 @@ impl Order {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watches what a disk takes.
+    /// Records the commands that a disk takes.
     pub(super) fn watch(&self, disk: &SimDisk) {
         let order = self.clone();
         disk.observe(move |command, data| {
@@ -54,12 +54,12 @@ impl Order {
         }
     }
 
-    /// A write or barrier failed: it tells nothing about order.
+    /// A write or barrier failed, so its order is unknown.
     pub(super) fn failed(&self, id: u64) {
         self.lock().placed.retain(|&(known, _)| known != id);
     }
 
-    /// Forgets everything: the device was opened again.
+    /// Clears all records, because the device was opened again.
     pub(super) fn clear(&self) {
         *self.lock() = Log::default();
     }
@@ -67,7 +67,7 @@ impl Order {
 
 impl Log {
     fn took(&mut self, id: u64, sector: u64) {
-        // What is tried again counts from the first time.
+        // A retried write counts from its first attempt.
         if self.seen.insert((id, sector), ()).is_none() {
             let at = self.commands;
             self.taken.entry(id).and_modify(|(_, last)| *last = at).or_insert((at, at));
@@ -113,10 +113,10 @@ impl Run<'_> {
         plain(self.stack()) && (elevator || alone)
     }
 
-    /// Looks whether barriers kept the order of commands since the device was opened.
+    /// Checks the order of commands around barriers since the device was opened.
     pub(super) fn look_for_order(&self) -> Result<(), Finding> {
         match self.order.lock().wrong() {
-            // What overlaps a range in doubt waits, and others may pass it.
+            // A write that overlaps a range in doubt waits, and other writes may pass it.
             Some((early, late)) if self.orders_commands() && !self.judged.dropped && !self.judged.doubted => {
                 let what = format!("write {late} reached the disk before {early}, which is before a barrier");
                 Err(Finding::new("passed", what))

@@ -17,7 +17,7 @@ impl Run<'_> {
         }
     }
 
-    /// If power was cut: lets everything fail, opens the device again, and looks at what is left.
+    /// If power was cut: completes all I/O with errors, opens the device again, and checks its contents.
     pub(super) fn notice_cut(&mut self) -> Result<(), Finding> {
         if self.supply.is_on() {
             return Ok(());
@@ -46,9 +46,9 @@ impl Run<'_> {
         self.open.iter_mut().flat_map(|open| &mut open.lanes).for_each(|lane| lane.neglected = 0);
     }
 
-    /// Closes the device, with whatever it has under way, and opens it again.
+    /// Closes the device, also with I/O in flight, and opens it again.
     pub(super) fn reopen(&mut self) -> Result<(), Finding> {
-        // What the disks have inside may land at any time, and no queue is left that knows of it.
+        // Commands inside the disks may take effect at any time, and no queue knows them any more.
         self.neglect_nothing();
         self.settle()?;
         let (before, held) = (self.injected().total(), self.is_held());
@@ -59,7 +59,7 @@ impl Run<'_> {
         let failed =
             held || self.injected().total() > before || self.stack().has("error") || self.has_resized();
         if self.stack().writes_back() && failed {
-            // The cache has tried once to write back what it had, and cannot say that it failed.
+            // The cache has tried once to write back its dirty pages, and cannot report a failure.
             self.oracle.lose_unflushed(self.is_held());
         }
         self.open()?;
@@ -67,9 +67,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Tells the oracle what disks still have of a cache that was closed. It has memory of its own, so a write may end at its
-    /// deadline while the disk has its data; and it writes a page from its first dirty block to its last, so a command may
-    /// bring old contents again. No other layer leaves anything that the program was not told of.
+    /// Tells the oracle which writes of a closed cache are still in the disks. A cache has its own memory, so a bio
+    /// may end at its deadline while the disk has its data; and it writes a page from its first dirty block to its
+    /// last, so a command may write old contents again. Other layers leave no writes that the program does not know.
     fn leave_behind(&mut self) {
         let Some(open) = &self.open else { return };
         if !self.stack().has("cache") {
@@ -95,7 +95,7 @@ impl Run<'_> {
         self.disks.iter().any(|disk| !disk.inside().is_empty())
     }
 
-    /// Where the disks may still change something: each disk, with sectors of it.
+    /// Ranges that the disks may still change: disk and sectors.
     fn still_inside(&self) -> Vec<(usize, Range<u64>)> {
         let of = |(at, disk): (usize, &SimDisk)| {
             let changes = disk.inside().into_iter().filter(|inside| inside.op.changes() && !inside.landed);
@@ -104,7 +104,7 @@ impl Run<'_> {
         self.disks.iter().enumerate().flat_map(of).collect()
     }
 
-    /// Gives the device up, after a look at what it has counted.
+    /// Drops the device, after reading its counters.
     pub(super) fn close(&mut self) -> Result<(), Finding> {
         self.look_at_elevators()?;
         self.look_for_order()?;

@@ -1,18 +1,19 @@
-//! Disks that shrink, grow again, or are taken away while they are in use, and what a program may and must see of it.
+//! Disks that shrink, grow again, or are removed while in use, and what a program may and must see of that.
 //!
 //! What is checked:
 //!
 //! - I/O fails with [`Kind::Gone`](platter_block::fault::Kind::Gone) only where, since it was submitted, a disk that it
-//!   reaches was away or ended before it; and it does not succeed where that was so all the time.
-//! - What was cut off is lost: it reads as zeroes when it is there again, see [`Oracle::lose`](platter_sim::oracle::Oracle::lose).
+//!   reaches was removed or ended before it; and it does not succeed if that was so all the time.
+//! - Contents that were cut off are lost: they read as zeroes when the disk has grown again, see
+//!   [`Oracle::lose`](platter_sim::oracle::Oracle::lose).
 //! - A disk that was seen to shrink is used beyond that end only after the program accepted its size.
-//! - Each change that a device notices is told once, in order, with the sizes before and after, by the disk and by the
-//!   device above it; after the program asked, nothing remains unnoticed.
+//! - Each change that a device notices is reported once, in order, with the sizes before and after, by the disk and by
+//!   the device above it; after a refresh no change remains unnoticed.
 //!
-//! What is not checked, because layers make the rule hard: over a cache I/O may succeed beyond the end and may fail as
-//! gone from the first change until the device is opened again, since it answers from memory and reports errors of
-//! write-back late. A disk never grows beyond the size that it had at first. Sizes are restored before a device is opened
-//! again, because those of partitions and arrays would follow from the smaller disk.
+//! Not checked, because layers complicate the rule: over a cache I/O may succeed beyond the end and may fail as gone
+//! from the first change until the device is opened again, since it answers from memory and reports errors of
+//! write-back late. A disk never grows beyond the size that it had at first. Sizes are restored before a device is
+//! opened again, because those of partitions and arrays would follow from the smaller disk.
 
 use super::submit::Live;
 use super::{Finding, Run};
@@ -30,10 +31,10 @@ const PARTS: u64 = 256;
 /// A disk at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
-    /// Its size in bytes, and whether it is there.
+    /// Its size in bytes, and whether it is present.
     size: u64,
     there: bool,
-    /// The size that the device uses, as it told.
+    /// The size that the device uses, as it reported.
     known: u64,
 }
 
@@ -44,12 +45,12 @@ impl Extent {
     }
 }
 
-/// What the device told of a disk beside its size.
+/// Reports of the device about a disk other than its size.
 #[derive(Clone, Copy, Default)]
 struct Seen {
-    /// The device told that the disk is away.
+    /// The device has reported that the disk is gone.
     gone: bool,
-    /// The device told that the disk shrank, and the program has not accepted that.
+    /// The device has reported that the disk shrank, and the program has not accepted that.
     shrunk: bool,
 }
 
@@ -58,15 +59,15 @@ struct Book {
     /// After each change of any of them; never empty.
     log: Vec<Vec<Extent>>,
     disks: Vec<Seen>,
-    /// Whether the program asks for the sizes now.
+    /// Whether the program is refreshing the sizes now.
     asked: bool,
-    /// Events: as the disks told them, and as the device above did.
+    /// Events as the disks reported them, and as the device above did.
     below: Vec<(usize, DeviceEvent)>,
     above: Vec<DeviceEvent>,
     wrong: Option<Finding>,
 }
 
-/// A book, as the watchers of disks and device have it.
+/// A record shared by the watchers of the disks and of the device.
 #[derive(Clone)]
 pub(super) struct Sizes(Arc<Mutex<Book>>);
 
@@ -96,7 +97,7 @@ impl Book {
         self.log.push(all);
     }
 
-    /// A disk told what happened to it.
+    /// A disk reported an event.
     fn told(&mut self, at: usize, event: &DeviceEvent) {
         self.below.push((at, event.clone()));
         let now = self.now(at);
@@ -176,7 +177,7 @@ impl Run<'_> {
         self.open.as_ref().map_or(&[], |open| &open.map)
     }
 
-    /// Gives a disk another size: where so much of what is used of it ends, or the size that it had at first.
+    /// Resizes a disk, so that it ends within the range in use, or to its first size.
     pub(super) fn resize(&mut self, pick: u32, keep: u64) {
         let disk = pick as usize % self.disks.len();
         let Some(used) = self.used(disk) else { return };
@@ -203,7 +204,7 @@ impl Run<'_> {
         self.oracle.lose(self.extra, &lost);
     }
 
-    /// Takes a disk away, or brings it back.
+    /// Removes or returns a disk.
     pub(super) fn remove(&mut self, pick: u32, away: bool) {
         let disk = pick as usize % self.disks.len();
         if self.used(disk).is_none() || self.sizes.lock().now(disk).there != away {
@@ -214,7 +215,7 @@ impl Run<'_> {
         self.cover.removals += u64::from(away);
     }
 
-    /// The program accepts what there is.
+    /// The program accepts the present sizes.
     pub(super) fn refresh(&mut self) -> Result<(), Finding> {
         self.cover.refreshes += 1;
         self.sizes.lock().asked = true;
@@ -232,13 +233,13 @@ impl Run<'_> {
                 );
                 return Err(Finding::new("unnoticed", what));
             }
-            // The size of a disk that is away cannot be accepted.
+            // The size of a removed disk cannot be accepted.
             seen.shrunk &= !now.there;
         }
         Ok(())
     }
 
-    /// All disks are there as they were at first, and the program accepts that.
+    /// Restores all disks to their first size, which the program accepts.
     pub(super) fn restore_sizes(&mut self) -> Result<(), Finding> {
         if self.sizes.changes() == 1 {
             return Ok(());
@@ -250,7 +251,7 @@ impl Run<'_> {
         self.refresh()
     }
 
-    /// The device is closed: its disks are there as they were at first.
+    /// Restores all disks to their first size while the device is closed.
     pub(super) fn restore_disks(&mut self) {
         let first = self.sizes.lock().log[0].clone();
         for (disk, extent) in self.disks.iter().zip(first) {
@@ -260,7 +261,7 @@ impl Run<'_> {
         self.sizes = Sizes::new(&self.disks);
     }
 
-    /// What disks and device told: whether it was right, and whether the device told what the disks did.
+    /// Checks the events of the disks, and that the device reported the same events.
     pub(super) fn hear(&mut self) -> Result<(), Finding> {
         let mut book = self.sizes.lock();
         if let Some(wrong) = book.wrong.take() {
@@ -331,14 +332,16 @@ impl Run<'_> {
         book.log[live.changes.saturating_sub(1)..].iter().any(gone)
     }
 
-    /// Whether an I/O of data cannot have succeeded: a part of it was beyond the end, or away, all the time.
+    /// Whether an I/O of data cannot have succeeded, because a part of it was beyond the end or on a removed disk all
+    /// the time.
     pub(super) fn look_for_gone(&self, token: u64, live: &Live) -> Result<(), Finding> {
         if live.op == Op::Flush || live.unsound.is_some() || self.stack().has("cache") {
             return Ok(());
         }
         let book = self.sizes.lock();
         let since = &book.log[live.changes.saturating_sub(1)..];
-        // What a queue took before the device saw its disk shrink goes to the disk all the same, which may have grown again.
+        // Bios that a queue took before the device noticed that its disk shrank are still sent to the disk, which may
+        // have grown again.
         let gone = |&&(disk, sector): &&(usize, u64)| {
             let end = |size: u64| size / SECTOR as u64;
             let refused = since.iter().all(|now| end(now[disk].known) <= sector);
@@ -365,7 +368,7 @@ impl Run<'_> {
                 .any(|now| self.places(live, true).iter().any(|&(disk, sector)| !now[disk].reaches(sector)))
     }
 
-    /// Whether what is stored in a place was cut off since the device was opened.
+    /// Whether a range was cut off since the device was opened.
     pub(super) fn was_cut_off(&self, disk: usize, sector: u64) -> bool {
         let end = |now: &Vec<Extent>| now[disk].size / SECTOR as u64;
         self.sizes.lock().log.iter().any(|now| end(now) <= sector)
@@ -393,7 +396,7 @@ fn unwrapped(event: &DeviceEvent, follows: Option<usize>) -> (String, DeviceEven
             unwrapped(event, follows)
         }
         DeviceEvent::Below { device, event } => (device.to_string(), DeviceEvent::clone(event)),
-        // What happens to a disk does not happen to a device that keeps its size.
+        // A device that keeps its size does not pass on the event of its disk.
         _ if follows.is_none() => ("the device itself".to_owned(), event.clone()),
         _ => (String::new(), event.clone()),
     }

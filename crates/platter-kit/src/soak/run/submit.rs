@@ -1,4 +1,4 @@
-//! From an I/O of the plan to a bio that is submitted.
+//! Makes a bio from an I/O of the plan and submits it.
 
 use super::{Finding, Lane, PER_STEP, Pending, Run, Spare};
 use crate::soak::memory::{Layout, Memory, fill_bio};
@@ -14,7 +14,7 @@ use platter_sim::fault::Injected;
 use platter_sim::oracle::{Outcome, Submission};
 use std::sync::Arc;
 
-/// Who sees an I/O complete.
+/// Where the completion of an I/O is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     /// The channel of this number.
@@ -23,7 +23,7 @@ pub(super) enum By {
     Call,
 }
 
-/// What the run knows of an I/O that is under way.
+/// An I/O in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Live {
     pub(super) op: Op,
@@ -51,7 +51,7 @@ pub(super) struct Live {
     pub(super) event: u64,
     /// How many changes of the sizes of disks there had been when it was made.
     pub(super) changes: usize,
-    /// What had gone wrong when it was submitted.
+    /// Faults that had occurred when it was submitted.
     pub(super) before: Injected,
 }
 
@@ -103,7 +103,7 @@ impl Run<'_> {
     }
 
     fn live_of(&self, way: Way, io: &Io) -> Result<Live, Finding> {
-        // Where the device ends that was opened, whatever it has now: what is beyond that must fail.
+        // The size of the device when it was opened; I/O beyond it must fail.
         let size = self.open.as_ref().map_or(0, |open| open.map.len() as u64 * SECTOR as u64);
         let limits = self.device()?.geometry().limits;
         let (sector, count) = locate(io, &limits, size);
@@ -142,7 +142,7 @@ impl Run<'_> {
         2 * pieces > u32::from(most)
     }
 
-    /// Memory with what a write brings.
+    /// Memory with the data of a write.
     pub(super) fn memory(&self, token: u64, live: &Live, layout: Layout) -> Memory {
         let mut memory = Memory::new(layout, live.count as usize * SECTOR, &self.alive);
         if live.op == Op::Write {
@@ -353,7 +353,7 @@ impl Run<'_> {
             if live.is_barrier() {
                 self.lose_barrier(token);
             }
-            // A barrier of a lane that is gone keeps nothing back any more.
+            // A barrier of a dropped lane no longer holds I/O back.
             self.oracle.unorder(token);
             self.oracle.complete(token, Outcome::Abandoned);
         }

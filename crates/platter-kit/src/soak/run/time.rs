@@ -1,24 +1,24 @@
-//! Time: to the next thing that happens, and until everything has completed.
+//! Advances time to the next event, or until everything has completed.
 
 use super::lanes::STEP;
 use super::submit::Live;
 use super::{Finding, LONGEST, Run};
 use platter_block::time::{Span, Time};
 
-/// Turns without a completion after which nothing more is expected.
+/// Turns without a completion after which no further completion is expected.
 const TURNS: u64 = 5_000;
 
-/// Turns without a completion after which time passes in larger steps: a cache that looks around each millisecond would
-/// else take as many turns as a stuck command takes milliseconds.
+/// Turns without a completion after which time advances in larger steps. Otherwise a cache that wakes every
+/// millisecond would take one turn for each millisecond of a stuck command.
 const PATIENT_TURNS: u64 = 100;
 
 /// Turns without a completion and without anything to wait for.
 const IDLE_TURNS: u64 = 50;
 
 impl Run<'_> {
-    /// When something happens next, as far as what is polled can say.
+    /// Time of the next event, as reported by the polled lanes.
     pub(super) fn next(&mut self) -> Option<Time> {
-        // To ask the futures' lane is to run it.
+        // The futures' lane can only be asked by running it.
         self.place_futures();
         let open = self.open.as_ref()?;
         let polled = self.polled();
@@ -27,9 +27,9 @@ impl Run<'_> {
         Time::earliest(lanes, futures)
     }
 
-    /// Lets time pass to the next thing that happens.
+    /// Advances time to the next event.
     pub(super) fn pass(&mut self) -> Result<(), Finding> {
-        // What one lane runs may complete what is of another.
+        // Running one lane may complete I/O of another.
         while self.poll()? > 0 {}
         let next = loop {
             let next = self.next();
@@ -44,9 +44,9 @@ impl Run<'_> {
         self.poll().map(drop)
     }
 
-    /// An I/O with a deadline must be looked at then.
+    /// An I/O with a deadline must be polled at that time.
     fn check_alarm(&self, next: Option<Time>) -> Result<(), Finding> {
-        // Of one whose deadline has passed it is seen when its lane is polled whether it was kept.
+        // For an I/O whose deadline has passed, polling its lane shows whether the deadline was met.
         let due = |live: &Live| live.deadline.is_some_and(|at| at > self.now());
         let seen = self.live.iter().filter(|(_, live)| live.placed && due(live) && self.is_seen(live));
         let first =
@@ -63,7 +63,7 @@ impl Run<'_> {
         }
     }
 
-    /// Lives until everything has completed that the program looks at.
+    /// Advances time until everything that the program polls has completed.
     pub(super) fn settle(&mut self) -> Result<(), Finding> {
         let began = self.now();
         let (mut turns, mut last) = (0, began);
@@ -95,10 +95,10 @@ impl Run<'_> {
         }
     }
 
-    /// Lets time pass as for a program that polls whenever something is due.
+    /// Advances time as a program does that polls whenever an event is due.
     ///
-    /// To move the clock there in one step would be a program that stops for so long. What a cache has under way then times
-    /// out, because nothing runs it meanwhile.
+    /// Moving the clock there in one step would model a program that stops for that long. I/O of a cache would then
+    /// time out, because nothing runs the cache meanwhile.
     pub(super) fn live_on(&mut self, span: Span) -> Result<(), Finding> {
         let end = self.now() + span;
         let mut turns = 0;

@@ -33,7 +33,7 @@ pub(crate) struct Show {
     /// The parameter file with the bus, if it is not beside the disk's
     #[arg(long, value_name = "FILE")]
     parv: Option<PathBuf>,
-    /// Write a page with plots to this file too
+    /// Also write a page with plots to this file
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }

@@ -20,7 +20,7 @@ pub(super) fn html(shown: &Shown) -> String {
         let seeks =
             LineChart::new("Seek time by distance", Axis::new("cylinders"), Axis::new("ms").from_zero())
                 .series("read", Style::Line, points);
-        page.chart(&seeks, "Before a write, settling comes on top.");
+        page.chart(&seeks, "Before a write, the settling time is added.");
         let rates = |rate: fn(&super::derived::ZoneRates) -> f64| {
             let ends = move |zone: &super::derived::ZoneRates| {
                 [(f64::from(zone.first), rate(zone)), (f64::from(zone.last), rate(zone))]

@@ -13,7 +13,7 @@ pub(super) fn html(disk: &str, trace: &str, result: &Validation) -> String {
     page.facts([("disk", disk), ("trace", trace)]);
     page.facts(super::facts(result));
     page.table(&super::table(result));
-    let axis = Axis::new("requests that took no longer").format(Format::Percent).from_zero();
+    let axis = Axis::new("requests completed within this time").format(Format::Percent).from_zero();
     let chart = LineChart::new("Service times", Axis::new("ms").from_zero(), axis)
         .series("real disk", Style::Line, distribution(&result.real))
         .series("simulated", Style::Line, distribution(&result.sim));

@@ -6,14 +6,14 @@ use std::collections::BinaryHeap;
 
 /// Events of a disk. Events at the same time come in the order in which they were planned.
 #[derive(Debug)]
-pub(super) struct Agenda<E> {
+pub(super) struct EventQueue<E> {
     heap: BinaryHeap<Reverse<(Time, u64, E)>>,
     planned: u64,
 }
 
-impl<E: Ord> Agenda<E> {
-    pub(super) fn new() -> Agenda<E> {
-        Agenda { heap: BinaryHeap::new(), planned: 0 }
+impl<E: Ord> EventQueue<E> {
+    pub(super) fn new() -> EventQueue<E> {
+        EventQueue { heap: BinaryHeap::new(), planned: 0 }
     }
 
     pub(super) fn plan(&mut self, at: Time, event: E) {

@@ -1,4 +1,4 @@
-//! What makes a sleeper on a scripted channel look: the real driver's descriptor, or a timer of the script.
+//! Wakes a thread that sleeps on a scripted channel: by the real driver's descriptor or by a timer of the script.
 
 use platter_block::time::Span;
 use rustix::event::epoll;
@@ -15,24 +15,25 @@ struct Descriptors {
 
 /// Created when a thread first sleeps on the channel.
 #[derive(Default)]
-pub(super) struct Bell(OnceLock<Option<Descriptors>>);
+pub(super) struct WakeTimer(OnceLock<Option<Descriptors>>);
 
-impl Bell {
-    /// A descriptor that is readable when `inner` is, or when the timer has run out. `None`: the system has none left.
+impl WakeTimer {
+    /// A descriptor that is readable when `inner` is, or when the timer has expired. `None`: no descriptor is
+    /// available.
     pub(super) fn with(&self, inner: BorrowedFd<'_>) -> Option<i32> {
         self.0.get_or_init(|| make(inner)).as_ref().map(|descriptors| descriptors.both.as_raw_fd())
     }
 
-    /// Rings after this time, or not at all.
+    /// Sets the timer, or disarms it.
     pub(super) fn set(&self, after: Option<Span>) {
         let Some(Some(descriptors)) = self.0.get() else { return };
-        // A timer of zero would be none.
+        // A value of zero would disarm the timer.
         let nanos = after.map_or(0, |span| span.0.max(1));
         let value =
             Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
         let timer = Itimerspec { it_interval: none, it_value: value };
-        // The descriptor is a timer, and the time is one: nothing else can be wrong.
+        // Cannot fail: the descriptor is a timer and the value is valid.
         let _ = timerfd_settime(&descriptors.timer, TimerfdTimerFlags::empty(), &timer);
     }
 }

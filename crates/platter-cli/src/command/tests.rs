@@ -1,6 +1,6 @@
-//! The examples in the help texts are commands that the parser takes.
+//! The command line is consistent, and so are its help texts.
 
-use crate::cli::Cli;
+use super::Cli;
 use clap::{Command, CommandFactory};
 
 /// The words of a command line up to the shell's operators: `>`, `|`, `&&`, a comment.
@@ -43,6 +43,30 @@ fn examples_in_help_texts_are_commands() {
     for example in found {
         if let Err(error) = Cli::command().try_get_matches_from(words(&example)) {
             panic!("{example}: {error}");
+        }
+    }
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+/// The commands whose help is checked, with their subcommands.
+const CHECKED: [&str; 4] = ["copy", "info", "list", "raid"];
+
+#[test]
+fn help_leaves_the_breaking_of_lines_to_the_terminal() {
+    let command = Cli::command();
+    let verbs = command.get_subcommands().filter(|verb| CHECKED.contains(&verb.get_name()));
+    let all: Vec<_> = verbs.flat_map(|verb| verb.get_subcommands().chain([verb])).collect();
+    assert_eq!(all.len(), 7);
+    for verb in all {
+        let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for paragraph in help.split("\n\n") {
+            // Examples and tables are indented.
+            let broken = paragraph.lines().skip(1).find(|line| !line.starts_with("  "));
+            assert_eq!(broken, None, "{}: a paragraph is broken by hand", verb.get_name());
         }
     }
 }
