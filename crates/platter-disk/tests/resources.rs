@@ -36,7 +36,7 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 /// Devices that are opened to measure one.
-const DEVICES: i64 = 8;
+const DEVICES: i64 = 64;
 
 /// Use of resources by the process, or by one device.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,7 +45,8 @@ struct Usage {
     /// Descriptors that are io_uring rings.
     rings: i64,
     heap_bytes: i64,
-    /// Rings of io_uring and AIO, mapped into the process.
+    /// Rings of io_uring and AIO, mapped into the process. A few contexts of AIO are kept when devices are closed, and
+    /// used again by the next ones, so the mean of a device is slightly too low.
     mapped_bytes: i64,
 }
 
@@ -89,7 +90,7 @@ fn at_rest() -> Usage {
     let begin = std::time::Instant::now();
     loop {
         let usage = Usage::now();
-        if (usage.rings, usage.mapped_bytes) == (0, 0) {
+        if usage.rings == 0 {
             return usage;
         }
         assert!(begin.elapsed().as_secs() < 30, "something is left of earlier devices: {usage:?}");
