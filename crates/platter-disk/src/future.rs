@@ -317,11 +317,9 @@ impl Device {
         self.submitter.sign(&mut bio);
         let is_barrier = bio.flags().intersects(Flags::SOFT_BARRIER | Flags::HARD_BARRIER);
         let has_effect = is_barrier || bio.op() != Op::Read || bio.flags().contains(Flags::PREFLUSH);
-        if is_barrier {
-            // Other threads' I/Os that were started before it must not stay behind it.
-            self.inner.background.hand_over_others(lane);
-        }
-        let reply = lane.start(bio, is_barrier);
+        // Other threads' I/Os that were started before it must not stay behind it.
+        let ordered = is_barrier && self.inner.background.hand_over_others(lane);
+        let reply = lane.start(bio, ordered);
         Io {
             device: self.clone(),
             lane: Some((Arc::clone(lane), reply)),
