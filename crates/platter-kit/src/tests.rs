@@ -1,5 +1,4 @@
 use super::*;
-use platter_sim::power::Lost;
 use std::cell::Cell;
 
 fn read(disk: &Device, sector: u64) -> Result<u8, String> {

@@ -79,7 +79,7 @@ impl Model {
                 (Some(found), Some(life)) => self.lives[name][*life].permits(found),
                 _ => false,
             });
-            if !is_permitted && !(self.may[name].is_empty() && found.is_none()) {
+            if !(is_permitted || self.may[name].is_empty() && found.is_none()) {
                 return Err(format!(
                     "{text}: found {:?} bytes that are not permitted",
                     found.map(|f| f.len())

@@ -90,7 +90,7 @@ impl ModelPlan {
             return ModelPlan::Known(row.name, choices);
         }
         let write_cache = rng.below(4) > 0;
-        let features = DiskFeatures::default().with_write_cache(write_cache).with_fua(rng.below(2) == 0);
+        let features = DiskFeatures::NONE.with_write_cache(write_cache).with_fua(rng.below(2) == 0);
         let limits = limits(rng, on);
         // Some disks end in the middle of a block.
         let block = u64::from(limits.logical_block / 512);
