@@ -98,9 +98,11 @@ impl Background {
         }
     }
 
-    /// Hands what was started on lanes other than `lane` to the device, before an I/O that must not pass it.
-    pub(crate) fn hand_over_others(&self, lane: &Arc<AsyncLane>) {
+    /// Hands what was started on lanes other than `lane` to the device, before an I/O that must not pass it. Returns
+    /// whether there can be other lanes.
+    pub(crate) fn hand_over_others(&self, lane: &Arc<AsyncLane>) -> bool {
         self.opened().filter(|other| !Arc::ptr_eq(other, lane)).for_each(|other| other.hand_over());
+        self.lanes.len() > 1
     }
 
     /// Runs all lanes for a program that does everything by hand. Returns when to do so again; `None`: nothing is

@@ -150,7 +150,7 @@ impl Device {
     /// use platter_block::time::Span;
     /// use platter_disk::sync_io::IoOptions;
     /// let disk = platter_disk::device::Device::ram(1 << 20)?;
-    /// let options = IoOptions { timeout: Some(Span::from_millis(500)), ..IoOptions::flags(Flags::PREFLUSH) };
+    /// let options = IoOptions::flags(Flags::PREFLUSH).with_timeout(Some(Span::from_millis(500)));
     /// let mut io = pin!(async { disk.write_with(4096, vec![1u8; 512], options).await.0 });
     /// # let mut context = Context::from_waker(Waker::noop());
     /// # let Poll::Ready(result) = io.as_mut().poll(&mut context) else { panic!() };
@@ -317,11 +317,9 @@ impl Device {
         self.submitter.sign(&mut bio);
         let is_barrier = bio.flags().intersects(Flags::SOFT_BARRIER | Flags::HARD_BARRIER);
         let has_effect = is_barrier || bio.op() != Op::Read || bio.flags().contains(Flags::PREFLUSH);
-        if is_barrier {
-            // Other threads' I/Os that were started before it must not stay behind it.
-            self.inner.background.hand_over_others(lane);
-        }
-        let reply = lane.start(bio, is_barrier);
+        // Other threads' I/Os that were started before it must not stay behind it.
+        let ordered = is_barrier && self.inner.background.hand_over_others(lane);
+        let reply = lane.start(bio, ordered);
         Io {
             device: self.clone(),
             lane: Some((Arc::clone(lane), reply)),

@@ -253,7 +253,7 @@ impl Device {
     /// use platter_disk::{device::Device, sync_io::IoOptions};
     /// let disk = Device::ram(1 << 20)?;
     /// // Durable when the call returns, after at most half a second.
-    /// let options = IoOptions { timeout: Some(Span::from_millis(500)), ..IoOptions::flags(Flags::FUA) };
+    /// let options = IoOptions::flags(Flags::FUA).with_timeout(Some(Span::from_millis(500)));
     /// disk.discard_with(8192, 4096, options)?;
     /// # Ok::<(), platter_block::fault::Error>(())
     /// ```

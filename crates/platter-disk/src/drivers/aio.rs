@@ -24,10 +24,13 @@ use super::side::Side;
 use super::slots::Slots;
 use super::target::{Target, Way, rw_flags};
 use super::threads::Workers;
-use super::uring::HEAD_START;
 use crate::wake::EventFd;
 use seen::Seen;
 use syscalls::{Batch, Context, Event, FLAG_IOPRIO, FLAG_RESFD, Iocb, opcode};
+
+/// Number of requests after which a batch is submitted although more may follow, so that the device works on them while
+/// the rest is prepared.
+const HEAD_START: u32 = 8;
 
 /// Whether this process may use native AIO.
 pub(super) fn probe() -> io::Result<()> {

@@ -230,8 +230,12 @@ fn threads(target: &Arc<Target>, depth: u32, pool: &Arc<Workers>) -> Result<Box<
 }
 
 fn uring_options(options: &FileOptions, lane_use: LaneUse) -> UringOptions {
-    let exclusive = lane_use == LaneUse::Exclusive;
-    UringOptions { exclusive, sqpoll: options.sqpoll, iopoll: options.iopoll }
+    UringOptions {
+        exclusive: lane_use == LaneUse::Exclusive,
+        waits: lane_use == LaneUse::Synchronous,
+        sqpoll: options.sqpoll,
+        iopoll: options.iopoll,
+    }
 }
 
 /// Whether this process may use io_uring at all, and what the kernel supports; determined once.

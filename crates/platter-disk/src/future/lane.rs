@@ -226,7 +226,8 @@ impl AsyncLane {
             return Next::Again;
         }
         state.deaf = !state.lane.wait_handles(handles);
-        state.wakes_at = state.lane.next_wakeup();
+        // The thread looks at no timer of an idle lane.
+        state.wakes_at = state.lane.next_wakeup().filter(|_| !is_idle);
         match is_idle {
             true if state.deaf => self.let_go(state),
             true => Next::Rest { in_vain },

@@ -23,6 +23,7 @@ pub(crate) struct Kind {
 }
 
 pub(crate) fn elevators() -> Vec<&'static str> {
+    platter_disk::elevators::register_table(platter_elevators::TABLE);
     ["none"].into_iter().chain(platter_elevators::TABLE.iter().map(|row| row.name)).collect()
 }
 
