@@ -12,7 +12,6 @@ use super::usage::Usage;
 use crate::about::{Part, about};
 use crate::device_stats::DeviceStats;
 use crate::report::units;
-use crate::stats::LatencySummary;
 use crate::stats::{Bucket, LatencyHistogram, LatencySummary};
 use crate::workload::JobOptions;
 
