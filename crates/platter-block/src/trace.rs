@@ -33,8 +33,6 @@ pub enum Action {
     UnplugTimer,
     /// A bio was split (X); `extra` is the sector at which the second part starts.
     Split,
-    /// A bio went through a bounce buffer (B).
-    Bounce,
 }
 
 impl Action {
@@ -54,7 +52,6 @@ impl Action {
             Action::Unplug => "U",
             Action::UnplugTimer => "UT",
             Action::Split => "X",
-            Action::Bounce => "B",
         }
     }
 }

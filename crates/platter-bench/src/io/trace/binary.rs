@@ -115,7 +115,6 @@ fn action(action: Action) -> (u32, u32) {
         Action::UnplugTimer => (11, QUEUE),
         Action::Insert => (12, QUEUE),
         Action::Split => (13, 0),
-        Action::Bounce => (14, 0),
         // Future actions have no number in blktrace: its tools treat this number as a message of the driver.
         _ => (17, 0),
     }
