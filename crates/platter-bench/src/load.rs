@@ -196,10 +196,13 @@ impl Load {
     }
 
     fn handle<W: Work>(&mut self, work: &mut W, number: u32) -> Result<(), W::Error> {
-        self.agenda.set(number, None);
         let port = match number.checked_sub(self.timers) {
+            // `settle` gives the port its next time: one change of the heap instead of two.
             Some(port) => port,
-            None => work.expired(self, number)?,
+            None => {
+                self.agenda.set(number, None);
+                work.expired(self, number)?
+            }
         };
         self.settle(work, port)
     }
