@@ -3,6 +3,7 @@
 mod floors;
 mod lexer;
 mod names;
+mod path;
 mod source;
 mod tables;
 mod text;
@@ -32,6 +33,11 @@ fn pages_about_the_code_name_what_exists() {
     let files = tree::files();
     none(&names::problems(&files));
     none(&names::misplaced(&files));
+}
+
+#[test]
+fn the_path_of_a_read_is_that_of_the_page() {
+    none(&path::problems(&tree::files()));
 }
 
 #[test]
