@@ -113,7 +113,7 @@ mod tests {
     fn defaults_go_without_saying() {
         let null = Device::null(1 << 20).unwrap();
         assert_eq!(text(&null), "null\n");
-        let elevator = |name: &str| platter_block::elevator::by_name(name).map(|row| (row.make)());
+        let elevator = |name: &str| platter_elevators::by_name(name).map(|row| (row.make)());
         let usual = Device::null_with(1 << 20, LeafSettings::default(), elevator("deadline")).unwrap();
         assert_eq!(text(&usual), "null\n  elevator: deadline\n");
         usual.set_elevator_param("front_merges", 0).unwrap();

@@ -8,14 +8,15 @@
 //! Both are read from the device once before and once after a measurement, which does not affect the
 //! measurement.
 
-use crate::io::LatencySummary;
+use crate::report::json::put_latency;
 use crate::report::units::{duration, thousands};
 use crate::report::{Column, Table};
-use crate::stats::LatencyHistogram;
+use crate::stats::{LatencyHistogram, LatencySummary};
 use platter_block::bio::Op;
 use platter_block::fault::Kind;
 use platter_block::statistics::Gauges;
 use platter_disk::device::Device;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -28,6 +29,15 @@ pub struct DeviceStats {
     latency: [BTreeMap<u64, u64>; Op::ALL.len()],
     /// The contents of the queues at the end.
     gauges: Gauges,
+}
+
+/// As [`put_json`](DeviceStats::put_json): to be flattened into an object.
+impl Serialize for DeviceStats {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serde_json::Map::new();
+        self.put_json(&mut object);
+        object.serialize(serializer)
+    }
 }
 
 impl DeviceStats {
@@ -148,7 +158,7 @@ impl DeviceStats {
             let mut object = serde_json::Map::new();
             object.insert("op".into(), json!(op.to_string()));
             object.insert("requests".into(), json!(self.requests(op)));
-            crate::io::put_latency(&mut object, self.latency(op).as_ref());
+            put_latency(&mut object, self.latency(op).as_ref());
             Value::Object(object)
         };
         Op::ALL.into_iter().filter(|op| self.requests(*op) > 0).map(one).collect()

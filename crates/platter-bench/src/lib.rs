@@ -1,19 +1,17 @@
 //! Part of Platter, a block I/O layer in user space.
 
 pub mod about;
-mod agenda;
 pub mod chunked;
 pub mod device_stats;
 pub mod dm;
 pub mod fileio;
 pub mod io;
-pub mod kit;
+pub mod ladder;
+pub mod load;
 pub mod parallel_read;
 pub mod processes;
 pub mod readahead;
 pub mod report;
-pub mod repro;
 pub mod schedulers;
-pub mod soak;
 pub mod stats;
 pub mod workload;

@@ -25,8 +25,8 @@ const SIZE: u64 = 1 << 30;
 
 impl Model for Serial {
     fn geometry(&self) -> Geometry {
-        let features = Features { write_cache: false, fua: true, read_only: false };
-        Geometry { size: SIZE, limits: Limits::unlimited(512), features }
+        let features = Features::default().with_fua(true);
+        Geometry::new(SIZE, Limits::unlimited(512)).with_features(features)
     }
 
     fn depth(&self) -> u32 {

@@ -3,7 +3,7 @@
 use platter_bench::io::{self, Hooks, IoReport};
 use platter_bench::workload::{JobOptions, RateProcess, Rw};
 use platter_block::disk::FnDisk;
-use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
@@ -136,11 +136,9 @@ impl Driver for Stalling {
 fn a_stalled_device_does_not_delay_the_starts() {
     let asked = Arc::new(Mutex::new(Asked::default()));
     let shared = Arc::clone(&asked);
-    let disk = FnDisk::new(
-        "stalling",
-        Geometry { size: MIB, limits: Limits::unlimited(512), features: Features::default() },
-        move |_| Ok(Box::new(Stalling { asked: Arc::clone(&shared), until: 6 * 4096 })),
-    );
+    let disk = FnDisk::new("stalling", Geometry::new(MIB, Limits::unlimited(512)), move |_| {
+        Ok(Box::new(Stalling { asked: Arc::clone(&shared), until: 6 * 4096 }))
+    });
     let device = Device::from_disk(disk, LeafSettings::default(), None).unwrap();
     // The last of the six starts 40 ms after the first, beyond every slice between two looks at the cancel flag.
     let job = JobOptions { rate_iops: Some(125), iodepth: 6, number_ios: Some(6), ..JobOptions::default() };

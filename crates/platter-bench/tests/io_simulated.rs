@@ -2,7 +2,6 @@
 
 use platter_bench::io::{self, HOST_KEYS, Hooks, IoReport};
 use platter_bench::workload::{JobOptions, RateProcess, Rw};
-use platter_block::elevator;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::leaf::LeafSettings;
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 fn disk(world: &Arc<World>, depth: u32, elevator: &str, data: bool) -> Device {
     let ideal = Ideal { size: 1 << 30, latency: Span::from_micros(100), depth, write_cache: false };
     let disk = SimDisk::new(world, ideal.into(), data.then(Medium::new));
-    let elevator = elevator::by_name(elevator).map(|row| (row.make)());
+    let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
     Device::from_disk(disk.attach("ideal"), LeafSettings::default(), elevator).unwrap()
 }
 
@@ -181,4 +180,17 @@ fn what_an_idle_disk_does_next_lies_ahead() {
         looks += 1;
     }
     assert!(done.len() == 8 && looks < 100, "{} {looks}", done.len());
+}
+
+/// The disk goes on writing its buffer to the medium after the last completion, which is no part of the run.
+#[test]
+fn a_run_ends_with_its_last_completion() {
+    let model = platter_sim::catalogue::by_name("ide2004").unwrap().make(Default::default()).unwrap();
+    let disk = SimDisk::new(&World::new(1), model, None).attach("ide2004");
+    let device = Device::from_disk(disk, LeafSettings::default(), None).unwrap();
+    let job = JobOptions { rw: Rw::RandRw, rwmixread: 10, number_ios: Some(20), ..JobOptions::default() };
+    let report = run_on(&job, &[device]);
+    let sum: f64 = report.directions.iter().filter_map(|d| Some(d.latency?.mean_ns * d.ios as f64)).sum();
+    // One I/O at a time: nothing but their latencies makes up the run.
+    assert_eq!(report.wall, Duration::from_nanos(sum.round() as u64));
 }

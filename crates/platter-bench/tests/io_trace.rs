@@ -207,7 +207,7 @@ fn the_binary_trace_says_what_the_text_says() {
         let trace = |format| {
             let ideal = Ideal { size: MIB, latency: Span::from_micros(100), depth: 2, write_cache: false };
             let disk = SimDisk::new(&World::new(1), ideal.into(), None);
-            let elevator = platter_block::elevator::by_name(elevator).map(|row| (row.make)());
+            let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
             let device = Device::from_disk(disk.attach("ideal"), LeafSettings::default(), elevator).unwrap();
             traced(&job, &[device], format).1
         };

@@ -1,9 +1,9 @@
 //! Parallel sequential reads, on memory.
 
+use platter_bench::ladder::{self, Ladder};
 use platter_bench::parallel_read::{Disk, Mode, Opened, Options, ParallelReadError, RAW_RUNG, Report, run};
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::ladder::{self, Ladder};
 use platter_disk::leaf::LeafSettings;
 use platter_sim::ideal::Ideal;
 use platter_sim::{SimDisk, World};

@@ -2,7 +2,6 @@
 
 use platter_bench::processes::*;
 use platter_block::bio::Op;
-use platter_block::elevator;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::leaf::LeafSettings;
@@ -15,7 +14,7 @@ const MS: u64 = 1_000_000;
 fn disk(depth: u32, elevator: &str) -> Device {
     let ideal = Ideal { size: 1 << 40, latency: Span::from_millis(1), depth, write_cache: true };
     let disk = SimDisk::new(&World::new(1), ideal.into(), None);
-    let elevator = elevator::by_name(elevator).map(|row| (row.make)());
+    let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
     // Without merges each I/O takes the disk's time.
     let mut settings = LeafSettings::default();
     settings.queue.merges = false;

@@ -1,7 +1,6 @@
 //! The table of elevators and mixes on an ideal disk.
 
 use platter_bench::schedulers::{MIXES, Options, Report, by_name, run};
-use platter_block::elevator;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::leaf::LeafSettings;
@@ -23,7 +22,7 @@ fn options(threads: usize) -> Options {
 fn open(world: &Arc<World>, name: &str) -> Result<Device, Box<dyn std::error::Error + Send + Sync>> {
     let ideal = Ideal { size: 1 << 30, latency: Span::from_millis(1), depth: 1, write_cache: true };
     let disk = SimDisk::new(world, ideal.into(), None);
-    let elevator = elevator::by_name(name).map(|row| (row.make)());
+    let elevator = platter_elevators::by_name(name).map(|row| (row.make)());
     let mut settings = LeafSettings::default();
     settings.queue.merges = false;
     Ok(Device::from_disk(disk.attach("ideal"), settings, elevator)?)

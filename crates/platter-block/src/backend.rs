@@ -1,21 +1,22 @@
 //! What can be opened: a disk or a stack of layers. A backend opens lanes, through which I/O is submitted.
 
 use crate::bio::Context;
+pub use crate::capability::SinkMaker;
+use crate::capability::{Cached, Traced, Tunable};
 use crate::counters::Snapshot;
 use crate::driver::Geometry;
 use crate::elevator::Elevator;
 use crate::event::Watcher;
 use crate::fault::{Error, Fault};
 use crate::handle::{HandleCounters, HandleId};
+use crate::hint::Hint;
 use crate::lane::{Bell, Lane};
 use crate::limits::LimitSource;
 use crate::params::{Param, ParamError};
-use crate::readahead::Hint;
 use crate::resident::Resident;
 use crate::segment::{Region, RegionId};
 use crate::statistics::Statistics;
 use crate::time::{Span, Time, VirtualClock};
-use crate::trace::Sink;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
@@ -35,9 +36,6 @@ pub enum LaneUse {
 
 /// One fact about a device for reports: key and value.
 pub type Fact = (&'static str, String);
-
-/// Makes a sink of trace events for one queue.
-pub type SinkMaker = Arc<dyn Fn() -> Box<dyn Sink> + Send + Sync>;
 
 /// A device as a program uses it: everything that a handle needs, independent of what is behind it.
 pub trait Backend: LimitSource {
@@ -117,33 +115,24 @@ pub trait Backend: LimitSource {
         Vec::new()
     }
 
+    /// The elevator of the device itself, if it has a queue for one.
+    fn tunable(&self) -> Option<&dyn Tunable> {
+        None
+    }
+
+    /// Trace events of the device itself, if it has a queue.
+    fn traced(&self) -> Option<&dyn Traced> {
+        None
+    }
+
+    /// The cache of the device itself.
+    fn cached(&self) -> Option<&dyn Cached> {
+        None
+    }
+
     /// Facts for operators: the driver and why it was chosen, the elevator, settings.
     fn facts(&self) -> Vec<Fact> {
         Vec::new()
-    }
-
-    /// Switches the elevator while I/O runs; `make` is called once per queue. If it returns `None`, the queue has no
-    /// elevator.
-    ///
-    /// # Errors
-    /// The device has no queue of its own.
-    fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error> {
-        self.below().iter().try_for_each(|below| below.switch_elevator(make))
-    }
-
-    /// The parameters of the elevator and their values. With several disks below: those of the first disk that has an
-    /// elevator.
-    fn elevator_params(&self) -> Vec<(Param, i64)> {
-        let mut of_each = self.below().into_iter().map(|below| below.elevator_params());
-        of_each.find(|params| !params.is_empty()).unwrap_or_default()
-    }
-
-    /// Sets a parameter of the elevator on every disk below.
-    ///
-    /// # Errors
-    /// A disk has no elevator, the name is unknown or the value out of range. The old value stays.
-    fn set_elevator_param(&self, name: &str, value: i64) -> Result<(), ParamError> {
-        self.below().iter().try_for_each(|below| below.set_elevator_param(name, value))
     }
 
     /// Offers a region of memory to every lane, present and future.
@@ -159,12 +148,6 @@ pub trait Backend: LimitSource {
     /// Describes the cause of a failure that has just happened, where the fault does not tell it.
     fn explain(&self, fault: Fault) -> Option<String> {
         self.below().iter().find_map(|below| below.explain(fault))
-    }
-
-    /// Sends the trace events of the shared queue and of lanes opened from now on to sinks made by `make` (one per
-    /// queue); `None` stops tracing.
-    fn trace(&self, make: Option<SinkMaker>) {
-        self.below().iter().for_each(|below| below.trace(make.clone()));
     }
 
     /// Accepts that data written before a failed flush may be lost.
@@ -190,41 +173,98 @@ pub trait Backend: LimitSource {
     fn refresh(&self) -> Result<(), Error> {
         self.below().iter().try_for_each(|below| below.refresh())
     }
+}
 
-    /// A handle was opened; its bios carry this number.
-    fn handle_opened(&self, id: HandleId) {
-        self.below().iter().for_each(|below| below.handle_opened(id));
-    }
-
-    /// The last clone of a handle was dropped. Bios with its number may still be in flight.
-    fn handle_closed(&self, id: HandleId) {
-        self.below().iter().for_each(|below| below.handle_closed(id));
-    }
-
-    /// A program says through a handle how it will read the `len` bytes at `pos`. A layer over one device passes the
-    /// hint on, with the range mapped to that device; devices without a cache ignore it.
+/// The capabilities of a device or of the devices below it.
+impl dyn Backend {
+    /// Switches the elevator of every disk; see [`Tunable::switch_elevator`].
     ///
     /// # Errors
-    /// A cache could not carry out the hint.
-    fn advise(&self, id: HandleId, hint: Hint, pos: u64, len: u64) -> Result<(), Error> {
+    /// That of the first disk that fails. The disks before it have the new elevator.
+    pub fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error> {
+        match self.tunable() {
+            Some(own) => own.switch_elevator(make),
+            None => self.below().iter().try_for_each(|below| below.switch_elevator(make)),
+        }
+    }
+
+    /// The parameters of the elevator and their values. With several disks: those of the first disk that has an
+    /// elevator.
+    pub fn elevator_params(&self) -> Vec<(Param, i64)> {
+        if let Some(own) = self.tunable() {
+            return own.elevator_params();
+        }
+        let mut of_each = self.below().into_iter().map(|below| below.elevator_params());
+        of_each.find(|params| !params.is_empty()).unwrap_or_default()
+    }
+
+    /// Sets a parameter of the elevator on every disk; see [`Tunable::set_elevator_param`].
+    ///
+    /// # Errors
+    /// That of the first disk that refuses. The disks before it have the new value.
+    pub fn set_elevator_param(&self, name: &str, value: i64) -> Result<(), ParamError> {
+        match self.tunable() {
+            Some(own) => own.set_elevator_param(name, value),
+            None => self.below().iter().try_for_each(|below| below.set_elevator_param(name, value)),
+        }
+    }
+
+    /// Traces every disk; see [`Traced::trace`].
+    pub fn trace(&self, make: Option<SinkMaker>) {
+        match self.traced() {
+            Some(own) => own.trace(make),
+            None => self.below().iter().for_each(|below| below.trace(make.clone())),
+        }
+    }
+
+    /// Tells every cache of an opened handle; see [`Cached::handle_opened`].
+    pub fn handle_opened(&self, id: HandleId) {
+        match self.cached() {
+            Some(own) => own.handle_opened(id),
+            None => self.below().iter().for_each(|below| below.handle_opened(id)),
+        }
+    }
+
+    /// Tells every cache of a closed handle; see [`Cached::handle_closed`].
+    pub fn handle_closed(&self, id: HandleId) {
+        match self.cached() {
+            Some(own) => own.handle_closed(id),
+            None => self.below().iter().for_each(|below| below.handle_closed(id)),
+        }
+    }
+
+    /// Gives a hint to the topmost cache; see [`Cached::advise`]. Through a layer over one device it is passed on with the
+    /// range mapped to that device. Without a cache it is ignored.
+    ///
+    /// # Errors
+    /// The cache could not carry out the hint.
+    pub fn advise(&self, id: HandleId, hint: Hint, pos: u64, len: u64) -> Result<(), Error> {
+        if let Some(own) = self.cached() {
+            return own.advise(id, hint, pos, len);
+        }
         match (&self.below()[..], self.locate(pos)) {
             ([below], Some((0, moved))) => below.advise(id, hint, moved, len),
             _ => Ok(()),
         }
     }
 
-    /// The counts that a cache keeps for a handle. `None`: there is no cache, or it does not know the handle. A layer
-    /// over one device asks that device.
-    fn handle_counters(&self, id: HandleId) -> Option<HandleCounters> {
+    /// The counts that the topmost cache keeps for a handle. `None`: there is no cache, or it does not know the handle.
+    /// A layer over one device asks that device.
+    pub fn handle_counters(&self, id: HandleId) -> Option<HandleCounters> {
+        if let Some(own) = self.cached() {
+            return own.handle_counters(id);
+        }
         match &self.below()[..] {
             [below] => below.handle_counters(id),
             _ => None,
         }
     }
 
-    /// The counts of the caches of the device, summed over all handles, closed ones included. `None`: there is no
-    /// cache.
-    fn cache_counters(&self) -> Option<HandleCounters> {
+    /// The counts of the topmost caches, summed over all handles, closed ones included. `None`: there is no cache.
+    pub fn cache_counters(&self) -> Option<HandleCounters> {
+        if let Some(own) = self.cached() {
+            return own.cache_counters();
+        }
         let mut sum = None::<HandleCounters>;
         for counters in self.below().iter().filter_map(|below| below.cache_counters()) {
             sum.get_or_insert_default().merge(&counters);
@@ -232,22 +272,18 @@ pub trait Backend: LimitSource {
         sum
     }
 
-    /// The part of the device that is in memory, from which handles may answer reads without a bio. A layer that
-    /// inspects, changes or delays bios must not return the `Resident` of the device below, because such reads would
-    /// bypass the layer.
-    fn resident(&self) -> Option<Arc<dyn Resident>> {
-        None
+    /// The part of the device itself that is in memory; see [`Cached::resident`]. The devices below are not asked: reads
+    /// from their memory would bypass this device.
+    pub fn resident(&self) -> Option<Arc<dyn Resident>> {
+        self.cached()?.resident()
     }
 
-    /// Registers the bell to ring when the device has work of its own to do (write-back) and no thread may be in a
-    /// call. A keeper thread then runs a lane of the device until it is [idle](Lane::is_idle), at its
-    /// [wake-ups](Lane::next_wakeup) and when its descriptors become readable. The bell may be rung with any lock
-    /// held: it only wakes another thread.
-    ///
-    /// Each handle on this backend registers a bell of its own; all of them should be rung. The bell of a closed
-    /// device does nothing. The backend need not keep the bell alive; its registrant does.
-    fn keep(&self, keeper: Arc<dyn Bell>) {
-        self.below().iter().for_each(|below| below.keep(Arc::clone(&keeper)));
+    /// Registers a bell with every device that has work of its own; see [`Cached::keep`].
+    pub fn keep(&self, keeper: Arc<dyn Bell>) {
+        match self.cached() {
+            Some(own) => own.keep(keeper),
+            None => self.below().iter().for_each(|below| below.keep(Arc::clone(&keeper))),
+        }
     }
 }
 

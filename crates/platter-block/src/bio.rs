@@ -7,6 +7,7 @@
 use crate::deferred::{self, Deferred};
 use crate::fault::{Fault, Kind, Stage, Status};
 use crate::handle::HandleId;
+pub use crate::op::Op;
 use crate::owner::Owner;
 use crate::segment::Segment;
 use crate::time::Time;
@@ -21,53 +22,6 @@ use deadline::Deadline;
 pub use flags::{Class, Context, Flags, IoPrio};
 use segments::SegmentList;
 pub use segments::{MAX_SEGMENTS, Segments};
-
-/// The operation of a bio.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Op {
-    /// Device to memory.
-    Read,
-    /// Memory to device.
-    Write,
-    /// Make everything that has completed durable. No data. A length, if given, says that the submitter needs only
-    /// that range to be durable: a cache then writes back and flushes no more than that; a disk flushes everything. A
-    /// cache that could not write a range back fails the flush, with the bio aimed at ([`Bio::rewind`]) that range.
-    Flush,
-    /// The contents of a range are no longer needed.
-    Discard,
-    /// A range reads as zeroes afterwards.
-    WriteZeroes,
-}
-
-impl Op {
-    /// All operations, in the order of their numbers.
-    pub const ALL: [Op; 5] = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::WriteZeroes];
-
-    /// Whether the operation transfers data.
-    #[inline]
-    pub const fn has_data(self) -> bool {
-        matches!(self, Op::Read | Op::Write)
-    }
-
-    /// Whether the operation changes the device.
-    #[inline]
-    pub const fn changes(self) -> bool {
-        matches!(self, Op::Write | Op::Discard | Op::WriteZeroes)
-    }
-}
-
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Op::Read => "read",
-            Op::Write => "write",
-            Op::Flush => "flush",
-            Op::Discard => "discard",
-            Op::WriteZeroes => "write-zeroes",
-        })
-    }
-}
 
 struct Body {
     list: SegmentList,
@@ -129,6 +83,16 @@ impl Bio {
     /// A flush: everything that completed before it is durable when it completes.
     pub fn flush() -> Bio {
         Bio::new(Op::Flush, 0, 0)
+    }
+
+    /// A discard of the `len` bytes at byte offset `pos`: their contents are no longer needed.
+    pub fn discard(pos: u64, len: u64) -> Bio {
+        Bio::new(Op::Discard, pos, len)
+    }
+
+    /// Makes the `len` bytes at byte offset `pos` read as zeroes.
+    pub fn write_zeroes(pos: u64, len: u64) -> Bio {
+        Bio::new(Op::WriteZeroes, pos, len)
     }
 
     /// Resets the bio to a new one, keeping the memory of a long segment list. Drops the owner if it was not taken.
@@ -461,7 +425,7 @@ impl Bio {
     }
 
     /// Turns the bio into a write of zeroes; flags, priority, deadline and the rest stay.
-    pub(crate) fn write_zeroes(&mut self, pos: u64, len: u64) {
+    pub(crate) fn reset_zeroes(&mut self, pos: u64, len: u64) {
         let b = &mut *self.0;
         b.op = Op::Write;
         b.list.clear();

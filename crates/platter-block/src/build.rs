@@ -13,7 +13,7 @@ use crate::segment::Segment;
 ///
 /// ```
 /// use platter_block::{bio::Op, build::Builder, limits::Limits, segment::{RegionId, Segment}};
-/// let limits = Limits { chunk: 65536, ..Limits::unlimited(512) };
+/// let limits = Limits::unlimited(512).with_chunk(65536);
 /// let mut memory = vec![0u8; 16384];
 /// // SAFETY: the bio is never submitted.
 /// let segment = unsafe { Segment::new(memory.as_mut_ptr(), 16384, RegionId::NONE) };

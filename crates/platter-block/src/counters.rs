@@ -1,34 +1,9 @@
 //! Counters: cells with a single writer, summed when they are read.
 
 use crate::bio::{Bio, Op};
+pub use crate::cell::Cell;
 use crate::fault::Kind;
 use crate::histogram::Histogram;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// A count with one writer at a time and any number of readers: adding is a load and a store, not an atomic
-/// read-modify-write.
-#[derive(Debug, Default)]
-pub struct Cell(AtomicU64);
-
-impl Cell {
-    /// Adds `n`. Only one thread at a time may add.
-    #[inline]
-    pub fn add(&self, n: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
-    }
-
-    /// Sets the count. Only one thread at a time may write.
-    #[inline]
-    pub fn set(&self, n: u64) {
-        self.0.store(n, Relaxed);
-    }
-
-    /// The count.
-    #[inline]
-    pub fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
 
 /// Buckets of the histogram of the number of requests in flight: powers of two, 1 to 2^15 and above.
 pub const DEPTH_BUCKETS: usize = 16;

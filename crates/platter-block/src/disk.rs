@@ -69,7 +69,7 @@ type OpenChannel = dyn Fn(LaneUse) -> Result<Box<dyn Driver>, Error> + Send + Sy
 ///
 /// ```
 /// use platter_block::disk::{Disk, FnDisk};
-/// use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+/// use platter_block::driver::{Completion, Driver, Geometry, Started};
 /// use platter_block::limits::Limits;
 /// use platter_block::time::{Span, Time};
 ///
@@ -89,7 +89,7 @@ type OpenChannel = dyn Fn(LaneUse) -> Result<Box<dyn Driver>, Error> + Send + Sy
 ///     fn wait(&mut self, _now: Time, _timeout: Option<Span>) {}
 /// }
 ///
-/// let geometry = Geometry { size: 1 << 20, limits: Limits::unlimited(512), features: Features::default() };
+/// let geometry = Geometry::new(1 << 20, Limits::unlimited(512));
 /// let disk = FnDisk::new("instant", geometry, |_| Ok(Box::new(Instant::default())));
 /// assert_eq!(disk.geometry().size, 1 << 20);
 /// ```

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 
 /// Capabilities of a disk besides reading and writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Features {
     /// Completed writes may be lost in a power cut until the next flush (write-back cache).
     pub write_cache: bool,
@@ -19,8 +20,17 @@ pub struct Features {
     pub read_only: bool,
 }
 
+crate::setters! {
+    const Features {
+        write_cache, with_write_cache: bool;
+        fua, with_fua: bool;
+        read_only, with_read_only: bool;
+    }
+}
+
 /// What a queue needs to know about the disk below it.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Geometry {
     /// Size in bytes.
     pub size: u64,
@@ -57,6 +67,26 @@ impl Chain<'_> {
             Chain::Run(first, more) => core::iter::once(*first).chain(*more).for_each(visit),
             Chain::Linked(linked) => linked.for_each_bio(visit),
         }
+    }
+}
+
+crate::setters! {
+    const Geometry {
+        size, with_size: u64;
+        limits, with_limits: Limits;
+        features, with_features: Features;
+    }
+}
+
+impl Features {
+    /// No capabilities: the default.
+    pub const NONE: Features = Features { write_cache: false, fua: false, read_only: false };
+}
+
+impl Geometry {
+    /// A disk of `size` bytes without further capabilities.
+    pub const fn new(size: u64, limits: Limits) -> Geometry {
+        Geometry { size, limits, features: Features::NONE }
     }
 }
 

@@ -9,34 +9,17 @@ use crate::params::{Param, ParamError};
 use crate::time::Time;
 use alloc::boxed::Box;
 
-mod anticipatory;
-mod bfq;
-mod cfq;
-mod cfq1;
-mod cfq2;
-mod cfq3;
 mod deadline;
 mod fifo;
-mod kyber;
-mod linus;
 mod mq_deadline;
 mod noop;
 mod sectors;
 mod settings;
-#[cfg(test)]
-mod vectors;
 
-pub use anticipatory::{Anticipatory, Estimators, Rule};
-pub use bfq::Bfq;
-pub use cfq1::Cfq1;
-pub use cfq2::Cfq2;
-pub use cfq3::Cfq;
-pub use deadline::{BatchRule, Deadline};
+pub use deadline::{BatchRule, Deadline, ROW as DEADLINE};
 pub use fifo::{Fifos, ListId};
-pub use kyber::Kyber;
-pub use linus::{Accounting, Linus};
-pub use mq_deadline::MqDeadline;
-pub use noop::Noop;
+pub use mq_deadline::{MqDeadline, ROW as MQ_DEADLINE};
+pub use noop::{Noop, ROW as NOOP};
 pub use sectors::SectorMap;
 pub use settings::Settings;
 
@@ -218,21 +201,11 @@ pub struct Row {
     pub make: fn() -> Box<dyn Elevator>,
 }
 
-/// Every elevator that can be chosen by name. `none` (no elevator at all) is a mode of the queue and has no row.
-pub static TABLE: &[Row] = &[
-    noop::ROW,
-    deadline::ROW,
-    linus::ROW,
-    anticipatory::ROW,
-    cfq1::ROW,
-    cfq2::ROW,
-    cfq3::ROW,
-    mq_deadline::ROW,
-    kyber::ROW,
-    bfq::ROW,
-];
+/// The elevators of the core. `platter-elevators` has a table of all. `none` (no elevator at all) is a mode of the queue
+/// and has no row.
+pub static TABLE: &[Row] = &[noop::ROW, deadline::ROW, mq_deadline::ROW];
 
-/// Looks an elevator up by name.
+/// Looks an elevator of the core up by name.
 pub fn by_name(name: &str) -> Option<&'static Row> {
     TABLE.iter().find(|row| row.name == name)
 }

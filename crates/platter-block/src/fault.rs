@@ -1,7 +1,7 @@
 //! What went wrong with a bio, in four bytes, and the error that a program sees, with everything needed to act
 //! on it.
 
-use crate::bio::Op;
+use crate::op::Op;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;

@@ -3,7 +3,7 @@
 //! A handle is one open file description on a device. Every bio carries the number of its handle; the device
 //! finds per-handle state (readahead, counts) by it.
 
-use crate::readahead;
+use crate::hint::ReadaheadCounters;
 
 /// The number of an open handle. No two handles open in a process at the same time have the same number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,7 +21,7 @@ pub const READ_CLASSES: usize = 16;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HandleCounters {
     /// Counts of the readahead policy.
-    pub readahead: readahead::Counters,
+    pub readahead: ReadaheadCounters,
     /// Pages that were cached when they were requested.
     pub hits: u64,
     /// Pages that were not cached when they were requested.
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn every_count_is_merged() {
-        let readahead = readahead::Counters {
+        let readahead = ReadaheadCounters {
             closed_by_miss: 1,
             closed_by_hit: 2,
             shrunk: 3,

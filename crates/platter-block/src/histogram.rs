@@ -1,6 +1,6 @@
 //! A log-linear histogram with single-writer cells, for latencies in nanoseconds.
 
-use crate::counters::Cell;
+use crate::cell::Cell;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 

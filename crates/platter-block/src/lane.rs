@@ -14,14 +14,35 @@ use alloc::vec::Vec;
 /// The path of one submitter to a device: a queue and its driver, a layer over other lanes, or a share of a queue
 /// that several submitters use.
 ///
+/// A lane implements [`submit`](Lane::submit), [`take_done`](Lane::take_done) and [`has_done`](Lane::has_done). All
+/// other methods pass the call on to the lane that [`below`](Lane::below) and [`below_mut`](Lane::below_mut) return; a
+/// lane with none below has no timers and no descriptors, and completes each bio in `submit`. A lane that holds bios
+/// of its own also implements [`is_idle`](Lane::is_idle) and [`cancel`](Lane::cancel), and, if time ends that,
+/// [`next_wakeup`](Lane::next_wakeup). A layer over one device needs none of this if it is a filter of `platter-stack`.
+///
 /// All methods but [`wait`](Lane::wait) and [`sleep`](Lane::sleep) return at once. A lane makes progress only inside
 /// [`run`](Lane::run) and `wait`.
 pub trait Lane: Send {
+    /// The lane to which calls are passed on that this lane does not implement.
+    fn below(&self) -> Option<&dyn Lane> {
+        None
+    }
+
+    /// The same lane as [`below`](Lane::below). A lane implements both of them or neither.
+    fn below_mut(&mut self) -> Option<&mut dyn Lane> {
+        None
+    }
+
     /// Takes a bio. Its place in the order is fixed by this call.
     fn submit(&mut self, now: Time, bio: Bio);
 
     /// Starts what can start, rings the doorbell once, collects completions and runs timers that are due.
-    fn run(&mut self, now: Time);
+    #[inline]
+    fn run(&mut self, now: Time) {
+        if let Some(below) = self.below_mut() {
+            below.run(now);
+        }
+    }
 
     /// Appends completed bios.
     fn take_done(&mut self, out: &mut Vec<Bio>);
@@ -36,57 +57,97 @@ pub trait Lane: Send {
     fn has_done(&self) -> bool;
 
     /// When [`run`](Lane::run) should be called even if nothing completes.
-    fn next_wakeup(&self) -> Option<Time>;
+    #[inline]
+    fn next_wakeup(&self) -> Option<Time> {
+        self.below()?.next_wakeup()
+    }
 
     /// A thread waits for this lane's bios: plugged requests are no longer held back for merging.
-    fn unplug(&mut self, now: Time);
+    fn unplug(&mut self, now: Time) {
+        if let Some(below) = self.below_mut() {
+            below.unplug(now);
+        }
+    }
 
     /// Starts what can start and blocks until [`run`](Lane::run) has something to do or `timeout` has passed.
-    /// Starting and waiting are one system call if the driver can combine them. May return early.
-    fn wait(&mut self, now: Time, timeout: Option<Span>);
+    /// Starting and waiting are one system call if the driver can combine them. May return early; does not block while
+    /// the lane [has completed bios](Lane::has_done).
+    #[inline]
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        if self.has_done() {
+            return self.run(now);
+        }
+        if let Some(below) = self.below_mut() {
+            below.wait(now, timeout);
+        }
+    }
 
     /// Blocks like [`wait`](Lane::wait), even if nothing is in flight in this lane. Also returns when a descriptor in
     /// `others` is readable or the lane's [`bell`](Lane::bell) is rung. For layers over several lanes or with timers
     /// of their own: they have started what can start but have no means to sleep.
     fn sleep(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
-        let _ = others;
-        self.wait(now, timeout);
+        if self.below().is_none() {
+            return self.wait(now, timeout);
+        }
+        if !self.has_done()
+            && let Some(below) = self.below_mut()
+        {
+            below.sleep(now, timeout, others);
+        }
     }
 
     /// The bell that wakes a thread in [`sleep`](Lane::sleep), now or the next time; `None`: there is no such bell.
     fn bell(&self) -> Option<Arc<dyn Bell>> {
-        None
+        self.below()?.bell()
     }
 
     /// Appends the descriptors that become readable when [`run`](Lane::run) has something to do. `false`: readiness
     /// cannot be seen that way because everything completes at the next `run`.
-    fn wait_handles(&self, out: &mut Vec<i32>) -> bool;
+    fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
+        self.below().is_some_and(|below| below.wait_handles(out))
+    }
 
     /// Requests with the drivers below.
-    fn in_flight(&self) -> u32;
+    #[inline]
+    fn in_flight(&self) -> u32 {
+        self.below().map_or(0, |below| below.in_flight())
+    }
 
     /// Aborts the bios with this token as far as that is still possible. Bios that no driver has taken complete with
     /// [`Kind::Cancelled`](crate::fault::Kind::Cancelled) at the next [`run`](Lane::run). For the others the driver
     /// is asked to cancel, and they complete with the driver's result.
     fn cancel(&mut self, now: Time, token: u64) {
-        let _ = (now, token);
+        if let Some(below) = self.below_mut() {
+            below.cancel(now, token);
+        }
     }
 
     /// Whether the lane holds no bio (except completed ones).
-    fn is_idle(&self) -> bool;
+    #[inline]
+    fn is_idle(&self) -> bool {
+        self.below().is_none_or(|below| below.is_idle())
+    }
 
     /// Whether [`run`](Lane::run) has something to take in although the lane is idle: a queue that it shares with other lanes
     /// may still have requests that were given up for it, with their memory. A layer that leaves idle lanes alone runs such
     /// a one nevertheless.
     fn lingers(&self) -> bool {
-        false
+        self.below().is_some_and(|below| below.lingers())
     }
 
     /// Offers a region of memory to all drivers below.
-    fn register(&mut self, region: &Region);
+    fn register(&mut self, region: &Region) {
+        if let Some(below) = self.below_mut() {
+            below.register(region);
+        }
+    }
 
     /// Withdraws a region from all drivers below.
-    fn unregister(&mut self, region: RegionId);
+    fn unregister(&mut self, region: RegionId) {
+        if let Some(below) = self.below_mut() {
+            below.unregister(region);
+        }
+    }
 }
 
 /// Wakes a thread that sleeps in a lane. May be rung from any thread.

@@ -16,6 +16,8 @@ pub mod bio;
 #[allow(unsafe_code)]
 pub mod buf;
 pub mod build;
+pub mod capability;
+mod cell;
 pub mod counters;
 pub mod defect;
 #[allow(unsafe_code)]
@@ -26,20 +28,23 @@ pub mod elevator;
 pub mod event;
 pub mod fault;
 pub mod handle;
+pub mod hint;
 pub mod histogram;
 pub mod lane;
 pub mod limits;
+mod op;
 #[allow(unsafe_code)]
 pub mod owner;
 pub mod params;
 pub mod planted;
 pub mod queue;
-pub mod readahead;
+pub mod register;
 pub mod request;
 #[allow(unsafe_code)]
 pub mod resident;
 #[allow(unsafe_code)]
 pub mod segment;
+mod setters;
 pub mod statistics;
 pub mod text;
 pub mod time;

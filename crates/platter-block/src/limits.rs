@@ -6,6 +6,7 @@ use crate::segment::Segment;
 
 /// Limits of a device for one request. Bytes unless said otherwise; powers of two where marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// Smallest addressable unit (power of two): offsets and lengths are multiples of it.
     pub logical_block: u32,
@@ -37,6 +38,25 @@ pub struct Limits {
     /// Largest write that is never torn by a power cut (power of two; 0: no more than a logical block, and writes
     /// with [`Flags::ATOMIC`](crate::bio::Flags::ATOMIC) fail).
     pub atomic_write: u32,
+}
+
+crate::setters! {
+    const Limits {
+        logical_block, with_logical_block: u32;
+        physical_block, with_physical_block: u32;
+        memory_align, with_memory_align: u32;
+        length_align, with_length_align: u32;
+        max_transfer, with_max_transfer: u32;
+        max_segments, with_max_segments: u16;
+        max_segment_size, with_max_segment_size: u32;
+        segment_boundary, with_segment_boundary: u64;
+        chunk, with_chunk: u64;
+        optimal_io, with_optimal_io: u32;
+        discard_granularity, with_discard_granularity: u32;
+        max_discard, with_max_discard: u64;
+        write_zeroes, with_write_zeroes: bool;
+        atomic_write, with_atomic_write: u32;
+    }
 }
 
 impl Limits {

@@ -2,6 +2,9 @@
 
 use core::ptr::NonNull;
 
+/// Bytes of a page of a cache.
+pub const PAGE: u64 = 4096;
+
 /// The part of a device that is cached in memory.
 ///
 /// A handle on the device asks here first: a read that can be answered at once never becomes a bio. Any number of

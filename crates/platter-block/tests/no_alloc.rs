@@ -4,7 +4,6 @@
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
-use platter_block::elevator;
 use platter_block::fault::Kind;
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::limits::Limits;
@@ -124,12 +123,12 @@ struct Load {
 
 impl Load {
     fn new(elevator: &str) -> Load {
-        let limits = Limits { max_transfer: 128 << 10, ..Limits::unlimited(512) };
-        let features = Features { write_cache: true, fua: false, read_only: false };
+        let limits = Limits::unlimited(512).with_max_transfer(128 << 10);
+        let features = Features::default().with_write_cache(true).with_fua(false);
         let settings =
             Settings { depth: 16, nr_requests: 32, timeout: Some(Span::from_secs(1)), ..Settings::default() };
-        let elevator = elevator::by_name(elevator).map(|row| (row.make)());
-        let geometry = Geometry { size: SIZE, limits, features };
+        let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
+        let geometry = Geometry::new(SIZE, limits).with_features(features);
         let queue = SchedQueue::new(geometry, settings, elevator, Arc::new(Counters::default()));
         Load {
             lane: QueueLane::new(queue, Prompt { done: Vec::with_capacity(16), segments: 0 }),
@@ -192,7 +191,7 @@ impl Load {
 #[test]
 fn a_warm_queue_allocates_nothing() {
     let plans: Vec<Vec<Plan>> = (0..14).map(plan).collect();
-    for elevator in std::iter::once("none").chain(elevator::TABLE.iter().map(|row| row.name)) {
+    for elevator in std::iter::once("none").chain(platter_elevators::TABLE.iter().map(|row| row.name)) {
         let mut load = Load::new(elevator);
         (0..3).for_each(|_| plans.iter().enumerate().for_each(|(i, plan)| load.round(plan, i % 2 == 0)));
         let counts = |load: &Load| {

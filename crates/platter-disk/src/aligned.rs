@@ -4,7 +4,6 @@
 
 use platter_block::bio::{Bio, Op};
 use platter_block::buf::{IoBuf, IoBufMut, add_memory};
-use platter_block::defect::{self, Defect};
 use platter_block::fault::Fault;
 use platter_block::segment::RegionId;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -73,13 +72,17 @@ impl Aligned {
     }
 
     /// Sets the first `len` bytes to zero.
-    fn zero(&mut self, len: usize) {
+    pub(crate) fn zero(&mut self, len: usize) {
         // SAFETY: inside the allocation.
         unsafe { std::ptr::write_bytes(self.ptr, 0, len.min(self.len())) }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.layout.size()
+    }
+
+    pub(crate) fn align(&self) -> usize {
+        self.layout.align()
     }
 }
 
@@ -111,76 +114,3 @@ unsafe impl IoBuf for Window {
 
 // SAFETY: writable, and any byte is a valid value.
 unsafe impl IoBufMut for Window {}
-
-/// Most bytes of memory kept for reuse.
-const KEEP: usize = 1 << 20;
-
-/// Aligned memory that is reused.
-#[derive(Default)]
-pub(crate) struct Buffers {
-    list: Vec<Aligned>,
-    /// Bytes of all buffers in `list`.
-    kept: usize,
-}
-
-impl Buffers {
-    /// The smallest kept buffer that is large enough, or a new one. For a read its first `len` bytes are zeroed: a
-    /// driver may complete a read without touching memory (`null`), and data of an earlier I/O must not be seen. Data
-    /// to be written is copied over them in any case.
-    pub(crate) fn take(&mut self, op: Op, len: usize, align: usize) -> Option<Aligned> {
-        let fits = |buffer: &Aligned| buffer.len() >= len && buffer.layout.align() >= align;
-        let all = self.list.iter().enumerate().filter(|(_, buffer)| fits(buffer));
-        let Some((at, _)) = all.min_by_key(|(_, buffer)| buffer.len()) else {
-            return Aligned::new(len, align);
-        };
-        let mut buffer = self.list.swap_remove(at);
-        self.kept -= buffer.len();
-        if op == Op::Read && !defect::is_on(Defect::CopiesShowOthers) {
-            buffer.zero(len);
-        }
-        Some(buffer)
-    }
-
-    /// Keeps a buffer for reuse, if there is room.
-    pub(crate) fn keep(&mut self, buffer: Aligned) {
-        if self.kept + buffer.len() <= KEEP {
-            self.kept += buffer.len();
-            self.list.push(buffer);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_that_is_used_again_shows_nothing_of_its_last_use() {
-        let mut buffers = Buffers::default();
-        let memory = buffers.take(Op::Write, 4096, 512).unwrap();
-        let data = Bio::write(0, vec![0x53u8; 4096]).unwrap();
-        memory.exchange(&data, 0, 4096);
-        let address = memory.ptr;
-        buffers.keep(memory);
-        let memory = buffers.take(Op::Read, 1000, 512).unwrap();
-        assert_eq!(memory.ptr, address, "it is the same memory");
-        let mut back = Bio::read(0, vec![1u8; 1000]).unwrap();
-        memory.exchange(&back, 0, 1000);
-        assert_eq!(back.take_buffer(), Some(vec![0u8; 1000]));
-    }
-
-    #[test]
-    fn only_so_much_is_kept_and_alignment_counts() {
-        let mut buffers = Buffers::default();
-        for _ in 0..3 {
-            buffers.keep(Aligned::new(KEEP / 2, 512).unwrap());
-        }
-        assert_eq!((buffers.list.len(), buffers.kept), (2, KEEP));
-        assert_eq!(
-            buffers.take(Op::Read, 100, 4096).unwrap().len(),
-            100,
-            "those that are kept are aligned to 512"
-        );
-        assert_eq!(buffers.take(Op::Read, 100, 512).unwrap().len(), KEEP / 2);
-    }
-}

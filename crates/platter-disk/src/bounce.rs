@@ -1,100 +1,176 @@
-//! Decides which transfers are copied through memory of the library, and counts the copied bytes.
+//! Copies transfers whose memory the device cannot use, through aligned memory of the library.
 //!
-//! The lane of a disk copies memory whose addresses or lengths are misaligned, for every way to call (see
-//! `leaf/bounced.rs`). Only synchronous calls may begin and end inside a block, end at a deadline, or be so large
-//! that they are copied in pieces: the handle decides that here and does it in `sync_io/copied.rs`. Both take their
-//! memory from the same kind of store (`aligned.rs`).
+//! There are two reasons. Memory whose addresses or lengths are misaligned is copied by the lane of the disk, for every
+//! way to call ([`Bouncer::wrap`]). A synchronous call may also begin and end inside a block, end at a deadline, or be so
+//! large that it is copied in pieces; `sync_io/rules.rs` decides that and `sync_io/copied.rs` does it, before the lane.
+//! Both take their memory from a [`Bouncer`], and both are counted (`bytes_bounced`).
 
-use crate::sync::{Condvar, Mutex, lock};
-use platter_block::bio::Bio;
+#![allow(unsafe_code)]
+
+use crate::aligned::Aligned;
+use platter_block::bio::{Bio, Op};
+use platter_block::buf::IoBuf;
+use platter_block::defect::{self, Defect};
+use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::limits::Limits;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-
-/// Largest part of a call that is copied at once, in bytes.
-pub(crate) const PIECE: u64 = 8 << 20;
 
 /// Smallest alignment of the memory: a page, which the kernel handles best.
-pub(crate) const ALIGN: usize = 4096;
+const ALIGN: usize = 4096;
 
-/// Decides what the handle copies, and counts it.
+/// Owner of a bounced bio's memory: the bio it stands for, and the memory that the device uses.
+struct StandIn {
+    original: Bio,
+    memory: Aligned,
+}
+
+// SAFETY: `Aligned` keeps its allocation in place while the handle moves; it is exclusively owned.
+unsafe impl IoBuf for StandIn {
+    fn byte_len(&self) -> usize {
+        self.original.len() as usize
+    }
+
+    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+        let len = self.byte_len();
+        // SAFETY: the memory goes into the bio's owner next to the segments.
+        unsafe { self.memory.add_to(bio, len) }
+    }
+}
+
+/// Number of bios kept for reuse.
+const KEEP_BIOS: usize = 128;
+
+/// Most bytes of memory kept for reuse.
+const KEEP_BYTES: usize = 1 << 20;
+
+/// The memory for copies and the bios over it of one lane, kept for reuse.
+#[derive(Default)]
 pub(crate) struct Bouncer {
-    pub(crate) limits: Limits,
-    /// Whether misaligned transfers are copied; otherwise they fail.
-    is_allowed: bool,
-    /// Blocks that writes cover only in part, while they are read and written back.
-    pub(crate) edges: Edges,
-    bytes: AtomicU64,
+    bios: Vec<Bio>,
+    memory: Vec<Aligned>,
+    /// Bytes of `memory`.
+    kept: usize,
+    /// Wrapped bios in flight. One that timed out is counted until the lane is idle.
+    pub(crate) out: usize,
 }
 
 impl Bouncer {
-    pub(crate) fn new(limits: Limits, is_allowed: bool) -> Bouncer {
-        Bouncer { limits, is_allowed, edges: Edges::default(), bytes: AtomicU64::new(0) }
+    /// The alignment of memory that a device with these limits can use.
+    pub(crate) fn align_for(limits: &Limits) -> usize {
+        (limits.memory_align as usize).max(ALIGN)
     }
 
-    /// Bytes copied so far.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn count(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Whether the handle must copy a bio of a synchronous call on a device of `size` bytes: because its offset or
-    /// length is misaligned, because it is large and its memory would be copied anyway, or because the call may end
-    /// (`has_deadline`) before the device has finished with the memory. A bio with another fault is passed down
-    /// unchanged, to be refused there.
-    #[inline]
-    pub(crate) fn needs(&self, bio: &Bio, size: u64, has_deadline: bool) -> bool {
-        let (pos, len) = (bio.pos(), bio.len());
-        if !bio.op().has_data() || len == 0 || pos.checked_add(len).is_none_or(|end| end > size) {
-            return false;
+    /// The smallest kept memory that is large enough, or new memory; `None` if the system has none. For a read its first
+    /// `len` bytes are zeroed: a driver may complete a read without touching memory (`null`), and data of an earlier
+    /// I/O must not be seen. Data to be written is copied over them in any case.
+    pub(crate) fn memory(&mut self, op: Op, len: usize, align: usize) -> Option<Aligned> {
+        let fits = |memory: &Aligned| memory.len() >= len && memory.align() >= align;
+        let all = self.memory.iter().enumerate().filter(|(_, memory)| fits(memory));
+        let Some((at, _)) = all.min_by_key(|(_, memory)| memory.len()) else {
+            return Aligned::new(len, align);
+        };
+        let mut memory = self.memory.swap_remove(at);
+        self.kept -= memory.len();
+        if op == Op::Read && !defect::is_on(Defect::CopiesShowOthers) {
+            memory.zero(len);
         }
-        let is_misplaced = self.limits.is_misplaced(pos, len, size);
-        let is_unsound = || self.limits.check_memory(bio, size).is_err();
-        match (self.is_allowed, has_deadline) {
-            (true, true) => true,
-            (true, false) => is_misplaced || (len > PIECE && is_unsound()),
-            (false, true) => !is_misplaced && !is_unsound(),
-            (false, false) => false,
+        Some(memory)
+    }
+
+    /// Keeps memory for reuse, if there is room.
+    pub(crate) fn keep(&mut self, memory: Aligned) {
+        if self.kept + memory.len() <= KEEP_BYTES {
+            self.kept += memory.len();
+            self.memory.push(memory);
         }
     }
-}
 
-/// Blocks that are being changed in part, by the offset of their first byte.
-#[derive(Default)]
-pub(crate) struct Edges {
-    busy: Mutex<Vec<u64>>,
-    freed: Condvar,
-}
-
-/// The blocks of one write.
-pub(crate) struct Locked<'a> {
-    edges: &'a Edges,
-    blocks: (u64, u64),
-}
-
-impl Edges {
-    /// Locks the blocks at both ends of a write. `None`: they did not become free in the time that is `left`.
-    pub(crate) fn lock(&self, blocks: (u64, u64), left: impl Fn() -> Option<Duration>) -> Option<Locked<'_>> {
-        let mut busy = lock(&self.busy);
-        // Both at once, so that a holder of one block never waits for another.
-        while busy.iter().any(|&block| block == blocks.0 || block == blocks.1) {
-            busy = match left() {
-                Some(Duration::ZERO) => return None,
-                Some(left) => self.freed.wait_for(busy, left),
-                None => self.freed.wait(busy),
-            };
+    /// Makes a bio over aligned memory that stands for a misaligned one. An error returns the bio, failed.
+    pub(crate) fn wrap(&mut self, limits: &Limits, mut original: Bio) -> Result<Bio, Bio> {
+        let len = original.len() as usize;
+        let Some(memory) = self.memory(original.op(), len, Bouncer::align_for(limits)) else {
+            original.fail(Fault::new(Kind::NoMemory, Stage::Queue));
+            return Err(original);
+        };
+        if original.op() == Op::Write {
+            memory.exchange(&original, 0, len);
         }
-        busy.extend([blocks.0, blocks.1]);
-        Some(Locked { edges: self, blocks })
+        let (op, pos, flags, deadline) =
+            (original.op(), original.pos(), original.flags(), original.deadline());
+        let (token, context, ioprio) = (original.token(), original.context(), original.ioprio());
+        let (maker, handle) = (original.maker(), original.handle());
+        let mut bio = self.bios.pop().unwrap_or_else(Bio::flush);
+        // SAFETY: the aligned memory is exclusively ours and writable.
+        if unsafe { bio.reset_with(op, pos, StandIn { original, memory }) }.is_err() {
+            // The memory is one segment, or a few if it has gigabytes.
+            unreachable!("bounce memory fits a bio");
+        }
+        bio.add_flags(flags);
+        bio.set_token(token);
+        bio.set_context(context);
+        bio.set_ioprio(ioprio);
+        bio.set_maker(maker);
+        bio.set_handle(handle);
+        bio.set_deadline(deadline);
+        self.out += 1;
+        Ok(bio)
+    }
+
+    /// Replaces a completed bio that was wrapped with its original, with data and status, and returns the number of bytes
+    /// copied. Leaves other bios unchanged.
+    pub(crate) fn unwrap(&mut self, bio: &mut Bio) -> Option<u64> {
+        let status = bio.status();
+        let StandIn { mut original, memory } = bio.take_buffer::<StandIn>()?;
+        self.out -= 1;
+        let bytes = original.len();
+        match status {
+            Ok(()) => {
+                if original.op() == Op::Read {
+                    memory.exchange(&original, 0, bytes as usize);
+                }
+                original.advance(bytes);
+            }
+            Err(fault) => original.fail(fault),
+        }
+        self.keep(memory);
+        let used = std::mem::replace(bio, original);
+        if self.bios.len() < KEEP_BIOS {
+            self.bios.push(used);
+        }
+        Some(bytes)
     }
 }
 
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
-        lock(&self.edges.busy).retain(|&block| block != self.blocks.0 && block != self.blocks.1);
-        self.edges.freed.notify_all();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_used_again_shows_nothing_of_its_last_use() {
+        let mut bouncer = Bouncer::default();
+        let memory = bouncer.memory(Op::Write, 4096, 512).unwrap();
+        let data = Bio::write(0, vec![0x53u8; 4096]).unwrap();
+        memory.exchange(&data, 0, 4096);
+        let address = memory.as_ptr();
+        bouncer.keep(memory);
+        let memory = bouncer.memory(Op::Read, 1000, 512).unwrap();
+        assert_eq!(memory.as_ptr(), address, "it is the same memory");
+        let mut back = Bio::read(0, vec![1u8; 1000]).unwrap();
+        memory.exchange(&back, 0, 1000);
+        assert_eq!(back.take_buffer(), Some(vec![0u8; 1000]));
+    }
+
+    #[test]
+    fn only_so_much_is_kept_and_alignment_counts() {
+        let mut bouncer = Bouncer::default();
+        for _ in 0..3 {
+            bouncer.keep(Aligned::new(KEEP_BYTES / 2, 512).unwrap());
+        }
+        assert_eq!((bouncer.memory.len(), bouncer.kept), (2, KEEP_BYTES));
+        assert_eq!(
+            bouncer.memory(Op::Read, 100, 4096).unwrap().len(),
+            100,
+            "those that are kept are aligned to 512"
+        );
+        assert_eq!(bouncer.memory(Op::Read, 100, 512).unwrap().len(), KEEP_BYTES / 2);
     }
 }

@@ -47,6 +47,28 @@ pub struct Full(pub Bio);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// The other operations are bios too: a flush, a discard, zeroes, and a write that is durable when it completes.
+///
+/// ```
+/// # use platter_disk::device::Device;
+/// use platter_block::bio::{Bio, Flags};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let disk = Device::ram(1 << 20)?;
+/// let mut channel = disk.channel(4)?;
+/// let mut durable = Bio::write(8192, vec![7u8; 4096])?;
+/// durable.add_flags(Flags::FUA);
+/// for bio in [durable, Bio::discard(16384, 4096), Bio::write_zeroes(32768, 4096), Bio::flush()] {
+///     channel.submit(bio).map_err(|_| "full")?;
+/// }
+/// let mut done = Vec::new();
+/// while channel.outstanding() > 0 {
+///     channel.wait(&mut done, None);
+/// }
+/// assert!(done.iter().all(|bio| bio.status().is_ok()));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Channel {
     lane: Box<dyn Lane>,
     clock: Clock,

@@ -3,8 +3,7 @@
 use platter_block::bio::Bio;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::Lane;
-use platter_block::segment::{Region, RegionId};
-use platter_block::time::{Span, Time};
+use platter_block::time::Time;
 
 /// Fails every bio; nothing is ever outstanding.
 #[derive(Default)]
@@ -18,8 +17,6 @@ impl Lane for Closed {
         self.failed.push(bio);
     }
 
-    fn run(&mut self, _now: Time) {}
-
     fn take_done(&mut self, out: &mut Vec<Bio>) {
         out.append(&mut self.failed);
     }
@@ -28,27 +25,8 @@ impl Lane for Closed {
         !self.failed.is_empty()
     }
 
-    fn next_wakeup(&self) -> Option<Time> {
-        None
-    }
-
-    fn unplug(&mut self, _now: Time) {}
-
-    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {}
-
+    // No descriptor and no event: a thread that polls has nothing to wait for.
     fn wait_handles(&self, _out: &mut Vec<i32>) -> bool {
         true
     }
-
-    fn in_flight(&self) -> u32 {
-        0
-    }
-
-    fn is_idle(&self) -> bool {
-        true
-    }
-
-    fn register(&mut self, _region: &Region) {}
-
-    fn unregister(&mut self, _region: RegionId) {}
 }

@@ -1,7 +1,6 @@
 //! The device: one object, three ways to call it.
 
 use crate::background::Background;
-use crate::bounce::Bouncer;
 use crate::callers::{Callers, open_lane};
 use crate::channel::Channel;
 use crate::clock::Clock;
@@ -10,11 +9,12 @@ use crate::drivers::memory::Memory;
 use crate::handle::Description;
 use crate::leaf::{Leaf, LeafSettings};
 use crate::submitter::Submitter;
+use crate::sync_io::CopyRules;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Context, MAX_SEGMENTS, Op};
 use platter_block::counters::Snapshot;
 use platter_block::disk::{Disk, FnDisk};
-use platter_block::driver::{Driver, Features, Geometry};
+use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -50,7 +50,7 @@ pub(crate) struct Inner {
     /// The largest size that it has had.
     largest: AtomicU64,
     pub(crate) clock: Clock,
-    pub(crate) bouncer: Bouncer,
+    pub(crate) copy_rules: CopyRules,
     pub(crate) callers: Arc<Callers>,
     /// The shortest timeout of the disks below, if one has a timeout.
     pub(crate) timeout: Option<Span>,
@@ -100,7 +100,7 @@ impl Device {
             geometry,
             size: AtomicU64::new(geometry.size),
             largest: AtomicU64::new(geometry.size),
-            bouncer: Bouncer::new(geometry.limits, may_bounce),
+            copy_rules: CopyRules::new(geometry.limits, may_bounce),
             callers: Callers::new(backend.as_ref()),
             timeout: backend.timeout(),
             background,
@@ -161,8 +161,8 @@ impl Device {
         elevator: Option<Box<dyn Elevator>>,
     ) -> Result<Device, Error> {
         let limits =
-            Limits { memory_align: 4, max_transfer: 1 << 20, max_segments: 256, ..Limits::unlimited(512) };
-        let geometry = Geometry { size, limits, features: Features::default() };
+            Limits::unlimited(512).with_memory_align(4).with_max_transfer(1 << 20).with_max_segments(256);
+        let geometry = Geometry::new(size, limits);
         let depth = settings.queue.depth;
         let channel = move |_| Ok(Box::new(crate::drivers::null::Null::new(depth)) as Box<dyn Driver>);
         let disk = FnDisk::new("null", geometry, channel).with_driver_name("null");
@@ -220,7 +220,7 @@ impl Device {
 
     /// Size, limits and features.
     pub fn geometry(&self) -> Geometry {
-        Geometry { size: self.size(), ..self.inner.geometry }
+        self.inner.geometry.with_size(self.size())
     }
 
     /// Tells `watcher` from now on about events of the device: changes of its size, or its removal. Watchers are held
@@ -284,7 +284,7 @@ impl Device {
     /// Counters of all queues below and of bounce buffers.
     pub fn counters(&self) -> Snapshot {
         let mut sum = self.inner.backend.counters();
-        sum.bytes_bounced += self.inner.bouncer.bytes();
+        sum.bytes_bounced += self.inner.copy_rules.bytes();
         sum
     }
 
@@ -355,8 +355,9 @@ impl Device {
         }
     }
 
-    /// The error of an operation on this device, with details that depend on the fault's kind.
-    pub(crate) fn error(&self, fault: Fault, op: Op, offset: u64, len: u64, detail: String) -> Error {
+    /// The error of an operation on this device: `detail`, followed by what the kind of the fault says. For code
+    /// that submits bios itself.
+    pub fn error(&self, fault: Fault, op: Op, offset: u64, len: u64, detail: String) -> Error {
         let limits = self.limits_at(offset);
         let hint = match fault.kind {
             Kind::Misaligned => format!(

@@ -9,7 +9,7 @@ use platter_block::backend::Backend;
 use platter_block::bio::Op;
 use platter_block::fault::Error;
 use platter_block::handle::{HandleCounters, HandleId};
-use platter_block::readahead::Hint;
+use platter_block::hint::Hint;
 use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -154,6 +154,14 @@ impl Handle {
         self.device.write_vectored_at(buffers, pos)
     }
 
+    /// [`Device::write_durable_at`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write_durable_at(&self, data: &[u8], pos: u64) -> Result<(), Error> {
+        self.device.write_durable_at(data, pos)
+    }
+
     /// [`Device::flush`].
     ///
     /// # Errors
@@ -178,13 +186,21 @@ impl Handle {
         self.device.discard(pos, len)
     }
 
+    /// [`Device::write_zeroes`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write_zeroes(&self, pos: u64, len: u64) -> Result<(), Error> {
+        self.device.write_zeroes(pos, len)
+    }
+
     /// Tells the cache how the program will read the `len` bytes at `pos` (0: to the end of the device) through this
     /// handle. [`Normal`](Hint::Normal), [`Sequential`](Hint::Sequential) and [`Random`](Hint::Random) apply to all
     /// future reads of the handle, whatever the range. Without a cache the hint has no effect.
     ///
     /// ```
     /// # use platter_disk::device::Device;
-    /// use platter_block::readahead::Hint;
+    /// use platter_block::hint::Hint;
     /// let handle = Device::ram(1 << 20)?.handle();
     /// handle.advise(Hint::Random, 0, 0)?;
     /// # Ok::<(), platter_block::fault::Error>(())

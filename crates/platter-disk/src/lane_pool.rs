@@ -13,13 +13,13 @@ const RETRY: u32 = 64;
 
 /// A pool of lanes of type `L`; generic, so that a model checker can run it with a simpler type.
 pub(crate) struct LanePool<L> {
-    state: Mutex<State<L>>,
+    state: Mutex<PoolState<L>>,
     /// Notified when a lane is returned or closed.
     changed: Condvar,
     most: usize,
 }
 
-struct State<L> {
+struct PoolState<L> {
     /// Unused lanes, the last used one at the end.
     idle: Vec<L>,
     /// Lanes that exist: idle, lent, or set aside.
@@ -46,7 +46,8 @@ pub(crate) enum NoLane<E> {
 impl<L> LanePool<L> {
     /// A pool of at most `most` lanes, at least one.
     pub(crate) fn new(most: usize) -> LanePool<L> {
-        let state = State { idle: Vec::new(), open: 0, aside: 0, waiting: 0, refused: None, least_idle: 0 };
+        let state =
+            PoolState { idle: Vec::new(), open: 0, aside: 0, waiting: 0, refused: None, least_idle: 0 };
         LanePool { state: Mutex::new(state), changed: Condvar::new(), most: most.max(1) }
     }
 
@@ -159,7 +160,7 @@ impl<L> LanePool<L> {
     }
 }
 
-impl<L> State<L> {
+impl<L> PoolState<L> {
     fn may_open(&mut self, most: usize) -> bool {
         if self.open >= most {
             return false;

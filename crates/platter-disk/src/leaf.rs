@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use platter_block::backend::{Backend, Fact, Ground, Identity, LaneUse, SinkMaker};
 use platter_block::bio::{Bio, Context};
+use platter_block::capability::{Traced, Tunable};
 use platter_block::counters::{Counters, Snapshot};
 use platter_block::disk::Disk;
 use platter_block::driver::{Driver, Geometry};
@@ -25,7 +26,6 @@ use platter_block::time::{Span, Time, VirtualClock};
 use platter_block::trace::Sink;
 use std::sync::{Arc, Weak};
 
-mod bounced;
 mod closing;
 mod control;
 mod depth;
@@ -58,6 +58,7 @@ use tokens::Tokens;
 
 /// Settings of a leaf.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LeafSettings {
     /// Settings of the queue.
     pub queue: Settings,
@@ -73,6 +74,20 @@ pub struct LeafSettings {
     pub lanes: Option<u32>,
     /// Measure how long locks are held. (The time spent waiting for them is always measured.)
     pub lock_stamps: bool,
+    /// Where the choice of the elevator came from, as the device's facts show it; `None`: from the program that opens it.
+    pub elevator_from: Option<&'static str>,
+}
+
+platter_block::setters! {
+    LeafSettings {
+        queue, with_queue: Settings;
+        caller_plug, with_caller_plug: bool;
+        lock, with_lock: LockScope;
+        bounce, with_bounce: bool;
+        lanes, with_lanes: Option<u32>;
+        lock_stamps, with_lock_stamps: bool;
+        elevator_from, with_elevator_from: Option<&'static str>;
+    }
 }
 
 impl Default for LeafSettings {
@@ -84,6 +99,7 @@ impl Default for LeafSettings {
             bounce: true,
             lanes: None,
             lock_stamps: false,
+            elevator_from: None,
         }
     }
 }
@@ -130,6 +146,18 @@ impl Leaf {
     /// The disk cannot open a channel.
     pub fn new(
         disk: impl Disk + 'static,
+        settings: LeafSettings,
+        elevator: Option<Box<dyn Elevator>>,
+    ) -> Result<Leaf, Error> {
+        Leaf::over(Arc::new(disk), settings, elevator)
+    }
+
+    /// As [`Leaf::new`], over a disk whose type is not known.
+    ///
+    /// # Errors
+    /// The disk cannot open a channel.
+    pub fn over(
+        disk: Arc<dyn Disk>,
         mut settings: LeafSettings,
         elevator: Option<Box<dyn Elevator>>,
     ) -> Result<Leaf, Error> {
@@ -149,7 +177,7 @@ impl Leaf {
             geometry,
             extent: Extent::new(geometry.size),
             clock: disk.clock().map_or(Clock::Host, Clock::Virtual),
-            disk: Arc::new(disk),
+            disk,
             drivers_opened: AtomicU64::new(0),
             gate: Gate::new(shared_mode),
             tokens: Tokens::new(settings.queue.depth),
@@ -232,7 +260,7 @@ impl Backend for Leaf {
     }
 
     fn geometry(&self) -> Geometry {
-        Geometry { size: self.0.extent.size(), ..self.0.geometry }
+        self.0.geometry.with_size(self.0.extent.size())
     }
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
@@ -275,6 +303,8 @@ impl Backend for Leaf {
     fn facts(&self) -> Vec<Fact> {
         let mut facts = self.0.disk.facts();
         self.0.with_control(|control| queue_facts(control.queue(), &mut facts));
+        let from = self.0.settings.elevator_from;
+        facts.extend(from.map(|from| ("elevator from", from.to_string())));
         facts.push(("depth", self.0.settings.queue.depth.to_string()));
         facts.push(("nr_requests", self.0.settings.queue.nr_requests.to_string()));
         facts
@@ -308,6 +338,45 @@ impl Backend for Leaf {
         self.0.run_control(now, None);
     }
 
+    fn register(&self, region: &Region) {
+        lock(&self.0.regions).push(*region);
+        self.0.gate.announce_change();
+        self.0.with_control(|control| {
+            if let Some(lane) = control.lane_mut() {
+                lane.register(region);
+            }
+        });
+    }
+
+    fn unregister(&self, region: RegionId) {
+        lock(&self.0.regions).retain(|r| r.id != region);
+        // Open lanes belong to their owners, which see the change at their next batch.
+        self.0.gate.announce_change();
+        self.0.with_control(|control| {
+            if let Some(lane) = control.lane_mut() {
+                lane.unregister(region);
+            }
+        });
+    }
+
+    fn explain(&self, fault: Fault) -> Option<String> {
+        (fault.kind == Kind::LaneStalled).then(|| lock(&self.0.stall).clone())
+    }
+
+    fn acknowledge_flush_failure(&self) {
+        self.0.with_control(|control| control.queue().acknowledge_flush_failure());
+    }
+
+    fn tunable(&self) -> Option<&dyn Tunable> {
+        Some(self)
+    }
+
+    fn traced(&self) -> Option<&dyn Traced> {
+        Some(self)
+    }
+}
+
+impl Tunable for Leaf {
     fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error> {
         let elevator = make();
         let shared_mode = elevator.is_some();
@@ -341,40 +410,13 @@ impl Backend for Leaf {
             ))),
         })
     }
+}
 
-    fn register(&self, region: &Region) {
-        lock(&self.0.regions).push(*region);
-        self.0.gate.announce_change();
-        self.0.with_control(|control| {
-            if let Some(lane) = control.lane_mut() {
-                lane.register(region);
-            }
-        });
-    }
-
-    fn unregister(&self, region: RegionId) {
-        lock(&self.0.regions).retain(|r| r.id != region);
-        // Open lanes belong to their owners, which see the change at their next batch.
-        self.0.gate.announce_change();
-        self.0.with_control(|control| {
-            if let Some(lane) = control.lane_mut() {
-                lane.unregister(region);
-            }
-        });
-    }
-
-    fn explain(&self, fault: Fault) -> Option<String> {
-        (fault.kind == Kind::LaneStalled).then(|| lock(&self.0.stall).clone())
-    }
-
+impl Traced for Leaf {
     fn trace(&self, make: Option<SinkMaker>) {
         *lock(&self.0.sinks) = make;
         let sink = self.0.new_sink();
         self.0.with_control(|control| control.queue().set_sink(sink));
-    }
-
-    fn acknowledge_flush_failure(&self) {
-        self.0.with_control(|control| control.queue().acknowledge_flush_failure());
     }
 }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 /// All options for opening a file or block device.
 #[derive(Default)]
+#[non_exhaustive]
 pub struct DiskOptions {
     /// Access, direct I/O, sharing, and protection of existing contents.
     pub open: OpenOptions,
@@ -24,6 +25,15 @@ pub struct DiskOptions {
     pub leaf: LeafSettings,
     /// Elevator, if any.
     pub elevator: Option<Box<dyn Elevator>>,
+}
+
+platter_block::setters! {
+    DiskOptions {
+        open, with_open: OpenOptions;
+        file, with_file: FileOptions;
+        leaf, with_leaf: LeafSettings;
+        elevator, with_elevator: Option<Box<dyn Elevator>>;
+    }
 }
 
 impl DiskOptions {

@@ -262,7 +262,7 @@ mod tests {
     fn buffers_are_aligned_apart_and_fit_into_a_bio_in_place() {
         let pool = Pool::new(3, 5000, 4096).unwrap();
         let mut all: Vec<PoolBuf> = std::iter::from_fn(|| pool.take()).collect();
-        assert_eq!(all.len(), 3);
+        assert_eq!((all.len(), pool.buffer_size()), (3, 5000));
         for (i, buf) in all.iter_mut().enumerate() {
             assert_eq!((buf.as_ptr() as usize % 4096, buf.len()), (0, 5000));
             buf.fill(i as u8 + 1);

@@ -1,31 +1,49 @@
 //! The service thread: reaps completions for futures that no task polls, and runs the devices' own work.
 //! There is one per process, started when it is first needed; it sleeps while nothing is outstanding.
+//!
+//! It watches lanes: it sleeps on their descriptors and runs those whose descriptors are readable, whose timers are due,
+//! or that were called. It keeps watching a few idle lanes, so that the next future on one of them need not wake it.
 
 use crate::background::Background;
+use crate::clock::Clock;
 use crate::future::{AsyncLane, Next};
 use crate::sync::{Mutex, lock};
-use crate::wake::{Event, Sleeper};
-use platter_block::time::Span;
+use crate::wake::{EventFd, Sleeper, WakeFd};
+use platter_block::time::{Span, Time};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
 
-struct Service {
-    /// Lanes that have reported outstanding I/O.
-    lanes: Mutex<Vec<Weak<AsyncLane>>>,
-    /// Devices that have rung since the thread's last round.
-    notes: Mutex<Vec<Weak<Background>>>,
+/// Idle lanes that the thread keeps watching.
+const IDLE: usize = 32;
+
+/// Number of times in a row that an idle lane may wake the thread for nothing before the thread lets it go. Lanes of a
+/// cache also show I/O that other threads wait for.
+const IN_VAIN: u32 = 8;
+
+/// What other threads tell the service thread.
+struct News {
     /// Whether the thread runs.
-    thread: Mutex<bool>,
-    bell: Event,
+    is_started: bool,
+    /// Lanes that have reported outstanding I/O.
+    lanes: Vec<Weak<AsyncLane>>,
+    /// Devices that have rung since the thread's last round.
+    notes: Vec<Weak<Background>>,
+}
+
+struct Service {
+    news: Mutex<News>,
+    /// Whether there are any; set with the lock held.
+    has_news: AtomicBool,
+    wake: WakeFd,
     rounds: AtomicU64,
 }
 
 static SERVICE: LazyLock<Service> = LazyLock::new(|| Service {
-    lanes: Mutex::new(Vec::new()),
-    notes: Mutex::new(Vec::new()),
-    thread: Mutex::new(false),
-    bell: Event::new(),
+    news: Mutex::new(News { is_started: false, lanes: Vec::new(), notes: Vec::new() }),
+    has_news: AtomicBool::new(false),
+    wake: WakeFd::new(),
     rounds: AtomicU64::new(0),
 });
 
@@ -35,39 +53,36 @@ pub fn rounds() -> u64 {
     SERVICE.rounds.load(Ordering::Relaxed)
 }
 
-/// Starts the thread unless it runs. Returns whether it runs now.
-fn is_running() -> bool {
-    let mut runs = lock(&SERVICE.thread);
-    if !*runs {
+/// Tells the thread something; starts it if it does not run yet. `false`: it cannot be started.
+fn tell(something: impl FnOnce(&mut News)) -> bool {
+    let mut news = lock(&SERVICE.news);
+    if !news.is_started {
         let builder = std::thread::Builder::new().name("platter-service".to_string());
-        *runs = builder.spawn(serve).is_ok();
+        news.is_started = builder.spawn(serve).is_ok();
     }
-    *runs
+    if !news.is_started {
+        return false;
+    }
+    something(&mut news);
+    SERVICE.has_news.store(true, Ordering::SeqCst);
+    drop(news);
+    ring();
+    true
 }
 
 /// Reports a lane with outstanding I/O. `false`: the thread cannot be started, and waiting tasks must poll.
 pub(crate) fn watch(lane: &Arc<AsyncLane>) -> bool {
-    let runs = is_running();
-    if runs {
-        lock(&SERVICE.lanes).push(Arc::downgrade(lane));
-        ring();
-    }
-    runs
+    tell(|news| news.lanes.push(Arc::downgrade(lane)))
 }
 
 /// Reports a device that has rung. `false`: the thread cannot be started.
 pub(crate) fn note(background: &Weak<Background>) -> bool {
-    let runs = is_running();
-    if runs {
-        lock(&SERVICE.notes).push(Weak::clone(background));
-        ring();
-    }
-    runs
+    tell(|news| news.notes.push(Weak::clone(background)))
 }
 
-/// Makes the thread examine its lanes once more.
+/// Wakes the thread: it runs the lanes that were called, and forgets those that are gone.
 pub(crate) fn ring() {
-    SERVICE.bell.ring();
+    SERVICE.wake.ring();
 }
 
 /// The lane of a device that has rung, unless the thread runs it already.
@@ -77,40 +92,136 @@ fn answer(note: &Weak<Background>) -> Option<Weak<AsyncLane>> {
     catch_unwind(AssertUnwindSafe(|| background.answer())).ok().flatten()
 }
 
-fn serve() {
-    let (mut lanes, mut notes) = (Vec::<Weak<AsyncLane>>::new(), Vec::<Weak<Background>>::new());
-    let mut sleeper = Sleeper::default();
-    loop {
-        SERVICE.rounds.fetch_add(1, Ordering::Relaxed);
-        // Before the lists are taken: threads that add to them ring afterwards.
-        SERVICE.bell.clear();
-        lanes.append(&mut lock(&SERVICE.lanes));
-        notes.append(&mut lock(&SERVICE.notes));
-        lanes.extend(notes.drain(..).filter_map(|note| answer(&note)));
-        sleeper.handles.clear();
-        let rings = SERVICE.bell.descriptor().map(|fd| sleeper.handles.push(fd)).is_some();
-        let (mut timeout, mut again) = (None::<Span>, false);
-        lanes.retain(|lane| {
-            let Some(lane) = lane.upgrade() else { return false };
-            // If a trace sink or an elevator panics, only its own device is dropped.
-            let Ok(next) = catch_unwind(AssertUnwindSafe(|| lane.serve(&mut sleeper.handles))) else {
-                lane.watched.store(false, Ordering::SeqCst);
-                return false;
-            };
-            match next {
-                Next::Idle => false,
-                Next::Again => {
-                    again = true;
-                    true
-                }
-                Next::Sleep(span) => {
-                    timeout = timeout.into_iter().chain(span).min();
-                    true
-                }
+/// A lane that the thread watches.
+struct Watched {
+    lane: Weak<AsyncLane>,
+    /// Descriptors that show that the lane must be run.
+    handles: Vec<i32>,
+    /// Their indices in the list that the thread slept on last.
+    slept_on: Range<usize>,
+    /// When the lane must be run.
+    at: Option<Time>,
+    /// Run it in the next round whatever its descriptors show.
+    again: bool,
+    is_idle: bool,
+    /// How often in a row there was nothing to do.
+    in_vain: u32,
+}
+
+/// The thread's own lists.
+#[derive(Default)]
+pub(crate) struct Watch {
+    lanes: Vec<Watched>,
+    /// Lists of descriptors for later lanes.
+    spare: Vec<Vec<i32>>,
+    sleeper: Sleeper,
+}
+
+impl Watch {
+    pub(crate) fn add(&mut self, lane: Weak<AsyncLane>) {
+        let handles = self.spare.pop().unwrap_or_default();
+        let watched =
+            Watched { lane, handles, slept_on: 0..0, at: None, again: true, is_idle: false, in_vain: 0 };
+        self.lanes.push(watched);
+    }
+
+    /// Runs the lanes that have a reason.
+    pub(crate) fn run(&mut self) {
+        let Watch { lanes, spare, sleeper } = self;
+        let now = Clock::Host.now();
+        lanes.retain_mut(|watched| {
+            let has_reason = watched.again
+                || sleeper.is_readable(watched.slept_on.clone())
+                || watched.at.is_some_and(|at| at <= now);
+            let stays = watched.lane.upgrade().is_some_and(|lane| {
+                // The call is taken back before the lane is run.
+                let is_called = lane.take_call();
+                !(has_reason || is_called) || watched.serve(&lane)
+            });
+            if !stays {
+                watched.handles.clear();
+                spare.push(std::mem::take(&mut watched.handles));
             }
+            stays
         });
-        if !again {
-            sleeper.sleep(rings, timeout);
+        self.let_idle_ones_go();
+    }
+
+    /// Stops watching idle lanes if there are too many, and those that wake the thread for nothing.
+    fn let_idle_ones_go(&mut self) {
+        let idle = self.lanes.iter().filter(|watched| watched.is_idle).count();
+        let mut surplus = idle.saturating_sub(IDLE);
+        // Those that have been watched for longest come first.
+        self.lanes.retain(|watched| {
+            let tries = watched.is_idle && (surplus > 0 || watched.in_vain >= IN_VAIN);
+            let goes = tries && watched.lane.upgrade().is_none_or(|lane| lane.is_let_go());
+            surplus = surplus.saturating_sub(usize::from(goes));
+            !goes
+        });
+    }
+
+    /// Sleeps until some lane has a reason to wake the thread, or `wake` is readable. Without `wake` the thread naps.
+    fn sleep(&mut self, wake: Option<&EventFd>) {
+        self.sleeper.handles.clear();
+        let rings = wake.map(|fd| self.sleeper.handles.push(fd.raw())).is_some();
+        let (mut at, mut again) = (None, false);
+        for watched in &mut self.lanes {
+            let first = self.sleeper.handles.len();
+            self.sleeper.handles.extend_from_slice(&watched.handles);
+            watched.slept_on = first..self.sleeper.handles.len();
+            at = Time::earliest(at, watched.at);
+            again |= watched.again;
         }
+        let timeout = match again {
+            // The descriptors of the other lanes are looked at nevertheless.
+            true => Some(Span::default()),
+            false => at.map(|at| at.since(Clock::Host.now())),
+        };
+        self.sleeper.sleep(rings, timeout);
     }
 }
+
+impl Watched {
+    /// Runs the lane. Returns whether it has to be watched further.
+    fn serve(&mut self, lane: &AsyncLane) -> bool {
+        self.handles.clear();
+        (self.at, self.again, self.is_idle) = (None, false, false);
+        // If a trace sink or an elevator panics, only its own device is dropped.
+        let Ok(next) = catch_unwind(AssertUnwindSafe(|| lane.serve(&mut self.handles))) else {
+            lane.watched.store(false, Ordering::SeqCst);
+            return false;
+        };
+        match next {
+            Next::Idle => return false,
+            Next::Rest { in_vain } => {
+                self.is_idle = true;
+                self.in_vain = if in_vain { self.in_vain + 1 } else { 0 };
+            }
+            Next::Again => self.again = true,
+            Next::Sleep(at) => self.at = at,
+        }
+        true
+    }
+}
+
+fn serve() {
+    let (mut watch, mut notes) = (Watch::default(), Vec::<Weak<Background>>::new());
+    let mut lanes = Vec::<Weak<AsyncLane>>::new();
+    loop {
+        SERVICE.rounds.fetch_add(1, Ordering::Relaxed);
+        // Before the news are read: threads that add to them ring afterwards.
+        let wake = SERVICE.wake.arm();
+        if SERVICE.has_news.swap(false, Ordering::SeqCst) {
+            let mut news = lock(&SERVICE.news);
+            lanes.append(&mut news.lanes);
+            notes.append(&mut news.notes);
+        }
+        lanes.extend(notes.drain(..).filter_map(|note| answer(&note)));
+        lanes.drain(..).for_each(|lane| watch.add(lane));
+        watch.run();
+        watch.sleep(wake);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,19 @@ pub(crate) struct MutexGuard<'a, T> {
     _section: Section,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has taken a lock, for tests.
+    pub(crate) static TAKEN: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// This thread takes a lock.
+#[inline]
+fn count() {
+    #[cfg(test)]
+    TAKEN.set(TAKEN.get() + 1);
+}
+
 impl<T> Mutex<T> {
     pub(crate) const fn new(value: T) -> Mutex<T> {
         Mutex(std::sync::Mutex::new(value))
@@ -26,6 +39,7 @@ impl<T> Mutex<T> {
     #[inline]
     pub(crate) fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError<MutexGuard<'_, T>>> {
         let section = Section::enter();
+        count();
         match self.0.try_lock() {
             Ok(guard) => Ok(MutexGuard { guard, _section: section }),
             Err(TryLockError::Poisoned(poisoned)) => {
@@ -42,6 +56,7 @@ impl<T> Mutex<T> {
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     let section = Section::enter();
+    count();
     MutexGuard { guard: mutex.0.lock().unwrap_or_else(PoisonError::into_inner), _section: section }
 }
 
@@ -89,5 +104,20 @@ impl Condvar {
 
     pub(crate) fn notify_all(&self) {
         self.0.notify_all();
+    }
+}
+
+/// A cell whose owner ensures that no two threads access it at the same time.
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> UnsafeCell<T> {
+        UnsafeCell(std::cell::UnsafeCell::new(value))
+    }
+
+    /// Calls `access` with a pointer to the value.
+    #[inline]
+    pub(crate) fn with_mut<R>(&self, access: impl FnOnce(*mut T) -> R) -> R {
+        access(self.0.get())
     }
 }

@@ -11,6 +11,7 @@
 
 #![allow(unsafe_code)]
 
+use crate::byte_range::ByteRange;
 use crate::deferred::Section;
 use crate::device::Device;
 use crate::lane_pool::NoLane;
@@ -23,12 +24,15 @@ use std::io::{IoSlice, IoSliceMut};
 
 mod copied;
 mod lane;
+mod rules;
 
 use copied::Copied;
 pub(crate) use lane::SyncLane;
+pub(crate) use rules::CopyRules;
 
 /// Options of an I/O.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct IoOptions {
     /// Flags, such as [`Flags::FUA`] or [`Flags::HARD_BARRIER`].
     pub flags: Flags,
@@ -40,6 +44,15 @@ pub struct IoOptions {
     /// with [`Kind::TimedOut`]. A write that fails so may still be carried out. `None`: only the device's own timeout
     /// applies, if it has one.
     pub timeout: Option<Span>,
+}
+
+platter_block::setters! {
+    const IoOptions {
+        flags, with_flags: Flags;
+        ioprio, with_ioprio: IoPrio;
+        context, with_context: platter_block::bio::Context;
+        timeout, with_timeout: Option<Span>;
+    }
 }
 
 impl IoOptions {
@@ -162,12 +175,35 @@ impl Device {
         self.transfer(Op::Write, pos, len, &mut parts, IoOptions::default())
     }
 
+    /// Writes all of `data` at byte offset `pos`. When the call returns, the data is durable, as after a write with
+    /// [`Flags::FUA`]: on a disk without durable writes a flush follows the write.
+    ///
+    /// ```
+    /// # let disk = platter_disk::device::Device::ram(1 << 20)?;
+    /// disk.write_durable_at(&[7; 4096], 8192)?;
+    /// # Ok::<(), platter_block::fault::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Device::write_at`] and [`Device::flush`].
+    pub fn write_durable_at(&self, data: &[u8], pos: u64) -> Result<(), Error> {
+        self.write_at_with(data, pos, IoOptions::flags(Flags::FUA))
+    }
+
     /// Makes everything that has completed durable.
     ///
     /// # Errors
     /// The device fails; after a failed flush every later one fails until the failure is acknowledged.
     pub fn flush(&self) -> Result<(), Error> {
-        self.transfer(Op::Flush, 0, 0, &mut std::iter::empty(), IoOptions::default())
+        self.flush_with(IoOptions::default())
+    }
+
+    /// [`Device::flush`] with flags, priority, context and timeout.
+    ///
+    /// # Errors
+    /// As for [`Device::flush`]; [`Kind::TimedOut`].
+    pub fn flush_with(&self, options: IoOptions) -> Result<(), Error> {
+        self.operation(Op::Flush, 0, 0, options)
     }
 
     /// Makes writes to the `len` bytes at `pos` (0: to the end of the device) durable, as far as they have completed.
@@ -185,7 +221,7 @@ impl Device {
     pub fn flush_range(&self, pos: u64, len: u64) -> Result<(), Error> {
         match self.range_to(Op::Flush, pos, len)? {
             0 => Ok(()),
-            len => self.transfer(Op::Flush, pos, len, &mut std::iter::empty(), IoOptions::default()),
+            len => self.operation(Op::Flush, pos, len, IoOptions::default()),
         }
     }
 
@@ -207,7 +243,25 @@ impl Device {
     /// The range reaches past the end or does not match the device's granularity, or the device does not support
     /// discards.
     pub fn discard(&self, pos: u64, len: u64) -> Result<(), Error> {
-        self.transfer(Op::Discard, pos, len, &mut std::iter::empty(), IoOptions::default())
+        self.discard_with(pos, len, IoOptions::default())
+    }
+
+    /// [`Device::discard`] with flags, priority, context and timeout.
+    ///
+    /// ```
+    /// use platter_block::{bio::Flags, time::Span};
+    /// use platter_disk::{device::Device, sync_io::IoOptions};
+    /// let disk = Device::ram(1 << 20)?;
+    /// // Durable when the call returns, after at most half a second.
+    /// let options = IoOptions::flags(Flags::FUA).with_timeout(Some(Span::from_millis(500)));
+    /// disk.discard_with(8192, 4096, options)?;
+    /// # Ok::<(), platter_block::fault::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Device::discard`]; [`Kind::TimedOut`].
+    pub fn discard_with(&self, pos: u64, len: u64, options: IoOptions) -> Result<(), Error> {
+        self.operation(Op::Discard, pos, len, options)
     }
 
     /// Makes a range read as zeroes.
@@ -215,15 +269,20 @@ impl Device {
     /// # Errors
     /// The range reaches past the end, or the device does not support the operation.
     pub fn write_zeroes(&self, pos: u64, len: u64) -> Result<(), Error> {
-        self.transfer(Op::WriteZeroes, pos, len, &mut std::iter::empty(), IoOptions::default())
+        self.write_zeroes_with(pos, len, IoOptions::default())
     }
 
-    /// [`Device::flush`] with flags, priority, context and timeout.
+    /// [`Device::write_zeroes`] with flags, priority, context and timeout.
     ///
     /// # Errors
-    /// As for [`Device::flush`]; [`Kind::TimedOut`].
-    pub fn flush_with(&self, options: IoOptions) -> Result<(), Error> {
-        self.transfer(Op::Flush, 0, 0, &mut std::iter::empty(), options)
+    /// As for [`Device::write_zeroes`]; [`Kind::TimedOut`].
+    pub fn write_zeroes_with(&self, pos: u64, len: u64, options: IoOptions) -> Result<(), Error> {
+        self.operation(Op::WriteZeroes, pos, len, options)
+    }
+
+    /// An operation without data.
+    fn operation(&self, op: Op, pos: u64, len: u64, options: IoOptions) -> Result<(), Error> {
+        self.transfer(op, pos, len, &mut std::iter::empty(), options)
     }
 
     /// One synchronous I/O over memory that the caller borrows for the duration of the call.
@@ -259,8 +318,8 @@ impl Device {
         self.submitter.sign(&mut bio);
         let (size, has_deadline) = (self.size(), until.is_some() || inner.timeout.is_some());
         let status = match built {
-            Ok(()) if inner.bouncer.needs(&bio, size, has_deadline) => {
-                let mut copied = Copied { bouncer: &inner.bouncer, lane, size, until };
+            Ok(()) if inner.copy_rules.needs(&bio, size, has_deadline) => {
+                let mut copied = Copied { rules: &inner.copy_rules, lane, size, until };
                 let status = copied.run(&mut bio);
                 lane.bios.push(bio);
                 status
@@ -273,20 +332,20 @@ impl Device {
         };
         let failed = lane.failed;
         turn.end();
-        status.map_err(|fault| self.transfer_error(fault, op, (pos, len), failed))
+        status.map_err(|fault| self.transfer_error(fault, op, ByteRange { pos, len }, failed))
     }
 
     /// The error of a transfer of range `asked` whose bio came back aimed at range `failed`.
     #[cold]
-    fn transfer_error(&self, fault: Fault, op: Op, asked: (u64, u64), failed: (u64, u64)) -> Error {
-        let mut detail = self.place_of(fault, failed.0);
+    fn transfer_error(&self, fault: Fault, op: Op, asked: ByteRange, failed: ByteRange) -> Error {
+        let mut detail = self.place_of(fault, failed.pos);
         // A cache reports in this way what it could not write back.
-        if op == Op::Flush && failed.1 > 0 && failed != asked {
+        if op == Op::Flush && failed.len > 0 && failed != asked {
             let separator = if detail.is_empty() { "" } else { "; " };
-            let lost = format!("{} bytes at {} could not be written back", failed.1, failed.0);
+            let lost = format!("{} bytes at {} could not be written back", failed.len, failed.pos);
             detail = format!("{lost}{separator}{detail}");
         }
-        self.error(fault, op, asked.0, asked.1, detail)
+        self.error(fault, op, asked.pos, asked.len, detail)
     }
 
     /// The error of a call that got no lane.

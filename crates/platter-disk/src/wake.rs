@@ -1,35 +1,18 @@
-//! Waking a thread that sleeps on file descriptors.
+//! Sleeping on file descriptors, and waking a thread that does.
+//!
+//! A thread that waits for the disk sleeps on the drivers' descriptors, so others wake it by a [`WakeFd`]. Threads that
+//! wait only for each other, under a lock, use a condition variable (`sync.rs`), which needs no descriptor.
 
 use platter_block::time::Span;
-use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::event::epoll;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// A bell: any thread can ring it, and a thread that polls its descriptor hears it. If no descriptor is available
-/// (the process has reached its limit), sleepers fall back to short naps.
-pub(crate) struct Event(Option<OwnedFd>);
+mod event_fd;
+mod wake_fd;
 
-impl Event {
-    pub(crate) fn new() -> Event {
-        Event(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok())
-    }
-
-    pub(crate) fn ring(&self) {
-        if let Some(fd) = &self.0 {
-            // A full counter already means "rung".
-            let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
-        }
-    }
-
-    pub(crate) fn clear(&self) {
-        if let Some(fd) = &self.0 {
-            let _ = rustix::io::read(fd, &mut [0u8; 8]);
-        }
-    }
-
-    pub(crate) fn descriptor(&self) -> Option<RawFd> {
-        self.0.as_ref().map(OwnedFd::as_raw_fd)
-    }
-}
+pub(crate) use event_fd::{EventFd, wait_readable};
+pub(crate) use wake_fd::WakeFd;
 
 /// A set of descriptors behind one descriptor, which is readable if any of them is.
 ///
@@ -129,8 +112,39 @@ impl Sleeper {
         }
     }
 
-    /// Whether one of the descriptors from index `first` on was readable when the last sleep ended.
-    pub(crate) fn is_readable(&self, first: usize) -> bool {
-        self.polled.iter().skip(first).any(|polled| polled.revents != 0)
+    /// Whether one of the descriptors at these indices was readable, or closed, when the last sleep ended.
+    pub(crate) fn is_readable(&self, range: Range<usize>) -> bool {
+        self.polled.get(range).is_some_and(|polled| polled.iter().any(|polled| polled.revents != 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    fn is_readable(wake: &WakeFd) -> bool {
+        let mut fds = [PollFd::from_borrowed_fd(borrowed(wake.fd().unwrap().raw()), PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+    }
+
+    #[test]
+    fn only_an_armed_descriptor_is_rung_and_arming_resets_it() {
+        let wake = WakeFd::opened().unwrap();
+        wake.ring();
+        assert!(!is_readable(&wake));
+        wake.arm();
+        assert!(!is_readable(&wake));
+        wake.ring();
+        wake.ring();
+        assert!(is_readable(&wake));
+        wake.arm();
+        assert!(!is_readable(&wake));
+        wake.ring();
+        assert!(is_readable(&wake));
+        wake.arm();
+        wake.disarm();
+        wake.ring();
+        assert!(!is_readable(&wake), "no thread listens");
     }
 }

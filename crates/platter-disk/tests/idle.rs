@@ -2,7 +2,7 @@
 
 use platter_block::bio::{Bio, Flags};
 use platter_block::disk::FnDisk;
-use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
@@ -121,11 +121,7 @@ impl Driver for Slow {
 fn slow_disk(let_go: &Arc<AtomicBool>) -> Device {
     let let_go = Arc::clone(let_go);
     let driver = move |_| Ok(Box::new(Slow { let_go: Arc::clone(&let_go), held: Vec::new() }) as _);
-    let disk = FnDisk::new(
-        "slow",
-        Geometry { size: 1 << 20, limits: Limits::unlimited(512), features: Features::default() },
-        driver,
-    );
+    let disk = FnDisk::new("slow", Geometry::new(1 << 20, Limits::unlimited(512)), driver);
     Device::from_disk(disk, LeafSettings::default(), None).unwrap()
 }
 

@@ -2,11 +2,11 @@
 
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::Bio;
+use platter_block::capability::Cached;
 use platter_block::driver::Geometry;
 use platter_block::fault::Error;
 use platter_block::lane::{Bell, Lane};
 use platter_block::limits::{LimitSource, Limits};
-use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_disk::service;
@@ -71,6 +71,12 @@ impl Backend for Worker {
         Ok(Box::new(WorkLane { below, state: Arc::clone(&self.0) }))
     }
 
+    fn cached(&self) -> Option<&dyn Cached> {
+        Some(self)
+    }
+}
+
+impl Cached for Worker {
     fn keep(&self, keeper: Arc<dyn Bell>) {
         let _ = self.0.keeper.set(keeper);
     }
@@ -88,6 +94,14 @@ impl Drop for WorkLane {
 }
 
 impl Lane for WorkLane {
+    fn below(&self) -> Option<&dyn Lane> {
+        Some(&*self.below)
+    }
+
+    fn below_mut(&mut self) -> Option<&mut dyn Lane> {
+        Some(&mut *self.below)
+    }
+
     fn submit(&mut self, now: Time, bio: Bio) {
         self.below.submit(now, bio);
     }
@@ -116,32 +130,8 @@ impl Lane for WorkLane {
         (work.left > 0).then_some(work.due)
     }
 
-    fn unplug(&mut self, now: Time) {
-        self.below.unplug(now);
-    }
-
-    fn wait(&mut self, now: Time, timeout: Option<Span>) {
-        self.below.wait(now, timeout);
-    }
-
-    fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
-        self.below.wait_handles(out)
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.below.in_flight()
-    }
-
     fn is_idle(&self) -> bool {
         self.below.is_idle() && self.state.work().left == 0
-    }
-
-    fn register(&mut self, region: &Region) {
-        self.below.register(region);
-    }
-
-    fn unregister(&mut self, region: RegionId) {
-        self.below.unregister(region);
     }
 }
 

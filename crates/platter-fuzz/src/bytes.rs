@@ -1,11 +1,11 @@
-//! Changes of bytes that know nothing of the format.
+//! Mutations of bytes that do not depend on the format.
 
 use crate::rng::Rng;
 
-/// No input becomes longer than this by changes, in bytes.
+/// Most bytes of a mutated input.
 pub const MAX_LEN: usize = 1 << 18;
 
-/// Changes something at random. `other` is an input to take a piece from.
+/// Applies a random mutation. `other` is an input to copy a piece from.
 pub fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>, other: &[u8]) {
     if bytes.is_empty() {
         bytes.extend(other.iter().take(MAX_LEN));

@@ -1,13 +1,14 @@
-//! Many runs of a target: on the corpus, on inputs that are made, and on changes of both.
+//! Many runs of a target: on the corpus, on generated inputs, and on mutations of both.
 
 use crate::edges::{self, Seen};
+use crate::input_name::name_of;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict, run};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An input that shows a bug.
+/// An input that exposes a bug.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// The run, which the seed and the corpus repeat; `None` for an input of the corpus itself.
@@ -27,7 +28,7 @@ pub struct Tally {
     pub accepted: u64,
     /// Most bytes of memory.
     pub peak: usize,
-    /// Branches that were taken, where they are counted.
+    /// Branches that were taken, if branches are counted.
     pub edges: usize,
 }
 
@@ -37,7 +38,7 @@ pub struct Campaign<'a> {
     seed: u64,
     corpus: Vec<Vec<u8>>,
     seen: Seen,
-    /// Where inputs that take new branches are kept.
+    /// The folder for inputs that take new branches.
     keep: Option<PathBuf>,
     tally: Tally,
 }
@@ -60,14 +61,6 @@ pub fn inputs_in(folder: &Path) -> io::Result<Vec<Vec<u8>>> {
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
     paths.sort();
     paths.iter().filter(|path| path.is_file()).map(fs::read).collect()
-}
-
-/// The name of an input's file: its contents, hashed.
-pub fn name_of(input: &[u8]) -> String {
-    let hash = input
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
-    format!("{hash:016x}")
 }
 
 impl<'a> Campaign<'a> {
@@ -133,7 +126,7 @@ impl<'a> Campaign<'a> {
     /// Runs every input of the corpus as it is.
     ///
     /// # Errors
-    /// One that shows a bug.
+    /// An input that exposes a bug.
     pub fn replay(&mut self) -> Result<(), Finding> {
         self.corpus.clone().into_iter().try_for_each(|input| self.once(None, input))
     }
@@ -141,7 +134,7 @@ impl<'a> Campaign<'a> {
     /// Runs from number `first` on, while `go_on` returns true. Returns the number of the next run.
     ///
     /// # Errors
-    /// An input that shows a bug.
+    /// An input that exposes a bug.
     pub fn runs(&mut self, first: u64, mut go_on: impl FnMut(u64) -> bool) -> Result<u64, Finding> {
         let mut run = first;
         while go_on(run) {
@@ -153,12 +146,12 @@ impl<'a> Campaign<'a> {
     }
 }
 
-/// Most changes of the input of a run: few mostly, many now and then.
+/// Most mutations of an input: usually few, sometimes many.
 fn rng_most(run: u64) -> u64 {
     if run.is_multiple_of(16) { 32 } else { 4 }
 }
 
-/// Makes an input that shows a bug smaller, as long as it shows one; tries at most `tries` inputs.
+/// Shrinks an input that exposes a bug; tries at most `tries` inputs.
 pub fn shrink(target: &Target, finding: Finding, tries: u32) -> Finding {
     let mut best = finding;
     let mut left = tries;
@@ -183,8 +176,8 @@ pub fn shrink(target: &Target, finding: Finding, tries: u32) -> Finding {
 const MOST_KEPT: usize = 40;
 const MOST_KEPT_LEN: usize = 16 << 10;
 
-/// Of `inputs`, the few that together take most of the branches that any of them takes: each time the one that adds the
-/// most, the shortest of equals.
+/// Selects the few of `inputs` that together take most of the branches: repeatedly the one that adds the most
+/// branches, and among equals the shortest.
 pub fn minimised(target: &Target, mut inputs: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     inputs.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
     inputs.dedup();

@@ -1,9 +1,9 @@
 //! Finds runs that do not end.
 //!
-//! A run takes milliseconds. One that takes a minute loops, or takes time out of all proportion to its input; nothing can
-//! stop it from outside, so its input is saved and the process ends.
+//! A run takes milliseconds. One that takes a minute is in an endless loop, or its time grows too fast with its
+//! input. A thread cannot be stopped from outside, so its input is saved and the process ends.
 
-use crate::campaign::name_of;
+use crate::input_name::name_of;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -27,7 +27,7 @@ fn running() -> MutexGuard<'static, Vec<Running>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does `work`, which reads `input`, and is found if it does not end once the guard was [started](start).
+/// Runs `work`, which reads `input`. If the guard was [started](start), it detects that `work` does not end.
 pub fn watched<R>(target: &'static str, input: &[u8], work: impl FnOnce() -> R) -> R {
     let thread = thread::current().id();
     running().push(Running { thread, target, input: input.to_vec(), begun: Instant::now() });

@@ -8,12 +8,11 @@ use crate::bytes::{self, u32_at, u64_at};
 use crate::rng::Rng;
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Op};
-use platter_block::driver::{Features, Geometry};
+use platter_block::driver::Geometry;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
-use platter_block::segment::{Region, RegionId};
-use platter_block::time::{Span, Time};
+use platter_block::time::Time;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Largest disk, in bytes, and most pieces.
@@ -168,10 +167,10 @@ impl Image {
 pub struct ImageDisk {
     name: Arc<str>,
     geometry: Geometry,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ImageState>>,
 }
 
-struct State {
+struct ImageState {
     image: Image,
     reads: u64,
     bytes_read: u64,
@@ -181,15 +180,15 @@ impl ImageDisk {
     /// A device that holds an image.
     pub fn new(name: &str, image: Image) -> ImageDisk {
         let limits = Limits::unlimited(image.block);
-        let geometry = Geometry { size: image.size, limits, features: Features::default() };
+        let geometry = Geometry::new(image.size, limits);
         ImageDisk {
             name: name.into(),
             geometry,
-            state: Arc::new(Mutex::new(State { image, reads: 0, bytes_read: 0 })),
+            state: Arc::new(Mutex::new(ImageState { image, reads: 0, bytes_read: 0 })),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ImageState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -227,11 +226,11 @@ impl Backend for ImageDisk {
 /// Completes everything at once.
 struct ImageLane {
     geometry: Geometry,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ImageState>>,
     done: Vec<Bio>,
 }
 
-impl State {
+impl ImageState {
     /// Carries out a bio that is inside the disk.
     fn carry_out(&mut self, bio: &mut Bio) {
         let mut at = bio.pos();
@@ -273,8 +272,6 @@ impl Lane for ImageLane {
         self.done.push(bio);
     }
 
-    fn run(&mut self, _now: Time) {}
-
     fn take_done(&mut self, out: &mut Vec<Bio>) {
         out.append(&mut self.done);
     }
@@ -283,29 +280,9 @@ impl Lane for ImageLane {
         !self.done.is_empty()
     }
 
-    fn next_wakeup(&self) -> Option<Time> {
-        None
-    }
-
-    fn unplug(&mut self, _now: Time) {}
-
-    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {}
-
-    fn wait_handles(&self, _out: &mut Vec<i32>) -> bool {
-        false
-    }
-
-    fn in_flight(&self) -> u32 {
-        0
-    }
-
     fn is_idle(&self) -> bool {
         self.done.is_empty()
     }
-
-    fn register(&mut self, _region: &Region) {}
-
-    fn unregister(&mut self, _region: RegionId) {}
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub mod edges;
 pub mod guard;
 #[allow(unsafe_code)]
 pub mod image;
+pub mod input_name;
 #[allow(unsafe_code)]
 pub mod memory;
 pub mod rng;

@@ -5,6 +5,7 @@ use platter_block::planted::{self, Planted};
 use platter_fuzz::campaign::{self, Campaign, Finding};
 use platter_fuzz::edges;
 use platter_fuzz::guard;
+use platter_fuzz::input_name;
 use platter_fuzz::run::Target;
 use platter_fuzz::targets;
 use std::fs;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
     after_help = "Exit status: 0 nothing found, 1 a bug was found, 2 it could not run."
 )]
 struct Options {
-    /// Fuzz only these formats; see --list
+    /// Fuzz only these formats; --list shows them
     #[arg(long, value_name = "NAME")]
     target: Vec<String>,
     /// Stop after this many seconds, shared evenly by the formats
@@ -38,7 +39,7 @@ struct Options {
     /// Parse these inputs of the one --target, and print the result of each
     #[arg(long, value_name = "FILE", num_args = 1..)]
     replay: Vec<PathBuf>,
-    /// Plant each bug in turn and say after how many runs it is found
+    /// Plant each bug in turn and print the number of runs until it is found
     #[arg(long)]
     planted: bool,
     /// Rewrite the committed corpus of each format from itself and the inputs in --state; needs
@@ -50,7 +51,7 @@ struct Options {
     list: bool,
 }
 
-/// Most tries to make an input smaller.
+/// Most attempts to shrink an input.
 const SHRINK: u32 = 2000;
 
 fn main() -> ExitCode {
@@ -131,7 +132,7 @@ fn fuzz(options: &Options, target: &'static Target, share: u32) -> io::Result<bo
     }
     let begun = Instant::now();
     let time = Duration::from_secs(options.seconds) / share;
-    // The clock is read now and then only.
+    // The clock is read only every so many runs.
     let go_on = |run: u64| match options.runs {
         Some(runs) => run < first + runs,
         None => !run.is_multiple_of(32) || begun.elapsed() < time,
@@ -165,7 +166,7 @@ fn report(state: &Path, target: &Target, finding: Finding) -> io::Result<bool> {
     let small = campaign::shrink(target, finding, SHRINK);
     let folder = state.join("found").join(target.name);
     fs::create_dir_all(&folder)?;
-    let path = folder.join(campaign::name_of(&small.input));
+    let path = folder.join(input_name::name_of(&small.input));
     fs::write(&path, &small.input)?;
     println!("{:<14} BUG in {run}: {}", "", small.wrong);
     println!("{:<14} again: platter-fuzz --target {} --replay {}", "", target.name, path.display());
@@ -215,7 +216,7 @@ fn minimise(options: &Options, all: &[&'static Target]) -> io::Result<()> {
             }
         }
         for input in &kept {
-            fs::write(folder.join(campaign::name_of(input)), input)?;
+            fs::write(folder.join(input_name::name_of(input)), input)?;
         }
         println!("{:<14} {} of {count} inputs", target.name, kept.len());
     }

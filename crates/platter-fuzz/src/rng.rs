@@ -1,4 +1,4 @@
-//! Random numbers that a seed repeats, with a liking for those at which parsers break.
+//! Random numbers from a seed, with a preference for values at which parsers break.
 
 /// A generator (SplitMix64).
 pub struct Rng(u64);

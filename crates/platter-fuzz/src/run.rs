@@ -24,7 +24,7 @@ pub struct Target {
     pub name: &'static str,
     /// The format and its parser, in one line.
     pub summary: &'static str,
-    /// Makes an input that is sound, or nearly.
+    /// Generates an input that is valid, or nearly.
     pub generate: fn(&mut Rng) -> Vec<u8>,
     /// Mutates an input, using pieces of another one, so that its checksums are valid most of the time.
     pub mutate: fn(&mut Rng, &mut Vec<u8>, &[u8]),
@@ -106,7 +106,7 @@ pub fn run(target: &Target, input: &[u8]) -> Result<(Verdict, Usage), String> {
 /// Whether a message can be shown to an operator.
 ///
 /// # Errors
-/// It is empty, longer than 16 KiB, or has control characters in it, which a terminal may obey.
+/// It is empty, longer than 16 KiB, or contains control characters, which a terminal may execute.
 pub fn check_message(message: &str) -> Result<(), String> {
     if message.trim().is_empty() {
         return Err("refused without a message".to_owned());

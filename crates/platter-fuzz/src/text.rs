@@ -84,8 +84,7 @@ fn tokens(text: &str) -> Vec<&str> {
     all
 }
 
-/// Makes a random change. `other` is a text to take lines from, `words` are words with a meaning in the
-/// format.
+/// Applies a random change. `other` is a text to take lines from, `words` are words with a meaning in the format.
 pub fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>, other: &[u8], words: &[&str]) {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let changed = if rng.one_in(4) {
@@ -113,7 +112,7 @@ fn by_words(rng: &mut Rng, text: &str, words: &[&str]) -> String {
         0 => drop(all.remove(at)),
         1 | 2 => all[at] = new,
         3 => {
-            // Of a number another one.
+            // Replaces a number by another one.
             match all.iter().enumerate().filter(|(_, word)| word.starts_with(|c: char| c.is_ascii_digit())) {
                 numbers if numbers.clone().count() > 0 => {
                     let places: Vec<usize> = numbers.map(|(place, _)| place).collect();
@@ -157,7 +156,7 @@ fn lines(rng: &mut Rng, text: &str, other: &str) -> String {
             all.swap(at, with);
         }
         _ => {
-            // Cut in the middle, perhaps with the rest of another.
+            // Cuts the text, and may append the end of another.
             let cut = (0..=text.len()).rev().find(|&cut| text.is_char_boundary(cut) && cut <= at * 8);
             let from = rng.below(others.len() as u64 + 1) as usize;
             let rest = if rng.one_in(2) { others[from..].concat() } else { String::new() };

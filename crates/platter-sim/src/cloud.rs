@@ -1,4 +1,4 @@
-//! A network volume with the limits that its price pays for.
+//! A network volume with limits on I/Os and bytes per second, as cloud providers sell them.
 //!
 //! A command waits, first come first served, until two token buckets admit it, one of I/Os and one of bytes;
 //! then it takes a time drawn from the seed: a base time, a jitter and occasionally a long tail. Admitted
@@ -7,7 +7,7 @@
 use crate::model::{Command, Ended, Model};
 use crate::rng::Rng;
 use platter_block::bio::Op;
-use platter_block::driver::{Features, Geometry};
+use platter_block::driver::Geometry;
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use std::cmp::Reverse;
@@ -189,14 +189,12 @@ impl CloudDisk {
 
 impl Model for CloudDisk {
     fn geometry(&self) -> Geometry {
-        let limits = Limits {
-            physical_block: 4096,
-            max_transfer: 1 << 20,
-            max_segments: 256,
-            discard_granularity: 4096,
-            ..Limits::unlimited(512)
-        };
-        Geometry { size: self.params.size, limits, features: Features::default() }
+        let limits = Limits::unlimited(512)
+            .with_physical_block(4096)
+            .with_max_transfer(1 << 20)
+            .with_max_segments(256)
+            .with_discard_granularity(4096);
+        Geometry::new(self.params.size, limits)
     }
 
     fn depth(&self) -> u32 {
@@ -282,7 +280,7 @@ mod tests {
         let time = host.run(64, 304, || command(Op::Write, 0, 512));
         // 4.8 tokens were saved meanwhile; the last command is let through with the 304th.
         assert_eq!(time.0, (304_000_000_000u64 - 4_800_000_000).div_ceil(3000) + 800_000);
-        // A pause fills the bucket, to its brim.
+        // A pause fills the bucket completely.
         host.now += Span::from_secs(10);
         assert_eq!(host.run(64, 100, || command(Op::Write, 0, 512)), Span::from_micros(1600));
     }

@@ -29,7 +29,7 @@ pub struct SimDisk {
     geometry: Geometry,
     depth: u32,
     horizon: Arc<Horizon>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DiskState>>,
 }
 
 /// Parts of a simulated disk other than its model.
@@ -73,7 +73,7 @@ struct Slot {
     busy: bool,
 }
 
-pub(crate) struct State {
+pub(crate) struct DiskState {
     model: Box<dyn Model>,
     medium: Option<Medium>,
     slots: Vec<Slot>,
@@ -92,7 +92,7 @@ pub(crate) struct State {
 }
 
 /// The channel number of commands whose channel was dropped.
-const NOBODY: u32 = u32::MAX;
+const NO_PORT: u32 = u32::MAX;
 
 impl SimDisk {
     /// A disk in `world`. Without a medium it forgets writes, and reads leave memory unchanged.
@@ -111,7 +111,7 @@ impl SimDisk {
                 Some(Trouble::new(faults.map(injector), supply, geometry.features.write_cache))
             }
         };
-        let state = State {
+        let state = DiskState {
             model,
             medium,
             trouble: trouble.map(Box::new),
@@ -135,7 +135,7 @@ impl SimDisk {
 
     /// The geometry with the current size.
     pub fn geometry(&self) -> Geometry {
-        Geometry { size: self.lock().extent.size, ..self.geometry }
+        self.geometry.with_size(self.lock().extent.size)
     }
 
     /// Most commands the disk holds at once.
@@ -169,7 +169,7 @@ impl SimDisk {
         Injector::new(plan, self.world.seed(), self.geometry.size / SECTOR as u64)
     }
 
-    fn trouble<'a>(&self, state: &'a mut State) -> &'a mut Trouble {
+    fn trouble<'a>(&self, state: &'a mut DiskState) -> &'a mut Trouble {
         let cache = self.geometry.features.write_cache;
         state.trouble.get_or_insert_with(|| Box::new(Trouble::new(None, None, cache)))
     }
@@ -177,7 +177,7 @@ impl SimDisk {
     /// Makes the disk misbehave, or behave correctly again.
     pub fn set_wrong(&self, wrong: Option<Wrong>) {
         let mut state = self.lock();
-        State::set_mistakes(self.trouble(&mut state), wrong);
+        DiskState::set_mistakes(self.trouble(&mut state), wrong);
     }
 
     /// How often each kind of fault has occurred.
@@ -220,17 +220,17 @@ impl SimDisk {
         SimChannel::new(self.clone(), port)
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, DiskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Publishes the time of the disk's next event to the world.
-    pub(crate) fn publish(&self, state: &State) {
+    pub(crate) fn publish(&self, state: &DiskState) {
         self.horizon.set(state.next_internal());
     }
 }
 
-impl State {
+impl DiskState {
     fn add_port(&mut self) -> u32 {
         self.free_ports.pop().unwrap_or_else(|| {
             self.ports.push(Vec::new());
@@ -242,7 +242,7 @@ impl State {
     pub(crate) fn remove_port(&mut self, port: u32) {
         for slot in &mut self.slots {
             if slot.port == port {
-                slot.port = NOBODY;
+                slot.port = NO_PORT;
             }
         }
         self.ports[port as usize].clear();
@@ -286,7 +286,7 @@ impl State {
     fn fill_slot(&mut self, asked: &Asked, command: Command, data: impl FnOnce(&mut Vec<u8>)) {
         let index = command.tag;
         if index == self.slots.len() as u32 {
-            self.slots.push(Slot { port: NOBODY, tag: 0, command, data: Vec::new(), busy: false });
+            self.slots.push(Slot { port: NO_PORT, tag: 0, command, data: Vec::new(), busy: false });
         }
         let slot = &mut self.slots[index as usize];
         (slot.port, slot.tag, slot.command, slot.busy) = (asked.port, asked.tag, command, true);

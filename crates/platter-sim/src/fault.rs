@@ -73,6 +73,18 @@ pub struct Strike {
     pub blow: Blow,
 }
 
+/// Flushes that a disk acknowledges although it makes nothing durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DroppedFlushes {
+    /// None of them.
+    #[default]
+    None,
+    /// This one, counted from 0 since the plan was set.
+    Nth(u64),
+    /// All of them.
+    All,
+}
+
 /// EINTR, EAGAIN, ENOMEM and ECANCELED: errors that do not indicate a fault of the disk.
 pub const TRANSIENT: [i32; 4] = [4, 11, 12, 125];
 
@@ -108,6 +120,8 @@ pub struct FaultPlan {
     pub flush_error_chance: Ppm,
     /// This flush fails, counted from 0.
     pub flush_error_nth: Option<u64>,
+    /// Flushes that are acknowledged and make nothing durable.
+    pub dropped_flushes: DroppedFlushes,
     /// Sectors that fail with EIO.
     pub bad: Vec<BadSectors>,
     /// A write is acknowledged and not stored.
@@ -135,6 +149,7 @@ impl Default for FaultPlan {
             write_error_chance: 0,
             flush_error_chance: 0,
             flush_error_nth: None,
+            dropped_flushes: DroppedFlushes::None,
             bad: Vec::new(),
             lost_chance: 0,
             misdirected_chance: 0,
@@ -161,6 +176,8 @@ pub struct Injected {
     pub write_errors: u64,
     /// Flushes that failed with EIO.
     pub flush_errors: u64,
+    /// Flushes that were acknowledged and made nothing durable.
+    pub dropped_flushes: u64,
     /// Writes that were acknowledged and not stored.
     pub lost: u64,
     /// Writes that were stored elsewhere.
@@ -178,7 +195,8 @@ impl Injected {
     pub fn total(&self) -> u64 {
         let slow = self.spikes + self.stuck;
         let failed = self.read_errors + self.write_errors + self.flush_errors + self.gone;
-        slow + failed + self.transient + self.aborted + self.lost + self.misdirected + self.rotten
+        let false_success = self.lost + self.misdirected + self.rotten + self.dropped_flushes;
+        slow + failed + self.transient + self.aborted + false_success
     }
 
     /// The sum of both.
@@ -192,6 +210,7 @@ impl Injected {
             read_errors: self.read_errors + other.read_errors,
             write_errors: self.write_errors + other.write_errors,
             flush_errors: self.flush_errors + other.flush_errors,
+            dropped_flushes: self.dropped_flushes + other.dropped_flushes,
             lost: self.lost + other.lost,
             misdirected: self.misdirected + other.misdirected,
             rotten: self.rotten + other.rotten,
@@ -210,6 +229,7 @@ pub(crate) enum Fate {
     Error(u64),
     /// This errno, and no effect.
     Transient(i32),
+    /// Acknowledged, and without effect.
     Lost,
     /// Stored at this sector instead.
     Misdirected(u64),
@@ -265,7 +285,7 @@ impl Injector {
         matches!(self.death, Life::Until(_))
     }
 
-    /// When the disk disappears or comes back.
+    /// When the disk disappears or returns.
     pub(crate) fn next_event(&self) -> Option<Time> {
         match (self.death, self.plan.death) {
             (Life::Ahead, Some(Death { when: When::At(at), .. })) => Some(at),
@@ -380,8 +400,13 @@ impl Injector {
             self.counts.transient += 1;
             return Fate::Transient(self.rng.pick(&TRANSIENT));
         }
+        let flush = self.flushes;
         if self.fails(command) {
             return Fate::Error(self.rng.bits());
+        }
+        if command.op == Op::Flush && self.drops_flush(flush) {
+            self.counts.dropped_flushes += 1;
+            return Fate::Lost;
         }
         if command.op != Op::Write {
             return Fate::Good;
@@ -394,6 +419,15 @@ impl Injector {
             return self.misdirect(command);
         }
         Fate::Good
+    }
+
+    /// Whether the flush with this number is acknowledged and not carried out.
+    fn drops_flush(&self, nth: u64) -> bool {
+        match self.plan.dropped_flushes {
+            DroppedFlushes::None => false,
+            DroppedFlushes::Nth(dropped) => nth == dropped,
+            DroppedFlushes::All => true,
+        }
     }
 
     fn misdirect(&mut self, command: &Command) -> Fate {

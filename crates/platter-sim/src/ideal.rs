@@ -34,8 +34,8 @@ struct IdealDisk {
 
 impl Model for IdealDisk {
     fn geometry(&self) -> Geometry {
-        let features = Features { write_cache: self.ideal.write_cache, fua: true, read_only: false };
-        Geometry { size: self.ideal.size, limits: Limits::unlimited(512), features }
+        let features = Features::default().with_write_cache(self.ideal.write_cache).with_fua(true);
+        Geometry::new(self.ideal.size, Limits::unlimited(512)).with_features(features)
     }
 
     fn depth(&self) -> u32 {

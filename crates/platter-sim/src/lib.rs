@@ -1,8 +1,7 @@
 //! Simulated disks in virtual time: models of disks, their contents and their faults.
 //!
-//! Everything here is a state machine: a disk gets commands and the time, and reports when they complete. One
-//! seed decides everything random, and times are integers, so the same seed gives the same run on every
-//! machine.
+//! Everything here is a state machine: a disk gets commands and the time, and reports when they complete. One seed
+//! determines all random numbers, and times are integers, so the same seed gives the same run on every machine.
 //!
 //! ```
 //! use platter_block::driver::Driver;

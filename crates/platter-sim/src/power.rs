@@ -154,7 +154,7 @@ pub struct CutReport {
     pub could: Lost,
 }
 
-struct State {
+struct SupplyState {
     on: bool,
     cuts: u64,
     at: Time,
@@ -192,7 +192,7 @@ pub(crate) struct Cut {
 /// # drop(disk);
 /// ```
 #[derive(Clone)]
-pub struct Supply(Arc<Mutex<State>>);
+pub struct Supply(Arc<Mutex<SupplyState>>);
 
 impl Default for Supply {
     fn default() -> Supply {
@@ -203,7 +203,7 @@ impl Default for Supply {
 impl Supply {
     /// A supply that is on.
     pub fn new() -> Supply {
-        Supply(Arc::new(Mutex::new(State {
+        Supply(Arc::new(Mutex::new(SupplyState {
             on: true,
             cuts: 0,
             at: Time(0),
@@ -216,7 +216,7 @@ impl Supply {
         })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SupplyState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -313,7 +313,7 @@ impl Supply {
     }
 }
 
-impl State {
+impl SupplyState {
     fn cut(&mut self, at: Time, survivors: Survivors) {
         if !self.on {
             return;

@@ -90,7 +90,7 @@ impl World {
         &self.clock
     }
 
-    /// The seed of everything random.
+    /// The seed of all random numbers.
     pub fn seed(&self) -> u64 {
         self.seed
     }

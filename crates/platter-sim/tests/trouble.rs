@@ -3,12 +3,13 @@
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
 use platter_block::driver::{Completion, Driver};
-use platter_block::elevator;
 use platter_block::fault::Kind;
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::queue::{SchedQueue, Settings};
 use platter_block::time::{Span, Time};
-use platter_sim::fault::{BadSectors, Blow, Death, FaultPlan, Injected, Lands, Strike, TRANSIENT, When};
+use platter_sim::fault::{
+    BadSectors, Blow, Death, DroppedFlushes, FaultPlan, Injected, Lands, Strike, TRANSIENT, When,
+};
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::power::{CutReport, Lost, Supply, Survivors};
@@ -39,7 +40,7 @@ impl Rig {
     }
 
     fn lane(disk: &SimDisk, elevator: Option<&str>) -> QueueLane<SimChannel> {
-        let elevator = elevator.and_then(elevator::by_name).map(|row| (row.make)());
+        let elevator = elevator.and_then(platter_elevators::by_name).map(|row| (row.make)());
         let queue =
             SchedQueue::new(disk.geometry(), Settings::default(), elevator, Arc::new(Counters::default()));
         QueueLane::new(queue, disk.channel())
@@ -404,6 +405,22 @@ fn a_flush_fails_by_number_and_makes_nothing_durable() {
 }
 
 #[test]
+fn a_dropped_flush_is_acknowledged_and_makes_nothing_durable() {
+    for (dropped_flushes, count) in [(DroppedFlushes::Nth(1), 1), (DroppedFlushes::All, 2)] {
+        let supply = Supply::new();
+        let plan = FaultPlan { dropped_flushes, ..FaultPlan::default() };
+        let mut rig = Rig::with(1, true, Some(plan), Some(supply.clone()));
+        assert_eq!((rig.write(0, 1), rig.flush()), (None, None));
+        assert_eq!((rig.write(1, 1), rig.flush()), (None, None));
+        supply.cut(rig.now(), Survivors::None);
+        supply.restore();
+        let first = u8::from(dropped_flushes == DroppedFlushes::Nth(1));
+        assert_eq!((rig.read(0), rig.read(1)), (Ok(first), Ok(0)));
+        assert_eq!(rig.disk.injected(), Injected { dropped_flushes: count, ..Injected::default() });
+    }
+}
+
+#[test]
 fn a_disk_dies_and_comes_back_with_its_contents() {
     let death = Death { when: When::At(Time(250_000)), lasts: Some(Span::from_millis(1)) };
     let mut rig = Rig::faulty(FaultPlan { death: Some(death), ..FaultPlan::default() });
@@ -535,7 +552,7 @@ fn elevators_can_be_switched_under_faults() {
         ..FaultPlan::default()
     };
     let mut rig = Rig::faulty(plan);
-    let names: Vec<&str> = elevator::TABLE.iter().map(|row| row.name).collect();
+    let names: Vec<&str> = platter_elevators::TABLE.iter().map(|row| row.name).collect();
     for round in 0..40u64 {
         for i in 0..16u64 {
             let sector = (round * 7 + i * 13) % 100;
@@ -548,7 +565,7 @@ fn elevators_can_be_switched_under_faults() {
             rig.submit(bio.unwrap());
         }
         let name = names[round as usize % names.len()];
-        let elevator = elevator::by_name(name).map(|row| (row.make)()).filter(|_| round % 5 != 0);
+        let elevator = platter_elevators::by_name(name).map(|row| (row.make)()).filter(|_| round % 5 != 0);
         let now = rig.now();
         rig.lane.queue.switch_elevator(now, elevator);
     }

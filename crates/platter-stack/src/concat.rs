@@ -1,13 +1,12 @@
 //! `concat`: disks laid end to end.
 
 use crate::members;
-use crate::partition::atomic_behind;
+
 use crate::raid0::MAX_MEMBERS;
 use crate::reports::Reports;
 use crate::spread::{Extent, Map, Spread, name_of};
 use crate::{LayerError, Row};
 use platter_block::backend::{Backend, Fact};
-use platter_block::driver::Geometry;
 use platter_block::limits::{LimitSource, Limits};
 use std::sync::Arc;
 
@@ -46,12 +45,12 @@ pub fn new(members: Vec<Arc<dyn Backend>>) -> Result<Arc<dyn Backend>, LayerErro
         ends.push(end);
     }
     let block = stacked.limits.logical_block;
-    let limits = members.iter().map(|member| Limits { logical_block: block, ..member.geometry().limits });
+    let limits = members.iter().map(|member| member.geometry().limits.with_logical_block(block));
     let map = Pieces { ends, limits: limits.collect() };
     let atomic_write = (0..members.len()).map(|at| map.atomic_write(at)).min().unwrap_or(0);
     Ok(Arc::new(Spread {
         name: name_of("concat", "", &members),
-        geometry: Geometry { size: end, limits: Limits { atomic_write, ..stacked.limits }, ..stacked },
+        geometry: stacked.with_size(end).with_limits(stacked.limits.with_atomic_write(atomic_write)),
         map: Arc::new(map),
         reports: Reports::on(&members),
         members,
@@ -74,7 +73,7 @@ impl Pieces {
 impl Pieces {
     /// The largest atomic write on a member. It must be aligned both on the device and on the member.
     fn atomic_write(&self, member: usize) -> u32 {
-        atomic_behind(self.limits[member].atomic_write, self.begin(member))
+        members::atomic_behind(self.limits[member].atomic_write, self.begin(member))
     }
 }
 
@@ -87,7 +86,7 @@ impl LimitSource for Pieces {
         let aligned = limits.chunk != 0 && self.begin(member).is_multiple_of(limits.chunk);
         let chunk = if aligned { limits.chunk } else { 0 };
         (
-            Limits { chunk, atomic_write: self.atomic_write(member), ..limits },
+            limits.with_chunk(chunk).with_atomic_write(self.atomic_write(member)),
             if last { u64::MAX } else { self.ends[member] },
         )
     }

@@ -3,16 +3,15 @@
 //! An I/O is passed down at once. Its completion is held back until the delay of its operation has passed
 //! since the I/O started. A device that is slower than the delay is not slowed further.
 
-use crate::filter::{Filter, Filtered};
+use crate::Row;
+use crate::filter::{Filter, Filtered, only};
 use crate::random::Random;
-use crate::{LayerError, Row};
 use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Op};
 use platter_block::fault::Fault;
 use platter_block::params::{Param, Unit};
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 const MOST: i64 = 3_600_000_000;
 
@@ -27,13 +26,10 @@ pub(crate) const ROW: Row = Row {
         Param::number("seed", Unit::Count, 1, (0, i64::MAX), "seed of the jitter"),
     ],
     members: 1..=1,
-    build: |values, mut members| {
-        let Some(below) = members.pop() else {
-            return Err(LayerError::Members("delay needs a device".to_string()));
-        };
+    build: |values, below| {
         let span = |at: usize| Span::from_micros(values[at].unsigned_abs());
         let delays = Delays { read: span(0), write: span(1), flush: span(2), jitter: span(3) };
-        Ok(new(below, delays, values[4].unsigned_abs()))
+        Ok(new(only("delay", below)?, delays, values[4].unsigned_abs()))
     },
 };
 
@@ -53,24 +49,24 @@ pub struct Delays {
 /// A device on which no I/O completes sooner than `delays` say. Each lane seeds its jitter with `seed` and
 /// its number, which counts lanes in the order in which they are opened.
 pub fn new(below: Arc<dyn Backend>, delays: Delays, seed: u64) -> Arc<dyn Backend> {
-    let lanes = AtomicU64::new(0);
     let parts =
         [("read", delays.read), ("write", delays.write), ("flush", delays.flush), ("jitter", delays.jitter)];
     let given = parts.iter().filter(|(_, span)| *span > Span::ZERO);
     let params: Vec<String> = given.map(|(name, span)| format!("{name}={}us", span.0 / 1000)).collect();
-    let make = move || -> Box<dyn Filter> {
-        let lane = lanes.fetch_add(1, Ordering::Relaxed);
-        Box::new(Late { delays, random: Random(seed ^ lane << 32) })
-    };
-    Arc::new(Filtered::new("delay", &params.join(", "), below, Box::new(make)))
+    Arc::new(Filtered::new("delay", &params.join(", "), below, Late { delays, random: Random(seed) }))
 }
 
+#[derive(Clone)]
 struct Late {
     delays: Delays,
     random: Random,
 }
 
 impl Filter for Late {
+    fn for_lane(&self, number: u64) -> Late {
+        Late { random: Random(self.random.0 ^ number << 32), ..*self }
+    }
+
     fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
         let least = match bio.op() {
             Op::Read => self.delays.read,

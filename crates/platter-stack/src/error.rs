@@ -1,6 +1,6 @@
 //! `error`: a device that fails I/Os as configured.
 
-use crate::filter::{Filter, Filtered};
+use crate::filter::{Filter, Filtered, only};
 use crate::random::Random;
 use crate::{LayerError, Row};
 use platter_block::backend::Backend;
@@ -36,10 +36,7 @@ pub(crate) const ROW: Row = Row {
         Param::number("seed", Unit::Count, 1, (0, i64::MAX), "seed of the chance"),
     ],
     members: 1..=1,
-    build: |values, mut members| {
-        let Some(below) = members.pop() else {
-            return Err(LayerError::Members("error needs a device".to_string()));
-        };
+    build: |values, below| {
         let number = |at: usize| values[at].unsigned_abs();
         let end = match number(2) {
             0 => u64::MAX,
@@ -63,7 +60,7 @@ pub(crate) const ROW: Row = Row {
             times: number(5),
             errno: values[6] as i32,
         };
-        new(below, plan, number(7))
+        new(only("error", below)?, plan, number(7))
     },
 };
 
@@ -102,8 +99,7 @@ pub fn new(below: Arc<dyn Backend>, plan: Plan, seed: u64) -> Result<Arc<dyn Bac
     let params =
         format!("op={}, errno={}", plan.op.map_or("any".to_string(), |op| op.to_string()), plan.errno);
     let fate = Arc::new(Mutex::new(Fate { random: Random(seed), met: 0, failed: 0 }));
-    let make = move || -> Box<dyn Filter> { Box::new(Failing { plan, fate: Arc::clone(&fate) }) };
-    Ok(Arc::new(Filtered::new("error", &params, below, Box::new(make))))
+    Ok(Arc::new(Filtered::new("error", &params, below, Failing { plan, fate })))
 }
 
 /// The state of the plan: random numbers drawn and I/Os counted.
@@ -113,6 +109,7 @@ struct Fate {
     failed: u64,
 }
 
+#[derive(Clone)]
 struct Failing {
     plan: Plan,
     fate: Arc<Mutex<Fate>>,

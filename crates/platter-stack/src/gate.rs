@@ -28,16 +28,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Flags of bios that no other bio may pass.
-pub(crate) const BARRIER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);
+pub const BARRIER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);
 
 /// How long a barrier may wait for bios of other lanes, and bios for a barrier.
-pub(crate) const BARRIER_TIMEOUT: Span = Span::from_secs(30);
+pub const BARRIER_TIMEOUT: Span = Span::from_secs(30);
 
 /// Published by a lane that has no bios.
 const NOTHING: u64 = u64::MAX;
 
 /// The state of a gate; one per device.
-pub(crate) struct Gate {
+pub struct Gate {
     /// Barriers that have taken their places.
     placed: AtomicU64,
     /// Barriers that are over: all with numbers below this.
@@ -153,7 +153,7 @@ impl Gate {
     }
 
     /// Why the last barrier that timed out at the gate failed.
-    pub(crate) fn blame(&self) -> Option<String> {
+    pub fn blame(&self) -> Option<String> {
         self.lanes().blame.clone()
     }
 }
@@ -176,7 +176,7 @@ impl Lanes {
 }
 
 /// A lane's side of the gate, with the bios that wait at the gate.
-pub(crate) struct Door {
+pub struct Door {
     gate: Arc<Gate>,
     cell: Arc<Cell>,
     /// Bios that have taken their places and may not start yet, with their epochs. The epoch of a barrier is
@@ -198,7 +198,7 @@ pub(crate) struct Door {
 
 impl Door {
     /// Opens a lane's door; `bell` wakes the lane when the gate opens.
-    pub(crate) fn new(gate: &Arc<Gate>, bell: Option<Arc<dyn Bell>>) -> Door {
+    pub fn new(gate: &Arc<Gate>, bell: Option<Arc<dyn Bell>>) -> Door {
         let mut lanes = gate.lanes();
         lanes.opened += 1;
         let thread = std::thread::current();
@@ -227,7 +227,7 @@ impl Door {
     /// Whether bios that take their places now may all start at once. After `true`, `count` bios have
     /// started; there must be no barriers among them.
     #[inline]
-    pub(crate) fn pass(&mut self, count: usize) -> bool {
+    pub fn pass(&mut self, count: usize) -> bool {
         let epoch = self.enter();
         let may = self.held.is_empty() && epoch == self.epoch && self.gate.over.load(SeqCst) >= epoch;
         if may {
@@ -270,7 +270,7 @@ impl Door {
     }
 
     /// Places a bio behind those that the lane has.
-    pub(crate) fn place(&mut self, bio: Bio) {
+    pub fn place(&mut self, bio: Bio) {
         // Bios that have failed must be collected before a bio is placed that is not affected.
         self.collect_failed();
         let mut epoch = self.enter();
@@ -290,7 +290,7 @@ impl Door {
     }
 
     /// The next bio that may start.
-    pub(crate) fn next(&mut self) -> Option<Bio> {
+    pub fn take_next(&mut self) -> Option<Bio> {
         loop {
             let &(epoch, ref bio) = self.held.front()?;
             let over = self.gate.over.load(SeqCst);
@@ -350,7 +350,7 @@ impl Door {
     /// Fails held bios whose deadline has passed, and the barrier for which the lane has waited too long. To
     /// be called whenever the lane is run and [is holding](Door::is_holding), after bios that may start have
     /// been started.
-    pub(crate) fn expire(&mut self, now: Time) {
+    pub fn expire(&mut self, now: Time) {
         self.collect_failed();
         let is_late = |(_, bio): &(u64, Bio)| bio.deadline().is_some_and(|at| at <= now);
         while let Some(at) = self.held.iter().position(is_late) {
@@ -401,19 +401,19 @@ impl Door {
     }
 
     /// Cancels the held bios with a token.
-    pub(crate) fn cancel(&mut self, token: u64) {
+    pub fn cancel(&mut self, token: u64) {
         while let Some(at) = self.held.iter().position(|(_, bio)| bio.token() == token) {
             self.take_out(at, Kind::Cancelled);
         }
     }
 
     /// Takes the held bios that have failed; they are returned to their submitter.
-    pub(crate) fn take_failed(&mut self, out: &mut Vec<Bio>) {
+    pub fn take_failed(&mut self, out: &mut Vec<Bio>) {
         out.append(&mut self.failed);
     }
 
     /// Whether a run of the lane would start or fail a held bio now, judging by the gate alone.
-    pub(crate) fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         let Some(&(epoch, ref bio)) = self.held.front() else { return !self.failed.is_empty() };
         if self.cell.has_failed.load(SeqCst) != 0 || !self.failed.is_empty() {
             return true;
@@ -428,14 +428,14 @@ impl Door {
     }
 
     /// When held bios must be checked even if nothing else happens.
-    pub(crate) fn next_wakeup(&self) -> Option<Time> {
+    pub fn next_wakeup(&self) -> Option<Time> {
         let deadline = self.held.iter().filter_map(|(_, bio)| bio.deadline()).min();
         Time::earliest(deadline, self.waits.map(|(_, since)| since + BARRIER_TIMEOUT))
     }
 
     /// Counts completions of bios that have started.
     #[inline]
-    pub(crate) fn complete(&mut self, count: usize) {
+    pub fn complete(&mut self, count: usize) {
         self.out -= count;
         if self.out == 0 {
             self.drained();
@@ -444,7 +444,7 @@ impl Door {
 
     /// The barrier that was started is complete: the gate opens. If it timed out, or other lanes stopped
     /// waiting for it, it fails together with all bios that were held behind it.
-    pub(crate) fn complete_barrier(&mut self, bio: &mut Bio) {
+    pub fn complete_barrier(&mut self, bio: &mut Bio) {
         if let Some(number) = self.barrier.take() {
             let was_due = match bio.status().map_err(|fault| fault.kind) {
                 Err(kind @ (Kind::TimedOut | Kind::InDoubt | Kind::Stuck | Kind::LaneStalled)) => {
@@ -476,19 +476,19 @@ impl Door {
     }
 
     /// Wakes the lanes that sleep, after a change of shared state.
-    pub(crate) fn ring(&self) {
+    pub fn ring(&self) {
         self.gate.lanes().ring();
     }
 
     /// Whether bios wait at the gate, or have failed and must be taken.
     #[inline]
-    pub(crate) fn is_holding(&self) -> bool {
+    pub fn is_holding(&self) -> bool {
         !self.held.is_empty() || !self.failed.is_empty()
     }
 
     /// Bios that have started and are not complete.
     #[inline]
-    pub(crate) fn out(&self) -> usize {
+    pub fn out(&self) -> usize {
         self.out
     }
 }

@@ -3,12 +3,11 @@
 
 #![deny(unsafe_code)]
 
-pub mod cache;
 pub mod concat;
 pub mod delay;
 pub mod error;
-mod filter;
-mod gate;
+pub mod filter;
+pub mod gate;
 pub mod limit;
 mod members;
 pub mod meta;
@@ -16,9 +15,9 @@ pub mod partition;
 pub mod raid0;
 mod random;
 mod reader;
-mod reports;
+pub mod reports;
 mod spread;
-mod sync;
+pub mod sync;
 #[allow(unsafe_code)]
 pub mod verify;
 
@@ -49,7 +48,7 @@ pub struct Row {
 
 /// All layers.
 pub static TABLE: &[Row] =
-    &[raid0::ROW, concat::ROW, partition::ROW, limit::ROW, delay::ROW, error::ROW, verify::ROW, cache::ROW];
+    &[raid0::ROW, concat::ROW, partition::ROW, limit::ROW, delay::ROW, error::ROW, verify::ROW];
 
 /// Looks a layer up by name.
 pub fn by_name(name: &str) -> Option<&'static Row> {

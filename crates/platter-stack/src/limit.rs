@@ -13,8 +13,8 @@
 //! is treated as if it had arrived that much earlier, and completes that much earlier. In virtual time no
 //! completion is late, and the rate is exact.
 
-use crate::filter::{Filter, Filtered};
-use crate::{LayerError, Row};
+use crate::Row;
+use crate::filter::{Filter, Filtered, only};
 use platter_block::backend::Backend;
 use platter_block::bio::Bio;
 use platter_block::fault::Fault;
@@ -49,13 +49,10 @@ pub(crate) const ROW: Row = Row {
         ),
     ],
     members: 1..=1,
-    build: |values, mut members| {
-        let Some(below) = members.pop() else {
-            return Err(LayerError::Members("limit needs a device".to_string()));
-        };
+    build: |values, below| {
         let number = |at: usize| values[at].unsigned_abs();
         Ok(new(
-            below,
+            only("limit", below)?,
             Rate {
                 bandwidth: number(0),
                 iops: number(1),
@@ -94,10 +91,8 @@ pub fn new(below: Arc<dyn Backend>, rate: Rate) -> Arc<dyn Backend> {
     ];
     let params: Vec<String> = params.into_iter().flatten().collect();
     let pipe = Arc::new(Mutex::new(Pipe::default()));
-    let make = move || -> Box<dyn Filter> {
-        Box::new(Throttle { rate, pipe: Arc::clone(&pipe), refused: false, held: 0 })
-    };
-    Arc::new(Filtered::new("limit", &params.join(", "), below, Box::new(make)))
+    let throttle = Throttle { rate, pipe, refused: false, held: 0 };
+    Arc::new(Filtered::new("limit", &params.join(", "), below, throttle))
 }
 
 /// What the lanes of a device share.
@@ -147,6 +142,8 @@ impl Rate {
     }
 }
 
+/// The prototype has no bios, and so has a copy of it.
+#[derive(Clone)]
 struct Throttle {
     rate: Rate,
     pipe: Arc<Mutex<Pipe>>,

@@ -46,19 +46,23 @@ pub(crate) fn check(layer: &str, members: &[Arc<dyn Backend>]) -> Result<(), Lay
 
 /// Geometry of a device that needs all of its members, with size 0: the strictest of all limits.
 pub(crate) fn stack(members: &[Arc<dyn Backend>]) -> Option<Geometry> {
-    let one = |member: &Arc<dyn Backend>| Geometry { size: 0, ..member.geometry() };
-    members.iter().map(one).reduce(|a, b| Geometry {
-        size: 0,
-        limits: a.limits.stack(&b.limits),
-        features: Features {
-            write_cache: a.features.write_cache || b.features.write_cache,
+    let one = |member: &Arc<dyn Backend>| member.geometry().with_size(0);
+    members.iter().map(one).reduce(|a, b| {
+        let features = Features::default()
+            .with_write_cache(a.features.write_cache || b.features.write_cache)
             // Without a volatile cache every write is durable.
-            fua: durable(a.features) && durable(b.features),
-            read_only: a.features.read_only || b.features.read_only,
-        },
+            .with_fua(durable(a.features) && durable(b.features))
+            .with_read_only(a.features.read_only || b.features.read_only);
+        Geometry::new(0, a.limits.stack(&b.limits)).with_features(features)
     })
 }
 
 fn durable(features: Features) -> bool {
     features.fua || !features.write_cache
+}
+
+/// The largest atomic write of a device that begins at byte `offset` of another one. Lengths are powers of
+/// two, and positions are multiples of the length on both devices.
+pub(crate) fn atomic_behind(most: u32, offset: u64) -> u32 {
+    if offset == 0 { most } else { most.min(1 << offset.trailing_zeros().min(31)) }
 }

@@ -104,8 +104,7 @@ pub fn new(members: Vec<Arc<dyn Backend>>, chunk: u64, sizes: Sizes) -> Result<A
             )));
         }
         // The logical block of the array is the largest of any member's, on the whole array.
-        let limits =
-            platter_block::limits::Limits { logical_block: stacked.limits.logical_block, ..geometry.limits };
+        let limits = geometry.limits.with_logical_block(stacked.limits.logical_block);
         shares.push((geometry.size >> shift, limits));
     }
     if sizes == Sizes::Truncate {
@@ -123,7 +122,7 @@ pub fn new(members: Vec<Arc<dyn Backend>>, chunk: u64, sizes: Sizes) -> Result<A
     let params = format!("chunk={chunk}{}", sizes.told());
     Ok(Arc::new(Spread {
         name: name_of("raid0", &params, &members),
-        geometry: Geometry { size: map.size(), limits, features: stacked.features },
+        geometry: Geometry::new(map.size(), limits).with_features(stacked.features),
         map: Arc::new(map),
         reports: Reports::on(&members),
         members,

@@ -6,7 +6,7 @@ use platter_block::event::{DeviceEvent, Watcher, Watchers};
 use std::sync::{Arc, Weak};
 
 /// Watches the devices below a layer, and tells the layer's watchers of them as [`DeviceEvent::Below`].
-pub(crate) struct Reports {
+pub struct Reports {
     watchers: Arc<Mutex<Watchers>>,
     /// One for each device below, which holds it weakly.
     _relays: Vec<Arc<Relay>>,
@@ -27,7 +27,7 @@ impl Watcher for Relay {
 
 impl Reports {
     /// On the devices below a layer.
-    pub(crate) fn on(below: &[Arc<dyn Backend>]) -> Reports {
+    pub fn on(below: &[Arc<dyn Backend>]) -> Reports {
         let watchers = Arc::new(Mutex::new(Watchers::new()));
         let relay = |below: &Arc<dyn Backend>| {
             let relay = Arc::new(Relay { device: below.name(), watchers: Arc::clone(&watchers) });
@@ -39,7 +39,7 @@ impl Reports {
     }
 
     /// Tells `watcher` from now on.
-    pub(crate) fn watch(&self, watcher: Weak<dyn Watcher>) {
+    pub fn watch(&self, watcher: Weak<dyn Watcher>) {
         lock(&self.watchers).add(watcher);
     }
 }

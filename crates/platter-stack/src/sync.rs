@@ -1,20 +1,20 @@
 //! Locks and atomics in one place, so that a model checker can replace them.
 
 use platter_block::deferred::Held;
-pub(crate) use std::sync::Mutex;
+pub use std::sync::Mutex;
 use std::sync::PoisonError;
-pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A guard that is counted while it is held, so that no foreign code (such as the destructor of a buffer)
 /// runs before it is released.
-pub(crate) type MutexGuard<'a, T> = Held<std::sync::MutexGuard<'a, T>>;
+pub type MutexGuard<'a, T> = Held<std::sync::MutexGuard<'a, T>>;
 
 /// Locks, even after a panic in another thread: the data behind these locks is consistent between calls.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     Held::new(|| mutex.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Locks, unless a panic in another thread may have left the data behind the lock inconsistent.
-pub(crate) fn lock_unbroken<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+pub fn lock_unbroken<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     Held::try_new(|| mutex.lock().ok())
 }

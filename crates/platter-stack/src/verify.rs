@@ -12,8 +12,8 @@
 //!
 //! Discards and write-zeroes are recorded as ranges, so that their size does not matter.
 
-use crate::filter::{Filter, Filtered};
-use crate::{LayerError, Row};
+use crate::Row;
+use crate::filter::{Filter, Filtered, only};
 use known::{Change, Known};
 use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Op};
@@ -29,12 +29,7 @@ pub(crate) const ROW: Row = Row {
     summary: "records checksums of written blocks and checks reads against them",
     params: &[],
     members: 1..=1,
-    build: |_, mut members| {
-        let Some(below) = members.pop() else {
-            return Err(LayerError::Members("verify needs a device".to_string()));
-        };
-        Ok(new(below))
-    },
+    build: |_, below| Ok(new(only("verify", below)?)),
 };
 
 /// A device on which a read fails that does not return what was written last. It takes about 40 bytes of
@@ -43,14 +38,12 @@ pub fn new(below: Arc<dyn Backend>) -> Arc<dyn Backend> {
     let unit = below.geometry().limits.logical_block as usize;
     let zero = crc32c::crc32c(&vec![0; unit]);
     let known = Arc::new(Mutex::new(Known::new(zero)));
-    let make = move || -> Box<dyn Filter> {
-        Box::new(Verifier { unit, known: Arc::clone(&known), tasks: Vec::new(), read: Vec::new() })
-    };
-    Arc::new(Filtered::new("verify", "", below, Box::new(make)))
+    let verifier = Verifier { unit, known, tasks: Vec::new(), read: Vec::new() };
+    Arc::new(Filtered::new("verify", "", below, verifier))
 }
 
 /// An I/O in flight.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Task {
     op: Option<Op>,
     pos: u64,
@@ -62,6 +55,7 @@ struct Task {
     crcs: Vec<u32>,
 }
 
+#[derive(Clone)]
 struct Verifier {
     unit: usize,
     known: Arc<Mutex<Known>>,

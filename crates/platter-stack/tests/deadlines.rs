@@ -2,7 +2,6 @@
 //! answer. Time is virtual, so this is checked exactly.
 
 use platter_block::backend::Backend;
-use platter_block::elevator;
 use platter_block::fault::Kind;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
@@ -11,7 +10,7 @@ use platter_disk::sync_io::IoOptions;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
-use platter_stack::{Row, TABLE};
+use platter_stack::Row;
 use std::sync::Arc;
 
 /// A disk that takes ten seconds for each command.
@@ -22,7 +21,7 @@ fn disk(world: &Arc<World>, elevator: &str) -> Arc<dyn Backend> {
         Leaf::new(
             disk.attach("sim"),
             LeafSettings::default(),
-            elevator::by_name(elevator).map(|row| (row.make)()),
+            platter_elevators::by_name(elevator).map(|row| (row.make)()),
         )
         .expect("a leaf"),
     )
@@ -40,7 +39,7 @@ fn over(row: &Row, world: &Arc<World>, elevator: &str) -> Device {
 #[test]
 fn calls_end_at_their_timeout() {
     let timeout = Span::from_millis(50);
-    for row in TABLE {
+    for row in platter_cache::layers() {
         for elevator in ["none", "deadline"] {
             let what = format!("{} over {elevator}", row.name);
             let world = World::new(1);
@@ -66,7 +65,7 @@ fn calls_end_at_their_timeout() {
 /// A write that timed out may still be carried out; it does not overwrite a later one.
 #[test]
 fn the_data_of_a_later_call_stays() {
-    for row in TABLE {
+    for row in platter_cache::layers() {
         if row.name == "cache" {
             // A write to a cache completes in memory.
             continue;

@@ -36,7 +36,7 @@ fn filters_pass_events_on_and_have_the_size_of_what_is_below() {
     for name in ["limit", "delay", "error", "verify"] {
         let world = World::new(1);
         let (disk, leaf) = disk(&world);
-        let row = platter_stack::by_name(name).expect("a layer");
+        let row = platter_cache::by_name(name).expect("a layer");
         let named: &[(&str, i64)] = if name == "error" { &[("chance", 0)] } else { &[] };
         let device = Device::new(row.make(named, vec![leaf]).expect("it can be made"));
         let notes = Arc::new(Notes::default());
@@ -92,7 +92,7 @@ fn layers_that_keep_their_size_report_what_is_below() {
         let world = World::new(1);
         let (disks, leaves): (Vec<_>, Vec<_>) = (0..count).map(|_| disk(&world)).unzip();
         let below = leaves[count - 1].name();
-        let row = platter_stack::by_name(name).expect("a layer");
+        let row = platter_cache::by_name(name).expect("a layer");
         let device = Device::new(row.make(named, leaves).expect("it can be made"));
         let size = device.size();
         let notes = Arc::new(Notes::default());
@@ -114,7 +114,7 @@ fn layers_that_keep_their_size_report_what_is_below() {
 fn filters_filter_to_the_new_end_of_a_disk_that_grew() {
     let world = World::new(1);
     let (disk, leaf) = disk(&world);
-    let row = platter_stack::by_name("error").expect("a layer");
+    let row = platter_cache::by_name("error").expect("a layer");
     let device = Device::new(row.make(&[("chance", 1_000_000)], vec![leaf]).expect("it can be made"));
     let fails = |pos| device.read_at(&mut [0; 4096], pos).expect_err("all fail").fault.kind;
     assert_eq!(fails(0), Kind::Io);

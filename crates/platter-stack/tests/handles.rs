@@ -3,15 +3,16 @@
 #![allow(unsafe_code)]
 
 use platter_block::backend::{Backend, LaneUse};
+use platter_block::capability::Cached;
 use platter_block::driver::Geometry;
 use platter_block::fault::Error;
 use platter_block::handle::{HandleCounters, HandleId};
+use platter_block::hint::Hint;
 use platter_block::lane::{Bell, Lane};
 use platter_block::limits::{LimitSource, Limits};
-use platter_block::readahead::Hint;
 use platter_block::resident::{Pinned, Resident};
 use platter_disk::device::Device;
-use platter_stack::{Row, TABLE};
+use platter_stack::Row;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -78,6 +79,12 @@ impl Backend for Cache {
         self.below.backend().open_lane(lane_use)
     }
 
+    fn cached(&self) -> Option<&dyn Cached> {
+        Some(self)
+    }
+}
+
+impl Cached for Cache {
     fn handle_opened(&self, id: HandleId) {
         self.tell(format!("opened {}", id.0));
     }
@@ -120,7 +127,7 @@ fn over(row: &Row, caches: &[Arc<Cache>]) -> Device {
 
 #[test]
 fn no_layer_is_passed_by() {
-    for row in TABLE {
+    for row in platter_cache::layers() {
         let cache = Cache::new();
         let device = over(row, &[Arc::clone(&cache)]);
         device.handle().read_at(&mut [0; 512], 0).unwrap();
@@ -135,7 +142,7 @@ fn no_layer_is_passed_by() {
 #[test]
 fn handles_advice_and_bells_reach_the_cache_below() {
     for name in ["partition", "delay", "limit", "error", "verify"] {
-        let row = platter_stack::by_name(name).unwrap();
+        let row = platter_cache::by_name(name).unwrap();
         let cache = Cache::new();
         let device = over(row, &[Arc::clone(&cache)]);
         assert_eq!(cache.told(), ["keep"], "{name}");
@@ -153,7 +160,7 @@ fn handles_advice_and_bells_reach_the_cache_below() {
 /// summed.
 #[test]
 fn of_several_caches_all_are_told_and_summed() {
-    let row = platter_stack::by_name("raid0").unwrap();
+    let row = platter_cache::by_name("raid0").unwrap();
     let caches = [Cache::new(), Cache::new()];
     let device = over(row, &caches);
     let handle = device.handle();

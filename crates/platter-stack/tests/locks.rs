@@ -6,7 +6,6 @@
 use platter_block::backend::Backend;
 use platter_block::bio::Bio;
 use platter_block::buf::IoBuf;
-use platter_block::elevator;
 use platter_block::fault::Fault;
 use platter_block::queue::Settings;
 use platter_block::time::Span;
@@ -15,7 +14,7 @@ use platter_disk::leaf::{Leaf, LeafSettings};
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
-use platter_stack::{Row, TABLE};
+use platter_stack::Row;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -60,8 +59,8 @@ fn disk(world: &Arc<World>, elevator: &str, timeout: Option<Span>) -> Arc<dyn Ba
     Arc::new(
         Leaf::new(
             disk.attach("sim"),
-            LeafSettings { queue: Settings { timeout, ..Settings::default() }, ..LeafSettings::default() },
-            elevator::by_name(elevator).map(|row| (row.make)()),
+            LeafSettings::default().with_queue(Settings { timeout, ..Settings::default() }),
+            platter_elevators::by_name(elevator).map(|row| (row.make)()),
         )
         .expect("a leaf"),
     )
@@ -89,7 +88,7 @@ fn within_patience(what: &str, run: impl FnOnce() + Send + 'static) {
 /// A channel is dropped while its bio is with the disk.
 #[test]
 fn buffers_of_dropped_channels() {
-    for row in TABLE {
+    for row in platter_cache::layers() {
         for elevator in ["none", "deadline"] {
             let what = format!("{} over {elevator}", row.name);
             within_patience(&what, move || {
@@ -116,7 +115,7 @@ fn buffers_of_dropped_channels() {
 /// A bio fails at its timeout, and its memory comes back from the disk later, while another bio completes.
 #[test]
 fn buffers_that_come_back_after_their_timeout() {
-    for row in TABLE {
+    for row in platter_cache::layers() {
         for elevator in ["none", "deadline"] {
             let what = format!("{} over {elevator}", row.name);
             within_patience(&what, move || {

@@ -4,8 +4,8 @@ use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Op};
 use platter_block::fault::Kind;
 use platter_block::time::Time;
+use platter_cache::by_name;
 use platter_disk::device::Device;
-use platter_stack::by_name;
 use std::sync::Arc;
 
 const SIZE: u64 = 1 << 20;

@@ -1,7 +1,7 @@
 //! Partitions by number: valid tables, damaged ones, none.
 
+use platter_cache::by_name;
 use platter_disk::device::Device;
-use platter_stack::by_name;
 use std::sync::Arc;
 
 const BLOCK: usize = 512;

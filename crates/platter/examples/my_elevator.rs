@@ -1,4 +1,4 @@
-//! An I/O scheduler of one's own: last in, first out, but each so-many-th request is the one that waits longest.
+//! An I/O scheduler of a program: last in, first out, except that every nth request is the one that waits longest.
 
 use platter::block::elevator::{Elevator, RequestId, RequestInfo, Row};
 use platter::block::params::{Param, ParamError, Unit, check};
@@ -54,7 +54,7 @@ impl Elevator for Lifo {
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     register_elevator(&ROW)?;
     let disk = open("ram(1M, elevator=lifo(fair=8))", Access::read_write())?;
     disk.write_at(&[7; 4096], 65536)?;

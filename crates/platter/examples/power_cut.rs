@@ -1,10 +1,11 @@
 //! Tests a storage engine against power cuts: a log that flushes in the right places, and one that does not.
 
-use platter::{Device, Error};
-use platter_bench::kit::Kit;
+use platter::Device;
+use platter_kit::{Kit, Outcome};
+use std::error::Error;
 
 /// Appends five blocks. A block counts as stored when the number in block 0 covers it.
-fn append(disk: &Device, stored: &mut u8, careful: bool) -> Result<(), Error> {
+fn append(disk: &Device, stored: &mut u8, careful: bool) -> Outcome {
     for n in 1..=5u8 {
         disk.write_at(&[n; 512], u64::from(n) * 512)?;
         if careful {
@@ -18,17 +19,18 @@ fn append(disk: &Device, stored: &mut u8, careful: bool) -> Result<(), Error> {
 }
 
 /// The stored blocks must be there, and so must those that block 0 counts.
-fn check(disk: &Device, stored: &u8) -> Result<(), String> {
+fn check(disk: &Device, stored: &u8) -> Outcome {
     let read = |n: u8| {
         let mut block = [0; 512];
-        disk.read_at(&mut block, u64::from(n) * 512).map_err(|error| error.to_string())?;
-        Ok::<u8, String>(block[0])
+        disk.read_at(&mut block, u64::from(n) * 512)?;
+        Ok::<u8, Box<dyn Error>>(block[0])
     };
     let count = read(0)?;
     if count < *stored {
-        return Err(format!("{stored} blocks were stored, {count} are there"));
+        return Err(format!("{stored} blocks were stored, {count} are there").into());
     }
-    (1..=count).try_for_each(|n| if read(n)? == n { Ok(()) } else { Err(format!("block {n} is lost")) })
+    (1..=count)
+        .try_for_each(|n| if read(n)? == n { Ok(()) } else { Err(format!("block {n} is lost").into()) })
 }
 
 fn main() {

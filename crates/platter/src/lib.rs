@@ -28,15 +28,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A program can provide its own I/O schedulers: [`register_elevator`] registers one under its name, which
-//! can then be used wherever elevators are named.
+//! A program can add I/O schedulers, layers and drivers of its own: [`register_elevator`], [`register_layer`] and
+//! [`register_driver`] make them known under their names, which device specs can then contain.
 
 pub mod raid;
 pub mod registry;
 pub mod spec;
 
 pub use platter_block as block;
+pub use platter_cache as cache;
 pub use platter_disk as disk;
+pub use platter_elevators as elevators;
 pub use platter_sim as sim;
 pub use platter_stack as stack;
 
@@ -44,17 +46,17 @@ pub use platter_block::bio::{Bio, Flags, Op};
 pub use platter_block::buf::{IoBuf, IoBufMut};
 pub use platter_block::fault::{Error, Kind};
 pub use platter_block::handle::HandleCounters;
-pub use platter_block::readahead::Hint;
+pub use platter_block::hint::Hint;
+pub use platter_block::register::RegisterError;
 pub use platter_disk::adapters::{Cursor, io_error};
 pub use platter_disk::channel::Channel;
 pub use platter_disk::device::Device;
-pub use platter_disk::elevators::register as register_elevator;
 pub use platter_disk::future::Io;
 pub use platter_disk::handle::{Handle, PageRef};
 pub use platter_disk::open::DiskOptions;
 pub use platter_disk::pool::Pool;
 pub use platter_disk::sync_io::IoOptions;
-pub use registry::{Access, open};
+pub use registry::{Access, open, register_driver, register_elevator, register_layer, set_default_elevator};
 
 /// The examples in pages of documentation, which run as tests. A symbolic link to each page is in the crate's own
 /// directory, so that the package is complete.

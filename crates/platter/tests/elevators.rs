@@ -1,8 +1,9 @@
 //! Elevators that a program registers: they can be named wherever the built-in ones can.
 
-use platter::block::elevator::{Elevator, Noop, RequestId, RequestInfo, Row, TABLE};
+use platter::block::elevator::{Elevator, Noop, RequestId, RequestInfo, Row};
 use platter::block::params::{Param, ParamError, Unit};
 use platter::block::time::Time;
+use platter::elevators::TABLE;
 use platter::registry::{elevator_names, elevator_params};
 use platter::{Access, open, register_elevator};
 
@@ -96,8 +97,8 @@ fn what_could_not_be_used_is_refused() {
     const BAD_NAME: Param = Param::number("a pace", Unit::Millis, 5, (0, 100), "how long");
     const WORDS: Param = Param { words: &["a", "b"], ..PACE };
     static ROWS: [(Row, &str); 12] = [
-        (row!("none", &[]), "already"),
-        (row!("deadline", &[]), "already"),
+        (row!("none", &[]), "in use already"),
+        (row!("deadline", &[]), "in use already"),
         (row!("", &[]), "a name must be a letter"),
         (row!("3rd", &[]), "a name must be a letter"),
         (row!("a b", &[]), "a name must be a letter"),

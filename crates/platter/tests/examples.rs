@@ -94,6 +94,42 @@ fn my_elevator_runs_by_its_name() {
 }
 
 #[test]
+fn my_layer_and_my_driver_run_by_their_names() {
+    assert_eq!(output_of("my_layer", &[]), "6 on stall(nth=3, pause=5ms, ram)\n");
+    assert_eq!(output_of("my_driver", &[]), "shelf: durable\n");
+}
+
+/// What the pages on extensions promise: without comments and blank lines, the examples are this short.
+#[test]
+fn a_layer_a_driver_and_an_elevator_are_short() {
+    for (name, most) in [("my_layer", 40), ("my_driver", 60), ("my_elevator", 65)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name).with_extension("rs");
+        let text = std::fs::read_to_string(&path).expect("an example");
+        let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+        let lines = text.lines().filter(is_code).count();
+        assert!(lines <= most, "{name} has {lines} lines of code; at most {most} are promised");
+    }
+}
+
+#[test]
+fn the_pages_on_extensions_show_the_examples() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (page, name) in
+        [("write-a-layer", "my_layer"), ("write-a-driver", "my_driver"), ("write-an-elevator", "my_elevator")]
+    {
+        let read = |path: PathBuf| {
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"))
+        };
+        let example = read(root.join("examples").join(name).with_extension("rs"));
+        let page = read(root.join("../../docs").join(page).with_extension("md"));
+        assert!(
+            page.contains(&format!("```rust\n{example}```\n")),
+            "the page does not show {name}.rs as it is"
+        );
+    }
+}
+
+#[test]
 fn the_power_cut_finds_the_log_without_a_flush() {
     let said = output_of("power_cut", &[]);
     let [right, wrong] = [said.find("20 I/Os"), said.find("block 1 is lost")].map(Option::unwrap);

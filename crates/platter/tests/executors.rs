@@ -77,3 +77,21 @@ fn bytes_are_buffers_too() {
     block_on(disk.write(8192, both)).0.expect("a vectored write");
     assert_eq!(disk.counters().bios, 3);
 }
+
+#[test]
+fn discard_and_write_zeroes_as_futures() {
+    for spec in ["ram(1M)", "ram(1M, elevator=deadline)"] {
+        let disk = open(spec, Access::read_write()).expect("it opens");
+        block_on(async {
+            disk.write(0, vec![7u8; 1 << 16]).await.0.expect("written");
+            disk.start_write_zeroes(BLOCK, BLOCK).await.0.expect("made zero");
+            disk.start_discard(8 * BLOCK, BLOCK).await.0.expect("discarded");
+            let (read, found) = disk.read(0, vec![1u8; 8 * BLOCK as usize]).await;
+            read.expect("read");
+            for (number, block) in found.unwrap().chunks(BLOCK as usize).enumerate() {
+                let expected = if number == 1 { 0 } else { 7 };
+                assert!(block.iter().all(|byte| *byte == expected), "{spec}: block {number}");
+            }
+        });
+    }
+}

@@ -1,15 +1,15 @@
 //! Making, opening and wiping arrays while the power fails at any I/O.
 
-use platter::raid::{self, Array, RaidError};
-use platter::{Device, stack::meta::Select, stack::partition::Partition};
-use platter_bench::kit::Kit;
+use platter::raid::{self, Array};
+use platter::{Device, stack::meta::Select, stack::partition};
+use platter_kit::{Kit, Outcome};
 use std::sync::Arc;
 
 /// Three members on one disk, which loses power with all of them.
 fn members(disk: &Device) -> Vec<Device> {
     let part = |number: u64| {
-        let part = Partition::new(Arc::clone(disk.backend()), number << 22, Some(1 << 22));
-        Device::new(Arc::new(part.expect("a part of the disk")))
+        let part = partition::new(Arc::clone(disk.backend()), number << 22, Some(1 << 22));
+        Device::new(part.expect("a part of the disk"))
     };
     (0..3).map(part).collect()
 }
@@ -20,7 +20,7 @@ fn named(name: &str) -> Array {
 
 /// Creates an array, another one over it, opens that one for writing and wipes it. `done` counts completed
 /// steps.
-fn live(disk: &Device, done: &mut u32) -> Result<(), RaidError> {
+fn live(disk: &Device, done: &mut u32) -> Outcome {
     let members = members(disk);
     raid::create(&members, &named("old"))?;
     *done = 1;
@@ -34,7 +34,7 @@ fn live(disk: &Device, done: &mut u32) -> Result<(), RaidError> {
 }
 
 /// After a cut the state is the one before the current step, or the one after it.
-fn check(disk: &Device, done: &u32) -> Result<(), String> {
+fn check(disk: &Device, done: &u32) -> Outcome {
     let members = members(disk);
     let is_there = |name: &str| raid::assemble(&Select::Name(name.into()), &members, false).is_ok();
     let found = match (is_there("old"), is_there("new")) {
@@ -52,7 +52,7 @@ fn check(disk: &Device, done: &u32) -> Result<(), String> {
     };
     match permitted.contains(&found) {
         true => Ok(()),
-        false => Err(format!("{found} after step {done}, not one of {permitted:?}")),
+        false => Err(format!("{found} after step {done}, not one of {permitted:?}").into()),
     }
 }
 

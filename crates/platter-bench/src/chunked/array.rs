@@ -1,6 +1,6 @@
 //! The devices that the processes of a cell work on.
 
-use super::serial::Serial;
+use super::serial::serial;
 use super::{Cell, ChunkedError, Personality};
 use crate::report::units;
 use platter_block::backend::Backend;
@@ -43,7 +43,7 @@ pub(super) fn targets(cell: &Cell, disks: &[Device]) -> Result<Vec<Device>, Chun
 fn array(cell: &Cell, stripe: u64, disks: &[Device]) -> Result<Device, ChunkedError> {
     let member = |disk: &Device| -> Arc<dyn Backend> {
         let backend = Arc::clone(disk.backend());
-        if cell.personality == Personality::CsraidPosix { Arc::new(Serial(backend)) } else { backend }
+        if cell.personality == Personality::CsraidPosix { serial(backend) } else { backend }
     };
     let array = raid0::new(disks.iter().map(member).collect(), stripe, Sizes::Truncate);
     array.map(Device::new).map_err(|error| match error {

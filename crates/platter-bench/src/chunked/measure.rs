@@ -4,17 +4,15 @@ use super::busy::Watch;
 use super::process::Process;
 use super::{Cell, ChunkedError, Harness, Point, array};
 use crate::device_stats::DeviceStats;
+use crate::load::{Load, Pause, Work};
 use crate::stats::Sample;
-use platter_block::time::{Span, Time, VirtualClock};
+use platter_block::bio::Bio;
+use platter_block::time::Time;
+use platter_disk::channel::Channel;
 use platter_disk::clock::Clock;
 use platter_disk::device::Device;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-
-/// Longest sleep before the cancel flag is checked again.
-const NAP: Span = Span::from_millis(50);
-/// Turns between two looks at it in virtual time.
-const TURNS: u32 = 256;
 
 /// Measures one point on the first `cell.disks` of `disks`; with `watch` also their activity. `None`:
 /// cancelled.
@@ -37,7 +35,7 @@ pub fn measure(
     let clock = targets[0].clock();
     let run = Run { cell, harness, targets: &targets, cancel };
     let rates = match &clock {
-        Clock::Virtual(clock) => run.in_virtual_time(clock)?,
+        Clock::Virtual(_) => run.in_virtual_time()?,
         Clock::Host => run.in_real_time()?,
     };
     let busy = watch.map(|watch| watch.finish(clock.now()));
@@ -67,28 +65,14 @@ impl Run<'_> {
         self.cancel.load(Ordering::Relaxed)
     }
 
-    fn in_virtual_time(&self, clock: &VirtualClock) -> Result<Rates, ChunkedError> {
-        let mut processes = Vec::with_capacity(self.targets.len());
-        for index in 0..self.targets.len() {
-            let mut process = self.open(index)?;
-            process.start(clock.now())?;
-            processes.push(process);
-        }
-        let mut turns = 0;
-        while !processes.iter().all(Process::is_over) {
-            turns += 1;
-            if turns % TURNS == 0 && self.is_cancelled() {
-                return Ok(None);
-            }
-            let now = clock.now();
-            let mut next = None;
-            for process in &mut processes {
-                next = Time::earliest(next, process.turn(now)?);
-            }
-            let Some(next) = next else { return Err(ChunkedError::Stuck) };
-            clock.advance_to(next.max(now + Span(1)));
-        }
-        Ok(Some(processes.iter().flat_map(Process::rates).collect()))
+    fn in_virtual_time(&self) -> Result<Rates, ChunkedError> {
+        let left = AtomicUsize::new(self.targets.len());
+        let all = (0..self.targets.len()).map(|index| self.open(index));
+        let mut processes = Processes { all: all.collect::<Result<_, _>>()?, left: &left };
+        let mut load = Load::new(self.targets[0].clock(), self.targets.len() as u32, 0);
+        processes.start(&mut load)?;
+        let cancelled = load.run_unless(&mut processes, Time(u64::MAX), self.cancel)?;
+        Ok((!cancelled).then(|| processes.rates()))
     }
 
     fn in_real_time(&self) -> Result<Rates, ChunkedError> {
@@ -118,17 +102,56 @@ impl Run<'_> {
 
     /// One process in real time; it works until all have their samples.
     fn work(&self, index: usize, left: &AtomicUsize, failed: &AtomicBool) -> Result<Vec<f64>, ChunkedError> {
-        let mut process = self.open(index)?;
-        process.start(self.targets[index].clock().now())?;
-        let mut told = false;
-        loop {
-            if process.is_over() && !std::mem::replace(&mut told, true) {
-                left.fetch_sub(1, Ordering::Relaxed);
+        let mut processes = Processes { all: vec![self.open(index)?], left };
+        let mut load = Load::new(self.targets[index].clock(), 1, 0);
+        processes.start(&mut load)?;
+        while !failed.load(Ordering::Relaxed) && !self.is_cancelled() {
+            if load.run(&mut processes, Time(u64::MAX))? == Pause::Over {
+                break;
             }
-            if left.load(Ordering::Relaxed) == 0 || failed.load(Ordering::Relaxed) || self.is_cancelled() {
-                return Ok(process.rates().collect());
-            }
-            process.wait(NAP)?;
         }
+        Ok(processes.rates())
+    }
+}
+
+/// The processes of a load, each on a port of its own.
+struct Processes<'a> {
+    all: Vec<Process>,
+    /// Processes, those of other threads too, that do not have their samples yet: until then all of them work.
+    left: &'a AtomicUsize,
+}
+
+impl Processes<'_> {
+    fn start(&mut self, load: &mut Load) -> Result<(), ChunkedError> {
+        for process in &mut self.all {
+            process.start(load.now())?;
+        }
+        (0..self.all.len() as u32).try_for_each(|port| load.settle(self, port))
+    }
+
+    fn rates(&self) -> Vec<f64> {
+        self.all.iter().flat_map(Process::rates).collect()
+    }
+}
+
+impl Work for Processes<'_> {
+    type Error = ChunkedError;
+
+    fn channels(&mut self, port: u32) -> impl Iterator<Item = &mut Channel> {
+        self.all.get_mut(port as usize).map(|process| &mut process.channel).into_iter()
+    }
+
+    fn completed(&mut self, load: &mut Load, port: u32, done: &mut Vec<Bio>) -> Result<(), ChunkedError> {
+        let process = &mut self.all[port as usize];
+        let before = process.is_over();
+        process.completed(load.now(), done)?;
+        if process.is_over() && !before {
+            self.left.fetch_sub(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.left.load(Ordering::Relaxed) == 0
     }
 }

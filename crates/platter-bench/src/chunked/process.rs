@@ -8,7 +8,7 @@ use crate::stats::Seeded;
 use platter_block::bio::Bio;
 use platter_block::bio::Op;
 use platter_block::fault::{Error as DeviceError, Fault, Kind, Stage};
-use platter_block::time::{Span, Time};
+use platter_block::time::Time;
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
 use platter_disk::pool::{PAGE, Pool};
@@ -25,13 +25,12 @@ enum Course {
 /// A process with its channel, which belongs to the thread that opened it.
 pub(super) struct Process {
     device: Arc<str>,
-    channel: Channel,
+    pub(super) channel: Channel,
     places: Places,
     course: Course,
     meter: Meter,
     request: u64,
     idle: Vec<Bio>,
-    done: Vec<Bio>,
     tokens: u64,
     over: bool,
 }
@@ -63,7 +62,6 @@ impl Process {
             course,
             meter: Meter::new(harness.enough, harness.samples, cell.depth(), now),
             request: cell.request,
-            done: Vec::with_capacity(bios),
             tokens: 0,
             over: false,
         })
@@ -116,10 +114,8 @@ impl Process {
         }
     }
 
-    /// Takes completions and issues more requests. Returns whether there were any completions.
-    fn collected(&mut self, now: Time) -> Result<bool, ChunkedError> {
-        let mut done = std::mem::take(&mut self.done);
-        let any = !done.is_empty();
+    /// Takes completions and issues more requests.
+    pub(super) fn completed(&mut self, now: Time, done: &mut Vec<Bio>) -> Result<(), ChunkedError> {
         for bio in done.drain(..) {
             if let Err(fault) = bio.status() {
                 return Err(self.error(fault, bio.op(), bio.pos(), bio.len()));
@@ -130,36 +126,7 @@ impl Process {
             }
             self.idle.push(bio);
         }
-        self.done = done;
-        self.start(now)?;
-        Ok(any)
-    }
-
-    /// Everything that happens at `now`, of virtual time; when something happens next.
-    pub(super) fn turn(&mut self, now: Time) -> Result<Option<Time>, ChunkedError> {
-        let mut empty = 0;
-        loop {
-            self.channel.poll_at(now, &mut self.done);
-            if self.collected(now)? {
-                empty = 0;
-                continue;
-            }
-            // Time is about to pass: the process waits.
-            self.channel.unplug();
-            let next = self.channel.next_wakeup();
-            empty += 1;
-            // A request that completes at once is only found by the next poll.
-            if empty >= 2 || next.is_some_and(|at| at > now) {
-                return Ok(next);
-            }
-        }
-    }
-
-    /// Waits for a completion in real time, but no longer than `nap`.
-    pub(super) fn wait(&mut self, nap: Span) -> Result<(), ChunkedError> {
-        self.channel.wait(&mut self.done, Some(nap));
-        let now = self.channel.clock().now();
-        self.collected(now).map(|_| ())
+        self.start(now)
     }
 
     fn error(&self, fault: Fault, op: Op, offset: u64, len: u64) -> ChunkedError {

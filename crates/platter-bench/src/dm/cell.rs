@@ -1,46 +1,17 @@
 //! One cell, measured once: a worker for each disk reads it in sequence.
 
+use super::call::{Call, PARTS};
 use super::machine::{Ticks, process_cpu_ns};
-use super::options::{PARTS, READ_BYTES};
+use super::options::READ_BYTES;
 use super::{Disks, DmError};
 use crate::device_stats::DeviceStats;
+use crate::ladder::{Handle, Ladder, Row};
 use platter_block::counters::Snapshot;
 use platter_block::fault;
-use platter_disk::ladder::{Handle, Ladder, Row};
 use std::io::IoSliceMut;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// How a worker reads 64 KiB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
-    /// Into one buffer.
-    Read,
-    /// Into 16 buffers of 4 KiB, no two of which touch.
-    Readv,
-}
-
-impl Call {
-    /// Both, in the paper's order.
-    pub const ALL: [Call; 2] = [Call::Read, Call::Readv];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Call::Read => "read",
-            Call::Readv => "readv",
-        }
-    }
-
-    /// Buffers of a call.
-    pub(super) fn parts(self) -> usize {
-        match self {
-            Call::Read => 1,
-            Call::Readv => PARTS,
-        }
-    }
-}
 
 /// When a worker is done.
 #[derive(Clone, Copy)]

@@ -2,13 +2,13 @@
 
 use super::options::RAM_BYTES;
 use super::{DmError, Options};
+use crate::ladder::{Ladder, Row};
 use crate::report::units;
 use platter_block::disk::FnDisk;
 use platter_block::driver::Driver;
 use platter_block::elevator::Elevator;
 use platter_disk::device::Device;
 use platter_disk::drivers::memory::Memory;
-use platter_disk::ladder::{Ladder, Row};
 use platter_disk::leaf::LeafSettings;
 use platter_disk::open::DiskOptions;
 use platter_disk::sys::{Pattern, Progress, TempFiles, TempSpec};
@@ -27,8 +27,8 @@ pub struct Disks {
     pub about: String,
     /// One for each disk.
     pub open: Vec<OpenDisk>,
-    /// The files that they are, if they were made for this.
-    files: Option<TempFiles>,
+    /// Removes the files when dropped, if they were created for this.
+    _files: Option<TempFiles>,
 }
 
 /// Seed of the contents of the disks.
@@ -39,7 +39,7 @@ const FILL: u64 = 1 << 20;
 impl Disks {
     /// Disks that the caller opens.
     pub fn given(on: impl Into<String>, about: impl Into<String>, open: Vec<OpenDisk>) -> Disks {
-        Disks { on: on.into(), about: about.into(), open, files: None }
+        Disks { on: on.into(), about: about.into(), open, _files: None }
     }
 
     /// Creates files of incompressible data, in `dir`, in the current directory or in `$TMPDIR`. They are
@@ -62,7 +62,7 @@ impl Disks {
         })?;
         let open = files.paths().into_iter().map(|path| {
             let open: OpenDisk = Box::new(move |leaf, elevator| {
-                let options = DiskOptions { leaf, elevator, ..DiskOptions::default() };
+                let options = DiskOptions::default().with_leaf(leaf).with_elevator(elevator);
                 Ok(Device::open(&path, options)?)
             });
             open
@@ -71,7 +71,7 @@ impl Disks {
         let size = units::bytes(size);
         let place = format!("{} ({})", files.dir().display(), files.filesystem());
         let about = format!("{count} files of {size} in {place}");
-        Ok(Disks { on: "file".to_owned(), about, open, files: Some(files) })
+        Ok(Disks { on: "file".to_owned(), about, open, _files: Some(files) })
     }
 
     /// Disks in memory, 1 MiB each or as large as the options say if that is less.
@@ -83,12 +83,7 @@ impl Disks {
         let size = options.size.min(RAM_BYTES);
         let open: Result<Vec<_>, DmError> = (0..options.disks).map(|disk| ram_disk(size, disk)).collect();
         let about = format!("{} disks of {} in memory", options.disks, units::bytes(size));
-        Ok(Disks { on: "ram".to_owned(), about, open: open?, files: None })
-    }
-
-    /// The files that were made for this.
-    pub fn temp_files(&self) -> Option<&TempFiles> {
-        self.files.as_ref()
+        Ok(Disks { on: "ram".to_owned(), about, open: open?, _files: None })
     }
 
     /// Opens all disks on a rung.

@@ -3,8 +3,8 @@
 use super::cell::Measured;
 use super::{Call, Cell, Medium, Options, Report};
 use crate::device_stats::DeviceStats;
+use crate::ladder::TABLE;
 use platter_block::counters::Snapshot;
-use platter_disk::ladder::TABLE;
 
 /// Two rungs, two rounds, and interrupted.
 pub(super) fn example() -> Report {

@@ -1,10 +1,10 @@
 //! A report as a page with plots.
 
 use super::{Call, Cell, Medium, Report, tables};
+use crate::ladder::TABLE;
 use crate::report::HtmlReport;
 use crate::report::svg::{Axis, Bar, BarChart, Format};
 use crate::stats::Sample;
-use platter_disk::ladder::TABLE;
 
 /// The report as one HTML page that needs nothing else.
 pub fn html(report: &Report) -> String {

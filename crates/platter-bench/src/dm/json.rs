@@ -3,6 +3,7 @@
 use super::options::READ_BYTES;
 use super::results::descriptors;
 use super::{Cell, Medium, Report, paper};
+use crate::report::json::object;
 use crate::stats::Sample;
 use serde_json::{Value, json};
 
@@ -30,7 +31,7 @@ pub fn json(report: &Report) -> Value {
     json!({
         "benchmark": "dm",
         "interrupted": report.interrupted,
-        "machine": object(&report.machine),
+        "machine": object(report.machine.clone()),
         "disks": report.options.disks,
         "read_bytes": READ_BYTES,
         "repeat": report.options.repeat,
@@ -41,12 +42,8 @@ pub fn json(report: &Report) -> Value {
     })
 }
 
-fn object(facts: &[(&'static str, String)]) -> Value {
-    facts.iter().map(|(name, fact)| ((*name).to_owned(), Value::from(fact.as_str()))).collect()
-}
-
 fn medium(medium: &Medium) -> Value {
-    json!({ "on": medium.on, "about": medium.about, "facts": object(&medium.facts) })
+    json!({ "on": medium.on, "about": medium.about, "facts": object(medium.facts.clone()) })
 }
 
 fn range(sample: &Sample) -> Value {

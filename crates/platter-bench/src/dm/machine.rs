@@ -17,7 +17,7 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// `None` where the system does not say.
+    /// `None` if the system does not report it.
     pub(crate) fn now() -> Option<Ticks> {
         Ticks::parse(&std::fs::read_to_string("/proc/stat").ok()?)
     }

@@ -1,5 +1,5 @@
 //! The microbenchmark DM of "Improving Linux Block I/O for Enterprise Workloads" (Wong and others, OLS 2002),
-//! run on all rungs of the [ladder](platter_disk::ladder): one worker for each disk, sequential reads of 64
+//! run on all rungs of the [ladder](crate::ladder): one worker for each disk, sequential reads of 64
 //! KiB, `read` and `readv` (16 buffers of 4 KiB).
 //!
 //! Every rung is measured several times, in rounds through all rungs in rotating order, so that changes of
@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod call;
 mod cell;
 mod disks;
 mod error;
@@ -24,7 +25,7 @@ mod run;
 mod tables;
 mod text;
 
-pub use cell::Call;
+pub use call::Call;
 pub use disks::{Disks, OpenDisk, ram_disk};
 pub use error::DmError;
 pub use html::html;

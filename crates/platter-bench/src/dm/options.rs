@@ -1,14 +1,12 @@
 //! How large the benchmark is.
 
 use super::{Call, DmError};
+use crate::ladder::{Row, TABLE};
 use crate::report::units;
-use platter_disk::ladder::{Row, TABLE};
 use std::time::Duration;
 
 /// Bytes of a read.
 pub const READ_BYTES: usize = 64 << 10;
-/// Buffers of a `readv`.
-pub(super) const PARTS: usize = 16;
 /// Disks of the paper's machine.
 pub const PAPER_DISKS: usize = 32;
 /// Reads of each of the paper's workers.

@@ -4,7 +4,7 @@ use super::Call;
 
 /// A row of Table 3. Changes are in percent, as printed there, against the row before.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Row {
+pub(super) struct PaperRow {
     pub(super) call: Call,
     pub(super) rung: &'static str,
     /// Its name in the paper.
@@ -20,12 +20,12 @@ const fn row(
     (rung, kernel): (&'static str, &'static str),
     (mb_per_s, rate_change): (u32, Option<i32>),
     (idle_pct, idle_change): (u32, Option<i32>),
-) -> Row {
-    Row { call, rung, kernel, mb_per_s, rate_change, idle_pct, idle_change }
+) -> PaperRow {
+    PaperRow { call, rung, kernel, mb_per_s, rate_change, idle_pct, idle_change }
 }
 
 /// Table 3. Its last rows are those of the first kernels with bios, whose `readv` did not use them yet.
-pub(super) static TABLE_3: &[Row] = &[
+pub(super) static TABLE_3: &[PaperRow] = &[
     row(Call::Read, ("Baseline", "Baseline"), (54, None), (64, None)),
     row(Call::Read, ("SB", "SB"), (133, Some(147)), (21, Some(-68))),
     row(Call::Read, ("SBI", "SBI"), (235, Some(77)), (61, Some(192))),
@@ -40,14 +40,14 @@ pub(super) static TABLE_3: &[Row] = &[
 pub(super) const DESCRIPTOR_SPACE: u64 = 128 << 20;
 
 /// The paper's results for a rung with a call, if there are any.
-pub(super) fn find(call: Call, rung: &str) -> Option<&'static Row> {
+pub(super) fn find(call: Call, rung: &str) -> Option<&'static PaperRow> {
     TABLE_3.iter().find(|row| row.call == call && row.rung == rung)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platter_disk::ladder;
+    use crate::ladder;
 
     #[test]
     fn every_row_is_of_a_rung() {

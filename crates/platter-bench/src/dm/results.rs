@@ -5,9 +5,9 @@ use super::options::READ_BYTES;
 use super::paper::DESCRIPTOR_SPACE;
 use super::{Call, Options};
 use crate::device_stats::DeviceStats;
+use crate::ladder;
 use crate::report::units;
 use crate::stats::Sample;
-use platter_disk::ladder;
 
 /// Everything that was measured, on all kinds of disks.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl Cell {
         self.sample(|run| units::mib_per_s(run.reads * READ_BYTES as u64, run.wall_ns))
     }
 
-    /// Idle time of the whole machine, by round; `None` where the system does not say.
+    /// Idle time of the whole machine, by round; `None` if the system does not report it.
     pub fn cpu_idle_pct(&self) -> Option<Sample> {
         let values: Option<Vec<f64>> = self.runs.iter().map(|run| run.idle_pct).collect();
         Sample::new(&values?).ok()

@@ -3,8 +3,8 @@
 use super::cell::{self, Measured, Until};
 use super::options::READ_BYTES;
 use super::{Cell, Disks, DmError, Medium, Options, Report, machine};
+use crate::ladder::TABLE;
 use crate::report::units;
-use platter_disk::ladder::TABLE;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 

@@ -5,10 +5,10 @@ use super::paper::{self, DESCRIPTOR_SPACE};
 use super::results::{change_pct, descriptors};
 use super::{Call, Cell, Medium, Report};
 use crate::device_stats::DeviceStats;
+use crate::ladder::{self, Switches, Unit};
 use crate::report::units::{self, fixed};
 use crate::report::{Column, Table};
 use crate::stats::Sample;
-use platter_disk::ladder::{self, Switches, Unit};
 
 /// Half of the distance between the lowest and the highest round, in percent of the median.
 fn spread(sample: &Sample) -> String {

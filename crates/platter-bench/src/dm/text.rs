@@ -1,8 +1,8 @@
 //! A report for the terminal.
 
 use super::{Call, Report, tables};
+use crate::ladder::TABLE;
 use crate::report::Terminal;
-use platter_disk::ladder::TABLE;
 
 /// The report as text.
 pub fn text(report: &Report, terminal: impl Into<Terminal>) -> String {

@@ -2,10 +2,10 @@
 
 use super::FileioError;
 use super::device::Cut;
-use super::engine::{Engine, buffers};
+use super::engine::{Engine, NAP, buffers};
 use super::plan::{Mode, Plan};
-use super::real::NAP;
 use super::requests::Request;
+use crate::load::Stuck;
 use platter_block::bio::{Bio, Context, Flags, Op};
 use platter_block::fault;
 use platter_disk::channel::Channel;
@@ -110,8 +110,8 @@ impl Polled {
 
 /// Hands a bio over; there is room for one of each slot.
 pub(super) fn submit(channel: &mut Channel, bio: Bio) -> Result<(), FileioError> {
-    let requests = channel.outstanding();
-    channel.submit(bio).map_err(|_| FileioError::Stuck { requests })
+    let ios = channel.outstanding();
+    channel.submit(bio).map_err(|_| Stuck { ios }.into())
 }
 
 impl Engine for Polled {

@@ -5,7 +5,7 @@ use crate::about::about;
 use crate::device_stats::DeviceStats;
 use platter_block::counters::Snapshot;
 use platter_block::handle::HandleCounters;
-use platter_block::readahead::Counters;
+use platter_cache::readahead::Counters;
 use platter_disk::device::Device;
 
 /// The counts of a device at the beginning.

@@ -4,6 +4,7 @@ use super::FileioError;
 use super::plan::Plan;
 use super::requests::Request;
 use crate::stats::Seeded;
+use platter_block::time::Span;
 use platter_disk::pool::{PAGE, Pool, PoolBuf};
 
 /// How a thread accesses the files. Requests are identified by their slots.
@@ -27,3 +28,6 @@ pub(super) fn buffers(plan: &Plan, thread: u32, align: u32, count: u32) -> Resul
     }
     Ok(buffers)
 }
+
+/// The longest that a way may wait before it lets its thread look at the cancel flag.
+pub(super) const NAP: Span = Span::from_millis(50);

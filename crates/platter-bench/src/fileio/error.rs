@@ -1,22 +1,26 @@
 //! Why a run failed.
 
+use crate::load::Stuck;
 use platter_block::fault;
 use platter_disk::pool::BadPool;
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Why a run failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileioError {
     /// An option is invalid regardless of the devices; the message has the allowed values.
+    #[error("{0}")]
     Option(String),
     /// An option does not fit the devices or files, such as a size beyond their end.
+    #[error("{0}")]
     Unfit(String),
     /// A device gave no channel, or an I/O on it failed.
-    Device(fault::Error),
+    #[error(transparent)]
+    Device(#[from] fault::Error),
     /// A file cannot be made, opened, read, written or made durable.
+    #[error("cannot {what} {}{}: {source}{}", path.display(), place(*pos), advice(source))]
     File {
         /// The operation that failed.
         what: &'static str,
@@ -28,15 +32,16 @@ pub enum FileioError {
         source: io::Error,
     },
     /// The buffers could not be had.
-    Buffers(BadPool),
+    #[error("{0}; lower --threads, --file-async-backlog or --file-block-size")]
+    Buffers(#[from] BadPool),
     /// The system gave no thread.
-    Thread(io::Error),
+    #[error("the system gives no more threads: {0}; lower --threads")]
+    Thread(#[source] io::Error),
     /// Requests are out on a simulated device that will never complete them.
-    Stuck {
-        /// Requests that were waited for.
-        requests: usize,
-    },
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
     /// It was interrupted before the run began.
+    #[error("interrupted before the run began")]
     Interrupted,
 }
 
@@ -46,32 +51,8 @@ impl FileioError {
     }
 }
 
-impl fmt::Display for FileioError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FileioError::Option(message) | FileioError::Unfit(message) => f.write_str(message),
-            FileioError::Device(error) => error.fmt(f),
-            FileioError::File { what, path, pos, source } => {
-                write!(f, "cannot {what} {}", path.display())?;
-                if let Some(pos) = pos {
-                    write!(f, " at {pos}")?;
-                }
-                write!(f, ": {source}{}", advice(source))
-            }
-            FileioError::Buffers(error) => {
-                write!(f, "{error}; lower --threads, --file-async-backlog or --file-block-size")
-            }
-            FileioError::Thread(error) => {
-                write!(f, "the system gives no more threads: {error}; lower --threads")
-            }
-            FileioError::Stuck { requests } => write!(
-                f,
-                "{requests} requests are out and no device will ever complete them; give the device a timeout \
-                 (timeout=30s)"
-            ),
-            FileioError::Interrupted => f.write_str("interrupted before the run began"),
-        }
-    }
+fn place(pos: Option<u64>) -> String {
+    pos.map(|pos| format!(" at {pos}")).unwrap_or_default()
 }
 
 /// What to do next, if there is advice.
@@ -84,31 +65,5 @@ fn advice(source: &io::Error) -> &'static str {
         }
         Some(libc::EAGAIN) => "; raise /proc/sys/fs/aio-max-nr, or lower --threads or --file-async-backlog",
         _ => "",
-    }
-}
-
-impl std::error::Error for FileioError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            FileioError::Device(error) => Some(error),
-            FileioError::File { source, .. } | FileioError::Thread(source) => Some(source),
-            FileioError::Buffers(error) => Some(error),
-            FileioError::Option(_)
-            | FileioError::Unfit(_)
-            | FileioError::Stuck { .. }
-            | FileioError::Interrupted => None,
-        }
-    }
-}
-
-impl From<fault::Error> for FileioError {
-    fn from(error: fault::Error) -> FileioError {
-        FileioError::Device(error)
-    }
-}
-
-impl From<BadPool> for FileioError {
-    fn from(error: BadPool) -> FileioError {
-        FileioError::Buffers(error)
     }
 }

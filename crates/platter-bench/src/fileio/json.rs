@@ -1,6 +1,7 @@
 //! The report for programs. The keys are listed in `docs/fileio.md`.
 
-use super::{Latency, Report};
+use super::Report;
+use crate::report::json::{self, put_latency};
 use platter_block::handle::HandleCounters;
 use platter_block::time::Span;
 use serde_json::{Map, Value, json};
@@ -29,22 +30,10 @@ impl Report {
         put("fsyncs_per_s", json!(self.fsyncs_per_s()));
         put("read_mib_per_s", json!(self.read_mib_per_s()));
         put("written_mib_per_s", json!(self.written_mib_per_s()));
-        let of = |get: fn(&Latency) -> Value| self.latency.as_ref().map_or(Value::Null, get);
-        put("lat_min_ns", of(|l| json!(l.min_ns)));
-        put("lat_mean_ns", of(|l| json!(l.mean_ns)));
-        put("lat_p50_ns", of(|l| json!(l.p50_ns)));
-        put("lat_p95_ns", of(|l| json!(l.p95_ns)));
-        put("lat_p99_ns", of(|l| json!(l.p99_ns)));
-        put("lat_max_ns", of(|l| json!(l.max_ns)));
+        put_latency(&mut object, self.latency.as_ref());
         let [read, write, fsync] = &self.latency_by_kind;
-        let by_kind = [("read", read), ("write", write), ("fsync", fsync)];
-        put(
-            "latency",
-            by_kind
-                .map(|(name, latency)| (name.to_owned(), latency_json(latency.as_ref())))
-                .into_iter()
-                .collect(),
-        );
+        let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
+        put("latency", json!({ "read": read, "write": write, "fsync": fsync }));
         put("user_cpu_ns", json!(self.usage.user_ns));
         put("system_cpu_ns", json!(self.usage.system_ns));
         put("device", self.device_json());
@@ -54,11 +43,9 @@ impl Report {
 
     fn device_json(&self) -> Value {
         let Some(device) = &self.device else { return Value::Null };
-        let facts = device.facts.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));
-        let counters = device.counters.rows().map(|(name, count)| (name.to_owned(), json!(count)));
         json!({
-            "facts": Value::Object(facts.collect()),
-            "counters": Value::Object(counters.collect()),
+            "facts": json::object(device.facts.clone()),
+            "counters": json::object(device.counters.rows()),
             "mean_request_bytes": self.mean_request_bytes(),
             "errors": device.stats.errors_json(),
             "latency": device.stats.latency_json(),
@@ -91,18 +78,6 @@ impl Report {
             "rand_seed": plan.seed,
         })
     }
-}
-
-fn latency_json(latency: Option<&Latency>) -> Value {
-    let Some(l) = latency else { return Value::Null };
-    json!({
-        "min_ns": l.min_ns,
-        "mean_ns": l.mean_ns,
-        "p50_ns": l.p50_ns,
-        "p95_ns": l.p95_ns,
-        "p99_ns": l.p99_ns,
-        "max_ns": l.max_ns,
-    })
 }
 
 fn cache_json(cache: &HandleCounters) -> Value {

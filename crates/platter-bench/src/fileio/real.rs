@@ -9,7 +9,7 @@ use super::tally::Tally;
 use super::{FileioError, Hooks, Progress};
 use crate::io::StartGate;
 use crate::io::Usage;
-use platter_block::time::{Span, Time};
+use platter_block::time::Time;
 use platter_disk::clock;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -148,6 +148,3 @@ fn turns(shared: &Shared<'_>, engine: &mut dyn Engine, hand: &mut Hand) -> Resul
         }
     }
 }
-
-/// The longest that a way may wait before it lets its thread look at the cancel flag.
-pub(super) const NAP: Span = Span::from_millis(50);

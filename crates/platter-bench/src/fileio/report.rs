@@ -12,7 +12,7 @@ use platter_block::handle::HandleCounters;
 use std::time::Duration;
 
 /// Latencies in ns.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Latency {
     /// The smallest.
     pub min_ns: u64,
@@ -27,6 +27,7 @@ pub struct Latency {
     /// The largest.
     pub max_ns: u64,
     /// All together.
+    #[serde(skip)]
     pub sum_ns: f64,
 }
 

@@ -10,14 +10,30 @@ use crate::stats::Seeded;
 
 /// A request of a thread. Positions are in bytes of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
-    Read { file: u32, pos: u64 },
-    Write { file: u32, pos: u64 },
-    Sync { file: u32 },
+pub enum Request {
+    /// A block is read.
+    Read {
+        /// Number of the file.
+        file: u32,
+        /// Position in bytes.
+        pos: u64,
+    },
+    /// A block is written.
+    Write {
+        /// Number of the file.
+        file: u32,
+        /// Position in bytes.
+        pos: u64,
+    },
+    /// A file is synced.
+    Sync {
+        /// Number of the file.
+        file: u32,
+    },
 }
 
 /// Hands out requests.
-pub(crate) struct Requests {
+pub struct Requests {
     mode: Mode,
     files: u32,
     file_size: u64,
@@ -44,7 +60,7 @@ pub(crate) struct Requests {
 
 impl Requests {
     /// The requests of a plan that has been checked.
-    pub(crate) fn new(plan: &Plan) -> Requests {
+    pub fn new(plan: &Plan) -> Requests {
         Requests {
             mode: plan.mode,
             files: plan.files,
@@ -66,7 +82,7 @@ impl Requests {
     }
 
     /// The next request of a thread. `None`: the thread has finished.
-    pub(crate) fn next(&mut self, thread: u32) -> Option<Request> {
+    pub fn next(&mut self, thread: u32) -> Option<Request> {
         if self.counts_syncs && self.left == 0 {
             return None;
         }

@@ -6,39 +6,11 @@ use super::device::{Calls, Cut};
 use super::engine::Engine;
 use super::plan::{IoMode, Plan};
 use super::report::Report;
-use super::{FileioError, real, simulated};
+use super::{FileioError, Hooks, real, simulated};
 use crate::report::units::bytes_short;
-use platter_block::time::VirtualClock;
 use platter_disk::clock::Clock;
 use platter_disk::device::Device;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-
-/// Progress of a run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Progress {
-    /// Real time since the start.
-    pub elapsed: Duration,
-    /// Virtual time since the start, on simulated devices.
-    pub simulated: Option<Duration>,
-    /// Requests that have completed: reads, writes and fsyncs.
-    pub requests: u64,
-}
-
-/// Callbacks of a run, and how to stop it.
-pub struct Hooks<'a> {
-    /// Called now and then on the caller's thread.
-    pub progress: Option<&'a mut dyn FnMut(&Progress)>,
-    /// When it becomes true the run ends soon.
-    pub cancel: &'a AtomicBool,
-}
-
-impl<'a> Hooks<'a> {
-    /// No progress reports.
-    pub fn none(cancel: &'a AtomicBool) -> Hooks<'a> {
-        Hooks { progress: None, cancel }
-    }
-}
 
 /// Runs the plan on a device that is cut into its files: on a real one in real time with a thread for each of the
 /// test, on a simulated one in virtual time on the caller's.
@@ -47,7 +19,7 @@ impl<'a> Hooks<'a> {
 /// A plan that makes no sense on this device; an I/O that fails.
 pub fn run(device: &Device, plan: &Plan, hooks: Hooks<'_>) -> Result<Report, FileioError> {
     match device.clock() {
-        Clock::Virtual(clock) => in_virtual_time(device, plan, &clock, hooks),
+        Clock::Virtual(_) => in_virtual_time(device, plan, hooks),
         Clock::Host => in_real_time(device, plan, hooks),
     }
 }
@@ -59,7 +31,7 @@ pub fn run(device: &Device, plan: &Plan, hooks: Hooks<'_>) -> Result<Report, Fil
 /// A device that is not simulated; else as for [`run`].
 pub fn simulate(device: &Device, plan: &Plan) -> Result<Report, FileioError> {
     match device.clock() {
-        Clock::Virtual(clock) => in_virtual_time(device, plan, &clock, Hooks::none(&AtomicBool::new(false))),
+        Clock::Virtual(_) => in_virtual_time(device, plan, Hooks::none(&AtomicBool::new(false))),
         Clock::Host => Err(FileioError::Option(format!(
             "{} is a real device and has no virtual time; give a simulated one, such as sim(ideal)",
             device.name()
@@ -67,15 +39,10 @@ pub fn simulate(device: &Device, plan: &Plan) -> Result<Report, FileioError> {
     }
 }
 
-fn in_virtual_time(
-    device: &Device,
-    plan: &Plan,
-    clock: &VirtualClock,
-    hooks: Hooks<'_>,
-) -> Result<Report, FileioError> {
+fn in_virtual_time(device: &Device, plan: &Plan, hooks: Hooks<'_>) -> Result<Report, FileioError> {
     let cut = cut(device, plan)?;
     let before = Before::new(device);
-    let measured = simulated::run(plan, &cut, clock, hooks)?;
+    let measured = simulated::run(plan, &cut, hooks)?;
     Ok(Report::new(plan, device.name().to_string(), measured, Some(before.until_now())))
 }
 

@@ -3,14 +3,13 @@
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Sender;
 
-use platter_block::fault::Error as DeviceError;
 use platter_block::time::{Span, Time};
 use platter_disk::clock;
 
 use super::IoError;
-use super::plan::{Course, Plan};
-use super::tally::Tally;
-use super::worker::{RealTime, Turns, Worker};
+use super::outcome::Outcome;
+use super::plan::{Course, Plan, span};
+use super::worker::Worker;
 use crate::workload::Offsets;
 
 /// How long a job runs between two looks at the cancel flag.
@@ -53,19 +52,6 @@ impl Drop for Announcer {
             Some(Stage::GaveUp | Stage::Measured) => {}
         }
     }
-}
-
-/// The result of a job.
-pub(super) struct Outcome {
-    pub(super) tally: Tally,
-    /// I/Os of the ramp time.
-    pub(super) ramp_ios: u64,
-    /// When measuring began and ended.
-    pub(super) begin: Time,
-    pub(super) end: Time,
-    pub(super) failure: Option<DeviceError>,
-    pub(super) mismatch: Option<String>,
-    pub(super) cancelled: bool,
 }
 
 /// Runs job number `index`. `None` if the run was called off before it began.
@@ -168,7 +154,7 @@ impl Running<'_> {
     fn slice(&mut self, until: Time) {
         match &mut self.course {
             Course::Uniform(offsets) => {
-                uniform(&mut self.worker, offsets, until, !self.plan.job.gtod_reduce, &mut RealTime);
+                uniform(&mut self.worker, offsets, until, !self.plan.job.gtod_reduce);
             }
             Course::Careful(careful) => careful.run(&mut self.worker, until),
         }
@@ -194,23 +180,13 @@ impl Running<'_> {
 }
 
 /// Runs the closed loop: one for each generator, with and without latency, since the loop itself decides nothing.
-pub(super) fn uniform(
-    worker: &mut Worker,
-    offsets: &mut Offsets,
-    until: Time,
-    latency: bool,
-    turns: &mut impl Turns,
-) {
+fn uniform(worker: &mut Worker, offsets: &mut Offsets, until: Time, latency: bool) {
     match (offsets, latency) {
-        (Offsets::Sequential(o), true) => worker.closed_loop::<true>(o, until, turns),
-        (Offsets::Sequential(o), false) => worker.closed_loop::<false>(o, until, turns),
-        (Offsets::Random(o), true) => worker.closed_loop::<true>(o, until, turns),
-        (Offsets::Random(o), false) => worker.closed_loop::<false>(o, until, turns),
-        (Offsets::RandomMap(o), true) => worker.closed_loop::<true>(o, until, turns),
-        (Offsets::RandomMap(o), false) => worker.closed_loop::<false>(o, until, turns),
+        (Offsets::Sequential(o), true) => worker.closed_loop::<true>(o, until),
+        (Offsets::Sequential(o), false) => worker.closed_loop::<false>(o, until),
+        (Offsets::Random(o), true) => worker.closed_loop::<true>(o, until),
+        (Offsets::Random(o), false) => worker.closed_loop::<false>(o, until),
+        (Offsets::RandomMap(o), true) => worker.closed_loop::<true>(o, until),
+        (Offsets::RandomMap(o), false) => worker.closed_loop::<false>(o, until),
     }
-}
-
-pub(super) fn span(duration: core::time::Duration) -> Span {
-    Span(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }

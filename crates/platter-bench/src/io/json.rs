@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{DirectionReport, IoReport, LatencySummary};
+use super::{DirectionReport, IoReport};
+use crate::report::json::{self, put_latency};
 
 /// The keys that say something of the host: two simulations of one seed differ in nothing else.
 pub const HOST_KEYS: [&str; 7] = [
@@ -61,8 +62,7 @@ impl IoReport {
         put("queued", json!(self.counters.bios));
         put("dispatched", json!(self.counters.dispatches));
         put("completed", json!(self.counters.bios_completed));
-        let counters = self.counters.rows().map(|(name, count)| (name.to_owned(), json!(count)));
-        put("counters", Value::Object(counters.collect()));
+        put("counters", json::object(self.counters.rows()));
     }
 
     fn job_json(&self) -> Value {
@@ -94,10 +94,10 @@ impl IoReport {
     }
 
     fn devices_json(&self) -> Value {
-        let facts = |facts: &[(&str, String)]| {
-            Value::Object(facts.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect())
-        };
-        self.devices.iter().map(|d| json!({ "name": d.name, "facts": facts(&d.facts) })).collect()
+        self.devices
+            .iter()
+            .map(|d| json!({ "name": d.name, "facts": json::object(d.facts.clone()) }))
+            .collect()
     }
 }
 
@@ -111,18 +111,4 @@ fn direction_json(direction: &DirectionReport) -> Value {
     let buckets = direction.buckets.iter();
     object.insert("lat_buckets".into(), buckets.map(|b| json!([b.low, b.high, b.count])).collect());
     Value::Object(object)
-}
-
-/// Puts latencies into an object, null where there are none.
-pub(crate) fn put_latency(object: &mut Map<String, Value>, latency: Option<&LatencySummary>) {
-    let of = |get: fn(&LatencySummary) -> Value| latency.map_or(Value::Null, get);
-    object.insert("lat_min_ns".into(), of(|l| json!(l.min_ns)));
-    object.insert("lat_mean_ns".into(), of(|l| json!(l.mean_ns)));
-    object.insert("lat_p50_ns".into(), of(|l| json!(l.p50_ns)));
-    object.insert("lat_p90_ns".into(), of(|l| json!(l.p90_ns)));
-    object.insert("lat_p95_ns".into(), of(|l| json!(l.p95_ns)));
-    object.insert("lat_p99_ns".into(), of(|l| json!(l.p99_ns)));
-    object.insert("lat_p999_ns".into(), of(|l| json!(l.p999_ns)));
-    object.insert("lat_p9999_ns".into(), of(|l| json!(l.p9999_ns)));
-    object.insert("lat_max_ns".into(), of(|l| json!(l.max_ns)));
 }

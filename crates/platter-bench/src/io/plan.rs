@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU64};
 
 use platter_block::bio::{Bio, IoPrio, Op};
+use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::pool::{PAGE, Pool, PoolBuf, Registration};
 
@@ -10,7 +11,6 @@ use super::IoError;
 use super::careful::Careful;
 use super::desk::Desk;
 use super::gate::StartGate;
-use super::job::span;
 use super::verify::Checker;
 use super::worker::Worker;
 use crate::stats::Seeded;
@@ -208,4 +208,9 @@ impl Target {
         let registered = pools.iter().map(|pool| pool.register(device.backend())).collect();
         Ok(Self { device: device.clone(), region, pools, _registered: registered })
     }
+}
+
+/// The same length of time; the longest one there is if it is longer.
+pub(super) fn span(duration: core::time::Duration) -> Span {
+    Span(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -1,6 +1,6 @@
 //! Starts the jobs, watches them, and adds up their results.
 
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{Builder, ScopedJoinHandle};
@@ -9,7 +9,9 @@ use std::time::Instant;
 use platter_block::counters::Snapshot;
 use platter_disk::device::Device;
 
-use super::job::{Announcer, Outcome, Stage, work};
+use super::hooks::{Hooks, Progress, TICK};
+use super::job::{Announcer, Stage, work};
+use super::outcome::Outcome;
 use super::plan::Plan;
 use super::report::{Measured, build};
 use super::simulated::{self, Run, shared_clock};
@@ -17,41 +19,6 @@ use super::usage::Usage;
 use super::{IoError, IoReport};
 use crate::device_stats::DeviceStats;
 use crate::workload::JobOptions;
-
-/// Callbacks of a run, and how to stop it.
-pub struct Hooks<'a> {
-    /// Called once a second, on the caller's thread.
-    pub progress: Option<&'a mut dyn FnMut(&Progress)>,
-    /// When it becomes true the jobs stop, and the report says that it is partial.
-    pub cancel: &'a AtomicBool,
-}
-
-impl<'a> Hooks<'a> {
-    /// No progress reports.
-    pub fn none(cancel: &'a AtomicBool) -> Self {
-        Self { progress: None, cancel }
-    }
-}
-
-/// Progress of a run.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Progress {
-    /// Time since the start, in real time.
-    pub elapsed: Duration,
-    /// Virtual time since the start, on simulated devices. Rates are per second of it then.
-    pub simulated: Option<Duration>,
-    /// Whether this is still the ramp time.
-    pub ramping: bool,
-    /// I/Os completed since the start.
-    pub ios: u64,
-    /// I/Os per second since the last report.
-    pub iops: f64,
-    /// MiB per second since the last report.
-    pub mib_per_s: f64,
-}
-
-/// Time between two progress reports.
-pub(super) const TICK: Duration = Duration::from_secs(1);
 
 /// Runs the job `numjobs` times in parallel, job number i on device number i modulo their number, and reports
 /// the total results. `seed` is that of the run ([`JobOptions::effective_seed`]).
@@ -63,8 +30,8 @@ pub fn run(job: &JobOptions, devices: &[Device], seed: u64, hooks: Hooks<'_>) ->
     let clock = shared_clock(devices)?;
     let plan = Plan::new(job, devices, seed, hooks.cancel)?;
     let (counters, stats) = (sum(devices), DeviceStats::of_all(devices));
-    if let Some(clock) = clock {
-        let Run { outcome, usage, simulated } = simulated::run(&plan, &clock, hooks)?;
+    if clock.is_some() {
+        let Run { outcome, usage, simulated } = simulated::run(&plan, hooks)?;
         let (counters, device) = (sum(devices).since(&counters), DeviceStats::of_all(devices).since(&stats));
         let simulated = Some(simulated);
         let measured = Measured { outcomes: vec![outcome], usage, counters, device, simulated };

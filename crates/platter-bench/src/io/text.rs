@@ -1,9 +1,10 @@
 //! The report for people: a few lines of text, or a page.
 
-use super::{IoReport, LatencySummary, Stamps};
+use super::{IoReport, Stamps};
 use crate::about;
 use crate::report::units::{bytes_short, duration, fixed, thousands, throughput};
 use crate::report::{Column, HtmlReport, Table, Terminal};
+use crate::stats::LatencySummary;
 use crate::workload::{DEFAULT_SEED, JobOptions};
 use platter_block::bio::Op;
 

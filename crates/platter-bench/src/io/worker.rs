@@ -34,31 +34,6 @@ macro_rules! generators {
 
 generators!(Sequential, RandomOffsets, RandomMap);
 
-/// How time passes while a loop waits for completions.
-pub(super) trait Turns {
-    /// Submits the plugged bios, lets time pass until a bio completes, but not past `until`, and moves
-    /// completed bios to `done`. Returns their number.
-    fn turn<const LATENCY: bool>(&mut self, worker: &mut Worker, until: Time) -> usize;
-
-    /// Whether the loop should continue, time aside.
-    fn go_on(&self) -> bool;
-}
-
-/// Real time passes by itself.
-pub(super) struct RealTime;
-
-impl Turns for RealTime {
-    #[inline(always)]
-    fn turn<const LATENCY: bool>(&mut self, worker: &mut Worker, _until: Time) -> usize {
-        worker.turn::<LATENCY>()
-    }
-
-    #[inline(always)]
-    fn go_on(&self) -> bool {
-        true
-    }
-}
-
 /// The state of a job. Each bio is in `idle`, in `done` or with the channel.
 pub(super) struct Worker {
     pub(super) channel: Channel,
@@ -163,29 +138,30 @@ impl Worker {
 
     /// The closed loop of a job whose I/Os have one direction: keeps all bios in flight until `until` or
     /// until no I/O is left. I/O in flight then remains so.
-    pub(super) fn closed_loop<const LATENCY: bool>(
-        &mut self,
-        offsets: &mut impl NextOffset,
-        until: Time,
-        turns: &mut impl Turns,
-    ) {
+    pub(super) fn closed_loop<const LATENCY: bool>(&mut self, offsets: &mut impl NextOffset, until: Time) {
         self.start_idle(offsets);
-        while self.desk.now < until && self.channel.outstanding() > 0 && turns.go_on() {
-            let completed = turns.turn::<LATENCY>(self, until) as u64;
-            if completed == 0 {
-                continue;
-            }
-            if completed <= self.desk.left {
-                self.desk.left -= completed;
-                self.go_round::<LATENCY>(offsets);
-            } else {
-                self.stand_still::<LATENCY>();
-                self.start_idle(offsets);
+        while self.desk.now < until && self.channel.outstanding() > 0 {
+            if self.turn::<LATENCY>() > 0 {
+                self.completed::<LATENCY>(offsets);
             }
         }
     }
 
-    fn start_idle(&mut self, offsets: &mut impl NextOffset) {
+    /// Takes note of the bios in `done`, and starts as many again as may be started.
+    #[inline(always)]
+    pub(super) fn completed<const LATENCY: bool>(&mut self, offsets: &mut impl NextOffset) {
+        let completed = self.done.len() as u64;
+        if completed <= self.desk.left {
+            self.desk.left -= completed;
+            self.go_round::<LATENCY>(offsets);
+        } else {
+            self.stand_still::<LATENCY>();
+            self.start_idle(offsets);
+        }
+    }
+
+    /// Starts the idle bios, as far as I/Os are left.
+    pub(super) fn start_idle(&mut self, offsets: &mut impl NextOffset) {
         while self.desk.left > 0
             && let Some(mut bio) = self.desk.idle.pop()
         {

@@ -2,65 +2,30 @@
 
 use platter_block::fault;
 use platter_disk::pool::BadPool;
-use std::fmt;
 
 /// Why a run failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParallelReadError {
     /// An option is invalid regardless of the devices; the message has the allowed values.
+    #[error("{0}")]
     Option(String),
     /// An option does not fit the devices or files, such as a size beyond their end.
+    #[error("{0}")]
     Unfit(String),
     /// A device cannot be opened.
+    #[error(transparent)]
     Open(Box<dyn std::error::Error + Send + Sync>),
     /// A read failed.
-    Device(fault::Error),
+    #[error(transparent)]
+    Device(#[from] fault::Error),
     /// A buffer could not be had.
-    Buffer(BadPool),
+    #[error("{0}; lower --block or --normal-block")]
+    Buffer(#[from] BadPool),
     /// The system gave no thread.
-    Thread(std::io::Error),
+    #[error("the system gives no more threads: {0}; name fewer devices")]
+    Thread(#[source] std::io::Error),
     /// It was interrupted before anything was measured.
+    #[error("interrupted before anything was measured")]
     Interrupted,
-}
-
-impl fmt::Display for ParallelReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ParallelReadError::Option(message) | ParallelReadError::Unfit(message) => f.write_str(message),
-            ParallelReadError::Open(error) => error.fmt(f),
-            ParallelReadError::Device(error) => error.fmt(f),
-            ParallelReadError::Buffer(error) => write!(f, "{error}; lower --block or --normal-block"),
-            ParallelReadError::Thread(error) => {
-                write!(f, "the system gives no more threads: {error}; name fewer devices")
-            }
-            ParallelReadError::Interrupted => f.write_str("interrupted before anything was measured"),
-        }
-    }
-}
-
-impl std::error::Error for ParallelReadError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ParallelReadError::Open(error) => Some(error.as_ref()),
-            ParallelReadError::Device(error) => Some(error),
-            ParallelReadError::Buffer(error) => Some(error),
-            ParallelReadError::Thread(error) => Some(error),
-            ParallelReadError::Option(_) | ParallelReadError::Unfit(_) | ParallelReadError::Interrupted => {
-                None
-            }
-        }
-    }
-}
-
-impl From<fault::Error> for ParallelReadError {
-    fn from(error: fault::Error) -> ParallelReadError {
-        ParallelReadError::Device(error)
-    }
-}
-
-impl From<BadPool> for ParallelReadError {
-    fn from(error: BadPool) -> ParallelReadError {
-        ParallelReadError::Buffer(error)
-    }
 }

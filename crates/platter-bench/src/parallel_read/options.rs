@@ -1,9 +1,9 @@
 //! Options of the test.
 
 use super::ParallelReadError;
+use crate::ladder::Ladder;
 use crate::report::units::{bytes, bytes_short};
 use platter_disk::device::Device;
-use platter_disk::ladder::Ladder;
 
 /// The rung of the ladder that reads as a raw device of 2.4 did on a machine without high memory: units of a sector,
 /// one lock for all queues, no bounce buffers.

@@ -1,7 +1,7 @@
 //! The page cache.
 
 use super::{Io, Machine};
-use platter_block::readahead::{Pages, Window};
+use platter_cache::readahead::{Pages, Window};
 use std::collections::{BTreeMap, HashMap};
 
 /// A page in the cache.

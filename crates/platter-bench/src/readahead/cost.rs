@@ -12,7 +12,7 @@ use super::{Io, Outcome};
 pub struct Cost {
     /// Name.
     pub name: &'static str,
-    /// Each wait: the time in which the device is idle, or has not answered yet.
+    /// Each wait: the time in which the device is idle, or has not responded yet.
     pub wait: f64,
     /// Each I/O: command and completion.
     pub io: f64,
@@ -52,7 +52,7 @@ impl Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platter_block::readahead::Counters;
+    use platter_cache::readahead::Counters;
 
     #[test]
     fn each_wait_io_page_and_way_is_paid() {

@@ -11,14 +11,16 @@
 
 mod cache;
 mod cost;
+mod machine;
 mod report;
 mod run;
 pub mod trace;
 mod workload;
 
 pub use cost::{Cost, DISK, SSD};
+pub use machine::{Io, Machine};
 pub use report::Report;
-pub use run::{Io, Machine, Outcome, run, run_unless};
+pub use run::{Outcome, run, run_unless};
 pub use trace::TraceError;
 pub use workload::{Pattern, Workload};
 

@@ -1,54 +1,11 @@
-//! Threads that take turns.
+//! Runs the reads of threads that take turns.
 
 use super::Read;
 use super::cache::{Cache, Found};
-use platter_block::readahead::{Access, Call, Counters, Hint, Pages, Readahead, Row, Settings, Window};
+use super::machine::{Io, Machine};
+use platter_cache::readahead::{Access, Call, Counters, Pages, Readahead, Row, Settings, Window};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// The simulated machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
-    /// Pages of the device.
-    pub pages: u64,
-    /// Most pages of the cache; `None`: all that are read stay.
-    pub cache: Option<usize>,
-    /// Pages that are in the cache at the beginning.
-    pub cached: Vec<u64>,
-    /// Rounds of turns that an I/O takes, at least 1.
-    pub latency: u64,
-    /// I/Os that the device takes at once; with more than 7/8 of them in flight it is congested.
-    pub requests: usize,
-    /// The hint that the program has given for each handle.
-    pub hint: Hint,
-}
-
-impl Default for Machine {
-    /// 16 GiB, everything stays, I/Os take one round, 128 requests.
-    fn default() -> Machine {
-        Machine {
-            pages: 1 << 22,
-            cache: None,
-            cached: Vec::new(),
-            latency: 1,
-            requests: 128,
-            hint: Hint::Normal,
-        }
-    }
-}
-
-/// An I/O.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Io {
-    /// First page.
-    pub page: u64,
-    /// Pages.
-    pub pages: u32,
-    /// Whether a read waited for it from the start.
-    pub sync: bool,
-    /// In which round of turns it was started, from 0 on.
-    pub round: u64,
-}
 
 /// The result of a policy.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,7 +41,7 @@ impl Outcome {
 struct Running {
     call: Call,
     handle: u32,
-    /// The next page to look for.
+    /// The next page to look up.
     page: u64,
     /// The page that the thread waits for, and the round in which it becomes available.
     waits_for: Option<(u64, u64)>,
@@ -107,7 +64,7 @@ pub fn run(row: &Row, settings: &Settings, machine: &Machine, reads: &[Read]) ->
     play(row, settings, machine, reads, &AtomicBool::new(false)).0
 }
 
-/// [`run`], given up when `cancel` becomes true; then `None`.
+/// [`run`], stopped when `cancel` becomes true; then `None`.
 pub fn run_unless(
     row: &Row,
     settings: &Settings,
@@ -210,7 +167,7 @@ impl Thread {
     /// Begins the next read that has pages on the device, if its handle is free.
     fn begin(&mut self, cache: &mut Cache, handles: &mut BTreeMap<u32, Handle>) {
         while let Some(read) = self.reads.front() {
-            let on_device = (cache.end() * platter_block::readahead::PAGE).saturating_sub(read.pos);
+            let on_device = (cache.end() * platter_block::resident::PAGE).saturating_sub(read.pos);
             let access = Access::new(read.pos, read.len.min(on_device));
             if access.pages == 0 {
                 self.reads.pop_front();

@@ -4,7 +4,6 @@ use super::Read;
 use crate::report::units::bytes_short;
 use platter_block::planted::{self, Planted};
 use platter_block::text::excerpt;
-use std::fmt;
 
 /// Most reads of a trace.
 pub const MOST: usize = 10_000_000;
@@ -16,22 +15,15 @@ const FIELDS: [&str; 4] = ["thread", "handle", "offset", "length"];
 const MOST_POS: u64 = 1 << 56;
 const MOST_LEN: u64 = 1 << 32;
 
-/// A line that is no read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A line that is not a read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {message}")]
 pub struct TraceError {
     /// The line, from 1 on.
     pub line: usize,
     /// The error: field, value, and allowed values.
     pub message: String,
 }
-
-impl fmt::Display for TraceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.message)
-    }
-}
-
-impl std::error::Error for TraceError {}
 
 /// Parses a trace. Text after a `#` is a comment; empty lines are skipped. `size` parses an offset or a
 /// length, or returns an error message.

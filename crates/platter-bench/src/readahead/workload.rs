@@ -1,9 +1,9 @@
-//! Reads that are made up.
+//! Pattern of generated reads.
 
 use super::Read;
 use crate::stats::Seeded;
 
-/// How reads follow each other.
+/// The pattern of reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// One after the other.
@@ -40,10 +40,10 @@ impl Pattern {
     }
 }
 
-/// Reads that are made up. Each thread reads in an equal share of the span, except at random: then anywhere.
+/// Generated reads. Each thread reads in an equal share of the span; random reads are anywhere in the span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// How they follow each other.
+    /// The pattern.
     pub pattern: Pattern,
     /// Bytes of each read, at least 1.
     pub request: u64,
@@ -63,7 +63,7 @@ pub struct Workload {
     pub threads: u32,
     /// Handles; thread `n` has handle `n` modulo their number.
     pub handles: u32,
-    /// Seed of random places.
+    /// Seed of random positions.
     pub seed: u64,
 }
 

@@ -1,12 +1,21 @@
 //! Cells of text in columns, made to fit a terminal.
 
+use super::Terminal;
 use super::text::{columns, widest_word, wrap};
-use super::{Align, Terminal};
 
 /// A column of text is not made narrower than this to make room for others.
 const NARROW: usize = 24;
 /// Spaces between two columns.
 const GAP: usize = 2;
+
+/// The alignment of a cell in its column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    /// Text.
+    Left,
+    /// Numbers.
+    Right,
+}
 
 /// Rows of cells without line breaks, each as long as there are columns.
 pub(super) struct Grid {

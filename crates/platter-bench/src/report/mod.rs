@@ -4,12 +4,14 @@
 
 mod grid;
 mod html;
+pub(crate) mod json;
 pub mod svg;
 mod table;
 mod terminal;
 mod text;
 pub mod units;
 
+pub use grid::Align;
 pub use html::HtmlReport;
-pub use table::{Align, Column, Table};
+pub use table::{Column, Table};
 pub use terminal::Terminal;

@@ -1,21 +1,12 @@
 //! Tables: one description, shown on a terminal or in a page.
 
 use super::Terminal;
-use super::grid::Grid;
+use super::grid::{Align, Grid};
 use super::text::{escape, one_line};
 use super::units::group;
 
-/// A cell of more characters is running text: a page keeps it from becoming a tower of single words.
+/// A cell of more characters is running text, for which a page sets a minimum width.
 const LONG: usize = 30;
-
-/// The alignment of a cell in its column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Align {
-    /// Text.
-    Left,
-    /// Numbers.
-    Right,
-}
 
 /// A column of a [`Table`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,12 +49,12 @@ impl Column {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     columns: Vec<Column>,
-    rows: Vec<Row>,
+    rows: Vec<TableRow>,
     grouped: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Row {
+enum TableRow {
     Cells(Vec<String>),
     Rule,
 }
@@ -80,13 +71,13 @@ impl Table {
         while self.columns.len() < cells.len() {
             self.columns.push(Column::text(""));
         }
-        self.rows.push(Row::Cells(cells));
+        self.rows.push(TableRow::Cells(cells));
         self
     }
 
     /// Adds a line across the table.
     pub fn rule(&mut self) -> &mut Self {
-        self.rows.push(Row::Rule);
+        self.rows.push(TableRow::Rule);
         self
     }
 
@@ -106,11 +97,11 @@ impl Table {
         self.columns.iter().any(|c| !c.unit.is_empty())
     }
 
-    /// The table for a terminal, each line ended by a line feed. Headings are bold where colours are used; what stands in
-    /// the cells can never contain any escape.
+    /// The table for a terminal, each line ended by a line feed. Headings are bold where colours are used; the
+    /// contents of cells never contain escapes.
     ///
-    /// A table that is wider than the terminal loses nothing: columns of text are broken into lines down to 24 columns each,
-    /// and what then still does not fit goes on below, behind the first column again.
+    /// A table that is wider than the terminal is not truncated: columns of text are wrapped, down to 24 columns each,
+    /// and columns that still do not fit follow below, with the first column repeated.
     ///
     /// ```
     /// use platter_bench::report::{Column, Table, Terminal};
@@ -139,9 +130,9 @@ impl Table {
     }
 
     fn grid(&self) -> Grid {
-        let cells = |row: &Row| match row {
-            Row::Rule => None,
-            Row::Cells(cells) => {
+        let cells = |row: &TableRow| match row {
+            TableRow::Rule => None,
+            TableRow::Cells(cells) => {
                 Some((0..self.columns.len()).map(|i| one_line(&self.cell(cells, i))).collect())
             }
         };
@@ -172,7 +163,7 @@ impl Table {
         out += "</tr></thead>\n<tbody>\n";
         let mut after_rule = false;
         for row in &self.rows {
-            let Row::Cells(cells) = row else {
+            let TableRow::Cells(cells) = row else {
                 after_rule = true;
                 continue;
             };

@@ -1,4 +1,4 @@
-//! The mixes: processes that get into each other's way.
+//! The mixes: processes that compete for a device.
 
 use crate::processes::{
     File, Process, ProcessError, ReadPlan, Transactions, WritePlan, random_io, read_file, transactions,
@@ -12,7 +12,7 @@ use platter_block::time::Span;
 pub struct Site {
     /// Bytes of the device.
     pub size: u64,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 

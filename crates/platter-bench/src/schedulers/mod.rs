@@ -1,4 +1,4 @@
-//! Elevators against mixes of processes: one table.
+//! Compares elevators under mixes of processes, in one table.
 //!
 //! Each cell is an elevator and a mix ([`MIXES`]), on a device opened for it. On a simulated device a cell is a world of
 //! its own in virtual time, so cells run side by side on threads, and their results do not depend on how many; on a

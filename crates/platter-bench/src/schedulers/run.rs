@@ -8,7 +8,7 @@ use crate::stats::LatencyHistogram;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_sim::World;
-use std::fmt;
+use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -26,7 +26,7 @@ pub struct Options {
     pub mixes: Vec<&'static Mix>,
     /// Longest time of a cell, by the clock of its device.
     pub time: Span,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// Cells at once, on simulated devices.
     pub threads: usize,
@@ -42,45 +42,36 @@ pub struct Progress {
 }
 
 /// Why a run failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchedulerError {
     /// A device cannot be opened.
+    #[error(transparent)]
     Open(Box<dyn std::error::Error + Send + Sync>),
     /// The processes could not run.
-    Processes(ProcessError),
+    #[error(transparent)]
+    Processes(#[from] ProcessError),
 }
-
-impl fmt::Display for SchedulerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SchedulerError::Open(error) => error.fmt(f),
-            SchedulerError::Processes(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for SchedulerError {}
 
 /// The results of a process in a cell.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProcessRow {
     /// Its name.
     pub name: String,
-    /// Seconds until it was through; `None` if it was not.
+    /// Seconds until it ended; `None` if it did not.
     pub finish_s: Option<f64>,
     /// MiB per second while it ran.
     pub mib_per_s: f64,
 }
 
 /// The results of an elevator with a mix.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cell {
     /// The elevator.
     pub elevator: String,
     /// The mix.
     pub mix: &'static str,
-    /// Seconds until the processes in the foreground were through, or the time was over.
+    /// Seconds until the processes in the foreground ended, or the time was over.
     pub took_s: f64,
     /// MiB per second of all processes.
     pub mib_per_s: f64,
@@ -95,6 +86,7 @@ pub struct Cell {
     /// The processes.
     pub processes: Vec<ProcessRow>,
     /// Errors and latencies of the device.
+    #[serde(flatten)]
     pub device: DeviceStats,
 }
 

@@ -1,14 +1,14 @@
 //! Invalid input of statistics.
 
-use core::fmt;
-
 /// Why a statistic could not be computed.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatsError {
     /// There was no value at all.
+    #[error("no values: at least one run is needed")]
     Empty,
     /// A value was NaN or infinite.
+    #[error("value {index} is {value}: only finite numbers can be summarised")]
     NotFinite {
         /// Position of the value in the input.
         index: usize,
@@ -16,6 +16,7 @@ pub enum StatsError {
         value: f64,
     },
     /// A value was below the smallest one allowed.
+    #[error("value {index} is {value}: it must be {allowed}")]
     TooSmall {
         /// Position of the value in the input.
         index: usize,
@@ -25,6 +26,7 @@ pub enum StatsError {
         allowed: &'static str,
     },
     /// Two lists that must be paired differ in length.
+    #[error("{left} values cannot be paired with {right}: both lists need the same length")]
     Unpaired {
         /// Length of the first list.
         left: usize,
@@ -32,6 +34,7 @@ pub enum StatsError {
         right: usize,
     },
     /// A parameter of the method is outside its range.
+    #[error("{name} is {value}: it must be {allowed}")]
     Parameter {
         /// Its name.
         name: &'static str,
@@ -41,25 +44,3 @@ pub enum StatsError {
         allowed: &'static str,
     },
 }
-
-impl fmt::Display for StatsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("no values: at least one run is needed"),
-            Self::NotFinite { index, value } => {
-                write!(f, "value {index} is {value}: only finite numbers can be summarised")
-            }
-            Self::TooSmall { index, value, allowed } => {
-                write!(f, "value {index} is {value}: it must be {allowed}")
-            }
-            Self::Unpaired { left, right } => {
-                write!(f, "{left} values cannot be paired with {right}: both lists need the same length")
-            }
-            Self::Parameter { name, value, allowed } => {
-                write!(f, "{name} is {value}: it must be {allowed}")
-            }
-        }
-    }
-}
-
-impl core::error::Error for StatsError {}

@@ -83,7 +83,7 @@ impl LatencyHistogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Forgets everything (at the end of the ramp time).
+    /// Clears all counts (at the end of the ramp time).
     pub fn clear(&mut self) {
         self.buckets.fill(0);
         (self.count, self.sum, self.min, self.max) = (0, 0, u64::MAX, 0);

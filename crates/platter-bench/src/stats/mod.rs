@@ -1,7 +1,7 @@
 //! Statistics over the results of repeated runs, and the latency histogram of a single run.
 //!
-//! Everything here is deterministic: random draws come from [`Seeded`], so the same input and the same
-//! seed give the same answer on every machine.
+//! All functions are deterministic: random draws come from [`Seeded`], so the same input and the same seed give the
+//! same answer on every machine.
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ mod error;
 mod latency;
 mod sample;
 mod seeded;
+mod summary;
 
 pub use bootstrap::{Bootstrap, Interval, median_interval, ratio_interval};
 pub use error::StatsError;
@@ -17,3 +18,4 @@ pub use latency::{Bucket, LatencyHistogram};
 pub use sample::{Sample, jain_index};
 pub use seeded::Seeded;
 pub(crate) use seeded::mix64;
+pub use summary::LatencySummary;

@@ -75,7 +75,7 @@ impl Verifier {
             expect(VerifyKind::Torn, at, expected, generation)?;
             at += u64::from(self.interval);
         }
-        // `check_shape` has seen to it that there is an interval.
+        // `check_shape` has ensured that there is an interval.
         Ok(first.unwrap_or_default())
     }
 
@@ -167,9 +167,9 @@ pub struct VerifyError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum VerifyKind {
-    /// The buffer is not a whole number of intervals (a mistake of the caller).
+    /// The buffer is not a whole number of intervals (an error of the caller).
     Length,
-    /// The end of the buffer is beyond the largest offset (a mistake of the caller).
+    /// The end of the buffer is beyond the largest offset (an error of the caller).
     Overflow,
     /// All bytes are zero: never written, discarded, or lost.
     Zeroes,

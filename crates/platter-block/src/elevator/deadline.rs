@@ -74,7 +74,8 @@ static PARAMS: [Param; 6] = {
     all
 };
 
-pub(super) const ROW: Row = Row {
+/// The row of the table of elevators.
+pub const ROW: Row = Row {
     name: "deadline",
     summary: "batches in sector order, reads first, with a time limit for each request",
     params: &PARAMS,

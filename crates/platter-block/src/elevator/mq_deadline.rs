@@ -74,7 +74,8 @@ static PARAMS: [Param; 7] = {
     all
 };
 
-pub(super) const ROW: Row = Row {
+/// The row of the table of elevators.
+pub const ROW: Row = Row {
     name: "mq-deadline",
     summary: "deadline for each priority class; a lower class waits until the higher ones have nothing left",
     params: &PARAMS,

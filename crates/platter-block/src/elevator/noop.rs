@@ -4,7 +4,8 @@ use super::{Elevator, Fifos, ListId, RequestId, RequestInfo, Row};
 use crate::time::Time;
 use alloc::boxed::Box;
 
-pub(super) const ROW: Row = Row {
+/// The row of the table of elevators.
+pub const ROW: Row = Row {
     name: "noop",
     summary: "first in, first out, with merging",
     params: &[],

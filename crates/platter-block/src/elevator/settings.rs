@@ -29,7 +29,7 @@ impl<const N: usize> Settings<N> {
     }
 
     /// Sets the value of a row; the caller has checked that it is in range.
-    pub(super) fn put(&mut self, row: usize, value: i64) {
+    pub fn put(&mut self, row: usize, value: i64) {
         self.values[row] = value;
     }
 

@@ -36,7 +36,7 @@ impl Zeroes {
             limits.max_bytes_at(Op::Write, self.pos).min(segments * u64::from(Segment::ZEROES)).min(MOST);
         let bytes = self.len.min(most);
         child.share_window(parent);
-        child.write_zeroes(self.pos, bytes);
+        child.reset_zeroes(self.pos, bytes);
         child.add_flags(Flags::NOMERGE);
         // The zeroes belong to the queue, so no memory is borrowed.
         child.remove_flags(Flags::BORROWED | Flags::ALONE | Flags::BARRIERS);

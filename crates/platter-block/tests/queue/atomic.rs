@@ -18,14 +18,14 @@ fn atomic(pos: u64, len: usize) -> Io {
     Io::write(pos, len).with(Flags::ATOMIC)
 }
 
-const LIMITS: Limits = Limits { atomic_write: 16384, ..Limits::unlimited(512) };
+const LIMITS: Limits = Limits::unlimited(512).with_atomic_write(16384);
 
 #[test]
 fn what_the_disk_cannot_write_atomically_is_refused() {
-    let none = Limits { atomic_write: 0, ..LIMITS };
-    let few = Limits { max_segments: 2, ..LIMITS };
-    let chunked = Limits { chunk: 24 << 10, ..LIMITS };
-    let short = Limits { max_transfer: 4096, ..LIMITS };
+    let none = LIMITS.with_atomic_write(0);
+    let few = LIMITS.with_max_segments(2);
+    let chunked = LIMITS.with_chunk(24 << 10);
+    let short = LIMITS.with_max_transfer(4096);
     let cases = [
         (none, atomic(0, 512), Kind::Unsupported),
         (LIMITS, atomic(0, 32768), Kind::Unsupported),

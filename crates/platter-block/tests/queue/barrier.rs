@@ -34,7 +34,7 @@ fn cases() -> Vec<Case> {
                 for max_transfer in [1 << 20, 2048] {
                     let plug = plug.then(PlugSettings::default);
                     let settings = Settings { depth, nr_requests, plug, ..Settings::default() };
-                    let limits = Limits { max_transfer, ..Limits::unlimited(512) };
+                    let limits = Limits::unlimited(512).with_max_transfer(max_transfer);
                     all.push(Case { elevator, features, settings, limits });
                 }
             }

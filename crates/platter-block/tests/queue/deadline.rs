@@ -16,7 +16,7 @@ const AT: Time = Time(1024 * 1_000_000);
 
 /// A disk under the test's control that takes one request, and has a slow one, without a deadline, at its end.
 fn busy(elevator: &str, settings: Settings, features: Features) -> (Rig, u64) {
-    let limits = Limits { max_transfer: 4096, ..Limits::unlimited(512) };
+    let limits = Limits::unlimited(512).with_max_transfer(4096);
     let mut disk = FakeDisk::new(1 << 20, limits, features, 1);
     disk.mode = Mode::Manual;
     let mut rig = Rig::with(disk, Settings { depth: 1, ..settings }, make_elevator(elevator));

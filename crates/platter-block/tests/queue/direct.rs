@@ -19,16 +19,15 @@ fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
 /// The disk and the settings of a seed.
 fn setup(seed: u64, faults: bool) -> (FakeDisk, Settings) {
     let mut rng = Rng(seed);
-    let limits = Limits {
-        max_transfer: pick(&mut rng, &[4096, 20480, 1 << 20]),
-        max_segments: pick(&mut rng, &[3, 16, 128]),
-        max_segment_size: pick(&mut rng, &[4096, 1 << 16]),
-        segment_boundary: pick(&mut rng, &[0, 0, 4096]),
-        chunk: pick(&mut rng, &[0, 0, 16384]),
-        max_discard: pick(&mut rng, &[4096, 1 << 20]),
-        ..Limits::unlimited(512)
-    };
-    let features = Features { write_cache: rng.chance(50), fua: rng.chance(50), read_only: false };
+    let limits = Limits::unlimited(512)
+        .with_max_transfer(pick(&mut rng, &[4096, 20480, 1 << 20]))
+        .with_max_segments(pick(&mut rng, &[3, 16, 128]))
+        .with_max_segment_size(pick(&mut rng, &[4096, 1 << 16]))
+        .with_segment_boundary(pick(&mut rng, &[0, 0, 4096]))
+        .with_chunk(pick(&mut rng, &[0, 0, 16384]))
+        .with_max_discard(pick(&mut rng, &[4096, 1 << 20]));
+    let features =
+        Features::default().with_write_cache(rng.chance(50)).with_fua(rng.chance(50)).with_read_only(false);
     let mut disk = FakeDisk::new(SIZE, limits, features, seed);
     disk.mode = pick(&mut rng, &[Mode::Prompt, Mode::Shuffled]);
     disk.room = pick(&mut rng, &[3, usize::MAX, usize::MAX]);

@@ -102,7 +102,7 @@ impl FakeDisk {
         let mut rng = Rng(seed);
         let sectors = (size / 512) as usize;
         FakeDisk {
-            geometry: Geometry { size, limits, features },
+            geometry: Geometry::new(size, limits).with_features(features),
             data: (0..size).map(|_| rng.next() as u8).collect(),
             mode: Mode::Prompt,
             room: usize::MAX,
@@ -198,7 +198,7 @@ impl FakeDisk {
     }
 
     fn check(&mut self, request: &Started<'_>, segments: &[Segment]) {
-        let Geometry { size, limits, features } = self.geometry;
+        let Geometry { size, limits, features, .. } = self.geometry;
         let mut bad: Vec<String> = Vec::new();
         let mut must = |good: bool, what: &str| {
             if !good {

@@ -137,7 +137,7 @@ fn any_negative_result_is_a_fault_and_never_a_panic() {
 #[test]
 fn a_wrong_bio_fails_before_it_is_queued() {
     let limits =
-        Limits { memory_align: 512, write_zeroes: false, discard_granularity: 0, ..Limits::unlimited(512) };
+        Limits::unlimited(512).with_memory_align(512).with_write_zeroes(false).with_discard_granularity(0);
     let cases = [
         (Io::read(100, 512), Kind::Misaligned),
         (Io::read(0, 100), Kind::Misaligned),
@@ -184,7 +184,7 @@ fn the_last_piece_of_a_block_is_transferred_with_its_neighbour() {
 
 #[test]
 fn a_read_only_disk_gets_no_writes() {
-    let features = Features { read_only: true, ..Features::default() };
+    let features = Features::default().with_read_only(true);
     let mut rig = Rig::manual("none", Settings::default(), features);
     rig.model = rig.disk().data.clone();
     let token = rig.submit(Io::write(0, 512));
@@ -196,7 +196,7 @@ fn a_read_only_disk_gets_no_writes() {
 
 #[test]
 fn a_block_in_more_pieces_than_the_disk_takes_fails() {
-    let limits = Limits { max_segments: 2, ..Limits::unlimited(512) };
+    let limits = Limits::unlimited(512).with_max_segments(2);
     let mut rig =
         Rig::with(FakeDisk::new(1 << 20, limits, Features::default(), 1), Settings::default(), None);
     let fine = Io { lens: vec![256; 4], gaps: vec![64; 4], ..Io::write(0, 0) };

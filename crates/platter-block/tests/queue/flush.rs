@@ -10,11 +10,11 @@ use platter_block::queue::Settings;
 use platter_block::time::Span;
 
 /// A disk without a volatile cache.
-pub(crate) const THROUGH: Features = Features { write_cache: false, fua: false, read_only: false };
+pub(crate) const THROUGH: Features = Features::NONE;
 /// A disk with a write-back cache.
-pub(crate) const BACK: Features = Features { write_cache: true, fua: false, read_only: false };
+pub(crate) const BACK: Features = Features::NONE.with_write_cache(true);
 /// A disk with a write-back cache and FUA.
-pub(crate) const BACK_FUA: Features = Features { write_cache: true, fua: true, read_only: false };
+pub(crate) const BACK_FUA: Features = Features::NONE.with_write_cache(true).with_fua(true);
 
 /// The starts of a disk that completes everything at once, as words: F flush, W write, U write with FUA.
 fn steps(elevator: &str, features: Features, io: Io) -> String {

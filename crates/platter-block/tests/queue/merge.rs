@@ -116,7 +116,7 @@ fn those_that_wait_for_a_request_are_merged_when_they_get_one() {
 
 #[test]
 fn large_discards_are_merged_whatever_the_limits_of_memory() {
-    let limits = Limits { max_segments: 1, max_segment_size: 4096, ..Limits::unlimited(512) };
+    let limits = Limits::unlimited(512).with_max_segments(1).with_max_segment_size(4096);
     let mut disk = FakeDisk::new(1 << 20, limits, Features::default(), 1);
     disk.mode = Mode::Manual;
     let mut rig = Rig::with(disk, Settings::default(), None);
@@ -127,7 +127,7 @@ fn large_discards_are_merged_whatever_the_limits_of_memory() {
 
 #[test]
 fn discards_are_cut_where_a_unit_ends() {
-    let limits = Limits { discard_granularity: 8192, max_discard: 20480, ..Limits::unlimited(512) };
+    let limits = Limits::unlimited(512).with_discard_granularity(8192).with_max_discard(20480);
     let mut rig =
         Rig::with(FakeDisk::new(1 << 20, limits, Features::default(), 1), Settings::default(), None);
     rig.submit(Io::new(Op::Discard, 4096, 45056));
@@ -192,7 +192,7 @@ fn a_barrier_does_not_wait_for_an_elevator_that_does() {
 #[test]
 fn a_segment_of_more_pieces_than_a_request_may_have_is_cut_inside() {
     let limits =
-        Limits { max_segments: 3, max_segment_size: 4096, memory_align: 512, ..Limits::unlimited(512) };
+        Limits::unlimited(512).with_max_segments(3).with_max_segment_size(4096).with_memory_align(512);
     let disk = FakeDisk::new(1 << 20, limits, Features::default(), 1);
     let mut rig = Rig::with(disk, Settings::default(), None);
     let token = rig.submit(Io::write(0, 32 << 10));
@@ -230,7 +230,7 @@ fn the_number_of_bios_in_a_request_is_capped() {
         // In halves that touch in the middle, so that requests are joined to their neighbours as well.
         for order in [|i| i, |i| (i * 2) % BIOS + i * 2 / BIOS] {
             let limits = Limits::unlimited(512);
-            let geometry = Geometry { size: 1 << 30, limits, features: THROUGH };
+            let geometry = Geometry::new(1 << 30, limits).with_features(THROUGH);
             let settings = Settings { plug: None, nr_requests: BIOS as u32, ..Settings::default() };
             let queue = SchedQueue::new(geometry, settings, make_elevator(elevator), Arc::default());
             let mut lane = QueueLane::new(queue, Lengths::default());

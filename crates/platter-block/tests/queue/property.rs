@@ -23,15 +23,15 @@ fn limits() -> impl Strategy<Value = Limits> {
         prop::sample::select(vec![0u64, 8192, 65536]),
         prop::sample::select(vec![4096u64, 10240, 1 << 30]),
     );
-    shape.prop_map(|(block, align, transfer, segments, segment, boundary, chunk, discard)| Limits {
-        memory_align: align,
-        max_transfer: transfer,
-        max_segments: segments,
-        max_segment_size: segment,
-        segment_boundary: boundary,
-        chunk,
-        max_discard: discard,
-        ..Limits::unlimited(block)
+    shape.prop_map(|(block, align, transfer, segments, segment, boundary, chunk, discard)| {
+        Limits::unlimited(block)
+            .with_memory_align(align)
+            .with_max_transfer(transfer)
+            .with_max_segments(segments)
+            .with_max_segment_size(segment)
+            .with_segment_boundary(boundary)
+            .with_chunk(chunk)
+            .with_max_discard(discard)
     })
 }
 
@@ -57,7 +57,7 @@ fn setup() -> impl Strategy<Value = Setup> {
         Setup {
             limits,
             settings: Settings { depth, nr_requests, merges, plug, ..Settings::default() },
-            features: Features { write_cache, fua, read_only: false },
+            features: Features::default().with_write_cache(write_cache).with_fua(fua),
             elevator,
             room,
             partial,

@@ -19,7 +19,7 @@ use std::sync::{Arc, Weak};
 
 /// Names of all modes of a queue: without an elevator, and with each of the table.
 pub(crate) fn elevators() -> Vec<&'static str> {
-    std::iter::once("none").chain(elevator::TABLE.iter().map(|row| row.name)).collect()
+    std::iter::once("none").chain(platter_elevators::TABLE.iter().map(|row| row.name)).collect()
 }
 
 /// The same, without elevators that grant some requests beyond the limit of the pool.
@@ -33,7 +33,7 @@ pub(crate) fn elevators_within_the_pool() -> Vec<&'static str> {
 
 /// The elevator of this name; `None` for `none`.
 pub(crate) fn make_elevator(name: &str) -> Option<Box<dyn Elevator>> {
-    elevator::by_name(name).map(|row| (row.make)())
+    platter_elevators::by_name(name).map(|row| (row.make)())
 }
 
 /// One I/O of a test.

@@ -24,16 +24,14 @@ fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
 }
 
 fn limits(rng: &mut Rng) -> Limits {
-    Limits {
-        memory_align: pick(rng, &[1, 4, 512]),
-        max_transfer: pick(rng, &[4096, 20480, 1 << 20]),
-        max_segments: pick(rng, &[3, 16, 128]),
-        max_segment_size: pick(rng, &[4096, 1 << 16]),
-        segment_boundary: pick(rng, &[0, 4096]),
-        chunk: pick(rng, &[0, 16384]),
-        max_discard: pick(rng, &[4096, 1 << 20]),
-        ..Limits::unlimited(pick(rng, &[512, 4096]))
-    }
+    Limits::unlimited(pick(rng, &[512, 4096]))
+        .with_memory_align(pick(rng, &[1, 4, 512]))
+        .with_max_transfer(pick(rng, &[4096, 20480, 1 << 20]))
+        .with_max_segments(pick(rng, &[3, 16, 128]))
+        .with_max_segment_size(pick(rng, &[4096, 1 << 16]))
+        .with_segment_boundary(pick(rng, &[0, 4096]))
+        .with_chunk(pick(rng, &[0, 16384]))
+        .with_max_discard(pick(rng, &[4096, 1 << 20]))
 }
 
 fn elevator(rng: &mut Rng) -> Option<Box<dyn Elevator>> {
@@ -74,7 +72,7 @@ struct Simulation {
 impl Simulation {
     fn new(seed: u64) -> Simulation {
         let mut rng = Rng(seed);
-        let features = Features { write_cache: rng.chance(60), fua: rng.chance(50), read_only: false };
+        let features = Features::default().with_write_cache(rng.chance(60)).with_fua(rng.chance(50));
         let mut disk = FakeDisk::new(SIZE, limits(&mut rng), features, seed);
         disk.mode = Mode::Shuffled;
         disk.room = pick(&mut rng, &[1, 3, usize::MAX]);

@@ -10,7 +10,7 @@ use platter_block::queue::{PlugSettings, Settings};
 
 /// A queue with few requests, a disk with little room, and more bios than either takes.
 fn loaded(elevator: &str, plug: bool, seed: u64) -> Rig {
-    let limits = Limits { max_transfer: 8192, ..Limits::unlimited(512) };
+    let limits = Limits::unlimited(512).with_max_transfer(8192);
     let mut disk = FakeDisk::new(1 << 20, limits, BACK, seed);
     (disk.mode, disk.partial, disk.room) = (Mode::Shuffled, 10, 5);
     let plug = plug.then(PlugSettings::default);

@@ -15,7 +15,7 @@ pub(crate) const SECOND: Span = Span::from_secs(1);
 pub(crate) const LATE: Span = Span(SECOND.0 + 1024);
 
 pub(crate) fn rig(elevator: &str, features: Features) -> Rig {
-    let limits = Limits { max_transfer: 4096, ..Limits::unlimited(512) };
+    let limits = Limits::unlimited(512).with_max_transfer(4096);
     let mut disk = FakeDisk::new(1 << 20, limits, features, 1);
     disk.mode = Mode::Manual;
     let settings = Settings { timeout: Some(SECOND), plug: None, ..Settings::default() };

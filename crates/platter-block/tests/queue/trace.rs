@@ -86,7 +86,7 @@ fn an_elevator_that_merges_at_the_front_says_f() {
 
 #[test]
 fn splits_failures_and_flushes_are_seen() {
-    let limits = Limits { max_transfer: 1024, ..Limits::unlimited(512) };
+    let limits = Limits::unlimited(512).with_max_transfer(1024);
     let mut disk = FakeDisk::new(1 << 20, limits, BACK, 1);
     disk.mode = Mode::Manual;
     let mut rig = Rig::with(disk, settings(false), None);
@@ -121,7 +121,7 @@ fn splits_failures_and_flushes_are_seen() {
 fn every_request_is_inserted_before_it_is_issued_and_completes_once() {
     for elevator in elevators() {
         for seed in 0..10 {
-            let limits = Limits { max_transfer: 4096, ..Limits::unlimited(512) };
+            let limits = Limits::unlimited(512).with_max_transfer(4096);
             let mut disk = FakeDisk::new(1 << 20, limits, BACK, seed);
             (disk.mode, disk.partial, disk.room) = (Mode::Shuffled, 10, 3);
             let mut rig = Rig::with(disk, settings(seed % 2 == 0), make_elevator(elevator));

@@ -20,16 +20,16 @@ fn zeroes(pos: u64, len: usize) -> Io {
     Io::new(Op::WriteZeroes, pos, len)
 }
 
-const CANNOT: Limits = Limits { write_zeroes: false, ..Limits::unlimited(512) };
+const CANNOT: Limits = Limits::unlimited(512).with_write_zeroes(false);
 
 #[test]
 fn a_disk_that_cannot_gets_zeroes_written() {
     let shapes = [
         CANNOT,
-        Limits { max_transfer: 4096, ..CANNOT },
-        Limits { max_segments: 2, max_segment_size: 8192, ..CANNOT },
-        Limits { segment_boundary: 4096, max_segments: 3, ..CANNOT },
-        Limits { chunk: 20480, memory_align: 512, ..CANNOT },
+        CANNOT.with_max_transfer(4096),
+        CANNOT.with_max_segments(2).with_max_segment_size(8192),
+        CANNOT.with_segment_boundary(4096).with_max_segments(3),
+        CANNOT.with_chunk(20480).with_memory_align(512),
     ];
     for elevator in elevators() {
         for limits in shapes {
@@ -58,7 +58,7 @@ fn a_disk_that_cannot_gets_zeroes_written() {
 #[test]
 fn a_disk_that_turns_out_not_to_be_able_is_remembered() {
     for elevator in elevators() {
-        let mut rig = rig(elevator, Limits { max_discard: 65536, ..Limits::unlimited(512) }, THROUGH);
+        let mut rig = rig(elevator, Limits::unlimited(512).with_max_discard(65536), THROUGH);
         rig.disk().no_zeroes = true;
         let tokens = [rig.submit(zeroes(0, 65536 * 3)), rig.submit(zeroes(1 << 19, 512))];
         rig.drain();
@@ -88,7 +88,7 @@ fn discards_are_not_replaced() {
 /// A range as large as the disk is not split into all its writes at once.
 #[test]
 fn writes_of_zeroes_are_made_as_they_go() {
-    let mut rig = rig("none", Limits { max_transfer: 4096, ..CANNOT }, THROUGH);
+    let mut rig = rig("none", CANNOT.with_max_transfer(4096), THROUGH);
     rig.disk().mode = Mode::Manual;
     let token = rig.submit(zeroes(0, 1 << 20));
     let mut most = 0;
@@ -104,7 +104,7 @@ fn writes_of_zeroes_are_made_as_they_go() {
 #[test]
 fn an_error_of_one_write_fails_the_whole_and_ends_it() {
     for elevator in elevators() {
-        let mut rig = rig(elevator, Limits { max_transfer: 4096, ..CANNOT }, THROUGH);
+        let mut rig = rig(elevator, CANNOT.with_max_transfer(4096), THROUGH);
         rig.disk().bad.insert(64);
         let token = rig.submit(zeroes(0, 1 << 20));
         rig.drain();

@@ -18,16 +18,19 @@ mod syscalls;
 #[cfg(test)]
 mod tests;
 
-use super::bell::Bell;
 use super::iovec::Iovecs;
 use super::pause::Pause;
 use super::side::Side;
 use super::slots::Slots;
 use super::target::{Target, Way, rw_flags};
 use super::threads::Workers;
-use super::uring::HEAD_START;
+use crate::wake::EventFd;
 use seen::Seen;
 use syscalls::{Batch, Context, Event, FLAG_IOPRIO, FLAG_RESFD, Iocb, opcode};
+
+/// Number of requests after which a batch is submitted although more may follow, so that the device works on them while
+/// the rest is prepared.
+const HEAD_START: u32 = 8;
 
 /// Whether this process may use native AIO.
 pub(super) fn probe() -> io::Result<()> {
@@ -50,7 +53,7 @@ pub struct Aio {
     seen: Arc<Seen>,
     /// Pause because the kernel had no resources for the staged requests.
     pause: Pause,
-    bell: OnceLock<Bell>,
+    eventfd: OnceLock<EventFd>,
     /// A caller has the wait handle: requests signal it.
     watched: AtomicBool,
     /// Requests in flight that do not signal it.
@@ -83,7 +86,7 @@ impl Aio {
             ready: Vec::with_capacity(depth as usize),
             events: Vec::with_capacity(depth as usize + 1),
             pause: Pause::default(),
-            bell: OnceLock::new(),
+            eventfd: OnceLock::new(),
             watched: AtomicBool::new(false),
             unwatched: 0,
             listener: depth,
@@ -96,18 +99,18 @@ impl Aio {
     /// # Errors
     /// No descriptor is available.
     pub(super) fn prepare_watch(&self) -> io::Result<()> {
-        if self.bell.get().is_none() {
-            let _ = self.bell.set(Bell::new()?);
+        if self.eventfd.get().is_none() {
+            let _ = self.eventfd.set(EventFd::new()?);
         }
         Ok(())
     }
 
     fn stage(&mut self, slot: u32, mut iocb: Iocb) {
         iocb.data = u64::from(slot);
-        match self.bell.get() {
-            Some(bell) if self.watched.load(Ordering::Relaxed) => {
+        match self.eventfd.get() {
+            Some(eventfd) if self.watched.load(Ordering::Relaxed) => {
                 iocb.flags |= FLAG_RESFD;
-                iocb.resfd = bell.raw() as u32;
+                iocb.resfd = eventfd.raw() as u32;
             }
             _ => self.unwatched += 1,
         }
@@ -198,10 +201,10 @@ impl Aio {
 
     /// Makes the wait handle readable: there is something to do.
     fn announce(&self) {
-        if let Some(bell) = self.bell.get()
+        if let Some(eventfd) = self.eventfd.get()
             && self.watched.load(Ordering::Relaxed)
         {
-            bell.sound();
+            eventfd.signal();
         }
     }
 
@@ -320,10 +323,10 @@ impl Driver for Aio {
     fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
         self.collect(now);
         if self.unwatched == 0
-            && let Some(bell) = self.bell.get()
+            && let Some(eventfd) = self.eventfd.get()
             && self.watched.load(Ordering::Relaxed)
         {
-            bell.clear();
+            eventfd.clear();
             self.collect(now);
         }
         if self.side.in_flight() > 0 {
@@ -361,12 +364,12 @@ impl Driver for Aio {
 
     fn wait_handle(&self) -> Option<i32> {
         self.prepare_watch().ok()?;
-        let bell = self.bell.get()?;
+        let eventfd = self.eventfd.get()?;
         if !self.watched.swap(true, Ordering::Relaxed) {
             // Requests in flight do not signal: until they complete, the handle stays readable.
-            bell.sound();
+            eventfd.signal();
         }
-        Some(bell.raw())
+        Some(eventfd.raw())
     }
 
     /// Cancels only requests that wait for a thread. `io_cancel(2)` is of no use: disks and file systems do not

@@ -11,11 +11,11 @@ use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use super::aio::Aio;
-use super::bell::Bell;
 use super::file::FileOptions;
 use super::target::Target;
 use super::threads::{Threads, Workers, can_avoid_blocking};
 use super::uring::{Abilities, Uring, UringOptions};
+use crate::wake::WakeFd;
 
 /// Largest depth of a channel: half of the entries that a ring may have.
 pub(super) const MAX_DEPTH: u32 = 16384;
@@ -84,6 +84,7 @@ impl FromStr for Choice {
 
 /// The result of a choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Chosen {
     /// The driver.
     pub kind: FileDriver,
@@ -224,13 +225,17 @@ pub(super) fn open(
 }
 
 fn threads(target: &Arc<Target>, depth: u32, pool: &Arc<Workers>) -> Result<Box<dyn Driver>, String> {
-    let bell = Bell::new().map_err(|error| error.to_string())?;
-    Ok(Box::new(Threads::new(Arc::clone(target), depth, Arc::clone(pool), Arc::new(bell))))
+    let wake = WakeFd::opened().map_err(|error| error.to_string())?;
+    Ok(Box::new(Threads::new(Arc::clone(target), depth, Arc::clone(pool), Arc::new(wake))))
 }
 
 fn uring_options(options: &FileOptions, lane_use: LaneUse) -> UringOptions {
-    let exclusive = lane_use == LaneUse::Exclusive;
-    UringOptions { exclusive, sqpoll: options.sqpoll, iopoll: options.iopoll }
+    UringOptions {
+        exclusive: lane_use == LaneUse::Exclusive,
+        waits: lane_use == LaneUse::Synchronous,
+        sqpoll: options.sqpoll,
+        iopoll: options.iopoll,
+    }
 }
 
 /// Whether this process may use io_uring at all, and what the kernel supports; determined once.

@@ -17,6 +17,7 @@ const MAX_SEGMENTS: u16 = 1024;
 
 /// Driver options of a file or block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FileOptions {
     /// The driver.
     pub driver: Choice,
@@ -28,6 +29,16 @@ pub struct FileOptions {
     pub iopoll: bool,
     /// `threads`: most threads of this disk.
     pub threads: u32,
+}
+
+platter_block::setters! {
+    const FileOptions {
+        driver, with_driver: Choice;
+        depth, with_depth: u32;
+        sqpoll, with_sqpoll: bool;
+        iopoll, with_iopoll: bool;
+        threads, with_threads: u32;
+    }
 }
 
 impl Default for FileOptions {
@@ -156,8 +167,8 @@ fn geometry(disk: &OpenedDisk) -> Geometry {
     let read_only = flags.is_ok_and(|f| f & rustix::fs::OFlags::RWMODE == rustix::fs::OFlags::RDONLY);
     let cache = probe.kernel.as_ref().and_then(|kernel| kernel.write_cache);
     let write_cache = !disk.direct || probe.kind == Kind::Regular || cache != Some(WriteCache::WriteThrough);
-    let features = Features { write_cache, fua: true, read_only };
-    Geometry { size: probe.size_bytes, limits: limits(disk.direct, probe), features }
+    let features = Features::default().with_write_cache(write_cache).with_fua(true).with_read_only(read_only);
+    Geometry::new(probe.size_bytes, limits(disk.direct, probe)).with_features(features)
 }
 
 fn limits(direct: bool, probe: &Probe) -> Limits {
@@ -172,21 +183,16 @@ fn limits(direct: bool, probe: &Probe) -> Limits {
         },
     };
     let max_io = small(probe.limits.max_io);
-    Limits {
-        logical_block: block,
-        physical_block: probe.physical_block.max(block),
-        memory_align: if direct { probe.dio_mem_align.max(1) } else { 1 },
-        length_align: if direct { probe.dio_offset_align.max(1) } else { 1 },
-        max_transfer: if max_io == 0 { MAX_TRANSFER } else { max_io.max(block) / block * block },
-        max_segments: MAX_SEGMENTS,
-        max_segment_size: 1 << 30,
-        segment_boundary: 0,
-        chunk: 0,
-        optimal_io: small(probe.limits.optimal_io),
-        discard_granularity,
-        max_discard,
-        write_zeroes: true,
+    Limits::unlimited(block)
+        .with_physical_block(probe.physical_block.max(block))
+        .with_memory_align(if direct { probe.dio_mem_align.max(1) } else { 1 })
+        .with_length_align(if direct { probe.dio_offset_align.max(1) } else { 1 })
+        .with_max_transfer(if max_io == 0 { MAX_TRANSFER } else { max_io.max(block) / block * block })
+        .with_max_segments(MAX_SEGMENTS)
+        .with_max_segment_size(1 << 30)
+        .with_optimal_io(small(probe.limits.optimal_io))
+        .with_discard_granularity(discard_granularity)
+        .with_max_discard(max_discard)
         // The kernel accepts atomic writes only with direct I/O.
-        atomic_write: if direct { small(probe.limits.atomic_write_unit_max) } else { 0 },
-    }
+        .with_atomic_write(if direct { small(probe.limits.atomic_write_unit_max) } else { 0 })
 }

@@ -29,8 +29,8 @@ impl Memory {
 
     /// Size in bytes, blocks of 512 bytes, no limits, no write cache.
     pub fn geometry(&self) -> Geometry {
-        let features = Features { write_cache: false, fua: true, read_only: false };
-        Geometry { size: self.store.size(), limits: Limits::unlimited(512), features }
+        let features = Features::default().with_fua(true);
+        Geometry::new(self.store.size(), Limits::unlimited(512)).with_features(features)
     }
 
     /// A channel that takes `depth` requests at a time.

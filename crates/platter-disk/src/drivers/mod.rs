@@ -1,7 +1,6 @@
 //! Drivers: one file for each, and the table that lists them.
 
 pub mod aio;
-mod bell;
 mod choose;
 mod file;
 #[allow(unsafe_code)]

@@ -1,22 +1,28 @@
 //! The threads to which asynchronous drivers send requests that would block their caller.
 
-use super::bell::Bell;
 use super::target::Target;
 use super::threads::{Counts, Threads, Workers};
+use crate::wake::{EventFd, WakeFd};
 use platter_block::driver::{Completion, Driver, Outstanding, Started};
 use platter_block::time::{Span, Time};
 use std::io;
 use std::sync::Arc;
 
 /// The disk's threads as seen from an asynchronous channel. Its connection to them is set up with the first request
-/// for them. The channel listens to its bell by a poll request, so that one wait covers both.
+/// for them. The channel listens to its descriptor by a poll request, so that one wait covers both.
 pub(super) struct Side {
     target: Arc<Target>,
     depth: u32,
     workers: Arc<Workers>,
-    running: Option<(Threads, Arc<Bell>)>,
+    running: Option<Running>,
     counts: Arc<Counts>,
     listening: bool,
+}
+
+/// The connection to the threads, and the descriptor that they signal.
+struct Running {
+    threads: Threads,
+    wake: Arc<WakeFd>,
 }
 
 impl Side {
@@ -27,7 +33,7 @@ impl Side {
     /// Takes a request; `false` if there is no room.
     ///
     /// # Errors
-    /// The descriptor for the bell is unavailable.
+    /// The descriptor to listen on is unavailable.
     pub(super) fn queue(&mut self, now: Time, request: &Started<'_>) -> io::Result<bool> {
         Ok(self.threads()?.queue(now, request))
     }
@@ -35,14 +41,14 @@ impl Side {
     /// The threads; sets them up on first use.
     pub(super) fn threads(&mut self) -> io::Result<&mut Threads> {
         if self.running.is_none() {
-            let bell = Arc::new(Bell::new()?);
+            let wake = Arc::new(WakeFd::opened()?);
             let (target, workers) = (Arc::clone(&self.target), Arc::clone(&self.workers));
             let counts = Arc::clone(&self.counts);
-            let threads = Threads::counted(target, self.depth, workers, Arc::clone(&bell), counts);
-            self.running = Some((threads, bell));
+            let threads = Threads::counted(target, self.depth, workers, Arc::clone(&wake), counts);
+            self.running = Some(Running { threads, wake });
         }
         match &mut self.running {
-            Some((threads, _)) => Ok(threads),
+            Some(Running { threads, .. }) => Ok(threads),
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
@@ -50,7 +56,7 @@ impl Side {
     /// Submits the queued requests to the threads.
     #[inline]
     pub(super) fn submit(&mut self, now: Time) {
-        if let Some((threads, _)) = &mut self.running {
+        if let Some(Running { threads, .. }) = &mut self.running {
             threads.submit(now);
         }
     }
@@ -59,16 +65,16 @@ impl Side {
     /// [`Side::heard`].
     #[inline]
     pub(super) fn listen(&mut self) -> Option<i32> {
-        let (threads, bell) = self.running.as_ref()?;
+        let Running { threads, wake } = self.running.as_ref()?;
         if self.listening || threads.in_flight() == 0 {
             return None;
         }
         self.listening = true;
-        bell.arm();
+        let fd = wake.arm();
         if threads.has_done() {
-            bell.ring();
+            wake.ring();
         }
-        Some(bell.raw())
+        fd.map(EventFd::raw)
     }
 
     /// Whether a poll request counts as outstanding.
@@ -78,10 +84,11 @@ impl Side {
 
     /// Makes the poll request complete, even if no thread has completed anything.
     pub(super) fn end_listening(&self) {
-        if let Some((_, bell)) = &self.running
+        if let Some(Running { wake, .. }) = &self.running
             && self.listening
         {
-            bell.sound();
+            // It is armed, or rung already.
+            wake.ring();
         }
     }
 
@@ -92,14 +99,14 @@ impl Side {
 
     /// Appends completions.
     pub(super) fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
-        if let Some((threads, _)) = &mut self.running {
+        if let Some(Running { threads, .. }) = &mut self.running {
             threads.reap(now, done);
         }
     }
 
     /// Blocks until something can be reaped or the time has passed.
     pub(super) fn wait(&mut self, now: Time, timeout: Option<Span>) {
-        if let Some((threads, _)) = &mut self.running {
+        if let Some(Running { threads, .. }) = &mut self.running {
             threads.wait(now, timeout);
         }
     }
@@ -107,17 +114,17 @@ impl Side {
     /// Requests that have not been reaped.
     #[inline]
     pub(super) fn in_flight(&self) -> usize {
-        self.running.as_ref().map_or(0, |(threads, _)| threads.in_flight())
+        self.running.as_ref().map_or(0, |Running { threads, .. }| threads.in_flight())
     }
 
     /// When the threads must be offered their requests again.
     pub(super) fn next_event(&self) -> Option<Time> {
-        self.running.as_ref().and_then(|(threads, _)| threads.next_event())
+        self.running.as_ref().and_then(|Running { threads, .. }| threads.next_event())
     }
 
     /// Takes back a request that no thread has started.
     pub(super) fn cancel(&mut self, now: Time, tag: u32) -> bool {
-        self.running.as_mut().is_some_and(|(threads, _)| threads.cancel(now, tag))
+        self.running.as_mut().is_some_and(|Running { threads, .. }| threads.cancel(now, tag))
     }
 
     /// A counter that tells other threads how many requests the threads have.

@@ -52,11 +52,9 @@ impl Rig {
     /// A queue over a driver, with its time.
     pub(super) fn bench<D: Driver>(&self, driver: D, depth: u32) -> Bench<D> {
         let size = self.file.as_file().metadata().unwrap().len();
-        let geometry = Geometry {
-            size,
-            limits: Limits { memory_align: 512, length_align: 512, ..Limits::unlimited(512) },
-            features: Features { write_cache: true, fua: true, read_only: false },
-        };
+        let geometry =
+            Geometry::new(size, Limits::unlimited(512).with_memory_align(512).with_length_align(512))
+                .with_features(Features::default().with_write_cache(true).with_fua(true));
         let settings = Settings { depth, ..Settings::default() };
         let queue = SchedQueue::new(geometry, settings, None, Arc::new(Counters::default()));
         Bench { lane: QueueLane::new(queue, driver), now: Time(1_000_000), done: Vec::new() }

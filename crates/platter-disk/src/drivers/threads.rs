@@ -13,11 +13,11 @@ pub(super) mod calls;
 mod tests;
 mod workers;
 
-use super::bell::Bell;
 use super::pause::Pause;
 use super::slots::Slots;
 use super::tally::Tally;
 use super::target::{Target, Way};
+use crate::wake::{EventFd, WakeFd};
 use calls::Call;
 pub(super) use calls::can_avoid_blocking;
 pub(super) use workers::Workers;
@@ -46,7 +46,7 @@ pub(super) struct Channel {
     /// Completed slots and their results. Has room for all.
     done: ArrayQueue<(u32, i64)>,
     counts: Arc<Counts>,
-    bell: Arc<Bell>,
+    wake: Arc<WakeFd>,
 }
 
 impl Channel {
@@ -70,7 +70,7 @@ impl Channel {
         let pushed = self.done.push((slot, result));
         debug_assert!(pushed.is_ok(), "more completions than slots");
         self.counts.0.give();
-        self.bell.ring();
+        self.wake.ring();
     }
 }
 
@@ -83,14 +83,14 @@ pub struct Threads {
     staged: Vec<u32>,
     /// Time until the system is asked again for a thread: it had none to give, and the pool has none.
     pause: Pause,
-    /// A caller has the wait handle, so the bell must be armed whenever there is nothing to reap.
+    /// A caller has the wait handle, so the descriptor must be armed whenever there is nothing to reap.
     watched: AtomicBool,
 }
 
 impl Threads {
     /// A channel to `target` that takes `depth` requests at a time.
-    pub(super) fn new(target: Arc<Target>, depth: u32, workers: Arc<Workers>, bell: Arc<Bell>) -> Threads {
-        Threads::counted(target, depth, workers, bell, Arc::default())
+    pub(super) fn new(target: Arc<Target>, depth: u32, workers: Arc<Workers>, wake: Arc<WakeFd>) -> Threads {
+        Threads::counted(target, depth, workers, wake, Arc::default())
     }
 
     /// The same with given counters.
@@ -98,14 +98,14 @@ impl Threads {
         target: Arc<Target>,
         depth: u32,
         workers: Arc<Workers>,
-        bell: Arc<Bell>,
+        wake: Arc<WakeFd>,
         counts: Arc<Counts>,
     ) -> Threads {
         let depth = depth.max(1);
         let calls = (0..depth).map(|_| Mutex::new(Call::new())).collect();
         let done = ArrayQueue::new(depth as usize);
         Threads {
-            channel: Arc::new(Channel { target, calls, done, counts, bell }),
+            channel: Arc::new(Channel { target, calls, done, counts, wake }),
             workers,
             slots: Slots::new(depth),
             staged: Vec::with_capacity(depth as usize),
@@ -148,7 +148,7 @@ impl Threads {
         }
         self.pause.begin(now);
         // Sleeping threads must learn of the pause.
-        self.channel.bell.ring();
+        self.channel.wake.ring();
     }
 
     /// Requests that have not been reaped.
@@ -196,7 +196,7 @@ impl Driver for Threads {
             self.ring_doorbell(now);
         }
         if self.watched.load(Ordering::Relaxed) {
-            self.channel.bell.arm();
+            self.channel.wake.arm();
             self.take(done);
         }
     }
@@ -210,20 +210,20 @@ impl Driver for Threads {
         if self.in_flight() == 0 {
             return;
         }
-        self.channel.bell.arm();
-        if !self.has_done() {
-            self.channel.bell.wait(self.pause.limit(now, timeout));
+        let fd = self.channel.wake.arm();
+        if let Some(fd) = fd.filter(|_| !self.has_done()) {
+            fd.wait(self.pause.limit(now, timeout));
         }
     }
 
     fn wait_handle(&self) -> Option<i32> {
         if !self.watched.swap(true, Ordering::Relaxed) {
-            self.channel.bell.arm();
+            self.channel.wake.arm();
             if self.has_done() {
-                self.channel.bell.ring();
+                self.channel.wake.ring();
             }
         }
-        Some(self.channel.bell.raw())
+        self.channel.wake.fd().map(EventFd::raw)
     }
 
     /// Takes back a request that no thread has started. A blocking system call cannot be interrupted safely.

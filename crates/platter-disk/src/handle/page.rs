@@ -3,7 +3,7 @@
 use super::Handle;
 use platter_block::bio::Op;
 use platter_block::fault::{Error, Fault, Kind, Stage};
-use platter_block::readahead::PAGE;
+use platter_block::resident::PAGE;
 use platter_block::resident::{Pinned, Resident};
 use std::ops::Deref;
 

@@ -1,12 +1,12 @@
 //! A lane of a leaf: it uses its own queue while the device has no elevator, and the shared queue otherwise.
 
-use super::bounced::Bouncer;
 use super::depth::Depth;
 use super::doubts::Owner;
 use super::gate::View;
 use super::lanes::LaneCell;
 use super::listen::Listed;
 use super::{OwnLane, Shared};
+use crate::bounce::Bouncer;
 use crate::sync::Ordering;
 use crate::wake::Sleeper;
 use platter_block::backend::LaneUse;

@@ -69,8 +69,8 @@ impl LeafLane {
         let mut listed = self.listed.borrow_mut();
         let Listed { set, wanted } = &mut *listed;
         wanted.clear();
-        let bell = self.cell.mailbox.fall_asleep();
-        let mut heard = bell.descriptor().map(|fd| wanted.push(fd)).is_some();
+        let wake = self.cell.mailbox.fall_asleep();
+        let mut heard = wake.map(|fd| wanted.push(fd.raw())).is_some();
         heard &= self.listen_local(wanted);
         if self.needs_shared() {
             heard &= self.shared.with_control(|control| control.listen(wanted));
@@ -86,7 +86,7 @@ impl LeafLane {
             heard = false;
         }
         if self.cell.mailbox.has_mail() | self.cell.mailbox.take_nudge() {
-            bell.ring();
+            self.cell.mailbox.ring();
         }
         heard
     }
@@ -143,8 +143,8 @@ impl LeafLane {
     ) -> bool {
         let local = self.local.as_ref().filter(|local| !local.is_idle());
         sleeper.handles.clear();
-        let bell = self.cell.mailbox.fall_asleep();
-        let rings = bell.descriptor().map(|fd| sleeper.handles.push(fd)).is_some();
+        let wake = self.cell.mailbox.fall_asleep();
+        let rings = wake.map(|fd| sleeper.handles.push(fd.raw())).is_some();
         if self.cell.mailbox.has_mail() | self.cell.mailbox.take_nudge() {
             return false;
         }
@@ -171,7 +171,7 @@ impl LeafLane {
         ended != Ended::Interrupted
             && place.is_some()
             && local.is_none()
-            && !sleeper.is_readable(first_other)
+            && !sleeper.is_readable(first_other..sleeper.handles.len())
             && until.is_none_or(|until| self.shared.clock.now() < until)
     }
 }

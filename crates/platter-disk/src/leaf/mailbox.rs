@@ -1,9 +1,8 @@
 //! How a lane gets its bios back from a queue that other threads run, and how it sleeps in the meantime.
 
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
-use crate::wake::Event;
+use crate::wake::{EventFd, WakeFd};
 use platter_block::bio::Bio;
-use std::sync::OnceLock;
 
 /// Bios that have come back, and whether a lane is there to take them.
 struct Mail {
@@ -16,11 +15,10 @@ struct Mail {
 pub(crate) struct Mailbox {
     mail: Mutex<Mail>,
     has_mail: AtomicBool,
-    /// The lane sleeps or is about to: a thread that delivers mail must ring.
-    sleeping: AtomicBool,
     /// A layer above has work for the lane.
     nudged: AtomicBool,
-    bell: OnceLock<Event>,
+    /// Wakes the lane's thread.
+    wake: WakeFd,
 }
 
 impl Mailbox {
@@ -28,9 +26,8 @@ impl Mailbox {
         Mailbox {
             mail: Mutex::new(Mail { bios: Vec::new(), owed: None }),
             has_mail: AtomicBool::new(false),
-            sleeping: AtomicBool::new(false),
             nudged: AtomicBool::new(false),
-            bell: OnceLock::new(),
+            wake: WakeFd::new(),
         }
     }
 
@@ -54,11 +51,7 @@ impl Mailbox {
 
     /// Wakes the lane if it sleeps.
     pub(crate) fn ring(&self) {
-        if self.sleeping.load(Ordering::SeqCst)
-            && let Some(bell) = self.bell.get()
-        {
-            bell.ring();
-        }
+        self.wake.ring();
     }
 
     /// Ends the lane's sleep, or prevents the next one.
@@ -84,23 +77,15 @@ impl Mailbox {
         }
     }
 
-    /// Marks the lane as about to sleep; it must check for mail and the gate once more after this. Earlier
-    /// rings of the bell are discarded.
-    pub(crate) fn fall_asleep(&self) -> &Event {
-        let bell = self.bell.get_or_init(Event::new);
-        if self.sleeping.swap(true, Ordering::SeqCst) {
-            bell.clear();
-        }
-        bell
+    /// Marks the lane as about to sleep; it must check for mail and the gate once more after this. Earlier rings are
+    /// discarded. Returns what to sleep on; `None`: the process has no free descriptor.
+    pub(crate) fn fall_asleep(&self) -> Option<&EventFd> {
+        self.wake.arm()
     }
 
     /// Marks the lane as awake.
     pub(crate) fn wake_up(&self) {
-        if self.sleeping.swap(false, Ordering::SeqCst)
-            && let Some(bell) = self.bell.get()
-        {
-            bell.clear();
-        }
+        self.wake.disarm();
     }
 
     /// The lane is being closed while `away` of its bios are outstanding, including those in the mailbox.

@@ -8,15 +8,16 @@
 //! parts of one block do not undo each other.
 
 use super::lane::{SyncLane, TIMED_OUT};
+use super::rules::{CopyRules, EndBlocks, PIECE};
 use crate::aligned::{Aligned, Window};
-use crate::bounce::{ALIGN, Bouncer, PIECE};
+use crate::bounce::Bouncer;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage, Status};
 use platter_block::time::Time;
 
 /// One transfer in pieces.
 pub(super) struct Copied<'a> {
-    pub(super) bouncer: &'a Bouncer,
+    pub(super) rules: &'a CopyRules,
     pub(super) lane: &'a mut SyncLane,
     /// The size of the device.
     pub(super) size: u64,
@@ -25,35 +26,42 @@ pub(super) struct Copied<'a> {
 
 /// The whole blocks around a part of a transfer.
 #[derive(Clone, Copy)]
-struct Span {
+struct Blocks {
     start: u64,
     end: u64,
 }
 
+/// The part of a transfer that is copied at once.
+struct Piece {
+    blocks: Blocks,
+    /// Number of bytes of the transfer in these blocks.
+    bytes: u64,
+}
+
 impl Copied<'_> {
     fn block(&self) -> u64 {
-        u64::from(self.bouncer.limits.logical_block)
+        u64::from(self.rules.limits.logical_block)
     }
 
-    /// The blocks around the next piece of what is left of `bio`, and the number of the bio's bytes in them.
-    fn next(&self, bio: &Bio) -> (Span, u64) {
+    /// The next piece of what is left of `bio`.
+    fn next(&self, bio: &Bio) -> Piece {
         let block = self.block();
         let start = bio.pos() - bio.pos() % block;
         let most = if bio.flags().contains(Flags::ATOMIC) { u64::MAX } else { PIECE.max(block) };
         let stop = bio.end().min(start.saturating_add(most));
         let end = stop.checked_next_multiple_of(block).unwrap_or(u64::MAX).min(self.size);
-        (Span { start, end }, stop - bio.pos())
+        Piece { blocks: Blocks { start, end }, bytes: stop - bio.pos() }
     }
 
     fn memory(&mut self, op: Op, len: u64) -> Result<Aligned, Fault> {
-        let align = (self.bouncer.limits.memory_align as usize).max(ALIGN);
-        let memory = usize::try_from(len).ok().and_then(|len| self.lane.buffers.take(op, len, align));
+        let align = Bouncer::align_for(&self.rules.limits);
+        let memory = usize::try_from(len).ok().and_then(|len| self.lane.bouncer.memory(op, len, align));
         memory.ok_or(Fault::new(Kind::NoMemory, Stage::Handle))
     }
 
     /// Carries out a bio that is never submitted itself: its range and segments describe the transfer.
     pub(super) fn run(&mut self, bio: &mut Bio) -> Status {
-        self.bouncer.count(bio.len());
+        self.rules.count(bio.len());
         match bio.op() {
             Op::Read => self.read(bio),
             _ => self.write(bio),
@@ -62,20 +70,20 @@ impl Copied<'_> {
 
     fn read(&mut self, bio: &mut Bio) -> Status {
         while !bio.is_empty() {
-            let (span, bytes) = self.next(bio);
-            let memory = self.fetch(bio, span)?;
-            memory.exchange(bio, (bio.pos() - span.start) as usize, bytes as usize);
-            self.lane.buffers.keep(memory);
+            let Piece { blocks, bytes } = self.next(bio);
+            let memory = self.fetch(bio, blocks)?;
+            memory.exchange(bio, (bio.pos() - blocks.start) as usize, bytes as usize);
+            self.lane.bouncer.keep(memory);
             bio.advance(bytes);
         }
         Ok(())
     }
 
     /// Reads whole blocks.
-    fn fetch(&mut self, like: &Bio, span: Span) -> Result<Aligned, Fault> {
-        let len = span.end - span.start;
+    fn fetch(&mut self, like: &Bio, blocks: Blocks) -> Result<Aligned, Fault> {
+        let len = blocks.end - blocks.start;
         let window = Window { memory: self.memory(Op::Read, len)?, len: len as usize };
-        self.lane.run_window(like, Op::Read, span.start, window, self.until).map(|window| window.memory)
+        self.lane.run_window(like, Op::Read, blocks.start, window, self.until).map(|window| window.memory)
     }
 
     fn write(&mut self, bio: &mut Bio) -> Status {
@@ -90,18 +98,21 @@ impl Copied<'_> {
             // Writing whole blocks would change bytes that the caller did not name.
             return Err(Fault::new(Kind::Misaligned, Stage::Handle));
         }
-        let blocks = (if is_partial_head { head } else { last }, if is_partial_tail { last } else { head });
-        let bouncer = self.bouncer;
-        let _edges = bouncer.edges.lock(blocks, || self.lane.left(self.until)).ok_or(TIMED_OUT)?;
+        let ends = EndBlocks {
+            first: if is_partial_head { head } else { last },
+            last: if is_partial_tail { last } else { head },
+        };
+        let rules = self.rules;
+        let _edges = rules.edges.lock(ends, || self.lane.left(self.until)).ok_or(TIMED_OUT)?;
         // Before anything is written: a block that cannot be read fails the whole call.
         let mut edge = |is_partial: bool, start: u64| {
-            let span = Span { start, end: start.saturating_add(block).min(self.size) };
-            is_partial.then(|| self.fetch(bio, span)).transpose()
+            let blocks = Blocks { start, end: start.saturating_add(block).min(self.size) };
+            is_partial.then(|| self.fetch(bio, blocks)).transpose()
         };
         let head_block = edge(is_partial_head || last == head, head)?;
         let tail_block = edge(is_partial_tail && last != head, last)?;
         let status = self.write_pieces(bio, head_block.as_ref(), tail_block.as_ref());
-        head_block.into_iter().chain(tail_block).for_each(|memory| self.lane.buffers.keep(memory));
+        head_block.into_iter().chain(tail_block).for_each(|memory| self.lane.bouncer.keep(memory));
         status
     }
 
@@ -110,20 +121,20 @@ impl Copied<'_> {
         let block = self.block();
         let (mut head, end) = (head, bio.end());
         while !bio.is_empty() {
-            let (span, bytes) = self.next(bio);
-            let len = (span.end - span.start) as usize;
-            let mut memory = self.memory(Op::Write, span.end - span.start)?;
+            let Piece { blocks, bytes } = self.next(bio);
+            let len = (blocks.end - blocks.start) as usize;
+            let mut memory = self.memory(Op::Write, blocks.end - blocks.start)?;
             if let Some(head) = head.take() {
                 memory.copy_from(0, head, len.min(block as usize));
             }
             if let Some(tail) = tail.filter(|_| bio.pos() + bytes == end) {
                 let last = end - end % block;
-                memory.copy_from((last - span.start) as usize, tail, (span.end - last) as usize);
+                memory.copy_from((last - blocks.start) as usize, tail, (blocks.end - last) as usize);
             }
-            memory.exchange(bio, (bio.pos() - span.start) as usize, bytes as usize);
+            memory.exchange(bio, (bio.pos() - blocks.start) as usize, bytes as usize);
             let window = Window { memory, len };
-            let window = self.lane.run_window(bio, Op::Write, span.start, window, self.until)?;
-            self.lane.buffers.keep(window.memory);
+            let window = self.lane.run_window(bio, Op::Write, blocks.start, window, self.until)?;
+            self.lane.bouncer.keep(window.memory);
             bio.advance(bytes);
         }
         Ok(())

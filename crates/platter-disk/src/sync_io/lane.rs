@@ -1,7 +1,9 @@
 //! The lane of a synchronous call, and the bios that calls use.
 
-use crate::aligned::{Buffers, Window};
+use crate::aligned::Window;
 use crate::aside::Aside;
+use crate::bounce::Bouncer;
+use crate::byte_range::ByteRange;
 use crate::callers::relieve;
 use crate::clock::Clock;
 use crate::leaf::NO_CHANNEL;
@@ -22,8 +24,8 @@ pub(crate) struct SyncLane {
     pub(super) bios: Vec<Bio>,
     done: Vec<Bio>,
     /// Range of the last bio that failed, as it came back.
-    pub(super) failed: (u64, u64),
-    pub(super) buffers: Buffers,
+    pub(super) failed: ByteRange,
+    pub(super) bouncer: Bouncer,
     /// The token of the last bio; each bio gets a new one.
     last: u64,
     /// The last reading of the clock.
@@ -52,8 +54,8 @@ impl SyncLane {
             clock,
             bios: Vec::with_capacity(2),
             done: Vec::with_capacity(1),
-            failed: (0, 0),
-            buffers: Buffers::default(),
+            failed: ByteRange::default(),
+            bouncer: Bouncer::default(),
             last: 0,
             now: Time::default(),
             is_unsettled: false,
@@ -118,7 +120,7 @@ impl SyncLane {
         match (self.settle(bio), window) {
             (Ok(()), Some(window)) => Ok(window),
             (Err(fault), window) => {
-                window.into_iter().for_each(|window| self.buffers.keep(window.memory));
+                window.into_iter().for_each(|window| self.bouncer.keep(window.memory));
                 Err(fault)
             }
             (Ok(()), None) => Err(TIMED_OUT),
@@ -172,7 +174,7 @@ impl SyncLane {
     fn settle(&mut self, bio: Bio) -> Status {
         let status = bio.status();
         if let Err(fault) = status {
-            self.failed = (bio.pos(), bio.len());
+            self.failed = ByteRange { pos: bio.pos(), len: bio.len() };
             self.is_unsettled |= fault.kind == Kind::TimedOut && !self.lane.is_idle();
         }
         self.bios.push(bio);

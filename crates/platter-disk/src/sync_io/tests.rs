@@ -5,8 +5,7 @@ use crate::clock::Clock;
 use platter_block::bio::Bio;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::Lane;
-use platter_block::segment::{Region, RegionId};
-use platter_block::time::{Span, Time};
+use platter_block::time::Time;
 use std::sync::Arc;
 
 /// A lane that returns other bios before the submitted one, which it fails.
@@ -21,7 +20,6 @@ impl Lane for Liar {
         bio.fail(Fault::new(Kind::Io, Stage::Disk));
         self.given = Some(bio);
     }
-    fn run(&mut self, _now: Time) {}
     fn take_done(&mut self, out: &mut Vec<Bio>) {
         self.asked += 1;
         out.push(Bio::flush());
@@ -33,22 +31,9 @@ impl Lane for Liar {
     fn has_done(&self) -> bool {
         true
     }
-    fn next_wakeup(&self) -> Option<Time> {
-        None
-    }
-    fn unplug(&mut self, _now: Time) {}
-    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {}
-    fn wait_handles(&self, _out: &mut Vec<i32>) -> bool {
-        false
-    }
-    fn in_flight(&self) -> u32 {
-        1
-    }
     fn is_idle(&self) -> bool {
         false
     }
-    fn register(&mut self, _region: &Region) {}
-    fn unregister(&mut self, _region: RegionId) {}
 }
 
 #[test]

@@ -38,6 +38,7 @@ pub enum Sharing {
 
 /// Options for opening a disk. The default is read-only, with direct I/O if possible.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OpenOptions {
     /// Open for reading.
     pub read: bool,
@@ -57,6 +58,19 @@ pub struct OpenOptions {
     pub create: Option<u64>,
     /// Allocate the space of a created file at once, so that writing cannot run out of it.
     pub reserve: bool,
+}
+
+platter_block::setters! {
+    OpenOptions {
+        read, with_read: bool;
+        write, with_write: bool;
+        direct, with_direct: Direct;
+        sharing, with_sharing: Sharing;
+        allow_in_use, with_allow_in_use: bool;
+        signatures, with_signatures: SignaturePolicy;
+        create, with_create: Option<u64>;
+        reserve, with_reserve: bool;
+    }
 }
 
 impl Default for OpenOptions {

@@ -1,8 +1,7 @@
 //! One device of each kind.
 
 use platter_block::disk::FnDisk;
-use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
-use platter_block::elevator;
+use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::limits::Limits;
 use platter_block::time::Time;
 use platter_disk::device::Device;
@@ -24,7 +23,8 @@ pub(crate) struct Kind {
 }
 
 pub(crate) fn elevators() -> Vec<&'static str> {
-    ["none"].into_iter().chain(elevator::TABLE.iter().map(|row| row.name)).collect()
+    platter_disk::elevators::register_table(platter_elevators::TABLE);
+    ["none"].into_iter().chain(platter_elevators::TABLE.iter().map(|row| row.name)).collect()
 }
 
 pub(crate) fn all() -> Vec<Kind> {
@@ -73,12 +73,11 @@ impl Driver for Flawed {
 
 fn flawed() -> Device {
     let memory = Memory::new(SIZE).unwrap();
-    let limits = Limits { max_transfer: 64 << 10, memory_align: 512, ..Limits::unlimited(512) };
+    let limits = Limits::unlimited(512).with_max_transfer(64 << 10).with_memory_align(512);
     let settings = LeafSettings::default();
     let depth = settings.queue.depth;
-    let disk =
-        FnDisk::new("flawed", Geometry { size: SIZE, limits, features: Features::default() }, move |_| {
-            Ok(Box::new(Flawed(memory.channel(depth), Vec::with_capacity(depth as usize))))
-        });
+    let disk = FnDisk::new("flawed", Geometry::new(SIZE, limits), move |_| {
+        Ok(Box::new(Flawed(memory.channel(depth), Vec::with_capacity(depth as usize))))
+    });
     Device::from_disk(disk, settings, None).unwrap()
 }

@@ -11,7 +11,7 @@ use platter_disk::device::Device;
 
 /// Addresses as a disk with a simple controller accepts them; lengths are multiples of the block.
 fn picky(elevator: &'static str, size: u64) -> Device {
-    let limits = Limits { memory_align: 4, length_align: 512, max_transfer: 8192, ..Limits::unlimited(512) };
+    let limits = Limits::unlimited(512).with_memory_align(4).with_length_align(512).with_max_transfer(8192);
     Fake::open(Options { elevator, limits, size, ..Options::default() }).1
 }
 
@@ -121,7 +121,7 @@ fn calls_of_any_size_may_begin_anywhere() {
 }
 
 fn aligned_limits() -> Limits {
-    Limits { memory_align: 512, length_align: 512, ..Limits::unlimited(512) }
+    Limits::unlimited(512).with_memory_align(512).with_length_align(512)
 }
 
 /// At the end of the largest possible device, nothing overflows.

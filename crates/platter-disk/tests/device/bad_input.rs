@@ -62,7 +62,7 @@ fn ranges_off_the_block_are_refused_where_they_are_not_bounced() {
 }
 
 fn demanding(bounce: bool) -> Device {
-    let limits = Limits { memory_align: 512, length_align: 512, ..Limits::unlimited(4096) };
+    let limits = Limits::unlimited(4096).with_memory_align(512).with_length_align(512);
     Fake::open(Options { limits, bounce, ..Options::default() }).1
 }
 
@@ -128,7 +128,7 @@ fn more_segments_than_a_bio_has_are_refused() {
 fn a_read_only_device_is_not_written() {
     let file = file(SIZE);
     let opened = Device::open(file.path(), DiskOptions::default()).unwrap();
-    let features = Features { read_only: true, ..Features::default() };
+    let features = Features::default().with_read_only(true);
     let fake = Fake::open(Options { features, ..Options::default() }).1;
     for device in [opened, fake] {
         for style in Style::ALL {
@@ -150,7 +150,7 @@ fn a_read_only_device_is_not_written() {
 
 #[test]
 fn what_a_device_cannot_do_is_unsupported_or_done_otherwise() {
-    let limits = Limits { discard_granularity: 0, write_zeroes: false, ..Limits::unlimited(512) };
+    let limits = Limits::unlimited(512).with_discard_granularity(0).with_write_zeroes(false);
     let device = Fake::open(Options { limits, ..Options::default() }).1;
     for style in Style::ALL {
         let mut caller = style.caller(&device);

@@ -4,7 +4,6 @@ use platter_block::backend::LaneUse;
 use platter_block::bio::{Flags, Op};
 use platter_block::disk::Disk;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
-use platter_block::elevator::by_name;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::limits::Limits;
 use platter_block::queue::Settings;
@@ -12,6 +11,7 @@ use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_disk::drivers::memory::{Memory, MemoryChannel};
 use platter_disk::leaf::LeafSettings;
+use platter_elevators::by_name;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -77,7 +77,7 @@ impl Default for Options {
         Options {
             elevator: "none",
             depth: 32,
-            features: Features { write_cache: true, fua: true, read_only: false },
+            features: Features::default().with_write_cache(true).with_fua(true),
             timeout: None,
             limits: Limits::unlimited(512),
             bounce: true,
@@ -95,7 +95,7 @@ impl Fake {
         let fake = Arc::new(Fake { memory, state: Mutex::default() });
         let queue = Settings { depth: options.depth, timeout: options.timeout, ..Settings::default() };
         let settings =
-            LeafSettings { queue, bounce: options.bounce, lanes: options.lanes, ..LeafSettings::default() };
+            LeafSettings::default().with_queue(queue).with_bounce(options.bounce).with_lanes(options.lanes);
         let elevator = by_name(options.elevator).map(|row| (row.make)());
         fake.state().size = Some(options.size);
         let disk = FakeDisk { fake: Arc::clone(&fake), options };
@@ -198,7 +198,7 @@ impl Disk for FakeDisk {
 
     fn geometry(&self) -> Geometry {
         let Options { size, limits, features, .. } = self.options;
-        Geometry { size, limits, features }
+        Geometry::new(size, limits).with_features(features)
     }
 
     fn open_channel(&self, _lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {

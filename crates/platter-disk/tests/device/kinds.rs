@@ -1,6 +1,6 @@
 //! A device of every kind with every elevator.
 
-use platter_block::elevator::{self, Elevator};
+use platter_block::elevator::Elevator;
 use platter_disk::device::Device;
 use platter_disk::drivers::{Choice, FileDriver};
 use platter_disk::leaf::LeafSettings;
@@ -12,11 +12,12 @@ pub(crate) const SIZE: u64 = 1 << 20;
 
 /// `none` and every elevator of the table.
 pub(crate) fn elevators() -> Vec<&'static str> {
-    ["none"].into_iter().chain(elevator::TABLE.iter().map(|row| row.name)).collect()
+    platter_disk::elevators::register_table(platter_elevators::TABLE);
+    ["none"].into_iter().chain(platter_elevators::TABLE.iter().map(|row| row.name)).collect()
 }
 
 pub(crate) fn make(elevator: &str) -> Option<Box<dyn Elevator>> {
-    elevator::by_name(elevator).map(|row| (row.make)())
+    platter_elevators::by_name(elevator).map(|row| (row.make)())
 }
 
 /// A sparse file, in the target directory: the temporary directory may be in memory.

@@ -14,6 +14,8 @@ mod depth;
 mod errors;
 mod events;
 mod files;
+mod operations;
 mod order;
+mod threads;
 mod timeouts;
 mod wakeups;

@@ -129,7 +129,7 @@ fn a_soft_barrier_keeps_its_place_in_its_lane() {
 /// Bios that need a flush go through another queue than the other bios of a lane.
 #[test]
 fn flushes_and_durable_writes_stay_behind_a_soft_barrier_of_their_lane() {
-    let features = Features { write_cache: true, fua: false, read_only: false };
+    let features = Features::default().with_write_cache(true).with_fua(false);
     for elevator in ["none", "noop", "deadline"] {
         for behind in [Flags::FUA, Flags::PREFLUSH] {
             let (fake, device) = Fake::open(Options { elevator, features, depth: 1, ..Options::default() });
@@ -216,7 +216,7 @@ fn a_durable_soft_barrier_waits_for_all_lanes() {
 /// acknowledged.
 #[test]
 fn a_failed_flush_is_the_devices_whoever_asked_for_it() {
-    let features = Features { write_cache: true, fua: false, read_only: false };
+    let features = Features::default().with_write_cache(true).with_fua(false);
     for elevator in ["none", "deadline"] {
         let (fake, device) = Fake::open(Options { elevator, features, ..Options::default() });
         fake.set_rule(|op, _, _| (op == Op::Flush).then_some(-5));
@@ -232,7 +232,7 @@ fn a_failed_flush_is_the_devices_whoever_asked_for_it() {
 
 #[test]
 fn flush_and_fua_become_what_the_device_has() {
-    let with = |write_cache, fua| Features { write_cache, fua, read_only: false };
+    let with = |write_cache, fua| Features::default().with_write_cache(write_cache).with_fua(fua);
     let (write, flush) = (Op::Write, Op::Flush);
     for (features, expected) in [
         (with(false, false), vec![write]),

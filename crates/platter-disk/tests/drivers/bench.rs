@@ -48,11 +48,11 @@ impl Disk {
 
 pub(crate) fn file_options(row: &Row, depth: u32) -> FileOptions {
     let driver: Choice = row.name.parse().unwrap();
-    FileOptions { driver, depth, ..FileOptions::default() }
+    FileOptions::default().with_driver(driver).with_depth(depth)
 }
 
 pub(crate) fn open(path: &Path, options: FileOptions, direct: Direct) -> FileDisk {
-    let disk = OpenOptions { direct, ..OpenOptions::read_write() }.open(path).unwrap();
+    let disk = OpenOptions::read_write().with_direct(direct).open(path).unwrap();
     FileDisk::new(disk, options).unwrap()
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn disks(depth: u32) -> Vec<(String, Disk)> {
                     all.push((format!("{} {direct:?}", row.name), on_file(options, direct)));
                 }
                 if row.name == "uring" {
-                    let options = FileOptions { sqpoll: true, ..file_options(row, depth) };
+                    let options = file_options(row, depth).with_sqpoll(true);
                     all.push(("uring sqpoll".to_owned(), on_file(options, Direct::Prefer)));
                 }
             }

@@ -45,7 +45,7 @@ fn absurd_depths_are_refused_with_the_range() {
     for depth in [0, 16385, u32::MAX] {
         let file = file(SIZE);
         let opened = OpenOptions::read_write().open(file.path()).unwrap();
-        let options = FileOptions { depth, ..FileOptions::default() };
+        let options = FileOptions::default().with_depth(depth);
         let error = FileDisk::new(opened, options).map(|_| ()).unwrap_err().to_string();
         assert!(
             error.contains(&format!("{depth} is out of range")) && error.contains("1 to 16384"),

@@ -4,15 +4,16 @@
 
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Op};
+use platter_block::capability;
 use platter_block::driver::Geometry;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::handle::{HandleCounters, HandleId};
+use platter_block::hint::Hint;
 use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
-use platter_block::readahead::{Hint, PAGE};
+use platter_block::resident::PAGE;
 use platter_block::resident::{Pinned, Resident};
-use platter_block::segment::{Region, RegionId};
-use platter_block::time::{Span, Time};
+use platter_block::time::Time;
 use platter_disk::device::Device;
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -177,6 +178,12 @@ impl Backend for Layer {
         vec![Arc::clone(self.0.below.backend())]
     }
 
+    fn cached(&self) -> Option<&dyn capability::Cached> {
+        Some(self)
+    }
+}
+
+impl capability::Cached for Layer {
     fn handle_opened(&self, id: HandleId) {
         self.0.see(Seen::Opened(id));
     }
@@ -212,6 +219,14 @@ struct CachedLane {
 }
 
 impl Lane for CachedLane {
+    fn below(&self) -> Option<&dyn Lane> {
+        Some(&*self.below)
+    }
+
+    fn below_mut(&mut self) -> Option<&mut dyn Lane> {
+        Some(&mut *self.below)
+    }
+
     fn submit(&mut self, now: Time, mut bio: Bio) {
         self.cached.see(Seen::Bio(bio.handle(), bio.op(), bio.pos(), bio.len()));
         *self.cached.counts.lock().unwrap().entry(bio.handle()).or_default() += 1;
@@ -221,10 +236,6 @@ impl Lane for CachedLane {
             return self.failed.push(bio);
         }
         self.below.submit(now, bio);
-    }
-
-    fn run(&mut self, now: Time) {
-        self.below.run(now);
     }
 
     fn take_done(&mut self, out: &mut Vec<Bio>) {
@@ -243,39 +254,5 @@ impl Lane for CachedLane {
 
     fn has_done(&self) -> bool {
         !self.failed.is_empty() || self.below.has_done()
-    }
-
-    fn next_wakeup(&self) -> Option<Time> {
-        self.below.next_wakeup()
-    }
-
-    fn unplug(&mut self, now: Time) {
-        self.below.unplug(now);
-    }
-
-    fn wait(&mut self, now: Time, timeout: Option<Span>) {
-        if self.failed.is_empty() {
-            self.below.wait(now, timeout);
-        }
-    }
-
-    fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
-        self.below.wait_handles(out)
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.below.in_flight()
-    }
-
-    fn is_idle(&self) -> bool {
-        self.below.is_idle()
-    }
-
-    fn register(&mut self, region: &Region) {
-        self.below.register(region);
-    }
-
-    fn unregister(&mut self, region: RegionId) {
-        self.below.unregister(region);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cached::Cached;
 use crate::counting::allocations;
-use platter_block::readahead::PAGE;
+use platter_block::resident::PAGE;
 use std::io::{Read, Seek, SeekFrom};
 
 /// Other tests of the process may allocate at the same time; an allocation per read would show in every

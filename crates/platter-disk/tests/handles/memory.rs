@@ -3,7 +3,8 @@
 use crate::cached::{Cached, SIZE, Seen, is_at};
 use platter_block::bio::Op;
 use platter_block::fault::Kind;
-use platter_block::readahead::{Hint, PAGE};
+use platter_block::hint::Hint;
+use platter_block::resident::PAGE;
 use platter_disk::device::Device;
 use std::io::{IoSliceMut, Read};
 

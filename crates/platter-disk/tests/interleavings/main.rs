@@ -17,6 +17,8 @@ mod lane_pool;
 mod mailbox;
 #[path = "../../src/leaf/poller.rs"]
 mod poller;
+#[path = "../../src/future/reply.rs"]
+mod reply;
 #[path = "../../src/leaf/runner.rs"]
 mod runner;
 #[path = "../../src/drivers/tally.rs"]
@@ -27,3 +29,4 @@ mod tokens;
 mod models;
 mod polling;
 mod pool;
+mod replies;

@@ -7,6 +7,7 @@ use crate::runner::Runner;
 use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering, lock};
 use crate::tally::Tally;
 use crate::tokens::Tokens;
+use crate::wake::WakeFd;
 use loom::cell::UnsafeCell;
 use loom::thread;
 use platter_block::bio::Bio;
@@ -306,9 +307,9 @@ fn a_sleeper_hears_of_its_mail() {
         while bios.len() < 2 {
             mailbox.take(&mut bios);
             if bios.len() < 2 {
-                let bell = mailbox.fall_asleep();
+                let wake = mailbox.fall_asleep().expect("a descriptor");
                 if !mailbox.has_mail() {
-                    bell.sleep();
+                    wake.sleep();
                 }
                 mailbox.wake_up();
             }
@@ -329,11 +330,11 @@ fn a_sleeper_that_never_says_it_is_awake_hears_too() {
         };
         let mut bios = Vec::new();
         while bios.len() < 2 {
-            let bell = mailbox.fall_asleep();
+            let wake = mailbox.fall_asleep().expect("a descriptor");
             if mailbox.has_mail() {
-                bell.ring();
+                mailbox.ring();
             }
-            bell.sleep();
+            wake.sleep();
             mailbox.take(&mut bios);
         }
         post.join().unwrap();
@@ -353,9 +354,9 @@ fn a_sleeper_that_is_nudged_looks_again() {
             })
         };
         while !shared.1.load(Ordering::SeqCst) {
-            let bell = shared.0.fall_asleep();
+            let wake = shared.0.fall_asleep().expect("a descriptor");
             if !shared.0.take_nudge() {
-                bell.sleep();
+                wake.sleep();
             }
             shared.0.wake_up();
         }
@@ -488,5 +489,31 @@ fn what_is_outstanding_is_never_counted_too_low() {
         assert!(done + left >= queued, "{queued} queued, {done} done, {left} counted");
         owner.join().unwrap();
         device.join().unwrap();
+    });
+}
+
+/// Two threads ring for changes. The sleeper sees both, and a late signal does not keep it awake for ever.
+#[test]
+fn a_descriptor_is_not_left_readable_once_it_has_been_heard() {
+    check(|| {
+        let shared = Arc::new((WakeFd::new(), AtomicU32::new(0)));
+        let ringers = [0, 1].map(|_| {
+            let shared = Arc::clone(&shared);
+            spawn(move || {
+                let (wake, changes) = &*shared;
+                changes.fetch_add(1, Ordering::SeqCst);
+                wake.ring();
+            })
+        });
+        let (wake, changes) = &*shared;
+        loop {
+            let fd = wake.arm().expect("a descriptor");
+            if changes.load(Ordering::SeqCst) == 2 {
+                break;
+            }
+            fd.sleep();
+        }
+        ringers.into_iter().for_each(|ringer| ringer.join().unwrap());
+        assert!(!wake.arm().expect("a descriptor").is_readable());
     });
 }

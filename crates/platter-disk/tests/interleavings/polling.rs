@@ -54,12 +54,12 @@ impl Device {
         let mailbox = &self.boxes[lane];
         let mut bios = Vec::new();
         loop {
-            let bell = mailbox.fall_asleep();
+            let wake = mailbox.fall_asleep().expect("a descriptor");
             if !mailbox.has_mail() {
                 if self.poller.enter(lane as u32) {
                     self.poll(lane);
                 }
-                bell.sleep();
+                wake.sleep();
             }
             let is_called = self.poller.is_called(lane as u32);
             mailbox.take(&mut bios);

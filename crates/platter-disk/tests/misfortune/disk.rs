@@ -5,7 +5,6 @@
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Outstanding, Started};
-use platter_block::elevator::by_name;
 use platter_block::fault::{Error, Fault, Kind};
 use platter_block::limits::Limits;
 use platter_block::queue::Settings;
@@ -14,6 +13,7 @@ use platter_block::time::{Span, Time, VirtualClock};
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
 use platter_disk::leaf::LeafSettings;
+use platter_elevators::by_name;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -82,7 +82,7 @@ impl Default for Options {
         Options {
             elevator: "none",
             queue: Settings { timeout: Some(SECOND), plug: None, depth: 8, ..Settings::default() },
-            features: Features { write_cache: true, fua: true, read_only: false },
+            features: Features::default().with_write_cache(true).with_fua(true),
             simulated: true,
             visible: false,
             caller_plug: true,
@@ -108,15 +108,12 @@ impl Disk {
         });
         disk.clock.advance_to(Time(1024));
         let channels = Arc::clone(&disk);
-        let limits = Limits { max_transfer: 65536, ..Limits::unlimited(512) };
-        let geometry = Geometry { size: SIZE, limits, features: options.features };
+        let limits = Limits::unlimited(512).with_max_transfer(65536);
+        let geometry = Geometry::new(SIZE, limits).with_features(options.features);
         let clock = options.simulated.then(|| Arc::clone(&disk.clock));
         let channels = FnDisk::new("disk", geometry, move |_| channels.channel()).with_clock(clock);
-        let settings = LeafSettings {
-            queue: options.queue,
-            caller_plug: options.caller_plug,
-            ..LeafSettings::default()
-        };
+        let settings =
+            LeafSettings::default().with_queue(options.queue).with_caller_plug(options.caller_plug);
         let elevator = by_name(options.elevator).map(|row| (row.make)());
         let device = Device::from_disk(channels, settings, elevator).unwrap();
         (disk, device)

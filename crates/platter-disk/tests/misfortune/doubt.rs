@@ -198,7 +198,7 @@ fn a_lane_that_goes_takes_what_it_gave_up_from_the_depth() {
 #[test]
 fn a_call_that_waits_for_doubt_to_end_is_woken() {
     let (disk, device) = Disk::open(Options { simulated: false, ..Options::default() });
-    let options = IoOptions { timeout: Some(Span::from_millis(1)), ..IoOptions::default() };
+    let options = IoOptions::default().with_timeout(Some(Span::from_millis(1)));
     assert_eq!(device.write_at_with(&[1; 4096], 0, options).unwrap_err().fault.kind, Kind::TimedOut);
     assert_eq!(disk.held(), [0]);
     let other = device.clone();

@@ -99,7 +99,7 @@ impl Drop for Play {
 impl Play {
     fn new(seed: u64) -> Play {
         let mut rng = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let features = Features { write_cache: rng.below(4) > 0, fua: rng.below(2) > 0, read_only: false };
+        let features = Features::default().with_write_cache(rng.below(4) > 0).with_fua(rng.below(2) > 0);
         let depth = rng.pick(&[1, 3, 8]);
         let queue = Settings { timeout: Some(SECOND), plug: None, depth, ..Settings::default() };
         let elevator = rng.pick(&["none", "none", "none", "noop", "deadline", "mq-deadline", "bfq"]);

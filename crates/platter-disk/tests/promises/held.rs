@@ -4,7 +4,7 @@ use platter_block::bio::{Bio, Op};
 use platter_block::buf::{IoBuf, IoBufMut};
 use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
-use platter_block::elevator::{self, Elevator};
+use platter_block::elevator::Elevator;
 use platter_block::fault::Fault;
 use platter_block::limits::Limits;
 use platter_block::queue::Settings;
@@ -52,12 +52,12 @@ impl Disk {
 
     /// A device over this disk, with an elevator by name, or none.
     pub(crate) fn device(&self, elevator: &str) -> Device {
-        self.make(elevator::by_name(elevator).map(|row| (row.make)()), None)
+        self.make(platter_elevators::by_name(elevator).map(|row| (row.make)()), None)
     }
 
     /// The same, with a timeout of I/Os.
     pub(crate) fn impatient_device(&self, elevator: &str, timeout: Span) -> Device {
-        self.make(elevator::by_name(elevator).map(|row| (row.make)()), Some(timeout))
+        self.make(platter_elevators::by_name(elevator).map(|row| (row.make)()), Some(timeout))
     }
 
     /// A device with an elevator that the test provides.
@@ -67,9 +67,9 @@ impl Disk {
 
     fn make(&self, elevator: Option<Box<dyn Elevator>>, timeout: Option<Span>) -> Device {
         let disk = self.clone();
-        let limits = Limits { max_transfer: 64 << 10, ..Limits::unlimited(512) };
-        let features = Features { write_cache: true, ..Features::default() };
-        let disk = FnDisk::new("held", Geometry { size: 1 << 30, limits, features }, move |_| {
+        let limits = Limits::unlimited(512).with_max_transfer(64 << 10);
+        let features = Features::default().with_write_cache(true);
+        let disk = FnDisk::new("held", Geometry::new(1 << 30, limits).with_features(features), move |_| {
             let number = {
                 let mut state = disk.state();
                 state.channels += 1;
@@ -79,7 +79,7 @@ impl Disk {
         });
         Device::from_disk(
             disk,
-            LeafSettings { queue: Settings { timeout, ..Settings::default() }, ..LeafSettings::default() },
+            LeafSettings::default().with_queue(Settings { timeout, ..Settings::default() }),
             elevator,
         )
         .expect("a channel can be had")

@@ -2,7 +2,7 @@
 
 use platter_block::bio::Op;
 use platter_block::disk::FnDisk;
-use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
+use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time, VirtualClock};
@@ -68,23 +68,19 @@ impl Drop for Channel {
 /// A disk in memory whose channels count against a limit.
 fn disk(room: &Arc<Room>, lanes: Option<u32>, clock: Option<&Arc<VirtualClock>>) -> Device {
     let (memory, room) = (Memory::new(1 << 20).expect("memory"), Arc::clone(room));
-    let disk = FnDisk::new(
-        "roomy",
-        Geometry { size: 1 << 20, limits: Limits::unlimited(512), features: Features::default() },
-        move |_| {
-            let open = room.open.fetch_add(1, SeqCst) + 1;
-            if open > room.most {
-                room.open.fetch_sub(1, SeqCst);
-                let fault = Fault::new(Kind::Gone, Stage::Driver);
-                let (device, detail) = (Arc::from("roomy"), "no more channels".to_string());
-                return Err(Error { fault, op: Op::Read, device, offset: 0, len: 0, detail });
-            }
-            room.most_open.fetch_max(open, SeqCst);
-            Ok(Box::new(Channel { memory: memory.channel(128), room: Arc::clone(&room) }) as Box<dyn Driver>)
-        },
-    )
+    let disk = FnDisk::new("roomy", Geometry::new(1 << 20, Limits::unlimited(512)), move |_| {
+        let open = room.open.fetch_add(1, SeqCst) + 1;
+        if open > room.most {
+            room.open.fetch_sub(1, SeqCst);
+            let fault = Fault::new(Kind::Gone, Stage::Driver);
+            let (device, detail) = (Arc::from("roomy"), "no more channels".to_string());
+            return Err(Error { fault, op: Op::Read, device, offset: 0, len: 0, detail });
+        }
+        room.most_open.fetch_max(open, SeqCst);
+        Ok(Box::new(Channel { memory: memory.channel(128), room: Arc::clone(&room) }) as Box<dyn Driver>)
+    })
     .with_clock(clock.cloned());
-    Device::from_disk(disk, LeafSettings { lanes, ..LeafSettings::default() }, None).expect("a leaf")
+    Device::from_disk(disk, LeafSettings::default().with_lanes(lanes), None).expect("a leaf")
 }
 
 /// Calls the device from `threads` threads at the same time, `calls` times each.

@@ -145,7 +145,7 @@ fn lanes_have_as_many_descriptors_as_the_page_says() {
         let mut options = OpenOptions::read_write();
         options.create = Some(1 << 20);
         let opened = options.open(dir.path().join(driver.name())).expect("a file");
-        let options = FileOptions { driver: Choice::Only(driver), depth: 8, ..FileOptions::default() };
+        let options = FileOptions::default().with_driver(Choice::Only(driver)).with_depth(8);
         let disk = match FileDisk::new(opened, options) {
             Ok(disk) => disk,
             Err(error) => {

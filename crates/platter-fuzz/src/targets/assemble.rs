@@ -85,7 +85,7 @@ fn sound(rng: &mut Rng) -> Vec<Image> {
         let array = NewArray { array: record::uuid(rng), name: "data".into(), layout, chunk, members };
         let slots: Vec<Slots> = images.iter().map(slots_of).collect();
         let mut steps = create_plan(&array, &slots).unwrap_or_default();
-        // Now and then the change is cut short.
+        // Sometimes the change is interrupted.
         if rng.one_in(4) {
             steps.truncate(rng.index(steps.len() + 1));
         }

@@ -26,7 +26,7 @@ fn generate(rng: &mut Rng) -> Vec<u8> {
     let at = if rng.one_in(4) { rng.extreme(64) } else { rng.below(1 << 30) * 512 };
     let mut input = at.to_le_bytes().to_vec();
     let mut block = vec![0; INTERVAL * (1 + rng.below(4) as usize)];
-    // Without a place that blocks can have the block stays empty.
+    // A block at an invalid position stays empty.
     let verifier = verifier().filter(|_| at.checked_add(block.len() as u64).is_some());
     let _ = verifier.map(|verifier| verifier.fill(&mut block, at, rng.below(5)));
     input.extend(block);

@@ -1,9 +1,9 @@
 //! Map files of rescues.
 
 // They are private to the command.
-#[path = "../../../platter/src/verbs/copy/map.rs"]
+#[path = "../../../platter-cli/src/verbs/copy/map.rs"]
 mod map;
-#[path = "../../../platter/src/verbs/copy/mapfile.rs"]
+#[path = "../../../platter-cli/src/verbs/copy/mapfile.rs"]
 mod mapfile;
 
 use super::hold;

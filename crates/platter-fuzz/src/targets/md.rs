@@ -79,7 +79,7 @@ pub(super) fn mend(sb: &mut Vec<u8>) {
 pub(super) fn change_field(rng: &mut Rng, sb: &mut [u8]) {
     let (at, len) = *rng.pick(FIELDS);
     let max = u64::from(u32_at(sb, 0xdc));
-    // The number of a device is one too large by a little, mostly.
+    // The number of a device is usually slightly too large.
     let number = if rng.one_in(4) {
         max.wrapping_add(rng.below(3)).wrapping_sub(1)
     } else {

@@ -7,7 +7,7 @@ use crate::rng::Rng;
 use crate::run::{Target, Verdict};
 use platter_block::backend::Backend;
 use platter_block::planted::Planted;
-use platter_stack::partition::Partition;
+use platter_stack::partition;
 use std::sync::Arc;
 
 pub(super) const TARGET: Target = Target {
@@ -209,7 +209,7 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
     let image = Image::decode(input);
     let (size, block, number) = (image.size, u64::from(image.block), u64::from(image.number));
     let disk = Arc::new(ImageDisk::new("disk", image));
-    let found = Partition::numbered(Arc::clone(&disk) as Arc<dyn Backend>, number);
+    let found = partition::numbered(Arc::clone(&disk) as Arc<dyn Backend>, number);
     let (reads, bytes) = disk.reads();
     // Two tables of at most 16 MiB with their headers, or a chain of 256 records.
     hold(reads <= 260 && bytes <= 33 << 20, || format!("{reads} reads of {bytes} bytes"))?;

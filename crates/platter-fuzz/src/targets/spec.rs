@@ -150,7 +150,7 @@ const EVERY_KIND: &[Param] = &[
     param("path", ParamKind::Path, ""),
     param("nested", ParamKind::Nested(Words(registry::readahead_names)), ""),
     param("journal", ParamKind::Device, ""),
-    // A mistake in the table, which must not be taken for one of the user's.
+    // An error in the table, which must not be reported as the user's.
     param("broken", ParamKind::Int { min: 1, max: 5 }, "six"),
 ];
 
@@ -255,7 +255,7 @@ fn read_args(spec: &Spec, shape: usize) -> Result<(), SpecError> {
         }
     }
     for wrong in [args.size("gone").err(), args.flag("size").err()].into_iter().flatten() {
-        // Both are mistakes of a device, unless it has a switch called size.
+        // Both are errors of a device, unless it has a switch called size.
         debug_assert!(wrong.kind() == SpecErrorKind::Table || wrong.kind() == SpecErrorKind::MissingArgument);
     }
     if !shape.is_multiple_of(3) {

@@ -7,10 +7,10 @@ use crate::text;
 use platter::spec::{
     format_size, format_time, parse_bool, parse_choice, parse_int, parse_number, parse_size, parse_time,
 };
-use platter_bench::kit::Plan;
 use platter_bench::workload::Rw;
 use platter_block::params::Unit;
 use platter_block::planted::Planted;
+use platter_kit::Plan;
 use platter_sim::power::Lost;
 use platter_stack::meta::Uuid;
 use std::fmt::Display;

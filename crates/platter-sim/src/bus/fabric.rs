@@ -1,7 +1,7 @@
 //! All buses of a world.
 
 use super::bused::Bused;
-use super::state::State;
+use super::state::FabricState;
 use super::wire::Wire;
 use super::{BusParams, MAX_PATH};
 use crate::model::Model;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// All buses of a world and the disks on them.
 #[derive(Default)]
-pub struct Fabric(Mutex<State>);
+pub struct Fabric(Mutex<FabricState>);
 
 /// Why a disk cannot be attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,12 +85,17 @@ impl Fabric {
         Ok(Bused::new(Arc::clone(self), disk, geometry, depth))
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, FabricState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn check(state: &State, before: &[(&str, BusParams)], name: &str, params: BusParams) -> Result<(), BusError> {
+fn check(
+    state: &FabricState,
+    before: &[(&str, BusParams)],
+    name: &str,
+    params: BusParams,
+) -> Result<(), BusError> {
     let bus = || name.to_owned();
     if params.rate == 0 || params.burst == 0 {
         return Err(BusError::Still(bus()));

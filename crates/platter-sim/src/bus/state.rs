@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// The disk number of transfers whose disk was dropped.
-const NOBODY: u32 = u32::MAX;
+const NO_DISK: u32 = u32::MAX;
 
 /// A disk on buses.
 pub(super) struct Attached {
@@ -50,7 +50,7 @@ impl Transfer {
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct FabricState {
     pub(super) wires: Vec<Wire>,
     pub(super) disks: Vec<Option<Attached>>,
     transfers: Vec<Option<Transfer>>,
@@ -58,7 +58,7 @@ pub(super) struct State {
     scratch: Vec<Ended>,
 }
 
-impl State {
+impl FabricState {
     pub(super) fn add(&mut self, model: Box<dyn Model>, path: Arc<[u32]>) -> u32 {
         for &wire in &*path {
             self.wires[wire as usize].disks += 1;
@@ -89,7 +89,7 @@ impl State {
     pub(super) fn remove(&mut self, disk: u32) {
         let Some(gone) = self.disks[disk as usize].take() else { return };
         for transfer in self.transfers.iter_mut().flatten().filter(|transfer| transfer.disk == disk) {
-            transfer.disk = NOBODY;
+            transfer.disk = NO_DISK;
         }
         for &at in &*gone.path {
             let wire = &mut self.wires[at as usize];
@@ -100,13 +100,13 @@ impl State {
             }
             let transfers = &self.transfers;
             wire.queue.retain(|&(transfer, _)| {
-                transfers[transfer as usize].is_some_and(|transfer| transfer.disk != NOBODY)
+                transfers[transfer as usize].is_some_and(|transfer| transfer.disk != NO_DISK)
             });
         }
         // A burst that is on a bus stays until it ends; the rest is dropped.
         let on_wires: Vec<u32> = self.wires.iter().filter_map(|wire| Some(wire.now?.transfer)).collect();
         for index in 0..self.transfers.len() as u32 {
-            let orphan = self.transfers[index as usize].is_some_and(|transfer| transfer.disk == NOBODY);
+            let orphan = self.transfers[index as usize].is_some_and(|transfer| transfer.disk == NO_DISK);
             if orphan && !on_wires.contains(&index) {
                 self.forget(index);
             }

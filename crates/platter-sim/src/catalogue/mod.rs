@@ -67,7 +67,7 @@ pub struct Choices {
     pub write_cache: Option<bool>,
     /// The initial state of a flash disk: those of the catalogue are used ([`Start::Steady`]).
     pub start: Option<Start>,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// The disk is attached to a bus: its own interface costs no time.
     pub on_bus: bool,

@@ -4,7 +4,7 @@ use super::params::CacheParams;
 
 /// The state of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum SegmentState {
     /// Holds nothing.
     Empty,
     /// Holds data that is on the medium.
@@ -20,7 +20,7 @@ pub(crate) enum State {
 /// One segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
-    pub(crate) state: State,
+    pub(crate) state: SegmentState,
     /// First sector.
     pub(crate) start: u64,
     /// The sector after the last.
@@ -58,7 +58,7 @@ pub(crate) struct Cache {
 
 impl Cache {
     pub(crate) fn new(params: &CacheParams) -> Cache {
-        let empty = Segment { state: State::Empty, start: 0, end: 0, ahead: (0, 0), written: false };
+        let empty = Segment { state: SegmentState::Empty, start: 0, end: 0, ahead: (0, 0), written: false };
         Cache {
             segments: vec![empty; params.segments as usize],
             order: (0..params.segments as u16).collect(),
@@ -114,19 +114,19 @@ impl Cache {
     #[inline]
     fn read_value(&self, number: usize, segment: &Segment, sector: u64, end: u64) -> u32 {
         let inside = segment.start <= sector && sector < segment.end;
-        let almost = self.almost_hits && segment.state == State::Reading && sector == segment.end;
+        let almost = self.almost_hits && segment.state == SegmentState::Reading && sector == segment.end;
         if !(inside || almost) || Some(number) == self.dedicated {
             return 0;
         }
         let value = match segment.state {
-            State::Empty => return 0,
-            State::Dirty if self.enabled && self.read_hits_on_writes => 11,
-            State::Writing if self.enabled && self.read_hits_on_writes => 10,
-            State::Dirty | State::Writing => return 0,
-            State::Reading if self.enabled => 9,
-            State::Reading => return 0,
-            State::Clean if self.read_hits_on_writes || !segment.written => 8,
-            State::Clean => return 0,
+            SegmentState::Empty => return 0,
+            SegmentState::Dirty if self.enabled && self.read_hits_on_writes => 11,
+            SegmentState::Writing if self.enabled && self.read_hits_on_writes => 10,
+            SegmentState::Dirty | SegmentState::Writing => return 0,
+            SegmentState::Reading if self.enabled => 9,
+            SegmentState::Reading => return 0,
+            SegmentState::Clean if self.read_hits_on_writes || !segment.written => 8,
+            SegmentState::Clean => return 0,
         };
         if segment.end >= end { value } else { value - 4 }
     }
@@ -143,12 +143,12 @@ impl Cache {
             };
             let value = match segment.state {
                 _ if !usable => 0,
-                State::Empty => 3,
+                SegmentState::Empty => 3,
                 // Data that the write overwrites.
-                State::Clean if write && segment.start < range.1 && range.0 < segment.end => 4,
-                State::Clean => 2,
-                State::Reading => 1,
-                State::Dirty | State::Writing => 0,
+                SegmentState::Clean if write && segment.start < range.1 && range.0 < segment.end => 4,
+                SegmentState::Clean => 2,
+                SegmentState::Reading => 1,
+                SegmentState::Dirty | SegmentState::Writing => 0,
             };
             if value > best {
                 (best, victim) = (value, Some(number));
@@ -159,32 +159,32 @@ impl Cache {
 
     /// Segments whose data must still be written.
     pub(crate) fn dirty(&self) -> u32 {
-        let dirty = |segment: &&Segment| matches!(segment.state, State::Dirty | State::Writing);
+        let dirty = |segment: &&Segment| matches!(segment.state, SegmentState::Dirty | SegmentState::Writing);
         self.segments.iter().filter(dirty).count() as u32
     }
 
     /// Whether data waits to be written.
     pub(crate) fn dirty_waiting(&self) -> bool {
-        self.segments.iter().any(|segment| segment.state == State::Dirty)
+        self.segments.iter().any(|segment| segment.state == SegmentState::Dirty)
     }
 
     /// The segments in a state, the least recently used first.
-    pub(crate) fn in_state(&self, state: State) -> impl Iterator<Item = usize> {
+    pub(crate) fn in_state(&self, state: SegmentState) -> impl Iterator<Item = usize> {
         self.order.iter().map(|&number| usize::from(number)).filter(move |&n| self.segments[n].state == state)
     }
 
     /// A segment that ends where this write begins and that waits for the arm or is being written.
     pub(crate) fn appendable(&self, sector: u64) -> Option<usize> {
         self.segments.iter().position(|segment| {
-            matches!(segment.state, State::Dirty | State::Writing) && segment.end == sector
+            matches!(segment.state, SegmentState::Dirty | SegmentState::Writing) && segment.end == sector
         })
     }
 
     /// Dirty segments that this range touches.
     pub(crate) fn dirty_overlap(&self, sector: u64, end: u64) -> Option<usize> {
-        self.segments
-            .iter()
-            .position(|segment| segment.state == State::Dirty && segment.start < end && sector < segment.end)
+        self.segments.iter().position(|segment| {
+            segment.state == SegmentState::Dirty && segment.start < end && sector < segment.end
+        })
     }
 
     /// Marks a segment as the most recently used.
@@ -202,12 +202,12 @@ impl Cache {
     /// Empties clean segments that overlap a range that was changed.
     pub(crate) fn invalidate(&mut self, sector: u64, end: u64, except: Option<usize>) {
         for (number, segment) in self.segments.iter_mut().enumerate() {
-            if segment.state == State::Clean
+            if segment.state == SegmentState::Clean
                 && Some(number) != except
                 && segment.start < end
                 && sector < segment.end
             {
-                segment.state = State::Empty;
+                segment.state = SegmentState::Empty;
             }
         }
     }

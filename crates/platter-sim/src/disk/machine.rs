@@ -1,6 +1,6 @@
 //! The disk as a state machine: commands go in, completions come out.
 
-use super::cache::{Cache, State};
+use super::cache::{Cache, SegmentState};
 use super::error::ParamsError;
 use super::layout::Layout;
 use super::mech::{Arm, Mechanics, Passes};
@@ -255,7 +255,7 @@ impl MechanicalDisk {
             self.mechanics.positioning(arm, now, &run, true)
         };
         let next = {
-            let mut dirty = self.cache.in_state(State::Dirty);
+            let mut dirty = self.cache.in_state(SegmentState::Dirty);
             if self.policy == Policy::Sptf { dirty.min_by_key(nearest) } else { dirty.next() }
         };
         if let Some(segment) = next {
@@ -269,11 +269,8 @@ impl Model for MechanicalDisk {
         let mut limits = Limits::unlimited(512);
         limits.max_transfer = self.control.most_sectors.unwrap_or(MOST_SECTORS).saturating_mul(512);
         let write_cache = self.params.write_back != WriteBack::Off;
-        Geometry {
-            size: self.layout.sectors() * 512,
-            limits,
-            features: Features { write_cache, fua: true, read_only: false },
-        }
+        Geometry::new(self.layout.sectors() * 512, limits)
+            .with_features(Features::default().with_write_cache(write_cache).with_fua(true))
     }
 
     fn depth(&self) -> u32 {

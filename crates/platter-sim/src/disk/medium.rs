@@ -1,6 +1,6 @@
 //! The medium between commands: reading ahead, writing back, and interrupting either.
 
-use super::cache::State;
+use super::cache::SegmentState;
 use super::machine::MechanicalDisk;
 use super::mech::{Arm, Job, let_pass};
 use super::params::ReadAhead;
@@ -71,8 +71,8 @@ impl MechanicalDisk {
     }
 
     /// The state of a segment once its data is on the medium.
-    fn kept(&self) -> State {
-        if self.params.enabled { State::Clean } else { State::Empty }
+    fn kept(&self) -> SegmentState {
+        if self.params.enabled { SegmentState::Clean } else { SegmentState::Empty }
     }
 
     fn finish_writing(&mut self, segment: usize) {
@@ -81,7 +81,7 @@ impl MechanicalDisk {
         }
         self.medium = Medium::Idle;
         let keep = self.params.enabled && self.params.read_hits_on_writes;
-        self.cache.get_mut(segment).state = if keep { State::Clean } else { State::Empty };
+        self.cache.get_mut(segment).state = if keep { SegmentState::Clean } else { SegmentState::Empty };
     }
 
     /// Where the arm would start if it were taken at `now`.
@@ -163,7 +163,7 @@ impl MechanicalDisk {
         self.passes.clear();
         let data = Arrival { sector: held.start, begin: 0, sector_time: 0, least: 0 };
         self.write_passes(job, (held.start, held.end), &data);
-        self.cache.get_mut(segment).state = State::Writing;
+        self.cache.get_mut(segment).state = SegmentState::Writing;
         self.medium = Medium::Writing { segment };
         self.arm_free = self.passes.last().map_or(now, |pass| pass.done());
         self.last = held.end;

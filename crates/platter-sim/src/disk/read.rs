@@ -1,6 +1,6 @@
 //! Reads: from the buffer, from the medium, or from both.
 
-use super::cache::{Hit, State};
+use super::cache::{Hit, SegmentState};
 use super::machine::MechanicalDisk;
 use super::mech::{Job, Pass, let_pass};
 use super::medium::Medium;
@@ -101,7 +101,10 @@ impl MechanicalDisk {
         self.stop(now);
         self.passes.clear();
         let from = self.cache.get(segment).end;
-        if !self.params.read_ahead_on_hit || from >= limit || self.cache.get(segment).state != State::Clean {
+        if !self.params.read_ahead_on_hit
+            || from >= limit
+            || self.cache.get(segment).state != SegmentState::Clean
+        {
             return;
         }
         let run = self.layout.run(from);
@@ -114,7 +117,7 @@ impl MechanicalDisk {
             let job = Job { arm: self.arm, start: self.leaves(now, one.ready), write: false, least_move: 0 };
             let most = (limit - from).min(u64::from(u32::MAX)) as u32;
             self.passes.push(self.mechanics.pass(job, run, from, most));
-            self.cache.get_mut(segment).state = State::Reading;
+            self.cache.get_mut(segment).state = SegmentState::Reading;
             self.medium = Medium::Reading { segment, limit };
         }
     }
@@ -133,7 +136,7 @@ impl MechanicalDisk {
             self.passes.clear();
             let range = (from, one.end());
             let_pass(&self.mechanics, &self.layout, job, None, range, &mut self.passes);
-            self.cache.get_mut(segment).state = State::Reading;
+            self.cache.get_mut(segment).state = SegmentState::Reading;
         }
         self.cache.get_mut(segment).written = false;
         self.medium = Medium::Reading { segment, limit };
@@ -149,7 +152,7 @@ impl MechanicalDisk {
         self.first_passes(job, run, one);
         let start = self.free_blocks(&run, one);
         let held = self.cache.get_mut(segment);
-        (held.state, held.start, held.end) = (State::Reading, start, one.sector);
+        (held.state, held.start, held.end) = (SegmentState::Reading, start, one.sector);
         held.ahead = (0, 0);
         held.written = false;
         let limit = self.ahead(segment, one);

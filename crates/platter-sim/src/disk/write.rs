@@ -1,6 +1,6 @@
 //! Writes: through the buffer to the medium, completed in either.
 
-use super::cache::{Hit, State};
+use super::cache::{Hit, SegmentState};
 use super::machine::MechanicalDisk;
 use super::mech::Job;
 use super::medium::Medium;
@@ -37,7 +37,7 @@ impl MechanicalDisk {
         } else {
             self.write_passes(job, range, &intake.data);
         }
-        self.occupy(victim, one, State::Writing);
+        self.occupy(victim, one, SegmentState::Writing);
         self.medium = Medium::Writing { segment: victim };
         let through = self.passes.last().map_or(now, |pass| pass.done());
         let end = self.end_of_write(one, &intake, through);
@@ -108,7 +108,7 @@ impl MechanicalDisk {
         })
     }
 
-    fn occupy(&mut self, segment: usize, one: &Waiting, state: State) {
+    fn occupy(&mut self, segment: usize, one: &Waiting, state: SegmentState) {
         let held = self.cache.get_mut(segment);
         (held.start, held.end, held.state) = (one.sector, one.sector, state);
         held.ahead = (0, 0);
@@ -147,7 +147,7 @@ impl MechanicalDisk {
         let Some(segment) = self.cache.appendable(one.sector) else { return false };
         let mut intake = self.intake(one, now, at_once, None);
         let size = self.cache.size();
-        if self.cache.get(segment).state == State::Dirty {
+        if self.cache.get(segment).state == SegmentState::Dirty {
             let start = self.cache.get(segment).start;
             if !self.params.write_prebuffering || one.end() - start > size {
                 return false;
@@ -174,13 +174,13 @@ impl MechanicalDisk {
     /// Takes the data of a write into a segment of its own, to be written when the arm is free.
     fn prebuffer(&mut self, one: &Waiting, now: u64, at_once: bool) -> bool {
         let range = (one.sector, one.end());
-        let usable = |segment: &usize| self.cache.get(*segment).state != State::Reading;
+        let usable = |segment: &usize| self.cache.get(*segment).state != SegmentState::Reading;
         if self.cache.dirty_overlap(one.sector, one.end()).is_some() {
             return false;
         }
         let Some(segment) = self.cache.victim(true, range).filter(usable) else { return false };
         let intake = self.intake(one, now, at_once, Some(segment));
-        self.occupy(segment, one, State::Dirty);
+        self.occupy(segment, one, SegmentState::Dirty);
         self.take_early(one, &intake);
         true
     }

@@ -1,7 +1,7 @@
 //! Control of a disk other than I/O: listing its commands, and cancelling one.
 
 use super::trouble::{ECANCELED, Trouble};
-use super::{NOBODY, SimDisk, State};
+use super::{DiskState, NO_PORT, SimDisk};
 use crate::model::Command;
 use platter_block::bio::Op;
 use platter_block::driver::Outstanding;
@@ -92,7 +92,7 @@ impl SimDisk {
     }
 }
 
-impl State {
+impl DiskState {
     /// Cancels a command or not, as the seed decides: a disk may ignore such a request. Any part of the data
     /// of a cancelled write may have been stored.
     fn cancel(&mut self, trouble: &mut Trouble, port: u32, tag: u32) -> bool {
@@ -122,7 +122,7 @@ impl State {
         } else {
             // The model still has it.
             let slot = &mut self.slots[index as usize];
-            (slot.port, slot.busy) = (NOBODY, false);
+            (slot.port, slot.busy) = (NO_PORT, false);
             trouble.note(index).ghost = true;
             trouble.ghosts += 1;
         }

@@ -1,13 +1,13 @@
 //! The effects of a power cut on one disk.
 
-use super::State;
+use super::DiskState;
 use super::trouble::Trouble;
 use crate::fault::Fate;
 use crate::power::{CutReport, Judge};
 use platter_block::bio::Op;
 use platter_block::time::Time;
 
-impl State {
+impl DiskState {
     /// Checks whether power was cut since the last check, until `now`.
     pub(super) fn notice_cut(&mut self, trouble: &mut Trouble, now: Time) {
         let Some(supply) = trouble.supply.clone() else { return };

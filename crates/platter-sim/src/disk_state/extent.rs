@@ -47,14 +47,14 @@ impl SimDisk {
             medium.zero(first, lost);
         }
         if let Some(trouble) = state.trouble.as_mut().filter(|_| lost > 0) {
-            // A power cut does not bring it back either.
+            // A power cut does not restore it either.
             trouble.volatile.durable(first, lost);
         }
         true
     }
 
-    /// Removes the disk, or brings it back. While it is removed every command fails with `ENODEV`; those
-    /// already taken continue, and their completions are reported. Its contents remain.
+    /// Removes the disk, or returns it. While it is removed every command fails with `ENODEV`; those already taken
+    /// continue, and their completions are reported. Its contents remain.
     pub fn set_removed(&self, removed: bool) {
         self.lock().extent.is_removed = removed;
     }

@@ -1,11 +1,11 @@
 //! How commands end on a disk that misbehaves on purpose.
 
-use super::State;
+use super::DiskState;
 use super::trouble::{EIO, Trouble};
 use crate::wrong::{Mistakes, Wrong};
 use platter_block::bio::Op;
 
-impl State {
+impl DiskState {
     /// Sets or removes the misbehaviour.
     pub(super) fn set_mistakes(trouble: &mut Trouble, wrong: Option<Wrong>) {
         trouble.mistakes = wrong.map(Mistakes::new);

@@ -1,6 +1,6 @@
 //! Commands of a disk with faults and power cuts.
 
-use super::{Asked, NOBODY, State, Taken};
+use super::{Asked, DiskState, NO_PORT, Taken};
 use crate::fault::{Delay, Fate, Injected, Injector};
 use crate::medium::Volatile;
 use crate::model::{Command, Ended};
@@ -127,8 +127,8 @@ impl Trouble {
     }
 }
 
-impl State {
-    /// [`State::accept`] for a disk with faults.
+impl DiskState {
+    /// [`DiskState::accept`] for a disk with faults.
     #[cold]
     pub(super) fn accept_troubled(
         &mut self,
@@ -192,7 +192,7 @@ impl State {
         }
     }
 
-    /// [`State::live`] for a disk with faults.
+    /// [`DiskState::live`] for a disk with faults.
     #[cold]
     pub(super) fn live_troubled(&mut self, now: Time) {
         let Some(mut trouble) = self.trouble.take() else { return };
@@ -364,7 +364,7 @@ impl State {
         let parked: BTreeSet<u32> = trouble.parked.drain(..).collect();
         for index in inside {
             let slot = &mut self.slots[index as usize];
-            let (port, tag) = (std::mem::replace(&mut slot.port, NOBODY), slot.tag);
+            let (port, tag) = (std::mem::replace(&mut slot.port, NO_PORT), slot.tag);
             slot.data.clear();
             slot.busy = false;
             self.post(port, tag, -ENODEV);

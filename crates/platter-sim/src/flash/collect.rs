@@ -79,7 +79,7 @@ impl Ssd {
             }
             None => Job::Erase { block },
         };
-        self.nand.push(now, die, job, &mut self.agenda);
+        self.nand.push(now, die, job, &mut self.events);
     }
 
     /// A row was read: its valid units get new places.
@@ -101,7 +101,7 @@ impl Ssd {
             let full = to.within == self.shape.row_units;
             self.collector.filling[die as usize] = Some(to).filter(|_| !full);
             if full {
-                self.nand.push(now, die, Job::Program { batch: to.batch }, &mut self.agenda);
+                self.nand.push(now, die, Job::Program { batch: to.batch }, &mut self.events);
             }
         }
         self.collector.units = units;

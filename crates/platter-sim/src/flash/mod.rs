@@ -8,9 +8,10 @@
 //! Memory: a unit of 4 KiB that was ever written takes 4 bytes for its place and 4 for the reverse mapping,
 //! so a full terabyte takes 2 GB. Units that were never touched take none, in a steady state as well.
 
-mod agenda;
 mod buffer;
 mod collect;
+mod event;
+mod events;
 mod extent;
 mod ftl;
 mod map;

@@ -1,8 +1,8 @@
 //! Dies and channels: each die does one operation at a time, each channel moves data of one die at a time.
 
-use super::agenda::Agenda;
+use super::event::Event;
+use super::events::EventQueue;
 use super::params::{SsdParams, UNIT};
-use super::ssd::Event;
 use platter_block::time::{Span, Time};
 use std::collections::VecDeque;
 
@@ -82,17 +82,17 @@ impl Nand {
         die.work.len() + usize::from(die.now.is_some_and(|job| job.units().is_none()))
     }
 
-    pub(super) fn push(&mut self, now: Time, die: u32, job: Job, agenda: &mut Agenda<Event>) {
+    pub(super) fn push(&mut self, now: Time, die: u32, job: Job, events: &mut EventQueue<Event>) {
         let to = &mut self.dies[die as usize];
         match job {
             Job::Read { .. } | Job::Fill { .. } => to.reads.push_back(job),
             Job::Collect { .. } | Job::Program { .. } | Job::Erase { .. } => to.work.push_back(job),
         }
-        self.start(now, die, agenda);
+        self.start(now, die, events);
     }
 
     /// Begins the next operation if the die is free.
-    fn start(&mut self, now: Time, die: u32, agenda: &mut Agenda<Event>) {
+    fn start(&mut self, now: Time, die: u32, events: &mut EventQueue<Event>) {
         let at = &mut self.dies[die as usize];
         if at.now.is_some() {
             return;
@@ -105,10 +105,10 @@ impl Nand {
         match job {
             Job::Program { .. } => {
                 let moved = self.move_data(now, die, self.row);
-                agenda.plan(moved + self.program, Event::Done(die));
+                events.plan(moved + self.program, Event::Done(die));
             }
-            Job::Erase { .. } => agenda.plan(now + self.erase, Event::Done(die)),
-            _ => agenda.plan(now + self.read, Event::Sensed(die)),
+            Job::Erase { .. } => events.plan(now + self.erase, Event::Done(die)),
+            _ => events.plan(now + self.read, Event::Sensed(die)),
         }
     }
 
@@ -120,16 +120,16 @@ impl Nand {
     }
 
     /// A row is in the die's register: it is moved over the channel and occupies the die until then.
-    pub(super) fn sensed(&mut self, now: Time, die: u32, agenda: &mut Agenda<Event>) {
+    pub(super) fn sensed(&mut self, now: Time, die: u32, events: &mut EventQueue<Event>) {
         let units = self.dies[die as usize].now.and_then(Job::units).unwrap_or(0);
         let moved = self.move_data(now, die, Span(self.unit.0 * u64::from(units)));
-        agenda.plan(moved, Event::Done(die));
+        events.plan(moved, Event::Done(die));
     }
 
     /// A die has finished an operation, and begins the next.
-    pub(super) fn done(&mut self, now: Time, die: u32, agenda: &mut Agenda<Event>) -> Option<Job> {
+    pub(super) fn done(&mut self, now: Time, die: u32, events: &mut EventQueue<Event>) -> Option<Job> {
         let job = self.dies[die as usize].now.take();
-        self.start(now, die, agenda);
+        self.start(now, die, events);
         job
     }
 }

@@ -1,8 +1,9 @@
 //! The disk: commands, the link, and the data flow into and out of the buffer.
 
-use super::agenda::Agenda;
 use super::buffer::Store;
 use super::collect::Collector;
+use super::event::Event;
+use super::events::EventQueue;
 use super::extent::{all_units, edges, overlap, whole_units};
 use super::ftl::{For, Ftl};
 use super::meter::SsdMeter;
@@ -15,21 +16,6 @@ use platter_block::driver::{Features, Geometry};
 use platter_block::limits::Limits;
 use platter_block::time::Time;
 use std::collections::VecDeque;
-
-/// An event of the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Event {
-    /// The controller has understood a command.
-    Begin(u32),
-    /// Bytes of a command are through the link.
-    Linked(u32, u32),
-    /// A row is in a die's register.
-    Sensed(u32),
-    /// A die has finished.
-    Done(u32),
-    /// No command has come for a while; the number identifies the idle period.
-    Idle(u64),
-}
 
 /// A command inside the disk.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +34,7 @@ pub struct Ssd {
     pub(super) shape: Shape,
     pub(super) ftl: Ftl,
     pub(super) nand: Nand,
-    pub(super) agenda: Agenda<Event>,
+    pub(super) events: EventQueue<Event>,
     pub(super) store: Store,
     pub(super) collector: Collector,
     pub(super) meter: SsdMeter,
@@ -83,7 +69,7 @@ impl Ssd {
         Ok(Ssd {
             ftl: Ftl::new(shape, initial),
             nand: Nand::new(&params, shape.row_units),
-            agenda: Agenda::new(),
+            events: EventQueue::new(),
             store: Store::default(),
             collector: Collector::new(shape.dies),
             meter: SsdMeter::default(),
@@ -124,7 +110,7 @@ impl Ssd {
         match event {
             Event::Begin(index) => self.begin(now, index),
             Event::Linked(index, bytes) => self.linked(now, index, bytes),
-            Event::Sensed(die) => self.nand.sensed(now, die, &mut self.agenda),
+            Event::Sensed(die) => self.nand.sensed(now, die, &mut self.events),
             Event::Done(die) => self.job_done(now, die),
             Event::Idle(taken) if taken == self.taken && self.inside == 0 => self.rest(now),
             Event::Idle(_) => {}
@@ -132,7 +118,7 @@ impl Ssd {
     }
 
     fn job_done(&mut self, now: Time, die: u32) {
-        match self.nand.done(now, die, &mut self.agenda) {
+        match self.nand.done(now, die, &mut self.events) {
             Some(Job::Read { command, bytes, .. }) => self.send(now, command, bytes),
             Some(Job::Fill { command, .. }) => self.filled(now, command),
             Some(Job::Collect { block, row, .. }) => self.copy_row(now, die, block, row),
@@ -200,7 +186,7 @@ impl Ssd {
     fn ask(&mut self, now: Time, command: u32, row: Option<(u32, u32, u32, u32)>) {
         let Some((die, _, units, bytes)) = row else { return };
         self.meter.count_read();
-        self.nand.push(now, die, Job::Read { command, units, bytes }, &mut self.agenda);
+        self.nand.push(now, die, Job::Read { command, units, bytes }, &mut self.events);
     }
 
     /// Sends bytes over the link, behind those that were ready before.
@@ -209,7 +195,7 @@ impl Ssd {
         let way = usize::from(self.params.link.full_duplex && write);
         let free = now.max(self.link[way]) + time_of(bytes.into(), self.params.link.rate);
         self.link[way] = free;
-        self.agenda.plan(free, Event::Linked(index, bytes));
+        self.events.plan(free, Event::Linked(index, bytes));
     }
 
     fn linked(&mut self, now: Time, index: u32, bytes: u32) {
@@ -247,7 +233,7 @@ impl Ssd {
             let Some((die, _)) = self.ftl.row_of(unit) else { continue };
             self.inside_mut(index).waits += 1;
             self.meter.count_read();
-            self.nand.push(now, die, Job::Fill { command: index, units: 1 }, &mut self.agenda);
+            self.nand.push(now, die, Job::Fill { command: index, units: 1 }, &mut self.events);
         }
         if self.inside(index).waits == 0 {
             self.absorb(now, index);
@@ -314,7 +300,7 @@ impl Ssd {
                 }
             }
             self.store.batch(batch).units = units;
-            self.nand.push(now, die, Job::Program { batch }, &mut self.agenda);
+            self.nand.push(now, die, Job::Program { batch }, &mut self.events);
             self.collect_if_short(now, die);
         }
     }
@@ -392,7 +378,7 @@ impl Ssd {
         self.free.push(index);
         self.inside -= 1;
         if let (0, Some(after)) = (self.inside, self.params.background) {
-            self.agenda.plan(now + after, Event::Idle(self.taken));
+            self.events.plan(now + after, Event::Idle(self.taken));
         }
     }
 }
@@ -400,20 +386,15 @@ impl Ssd {
 impl Model for Ssd {
     fn geometry(&self) -> Geometry {
         let buffer = self.params.buffer;
-        let limits = Limits {
-            physical_block: UNIT as u32,
-            max_transfer: 1 << 20,
-            max_segments: 256,
-            discard_granularity: UNIT as u32,
-            max_discard: 1 << 31,
-            ..Limits::unlimited(512)
-        };
+        let limits = Limits::unlimited(512)
+            .with_physical_block(UNIT as u32)
+            .with_max_transfer(1 << 20)
+            .with_max_segments(256)
+            .with_discard_granularity(UNIT as u32)
+            .with_max_discard(1 << 31);
         let write_cache = buffer.write_back && !buffer.protected;
-        Geometry {
-            size: self.params.size,
-            limits,
-            features: Features { write_cache, fua: true, read_only: false },
-        }
+        Geometry::new(self.params.size, limits)
+            .with_features(Features::default().with_write_cache(write_cache).with_fua(true))
     }
 
     fn depth(&self) -> u32 {
@@ -435,16 +416,16 @@ impl Model for Ssd {
         self.taken += 1;
         self.idle = false;
         self.controller = now.max(self.controller) + self.params.control.command;
-        self.agenda.plan(self.controller + self.params.control.latency, Event::Begin(index));
+        self.events.plan(self.controller + self.params.control.latency, Event::Begin(index));
         true
     }
 
     fn next_event(&self) -> Option<Time> {
-        self.agenda.next()
+        self.events.next()
     }
 
     fn advance(&mut self, now: Time, ended: &mut Vec<Ended>) {
-        while let Some((at, event)) = self.agenda.pop(now) {
+        while let Some((at, event)) = self.events.pop(now) {
             self.happen(at, event);
         }
         ended.append(&mut self.ended);

@@ -163,6 +163,17 @@ fn amplification(over_provisioning: u32, start: Start) -> u64 {
     (meter.programmed_units() - before.1) * 1000 / (meter.host_units() - before.0)
 }
 
+#[test]
+fn write_amplification_is_in_thousandths_and_unknown_before_the_first_write() {
+    let mut ssd = ssd(|_| {});
+    let meter = ssd.meter();
+    assert_eq!(meter.write_amplification(), None);
+    Host::new(&mut ssd).run(1, 64, random(Op::Write, 65536, 7));
+    let expected = meter.programmed_units() * 1000 / meter.host_units();
+    assert_eq!(meter.write_amplification(), Some(expected));
+    assert!(expected > 0, "64 writes of 64 KiB program rows");
+}
+
 /// What Xiang and Kurkoski expect ("An improved analytic expression for write amplification in NAND flash", 2011) of
 /// greedy collection under uniform random writes: a block is collected when `exp(-c)` of it is valid, where `c`
 /// solves `(1 - exp(-c)) / c = data / flash`. They give 2.36 for 30 % more flash than data, and 2.35 simulated.

@@ -1,6 +1,6 @@
 //! The contents of a simulated disk.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 mod volatile;
 
@@ -66,6 +66,18 @@ impl Medium {
             Some(bytes) => self.write(sector, &bytes[..]),
             None => self.zero(sector, 1),
         }
+    }
+
+    /// The sectors of a range that are in memory; all others are zeroes.
+    fn stored(&self, sector: u64, sectors: u64) -> BTreeSet<u64> {
+        let end = sector + sectors;
+        let (first, last) = (sector / PAGE_SECTORS, end.div_ceil(PAGE_SECTORS));
+        let of = |page: u64| (page * PAGE_SECTORS).max(sector)..((page + 1) * PAGE_SECTORS).min(end);
+        if last - first > self.pages.len() as u64 {
+            let inside = self.pages.keys().copied().filter(|page| (first..last).contains(page));
+            return inside.flat_map(of).collect();
+        }
+        (first..last).filter(|page| self.pages.contains_key(page)).flat_map(of).collect()
     }
 
     /// Changes a bit of a sector.

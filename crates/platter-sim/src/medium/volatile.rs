@@ -86,13 +86,13 @@ impl Volatile {
     /// A write is about to go to the medium.
     pub(crate) fn record(&mut self, medium: &mut Medium, write: u64, sector: u64, count: u64, data: &[u8]) {
         self.last = self.number;
-        for index in 0..count {
-            let at = sector + index;
-            self.number += 1;
-            let pile = self.piles.entry(at).or_insert_with(|| Pile::over(medium, at));
-            pile.layers.push_back(Layer { number: self.number, write, contents: contents(data, index) });
-            self.ages.push_back((self.number, at));
-            self.held += 1;
+        if data.is_empty() {
+            // Zeroes over zeroes have nothing to lose, and a large range of them would fill the cache.
+            let mut changed = medium.stored(sector, count);
+            changed.extend(self.piles.range(sector..sector + count).map(|(&at, _)| at));
+            changed.into_iter().for_each(|at| self.push(medium, write, at, None));
+        } else {
+            (0..count).for_each(|index| self.push(medium, write, sector + index, contents(data, index)));
         }
         while self.held > self.capacity {
             let Some((number, at)) = self.ages.pop_front() else { break };
@@ -102,6 +102,15 @@ impl Volatile {
             let piles = &self.piles;
             self.ages.retain(|&(number, at)| piles.get(&at).is_some_and(|pile| pile.has(number)));
         }
+    }
+
+    /// Adds a version of a sector.
+    fn push(&mut self, medium: &Medium, write: u64, at: u64, contents: Contents) {
+        self.number += 1;
+        let pile = self.piles.entry(at).or_insert_with(|| Pile::over(medium, at));
+        pile.layers.push_back(Layer { number: self.number, write, contents });
+        self.ages.push_back((self.number, at));
+        self.held += 1;
     }
 
     /// Marks these sectors as durable, with their contents on the medium.

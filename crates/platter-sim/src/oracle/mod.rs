@@ -1,28 +1,29 @@
-//! What a device may hold and give, as its program can know it: an oracle beside the device, told only what the
-//! program submits and sees complete.
+//! An oracle: which contents a device may hold and return, derived only from the I/Os that the program submits and
+//! sees complete.
 //!
-//! It keeps, for each sector, the versions that were written to it and when each was submitted and completed,
-//! counted in events. From that follows which of them a read may give:
+//! It keeps, for each sector, the versions that were written to it and when each was submitted and completed, counted
+//! in events. From these it derives which versions a read may return:
 //!
-//! - Version A is before version B if A had completed when B was submitted, if a barrier was submitted between them, if
-//!   a read that began after A completed gave B, or if A was [in doubt](Outcome::InDoubt) when B was submitted and B
-//!   completed well.
-//! - A read gives no version that is before one which had completed when the read was submitted, and none from
-//!   the other side of a barrier.
+//! - Version A is before version B if A had completed when B was submitted, if a barrier was submitted between them,
+//!   if a read that began after A completed returned B, or if A was [in doubt](Outcome::InDoubt) when B was submitted
+//!   and B succeeded.
+//! - A read returns no version that is before one which had completed when the read was submitted, and none from the
+//!   other side of a barrier.
 //! - After a power cut no sector has a version that is before a durable one. Durable is a completed write with
 //!   FUA or a hard barrier, one that completed before a completed flush of its sector was submitted, one before a
 //!   completed hard barrier, and, on a device without a write cache, each completed write.
-//! - If after a cut something is there that was submitted after a barrier, everything before the barrier is there, unless
+//! - If data that was submitted after a barrier survives a cut, everything before the barrier survives too, unless
 //!   the barrier failed.
-//! - What was read after a cut stays.
-//! - A write that was [in doubt](Outcome::InDoubt) cannot change the device any more once a later I/O to the same sector
-//!   or a later flush has completed well.
-//! - When a device with a page cache is closed and cannot write everything back, writes that no flush has covered may be
-//!   lost; what is durable is not.
-//! - What a disk still has of a device that was closed may be there at any time: the next device does not know of it.
-//! - Sectors that were [lost](Oracle::lose) are zeroes, or hold what was under way then.
-//! - Nothing of a write that was [not carried out](Outcome::Untouched) is ever there.
-//! - After a cut an atomic write is there as a whole or not at all.
+//! - Contents that were read after a cut do not change by themselves.
+//! - A write that was [in doubt](Outcome::InDoubt) cannot change the device any more once a later I/O to the same
+//!   sector or a later flush has succeeded.
+//! - When a device with a page cache is closed and cannot write everything back, writes that no flush has covered may
+//!   be lost; durable data is not.
+//! - Commands of a closed device that are still in a disk may take effect at any time, because the next device does
+//!   not know them.
+//! - Sectors that were [lost](Oracle::lose) are zeroes, or hold data that was in flight then.
+//! - No part of a write that was [not carried out](Outcome::Untouched) is ever on the device.
+//! - After a cut an atomic write is on the device completely or not at all.
 //!
 //! Contents are numbers of the caller's, one for each sector; 0 are zeroes, which is what the device holds at
 //! first, and what discards and write-zeroes leave.
@@ -44,7 +45,7 @@ pub struct Submission<'a> {
     pub sector: u64,
     /// Sectors; 0 for a flush of everything.
     pub count: u64,
-    /// What a write brings, one number for each sector; empty for all else.
+    /// The data of a write, one number for each sector; empty for other operations.
     pub contents: &'a [u64],
     /// Durable on completion.
     pub fua: bool,
@@ -52,7 +53,7 @@ pub struct Submission<'a> {
     pub preflush: bool,
     /// A hard barrier.
     pub hard: bool,
-    /// A barrier that keeps order and makes nothing durable. On a single disk a soft barrier is less than that.
+    /// A barrier that keeps order and makes nothing durable. On a single disk a soft barrier guarantees less.
     pub soft: bool,
     /// All or nothing after a power cut.
     pub atomic: bool,
@@ -77,14 +78,14 @@ pub enum Outcome {
     Untouched,
     /// It failed, and may still happen, at any time.
     Abandoned,
-    /// It failed because its deadline passed, and may still happen until the driver gives it back. The device makes later
-    /// I/O to its sectors wait for that.
+    /// It failed because its deadline passed, and may still happen until the driver returns it. The device holds
+    /// later I/O to its sectors back until then.
     InDoubt,
     /// It failed because power was cut. A write may have happened in part.
     CutOff,
 }
 
-/// Something that may not be.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Where.
@@ -97,22 +98,22 @@ pub struct Violation {
     pub rule: Rule,
 }
 
-/// Why something may not be.
+/// The rule that was violated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// No write brought this here.
+    /// No write wrote these contents.
     NeverWritten,
-    /// It is of a write that failed and said that it was not carried out.
+    /// The contents are those of a write that failed and reported that it was not carried out.
     Untouched,
-    /// It is still on its way to the device, which acknowledged something newer.
+    /// The contents are still on their way to the device, which acknowledged newer ones.
     Doubt,
-    /// After a power cut a part of an atomic write is there, and another part is not.
+    /// After a power cut a part of an atomic write is on the device, and another part is not.
     Torn,
-    /// A read gave what had been overwritten, or what had not been written yet.
+    /// A read returned contents that had been overwritten, or not yet written.
     Stale,
-    /// After a power cut something durable is missing.
+    /// After a power cut durable data is missing.
     Lost,
-    /// After a power cut something behind a hard barrier is there, and something before it is not.
+    /// After a power cut data from after a hard barrier is on the device, and data from before it is not.
     Order,
 }
 
@@ -156,7 +157,7 @@ impl Pending {
         }
     }
 
-    /// What it makes durable when it completes well: a preflush is of everything.
+    /// What it makes durable when it succeeds; a preflush covers everything.
     fn flushes(&self) -> Range<u64> {
         if self.op == Op::Flush && !self.hard { self.range() } else { 0..u64::MAX }
     }
@@ -166,20 +167,20 @@ impl Pending {
 pub struct Oracle {
     /// Completed writes may be lost until a flush.
     cache: bool,
-    /// Reads may be answered from memory, whatever the disk has.
+    /// Reads may be answered from memory, independently of the disk.
     remembers: bool,
     now: u64,
     /// Power cuts.
     session: u32,
-    /// Where in the order of barriers: odd between them, even at one.
+    /// Place in the order of barriers: odd between barriers, even at a barrier.
     place: u64,
-    /// Barriers that failed otherwise than by a cut, by place.
+    /// Barriers that failed for other reasons than a cut, by place.
     void: Vec<u64>,
-    /// After a cut: everything that a barrier let through and that has a place below is proved to be there.
+    /// After a cut: everything with a place below this one is proved to have survived.
     proved: u64,
     sectors: BTreeMap<u64, Sector>,
     pending: BTreeMap<u64, Pending>,
-    /// By atomic write: whether a cut left some of it, and whether it took some.
+    /// By atomic write: whether a part of it survived a cut, and whether a part was lost.
     atoms: BTreeMap<u64, (bool, bool)>,
 }
 
@@ -200,7 +201,7 @@ impl Oracle {
         }
     }
 
-    /// The device has a page cache: what a read gives says nothing about a write in doubt below it.
+    /// The device has a page cache: the result of a read says nothing about a write in doubt below the cache.
     #[must_use]
     pub fn that_remembers(self, remembers: bool) -> Oracle {
         Oracle { remembers, ..self }
@@ -235,13 +236,13 @@ impl Oracle {
         self.pending.insert(id, pending);
     }
 
-    /// When the oldest read that is under way was submitted.
+    /// When the oldest read in flight was submitted.
     fn oldest_read(&self) -> u64 {
         let reads = self.pending.values().filter(|pending| pending.op == Op::Read);
         reads.map(|pending| pending.start).min().unwrap_or(u64::MAX)
     }
 
-    /// An I/O that gave no data has ended; one that the oracle does not know is ignored.
+    /// Records the end of an I/O that returned no data. An unknown I/O is ignored.
     pub fn complete(&mut self, id: u64, outcome: Outcome) {
         self.now += 1;
         let Some(pending) = self.pending.remove(&id) else { return };
@@ -265,8 +266,7 @@ impl Oracle {
         }
     }
 
-    /// A barrier, which is about to complete, failed before it had done anything: what is before it and what is behind it
-    /// are side by side.
+    /// A barrier that is about to complete failed without any effect: I/O before it and after it has no order.
     pub fn unorder(&mut self, id: u64) {
         let Some(barrier) = self.pending.get(&id).filter(|pending| pending.barrier).map(|p| p.place) else {
             return;
@@ -295,10 +295,9 @@ impl Oracle {
         }
     }
 
-    /// A read has ended well with these contents.
+    /// Records a successful read with these contents.
     ///
-    /// # Errors
-    /// The first sector that gave what it may not.
+    /// # Errors The first sector with contents that are not allowed.
     pub fn complete_read(&mut self, id: u64, contents: &[u64]) -> Result<(), Violation> {
         self.now += 1;
         let Some(pending) = self.pending.remove(&id) else { return Ok(()) };
@@ -328,7 +327,7 @@ impl Oracle {
         Now { start: pending.start, place: pending.place, session, proved, at, settles: !self.remembers }
     }
 
-    /// Everything with a place below `proved` is there: so nothing may have been read that is before it.
+    /// Everything with a place below `proved` has survived, so no read may have returned older contents.
     fn prove(&mut self, proved: u64) -> Result<(), Violation> {
         if proved <= self.proved {
             return Ok(());
@@ -338,8 +337,8 @@ impl Oracle {
         self.sectors.iter().try_for_each(|(&at, sector)| sector.check_pinned(at, session, proved))
     }
 
-    /// Power was cut. Everything that was under way has been completed before, as [`Outcome::CutOff`] where the
-    /// cut was the reason.
+    /// Power was cut. All I/O in flight must have been completed before, as [`Outcome::CutOff`] where the cut was the
+    /// reason.
     pub fn cut(&mut self) {
         self.now += 1;
         let (now, session, proved) = (self.now, self.session, self.proved);
@@ -353,8 +352,8 @@ impl Oracle {
         self.atoms.clear();
     }
 
-    /// Something of a write is still on its way to the device at `sector`. `cached`: the device has a cache that may write
-    /// back old versions as long as no newer one is durable.
+    /// A part of a write is still on its way to the device at `sector`. `cached`: the device has a cache that may
+    /// write back old versions as long as no newer one is durable.
     ///
     /// # Errors
     /// [`Rule::Doubt`]: it would overwrite what was acknowledged.
@@ -363,30 +362,31 @@ impl Oracle {
         self.sectors.get(&sector).map_or(Ok(()), |versions| versions.may_land(sector, content, cached, now))
     }
 
-    /// The device was opened again: no queue knows any more of what is [in doubt](Outcome::InDoubt), so later I/O does not wait
-    /// for it.
+    /// The device was opened again: no queue knows any more which I/O is [in doubt](Outcome::InDoubt), so later I/O
+    /// does not wait for it.
     pub fn forget_doubts(&mut self) {
         self.sectors.values_mut().for_each(Sector::forget_doubts);
     }
 
-    /// The device was closed, and its page cache may have failed to write back what no flush had covered: each of those writes
-    /// may be there or not. `may_land`: the disks still have commands, so that it may also be there later.
+    /// The device was closed, and its page cache may have failed to write back what no flush had covered: each of
+    /// those writes may have reached the disk or not. `may_land`: the disks still have commands, so that it may also
+    /// reach the disk later.
     pub fn lose_unflushed(&mut self, may_land: bool) {
         let session = self.session;
         self.sectors.values_mut().for_each(|sector| sector.lose_unflushed(session, may_land));
     }
 
-    /// The device was closed while a disk still had a command that brings `content` to `sector`. The device that is opened
-    /// then does not know of it, so `content` may be there at any time, whatever else is written.
+    /// The device was closed while a disk still had a command that brings `content` to `sector`. The device that is
+    /// opened next does not know it, so `content` may appear at any time, whatever else is written.
     pub fn leave_behind(&mut self, sector: u64, content: u64) {
         self.now += 1;
         let (now, session) = (self.now, self.session);
         self.sectors.entry(sector).or_default().leave_behind(content, now, session);
     }
 
-    /// What was stored in these sectors is lost, as where a disk is cut off: they hold zeroes unless something lands there
-    /// that is under way. `id` is a number that was not used before. Where reads are [remembered](Oracle::that_remembers)
-    /// they may also give what was there.
+    /// The contents of these sectors are lost, as where a disk shrank: they hold zeroes, unless a command in flight
+    /// writes there. `id` is a number that was not used before. Where reads are [remembered](Oracle::that_remembers)
+    /// they may also return the lost contents.
     pub fn lose(&mut self, id: u64, sectors: &[u64]) {
         self.now += 2;
         let lost = Version::lost(id, self.now, self.session, !self.remembers);
@@ -396,14 +396,14 @@ impl Oracle {
         }
     }
 
-    /// Nothing is under way any more, not even what was [abandoned](Outcome::Abandoned).
+    /// No I/O is in flight any more, including what was [abandoned](Outcome::Abandoned).
     pub fn quiesce(&mut self) {
         self.now += 1;
         let now = self.now;
         self.sectors.values_mut().for_each(|sector| sector.quiesce(now));
     }
 
-    /// What a read of `sector` that is submitted and completed now may give.
+    /// The contents that a read of `sector`, submitted and completed now, may return.
     pub fn permitted(&self, sector: u64) -> Vec<u64> {
         let (start, session, proved) = (self.now + 1, self.session, self.proved);
         let now = Now { start, place: self.place, session, proved, at: start, settles: !self.remembers };
@@ -416,8 +416,8 @@ impl Oracle {
     }
 }
 
-/// The place below which everything is there once something with `place` is: that of the last barrier that it had to
-/// wait for, the barrier itself included unless it is what was found.
+/// The place below which everything has survived if data with `place` has: that of the last barrier that the data had
+/// to wait for, including the barrier unless it is itself the data found.
 fn barrier_below(place: u64, void: &[u64]) -> u64 {
     let mut barrier = place - place % 2;
     while void.contains(&barrier) {

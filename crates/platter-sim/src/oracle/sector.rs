@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, VecDeque};
 /// Not yet.
 const NEVER: u64 = u64::MAX;
 
-/// Versions above which those that no read can give any more are looked for.
+/// Number of versions above which those that no read can return any more are removed.
 const MANY: usize = 8;
 
-/// Contents that are remembered although they are not possible any more.
+/// Number of contents that are remembered although they are no longer possible.
 const REMEMBERED: usize = 16;
 
 #[derive(Clone, Debug)]
@@ -21,13 +21,13 @@ pub(super) struct Version {
     submitted: u64,
     after: u64,
     end: u64,
-    /// When the program was told that it is in doubt.
+    /// When the program learned that it is in doubt.
     doubted: u64,
     outcome: Option<Outcome>,
     /// Place in the order of hard barriers.
     place: u64,
     durable: bool,
-    /// A flush has failed since: no later one makes it durable.
+    /// A flush has failed since; no later one makes it durable.
     doubtful: bool,
     session: u32,
     /// Ruled out by what was read after a cut.
@@ -48,7 +48,7 @@ pub(super) struct Now {
     pub(super) proved: u64,
     /// The event of its completion.
     pub(super) at: u64,
-    /// It shows whether a write happened that had come into doubt before it.
+    /// It shows whether a write happened that was in doubt before it.
     pub(super) settles: bool,
 }
 
@@ -80,7 +80,7 @@ impl Version {
         Version { end, outcome: Some(outcome), durable: certain, lost: true, ..new }
     }
 
-    /// The zeroes that were there from the beginning.
+    /// The initial zeroes.
     fn first() -> Version {
         let new = Version::new(NEVER, 0, 0, 0, 0, false);
         Version { end: 0, outcome: Some(Outcome::Done), durable: true, ..new }
@@ -89,7 +89,7 @@ impl Version {
     /// Whether it is certainly older than `other`.
     fn before(&self, other: &Version) -> bool {
         let loose = matches!(self.outcome, Some(Outcome::Abandoned | Outcome::InDoubt));
-        // A cache may show what was there before a loss long after it: that says nothing of the disk.
+        // A cache may return contents from before a loss long after it; that says nothing about the disk.
         let since = if self.lost && !self.is_done() { other.submitted } else { other.after };
         self.id != other.id
             && (self.end < since
@@ -106,8 +106,8 @@ impl Version {
         self.id == NEVER && self.outcome == Some(Outcome::Abandoned)
     }
 
-    /// Whether the cut before `session` cannot have taken it: it is durable, or what was found behind a barrier
-    /// proves it. Of what came before an earlier cut nothing is proved so.
+    /// Whether the cut before `session` cannot have lost it: it is durable, or data found behind a barrier proves it.
+    /// This proves nothing about versions from before an earlier cut.
     fn stays(&self, session: u32, proved: u64) -> bool {
         let arrived = matches!(self.outcome, Some(Outcome::Done | Outcome::CutOff));
         self.durable || (self.place < proved && arrived && self.session + 1 == session)
@@ -116,7 +116,7 @@ impl Version {
 
 pub(super) struct Sector {
     versions: Vec<Version>,
-    /// Contents that were possible once, to tell them from those that never were.
+    /// Contents that were once possible, to distinguish them from those that never were.
     forgotten: VecDeque<(u64, Rule)>,
 }
 
@@ -140,7 +140,7 @@ impl Sector {
         self.versions.push(version);
     }
 
-    /// Forgets versions that neither a read nor a cut can show again.
+    /// Removes versions that neither a read nor a cut can expose again.
     fn prune(&mut self, oldest: u64) {
         let session = self.versions.iter().map(|v| v.session).max().unwrap_or(0);
         let rules = |w: &Version| w.durable && w.is_done() && w.session == session && w.end < oldest;
@@ -192,7 +192,7 @@ impl Sector {
         cached: bool,
         (session, proved): (u32, u64),
     ) -> Result<(), Violation> {
-        // What a cut has taken was acknowledged before it, and says nothing about the contents since.
+        // Versions that a cut has lost were acknowledged before it, and say nothing about the contents since.
         let counts = |w: &&Version| match w.session == session {
             true => w.is_done() && (w.durable || !cached),
             false => w.stays(session, proved) || w.pinned,
@@ -225,7 +225,7 @@ impl Sector {
 
     /// See [`Oracle::leave_behind`](super::Oracle::leave_behind).
     pub(super) fn leave_behind(&mut self, content: u64, now: u64, session: u32) {
-        // Its place is before all barriers: that it is there proves nothing.
+        // Its place is before all barriers, so its survival proves nothing.
         let version = Version::new(NEVER, content, now, 0, session, false);
         self.versions.push(Version { outcome: Some(Outcome::Abandoned), ..version });
     }
@@ -234,7 +234,7 @@ impl Sector {
         self.versions.iter_mut().filter(|v| v.outcome.is_some() && v.end == NEVER).for_each(|v| v.end = now);
     }
 
-    /// A flush that was submitted at `start` has ended well; or a hard barrier at `place`.
+    /// A flush that was submitted at `start` has succeeded, or a hard barrier at `place`.
     pub(super) fn flushed(&mut self, start: u64, place: u64, session: u32) {
         let covered = |v: &&mut Version| v.is_done() && !v.doubtful && v.session == session;
         for version in self.versions.iter_mut().filter(covered) {
@@ -246,7 +246,7 @@ impl Sector {
         self.versions.iter_mut().filter(|v| v.is_done() && !v.durable).for_each(|v| v.doubtful = true);
     }
 
-    /// Whether a read may not see `v`, because of `w`.
+    /// Whether `w` rules out that a read returns `v`.
     fn hides(v: &Version, w: &Version, now: &Now) -> bool {
         let seen = match w.session == now.session {
             true => w.is_done() && (w.end < now.start || (w.place < now.place && !w.lost)),
@@ -267,7 +267,7 @@ impl Sector {
         all
     }
 
-    /// A read gave `content`. Returns the place of what a cut left there, if that is what it was.
+    /// A read returned `content`. Returns the place of the version that survived a cut, if it is one.
     pub(super) fn read(
         &mut self,
         at: u64,
@@ -286,7 +286,7 @@ impl Sector {
                 self.settle_doubts(only, now);
             }
             self.note_atoms(only, now, atoms);
-            // What a page cache gives says nothing of what has landed below it without its knowledge.
+            // Contents from a page cache say nothing about commands that took effect below it without its knowledge.
             let unseen = |v: &Version| v.is_left_behind() && v.end >= self.versions[only].submitted;
             if now.settles || !self.versions.iter().any(unseen) {
                 let version = &mut self.versions[only];
@@ -296,7 +296,7 @@ impl Sector {
         if now.settles {
             self.returned(now.start, now.at);
         }
-        // What a cut left can be known for good only when it was that.
+        // Only contents that survived a cut determine the state after the cut.
         if fits.iter().any(|&i| self.versions[i].session == now.session) {
             return Ok(None);
         }
@@ -307,7 +307,7 @@ impl Sector {
         Ok(fits.iter().map(|&i| self.versions[i].place).min())
     }
 
-    /// A read that was submitted after a write had come into doubt shows whether that happened.
+    /// A read that was submitted after a write came into doubt shows whether the write happened.
     fn settle_doubts(&mut self, found: usize, now: &Now) {
         let found = self.versions[found].clone();
         for version in self.versions.iter_mut().filter(|v| v.doubted < now.start) {
@@ -319,7 +319,7 @@ impl Sector {
         }
     }
 
-    /// After a cut: which atomic writes are there, as this sector shows, and which are not.
+    /// After a cut: which atomic writes this sector shows to have survived, and which not.
     fn note_atoms(&self, found: usize, now: &Now, atoms: &mut BTreeMap<u64, (bool, bool)>) {
         let found = &self.versions[found];
         if found.session == now.session {
@@ -353,7 +353,7 @@ impl Sector {
         Violation { sector: at, found, permitted: self.permitted(now), rule }
     }
 
-    /// More is proved to be there: whether that agrees with what was read since the cut.
+    /// More data is proved to have survived. Returns whether that agrees with the reads since the cut.
     pub(super) fn check_pinned(&self, at: u64, session: u32, proved: u64) -> Result<(), Violation> {
         let old = || self.versions.iter().filter(|v| v.session < session);
         for v in old().filter(|v| v.pinned) {
@@ -365,7 +365,7 @@ impl Sector {
         Ok(())
     }
 
-    /// Power was cut: what may be there now.
+    /// Power was cut: computes the possible contents.
     pub(super) fn cut(&mut self, now: u64, session: u32, proved: u64) {
         let stays = |w: &Version| match w.session == session {
             true => w.durable,

@@ -110,7 +110,7 @@ impl Stripes {
     pub(super) fn limits(&self) -> Option<Limits> {
         let optimal = self.zones.first()?.limits.optimal_io;
         let all = self.zones.iter().map(|zone| zone.limits).reduce(|a, b| a.stack(&b))?;
-        Some(Limits { optimal_io: optimal, ..all })
+        Some(all.with_optimal_io(optimal))
     }
 
     #[inline]
@@ -157,18 +157,16 @@ fn array_limits(member: &Limits, chunk: u64, width: u64) -> Limits {
     let max_transfer =
         if whole_chunks == 0 || width == 1 { u64::from(member.max_transfer) } else { times(whole_chunks) };
     let by_chunk = width > 1 && chunk <= u64::from(member.max_segment_size);
-    Limits {
-        max_transfer: max_transfer as u32,
-        max_segments: (u64::from(member.max_segments) * width).min(MAX_SEGMENTS as u64) as u16,
-        max_segment_size: if by_chunk { largest as u32 } else { member.max_segment_size },
-        chunk: if width == 1 { member.chunk } else { 0 },
-        optimal_io: u32::try_from(chunk * width).unwrap_or(u32::MAX),
-        max_discard: member.max_discard.saturating_mul(width),
+    member
+        .with_max_transfer(max_transfer as u32)
+        .with_max_segments((u64::from(member.max_segments) * width).min(MAX_SEGMENTS as u64) as u16)
+        .with_max_segment_size(if by_chunk { largest as u32 } else { member.max_segment_size })
+        .with_chunk(if width == 1 { member.chunk } else { 0 })
+        .with_optimal_io(u32::try_from(chunk * width).unwrap_or(u32::MAX))
+        .with_max_discard(member.max_discard.saturating_mul(width))
         // A write within one chunk goes to one disk unchanged, with the same alignment: the chunk is a power
         // of two.
-        atomic_write: member.atomic_write.min(u32::try_from(chunk).unwrap_or(u32::MAX)),
-        ..*member
-    }
+        .with_atomic_write(member.atomic_write.min(u32::try_from(chunk).unwrap_or(u32::MAX)))
 }
 
 impl LimitSource for Stripes {

@@ -112,7 +112,7 @@ impl<M: Map> SpreadLane<M> {
     /// Starts the bios that the gate admits, and returns those that failed while they waited for it.
     #[cold]
     fn pass_door(&mut self, now: Time) {
-        while let Some(bio) = self.door.next() {
+        while let Some(bio) = self.door.take_next() {
             self.again = true;
             self.start(now, bio);
         }

@@ -26,7 +26,7 @@ struct Running {
 }
 
 /// The number of a change in flight; 0: no change.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Change(u64);
 
 /// Ranges of blocks that do not overlap, each with a number.

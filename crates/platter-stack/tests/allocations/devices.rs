@@ -1,8 +1,8 @@
 //! Stacks of layers.
 
 use platter_block::backend::Backend;
+use platter_cache::by_name;
 use platter_disk::device::Device;
-use platter_stack::by_name;
 use std::sync::Arc;
 
 pub(crate) const SIZE: u64 = 4 << 20;

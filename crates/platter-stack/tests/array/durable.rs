@@ -38,7 +38,7 @@ fn disk(features: Features) -> (Log, Device) {
     let recorded = Arc::clone(&log);
     let disk = FnDisk::new(
         "disk",
-        Geometry { size: 1 << 20, limits: Limits::unlimited(512), features },
+        Geometry::new(1 << 20, Limits::unlimited(512)).with_features(features),
         move |_| Ok(Box::new(Recorder { log: Arc::clone(&recorded), done: Vec::new() }) as Box<dyn Driver>),
     );
     (log, Device::from_disk(disk, LeafSettings::default(), None).unwrap())
@@ -49,9 +49,9 @@ fn disk(features: Features) -> (Log, Device) {
 #[test]
 fn a_durable_write_stays_durable_when_its_bio_is_used_again() {
     for fua in [true, false] {
-        let through = Features { write_cache: false, fua, read_only: false };
+        let through = Features::default().with_fua(fua);
         let (_, first) = disk(through);
-        let (log, second) = disk(Features { write_cache: true, ..through });
+        let (log, second) = disk(through.with_write_cache(true));
         let array = raid0::new(backends(&[first, second]), CHUNK, Sizes::Zones).unwrap();
         let mut channel = Device::new(array).channel(4).unwrap();
         let mut bio = Bio::write(0, vec![1u8; 512]).unwrap();

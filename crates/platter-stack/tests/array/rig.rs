@@ -4,7 +4,7 @@ use crate::script::Deaf;
 use platter_block::backend::Backend;
 use platter_block::bio::Op;
 use platter_block::disk::FnDisk;
-use platter_block::driver::{Completion, Driver, Geometry, Started};
+use platter_block::driver::{Completion, Driver, Started};
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
@@ -69,7 +69,7 @@ pub(crate) fn with_limits(name: &str, size: u64, limits: Limits) -> Device {
 
 fn made(name: &str, size: u64, bad: Bad, limits: Limits) -> Device {
     let memory = Memory::new(size.min(1 << 30)).unwrap();
-    let mut geometry = Geometry { size, limits, ..memory.geometry() };
+    let mut geometry = memory.geometry().with_size(size).with_limits(limits);
     geometry.features.write_cache = true;
     let settings = LeafSettings::default();
     let depth = settings.queue.depth;

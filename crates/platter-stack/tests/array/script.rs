@@ -6,7 +6,6 @@ use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::fault::{Error, Fault, Status};
 use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
-use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -39,9 +38,9 @@ pub(crate) struct Script {
 
 impl Script {
     pub(crate) fn new(name: &'static str, size: u64) -> Script {
-        let limits = Limits { atomic_write: 16384, ..Limits::unlimited(512) };
-        let features = Features { write_cache: true, fua: true, read_only: false };
-        Script { name, geometry: Geometry { size, limits, features }, state: Arc::default() }
+        let limits = Limits::unlimited(512).with_atomic_write(16384);
+        let features = Features::default().with_write_cache(true).with_fua(true);
+        Script { name, geometry: Geometry::new(size, limits).with_features(features), state: Arc::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -148,14 +147,6 @@ impl Lane for ScriptLane {
         state.held.iter().filter(|bio| self.own.contains(&bio.identity())).filter_map(Bio::deadline).min()
     }
 
-    fn unplug(&mut self, _now: Time) {}
-
-    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {}
-
-    fn wait_handles(&self, _out: &mut Vec<i32>) -> bool {
-        false
-    }
-
     fn in_flight(&self) -> u32 {
         self.own.len() as u32
     }
@@ -170,10 +161,6 @@ impl Lane for ScriptLane {
     fn is_idle(&self) -> bool {
         self.own.is_empty()
     }
-
-    fn register(&mut self, _region: &Region) {}
-
-    fn unregister(&mut self, _region: RegionId) {}
 }
 
 /// A lane of a device that is run by hand.

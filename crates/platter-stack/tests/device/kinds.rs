@@ -1,8 +1,8 @@
 //! Stacks of layers, each of 1 MiB.
 
 use platter_block::backend::Backend;
-use platter_block::elevator;
 use platter_block::time::Span;
+use platter_cache::by_name;
 use platter_disk::device::Device;
 use platter_disk::drivers::{Choice, FileDriver};
 use platter_disk::leaf::{Leaf, LeafSettings};
@@ -10,7 +10,7 @@ use platter_disk::open::DiskOptions;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
-use platter_stack::{TABLE, by_name};
+use platter_stack::filter::{Filter, Filtered};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use std::sync::Arc;
@@ -25,11 +25,12 @@ type Below = Arc<dyn Backend>;
 
 /// `none` and every elevator of the table.
 pub(crate) fn elevators() -> Vec<&'static str> {
-    ["none"].into_iter().chain(elevator::TABLE.iter().map(|row| row.name)).collect()
+    platter_disk::elevators::register_table(platter_elevators::TABLE);
+    ["none"].into_iter().chain(platter_elevators::TABLE.iter().map(|row| row.name)).collect()
 }
 
 fn ram(size: u64, elevator: &str) -> Below {
-    let elevator = elevator::by_name(elevator).map(|row| (row.make)());
+    let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
     Arc::clone(Device::ram_with(size, LeafSettings::default(), elevator).unwrap().backend())
 }
 
@@ -41,6 +42,25 @@ fn simulated(world: &Arc<World>, size: u64, us: u64) -> Below {
 
 fn layer(name: &str, named: &[(&str, i64)], below: Vec<Below>) -> Below {
     by_name(name).unwrap().make(named, below).unwrap()
+}
+
+/// A filter of a program that changes nothing; with `PASSES`, one whose lanes do not even ask it.
+#[derive(Clone)]
+struct Plain<const PASSES: bool>;
+
+impl<const PASSES: bool> Filter for Plain<PASSES> {
+    const PASSES_IO: bool = PASSES;
+}
+
+/// All kinds of layers: those of the table, and layers of a program.
+fn names() -> impl Iterator<Item = &'static str> {
+    platter_cache::layers().map(|row| row.name).chain(["filter", "part", "pass", "passed part"])
+}
+
+fn filtered<const PASSES: bool>(below: Below, begin: u64) -> Below {
+    let layer = Filtered::new("plain", "", below, Plain::<PASSES>);
+    let size = layer.geometry().size;
+    if begin == 0 { Arc::new(layer) } else { Arc::new(layer.over_part(begin..size).unwrap()) }
 }
 
 /// A device of `size` bytes under a layer of each kind, by name; layers of several members have three.
@@ -63,6 +83,10 @@ fn over(name: &str, leaf: &dyn Fn(u64) -> Below, size: u64) -> Below {
         "delay" => layer(name, &[("read", 30), ("write", 20), ("jitter", 10)], vec![leaf(size)]),
         "limit" => layer(name, &[("bw", 1 << 32), ("latency", 5), ("depth", 2)], vec![leaf(size)]),
         "error" => layer(name, &[("chance", 0)], vec![leaf(size)]),
+        "filter" => filtered::<false>(leaf(size), 0),
+        "pass" => filtered::<true>(leaf(size), 0),
+        "part" => filtered::<false>(leaf(size + UNIT), UNIT),
+        "passed part" => filtered::<true>(leaf(size + UNIT), UNIT),
         _ => layer(name, &[], vec![leaf(size)]),
     }
 }
@@ -73,7 +97,8 @@ fn random(seed: u64, leaf: &dyn Fn(u64) -> Below) -> Below {
         if depth == 0 || random.next_u64().is_multiple_of(4) {
             return leaf(size);
         }
-        let row = &TABLE[(random.next_u64() % TABLE.len() as u64) as usize];
+        let rows: Vec<_> = platter_cache::layers().collect();
+        let row = rows[(random.next_u64() % rows.len() as u64) as usize];
         let below = std::cell::RefCell::new(random);
         over(row.name, &|size| grow(&mut below.borrow_mut(), leaf, size, depth - 1), size)
     }
@@ -83,19 +108,19 @@ fn random(seed: u64, leaf: &dyn Fn(u64) -> Below) -> Below {
 /// Runs a test on a zero-filled stack of every kind.
 pub(crate) fn on_all(test: impl Fn(&str, &Device)) {
     for elevator in ["none", "deadline"] {
-        for row in TABLE {
-            let stack = over(row.name, &|size| ram(size, elevator), SIZE);
-            test(&format!("{} {elevator}", row.name), &Device::new(stack));
+        for name in names() {
+            let stack = over(name, &|size| ram(size, elevator), SIZE);
+            test(&format!("{name} {elevator}"), &Device::new(stack));
         }
     }
     let world = World::new(3);
     for (name, device) in in_memory() {
         test(name, &device);
     }
-    for row in TABLE {
+    for name in names() {
         let latency = std::cell::Cell::new(50);
         let leaf = |size| simulated(&world, size, latency.replace(latency.get() * 2));
-        test(&format!("{} simulated", row.name), &Device::new(over(row.name, &leaf, SIZE)));
+        test(&format!("{name} simulated"), &Device::new(over(name, &leaf, SIZE)));
     }
     for seed in 0..12 {
         let stack = random(seed, &|size| ram(size, "none"));
@@ -107,7 +132,7 @@ pub(crate) fn on_all(test: impl Fn(&str, &Device)) {
 
 /// Stacks for tests with many threads.
 pub(crate) fn in_memory() -> Vec<(&'static str, Device)> {
-    let stacks = TABLE.iter().map(|row| (row.name, over(row.name, &|size| ram(size, "none"), SIZE)));
+    let stacks = names().map(|name| (name, over(name, &|size| ram(size, "none"), SIZE)));
     let deep =
         layer("concat", &[], (0..2).map(|_| over("raid0", &|size| ram(size, "none"), SIZE / 2)).collect());
     let stacks = stacks.chain([("arrays in an array", deep)]);
@@ -123,7 +148,7 @@ pub(crate) fn on_files(elevators: &[&str], test: impl Fn(&str, &Device, &NamedTe
             file.as_file().set_len(SIZE + 12288).unwrap();
             let mut options = DiskOptions::read_write();
             options.file.driver = Choice::Only(driver);
-            options.elevator = elevator::by_name(elevator).map(|row| (row.make)());
+            options.elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
             match Device::open(file.path(), options) {
                 Ok(device) => {
                     let below = vec![Arc::clone(device.backend())];

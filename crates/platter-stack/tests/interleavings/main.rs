@@ -1,13 +1,11 @@
-//! Every interleaving of a few lanes at the gate of a layer, and of readers and the store of a cache at a
-//! frame. Gate and frame are the library's own sources, built on the locks and atomics of a model checker.
+//! Every interleaving of a few lanes at the gate of a layer. The gate is the library's own source, built on the locks
+//! and atomics of a model checker.
 
 mod sync;
 
-#[path = "../../src/cache/frame.rs"]
-mod frame;
+#[allow(unreachable_pub, reason = "public in the library")]
 #[path = "../../src/gate.rs"]
 mod gate;
 
-mod frames;
 mod models;
 mod turns;

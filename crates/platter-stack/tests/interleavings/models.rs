@@ -83,7 +83,7 @@ impl Lane {
             self.door.place(bio);
         }
         while self.door.is_holding() {
-            let Some(mut bio) = self.door.next() else {
+            let Some(mut bio) = self.door.take_next() else {
                 let before = self.failed.len();
                 self.door.expire(Time(2048));
                 self.door.take_failed(&mut self.failed);

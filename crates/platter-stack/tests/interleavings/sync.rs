@@ -2,7 +2,6 @@
 
 use loom::sync::atomic::{self as model, fence};
 
-pub(crate) use loom::sync::atomic::AtomicU32;
 pub(crate) use loom::sync::{Mutex, MutexGuard};
 pub(crate) use std::sync::atomic::Ordering;
 

@@ -24,7 +24,7 @@ fn failed(door: &mut Door) -> Vec<(u64, Kind)> {
 const TIMEOUT: Time = Time(BARRIER_TIMEOUT.0);
 
 fn tokens(door: &mut Door) -> Vec<u64> {
-    std::iter::from_fn(|| door.next()).map(|bio| bio.token()).collect()
+    std::iter::from_fn(|| door.take_next()).map(|bio| bio.token()).collect()
 }
 
 #[test]

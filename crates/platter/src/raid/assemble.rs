@@ -6,7 +6,7 @@ use platter_disk::device::Device;
 use platter_stack::LayerError;
 use platter_stack::meta::md::{Level, Superblock, Zones};
 use platter_stack::meta::{self, Candidate, Layout, Problem, Select, Slots};
-use platter_stack::partition::Partition;
+use platter_stack::partition;
 use std::sync::Arc;
 
 /// Opens the array that `select` means among `candidates`, which may be in any order. With `write` its
@@ -67,7 +67,7 @@ fn name_md(problems: Vec<Problem>, candidates: &[Device]) -> RaidError {
 }
 
 fn part(device: &Device, offset: u64, size: u64) -> Result<Arc<dyn Backend>, LayerError> {
-    Ok(Arc::new(Partition::new(Arc::clone(device.backend()), offset, Some(size))?))
+    partition::new(Arc::clone(device.backend()), offset, Some(size))
 }
 
 fn layer(name: &str, values: &[(&str, u64)], parts: Vec<Arc<dyn Backend>>) -> Result<Device, RaidError> {

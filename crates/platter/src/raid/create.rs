@@ -108,7 +108,7 @@ pub fn wipe(devices: &[Device]) -> Result<(), RaidError> {
     for (device, held) in devices.iter().zip(&slots) {
         if held.newest().is_none() && held.damage().is_none() {
             return Err(RaidError::Refused(format!(
-                "{} holds nothing of an array of Platter's; nothing was written",
+                "{} holds no records of a Platter array; nothing was written",
                 device.name()
             )));
         }

@@ -1,10 +1,11 @@
 //! Elevators in specs: `elevator=deadline(read_expire=250ms)`.
 
 use super::params::{convert, value};
-use crate::spec::{Args, Param, Signature, SpecError};
+use crate::spec::{Args, Param, Signature, Spec, SpecError};
 use platter_block::elevator::Elevator;
-use platter_disk::elevators;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use platter_block::elevator::Row;
+use platter_disk::elevators::{self, RegisterError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 const NONE: &str = "none";
 
@@ -17,8 +18,26 @@ struct Known {
 
 static KNOWN: Mutex<Known> = Mutex::new(Known { names: &[NONE], tables: Vec::new() });
 
+/// Registers the elevators of `platter-elevators`, so that they are known wherever an elevator can be named.
+pub(super) fn register_own() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| elevators::register_table(platter_elevators::TABLE));
+}
+
+/// Registers an elevator of the program under its name. From then on it can be named wherever an elevator can: in
+/// device specs, in [`Device::set_elevator`](crate::Device::set_elevator), in lists.
+///
+/// # Errors
+/// The name is taken or cannot be written in a device spec, the row makes an elevator of another name or with
+/// other parameters, or a parameter has no valid name, range or help.
+pub fn register_elevator(row: &'static Row) -> Result<(), RegisterError> {
+    register_own();
+    elevators::register(row)
+}
+
 /// Everything that can be named by now.
 fn known() -> MutexGuard<'static, Known> {
+    register_own();
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let rows = elevators::all();
     if known.names.len() != 1 + rows.len() {
@@ -40,7 +59,7 @@ pub fn elevator_params(name: &str) -> impl Iterator<Item = &'static Param> + use
     tables(name).unwrap_or_default().iter().copied().flatten()
 }
 
-fn tables(name: &str) -> Option<&'static [&'static [Param]]> {
+pub(super) fn tables(name: &str) -> Option<&'static [&'static [Param]]> {
     let known = known();
     match known.names.iter().position(|known| *known == name)? {
         0 => Some(&[]),
@@ -48,13 +67,12 @@ fn tables(name: &str) -> Option<&'static [&'static [Param]]> {
     }
 }
 
-/// Reads the argument `elevator` and makes the elevator; `None` is no elevator.
-pub(super) fn read(args: &mut Args<'_>) -> Result<Option<Box<dyn Elevator>>, SpecError> {
-    let spec = args.nested("elevator")?;
+/// Makes the elevator that `spec` names with its parameters; `None` is no elevator.
+pub(super) fn make(spec: &Spec) -> Result<Option<Box<dyn Elevator>>, SpecError> {
     let Some(tables) = tables(spec.name()) else {
-        return Err(args.reject("elevator", format!("there is no elevator `{}`", spec.name())));
+        return Err(spec.reject(format!("there is no elevator `{}`", spec.name())));
     };
-    let mut given = Args::new(&spec, &Signature { unnamed: &[], tables, devices: 0..=0 })?;
+    let mut given = Args::new(spec, &Signature { unnamed: &[], tables, devices: 0..=0 })?;
     let Some(row) = elevators::by_name(spec.name()) else { return Ok(None) };
     let mut elevator = (row.make)();
     // Defaults are not set explicitly: a parameter that selects a group of values (the kernel to follow) sets
@@ -76,7 +94,7 @@ mod tests {
 
     #[test]
     fn every_elevator_has_arguments_that_can_be_written() {
-        assert_eq!(elevator_names().len(), 1 + platter_block::elevator::TABLE.len());
+        assert_eq!(elevator_names().len(), 1 + platter_elevators::TABLE.len());
         for name in elevator_names() {
             check_table(tables(name).unwrap()).unwrap();
         }

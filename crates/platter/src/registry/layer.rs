@@ -2,7 +2,7 @@
 
 use super::memory;
 use super::params::{convert, value};
-use super::table::{Build, Row, Shape};
+use super::row::{Row, Shape};
 use super::{OpenError, Opening, open_part, readaheads};
 use crate::spec::Args;
 use platter_disk::device::Device;
@@ -11,19 +11,22 @@ use std::sync::Arc;
 
 /// Every layer as a row of the table of devices.
 pub(super) fn rows() -> impl Iterator<Item = Row> {
-    platter_stack::TABLE.iter().map(|layer| {
-        let members: Vec<&str> = ["a.img", "b.img"].into_iter().take(*layer.members.end()).collect();
-        Row {
-            name: layer.name,
-            summary: layer.summary,
-            shape: Shape::Layer,
-            example: format!("{}({})", layer.name, members.join(", ")),
-            unnamed: &[],
-            tables: readaheads::nest(convert(layer.params)),
-            devices: layer.members.clone(),
-            build: Build::Layer(layer),
-        }
-    })
+    platter_cache::layers().map(row)
+}
+
+/// A layer as a row of the table of devices.
+pub(super) fn row(layer: &'static platter_stack::Row) -> Row {
+    let members: Vec<&str> = ["a.img", "b.img"].into_iter().take(*layer.members.end()).collect();
+    Row {
+        name: layer.name,
+        summary: layer.summary,
+        shape: Shape::Layer,
+        example: format!("{}({})", layer.name, members.join(", ")),
+        unnamed: &[],
+        tables: readaheads::nest(convert(layer.params)),
+        devices: layer.members.clone(),
+        open: Box::new(move |args, opening| open(layer, args, opening)),
+    }
 }
 
 /// Opens the devices of a layer and makes it.

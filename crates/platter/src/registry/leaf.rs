@@ -1,8 +1,8 @@
 //! Leaves: devices with request queues of their own.
 
-use super::table::{Build, Row, Shape};
+use super::row::{Row, Shape};
 use super::{Access, OpenError, Opening, queue};
-use crate::spec::{Args, Param, ParamKind, SpecError, closest, quote};
+use crate::spec::{Args, Param, ParamKind, SpecError, quote};
 use platter_disk::device::Device;
 use platter_disk::drivers::{Choice, FileOptions};
 use platter_disk::open::DiskOptions;
@@ -17,7 +17,7 @@ const SECTOR: u64 = 512;
 const MAX_SIZE: u64 = 1 << 62;
 
 /// The parameter of disks that are made when they are opened.
-const SIZE: &[Param] = &[Param {
+pub(super) const SIZE: &[Param] = &[Param {
     name: "size",
     kind: ParamKind::Size { min: SECTOR, max: MAX_SIZE },
     default: "",
@@ -89,7 +89,7 @@ pub(super) fn rows() -> [Row; 3] {
             unnamed: &["path"],
             tables: &[FILE, queue::PARAMS],
             devices: 0..=0,
-            build: Build::Leaf(file),
+            open: Box::new(file),
         },
         Row {
             name: "ram",
@@ -99,7 +99,7 @@ pub(super) fn rows() -> [Row; 3] {
             unnamed: &["size"],
             tables: &[SIZE, queue::PARAMS],
             devices: 0..=0,
-            build: Build::Leaf(ram),
+            open: Box::new(ram),
         },
         Row {
             name: "null",
@@ -109,7 +109,7 @@ pub(super) fn rows() -> [Row; 3] {
             unnamed: &["size"],
             tables: &[SIZE, queue::PARAMS],
             devices: 0..=0,
-            build: Build::Leaf(null),
+            open: Box::new(null),
         },
     ]
 }
@@ -145,15 +145,16 @@ fn file(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     let open = how(args, opening.access)?;
     // An argument without effect is an error before anything is opened or created.
     args.check_all_read()?;
-    let options = DiskOptions { open, file, leaf, elevator };
-    Device::open(&path, options).map_err(|error| suggest(&path, error).into())
+    let options =
+        DiskOptions::default().with_open(open).with_file(file).with_leaf(leaf).with_elevator(elevator);
+    Device::open(&path, options).map_err(|error| suggest(&path, error, opening).into())
 }
 
 fn driver(args: &mut Args<'_>) -> Result<FileOptions, SpecError> {
     let name = args.one_of("driver")?;
     let choice: Choice = name.parse().map_err(|error: String| args.reject("driver", error))?;
     let may_be = |driver: &str| name == "auto" || name == driver;
-    let mut options = FileOptions { driver: choice, ..FileOptions::default() };
+    let mut options = FileOptions::default().with_driver(choice);
     if may_be("uring") {
         options.sqpoll = args.flag("sqpoll")?;
         options.iopoll = args.flag("iopoll")?;
@@ -180,20 +181,17 @@ fn how(args: &mut Args<'_>, access: Access) -> Result<OpenOptions, SpecError> {
     // A spec is the same for readers and writers: arguments for writers have no effect for a reader.
     let create = args.optional("create", Args::size)?.or(access.create);
     let force = args.flag("force")? || access.force;
-    Ok(OpenOptions {
-        read: true,
-        write: access.write,
-        direct,
-        sharing,
-        allow_in_use: args.flag("allow_in_use")? || access.allow_in_use,
-        signatures: SignaturePolicy { block_devices: true, files: true, force },
-        create: create.filter(|_| access.write),
-        reserve: false,
-    })
+    Ok(OpenOptions::default()
+        .with_write(access.write)
+        .with_direct(direct)
+        .with_sharing(sharing)
+        .with_allow_in_use(args.flag("allow_in_use")? || access.allow_in_use)
+        .with_signatures(SignaturePolicy { block_devices: true, files: true, force })
+        .with_create(create.filter(|_| access.write)))
 }
 
 /// Adds a suggestion for a path that does not exist.
-fn suggest(path: &Path, error: SysError) -> SysError {
+fn suggest(path: &Path, error: SysError, opening: &Opening) -> SysError {
     let Some(path) = path.to_str() else { return error };
     let kind = error.errno.map(|errno| io::Error::from_raw_os_error(errno).kind());
     if kind != Some(io::ErrorKind::NotFound) || path.contains('/') {
@@ -204,9 +202,8 @@ fn suggest(path: &Path, error: SysError) -> SysError {
         let help = format!("did you mean {}?", quote(&device.to_string_lossy()));
         return error.with_help(help);
     }
-    match closest(path, super::names()) {
-        Some(name) => {
-            let example = super::find(name).map_or("", |row| &row.example);
+    match opening.closest(path) {
+        Some(Row { name, example, .. }) => {
             error.with_help(format!("did you mean the device `{name}`, as in {example}?"))
         }
         None => error,

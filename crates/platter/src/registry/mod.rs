@@ -8,6 +8,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod default_elevator;
+mod driver;
 mod elevators;
 mod error;
 mod faults;
@@ -18,13 +20,19 @@ mod params;
 mod queue;
 mod raid;
 mod readaheads;
+mod register;
+mod row;
 mod simulated;
 mod table;
 
-pub use elevators::{elevator_names, elevator_params};
+pub use default_elevator::{DEFAULT_ELEVATOR_VARIABLE, set_default_elevator};
+pub use driver::{DriverArgs, DriverRow, OpenDisk};
+pub use elevators::{elevator_names, elevator_params, register_elevator};
 pub use error::OpenError;
 pub use readaheads::{parse_readahead, readahead_names, readahead_params};
-pub use table::{Row, Shape, find, names, table};
+pub use register::{register_driver, register_layer};
+pub use row::{Row, Shape};
+pub use table::{find, names, table};
 
 use crate::spec::{self, Spec, SpecError};
 use platter_disk::device::Device;
@@ -70,6 +78,13 @@ impl Access {
 pub(crate) struct Opening {
     access: Access,
     world: Arc<World>,
+}
+
+impl Opening {
+    /// The device whose name is nearest to a word, if one is near.
+    fn closest(&self, word: &str) -> Option<&'static Row> {
+        find(spec::closest(word, names())?)
+    }
 }
 
 /// The world of simulated disks that are opened without one: all of them share its clock, as real disks do
@@ -138,11 +153,12 @@ pub fn open_in(world: &Arc<World>, spec: &Spec, access: Access) -> Result<Device
 }
 
 fn open_part(spec: &Spec, opening: &Opening) -> Result<Device, OpenError> {
+    elevators::register_own();
     let Some(row) = find(spec.name()) else {
         return Err(spec.reject(format!("there is no device called `{}`", spec.name())).into());
     };
     let mut args = spec::Args::new(spec, &row.signature())?;
-    let device = row.open(&mut args, opening)?;
+    let device = (row.open)(&mut args, opening)?;
     args.finish()?;
     Ok(device)
 }

@@ -1,6 +1,6 @@
 //! The settings of a leaf's queue, as arguments that every leaf takes.
 
-use super::elevators;
+use super::{default_elevator, elevators};
 use crate::spec::{Args, Param, ParamKind, SpecError, Words};
 use platter_block::elevator::Elevator;
 use platter_block::queue::{PlugSettings, Settings};
@@ -19,7 +19,7 @@ pub(super) const PARAMS: &[Param] = &[
         name: "elevator",
         kind: ParamKind::Nested(Words(elevators::elevator_names)),
         default: "none",
-        help: "I/O scheduler; its parameters in parentheses",
+        help: "I/O scheduler, with its parameters in parentheses; not given: the default of the process, none unless set",
     },
     Param {
         name: "depth",
@@ -92,7 +92,7 @@ pub(super) const PARAMS: &[Param] = &[
 
 /// Reads the settings and makes the elevator.
 pub(super) fn read(args: &mut Args<'_>) -> Result<(LeafSettings, Option<Box<dyn Elevator>>), SpecError> {
-    let elevator = elevators::read(args)?;
+    let (elevator, elevator_from) = default_elevator::read(args)?;
     let plug = args.flag("plug")?;
     // Without a plug that can be in force its two limits stay unread, which is an error if they are given.
     let plug = match plug && elevator.is_some() {
@@ -116,14 +116,13 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<(LeafSettings, Option<Box<dyn 
         "" => return Err(args.reject("lock", "the name of an adapter is empty")),
         adapter => LockScope::Adapter(adapter.to_owned()),
     };
-    let settings = LeafSettings {
-        queue,
-        caller_plug: args.flag("caller_plug")?,
-        lock,
-        bounce: args.flag("bounce")?,
-        lanes: args.optional("lanes", Args::int)?.map(small),
-        lock_stamps: false,
-    };
+    let settings = LeafSettings::default()
+        .with_queue(queue)
+        .with_caller_plug(args.flag("caller_plug")?)
+        .with_lock(lock)
+        .with_bounce(args.flag("bounce")?)
+        .with_lanes(args.optional("lanes", Args::int)?.map(small))
+        .with_elevator_from(elevator_from);
     Ok((settings, elevator))
 }
 

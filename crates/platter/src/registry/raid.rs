@@ -1,6 +1,6 @@
 //! Arrays by the records of their members: `raid(name=data, …)` and Linux' own, `md(…)`.
 
-use super::table::{Build, Row, Shape};
+use super::row::{Row, Shape};
 use super::{OpenError, Opening, open_part};
 use crate::raid::{self, RaidError};
 use crate::spec::{Args, Param, ParamKind, Spec, quote_path};
@@ -35,7 +35,7 @@ pub(super) fn rows() -> [Row; 2] {
             unnamed: &[],
             tables: &[PARAMS],
             devices: 0..=MAX_MEMBERS,
-            build: Build::Leaf(open),
+            open: Box::new(open),
         },
         Row {
             name: "md",
@@ -45,7 +45,7 @@ pub(super) fn rows() -> [Row; 2] {
             unnamed: &[],
             tables: &[&[]],
             devices: 1..=MAX_MEMBERS,
-            build: Build::Leaf(open_md),
+            open: Box::new(open_md),
         },
     ]
 }

@@ -2,25 +2,46 @@
 
 use super::params::{convert, value};
 use crate::spec::{self, Args, Param, ParamKind, Signature, Spec, SpecError, Words};
-use platter_block::readahead::{self, Row, Settings};
-use std::sync::LazyLock;
+use platter_cache::readahead::{self, Row, Settings};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The names of the readahead policies and the parameters of each.
-static TABLES: LazyLock<Vec<&'static [&'static [Param]]>> =
-    LazyLock::new(|| readahead::TABLE.iter().map(|row| convert(row.params)).collect());
+/// The names known so far. Rows are only added, and kept for the life of the process.
+struct Known {
+    names: &'static [&'static str],
+    /// The parameters of each.
+    tables: Vec<&'static [&'static [Param]]>,
+}
 
-static NAMES: LazyLock<Vec<&'static str>> =
-    LazyLock::new(|| readahead::TABLE.iter().map(|row| row.name).collect());
+static KNOWN: Mutex<Known> = Mutex::new(Known { names: &[], tables: Vec::new() });
 
-/// The names of the readahead policies.
+/// Everything that can be named by now.
+fn known() -> MutexGuard<'static, Known> {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let rows = readahead::all();
+    if known.names.len() != rows.len() {
+        known.names = rows.iter().map(|row| row.name).collect::<Vec<_>>().leak();
+    }
+    let converted = known.tables.len();
+    known.tables.extend(rows[converted..].iter().map(|row| convert(row.params)));
+    known
+}
+
+/// The names of the readahead policies, those that were registered
+/// ([`readahead::register`](platter_cache::readahead::register)) included.
 pub fn readahead_names() -> &'static [&'static str] {
-    &NAMES
+    known().names
 }
 
 /// The parameters of a readahead policy, as specs have them.
 pub fn readahead_params(name: &str) -> impl Iterator<Item = &'static Param> + use<> {
-    let index = NAMES.iter().position(|known| *known == name);
-    index.map_or(&[][..], |index| TABLES[index]).iter().copied().flatten()
+    find(name).map_or(&[][..], |(_, table)| table).iter().copied().flatten()
+}
+
+/// Where a policy is in the list of all, and its parameters.
+fn find(name: &str) -> Option<(usize, &'static [&'static [Param]])> {
+    let known = known();
+    let index = known.names.iter().position(|known| *known == name)?;
+    Some((index, known.tables[index]))
 }
 
 /// Parses a policy with its parameters, such as `2.6.11(same_page=on)`. The sizes in the settings are the
@@ -29,21 +50,21 @@ pub fn readahead_params(name: &str) -> impl Iterator<Item = &'static Param> + us
 /// # Errors
 /// An error in the syntax, the name or a parameter.
 pub fn parse_readahead(text: &str) -> Result<(&'static Row, Settings), SpecError> {
-    let spec = spec::parse(text, &NAMES)?;
-    let Some(index) = NAMES.iter().position(|known| *known == spec.name()) else {
+    let spec = spec::parse(text, readahead_names())?;
+    let (Some((_, table)), Some(row)) = (find(spec.name()), readahead::by_name(spec.name())) else {
         return Err(spec.reject(format!("there is no readahead policy `{}`", spec.name())));
     };
-    let settings = settings(&spec, index)?;
-    Ok((&readahead::TABLE[index], settings))
+    let settings = settings(&spec, row, table)?;
+    Ok((row, settings))
 }
 
 /// Reads the argument `readahead`: the place of the policy in its table, and the values of its parameters.
 pub(super) fn read(args: &mut Args<'_>) -> Result<(usize, Vec<i64>), SpecError> {
     let spec = args.nested(ARGUMENT)?;
-    let Some(index) = NAMES.iter().position(|known| *known == spec.name()) else {
+    let (Some((index, table)), Some(row)) = (find(spec.name()), readahead::by_name(spec.name())) else {
         return Err(args.reject(ARGUMENT, format!("there is no readahead policy `{}`", spec.name())));
     };
-    Ok((index, settings(&spec, index)?.values))
+    Ok((index, settings(&spec, row, table)?.values))
 }
 
 /// The parameters of a layer, where that of readahead is a policy that may have its own parameters.
@@ -59,9 +80,8 @@ pub(super) fn nest(table: &'static [&'static [Param]]) -> &'static [&'static [Pa
 /// The name of the argument.
 pub(super) const ARGUMENT: &str = "readahead";
 
-fn settings(spec: &Spec, index: usize) -> Result<Settings, SpecError> {
-    let row = &readahead::TABLE[index];
-    let signature = Signature { unnamed: &[], tables: TABLES[index], devices: 0..=0 };
+fn settings(spec: &Spec, row: &Row, tables: &'static [&'static [Param]]) -> Result<Settings, SpecError> {
+    let signature = Signature { unnamed: &[], tables, devices: 0..=0 };
     let mut given = Args::new(spec, &signature)?;
     let mut settings = Settings::default();
     for param in row.params {
@@ -79,8 +99,10 @@ mod tests {
 
     #[test]
     fn every_policy_can_be_written_with_and_without_parameters() {
-        for (name, table) in NAMES.iter().zip(TABLES.iter()) {
-            check_table(table).unwrap();
+        platter_repro::policies::register_readahead();
+        assert!(readahead_names().len() > readahead::TABLE.len());
+        for name in readahead_names() {
+            check_table(find(name).unwrap().1).unwrap();
             let (row, settings) = parse_readahead(name).unwrap();
             assert_eq!((row.name, settings.values.len()), (*name, row.params.len()));
         }
@@ -95,6 +117,7 @@ mod tests {
 
     #[test]
     fn a_cache_takes_a_policy_with_its_parameters() {
+        platter_repro::policies::register_readahead();
         use crate::registry::{Access, open};
         let with =
             |policy: &str| open(&format!("cache(size=1M, readahead={policy}, ram(1M))"), Access::read());

@@ -1,6 +1,6 @@
 //! Simulated disks: `sim(cheetah9lp)`, `sim(disk.diskspecs)`.
 
-use super::table::{Build, Row, Shape};
+use super::row::{Row, Shape};
 use super::{OpenError, Opening, faults, queue};
 use crate::spec::{Args, Param, ParamKind, SpecError};
 use platter_block::backend::Fact;
@@ -76,7 +76,7 @@ pub(super) fn row() -> Row {
         unnamed: &["disk"],
         tables: &[PARAMS, faults::PARAMS, queue::PARAMS],
         devices: 0..=0,
-        build: Build::Leaf(open),
+        open: Box::new(open),
     }
 }
 

@@ -1,90 +1,49 @@
-//! The table: a row for each device that a spec can name.
+//! The table: a row for each device that a spec can name, and those that the program has registered.
 
-use super::{OpenError, Opening, layer, leaf, raid, simulated};
-use crate::spec::{Args, Param, Signature};
-use platter_disk::device::Device;
-use std::ops::RangeInclusive;
-use std::sync::LazyLock;
+use super::row::Row;
+use super::{layer, leaf, raid, simulated};
+use std::sync::{LazyLock, PoisonError, RwLock};
 
-/// The shape of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// A disk with its own request queues.
-    Leaf,
-    /// A device built on other devices.
-    Layer,
-}
-
-/// A device.
-pub struct Row {
-    /// Name in specs.
-    pub name: &'static str,
-    /// One line.
-    pub summary: &'static str,
-    /// Its shape.
-    pub shape: Shape,
-    /// A spec of it.
-    pub example: String,
-    /// Parameters that may be given without their names, in order.
-    pub unnamed: &'static [&'static str],
-    /// Its own parameters, and those that it shares with others.
-    pub tables: &'static [&'static [Param]],
-    /// Number of devices below.
-    pub devices: RangeInclusive<usize>,
-    pub(super) build: Build,
-}
-
-/// How a device is opened.
-#[derive(Clone, Copy)]
-pub(super) enum Build {
-    Leaf(fn(&mut Args<'_>, &Opening) -> Result<Device, OpenError>),
-    Layer(&'static platter_stack::Row),
-}
-
-impl Row {
-    /// Its arguments, in the form that [`Args`] takes.
-    pub fn signature(&self) -> Signature {
-        Signature { unnamed: self.unnamed, tables: self.tables, devices: self.devices.clone() }
-    }
-
-    /// All of its parameters.
-    pub fn params(&self) -> impl Iterator<Item = &'static Param> + use<> {
-        self.tables.iter().copied().flatten()
-    }
-
-    pub(super) fn open(&self, args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
-        match self.build {
-            Build::Leaf(open) => open(args, opening),
-            Build::Layer(layer) => layer::open(layer, args, opening),
-        }
-    }
-}
-
-/// Every device: leaves, then layers.
+/// The devices of the library: leaves, then layers.
 static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
     leaf::rows().into_iter().chain([simulated::row()]).chain(layer::rows()).chain(raid::rows()).collect()
 });
 
-/// Every device: leaves, then layers.
-pub fn table() -> &'static [Row] {
-    &TABLE
+/// The devices that the program has registered, in that order.
+static REGISTERED: RwLock<Vec<&'static Row>> = RwLock::new(Vec::new());
+
+/// Every device: leaves, then layers, then what the program has registered.
+pub fn table() -> Vec<&'static Row> {
+    let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
+    TABLE.iter().chain(registered.iter().copied()).collect()
+}
+
+/// Adds a row for the life of the process. Returns `false` if there is one with its name.
+pub(super) fn add(row: Row) -> bool {
+    let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
+    let mut all = TABLE.iter().chain(registered.iter().copied());
+    let is_free = all.all(|other| other.name != row.name);
+    if is_free {
+        registered.push(Box::leak(Box::new(row)));
+    }
+    is_free
 }
 
 /// The names of all devices.
 pub fn names() -> Vec<&'static str> {
-    TABLE.iter().map(|row| row.name).collect()
+    table().into_iter().map(|row| row.name).collect()
 }
 
 /// The row of a device.
 pub fn find(name: &str) -> Option<&'static Row> {
-    TABLE.iter().find(|row| row.name == name)
+    table().into_iter().find(|row| row.name == name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::registry::parse;
-    use crate::spec::check_table;
+    use crate::spec::{Args, check_table};
 
     #[test]
     fn rows_are_unique_and_their_tables_are_sound() {

@@ -3,32 +3,15 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
-use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::{SpecError, SpecErrorKind, list, shown};
+use super::source::Source;
+pub use super::source::Span;
 use super::suggest::closest;
 use platter_block::text::is_unsafe;
-
-/// A range of bytes of the spec's text.
-pub type Span = Range<usize>;
-
-/// Shared by all nodes of one spec: the text, and the device names known to its reader.
-#[derive(Debug)]
-pub(super) struct Source {
-    pub(super) text: String,
-    pub(super) devices: Vec<String>,
-    /// The file that the text is from.
-    pub(super) file: Option<String>,
-}
-
-impl Source {
-    pub(super) fn knows(&self, name: &str) -> bool {
-        self.devices.iter().any(|known| known == name)
-    }
-}
 
 /// A device (or anything else that takes arguments in parentheses): `name(arg, …)`.
 ///

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::ast::{Source, Span};
 use super::render::picture;
+use super::source::{Source, Span};
 use platter_block::text::excerpt;
 
 /// The kinds of [`SpecError`].

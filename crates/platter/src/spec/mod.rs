@@ -51,6 +51,7 @@ mod error;
 mod params;
 mod parse;
 mod render;
+mod source;
 mod suggest;
 mod value;
 

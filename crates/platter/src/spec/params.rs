@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ast::{ArgValue, Source, Spec, Word};
+use super::ast::{ArgValue, Spec, Word};
 use super::error::{did_you_mean, list, shown};
 use super::parse::is_name;
+use super::source::Source;
 use super::suggest::closest;
 use super::value::{
     ValueError, format_size, format_time, parse_bool, parse_choice, parse_int, parse_number, parse_size,

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::ast::{Arg, ArgValue, Source, Span, Spec, Word, is_bare};
+use super::ast::{Arg, ArgValue, Spec, Word, is_bare};
 use super::error::{SpecError, SpecErrorKind, shown};
+use super::source::{Source, Span};
 use platter_block::planted::{self, Planted};
 use platter_block::text::is_unsafe;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::ast::Span;
+use super::source::Span;
 use platter_block::text::is_unsafe;
 
 /// Lines shown before and after the marked one.

@@ -7,10 +7,10 @@ pub(super) use files::TestFiles;
 
 use super::FileioError;
 use super::engine::{Engine, buffers};
+use super::hooks::Hooks;
 use super::plan::{Handles, IoMode, Plan, SyncMode};
 use super::report::Report;
 use super::requests::Request;
-use super::run::Hooks;
 use super::{real, report};
 use platter_disk::pool::PoolBuf;
 use std::fs::File;

@@ -16,21 +16,16 @@ use platter_block::time::{Span, Time, VirtualClock};
 use platter_disk::clock::Clock;
 use platter_disk::device::Device;
 
-use super::job::{Outcome, span};
-use super::plan::{Course, Plan};
-use super::run::{Progress, TICK};
+use super::IoError;
+use super::hooks::{Hooks, Progress, TICK};
+use super::outcome::Outcome;
+use super::plan::{Course, Plan, span};
+use super::report::Simulated;
 use super::tally::Tally;
 use super::usage::Usage;
-use super::{Hooks, IoError};
+use crate::load::{Load, Pause, Work};
 use many::Many;
 use solo::Solo;
-
-/// How long a simulation took in real time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Simulated {
-    /// Real time of the measurement.
-    pub real: Duration,
-}
 
 /// The clock that all devices share, if they are simulated.
 pub(super) fn shared_clock(devices: &[Device]) -> Result<Option<Arc<VirtualClock>>, IoError> {
@@ -48,20 +43,12 @@ pub(super) fn shared_clock(devices: &[Device]) -> Result<Option<Arc<VirtualClock
 }
 
 /// Jobs in virtual time.
-trait Simulation {
-    /// Runs until `until`, until there are no more events, or for as many turns as justify reading the real
-    /// clock.
-    fn run(&mut self, until: Time) -> Result<(), IoError>;
-    fn now(&self) -> Time;
-    /// I/Os that have been started and have not completed.
-    fn outstanding(&self) -> usize;
-    /// Whether nothing is in flight and nothing will be.
-    fn is_over(&self) -> bool;
-    /// Lets each job that has not failed start up to `quota` I/Os, including those in flight.
-    fn allow(&mut self, quota: &dyn Fn(u32) -> u64);
+trait Simulation: Work<Error = IoError> {
+    /// Lets each job that has not failed start up to `quota` I/Os, including those in flight, and starts them.
+    fn allow(&mut self, load: &mut Load, quota: &dyn Fn(u32) -> u64) -> Result<(), IoError>;
     fn tally(&mut self) -> &mut Tally;
     /// Makes the jobs read back their writes; returns whether there are any.
-    fn begin_reading_back(&mut self) -> bool;
+    fn begin_reading_back(&mut self, load: &mut Load) -> Result<bool, IoError>;
     /// The first failure and the first bad block.
     fn troubles(&mut self) -> Troubles;
 }
@@ -79,21 +66,23 @@ pub(super) struct Run {
     pub(super) simulated: Simulated,
 }
 
-/// Runs the jobs on devices whose clock is `clock`.
-pub(super) fn run(plan: &Plan<'_>, clock: &VirtualClock, hooks: Hooks<'_>) -> Result<Run, IoError> {
-    let start = clock.now();
+/// Runs the jobs on simulated devices, which share a clock.
+pub(super) fn run(plan: &Plan<'_>, hooks: Hooks<'_>) -> Result<Run, IoError> {
+    let load = Load::new(plan.device(0).clock(), plan.devices() as u32, plan.job.numjobs);
     if plan.job.numjobs == 1
-        && let Course::Uniform(offsets) = plan.course(0, start.0)?
+        && let Course::Uniform(offsets) = plan.course(0, load.now().0)?
     {
-        let solo = Solo::new(plan.open_worker(0)?, offsets, clock, !plan.job.gtod_reduce);
-        return Director::new(plan, solo, hooks).direct();
+        let solo = Solo { worker: plan.open_worker(0)?, offsets, latency: !plan.job.gtod_reduce };
+        return Director::new(plan, load, solo, hooks).direct();
     }
-    Director::new(plan, Many::new(plan, clock)?, hooks).direct()
+    let many = Many::new(plan, load.now())?;
+    Director::new(plan, load, many, hooks).direct()
 }
 
 /// Leads a simulation through ramp, measurement, drain and reading back.
 struct Director<'p, 'a, S> {
     plan: &'p Plan<'p>,
+    load: Load,
     simulation: S,
     progress: Option<&'a mut dyn FnMut(&Progress)>,
     start: Time,
@@ -105,11 +94,12 @@ struct Director<'p, 'a, S> {
 }
 
 impl<'p, 'a, S: Simulation> Director<'p, 'a, S> {
-    fn new(plan: &'p Plan<'p>, simulation: S, hooks: Hooks<'a>) -> Self {
-        let (began, start) = (Instant::now(), simulation.now());
+    fn new(plan: &'p Plan<'p>, load: Load, simulation: S, hooks: Hooks<'a>) -> Self {
+        let (began, start) = (Instant::now(), load.now());
         let last = (began, start, 0);
         Self {
             plan,
+            load,
             simulation,
             progress: hooks.progress,
             start,
@@ -125,21 +115,21 @@ impl<'p, 'a, S: Simulation> Director<'p, 'a, S> {
         let ramp = span(self.plan.job.ramp_time);
         if ramp > Span::ZERO {
             self.ramping = true;
-            self.simulation.allow(&|_| u64::MAX);
+            self.simulation.allow(&mut self.load, &|_| u64::MAX)?;
             self.run_until(self.start + ramp)?;
             self.ramp_ios = self.simulation.tally().all();
             self.simulation.tally().forget();
             self.ramping = false;
         }
-        let (begin, real, usage) = (self.simulation.now(), Instant::now(), Usage::now());
+        let (begin, real, usage) = (self.load.now(), Instant::now(), Usage::now());
         if !self.cancelled {
             let plan = self.plan;
-            self.simulation.allow(&|job| plan.quota(job));
+            self.simulation.allow(&mut self.load, &|job| plan.quota(job))?;
             let until = plan.job.runtime.map_or(Time(u64::MAX), |runtime| begin + span(runtime));
             self.run_until(until)?;
         }
         self.drain()?;
-        let (end, usage) = (self.simulation.now(), Usage::now().since(&usage));
+        let (end, usage) = (self.load.now(), Usage::now().since(&usage));
         let simulated = Simulated { real: real.elapsed() };
         self.read_back()?;
         let Troubles { failure, mismatch } = self.simulation.troubles();
@@ -156,24 +146,24 @@ impl<'p, 'a, S: Simulation> Director<'p, 'a, S> {
     }
 
     fn run_until(&mut self, until: Time) -> Result<(), IoError> {
-        while !self.cancelled && self.simulation.now() < until && !self.simulation.is_over() {
-            self.simulation.run(until)?;
+        while !self.cancelled && self.load.run(&mut self.simulation, until)? == Pause::Events {
             self.look_around();
         }
         Ok(())
     }
 
     fn drain(&mut self) -> Result<(), IoError> {
-        self.simulation.allow(&|_| 0);
-        while self.simulation.outstanding() > 0 {
-            self.simulation.run(Time(u64::MAX))?;
-        }
+        self.simulation.allow(&mut self.load, &|_| 0)?;
+        while self.load.run(&mut self.simulation, Time(u64::MAX))? == Pause::Events {}
         Ok(())
     }
 
     /// Reads back the blocks that a verified job wrote. This is not part of the measurement.
     fn read_back(&mut self) -> Result<(), IoError> {
-        if self.cancelled || !self.plan.job.rw.writes() || !self.simulation.begin_reading_back() {
+        if self.cancelled
+            || !self.plan.job.rw.writes()
+            || !self.simulation.begin_reading_back(&mut self.load)?
+        {
             return Ok(());
         }
         let measured = self.simulation.tally().clone();
@@ -192,7 +182,7 @@ impl<'p, 'a, S: Simulation> Director<'p, 'a, S> {
             return;
         }
         let Some(progress) = &mut self.progress else { return };
-        let virtual_now = self.simulation.now();
+        let virtual_now = self.load.now();
         let ios = self.ramp_ios + self.simulation.tally().all();
         let passed = virtual_now.since(then).0.max(1) as f64 / 1e9;
         let iops = (ios - had) as f64 / passed;

@@ -1,98 +1,68 @@
 //! One job alone, whose I/Os have one direction: the closed loop, in which the clock moves instead of waiting.
 
-use platter_block::time::{Span, Time, VirtualClock};
+use platter_block::bio::Bio;
+use platter_disk::channel::Channel;
 
 use super::{IoError, Simulation, Troubles};
-use crate::io::job::uniform;
 use crate::io::tally::Tally;
-use crate::io::worker::{Turns, Worker};
+use crate::io::worker::Worker;
+use crate::load::{Load, Work};
 use crate::workload::Offsets;
 
-/// Turns of the loop between two looks at the real clock.
-const TURNS: u32 = 4096;
-
-pub(super) struct Solo<'a> {
-    worker: Worker,
-    offsets: Offsets,
-    latency: bool,
-    time: VirtualTurns<'a>,
+pub(super) struct Solo {
+    pub(super) worker: Worker,
+    pub(super) offsets: Offsets,
+    pub(super) latency: bool,
 }
 
-/// Time passes when there is nothing to do.
-struct VirtualTurns<'a> {
-    clock: &'a VirtualClock,
-    left: u32,
-    stuck: bool,
-}
+impl Work for Solo {
+    type Error = IoError;
 
-impl<'a> Solo<'a> {
-    pub(super) fn new(worker: Worker, offsets: Offsets, clock: &'a VirtualClock, latency: bool) -> Self {
-        Self { worker, offsets, latency, time: VirtualTurns { clock, left: 0, stuck: false } }
+    fn channels(&mut self, _port: u32) -> impl Iterator<Item = &mut Channel> {
+        std::iter::once(&mut self.worker.channel)
     }
-}
 
-impl Turns for VirtualTurns<'_> {
-    #[inline(always)]
-    fn turn<const LATENCY: bool>(&mut self, worker: &mut Worker, until: Time) -> usize {
-        self.left = self.left.saturating_sub(1);
-        let desk = &mut worker.desk;
-        let completed = worker.channel.poll_at(desk.now, &mut worker.done);
-        if completed > 0 {
-            return completed;
+    fn completed(&mut self, load: &mut Load, _port: u32, done: &mut Vec<Bio>) -> Result<(), IoError> {
+        self.worker.desk.now = load.now();
+        std::mem::swap(&mut self.worker.done, done);
+        match (&mut self.offsets, self.latency) {
+            (Offsets::Sequential(o), true) => self.worker.completed::<true>(o),
+            (Offsets::Sequential(o), false) => self.worker.completed::<false>(o),
+            (Offsets::Random(o), true) => self.worker.completed::<true>(o),
+            (Offsets::Random(o), false) => self.worker.completed::<false>(o),
+            (Offsets::RandomMap(o), true) => self.worker.completed::<true>(o),
+            (Offsets::RandomMap(o), false) => self.worker.completed::<false>(o),
         }
-        // Time is about to pass: the job waits.
-        worker.channel.unplug();
-        match worker.channel.next_wakeup() {
-            Some(at) => desk.now = at.clamp(desk.now + STALL, until),
-            None => self.stuck = true,
-        }
-        self.clock.advance_to(desk.now);
-        0
-    }
-
-    #[inline(always)]
-    fn go_on(&self) -> bool {
-        self.left > 0 && !self.stuck
-    }
-}
-
-/// How far time advances when a device wants to be polled again at the same time.
-pub(super) const STALL: Span = Span(1);
-
-impl Simulation for Solo<'_> {
-    fn run(&mut self, until: Time) -> Result<(), IoError> {
-        (self.time.left, self.time.stuck) = (TURNS, false);
-        uniform(&mut self.worker, &mut self.offsets, until, self.latency, &mut self.time);
-        match self.time.stuck && self.worker.channel.outstanding() > 0 {
-            true => Err(IoError::Stuck { ios: self.worker.channel.outstanding() }),
-            false => Ok(()),
-        }
-    }
-
-    fn now(&self) -> Time {
-        self.worker.desk.now
-    }
-
-    fn outstanding(&self) -> usize {
-        self.worker.channel.outstanding()
+        std::mem::swap(&mut self.worker.done, done);
+        Ok(())
     }
 
     fn is_over(&self) -> bool {
         self.worker.is_over()
     }
+}
 
-    fn allow(&mut self, quota: &dyn Fn(u32) -> u64) {
-        if self.worker.desk.failure.is_none() {
-            self.worker.desk.left = quota(0).saturating_sub(self.outstanding() as u64);
+impl Simulation for Solo {
+    fn allow(&mut self, load: &mut Load, quota: &dyn Fn(u32) -> u64) -> Result<(), IoError> {
+        let worker = &mut self.worker;
+        worker.desk.now = load.now();
+        if worker.desk.failure.is_none() {
+            worker.desk.left = quota(0).saturating_sub(worker.channel.outstanding() as u64);
         }
+        match &mut self.offsets {
+            Offsets::Sequential(o) => worker.start_idle(o),
+            Offsets::Random(o) => worker.start_idle(o),
+            Offsets::RandomMap(o) => worker.start_idle(o),
+        }
+        load.settle(self, 0)
     }
 
     fn tally(&mut self) -> &mut Tally {
         &mut self.worker.tally
     }
 
-    fn begin_reading_back(&mut self) -> bool {
-        false
+    fn begin_reading_back(&mut self, _load: &mut Load) -> Result<bool, IoError> {
+        Ok(false)
     }
 
     fn troubles(&mut self) -> Troubles {

@@ -1,8 +1,9 @@
-//! `platter` against the best of the others, on everything that can be made up.
+//! `platter` against the best of the others, on generated reads.
 
+use super::{by_name, policies};
 use crate::readahead::{Cost, DISK, Machine, Pattern, Read, SSD, Workload, run};
 use crate::stats::Seeded;
-use platter_block::readahead::{Row, Settings, TABLE, by_name};
+use platter_cache::readahead::{Row, Settings};
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -99,7 +100,7 @@ fn ratios(name: &str, reads: &[Read], cached: Vec<u64>) -> [(f64, &'static str);
     // Policies that guess the end of a random read are right only where all runs have the same length.
     let guessed = name.starts_with("runs");
     let fair = |row: &&Row| !guessed || ["none", "2.6.11", "ondemand", "context"].contains(&row.name);
-    let others = TABLE.iter().filter(|row| row.name != "platter").filter(fair);
+    let others = policies().into_iter().filter(|row| row.name != "platter").filter(fair);
     let others: Vec<_> =
         others.map(|row| (row.name, run(row, &Settings::default(), &machine, reads))).collect();
     let row = by_name("platter").unwrap();

@@ -3,3 +3,15 @@
 mod compared;
 mod properties;
 mod vectors;
+
+use platter_cache::readahead::{self, Row};
+
+/// Every policy, those of past kernels included.
+fn policies() -> Vec<&'static Row> {
+    platter_repro::policies::register_readahead();
+    readahead::all()
+}
+
+fn by_name(name: &str) -> Option<&'static Row> {
+    policies().into_iter().find(|row| row.name == name)
+}

@@ -1,10 +1,11 @@
 //! Properties of every policy, for any reads.
 
+use super::{by_name, policies};
 use crate::readahead::{Machine, Outcome, Read, Workload, run};
-use platter_block::readahead::{Row, Settings, TABLE};
+use platter_cache::readahead::{Row, Settings};
 use proptest::prelude::*;
 
-/// Pages of a device that is small enough for reads to meet.
+/// Pages of a device that is small enough for reads to overlap.
 const PAGES: u64 = 2000;
 
 fn reads() -> impl Strategy<Value = Vec<Read>> {
@@ -74,7 +75,7 @@ proptest! {
         max in prop_oneof![Just(0u32), 1..5u32, Just(32), Just(100)],
         optimal in prop_oneof![Just(0u32), Just(32), Just(256)],
     ) {
-        for row in TABLE {
+        for row in policies() {
             let settings = Settings { max, optimal, ..Settings::default() };
             check(row, &settings, &machine, &reads, &run(row, &settings, &machine, &reads));
         }
@@ -83,7 +84,7 @@ proptest! {
     #[test]
     fn what_is_cached_costs_nothing_where_hits_are_free(reads in reads()) {
         let machine = Machine { pages: PAGES, cached: (0..PAGES).collect(), ..Machine::default() };
-        for row in TABLE {
+        for row in policies() {
             let settings = Settings::default();
             let outcome = run(row, &settings, &machine, &reads);
             prop_assert_eq!(outcome.ios.len() as u64 + outcome.waits, 0);
@@ -105,7 +106,7 @@ fn lost_pages_do_not_make_streams_read_more_and_more() {
         ..Workload::default()
     };
     let machine = Machine { cache: Some(200), ..Machine::default() };
-    let row = platter_block::readahead::by_name("platter").unwrap();
+    let row = by_name("platter").unwrap();
     let settings = Settings { optimal: 256, ..Settings::default() };
     let outcome = run(row, &settings, &machine, &workload.reads());
     assert!(outcome.pages_read < 2 * outcome.reads, "{}", outcome.pages_read);
@@ -114,8 +115,9 @@ fn lost_pages_do_not_make_streams_read_more_and_more() {
 
 #[test]
 fn names_are_unique_and_parameters_are_checked() {
-    for (index, row) in TABLE.iter().enumerate() {
-        assert!(TABLE[..index].iter().all(|other| other.name != row.name), "{}", row.name);
+    let rows = policies();
+    for (index, row) in rows.iter().enumerate() {
+        assert!(rows[..index].iter().all(|other| other.name != row.name), "{}", row.name);
         let mut settings = Settings::default();
         let error = settings.set(row, "colour", 1).unwrap_err().to_string();
         assert!(error.contains(row.name) && error.contains("colour"), "{error}");

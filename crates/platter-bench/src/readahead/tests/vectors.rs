@@ -1,8 +1,10 @@
 //! The I/Os that the kernels' policies are known to make.
 
+use super::{by_name, policies};
 use crate::readahead::{Machine, Outcome, Pattern, Read, Workload, run};
 use crate::stats::Seeded;
-use platter_block::readahead::{Hint, Settings, TABLE, by_name};
+use platter_block::hint::Hint;
+use platter_cache::readahead::Settings;
 use std::collections::BTreeSet;
 
 const KIB: u64 = 1024;
@@ -235,7 +237,7 @@ fn large_requests_grow_to_the_optimum() {
 fn what_the_program_says_counts() {
     let workload =
         Workload { pattern: Pattern::Sequential, request: 8192, count: 400, ..Workload::default() };
-    for row in TABLE {
+    for row in policies() {
         let largest = |hint| {
             let machine = Machine { hint, ..Machine::default() };
             let outcome = run(row, &Settings::default(), &machine, &workload.reads());

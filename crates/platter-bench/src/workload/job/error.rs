@@ -1,9 +1,10 @@
-//! An option that cannot be.
+//! An invalid option.
 
 use core::fmt;
 
 /// A refused option: its name, its value, the allowed values.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{option}={value} is not allowed: {allowed}")]
 pub struct JobError {
     /// The option's name, as on the command line.
     pub option: &'static str,
@@ -25,11 +26,3 @@ impl JobError {
         Self { unfit: true, ..self }
     }
 }
-
-impl fmt::Display for JobError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={} is not allowed: {}", self.option, self.value, self.allowed)
-    }
-}
-
-impl core::error::Error for JobError {}

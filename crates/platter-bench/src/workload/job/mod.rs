@@ -14,7 +14,7 @@ pub use error::JobError;
 /// The default seed, so that runs are reproducible (fio's `randrepeat=1`).
 pub const DEFAULT_SEED: u64 = 1;
 
-/// How the starts of an open loop are spread: fio's `rate_process`.
+/// Distribution of the start times of an open loop: fio's `rate_process`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum RateProcess {
     /// At equal distances.
@@ -49,14 +49,14 @@ pub struct JobOptions {
     pub iodepth: u32,
     /// Jobs that run side by side, each with its own thread and channel. Default 1.
     pub numjobs: u32,
-    /// First byte of the device that is touched. Default 0.
+    /// Offset of the first byte of the workload's range. Default 0.
     pub offset: u64,
-    /// Bytes from `offset` on that are touched, and bytes that each job transfers unless something else ends
-    /// it. `None`: all up to the end of the device.
+    /// Bytes of the range from `offset` on, which is also what each job transfers unless another option ends it.
+    /// `None`: all up to the end of the device.
     pub size: Option<u64>,
     /// Ends the job after this long, not counting `ramp_time`.
     pub runtime: Option<Duration>,
-    /// Continues until `runtime` is over, however often `size` has been transferred.
+    /// Continues until `runtime` is over, even when `size` has been transferred.
     pub time_based: bool,
     /// How long the job runs before anything is measured.
     pub ramp_time: Duration,
@@ -64,7 +64,7 @@ pub struct JobOptions {
     pub number_ios: Option<u64>,
     /// Open loop: starts this many I/Os per second and job, and counts latency from the intended start.
     pub rate_iops: Option<u64>,
-    /// How the starts of the open loop are spread.
+    /// Distribution of the start times of the open loop.
     pub rate_process: RateProcess,
     /// Writes blocks that can be recognised and reads them back (a read job checks the blocks of an earlier
     /// job with the same `seed`).
@@ -165,7 +165,7 @@ impl JobOptions {
 }
 
 impl JobOptions {
-    /// On whose behalf job number `index` runs.
+    /// The context of job number `index`.
     pub fn context(&self, index: u32) -> Context {
         let own = index.wrapping_add(1);
         let place = (index as usize).checked_rem(self.contexts.len());

@@ -20,7 +20,7 @@ struct Job {
 }
 
 #[derive(Default)]
-struct State {
+struct WorkersState {
     jobs: VecDeque<Job>,
     idle: usize,
     /// Threads that were started and have not looked for jobs yet.
@@ -31,12 +31,12 @@ struct State {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<WorkersState>,
     wake: Condvar,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WorkersState> {
         // No code that can panic runs while the lock is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,7 +86,7 @@ impl Workers {
     }
 
     /// Starts and wakes threads for the waiting requests.
-    fn serve(&self, mut state: MutexGuard<'_, State>) -> bool {
+    fn serve(&self, mut state: MutexGuard<'_, WorkersState>) -> bool {
         let wanted = state.jobs.len();
         while state.idle + state.starting < wanted && state.workers.len() < self.most {
             let Ok(worker) = self.spawn() else { break };

@@ -147,10 +147,10 @@ impl Ring {
         self.enter(0, 1, GETEVENTS, timeout).map(drop)
     }
 
-    /// Visits the posted completions: user data and result.
+    /// Visits the first `most` posted completions: user data and result.
     #[inline]
-    pub(super) fn completions(&mut self, mut each: impl FnMut(u64, i32)) {
-        for entry in self.ring.completion() {
+    pub(super) fn completions(&mut self, most: usize, mut each: impl FnMut(u64, i32)) {
+        for entry in self.ring.completion().take(most) {
             each(entry.user_data(), entry.result());
         }
     }

@@ -14,10 +14,12 @@ pub(super) fn build(kernel: &Kernel, entries: u32, options: &UringOptions) -> io
     let base = Setup { iopoll: options.iopoll, sqpoll: options.sqpoll, ..Setup::default() };
     let modern = Setup { submit_all: true, ..base };
     let own = options.exclusive && !options.sqpoll;
+    let waits = options.waits && !options.sqpoll;
     let ways = [
         own.then_some(Setup { deferred: true, no_array: true, ..modern }),
         own.then_some(Setup { deferred: true, ..modern }),
-        own.then_some(Setup { cooperative: true, ..modern }),
+        waits.then_some(Setup { cooperative: true, no_array: true, ..modern }),
+        (own || waits).then_some(Setup { cooperative: true, ..modern }),
         Some(Setup { no_array: true, ..modern }),
         Some(modern),
         Some(base),

@@ -3,6 +3,7 @@
 use super::kernel::{Kernel, Setup};
 use super::{Uring, UringOptions, probe, setup};
 use crate::drivers::testing::{Bench, Rig, errno, transfer};
+use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Class, Flags, IoPrio, Op};
 use platter_block::driver::Driver;
 use platter_block::lane::Lane;
@@ -14,10 +15,14 @@ fn is_here() -> bool {
     probe().map_err(|why| eprintln!("skipped: {why}")).is_ok()
 }
 
-const WAYS: [bool; 2] = [true, false];
+const WAYS: [LaneUse; 3] = [LaneUse::Exclusive, LaneUse::Synchronous, LaneUse::Shared];
 
-fn ring(rig: &Rig, kernel: &Kernel, exclusive: bool) -> Bench<Uring> {
-    let options = UringOptions { exclusive, ..UringOptions::default() };
+fn ring(rig: &Rig, kernel: &Kernel, lane_use: LaneUse) -> Bench<Uring> {
+    let options = UringOptions {
+        exclusive: lane_use == LaneUse::Exclusive,
+        waits: lane_use == LaneUse::Synchronous,
+        ..UringOptions::default()
+    };
     let (target, workers) = (Arc::clone(&rig.target), Arc::clone(&rig.workers));
     rig.bench(Uring::on(kernel.clone(), target, 8, options, workers).unwrap(), 8)
 }
@@ -43,9 +48,9 @@ fn what_the_kernel_has_no_resources_for_is_submitted_again_after_a_pause() {
     if !is_here() {
         return;
     }
-    for (errno, exclusive) in PASSING.into_iter().flat_map(|errno| WAYS.map(|way| (errno, way))) {
+    for (errno, lane_use) in PASSING.into_iter().flat_map(|errno| WAYS.map(|way| (errno, way))) {
         let (rig, kernel) = (Rig::new(), Kernel::default());
-        let mut bench = ring(&rig, &kernel, exclusive);
+        let mut bench = ring(&rig, &kernel, lane_use);
         answer(&kernel, &[errno; 3]);
         bench.submit(write(1, 7));
         assert_eq!((bench.run(), answered(&kernel)), (0, 1));
@@ -76,9 +81,9 @@ fn a_wait_without_resources_ends_and_loses_nothing() {
     if !is_here() {
         return;
     }
-    for (errno, exclusive) in PASSING.into_iter().flat_map(|errno| WAYS.map(|way| (errno, way))) {
+    for (errno, lane_use) in PASSING.into_iter().flat_map(|errno| WAYS.map(|way| (errno, way))) {
         let (rig, kernel) = (Rig::new(), Kernel::default());
-        let mut bench = ring(&rig, &kernel, exclusive);
+        let mut bench = ring(&rig, &kernel, lane_use);
         // Some that the kernel has, and some that it does not take.
         (0..4).for_each(|block| bench.submit(write(block, 1)));
         bench.run();
@@ -98,9 +103,9 @@ fn a_ring_that_cannot_be_entered_any_more_is_dead() {
     if !is_here() {
         return;
     }
-    for exclusive in WAYS {
+    for lane_use in WAYS {
         let (rig, kernel) = (Rig::new(), Kernel::default());
-        let mut bench = ring(&rig, &kernel, exclusive);
+        let mut bench = ring(&rig, &kernel, lane_use);
         (0..3).for_each(|block| bench.submit(write(block, 1)));
         bench.run();
         answer(&kernel, &[libc::EBADF; 1000]);
@@ -112,7 +117,7 @@ fn a_ring_that_cannot_be_entered_any_more_is_dead() {
         for bio in &done {
             let refused = bio.op() == Op::Flush || bio.pos() - bio.done() >= 3 * 4096;
             // Completions that only the owner of the ring can fetch are lost with it.
-            match (refused, exclusive) {
+            match (refused, lane_use == LaneUse::Exclusive) {
                 (true, _) => assert_eq!(errno(bio), libc::EBADF, "{bio:?}"),
                 (false, true) => assert!([0, libc::EBADF].contains(&errno(bio)), "{bio:?}"),
                 (false, false) => assert_eq!(errno(bio), 0, "{bio:?}"),
@@ -142,10 +147,10 @@ fn rings_work_without_what_older_kernels_lack() {
         return;
     }
     for (age, refuses) in old_kernels().into_iter().enumerate() {
-        for exclusive in WAYS {
+        for lane_use in WAYS {
             let (rig, kernel) = (Rig::new(), Kernel::default());
             kernel.script.lock().unwrap().refuses = Some(refuses);
-            let mut bench = ring(&rig, &kernel, exclusive);
+            let mut bench = ring(&rig, &kernel, lane_use);
             for block in 0..32 {
                 let mut bio = write(block, block as u8 + 1);
                 bio.add_flags(Flags::NOMERGE);

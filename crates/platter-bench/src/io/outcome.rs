@@ -1,0 +1,19 @@
+//! The result of one job, or of a simulation of all of them.
+
+use platter_block::fault::Error as DeviceError;
+use platter_block::time::Time;
+
+use super::tally::Tally;
+
+/// The result of a job.
+pub(super) struct Outcome {
+    pub(super) tally: Tally,
+    /// I/Os of the ramp time.
+    pub(super) ramp_ios: u64,
+    /// When measuring began and ended.
+    pub(super) begin: Time,
+    pub(super) end: Time,
+    pub(super) failure: Option<DeviceError>,
+    pub(super) mismatch: Option<String>,
+    pub(super) cancelled: bool,
+}

@@ -1,0 +1,271 @@
+//! The cache as a device.
+
+use super::dirty::WriteBack;
+use super::engine::{Ask, Engine};
+use super::handles::Handles;
+use super::lane::CacheLane;
+use super::pages::PageTable;
+use super::shared::{NEVER, Shared};
+use super::{Settings, Write};
+use crate::readahead::{self, Hint, PAGE};
+use crate::sync::{Mutex, lock};
+use platter_block::backend::{Backend, Fact, LaneUse};
+use platter_block::bio::{Context, IoPrio, Op};
+use platter_block::capability::Cached;
+use platter_block::driver::Geometry;
+use platter_block::event::Watcher;
+use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::handle::{HandleCounters, HandleId};
+use platter_block::lane::{Bell, Lane};
+use platter_block::limits::{LimitSource, Limits};
+use platter_block::params::ParamError;
+use platter_block::resident::Resident;
+use platter_stack::LayerError;
+use platter_stack::reports::Reports;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Assumed optimal I/O size of a device that reports none: on most devices larger transfers are hardly
+/// cheaper.
+const UNKNOWN_OPTIMUM: u64 = 1 << 20;
+
+/// A device with a page cache over it.
+pub(super) struct Cache(Arc<Shared>);
+
+impl Cache {
+    pub(super) fn new(below: Arc<dyn Backend>, settings: &Settings) -> Result<Cache, LayerError> {
+        let geometry = below.geometry();
+        let wrong = |message: String| LayerError::Param(ParamError(message));
+        settings.check(&below.name(), &geometry).map_err(wrong)?;
+        let count = (settings.size / PAGE) as u32;
+        let share = |percent: u32| (u64::from(count) * u64::from(percent) / 100).max(1) as u32;
+        let rules = WriteBack {
+            background: share(settings.background),
+            limit: share(settings.dirty).max(8),
+            expire: settings.expire,
+            interval: settings.interval,
+            gather: settings.gather,
+        };
+        let pages = PageTable::new(count, geometry.size, rules)
+            .map_err(|bytes| wrong(format!("cache size={}: no memory for {bytes} bytes", settings.size)))?;
+        let optimal = match geometry.limits.optimal_io {
+            0 => UNKNOWN_OPTIMUM,
+            bytes => u64::from(bytes),
+        };
+        let optimal = (optimal / PAGE) as u32;
+        let row = settings.readahead;
+        let asked = readahead::Settings {
+            max: (settings.window / PAGE) as u32,
+            optimal: optimal.min(count / 8),
+            values: settings.values.clone(),
+        };
+        let handles = Handles::new(row, asked);
+        let (every_page, exclusive) = handles.manners();
+        let frames = Arc::clone(pages.store.frames());
+        let lane = below.open_lane(LaneUse::Shared).map_err(LayerError::Device)?;
+        let engine = Engine::new(lane, pages, handles, geometry.limits, settings.congestion);
+        let limits = geometry
+            .limits
+            .with_memory_align(1)
+            .with_max_transfer(1 << 30)
+            .with_max_segments(platter_block::bio::MAX_SEGMENTS as u16)
+            .with_max_segment_size(1 << 30)
+            .with_segment_boundary(0)
+            .with_chunk(0)
+            // Pages are written back individually, so no larger write is atomic.
+            .with_atomic_write(0);
+        // A power cut loses dirty pages that no flush has covered.
+        let write_cache = geometry.features.write_cache || settings.write == Write::Back;
+        let features = geometry.features.with_write_cache(write_cache).with_fua(true);
+        Ok(Cache(Arc::new(Shared {
+            engine: Mutex::new(engine),
+            frames,
+            gate: Arc::default(),
+            geometry: geometry.with_limits(limits).with_features(features),
+            simulated: below.clock().is_some(),
+            through: settings.write == Write::Through,
+            answers: !every_page && !exclusive,
+            due: AtomicU64::new(NEVER),
+            out: AtomicBool::new(false),
+            is_heard: AtomicBool::new(false),
+            wakers: Mutex::new(Vec::new()),
+            told: AtomicU64::new(NEVER),
+            broken: AtomicBool::new(false),
+            reports: Reports::on(std::slice::from_ref(&below)),
+            below,
+        })))
+    }
+
+    /// Starts reading a range that will be needed.
+    fn prefetch(engine: &mut Engine, id: HandleId, pos: u64, len: u64) {
+        let ask = Ask {
+            lane: 0,
+            handle: engine.handles.place(id),
+            demand: 0..0,
+            own: false,
+            context: Context::default(),
+            ioprio: IoPrio::default(),
+            deadline: None,
+        };
+        // At most half of the cache; otherwise the end of the range would evict its beginning.
+        let most = u64::from(engine.pages.store.count() / 2);
+        let first = pos / PAGE;
+        let end = pos.saturating_add(len).div_ceil(PAGE).min(engine.pages.end()).min(first + most);
+        engine.jobs.prefetch(&ask, first..end, None);
+    }
+
+    fn error(&self, fault: Fault, op: Op) -> Error {
+        let (device, detail) = (self.name(), String::new());
+        Error { fault, op, device, offset: 0, len: 0, detail }
+    }
+}
+
+impl LimitSource for Cache {
+    fn limits_at(&self, _pos: u64) -> (Limits, u64) {
+        (self.0.geometry.limits, u64::MAX)
+    }
+}
+
+impl Backend for Cache {
+    fn name(&self) -> Arc<str> {
+        Arc::from(format!("cache({})", self.0.below.name()))
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.0.geometry
+    }
+
+    fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
+        let own = self.0.below.open_lane(lane_use)?;
+        match CacheLane::new(Arc::clone(&self.0), own, lane_use) {
+            Ok(lane) => Ok(Box::new(lane)),
+            Err(fault) => Err(self.error(fault, Op::Read)),
+        }
+    }
+
+    fn locate(&self, pos: u64) -> Option<(usize, u64)> {
+        Some((0, pos))
+    }
+
+    fn below(&self) -> Vec<Arc<dyn Backend>> {
+        vec![Arc::clone(&self.0.below)]
+    }
+
+    fn watch(&self, watcher: Weak<dyn Watcher>) {
+        self.0.reports.watch(watcher);
+    }
+
+    fn explain(&self, fault: Fault) -> Option<String> {
+        // The layer gives up its own barriers at the same faults as the disks below.
+        let own =
+            self.0.gate.blame().filter(|_| fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer);
+        own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        let mut facts = vec![("layer", "cache".to_string())];
+        match self.0.engine() {
+            Ok(engine) => facts.extend(facts_of(&engine)),
+            Err(fault) => facts.push(("state", fault.to_string())),
+        }
+        facts.extend(self.0.below.facts());
+        facts
+    }
+
+    fn cached(&self) -> Option<&dyn Cached> {
+        Some(self)
+    }
+}
+
+impl Cached for Cache {
+    fn handle_opened(&self, id: HandleId) {
+        if let Ok(mut engine) = self.0.engine() {
+            engine.handles.open(id);
+        }
+        self.0.below.handle_opened(id);
+    }
+
+    fn handle_closed(&self, id: HandleId) {
+        if let Ok(mut engine) = self.0.engine()
+            && let Some((place, waiters)) = engine.handles.close(id)
+        {
+            engine.jobs.forget_handle(place);
+            waiters.into_iter().for_each(|lane| engine.lanes.kick(lane));
+        }
+        self.0.below.handle_closed(id);
+    }
+
+    fn advise(&self, id: HandleId, hint: Hint, pos: u64, len: u64) -> Result<(), Error> {
+        let mut engine = self.0.engine().map_err(|fault| self.error(fault, Op::Read))?;
+        match hint {
+            Hint::WillNeed => Cache::prefetch(&mut engine, id, pos, len),
+            Hint::DontNeed => engine.dont_need(pos, len),
+            Hint::NoReuse | Hint::Normal | Hint::Sequential | Hint::Random => {
+                let place = engine.handles.place(id);
+                if let Some(handle) = engine.handles.at(place) {
+                    handle.once = hint == Hint::NoReuse;
+                    if let (Some(policy), false) = (&mut handle.policy, handle.once) {
+                        policy.advise(hint);
+                    }
+                }
+                return Ok(());
+            }
+        }
+        // The first piece is read at once, the rest by the next run of the cache.
+        let now = self.0.below.now();
+        engine.enter();
+        engine.run_jobs();
+        engine.submit_shared(now);
+        engine.run(now);
+        self.0.leave(now, &mut engine);
+        Ok(())
+    }
+
+    fn handle_counters(&self, id: HandleId) -> Option<HandleCounters> {
+        self.0.engine().ok()?.handles.counters(id)
+    }
+
+    fn cache_counters(&self) -> Option<HandleCounters> {
+        // Reads without the lock are not counted for any handle.
+        let mut sum = self.0.engine().ok()?.handles.sum();
+        sum.hits += self.0.frames.hits.sum();
+        Some(sum)
+    }
+
+    fn resident(&self) -> Option<Arc<dyn Resident>> {
+        self.0.answers.then(|| Arc::new(super::resident::InMemory::new(&self.0)) as Arc<dyn Resident>)
+    }
+
+    fn keep(&self, keeper: Arc<dyn Bell>) {
+        self.0.below.keep(Arc::clone(&keeper));
+        let mut wakers = lock(&self.0.wakers);
+        if self.0.told.load(Ordering::SeqCst) != NEVER {
+            // The owner of the bell that was told may be gone.
+            keeper.ring();
+        }
+        wakers.retain(|waker| waker.strong_count() > 0);
+        wakers.push(Arc::downgrade(&keeper));
+    }
+}
+
+fn facts_of(engine: &Engine) -> Vec<Fact> {
+    let (pages, totals) = (&engine.pages, &engine.totals);
+    let count = pages.store.count();
+    let per_page = PageTable::overhead(count as usize).div_ceil(count as usize);
+    let mut facts = vec![
+        ("cache pages", count.to_string()),
+        ("cache bytes per page", per_page.to_string()),
+        ("dirty pages", pages.dirty.count.to_string()),
+        ("pages written back", totals.pages_written.to_string()),
+        ("pages evicted", pages.evictions.to_string()),
+        ("write-back errors", totals.write_errors.to_string()),
+        ("cache turns", totals.turns.to_string()),
+        ("cache turns without progress", totals.vain.to_string()),
+        ("pages handled", totals.work.to_string()),
+        ("most pages handled in one turn", totals.longest.to_string()),
+    ];
+    if engine.frames_away > 0 {
+        facts.push(("pages with the driver", engine.frames_away.to_string()));
+    }
+    facts
+}

@@ -1,0 +1,489 @@
+//! The state that the lanes of a cache share, under one lock: pages, handles, and the shared lane, which any
+//! of them runs for I/O that no particular task waits for.
+//!
+//! A read whose caller sleeps until it completes goes to the disk on the caller's own lane. All other I/O
+//! (readahead, write-back, reads of programs that poll) goes on the shared lane, so that its completion does
+//! not depend on one lane being run.
+//!
+//! The lock is held only for a short time: the work of one turn is counted in pages ([`Engine::is_spent`]),
+//! and the rest is done when the lock is taken again.
+
+use super::frames::{Loan, NONE};
+use super::handles::Handles;
+use super::hold::Holds;
+use super::ios::{IoKey, IoKind, Ios};
+use super::jobs::Jobs;
+use super::lanes::{Failure, Lanes, Line};
+use super::pages::{AHEAD, Evicted, FILLING, MARKED, PageTable};
+use crate::readahead::PAGE;
+use platter_block::bio::{Bio, Context, Flags, IoPrio, MAX_SEGMENTS, Op};
+use platter_block::defect::{self, Defect};
+use platter_block::fault::{Fault, Kind};
+use platter_block::lane::Lane;
+use platter_block::limits::Limits;
+use platter_block::time::{Span, Time};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Pages handled in one turn before the lock is released. One I/O or one window of readahead may exceed it.
+pub(super) const SPENT: u32 = 256;
+
+/// Most pages of a readahead window that are requested in one turn.
+pub(super) const WINDOW: u32 = 256;
+
+/// On whose behalf pages are read.
+#[derive(Clone)]
+pub(super) struct Ask {
+    pub(super) lane: u32,
+    pub(super) handle: u16,
+    /// The pages of the read call itself: these are not counted as readahead.
+    pub(super) demand: Range<u64>,
+    /// Whether the caller sleeps on its own lane until the read completes.
+    pub(super) own: bool,
+    pub(super) context: Context,
+    pub(super) ioprio: IoPrio,
+    pub(super) deadline: Option<Time>,
+}
+
+/// Statistics of a cache, shown as facts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    pub(super) pages_written: u64,
+    pub(super) write_errors: u64,
+    /// How often a lane took the lock to advance its bios, and how often it had been woken and could advance
+    /// none.
+    pub(super) turns: u64,
+    pub(super) vain: u64,
+    /// Pages handled in total, and most in one turn.
+    pub(super) work: u64,
+    pub(super) longest: u32,
+}
+
+pub(super) struct Engine {
+    // Dropped first: this waits for the I/O that its driver has.
+    pub(super) lane: Box<dyn Lane>,
+    pub(super) pages: PageTable,
+    pub(super) ios: Ios,
+    pub(super) handles: Handles,
+    pub(super) totals: Totals,
+    /// Bios to submit; `true`: on the lane of the current caller.
+    pub(super) staged: Vec<(Bio, bool)>,
+    /// Bios in flight on the shared lane.
+    pub(super) shared_out: u32,
+    /// The device may have data in its volatile cache: a write has completed since the last flush began.
+    pub(super) unflushed: bool,
+    /// The flush of the device in flight.
+    pub(super) flushing: Option<IoKey>,
+    /// The fault and position of the last write-back if it failed.
+    pub(super) write_error: Option<(Fault, u64)>,
+    /// No readahead while this many readahead I/Os are in flight.
+    pub(super) congestion: u32,
+    pub(super) limits: Limits,
+    pub(super) lanes: Lanes,
+    /// Writers that wait for fewer dirty pages.
+    pub(super) room: Line,
+    /// Tasks that wait for a frame.
+    pub(super) wanted: Line,
+    /// Places given out in these lines so far.
+    pub(super) turns: u64,
+    pub(super) holds: Holds,
+    pub(super) jobs: Jobs,
+    /// Bios that have come back and were not processed yet.
+    came: Vec<Bio>,
+    /// Completed I/Os whose memory the device still has, and the number of their frames.
+    away: Vec<IoKey>,
+    pub(super) frames_away: u32,
+    /// Pages handled since the lock was taken.
+    pub(super) work: u32,
+    /// An I/O has ended since the lock was taken: waiting tasks may continue.
+    pub(super) events: bool,
+    /// Any work was done since the lock was taken.
+    pub(super) progress: bool,
+    pub(super) batch: Vec<u32>,
+    /// Write-backs that were begun last.
+    pub(super) begun: Vec<IoKey>,
+    /// Pages dropped by failed writes: how often, and the last ranges.
+    pub(super) drops: u64,
+    pub(super) dropped: VecDeque<Range<u64>>,
+}
+
+impl Engine {
+    pub(super) fn new(
+        lane: Box<dyn Lane>,
+        pages: PageTable,
+        handles: Handles,
+        limits: Limits,
+        congestion: u32,
+    ) -> Engine {
+        Engine {
+            ios: Ios::new(pages.store.frames()),
+            lane,
+            pages,
+            handles,
+            totals: Totals::default(),
+            staged: Vec::new(),
+            shared_out: 0,
+            unflushed: true,
+            flushing: None,
+            write_error: None,
+            congestion,
+            limits,
+            lanes: Lanes::default(),
+            room: Line::default(),
+            wanted: Line::default(),
+            turns: 0,
+            holds: Holds::default(),
+            jobs: Jobs::default(),
+            came: Vec::new(),
+            away: Vec::new(),
+            frames_away: 0,
+            work: 0,
+            events: false,
+            progress: false,
+            batch: Vec::new(),
+            begun: Vec::new(),
+            drops: 0,
+            dropped: VecDeque::new(),
+        }
+    }
+
+    /// To be called when the lock was taken.
+    pub(super) fn enter(&mut self) {
+        (self.work, self.events, self.progress) = (0, false, false);
+    }
+
+    /// To be called before the lock is released: wakes the lanes whose tasks can continue.
+    pub(super) fn leave(&mut self, now: Time) {
+        self.totals.longest = self.totals.longest.max(self.work);
+        self.totals.work += u64::from(self.work);
+        self.grant(now);
+        self.pass_handles_on(now);
+        if self.shared_out > 0 {
+            self.lanes.appoint();
+        }
+    }
+
+    /// Whether the work of this turn is used up, so that the rest must wait.
+    pub(super) fn is_spent(&self) -> bool {
+        self.work >= SPENT
+    }
+
+    /// Registers a lane to be kicked when an I/O completes.
+    pub(super) fn wait_for(&mut self, number: u32, key: IoKey) {
+        let waiters = &mut self.ios.get(key).waiters;
+        if !waiters.contains(&number) {
+            waiters.push(number);
+        }
+    }
+
+    /// The I/O that uses a frame.
+    pub(super) fn io_of(&self, frame: u32) -> IoKey {
+        self.ios.key(self.pages.meta(frame).io)
+    }
+
+    /// Counts the costs of an eviction.
+    pub(super) fn note(&mut self, evicted: Evicted) {
+        if let Some(handle) = evicted.unused_by {
+            self.handles.count(handle, |counters| counters.pages_evicted_unused += 1);
+        }
+    }
+
+    /// Stages a bio of the cache for the device: on the current caller's lane if `own`, else on the shared
+    /// one.
+    pub(super) fn send(&mut self, bio: Bio, own: bool) {
+        self.progress = true;
+        self.staged.push((bio, own));
+    }
+
+    /// Submits the staged bios to `own` or to the shared lane. Returns the number submitted to `own`.
+    pub(super) fn submit(&mut self, now: Time, own: &mut dyn Lane) -> u32 {
+        let mut to_own = 0;
+        for (bio, is_own) in self.staged.drain(..) {
+            match is_own {
+                true => {
+                    to_own += 1;
+                    own.submit(now, bio);
+                }
+                false => {
+                    self.shared_out += 1;
+                    self.lane.submit(now, bio);
+                }
+            }
+        }
+        to_own
+    }
+
+    /// As `submit`, where there is only the shared lane.
+    pub(super) fn submit_shared(&mut self, now: Time) {
+        for (bio, _) in self.staged.drain(..) {
+            self.shared_out += 1;
+            self.lane.submit(now, bio);
+        }
+    }
+
+    /// Runs the shared lane and processes completions, as many as one turn allows.
+    pub(super) fn run(&mut self, now: Time) {
+        if self.shared_out == 0 && self.away.is_empty() {
+            return;
+        }
+        self.lane.run(now);
+        let mut came = std::mem::take(&mut self.came);
+        self.lane.take_done(&mut came);
+        let mut bios = came.drain(..);
+        while !self.is_spent()
+            && let Some(bio) = bios.next()
+        {
+            self.shared_out -= 1;
+            self.came_back(now, bio);
+        }
+        let left: Vec<Bio> = bios.collect();
+        self.came = if left.is_empty() { came } else { left };
+        self.take_back(now);
+    }
+
+    /// Whether bios have come back that were not processed yet.
+    pub(super) fn is_behind(&self) -> bool {
+        !self.came.is_empty()
+    }
+
+    /// Processes a bio of the cache that came back on any lane.
+    pub(super) fn came_back(&mut self, now: Time, bio: Bio) {
+        self.progress = true;
+        let Some(key) = self.ios.came_back(bio) else { return };
+        self.events = true;
+        self.jobs.can_go_on |= !self.jobs.is_empty();
+        self.pages.dirty.stalled = false;
+        let back = self.ios.is_back(key);
+        let io = self.ios.get(key);
+        let (kind, failed) = (io.kind, io.failed);
+        let until = match kind {
+            IoKind::Ahead => Time(0),
+            _ => io.deadline.unwrap_or(Time(u64::MAX)),
+        };
+        let failure = failed.map(|(fault, pos)| Failure { key, fault, pos, until });
+        let frames = std::mem::take(&mut io.frames);
+        self.work += frames.len() as u32 + 1;
+        let is_away = match kind {
+            IoKind::Fill | IoKind::Ahead => self.filled(&frames, failed, back),
+            IoKind::WriteBack => self.wrote_back(now, &frames, failed, back),
+            IoKind::Pass => {
+                self.passed(key, failed);
+                false
+            }
+        };
+        let io = self.ios.get(key);
+        io.frames = frames;
+        let mut waiters = std::mem::take(&mut io.waiters);
+        waiters.drain(..).for_each(|number| self.lanes.tell(number, failure));
+        self.ios.get(key).waiters = waiters;
+        if is_away {
+            self.frames_away += self.ios.get(key).frames.len() as u32;
+            self.ios.set_away(key);
+            self.away.push(key);
+        } else {
+            self.ios.end(key);
+        }
+    }
+
+    /// Ends a read of pages, which may have failed. Returns whether the device still has their frames.
+    fn filled(&mut self, frames: &[u32], failed: Option<(Fault, u64)>, back: bool) -> bool {
+        for &frame in frames {
+            let pages = &mut self.pages;
+            pages.reserved.ended(pages.store.page(frame));
+            if !back && pages.meta(frame).valid == 0 {
+                pages.abandon(frame);
+                continue;
+            }
+            pages.store.give_back(frame, Loan::Fill);
+            let all = pages.all_of(pages.store.page(frame));
+            let meta = pages.meta_mut(frame);
+            meta.flags &= !FILLING;
+            meta.io = NONE;
+            let wanted = std::mem::take(&mut meta.filling);
+            match failed {
+                None => {
+                    meta.valid |= wanted & all;
+                    pages.expose(frame);
+                }
+                Some(_) if meta.valid == 0 => {
+                    pages.drop_page(frame);
+                    continue;
+                }
+                // Data that was written to the page stays valid; the rest is read again on demand.
+                Some(_) => {
+                    meta.flags &= !(AHEAD | MARKED);
+                    if !back {
+                        // Neither changed nor evicted until the device has returned it.
+                        let _ = pages.store.hold(frame);
+                        continue;
+                    }
+                }
+            }
+            self.pages.usable(frame);
+        }
+        !back
+    }
+
+    /// Ends a write-back of pages, which may have failed. Returns whether the write is in doubt: the device
+    /// then still has the frames, and the pages stay marked as being written.
+    fn wrote_back(&mut self, now: Time, frames: &[u32], failed: Option<(Fault, u64)>, back: bool) -> bool {
+        self.unflushed = true;
+        match failed {
+            None => {
+                self.write_error = None;
+                self.pages.dirty.went_well();
+                self.totals.pages_written += frames.len() as u64;
+            }
+            Some((fault, pos)) => {
+                self.totals.write_errors += 1;
+                self.write_error = Some((fault, pos));
+                let slow = matches!(fault.kind, Kind::TimedOut | Kind::InDoubt | Kind::Stuck);
+                self.pages.dirty.went_wrong(now, slow);
+                self.handles.failed(fault, pos);
+            }
+        }
+        let careless = !back && defect::is_on(Defect::CacheFlushIgnoresDoubt);
+        if !back && !careless {
+            self.pages.dirty.in_doubt += frames.len() as u32;
+            return true;
+        }
+        for &frame in frames {
+            if careless {
+                let _ = self.pages.store.hold(frame);
+            }
+            self.pages.end_write(frame, failed.is_none(), now);
+        }
+        self.pages.tidy();
+        false
+    }
+
+    /// Takes back frames that the device has returned late.
+    fn take_back(&mut self, now: Time) {
+        let mut at = 0;
+        while let Some(&key) = self.away.get(at) {
+            if !self.ios.is_back(key) || defect::is_on(Defect::CacheFramesStayLost) {
+                at += 1;
+                continue;
+            }
+            self.away.swap_remove(at);
+            (self.events, self.progress) = (true, true);
+            self.jobs.can_go_on |= !self.jobs.is_empty();
+            let io = self.ios.get(key);
+            let kind = io.kind;
+            let frames = std::mem::take(&mut io.frames);
+            self.work += frames.len() as u32;
+            self.frames_away -= frames.len() as u32;
+            for &frame in &frames {
+                if kind == IoKind::WriteBack {
+                    // It is unknown whether the page was written, so it is written again soon.
+                    self.pages.dirty.in_doubt -= 1;
+                    self.pages.end_write(frame, false, now);
+                    continue;
+                }
+                match self.pages.store.is_filling(frame) {
+                    true => {
+                        self.pages.store.give_back(frame, Loan::Fill);
+                        self.pages.release(frame);
+                    }
+                    false => {
+                        self.pages.store.frames().unpin(frame);
+                        self.pages.usable(frame);
+                    }
+                }
+            }
+            if kind == IoKind::WriteBack {
+                self.pages.dirty.went_well();
+            }
+            let io = self.ios.get(key);
+            io.frames = frames;
+            self.ios.end(key);
+        }
+    }
+
+    /// The position of a page in a range (or on the whole device) whose write has timed out and is in doubt.
+    pub(super) fn doubt(&mut self, range: Option<&Range<u64>>) -> Option<u64> {
+        if self.pages.dirty.in_doubt == 0 {
+            return None;
+        }
+        let mut found = None;
+        for &key in &self.away {
+            let io = self.ios.get(key);
+            let ([first, ..], [.., last]) = (&io.frames[..], &io.frames[..]) else { continue };
+            let store = &self.pages.store;
+            let (begin, end) = (store.page(*first) * PAGE, (store.page(*last) + 1) * PAGE);
+            let overlaps = range.is_none_or(|range| begin < range.end && range.start < end);
+            if io.kind == IoKind::WriteBack && overlaps {
+                found = found.or(Some(begin));
+            }
+        }
+        // Pages of a later epoch cannot be written while any page of an earlier one is in doubt.
+        let blocked = |range: &Range<u64>| {
+            (!self.pages.dirty.is_one_epoch() && self.is_dirty(range)).then_some(range.start)
+        };
+        found.or_else(|| range.and_then(blocked))
+    }
+
+    /// Passes an operation without memory on to the device.
+    pub(super) fn pass(&mut self, op: Op, range: Range<u64>, context: Context, ioprio: IoPrio) -> IoKey {
+        self.pass_until(op, range, context, ioprio, None)
+    }
+
+    /// As `pass`, with a deadline.
+    pub(super) fn pass_until(
+        &mut self,
+        op: Op,
+        range: Range<u64>,
+        context: Context,
+        ioprio: IoPrio,
+        deadline: Option<Time>,
+    ) -> IoKey {
+        let key = self.ios.begin(IoKind::Pass);
+        self.ios.get(key).deadline = deadline;
+        let mut bio = self.ios.bio();
+        bio.reset(op, range.start, range.end - range.start);
+        bio.set_context(context);
+        bio.set_ioprio(ioprio);
+        bio.add_flags(Flags::SYNC);
+        self.ios.sign(key, &mut bio);
+        self.send(bio, false);
+        key
+    }
+
+    /// Asks the device to cancel an operation that was passed on.
+    pub(super) fn cancel(&mut self, now: Time, key: IoKey) {
+        self.lane.cancel(now, Ios::token(key));
+    }
+
+    /// Most segments of the cache's own bios.
+    pub(super) fn max_segments(&self) -> u16 {
+        self.limits.max_segments.clamp(1, MAX_SEGMENTS as u16)
+    }
+
+    /// Most bytes of the cache's own bios.
+    pub(super) fn max_bytes(&self) -> u64 {
+        u64::from(self.limits.max_transfer).clamp(PAGE, 1 << 20)
+    }
+
+    /// When the cache should be run even if no caller does.
+    pub(super) fn wakeup(&self, now: Time) -> Option<Time> {
+        if self.is_behind() || self.jobs.can_go_on {
+            return Some(now);
+        }
+        let runs = self.shared_out > 0 || !self.away.is_empty();
+        let lane = if runs { self.lane.next_wakeup() } else { None };
+        let lines = self.room.wakeup().into_iter().chain(self.wanted.wakeup()).chain(self.handles.wakeup());
+        lane.into_iter().chain(self.pages.dirty.wakeup(now)).chain(self.holds.wakeup()).chain(lines).min()
+    }
+
+    /// Whether bios are in flight on the shared lane, or the device has memory of completed ones.
+    pub(super) fn is_out(&self) -> bool {
+        self.shared_out > 0 || !self.away.is_empty()
+    }
+
+    /// Advances simulated time until the shared lane has completions.
+    pub(super) fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        if self.shared_out > 0 {
+            self.lane.wait(now, timeout);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Reads pages: what a readahead policy may request, and the bios that result.
+
+use super::engine::{Ask, Engine, WINDOW};
+use super::frames::{Loan, Store};
+use super::ios::{IoKey, IoKind};
+use super::pages::{AHEAD, Evicted, FILLING, MARKED, runs};
+use crate::readahead::{PAGE, Pages, Window};
+use platter_block::bio::{Bio, Flags};
+use platter_block::defect::{self, Defect};
+use std::ops::Range;
+
+/// The cache as a policy sees it.
+pub(super) struct View<'a> {
+    pub(super) engine: &'a mut Engine,
+    pub(super) ask: &'a Ask,
+}
+
+impl Pages for View<'_> {
+    fn is_cached(&self, page: u64) -> bool {
+        self.engine.pages.store.find(page).is_some()
+    }
+
+    fn end(&self) -> u64 {
+        self.engine.pages.end()
+    }
+
+    fn is_congested(&self) -> bool {
+        // Reads that a task waits for do not count: their number is limited by the queue of the device.
+        let ios = &self.engine.ios;
+        let out = if defect::is_on(Defect::CacheReadaheadCountsAllIo) { ios.out } else { ios.ahead };
+        out >= self.engine.congestion
+    }
+
+    fn cached_before(&self, page: u64, most: u32) -> u32 {
+        let most = u64::from(most).min(page);
+        (1..=most).take_while(|back| self.is_cached(page - back)).count() as u32
+    }
+
+    fn first_missing(&self, from: u64, most: u32) -> Option<u64> {
+        let end = from.saturating_add(u64::from(most)).min(self.end());
+        (from..end).find(|&page| !self.is_cached(page))
+    }
+
+    fn read(&mut self, window: Window) -> u32 {
+        // The rest of a very large window is read when this much has begun.
+        let now = window.count.min(WINDOW);
+        if window.count > now {
+            let rest = window.first + u64::from(now)..window.first + u64::from(window.count);
+            self.engine.jobs.prefetch(self.ask, rest, window.mark);
+        }
+        self.engine.fill(self.ask, Window { count: now, ..window }) + window.count - now
+    }
+}
+
+/// A bio under construction.
+struct Open {
+    key: IoKey,
+    bio: Bio,
+    pages: Range<u64>,
+}
+
+impl Engine {
+    /// Starts reading the pages of a window that are not in the cache, as far as there are frames. Returns
+    /// their number.
+    pub(super) fn fill(&mut self, ask: &Ask, window: Window) -> u32 {
+        let end = window.first.saturating_add(u64::from(window.count)).min(self.pages.end());
+        let (mut count, mut open) = (0, None::<Open>);
+        let (max_bytes, max_segments) = (self.max_bytes(), self.max_segments());
+        for page in window.first..end {
+            if self.pages.store.find(page).is_some() || self.pages.reserved.of(page).is_some() {
+                self.send_fill(ask, open.take(), window.sync);
+                continue;
+            }
+            let mut evicted = Evicted { unused_by: None };
+            let taken = self.pages.take(page, &mut evicted);
+            self.note(evicted);
+            let Some(frame) = taken else { break };
+            if open.as_ref().is_some_and(|open| {
+                open.bio.len() + PAGE > max_bytes || open.bio.segment_count() >= max_segments
+            }) {
+                self.send_fill(ask, open.take(), window.sync);
+            }
+            let open = open.get_or_insert_with(|| self.begin_fill(page));
+            let ahead = !ask.demand.contains(&page);
+            let all = self.pages.all_of(page);
+            let mut flags = FILLING;
+            flags |= if ahead { AHEAD } else { 0 };
+            flags |= if window.mark == Some(page) { MARKED } else { 0 };
+            let meta = self.pages.meta_mut(frame);
+            meta.flags |= flags;
+            (meta.handle, meta.io, meta.filling) = (ask.handle, open.key.index, all);
+            self.ios.get(open.key).frames.push(frame);
+            let bytes = self.pages.bytes_of(page);
+            let lent = self.pages.store.lend(frame, (0, bytes), Loan::Fill, &mut open.bio);
+            lent.expect("a new frame is not in use, and the bio was ended before it was full");
+            open.pages.end = page + 1;
+            count += 1;
+            self.work += 1;
+            if ahead {
+                self.handles.count(ask.handle, |counters| counters.pages_read_ahead += 1);
+            }
+        }
+        self.send_fill(ask, open, window.sync);
+        count
+    }
+
+    fn begin_fill(&mut self, page: u64) -> Open {
+        let key = self.ios.begin(IoKind::Fill);
+        let mut bio = self.ios.bio();
+        Store::lease(&mut bio, &self.ios.get(key).lent, Loan::Fill, page * PAGE);
+        Open { key, bio, pages: page..page + 1 }
+    }
+
+    fn send_fill(&mut self, ask: &Ask, open: Option<Open>, sync: bool) {
+        let Some(Open { key, bio, pages }) = open else { return };
+        self.handles.count(ask.handle, |counters| counters.count_read((pages.end - pages.start) as u32));
+        let demanded = pages.start < ask.demand.end && ask.demand.start < pages.end;
+        match demanded {
+            true => self.ios.get(key).deadline = ask.deadline,
+            false => self.ios.set_ahead(key),
+        }
+        self.send_read(ask, key, bio, sync, ask.own && demanded);
+    }
+
+    fn send_read(&mut self, ask: &Ask, key: IoKey, mut bio: Bio, sync: bool, own: bool) {
+        bio.set_context(ask.context);
+        bio.set_ioprio(ask.ioprio);
+        if sync {
+            bio.add_flags(Flags::SYNC);
+        }
+        self.ios.sign(key, &mut bio);
+        self.send(bio, own);
+    }
+
+    /// Starts reading those of `blocks` of a cached page that are not valid; at least one is not. Returns
+    /// `None` if this needs another frame and there is none.
+    pub(super) fn fill_blocks(&mut self, ask: &Ask, frame: u32, blocks: u8) -> Option<IoKey> {
+        let page = self.pages.store.page(frame);
+        let wanted = blocks & self.pages.all_of(page) & !self.pages.meta(frame).valid;
+        let mut evicted = Evicted { unused_by: None };
+        // A device may be reading the rest of the frame at this moment.
+        let frame = self.pages.writable(frame, wanted, &mut evicted);
+        self.note(evicted);
+        let frame = frame?;
+        let key = self.ios.begin(IoKind::Fill);
+        self.ios.get(key).deadline = ask.deadline;
+        self.work += 1;
+        let bytes = self.pages.bytes_of(page);
+        for piece in runs(wanted) {
+            let mut bio = self.ios.bio();
+            let at = page * PAGE + piece.start as u64;
+            Store::lease(&mut bio, &self.ios.get(key).lent, Loan::Fill, at);
+            let len = piece.end.min(bytes) - piece.start;
+            let lent = self.pages.store.lend(frame, (piece.start, len), Loan::Fill, &mut bio);
+            lent.expect("a writable frame is not in use, and the bio is empty");
+            self.send_read(ask, key, bio, true, ask.own);
+        }
+        self.handles.count(ask.handle, |counters| counters.count_read(1));
+        self.ios.get(key).frames.push(frame);
+        let meta = self.pages.meta_mut(frame);
+        meta.flags |= FILLING;
+        (meta.io, meta.filling) = (key.index, wanted);
+        Some(key)
+    }
+}

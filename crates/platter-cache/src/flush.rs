@@ -1,0 +1,276 @@
+//! Flushes: write back the pages of the device or of a range that were dirty when the flush was submitted.
+
+use super::engine::Engine;
+use super::frames::NONE;
+use super::lanes::Failure;
+use super::pages::{FILLING, WRITING, blocks};
+use super::task::{Flushing, Phase, Progress, Step, Task};
+use super::writeback::{BATCH, MAX_WRITES};
+use crate::readahead::PAGE;
+use platter_block::bio::Op;
+use platter_block::fault::{Fault, Kind, Stage};
+use std::ops::Range;
+
+/// Most drops that are recorded.
+const DROPS: usize = 32;
+
+impl Engine {
+    /// Carries out a flush of the device or of a range of it.
+    pub(super) fn flush(&mut self, task: &mut Task, failed: Option<Failure>) -> Step {
+        let range = (task.size > 0).then(|| task.start..task.start.saturating_add(task.size));
+        // One flush of the device serves many files that are synced in turn.
+        let takes_all = self.pages.dirty.count <= self.pages.dirty.rules.gather;
+        if !self.flush_range(task, failed, range.as_ref().filter(|_| !takes_all), true)? {
+            return Ok(false);
+        }
+        // The caller gets every error since its last flush, including errors that a later write-back has
+        // corrected.
+        let told = self.handles.take_error(task.ask.handle);
+        // An error that was reported to another flush through the same handle fails this one too.
+        match self.flush_fault(&task.flushing, range.as_ref()).or(told) {
+            Some(fault) => Err(fault),
+            None => {
+                task.bio.advance(task.bio.len());
+                Ok(true)
+            }
+        }
+    }
+
+    /// The fault of writing back a task's own data, or all data.
+    ///
+    /// After a write times out, the device fails its flushes as [`Kind::InDoubt`]: the fault of the write is
+    /// the cause.
+    pub(super) fn flush_fault(
+        &mut self,
+        flushing: &Flushing,
+        range: Option<&Range<u64>>,
+    ) -> Option<(Fault, u64)> {
+        let of_device = flushing.fault.filter(|(fault, _)| fault.kind != Kind::InDoubt);
+        if of_device.is_some() {
+            return of_device;
+        }
+        if flushing.errors != self.handles.errors() && self.is_dirty(range.unwrap_or(&(0..u64::MAX))) {
+            return self.handles.last_error();
+        }
+        // A write that timed out before this flush may still reach the disk, and newer data has not been
+        // written.
+        flushing.fault.or_else(|| self.doubt(range).map(|pos| (Fault::new(Kind::InDoubt, Stage::Layer), pos)))
+    }
+
+    /// Whether a page of a range is dirty or being written.
+    pub(super) fn is_dirty(&self, range: &Range<u64>) -> bool {
+        self.pages.dirty.extents.next(range.start / PAGE, range.end.div_ceil(PAGE)).is_some()
+    }
+
+    /// Writes back the pages of a range (or all) that were dirty when the task began to, and then flushes the
+    /// device if `device`. Returns whether that is complete; errors are recorded in the task.
+    pub(super) fn flush_range(
+        &mut self,
+        task: &mut Task,
+        failed: Option<Failure>,
+        range: Option<&Range<u64>>,
+        device: bool,
+    ) -> Step {
+        match self.write_out(&mut task.flushing, range) {
+            Progress::Waits(key) => return self.park(task, key),
+            Progress::Again => return self.park_for_turn(task),
+            Progress::Done => {}
+        }
+        if !device {
+            return Ok(true);
+        }
+        if task.flushing.device.is_none() && task.flushing.fault.is_none() {
+            // The device's flush does not cover pages that have failed by now, even if they are written again
+            // meanwhile.
+            let own = task.start..task.start.saturating_add(task.size);
+            let own = (task.phase != Phase::Before && task.size > 0).then_some(own);
+            task.flushing.fault = self.flush_fault(&task.flushing, own.as_ref());
+        }
+        self.flush_device(task, failed)
+    }
+
+    /// Writes back the pages of a range (or all) that were dirty when this began. Goes through them from
+    /// front to back, then waits for all I/Os that it has started or found in flight; a second time for pages
+    /// that had an older version.
+    pub(super) fn write_out(&mut self, flushing: &mut Flushing, range: Option<&Range<u64>>) -> Progress {
+        if !flushing.begun {
+            flushing.begun = true;
+            flushing.limit = self.pages.dirty.last_seq();
+            flushing.errors = self.handles.errors();
+        }
+        // Pages of an older epoch have to be written first, wherever they are.
+        let range = range.filter(|_| self.pages.dirty.is_one_epoch());
+        let pages = range.map_or(0..u64::MAX, |range| range.start / PAGE..range.end.div_ceil(PAGE));
+        while !flushing.written {
+            let at = flushing.at.max(pages.start);
+            if self.pages.dirty.extents.next(at, pages.end).is_some() {
+                if self.is_spent() {
+                    return Progress::Again;
+                }
+                if self.ios.writing >= MAX_WRITES
+                    && let Some(key) = self.ios.some_write()
+                {
+                    return Progress::Waits(key);
+                }
+                flushing.at = at;
+                self.write_some(flushing, pages.end);
+                continue;
+            }
+            while let Some(&key) = flushing.waiting.last() {
+                if self.ios.is_running(key) {
+                    return Progress::Waits(key);
+                }
+                flushing.waiting.pop();
+            }
+            // If there was nothing to wait for, a second pass would find nothing else.
+            flushing.written = !(flushing.again && flushing.waited);
+            (flushing.again, flushing.waited, flushing.at) = (false, false, 0);
+        }
+        Progress::Done
+    }
+
+    /// Starts to write back some of the dirty pages from a page on, and collects the I/Os to wait for.
+    fn write_some(&mut self, flushing: &mut Flushing, end: u64) {
+        let limit = flushing.limit;
+        let mut batch = std::mem::take(&mut self.batch);
+        while !self.is_spent() && batch.len() < BATCH {
+            let Some(page) = self.pages.dirty.extents.next(flushing.at, end) else { break };
+            flushing.at = page + 1;
+            self.work += 1;
+            let Some(newest) = self.pages.store.find(page) else { continue };
+            let oldest = self.pages.oldest(newest);
+            let concerns = |frame: u32| {
+                let meta = self.pages.meta(frame);
+                meta.dirty != 0 && limit.wrapping_sub(meta.seq) as i32 >= 0
+            };
+            let mut newer = newest;
+            while newer != oldest && !concerns(newer) {
+                newer = self.pages.meta(newer).older;
+            }
+            if newer == oldest && !concerns(oldest) {
+                continue;
+            }
+            // The newer version can only be written after this one.
+            flushing.again |= newer != oldest;
+            let meta = *self.pages.meta(oldest);
+            if self.pages.may_write(oldest) {
+                // Pages that have failed meanwhile have later numbers: one attempt is enough.
+                if concerns(oldest) {
+                    batch.push(oldest);
+                }
+            } else if meta.is(WRITING) && !concerns(oldest) {
+                // The page has failed since the flush began, which reports that, and is already being tried
+                // again. Waiting for each attempt would take as long as the disk keeps failing.
+                continue;
+            } else if meta.is(WRITING | FILLING) {
+                flushing.again |= meta.is(FILLING);
+                let key = self.io_of(oldest);
+                // Writes in doubt are not waited for.
+                if self.ios.is_running(key) {
+                    flushing.wait_for(key);
+                }
+            } else {
+                flushing.again = true;
+                let ticket = self.pages.reserved.of(page);
+                ticket
+                    .and_then(|ticket| self.io_of_pass(ticket))
+                    .into_iter()
+                    .for_each(|key| flushing.wait_for(key));
+            }
+        }
+        self.write_back(&mut batch);
+        self.batch = batch;
+        self.begun.iter().for_each(|&key| flushing.wait_for(key));
+    }
+
+    fn flush_device(&mut self, task: &mut Task, failed: Option<Failure>) -> Step {
+        let key = match task.flushing.device {
+            Some(key) => key,
+            // Nothing was written since the last flush of the device, which may still be in flight.
+            None if !self.unflushed => match self.flushing {
+                Some(key) => key,
+                None => return Ok(true),
+            },
+            None => {
+                let key = self.pass(Op::Flush, 0..0, task.ask.context, task.ask.ioprio);
+                self.unflushed = false;
+                self.flushing = Some(key);
+                key
+            }
+        };
+        if let Some(failure) = failed
+            && failure.key == key
+            && (failure.fault.kind != Kind::InDoubt || task.flushing.fault.is_none())
+        {
+            task.flushing.fault = Some((failure.fault, failure.pos));
+        }
+        if task.flushing.device.replace(key).is_none() && self.ios.is_running(key) {
+            return self.park(task, key);
+        }
+        Ok(true)
+    }
+
+    /// Passes on a discard or write-zeroes: no other operation uses the range until the device has done it.
+    pub(super) fn pass_on(&mut self, task: &mut Task) -> Step {
+        if task.ticket == 0 {
+            let range = task.start..task.start + task.size;
+            let ask = (task.ask.context, task.ask.ioprio, task.ask.deadline);
+            return match self.begin_pass(task.ask.lane, task.bio.op(), range, ask) {
+                Ok(ticket) => {
+                    task.ticket = ticket;
+                    // Usually nothing has to be done first.
+                    self.run_jobs();
+                    self.park_for_job(task)
+                }
+                Err(other) => self.park_for_range(task, other),
+            };
+        }
+        self.jobs.result(task.ticket)?;
+        task.ticket = 0;
+        task.bio.advance(task.bio.len());
+        if task.bio.flags().intersects(super::write::DURABLE) {
+            task.phase = Phase::After;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Drops dirty data of a range that could not be written, from a page on. Other writes to these pages are
+    /// kept. Returns the page to continue at if there is more.
+    pub(super) fn forget(&mut self, range: &Range<u64>, from: u64) -> Option<u64> {
+        let mut at = from.max(range.start / PAGE);
+        while let Some(page) = self.pages.dirty.extents.next(at, range.end.div_ceil(PAGE)) {
+            if self.is_spent() {
+                return Some(page);
+            }
+            at = page + 1;
+            self.work += 1;
+            let Some(frame) = self.pages.store.find(page) else { continue };
+            let meta = *self.pages.meta(frame);
+            let closed = self.pages.reserved.is_closed(page);
+            if meta.dirty == 0 || meta.older != NONE || meta.is(FILLING | WRITING) || closed {
+                continue;
+            }
+            let (start, end) = (page * PAGE, (page + 1) * PAGE);
+            let own =
+                blocks((range.start.max(start) - start) as usize..(range.end.min(end) - start) as usize);
+            match meta.dirty & !own {
+                0 => self.pages.drop_page(frame),
+                _ => self.pages.forget_blocks(frame, own),
+            }
+        }
+        self.drops += 1;
+        self.dropped.push_back(range.clone());
+        if self.dropped.len() > DROPS {
+            self.dropped.pop_front();
+        }
+        None
+    }
+
+    /// Whether data of a range may have been dropped since the number of drops was `since`.
+    pub(super) fn was_dropped(&self, since: u64, range: &Range<u64>) -> bool {
+        let news = (self.drops - since) as usize;
+        let mut last = self.dropped.iter().rev().take(news);
+        news > DROPS || last.any(|other| other.start < range.end && range.start < other.end)
+    }
+}

@@ -1,0 +1,569 @@
+//! The memory of a page cache and its index: looked up and read without a lock, changed by one [`Store`].
+//!
+//! A frame is 4 KiB of memory with a state word. A reader without the cache's lock pins the frame first: one
+//! atomic exchange checks that its contents may be read (`READY`) and keeps them from changing. The store
+//! clears `READY` before it changes a frame, and may change it if the frame had no pins at that moment: a
+//! reader that comes later sees that the frame is not ready. A reader may follow a wrong index chain while
+//! chains change. It then finds nothing and tries again under the lock. It never takes one page for another,
+//! because it compares the page's number after pinning.
+
+use super::frame::{FILLING, Frame, WRITING};
+use super::tally::Tally;
+use crate::readahead::PAGE;
+use platter_block::bio::Bio;
+use platter_block::buf::IoBuf;
+use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::segment::{RegionId, Segment};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering};
+
+/// Bytes of a frame.
+pub(super) const FRAME: usize = PAGE as usize;
+
+/// No frame.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Most links of a chain that a reader without the lock follows.
+const MAX_STEPS: usize = 64;
+
+/// Most uses that a frame counts.
+const MAX_USES: u16 = 3;
+
+/// The frames, as readers see them.
+pub(super) struct Frames {
+    memory: NonNull<u8>,
+    bytes: usize,
+    frames: Box<[Frame]>,
+    /// Uses since replacement last read the count (low byte), and the tick of the last counted use (high
+    /// byte).
+    uses: Box<[AtomicU16]>,
+    heads: Box<[AtomicU32]>,
+    /// Advances as pages come in. Uses within one tick count once: reading a page in pieces is not frequent
+    /// use.
+    tick: AtomicU8,
+    /// Pages read without the lock.
+    pub(super) hits: Tally,
+    /// Frames that lanes hold for copying without the lock.
+    copying: AtomicU32,
+    /// A task waits for a frame that is held for copying.
+    starved: AtomicBool,
+}
+
+// SAFETY: the memory is accessed only through pins and through the one `Store`, which exclude each other;
+// everything else is atomic.
+unsafe impl Send for Frames {}
+// SAFETY: as above.
+unsafe impl Sync for Frames {}
+
+/// Zeroed memory that is allocated on first use, in large pages where the system supports them, so that an
+/// access in a large cache does not cost a page table walk.
+fn map(bytes: usize) -> Option<NonNull<u8>> {
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping at an address that the system chooses.
+    let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::PRIVATE) }.ok()?;
+    if bytes >= LARGE_PAGES {
+        // SAFETY: the mapping just made; the advice changes no contents. A system without large pages refuses it.
+        let _ = unsafe { madvise(memory, bytes, Advice::LinuxHugepage) };
+    }
+    NonNull::new(memory.cast())
+}
+
+/// Prefetches four places of the page at once for reads of a whole page: memory access then does not wait for
+/// the processor's prefetcher to detect the sequence.
+#[inline]
+fn prefetch(from: *const u8, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if len == FRAME {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        for line in [0, 64, 1024, 1088, 2048, 2112, 3072, 3136] {
+            // SAFETY: only a prefetch hint; the address is not accessed.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(line).cast()) };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (from, len);
+}
+
+/// From this size on memory may be in large pages.
+const LARGE_PAGES: usize = 2 << 20;
+
+/// Number of chains of the index: one for two to four pages, to save memory.
+fn heads_of(count: usize) -> usize {
+    (count / 2).next_power_of_two()
+}
+
+impl Frames {
+    /// Allocates `count` frames. Fails with the number of bytes that could not be allocated.
+    fn new(count: u32) -> Result<Frames, usize> {
+        let bytes = (count as usize).saturating_mul(FRAME);
+        let memory = map(bytes).ok_or(bytes)?;
+        let heads = heads_of(count as usize);
+        Ok(Frames {
+            memory,
+            bytes,
+            frames: (0..count).map(|_| Frame::new(NONE)).collect(),
+            uses: (0..count).map(|_| AtomicU16::new(0)).collect(),
+            heads: (0..heads).map(|_| AtomicU32::new(NONE)).collect(),
+            tick: AtomicU8::new(0),
+            hits: Tally::default(),
+            copying: AtomicU32::new(0),
+            starved: AtomicBool::new(false),
+        })
+    }
+
+    /// This module's share of the bytes of metadata that the cache keeps for `count` pages.
+    pub(super) fn overhead(count: usize) -> usize {
+        count * (size_of::<Frame>() + size_of::<AtomicU16>()) + heads_of(count) * size_of::<AtomicU32>()
+    }
+
+    #[inline]
+    fn head(&self, page: u64) -> &AtomicU32 {
+        // Fibonacci hashing: adjacent pages go to distant chains.
+        let hash = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        &self.heads[hash as usize & (self.heads.len() - 1)]
+    }
+
+    #[inline]
+    fn address(&self, frame: u32) -> *mut u8 {
+        debug_assert!((frame as usize) < self.frames.len());
+        self.memory.as_ptr().wrapping_add(frame as usize * FRAME)
+    }
+
+    /// Pins the frame of a page if the page may be read.
+    #[inline]
+    pub(super) fn pin(&self, page: u64) -> Option<u32> {
+        let mut at = self.head(page).load(Ordering::Acquire);
+        for _ in 0..MAX_STEPS {
+            let frame = self.frames.get(at as usize)?;
+            if frame.page.load(Ordering::Relaxed) == page {
+                return frame.pin_if_ready(page).then_some(at);
+            }
+            at = frame.next.load(Ordering::Acquire);
+        }
+        None
+    }
+
+    /// Unpins a frame.
+    #[inline]
+    pub(super) fn unpin(&self, frame: u32) {
+        self.frames[frame as usize].unpin();
+    }
+
+    /// Counts a page read without the lock.
+    #[inline]
+    pub(super) fn hit(&self, frame: u32) {
+        self.hits.add();
+        self.touch(frame);
+    }
+
+    /// Counts a use, unless there was one in the same tick.
+    #[inline]
+    pub(super) fn touch(&self, frame: u32) {
+        let tick = u16::from(self.tick.load(Ordering::Relaxed));
+        let uses = &self.uses[frame as usize];
+        let before = uses.load(Ordering::Relaxed);
+        if before >> 8 != tick {
+            uses.store(tick << 8 | ((before & 0xff) + 1).min(MAX_USES), Ordering::Relaxed);
+        }
+    }
+
+    /// Copies a range from memory. Returns `false` at the first page that is not in memory.
+    #[inline]
+    pub(super) fn read(&self, mut pos: u64, mut out: &mut [u8]) -> bool {
+        while !out.is_empty() {
+            let offset = (pos % PAGE) as usize;
+            let step = out.len().min(FRAME - offset);
+            let Some(frame) = self.pin(pos / PAGE) else { return false };
+            let (part, rest) = out.split_at_mut(step);
+            // SAFETY: the frame is pinned and was ready: its memory is initialised and is not written to.
+            // `part` belongs to the caller.
+            unsafe {
+                let from = self.address(frame).add(offset);
+                prefetch(from, step);
+                std::ptr::copy_nonoverlapping(from, part.as_mut_ptr(), step);
+            }
+            self.hit(frame);
+            self.unpin(frame);
+            out = rest;
+            pos += step as u64;
+        }
+        true
+    }
+
+    /// The memory of a pinned frame.
+    #[inline]
+    pub(super) fn data(&self, frame: u32) -> NonNull<u8> {
+        // The address lies inside an allocation, so it is not null.
+        NonNull::new(self.address(frame)).unwrap_or(self.memory)
+    }
+
+    /// Copies as much of the rest of a bio's range as is in memory to the bio, and marks it as done.
+    pub(super) fn read_bio(&self, bio: &mut Bio) {
+        while !bio.is_empty() {
+            let offset = (bio.pos() % PAGE) as usize;
+            let step = bio.len().min((FRAME - offset) as u64) as usize;
+            let Some(frame) = self.pin(bio.pos() / PAGE) else { return };
+            self.copy_to(frame, offset, bio, step);
+            self.hit(frame);
+            self.unpin(frame);
+        }
+    }
+
+    /// Copies from a held frame to the next `len` bytes of a reading bio, and releases the frame.
+    pub(super) fn copy_out(&self, held: Held, offset: usize, bio: &mut Bio, len: usize) {
+        assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
+        self.copy_to(held.0, offset, bio, len);
+        self.unpin(held.0);
+        self.copying.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whether lanes hold frames for copying, which they release without the lock. If so, [`was_starved`]
+    /// tells one of them that a task waits.
+    pub(super) fn is_copied_from(&self) -> bool {
+        // Stored before the load: a lane that releases a frame after it sees this.
+        self.starved.store(true, Ordering::SeqCst);
+        self.copying.load(Ordering::SeqCst) > 0
+    }
+
+    /// Whether a task waits for a frame that was held. To be called after releasing frames.
+    pub(super) fn was_starved(&self) -> bool {
+        self.starved.load(Ordering::SeqCst) && self.starved.swap(false, Ordering::SeqCst)
+    }
+
+    /// Stops all reads without the lock: the engine is broken.
+    pub(super) fn shut(&self) {
+        for frame in &self.frames {
+            frame.close();
+        }
+    }
+
+    /// Copies from a pinned frame to the next `len` bytes of a bio.
+    fn copy_to(&self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
+        let mut at = offset;
+        for segment in bio.segments() {
+            let piece = segment.slice(0, (offset + len - at) as u32);
+            // SAFETY: the frame is pinned and no device fills it, so its memory does not change. The bio is
+            // with the cache between its submission and its completion, so its memory is valid for writes; it
+            // is not the cache's, so the two do not overlap.
+            unsafe {
+                let from = self.address(frame).add(at);
+                piece.copy_from(std::slice::from_raw_parts(from, piece.len() as usize));
+            }
+            at += piece.len() as usize;
+            if at == offset + len {
+                break;
+            }
+        }
+        bio.advance(len as u64);
+    }
+}
+
+impl Drop for Frames {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this length in `new`; every holder of a pin and every bio over a frame has a
+        // share of `self`.
+        let _ = unsafe { rustix::mm::munmap(self.memory.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// A frame that the store holds: it is neither evicted nor changed until it is released. A leaked hold costs
+/// the frame.
+#[derive(Debug)]
+pub(super) struct Held(u32);
+
+impl Held {
+    pub(super) fn frame(&self) -> u32 {
+        self.0
+    }
+}
+
+/// The share that the bios of one I/O have in the frames. When no bio has a share any more, the driver has
+/// returned all memory, whatever it reported before.
+pub(super) struct Lent {
+    _frames: Arc<Frames>,
+}
+
+impl Lent {
+    /// A share for a new I/O.
+    pub(super) fn of(frames: &Arc<Frames>) -> Arc<Lent> {
+        Arc::new(Lent { _frames: Arc::clone(frames) })
+    }
+}
+
+/// Keeps the frames alive for a bio over them.
+struct Lease {
+    _lent: Arc<Lent>,
+}
+
+// SAFETY: adds no memory; the segments over frames are added by `Store::lend`, which ensures their validity.
+unsafe impl IoBuf for Lease {
+    // Dropped while the engine's lock is held; the engine checks at once whether the driver has the frames.
+    const IS_FOREIGN: bool = false;
+
+    fn byte_len(&self) -> usize {
+        0
+    }
+    fn add_segments(&mut self, _bio: &mut Bio) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+// SAFETY: as above; frames are valid for writes, and any byte is a valid value.
+unsafe impl platter_block::buf::IoBufMut for Lease {}
+
+/// The use of lent frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loan {
+    /// The device writes to them.
+    Fill,
+    /// The device reads from them.
+    WriteBack,
+}
+
+impl Loan {
+    fn bit(self) -> u32 {
+        match self {
+            Loan::Fill => FILLING,
+            Loan::WriteBack => WRITING,
+        }
+    }
+}
+
+/// The only type that changes frames and their index; each [`Frames`] has one.
+pub(super) struct Store(Arc<Frames>);
+
+impl Store {
+    /// Allocates the frames of a cache of `count` pages.
+    ///
+    /// # Errors
+    /// The number of bytes that could not be allocated.
+    pub(super) fn new(count: u32) -> Result<Store, usize> {
+        Ok(Store(Arc::new(Frames::new(count)?)))
+    }
+
+    /// The part that readers use.
+    pub(super) fn frames(&self) -> &Arc<Frames> {
+        &self.0
+    }
+
+    /// The number of frames.
+    pub(super) fn count(&self) -> u32 {
+        self.0.frames.len() as u32
+    }
+
+    fn frame(&self, frame: u32) -> &Frame {
+        &self.0.frames[frame as usize]
+    }
+
+    /// The frame of a page, ready or not.
+    pub(super) fn find(&self, page: u64) -> Option<u32> {
+        let mut at = self.0.head(page).load(Ordering::Relaxed);
+        while at != NONE {
+            let frame = self.frame(at);
+            if frame.page.load(Ordering::Relaxed) == page {
+                return Some(at);
+            }
+            at = frame.next.load(Ordering::Relaxed);
+        }
+        None
+    }
+
+    /// The page of a frame.
+    pub(super) fn page(&self, frame: u32) -> u64 {
+        self.frame(frame).page.load(Ordering::Relaxed)
+    }
+
+    /// Adds a page to the index, which must not contain it. The frame is not ready yet.
+    pub(super) fn insert(&mut self, frame: u32, page: u64) {
+        let head = self.0.head(page);
+        self.frame(frame).page.store(page, Ordering::Relaxed);
+        self.frame(frame).next.store(head.load(Ordering::Relaxed), Ordering::Release);
+        head.store(frame, Ordering::Release);
+        let tick = u16::from(self.0.tick.load(Ordering::Relaxed));
+        self.0.uses[frame as usize].store(tick << 8, Ordering::Relaxed);
+    }
+
+    /// Removes a page from the index. The frame keeps its page number and is no longer ready.
+    pub(super) fn remove(&mut self, frame: u32) {
+        self.close(frame);
+        let after = self.frame(frame).next.load(Ordering::Relaxed);
+        let mut link = self.0.head(self.page(frame));
+        loop {
+            let at = link.load(Ordering::Relaxed);
+            if at == frame {
+                link.store(after, Ordering::Release);
+                return;
+            }
+            let Some(next) = self.0.frames.get(at as usize) else { return };
+            link = &next.next;
+        }
+    }
+
+    /// Advances the tick when pages have come in: later uses are counted again.
+    pub(super) fn tick(&mut self) {
+        self.0.tick.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Decrements the use count of a frame. Returns the count before.
+    pub(super) fn take_use(&mut self, frame: u32) -> u8 {
+        let uses = &self.0.uses[frame as usize];
+        let before = uses.load(Ordering::Relaxed);
+        let count = before & 0xff;
+        if count > 0 {
+            uses.store(before - 1, Ordering::Relaxed);
+        }
+        count as u8
+    }
+
+    /// Resets the use count of a frame.
+    pub(super) fn forget_uses(&mut self, frame: u32) {
+        self.0.uses[frame as usize].fetch_and(0xff00, Ordering::Relaxed);
+    }
+
+    /// Allows readers to pin the frame.
+    pub(super) fn open(&mut self, frame: u32) {
+        self.frame(frame).open();
+    }
+
+    /// Stops readers from pinning the frame. Returns whether it has no pins.
+    pub(super) fn close(&mut self, frame: u32) -> bool {
+        self.frame(frame).close()
+    }
+
+    /// Whether the frame has pins.
+    pub(super) fn is_pinned(&self, frame: u32) -> bool {
+        self.frame(frame).is_pinned()
+    }
+
+    /// Panics unless only the store can access the frame's memory.
+    fn assert_exclusive(&self, frame: u32) {
+        let word = self.frame(frame).word();
+        assert!(word == 0, "a frame in use was to be changed: {word:#x}");
+    }
+
+    /// Copies the next `len` bytes of a writing bio into a closed frame.
+    pub(super) fn copy_in(&mut self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
+        self.assert_exclusive(frame);
+        assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
+        let mut at = offset;
+        for segment in bio.segments() {
+            let piece = segment.slice(0, (offset + len - at) as u32);
+            // SAFETY: nothing else accesses the frame's memory, as just asserted. The bio is with the cache
+            // between its submission and its completion, so its memory is valid for reads, and it is not the
+            // cache's.
+            unsafe {
+                let to = self.0.address(frame).add(at);
+                piece.copy_to(std::slice::from_raw_parts_mut(to, piece.len() as usize));
+            }
+            at += piece.len() as usize;
+            if at == offset + len {
+                break;
+            }
+        }
+        bio.advance(len as u64);
+    }
+
+    /// Holds a frame: it is neither evicted nor changed until [`unhold`](Store::unhold).
+    pub(super) fn hold(&mut self, frame: u32) -> Held {
+        self.frame(frame).hold();
+        Held(frame)
+    }
+
+    /// Holds a frame that no device fills, for [`Frames::copy_out`].
+    pub(super) fn hold_to_copy(&mut self, frame: u32) -> Held {
+        let word = self.frame(frame).word();
+        assert!(word & FILLING == 0, "a frame was to be read while a device fills it");
+        self.0.copying.fetch_add(1, Ordering::SeqCst);
+        self.hold(frame)
+    }
+
+    /// Releases a held frame.
+    pub(super) fn unhold(&mut self, held: Held) {
+        self.0.unpin(held.0);
+    }
+
+    /// Copies bytes from one frame to the same offset of another, which is closed.
+    pub(super) fn copy_frame(&mut self, from: u32, to: u32, offset: usize, len: usize) {
+        self.assert_exclusive(to);
+        assert!(from != to && offset + len <= FRAME, "two frames of {FRAME} bytes");
+        let word = self.frame(from).word();
+        assert!(word & FILLING == 0, "a frame was to be read while a device fills it");
+        // SAFETY: two different frames; only this function accesses the second, and the first is not written
+        // to.
+        unsafe {
+            let (from, to) = (self.0.address(from).add(offset), self.0.address(to).add(offset));
+            std::ptr::copy_nonoverlapping(from, to, len);
+        }
+    }
+
+    /// Makes a bio without memory one that has a share of the frames `lent` to an I/O.
+    pub(super) fn lease(bio: &mut Bio, lent: &Arc<Lent>, loan: Loan, pos: u64) {
+        let lease = Lease { _lent: Arc::clone(lent) };
+        // It has no segments of its own, so that no segment can fail to fit.
+        let _ = match loan {
+            Loan::Fill => bio.reset_read(pos, lease),
+            Loan::WriteBack => bio.reset_write(pos, lease),
+        };
+    }
+
+    /// Lends a part of a frame to a device: adds it to a bio with a [`lease`](Store::lease).
+    ///
+    /// # Errors
+    /// The bio is full; the frame is unchanged.
+    pub(super) fn lend(
+        &mut self,
+        frame: u32,
+        (offset, len): (usize, usize),
+        loan: Loan,
+        bio: &mut Bio,
+    ) -> Result<(), Fault> {
+        assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
+        let word = self.frame(frame).word();
+        let clash = match loan {
+            Loan::Fill => word & !FILLING,
+            Loan::WriteBack => word & FILLING,
+        };
+        if clash != 0 {
+            return Err(Fault::new(Kind::Contract, Stage::Layer));
+        }
+        // SAFETY: the bio has a share of the frames, so the memory stays valid as long as the bio has it.
+        // While it is marked as lent, the frame is not changed (nor read while it is being filled) until
+        // `settle`.
+        let segment = unsafe { Segment::new(self.0.address(frame).add(offset), len as u32, RegionId::NONE) };
+        bio.extend(segment)?;
+        self.frame(frame).lend(loan.bit());
+        Ok(())
+    }
+
+    /// The device has returned a frame that it had for this use.
+    pub(super) fn give_back(&mut self, frame: u32, loan: Loan) {
+        self.frame(frame).give_back(loan.bit());
+    }
+
+    /// Whether a device is filling a frame.
+    pub(super) fn is_filling(&self, frame: u32) -> bool {
+        self.frame(frame).word() & FILLING != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::MOST_PINS;
+    use super::*;
+
+    #[test]
+    fn pins_end_before_their_count_runs_over() {
+        let mut store = Store::new(16).unwrap();
+        store.insert(0, 5);
+        store.open(0);
+        // As if a program leaked its references.
+        (1..MOST_PINS).for_each(|_| _ = store.hold(0));
+        let frames = Arc::clone(store.frames());
+        assert_eq!((frames.pin(5), frames.pin(5)), (Some(0), None));
+        assert!(store.is_pinned(0));
+        frames.unpin(0);
+        assert_eq!(frames.pin(5), Some(0));
+    }
+}

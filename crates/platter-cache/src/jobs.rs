@@ -1,0 +1,444 @@
+//! Work that the engine does in pieces on whichever lane is run: reading ranges that a program will need,
+//! dropping ranges that it does not need, and operations of the device on ranges (discard, write-zeroes).
+//!
+//! None of this depends on the lane that requested it, which may not be run again for a long time.
+
+use super::engine::{Ask, Engine, WINDOW};
+use super::ios::IoKey;
+use super::pages::{CURRENT, PageTable};
+use super::task::{Flushing, Progress};
+use super::writeback::{BATCH, MAX_WRITES};
+use crate::readahead::{PAGE, Window};
+use platter_block::bio::{Context, IoPrio, Op};
+use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::time::Time;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Most ranges queued for reading ahead; further advice is ignored.
+const MAX_PREFETCH: usize = 1024;
+
+/// Most I/Os in flight for such ranges.
+const PREFETCH_OUT: u32 = 16;
+
+/// A range whose cached pages are visited in pieces.
+struct Scan {
+    pages: Range<u64>,
+    /// The position: a page, or a frame if there are fewer frames than pages.
+    at: u64,
+    by_frame: bool,
+}
+
+impl Scan {
+    fn new(pages: Range<u64>, table: &PageTable) -> Scan {
+        let by_frame = pages.end.saturating_sub(pages.start) > u64::from(table.store.count());
+        Scan { at: if by_frame { 0 } else { pages.start }, pages, by_frame }
+    }
+
+    /// The next frame, after at most `looks` steps, and the number of steps taken. `Err`: the end was
+    /// reached.
+    fn next(&mut self, table: &PageTable, looks: u32) -> Result<(Option<u32>, u32), u32> {
+        let end = if self.by_frame { u64::from(table.store.count()) } else { self.pages.end };
+        for taken in 0..looks {
+            if self.at >= end {
+                return Err(taken);
+            }
+            let at = self.at;
+            self.at += 1;
+            let found = match self.by_frame {
+                true => Some(at as u32).filter(|&frame| {
+                    table.meta(frame).is(CURRENT) && self.pages.contains(&table.store.page(frame))
+                }),
+                false => table.store.find(at),
+            };
+            if found.is_some() {
+                return Ok((found, taken + 1));
+            }
+        }
+        Ok((None, looks))
+    }
+}
+
+/// Pages to read ahead.
+struct Prefetch {
+    ask: Ask,
+    pages: Range<u64>,
+    mark: Option<u64>,
+}
+
+/// An operation of the device on a range.
+pub(super) struct Pass {
+    pub(super) ticket: u64,
+    /// The lane that waits for it; `None`: no lane does any more.
+    lane: Option<u32>,
+    op: Op,
+    range: Range<u64>,
+    context: Context,
+    ioprio: IoPrio,
+    deadline: Option<Time>,
+    state: PassState,
+}
+
+enum PassState {
+    /// Pages that must be written first are being looked for, from this page on.
+    Clear(u64),
+    /// This page is being written.
+    Flush(u64, Flushing),
+    /// The device carries out the operation.
+    Out(IoKey),
+    /// The device has finished, with or without a fault: the cached pages are out of date.
+    Sweep(Scan, Option<(Fault, u64)>),
+}
+
+/// All jobs.
+#[derive(Default)]
+pub(super) struct Jobs {
+    prefetches: VecDeque<Prefetch>,
+    dont_need: VecDeque<Scan>,
+    passes: Vec<Pass>,
+    /// Operations that have ended, with their results, which their tasks have not fetched yet.
+    over: Vec<(u64, Option<(Fault, u64)>)>,
+    /// Work is left that only waits for the next turn.
+    pub(super) can_go_on: bool,
+}
+
+impl Jobs {
+    /// Queues pages for reading ahead.
+    pub(super) fn prefetch(&mut self, ask: &Ask, pages: Range<u64>, mark: Option<u64>) {
+        if pages.start < pages.end && self.prefetches.len() < MAX_PREFETCH {
+            let ask = Ask { demand: 0..0, own: false, deadline: None, ..ask.clone() };
+            self.prefetches.push_back(Prefetch { ask, pages, mark });
+            self.can_go_on = true;
+        }
+    }
+
+    /// A handle is closed: its queued ranges are read on behalf of the device.
+    pub(super) fn forget_handle(&mut self, place: u16) {
+        for prefetch in self.prefetches.iter_mut().filter(|prefetch| prefetch.ask.handle == place) {
+            prefetch.ask.handle = 0;
+        }
+    }
+
+    /// Drops all queued ranges, for a cache that is dropped.
+    pub(super) fn stop_reading(&mut self) {
+        self.prefetches.clear();
+    }
+
+    /// Whether there are any jobs.
+    pub(super) fn is_empty(&self) -> bool {
+        self.prefetches.is_empty() && self.dont_need.is_empty() && self.passes.is_empty()
+    }
+
+    /// Whether an operation has not ended yet.
+    pub(super) fn is_running(&self, ticket: u64) -> bool {
+        self.passes.iter().any(|pass| pass.ticket == ticket)
+    }
+
+    /// The result of an operation that has ended.
+    pub(super) fn result(&mut self, ticket: u64) -> Result<(), (Fault, u64)> {
+        let at = self.over.iter().position(|&(over, _)| over == ticket);
+        match at.and_then(|at| self.over.swap_remove(at).1) {
+            Some(fault) => Err(fault),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Engine {
+    /// Drops the pages of a range: clean ones at once, dirty ones when they have been written.
+    pub(super) fn dont_need(&mut self, pos: u64, len: u64) {
+        let end = pos.saturating_add(len).min(self.pages.end() * PAGE);
+        let pages = pos / PAGE..end.div_ceil(PAGE);
+        if pages.start < pages.end && self.jobs.dont_need.len() < MAX_PREFETCH {
+            self.jobs.dont_need.push_back(Scan::new(pages, &self.pages));
+            self.jobs.can_go_on = true;
+        }
+    }
+
+    /// Begins an operation of the device on a range, which no other operation uses until it ends. `Err`: the
+    /// ticket of an operation that has to end first.
+    pub(super) fn begin_pass(
+        &mut self,
+        lane: u32,
+        op: Op,
+        range: Range<u64>,
+        (context, ioprio, deadline): (Context, IoPrio, Option<Time>),
+    ) -> Result<u64, u64> {
+        let pages = range.start / PAGE..range.end.div_ceil(PAGE);
+        let (mut busy, store) = (0, &self.pages.store);
+        self.ios.each_run(&mut |first, last| {
+            let (first, last) = (store.page(first).max(pages.start), (store.page(last) + 1).min(pages.end));
+            busy += last.saturating_sub(first) as u32;
+        });
+        let first = pages.start;
+        let ticket = self.pages.reserved.reserve(pages, busy)?;
+        let (lane, state) = (Some(lane), PassState::Clear(first));
+        let pass = Pass { ticket, lane, op, range, context, ioprio, deadline, state };
+        self.jobs.passes.push(pass);
+        self.jobs.can_go_on = true;
+        Ok(ticket)
+    }
+
+    /// The task of an operation no longer waits for it. If it has not begun, it is dropped.
+    pub(super) fn abandon_pass(&mut self, ticket: u64) {
+        let at = self.jobs.passes.iter().position(|pass| pass.ticket == ticket);
+        if let Some(at) = at {
+            let pass = &mut self.jobs.passes[at];
+            pass.lane = None;
+            if matches!(pass.state, PassState::Clear(_) | PassState::Flush(..)) {
+                self.end_pass(at, None);
+            }
+        }
+        let _ = self.jobs.result(ticket);
+    }
+
+    /// The I/O of an operation that the device is carrying out.
+    pub(super) fn io_of_pass(&self, ticket: u64) -> Option<IoKey> {
+        self.jobs.passes.iter().find(|pass| pass.ticket == ticket).and_then(|pass| match pass.state {
+            PassState::Out(key) => Some(key),
+            _ => None,
+        })
+    }
+
+    /// Does a piece of each job.
+    pub(super) fn run_jobs(&mut self) {
+        if self.jobs.is_empty() {
+            return;
+        }
+        self.jobs.can_go_on = false;
+        let mut at = 0;
+        while at < self.jobs.passes.len() {
+            if self.is_spent() {
+                self.jobs.can_go_on = true;
+                break;
+            }
+            let before = self.jobs.passes.len();
+            self.run_pass(at);
+            at += usize::from(self.jobs.passes.len() == before);
+        }
+        self.run_dont_need();
+        self.run_prefetch();
+    }
+
+    fn run_prefetch(&mut self) {
+        while let Some(prefetch) = self.jobs.prefetches.front() {
+            if self.ios.ahead >= PREFETCH_OUT {
+                // The completions will continue it.
+                return;
+            }
+            if self.is_spent() {
+                self.jobs.can_go_on = true;
+                return;
+            }
+            let (ask, mark, first) = (prefetch.ask.clone(), prefetch.mark, prefetch.pages.start);
+            let count = (prefetch.pages.end - first).min(u64::from(WINDOW)) as u32;
+            let next = first + u64::from(count);
+            self.fill(&ask, Window { first, count, mark, sync: false });
+            // Looking up pages counts as work, too.
+            self.work += 1 + count / 16;
+            let is_there = self.pages.store.find(next - 1).is_some();
+            if let Some(prefetch) = self.jobs.prefetches.front_mut() {
+                prefetch.pages.start = next;
+                // If there is no frame for the last page, there is none for the rest.
+                if next >= prefetch.pages.end || !is_there {
+                    self.jobs.prefetches.pop_front();
+                }
+            }
+        }
+    }
+
+    fn run_dont_need(&mut self) {
+        while let Some(mut scan) = self.jobs.dont_need.pop_front() {
+            let mut batch = std::mem::take(&mut self.batch);
+            let over = loop {
+                if self.is_spent() || self.ios.writing >= MAX_WRITES || batch.len() >= BATCH {
+                    break false;
+                }
+                match scan.next(&self.pages, 16) {
+                    Err(_) => break true,
+                    Ok((frame, _)) => {
+                        self.work += 1;
+                        let Some(frame) = frame else { continue };
+                        self.pages.cool(frame);
+                        if self.pages.may_write(frame) {
+                            batch.push(frame);
+                        }
+                    }
+                }
+            };
+            // Pages that are clean or may not be written yet are skipped.
+            self.write_back(&mut batch);
+            self.batch = batch;
+            if !over {
+                self.jobs.dont_need.push_front(scan);
+                self.jobs.can_go_on |= self.ios.writing < MAX_WRITES;
+                return;
+            }
+        }
+    }
+
+    /// Advances an operation. Removes it from the list when it has ended.
+    fn run_pass(&mut self, at: usize) {
+        loop {
+            if self.is_spent() {
+                self.jobs.can_go_on = true;
+                return;
+            }
+            let pass = &mut self.jobs.passes[at];
+            let (ticket, range) = (pass.ticket, pass.range.clone());
+            match &mut pass.state {
+                PassState::Clear(page) => {
+                    let from = *page;
+                    match self.first_obstacle(from, &range) {
+                        Obstacle::Looked(next) => self.set_pass(at, PassState::Clear(next)),
+                        Obstacle::Dirty(page) => {
+                            if self.doubt(Some(&(page * PAGE..(page + 1) * PAGE))).is_some() {
+                                // Waits until the device has returned the page.
+                                return self.set_pass(at, PassState::Clear(page));
+                            }
+                            self.set_pass(at, PassState::Flush(page, Flushing::default()));
+                        }
+                        Obstacle::None => {
+                            self.set_pass(at, PassState::Clear(range.end.div_ceil(PAGE)));
+                            let reserved = self.pages.reserved.get(ticket);
+                            if reserved.is_some_and(|reserved| reserved.busy > 0) {
+                                return;
+                            }
+                            return self.send_pass(at);
+                        }
+                    }
+                }
+                PassState::Flush(page, flushing) => {
+                    let (page, mut flushing) = (*page, std::mem::take(flushing));
+                    let own = page * PAGE..(page + 1) * PAGE;
+                    let progress = self.write_out(&mut flushing, Some(&own));
+                    match progress {
+                        Progress::Again => self.jobs.can_go_on = true,
+                        Progress::Waits(_) => {}
+                        Progress::Done => match self.flush_fault(&flushing, Some(&own)) {
+                            Some(fault) => return self.end_pass(at, Some(fault)),
+                            None => {
+                                self.set_pass(at, PassState::Clear(page));
+                                continue;
+                            }
+                        },
+                    }
+                    return self.set_pass(at, PassState::Flush(page, flushing));
+                }
+                PassState::Out(_) => return,
+                PassState::Sweep(..) => {
+                    if self.sweep(at) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn set_pass(&mut self, at: usize, state: PassState) {
+        self.jobs.passes[at].state = state;
+    }
+
+    /// Finds a page of a range, from a page on, that must be written before an operation on the range: one
+    /// that is dirty and not entirely in the range, or one with an older version.
+    fn first_obstacle(&mut self, from: u64, range: &Range<u64>) -> Obstacle {
+        let (mut at, end) = (from, range.end.div_ceil(PAGE));
+        while !self.is_spent() {
+            let Some(page) = self.pages.dirty.extents.next(at, end) else { return Obstacle::None };
+            at = page + 1;
+            self.work += 1;
+            let Some(frame) = self.pages.store.find(page) else { continue };
+            let meta = self.pages.meta(frame);
+            let last = page * PAGE + self.pages.bytes_of(page) as u64;
+            let inside = range.start <= page * PAGE && last <= range.end;
+            if meta.older != super::frames::NONE || (meta.dirty != 0 && !inside) {
+                return Obstacle::Dirty(page);
+            }
+        }
+        Obstacle::Looked(at)
+    }
+
+    /// Passes an operation to the device once nothing is in its way.
+    fn send_pass(&mut self, at: usize) {
+        let pass = &self.jobs.passes[at];
+        let (ticket, op, range) = (pass.ticket, pass.op, pass.range.clone());
+        let (context, ioprio, deadline) = (pass.context, pass.ioprio, pass.deadline);
+        if let Some(reserved) = self.pages.reserved.get(ticket) {
+            reserved.closed = true;
+        }
+        let key = self.pass_until(op, range, context, ioprio, deadline);
+        self.set_pass(at, PassState::Out(key));
+    }
+
+    /// The device has completed an operation that was passed on.
+    pub(super) fn passed(&mut self, key: IoKey, failed: Option<(Fault, u64)>) {
+        if self.flushing == Some(key) {
+            self.flushing = None;
+            self.unflushed |= failed.is_some();
+            return;
+        }
+        self.unflushed = true;
+        let is_it = |pass: &Pass| matches!(pass.state, PassState::Out(out) if out == key);
+        if let Some(at) = self.jobs.passes.iter().position(is_it) {
+            let range = &self.jobs.passes[at].range;
+            let scan = Scan::new(range.start / PAGE..range.end.div_ceil(PAGE), &self.pages);
+            self.set_pass(at, PassState::Sweep(scan, failed));
+            self.jobs.can_go_on = true;
+        }
+    }
+
+    /// Drops the cached data of a range; after a failed operation only clean data, because the contents of
+    /// the disk are unknown. Returns whether this is complete, which ends the operation.
+    fn sweep(&mut self, at: usize) -> bool {
+        let state = std::mem::replace(&mut self.jobs.passes[at].state, PassState::Clear(0));
+        let PassState::Sweep(mut scan, failed) = state else { return false };
+        while !self.is_spent() {
+            match scan.next(&self.pages, 16) {
+                Err(_) => {
+                    self.end_pass(at, failed);
+                    return true;
+                }
+                Ok((frame, _)) => {
+                    self.work += 1;
+                    match frame {
+                        Some(frame) if failed.is_some() && self.pages.meta(frame).dirty != 0 => {
+                            self.pages.keep_dirty(frame);
+                        }
+                        Some(frame) => self.pages.drop_page(frame),
+                        None => {}
+                    }
+                }
+            }
+        }
+        self.set_pass(at, PassState::Sweep(scan, failed));
+        false
+    }
+
+    fn end_pass(&mut self, at: usize, failed: Option<(Fault, u64)>) {
+        (self.events, self.progress) = (true, true);
+        let pass = self.jobs.passes.swap_remove(at);
+        for lane in self.pages.reserved.end(pass.ticket) {
+            self.lanes.kick(lane);
+        }
+        if let Some(lane) = pass.lane {
+            self.jobs.over.push((pass.ticket, failed));
+            self.lanes.kick(lane);
+        }
+    }
+
+    /// The fault of an operation whose deadline has passed: its prerequisites may still be with the device.
+    pub(super) fn why_late(&mut self, range: &Range<u64>) -> Fault {
+        let kind = if self.doubt(Some(range)).is_some() { Kind::InDoubt } else { Kind::TimedOut };
+        Fault::new(kind, Stage::Layer)
+    }
+}
+
+/// What delays an operation on a range.
+enum Obstacle {
+    /// Nothing.
+    None,
+    /// A page that must be written first.
+    Dirty(u64),
+    /// Nothing before this page; the rest was not checked.
+    Looked(u64),
+}

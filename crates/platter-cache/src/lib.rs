@@ -1,0 +1,244 @@
+//! The page cache of Platter: the layer `cache` over any device, and the readahead policies.
+//!
+//! Pages of 4 KiB in a bounded number of frames that all threads share. A read of cached pages takes no lock
+//! and needs no lane: a handle reads the frames directly ([`Resident`](platter_block::resident::Resident)).
+//! Every other I/O becomes a bio to one engine behind one lock. The engine has an index of all pages, asks
+//! the handle's readahead policy what to read, and writes dirty pages back in runs, by age and by dirty
+//! ratio, as Linux does (`mm/page-writeback.c`).
+//!
+//! - **A write** completes when it is in memory (`write=back`) or on the disk (`write=through`). A page that
+//!   is being written back, is lent by reference, or has been dirty since before a barrier is not changed;
+//!   the write makes a new version of it.
+//! - **A flush** writes back the pages of the device or of its range that were dirty when the flush was
+//!   submitted, and flushes the disk. Pages that could not be written stay dirty and are tried again; the
+//!   next flush of each open handle reports the error once.
+//! - **A barrier** begins an epoch: no write submitted after it reaches the disk before all pages that were
+//!   dirty at the barrier.
+//! - **Replacement** is S3-FIFO: a scan does not push out pages that are used often.
+
+#![deny(unsafe_code)]
+
+mod device;
+mod dirty;
+mod engine;
+mod extents;
+mod fill;
+mod flush;
+mod frame;
+#[allow(unsafe_code)]
+mod frames;
+mod handles;
+mod hold;
+mod ios;
+mod jobs;
+mod lane;
+mod lanes;
+mod pages;
+mod places;
+mod ranges;
+mod read;
+pub mod readahead;
+pub mod replace;
+#[allow(unsafe_code)]
+mod resident;
+mod room;
+mod shared;
+mod sync;
+mod tally;
+mod task;
+mod write;
+mod writeback;
+
+use device::Cache;
+use platter_block::backend::Backend;
+use platter_block::driver::Geometry;
+use platter_block::params::{Param, ParamError, Unit};
+use platter_block::time::Span;
+use platter_stack::{LayerError, Row};
+use readahead::PAGE;
+use shared::Shared;
+use std::sync::Arc;
+
+/// The names of the readahead policies, as the values of a parameter.
+const POLICIES: [&str; readahead::TABLE.len()] = {
+    let mut names = [""; readahead::TABLE.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = readahead::TABLE[at].name;
+        at += 1;
+    }
+    names
+};
+
+/// The row of the table of layers.
+pub const ROW: Row = Row {
+    name: "cache",
+    summary: "a page cache: reads from memory, reads ahead, writes back",
+    params: &[
+        Param::number("size", Unit::Bytes, 64 << 20, (0, 1 << 43), "memory for pages, a multiple of 4096"),
+        // Values beyond the words are policies that the program has registered.
+        Param {
+            max: 65_535,
+            ..Param::word("readahead", &POLICIES, POLICIES.len() - 1, "policy of each handle")
+        },
+        Param::number("window", Unit::Bytes, 128 << 10, (0, 1 << 30), "most that is read ahead at a time"),
+        Param::word("write", &["back", "through"], 0, "when a write completes: in memory, or on the disk"),
+        Param::number("background", Unit::Count, 10, (0, 100), "percent dirty at which write-back begins"),
+        Param::number("dirty", Unit::Count, 20, (1, 100), "percent dirty at which writers wait"),
+        Param::number(
+            "expire",
+            Unit::Millis,
+            30_000,
+            (0, 86_400_000),
+            "age at which a dirty page is written back",
+        ),
+        Param::number("interval", Unit::Millis, 5_000, (1, 86_400_000), "how often ages are checked"),
+        Param::number(
+            "congestion",
+            Unit::Requests,
+            112,
+            (1, 65_536),
+            "no readahead while this many readahead I/Os are in flight",
+        ),
+        Param::number(
+            "gather",
+            Unit::Count,
+            1024,
+            (0, 1 << 31),
+            "a flush of a range writes back all dirty pages if there are at most this many",
+        ),
+    ],
+    members: 1..=1,
+    build: |values, mut members| {
+        let Some(below) = members.pop() else {
+            return Err(LayerError::Members("cache needs a device".to_string()));
+        };
+        let number = |at: usize| values[at].unsigned_abs();
+        let millis = |at: usize| Span::from_millis(values[at].unsigned_abs());
+        new(
+            below,
+            &Settings {
+                size: number(0),
+                readahead: readahead::all().get(number(1) as usize).copied().ok_or_else(|| {
+                    let what = format!("there is no readahead policy number {}", number(1));
+                    LayerError::Param(ParamError(what))
+                })?,
+                values: values.get(10..).unwrap_or_default().to_vec(),
+                window: number(2),
+                write: if values[3] == 0 { Write::Back } else { Write::Through },
+                background: number(4) as u32,
+                dirty: number(5) as u32,
+                expire: millis(6),
+                interval: millis(7),
+                congestion: number(8) as u32,
+                gather: number(9) as u32,
+            },
+        )
+    },
+};
+
+/// When a write completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// When it is in memory.
+    Back,
+    /// When it is on the disk.
+    Through,
+}
+
+/// Settings of a cache.
+#[derive(Clone)]
+pub struct Settings {
+    /// Memory for pages, in bytes.
+    pub size: u64,
+    /// The readahead policy of each handle.
+    pub readahead: &'static readahead::Row,
+    /// The values of its parameters in order; missing values at the end have their defaults.
+    pub values: Vec<i64>,
+    /// Largest readahead window, in bytes.
+    pub window: u64,
+    /// When a write completes.
+    pub write: Write,
+    /// Write-back begins at this share of dirty pages, in percent.
+    pub background: u32,
+    /// Writers wait at this share of dirty pages, in percent.
+    pub dirty: u32,
+    /// Age at which a dirty page is written back.
+    pub expire: Span,
+    /// How often the ages of dirty pages are checked.
+    pub interval: Span,
+    /// No readahead while this many readahead I/Os are in flight. The default is 7/8 of a queue's 128
+    /// requests.
+    pub congestion: u32,
+    /// A flush of a range (a file) writes back all dirty pages of the device if there are at most this many:
+    /// flushes of other ranges that follow then find nothing left to write.
+    pub gather: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            size: 64 << 20,
+            readahead: &readahead::TABLE[readahead::TABLE.len() - 1],
+            values: Vec::new(),
+            window: 128 << 10,
+            write: Write::Back,
+            background: 10,
+            dirty: 20,
+            expire: Span::from_secs(30),
+            interval: Span::from_secs(5),
+            congestion: 112,
+            gather: 1024,
+        }
+    }
+}
+
+/// Fewest pages of a cache: a single I/O may need this many at once.
+const MIN_PAGES: u64 = 16;
+
+impl Settings {
+    fn check(&self, device: &str, geometry: &Geometry) -> Result<(), String> {
+        let refuse = |what: String| Err(format!("cache over {device}: {what}"));
+        let least = self.window.saturating_mul(2).max(MIN_PAGES * PAGE);
+        if self.size < least {
+            let window = self.window;
+            return refuse(format!(
+                "size={} is out of range: at least {least} bytes, two windows of readahead (window={window})",
+                self.size
+            ));
+        }
+        if !self.size.is_multiple_of(PAGE) || self.size / PAGE > u64::from(u32::MAX / 2) {
+            return refuse(format!("size={} is out of range: multiples of {PAGE} up to 8T", self.size));
+        }
+        if !self.window.is_multiple_of(PAGE) {
+            return refuse(format!("window={} is out of range: multiples of {PAGE}", self.window));
+        }
+        if self.background > self.dirty {
+            let (background, dirty) = (self.background, self.dirty);
+            return refuse(format!("background={background} is out of range: 0 to dirty={dirty} percent"));
+        }
+        let block = geometry.limits.logical_block;
+        if !(512..=PAGE as u32).contains(&block) {
+            return refuse(format!("blocks of {block} bytes; 512 to {PAGE} can be cached"));
+        }
+        Ok(())
+    }
+}
+
+/// A page cache over `below`.
+///
+/// # Errors
+/// Settings that are out of range or need more memory than there is, and a device that cannot be opened.
+pub fn new(below: Arc<dyn Backend>, settings: &Settings) -> Result<Arc<dyn Backend>, LayerError> {
+    Ok(Arc::new(Cache::new(below, settings)?))
+}
+
+/// Every layer: those of `platter-stack`, and the cache.
+pub fn layers() -> impl Iterator<Item = &'static Row> {
+    platter_stack::TABLE.iter().chain([&ROW])
+}
+
+/// Looks a layer up by name.
+pub fn by_name(name: &str) -> Option<&'static Row> {
+    layers().find(|row| row.name == name)
+}

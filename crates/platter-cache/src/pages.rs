@@ -1,0 +1,593 @@
+//! The pages of a cache: which frame holds which page, which blocks are valid or dirty, and older versions.
+//!
+//! A frame holds one version of a page. The newest version is in the index. A page is normally written to in
+//! place. While it is being written back, while a program has a reference to it, or while it is dirty from
+//! before a barrier, a write makes a new version instead and leaves the old one unchanged. A version is
+//! written back only when no older one is left (`older`), so that versions reach the disk in order.
+
+use super::dirty::{Dirty, Place, WriteBack};
+use super::frames::{FRAME, Loan, NONE, Store};
+use super::ranges::Ranges;
+use super::replace::{Probe, Replacement};
+use crate::readahead::PAGE;
+use platter_block::time::Time;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Attempts to find a frame for a page before the task has to wait for one.
+pub(super) const TRIES: u32 = 4;
+
+/// Frames checked in one search whose old versions programs have held by reference.
+const PINNED_LOOKS: usize = 16;
+
+/// In the index.
+pub(super) const CURRENT: u8 = 1;
+/// A device is writing to it.
+pub(super) const FILLING: u8 = 2;
+/// A device is reading from it.
+pub(super) const WRITING: u8 = 4;
+/// Read ahead and not requested yet.
+pub(super) const AHEAD: u8 = 8;
+/// The next read of it must be reported to the readahead policy.
+pub(super) const MARKED: u8 = 16;
+/// The current task needs it to stay in its frame.
+pub(super) const HELD: u8 = 32;
+/// Its write-back has failed: it is tried again in a bio of its own, so that its neighbours do not fail with
+/// it.
+pub(super) const FAILED: u8 = 64;
+
+/// The state of a frame that lock-free readers do not use.
+#[derive(Clone, Copy)]
+pub(super) struct Meta {
+    /// The version that must be on disk before this one.
+    pub(super) older: u32,
+    /// The version that has this as its `older`.
+    newer: u32,
+    /// The I/O that uses the frame.
+    pub(super) io: u32,
+    /// Sequence number in the order of dirty pages.
+    pub(super) seq: u32,
+    pub(super) epoch: u16,
+    /// The handle that requested the page.
+    pub(super) handle: u16,
+    /// Blocks of 512 bytes that are valid, and those that must be written.
+    pub(super) valid: u8,
+    pub(super) dirty: u8,
+    /// Blocks that a device will fill.
+    pub(super) filling: u8,
+    pub(super) flags: u8,
+}
+
+const EMPTY: Meta = Meta {
+    older: NONE,
+    newer: NONE,
+    io: NONE,
+    seq: 0,
+    epoch: 0,
+    handle: 0,
+    valid: 0,
+    dirty: 0,
+    filling: 0,
+    flags: 0,
+};
+
+impl Meta {
+    pub(super) fn is(&self, flags: u8) -> bool {
+        self.flags & flags != 0
+    }
+}
+
+/// The result of an eviction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Evicted {
+    /// The page had been read ahead for this handle and was never read.
+    pub(super) unused_by: Option<u16>,
+}
+
+/// All pages.
+pub(super) struct PageTable {
+    pub(super) store: Store,
+    metas: Vec<Meta>,
+    /// The first free frame; the `older` of each is the next.
+    free: u32,
+    free_count: u32,
+    /// Old versions that are clean but pinned, least recently checked first.
+    pinned: VecDeque<u32>,
+    /// Frames that have become free or evictable since the last check.
+    freed: u32,
+    pub(super) reserved: Ranges,
+    /// Kept to reuse its memory.
+    later: Vec<Place>,
+    replacement: Replacement,
+    pub(super) dirty: Dirty,
+    size: u64,
+    /// Insertions until the next tick of the use counts.
+    until_tick: u32,
+    pub(super) evictions: u64,
+}
+
+impl PageTable {
+    /// Allocates a table of `count` frames for a device of `size` bytes.
+    ///
+    /// # Errors
+    /// The number of bytes that could not be allocated.
+    pub(super) fn new(count: u32, size: u64, rules: WriteBack) -> Result<PageTable, usize> {
+        let store = Store::new(count)?;
+        let overhead = PageTable::overhead(count as usize);
+        // Reserved as a whole first: a later allocation that fails would abort the program.
+        Vec::<u8>::new().try_reserve_exact(overhead).map_err(|_| overhead)?;
+        let chained = |frame| Meta { older: if frame + 1 < count { frame + 1 } else { NONE }, ..EMPTY };
+        Ok(PageTable {
+            store,
+            metas: (0..count).map(chained).collect(),
+            free: 0,
+            free_count: count,
+            pinned: VecDeque::new(),
+            freed: 0,
+            reserved: Ranges::default(),
+            later: Vec::new(),
+            replacement: Replacement::new(count),
+            dirty: Dirty::new(rules),
+            size,
+            until_tick: 0,
+            evictions: 0,
+        })
+    }
+
+    /// Bytes of metadata per page, in a cache of `count` pages.
+    pub(super) fn overhead(count: usize) -> usize {
+        super::frames::Frames::overhead(count)
+            + count * size_of::<Meta>()
+            + count * Replacement::BYTES_PER_FRAME
+    }
+
+    pub(super) fn meta(&self, frame: u32) -> &Meta {
+        &self.metas[frame as usize]
+    }
+
+    pub(super) fn meta_mut(&mut self, frame: u32) -> &mut Meta {
+        &mut self.metas[frame as usize]
+    }
+
+    /// Number of pages of the device, including an incomplete one at its end.
+    pub(super) fn end(&self) -> u64 {
+        self.size.div_ceil(PAGE)
+    }
+
+    /// Bytes of a page that lie on the device.
+    pub(super) fn bytes_of(&self, page: u64) -> usize {
+        self.size.saturating_sub(page * PAGE).min(PAGE) as usize
+    }
+
+    /// The blocks of a page that lie on the device.
+    pub(super) fn all_of(&self, page: u64) -> u8 {
+        blocks(0..self.bytes_of(page))
+    }
+
+    /// Whether all blocks of a frame's page are valid.
+    pub(super) fn is_whole(&self, frame: u32) -> bool {
+        self.meta(frame).valid == self.all_of(self.store.page(frame))
+    }
+
+    /// Makes the frame available to lock-free readers, unless its next read must be reported to the policy.
+    pub(super) fn expose(&mut self, frame: u32) {
+        let meta = self.meta(frame);
+        if meta.is(CURRENT) && !meta.is(FILLING | AHEAD | MARKED) && self.is_whole(frame) {
+            self.store.open(frame);
+        }
+    }
+
+    /// Takes a frame for a page that is not in the index, and adds the page without contents. `None`: all
+    /// frames are in use.
+    pub(super) fn take(&mut self, page: u64, evicted: &mut Evicted) -> Option<u32> {
+        let frame = self.take_frame(evicted)?;
+        self.metas[frame as usize] = Meta { flags: CURRENT, ..EMPTY };
+        self.store.insert(frame, page);
+        self.replacement.insert(frame, page);
+        if self.until_tick == 0 {
+            // Uses count once within the time in which a sixty-fourth of all pages come in.
+            self.until_tick = (self.store.count() / 64).max(1);
+            self.store.tick();
+        }
+        self.until_tick -= 1;
+        Some(frame)
+    }
+
+    fn take_frame(&mut self, evicted: &mut Evicted) -> Option<u32> {
+        if self.free != NONE {
+            let frame = self.free;
+            self.free = std::mem::replace(&mut self.meta_mut(frame).older, NONE);
+            self.free_count -= 1;
+            return Some(frame);
+        }
+        for _ in 0..self.pinned.len().min(PINNED_LOOKS) {
+            let Some(frame) = self.pinned.pop_front() else { break };
+            if !self.store.is_pinned(frame) {
+                return Some(frame);
+            }
+            self.pinned.push_back(frame);
+        }
+        // Frames that cannot be evicted now are put aside when found, so that the next try gets further.
+        (0..TRIES).find_map(|_| self.evict(evicted))
+    }
+
+    /// Frames that have become available since the last call, and empty ones.
+    pub(super) fn take_freed(&mut self) -> u32 {
+        std::mem::take(&mut self.freed).max(self.free_count)
+    }
+
+    fn evict(&mut self, evicted: &mut Evicted) -> Option<u32> {
+        let (store, metas) = (&mut self.store, &self.metas);
+        let frame = self.replacement.evict(&mut |frame| {
+            let meta = &metas[frame as usize];
+            // A page with an older version in flight to the disk cannot be read from there.
+            let busy = meta.dirty != 0 || meta.older != NONE || meta.is(FILLING | WRITING | HELD);
+            if busy || store.is_pinned(frame) {
+                return Probe::Busy;
+            }
+            match store.take_use(frame) {
+                0 => Probe::Free(store.page(frame)),
+                uses => Probe::Used(uses),
+            }
+        })?;
+        let unpinned = self.store.close(frame);
+        let meta = *self.meta(frame);
+        self.store.remove(frame);
+        self.metas[frame as usize] = EMPTY;
+        if meta.is(AHEAD) {
+            evicted.unused_by = Some(meta.handle);
+        }
+        self.evictions += 1;
+        if unpinned {
+            return Some(frame);
+        }
+        // A program has just taken a reference: the page is dropped, and its frame will be freed later.
+        self.pinned.push_back(frame);
+        None
+    }
+
+    /// Makes the page's frame the first candidate for eviction.
+    pub(super) fn cool(&mut self, frame: u32) {
+        self.store.forget_uses(frame);
+        self.replacement.cold_hint(frame);
+    }
+
+    /// A frame in which `blocks` of a page may be written: in place if possible, else a new version. `None`:
+    /// there is no frame for a new version.
+    pub(super) fn writable(&mut self, frame: u32, blocks: u8, evicted: &mut Evicted) -> Option<u32> {
+        let free = self.store.close(frame);
+        let meta = *self.meta(frame);
+        let of_before = meta.dirty != 0 && meta.epoch != self.dirty.epoch();
+        if free && !meta.is(WRITING) && !of_before {
+            return Some(frame);
+        }
+        self.meta_mut(frame).flags |= HELD;
+        let new = self.take_frame(evicted);
+        self.meta_mut(frame).flags &= !HELD;
+        let Some(new) = new else {
+            self.expose(frame);
+            return None;
+        };
+        self.replacement.forget(frame);
+        let page = self.store.page(frame);
+        self.store.remove(frame);
+        self.metas[new as usize] =
+            Meta { flags: CURRENT, handle: meta.handle, valid: meta.valid & !blocks, ..EMPTY };
+        self.store.insert(new, page);
+        self.replacement.insert(new, page);
+        for piece in runs(meta.valid & !blocks) {
+            self.store.copy_frame(frame, new, piece.start, piece.len());
+        }
+        self.meta_mut(frame).flags &= !(CURRENT | AHEAD | MARKED);
+        if meta.is(WRITING) || of_before {
+            self.meta_mut(new).older = frame;
+            self.meta_mut(frame).newer = new;
+        } else {
+            // A program reads it by reference. Its dirty blocks move to the new version, with their age.
+            self.inherit(frame, new, meta.seq);
+            self.release(frame);
+        }
+        Some(new)
+    }
+
+    /// Moves the dirty blocks of an old version to a new one.
+    fn inherit(&mut self, old: u32, new: u32, seq: u32) {
+        let from = *self.meta(old);
+        if self.meta(new).dirty != 0 {
+            self.dirty.remove(from.epoch);
+        } else if from.dirty != 0 {
+            let meta = self.meta_mut(new);
+            (meta.seq, meta.epoch) = (seq, from.epoch);
+        }
+        let meta = self.meta_mut(new);
+        meta.dirty |= from.dirty;
+        meta.flags |= from.flags & FAILED;
+        meta.older = from.older;
+        if from.older != NONE {
+            self.meta_mut(from.older).newer = new;
+        }
+        let meta = self.meta_mut(old);
+        (meta.dirty, meta.seq, meta.older, meta.newer) = (0, 0, NONE, NONE);
+    }
+
+    /// Frees a frame that is not in the index.
+    pub(super) fn release(&mut self, frame: u32) {
+        if self.store.is_pinned(frame) {
+            self.pinned.push_back(frame);
+        } else {
+            self.set_free(frame);
+        }
+    }
+
+    fn set_free(&mut self, frame: u32) {
+        self.metas[frame as usize] = Meta { older: self.free, ..EMPTY };
+        self.free = frame;
+        self.free_count += 1;
+        self.freed += 1;
+    }
+
+    /// Marks blocks of a frame as written to. Returns whether the page was clean.
+    pub(super) fn wrote(&mut self, frame: u32, blocks: u8, now: Time) -> bool {
+        let was = self.meta(frame).dirty;
+        if was == 0 {
+            let (page, epoch) = (self.store.page(frame), self.dirty.epoch());
+            let seq = self.dirty.add(page, now);
+            self.dirty.extents.insert(page);
+            let meta = self.meta_mut(frame);
+            (meta.seq, meta.epoch) = (seq, epoch);
+        }
+        let meta = self.meta_mut(frame);
+        meta.dirty |= blocks;
+        meta.valid |= blocks;
+        was == 0
+    }
+
+    /// Moves the entries of the oldest dirty pages that can be written back to `out`, as far as they are
+    /// `due`. Pages whose write-back has failed are only included if `again`.
+    pub(super) fn choose(
+        &mut self,
+        looks: usize,
+        out: &mut Vec<Place>,
+        due: impl Fn(Time) -> bool,
+        again: bool,
+    ) {
+        let oldest = self.dirty.oldest_epoch();
+        let (store, metas, reserved) = (&self.store, &self.metas, &self.reserved);
+        let mut later = std::mem::take(&mut self.later);
+        self.dirty.take(looks, out, |place| {
+            let (page, seq, since) = place;
+            let meta = &metas[version(store, metas, page, seq)? as usize];
+            if meta.is(WRITING) {
+                return None;
+            }
+            if !due(since) {
+                return Some(false);
+            }
+            let waits = meta.epoch != oldest || meta.older != NONE || meta.is(FILLING);
+            if waits || (meta.is(FAILED) && !again) || reserved.is_closed(page) {
+                // It can be written once the older version is.
+                later.push(place);
+                return None;
+            }
+            Some(true)
+        });
+        later.drain(..).rev().for_each(|place| self.dirty.put_back(place));
+        self.later = later;
+    }
+
+    /// Whether a dirty page may be written back now.
+    pub(super) fn may_write(&self, frame: u32) -> bool {
+        let meta = self.meta(frame);
+        meta.dirty != 0
+            && !meta.is(WRITING | FILLING)
+            && meta.older == NONE
+            && meta.epoch == self.dirty.oldest_epoch()
+            && !self.reserved.is_closed(self.store.page(frame))
+    }
+
+    /// The version of a page that is dirty with this sequence number.
+    pub(super) fn version(&self, page: u64, seq: u32) -> Option<u32> {
+        version(&self.store, &self.metas, page, seq)
+    }
+
+    /// The oldest version of a page, which can be written first.
+    pub(super) fn oldest(&self, mut frame: u32) -> u32 {
+        while self.meta(frame).older != NONE {
+            frame = self.meta(frame).older;
+        }
+        frame
+    }
+
+    /// Records that a device has begun to read the frame's dirty blocks.
+    pub(super) fn begin_write(&mut self, frame: u32, io: u32) {
+        self.dirty.writing += 1;
+        self.reserved.began(self.store.page(frame));
+        let meta = self.meta_mut(frame);
+        meta.flags |= WRITING;
+        meta.io = io;
+    }
+
+    /// Records the end of a frame's write-back.
+    pub(super) fn end_write(&mut self, frame: u32, well: bool, now: Time) {
+        self.store.give_back(frame, Loan::WriteBack);
+        let page = self.store.page(frame);
+        self.reserved.ended(page);
+        let meta = self.meta_mut(frame);
+        meta.flags &= !(WRITING | FAILED);
+        meta.flags |= if well { 0 } else { FAILED };
+        meta.io = NONE;
+        let (newer, epoch, current) = (meta.newer, meta.epoch, meta.is(CURRENT));
+        self.dirty.writing -= 1;
+        if well {
+            return self.clean(frame);
+        }
+        if !current && newer != NONE && (self.meta(newer).dirty == 0 || self.meta(newer).epoch == epoch) {
+            // Blocks that could not be written are also in the newer version, unless it overwrote them.
+            let seq = match self.meta(newer).dirty {
+                0 => self.dirty.queue(page, now),
+                _ => self.meta(newer).seq,
+            };
+            self.inherit(frame, newer, seq);
+            return self.release(frame);
+        }
+        let seq = self.dirty.queue(page, now);
+        self.meta_mut(frame).seq = seq;
+    }
+
+    /// Marks a frame as clean.
+    pub(super) fn clean(&mut self, frame: u32) {
+        let meta = *self.meta(frame);
+        if meta.dirty != 0 {
+            self.dirty.remove(meta.epoch);
+            let entry = self.meta_mut(frame);
+            (entry.dirty, entry.seq) = (0, 0);
+            if !self.is_dirty_from(meta.newer) {
+                self.dirty.extents.remove(self.store.page(frame));
+            }
+        }
+        self.meta_mut(frame).flags &= !FAILED;
+        if meta.newer != NONE {
+            let newer = self.meta_mut(meta.newer);
+            newer.older = NONE;
+            let clean = newer.dirty == 0;
+            self.meta_mut(frame).newer = NONE;
+            if clean {
+                self.replacement.ready(meta.newer);
+            }
+        }
+        match meta.is(CURRENT) {
+            true => {
+                self.replacement.ready(frame);
+                self.freed += 1;
+            }
+            false => self.release(frame),
+        }
+    }
+
+    /// Whether a version or a newer one of the same page is dirty.
+    fn is_dirty_from(&self, mut frame: u32) -> bool {
+        while frame != NONE {
+            let meta = self.meta(frame);
+            if meta.dirty != 0 {
+                return true;
+            }
+            frame = meta.newer;
+        }
+        false
+    }
+
+    /// A frame that was filled or released can be evicted again.
+    pub(super) fn usable(&mut self, frame: u32) {
+        self.freed += 1;
+        if self.meta(frame).is(CURRENT) {
+            self.replacement.ready(frame);
+        }
+    }
+
+    /// Drops a page with its contents, dirty or not. No device has its frame, and there are no older
+    /// versions.
+    pub(super) fn drop_page(&mut self, frame: u32) {
+        self.replacement.forget(frame);
+        self.store.remove(frame);
+        self.meta_mut(frame).flags = 0;
+        // It is no longer current, so this releases it.
+        self.clean(frame);
+    }
+
+    /// Drops blocks of a dirty frame, valid or dirty; at least one other dirty block remains.
+    pub(super) fn forget_blocks(&mut self, frame: u32, blocks: u8) {
+        self.store.close(frame);
+        let meta = self.meta_mut(frame);
+        meta.valid &= !blocks;
+        meta.dirty &= !blocks;
+    }
+
+    /// Drops the blocks of a dirty frame that are not dirty.
+    pub(super) fn keep_dirty(&mut self, frame: u32) {
+        self.store.close(frame);
+        let meta = self.meta_mut(frame);
+        meta.valid = meta.dirty;
+        self.expose(frame);
+    }
+
+    /// Leaves a frame that was to be filled to the device: its page gets another frame.
+    pub(super) fn abandon(&mut self, frame: u32) {
+        self.replacement.forget(frame);
+        self.store.remove(frame);
+        self.metas[frame as usize] = EMPTY;
+    }
+
+    /// Drops some stale entries of the order of dirty pages.
+    pub(super) fn tidy(&mut self) {
+        let (store, metas) = (&self.store, &self.metas);
+        let waits = |frame: u32| !metas[frame as usize].is(WRITING);
+        self.dirty.tidy(|page, seq| version(store, metas, page, seq).is_some_and(waits));
+    }
+}
+
+/// The version of a page that is dirty with a sequence number.
+fn version(store: &Store, metas: &[Meta], page: u64, seq: u32) -> Option<u32> {
+    let mut frame = store.find(page)?;
+    loop {
+        let meta = &metas[frame as usize];
+        if meta.dirty != 0 && meta.seq == seq {
+            return Some(frame);
+        }
+        frame = Some(meta.older).filter(|&older| older != NONE)?;
+    }
+}
+
+/// The blocks that a range of a page's bytes touches.
+pub(super) fn blocks(range: Range<usize>) -> u8 {
+    if range.is_empty() {
+        return 0;
+    }
+    let (first, last) = (range.start / 512, (range.end - 1) / 512);
+    let upto = |block: usize| (0xffu16 >> (7 - block)) as u8;
+    upto(last) & !(if first == 0 { 0 } else { upto(first - 1) })
+}
+
+/// The byte ranges of runs of blocks in a page.
+pub(super) fn runs(blocks: u8) -> impl Iterator<Item = Range<usize>> {
+    let mut left = u32::from(blocks);
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        if left == 0 {
+            return None;
+        }
+        let skip = left.trailing_zeros();
+        let len = (left >> skip).trailing_ones();
+        let start = at + skip as usize * (FRAME / 8);
+        at = start + len as usize * (FRAME / 8);
+        left = left.checked_shr(skip + len).unwrap_or(0);
+        Some(start..at)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn less_than_64_bytes_are_kept_for_each_page() {
+        for exponent in 4..=28 {
+            for count in [(1usize << exponent) - 1, 1 << exponent, (1 << exponent) + 1, (1 << exponent) + 2] {
+                let bytes = PageTable::overhead(count);
+                assert!(bytes < 64 * count, "{bytes} bytes for {count} pages");
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_and_runs_are_each_others_inverse() {
+        assert_eq!(blocks(0..4096), 0xff);
+        assert_eq!(blocks(512..1024), 0b10);
+        assert_eq!(blocks(100..600), 0b11);
+        assert_eq!(blocks(0..0), 0);
+        for set in 0..=255u8 {
+            let back = runs(set).fold(0, |all, run| all | blocks(run));
+            assert_eq!(back, set);
+        }
+        assert_eq!(runs(0b1100_0101).collect::<Vec<_>>(), [0..512, 1024..1536, 3072..4096]);
+    }
+}

@@ -1,0 +1,182 @@
+//! Reads, page by page as in the kernels' `do_generic_file_read`, so that each readahead policy is called as
+//! it was designed for.
+
+use super::engine::Engine;
+use super::fill::View;
+use super::frames::FRAME;
+use super::lanes::Failure;
+use super::pages::{AHEAD, FILLING, HELD, MARKED, blocks};
+use super::task::{PageSteps, Piece, Step, Task, Wait};
+use crate::readahead::{PAGE, Readahead, Window};
+use platter_block::fault::{Fault, Kind};
+use platter_block::time::Time;
+
+/// Calls a policy.
+type Tell<'a> = &'a mut dyn FnMut(&mut dyn Readahead, &mut crate::readahead::Call, &mut View<'_>);
+
+impl Engine {
+    /// Advances a read as far as possible.
+    pub(super) fn read(&mut self, now: Time, task: &mut Task, failed: Option<Failure>) -> Step {
+        if let Some(failure) = failed {
+            let slow = matches!(failure.fault.kind, Kind::TimedOut | Kind::InDoubt | Kind::Stuck);
+            let no_time = failure.until == Time(u64::MAX)
+                || task.deadline.is_some_and(|deadline| deadline <= failure.until);
+            if task.steps.bare_io == Some(failure.key) || (slow && no_time) {
+                return Err((failure.fault, failure.pos));
+            }
+            // Reading it together with other pages failed: now only the needed blocks are read.
+            task.steps.bare = true;
+        }
+        let (every, exclusive) = self.handles.manners();
+        while task.at < task.end {
+            if self.is_spent() {
+                return self.park_for_turn(task);
+            }
+            let page = task.at / PAGE;
+            if let Some(ticket) = self.pages.reserved.of(page) {
+                return self.park_for_range(task, ticket);
+            }
+            if !task.begun {
+                if exclusive && self.handles.wait_for(task.ask.handle, task.ask.lane) {
+                    task.wait = Wait::Handle(task.ask.handle);
+                    return Ok(false);
+                }
+                self.begin(task, exclusive);
+            }
+            if every && !task.steps.announced {
+                task.steps.announced = true;
+                self.tell(task, &mut |policy, call, view| policy.page(call, page, view));
+            }
+            if let Some(step) = self.read_page(now, task, page, every)? {
+                return step;
+            }
+            task.steps = PageSteps::default();
+        }
+        Ok(true)
+    }
+
+    fn begin(&mut self, task: &mut Task, exclusive: bool) {
+        task.begun = true;
+        if exclusive {
+            task.sole = self.handles.occupy(task.ask.handle);
+        }
+        self.tell(task, &mut |policy, call, view| policy.begin(call, view));
+    }
+
+    fn tell(&mut self, task: &mut Task, tell: Tell<'_>) {
+        let place = task.ask.handle;
+        let policy = self.handles.at(place).and_then(|handle| handle.policy.take());
+        let Some(mut policy) = policy else { return };
+        self.progress = true;
+        tell(policy.as_mut(), &mut task.call, &mut View { engine: self, ask: &task.ask });
+        if let Some(handle) = self.handles.at(place) {
+            handle.policy = Some(policy);
+        }
+    }
+
+    /// Reads the task's part of a page. `None`: complete; otherwise the result of the step.
+    fn read_page(
+        &mut self,
+        now: Time,
+        task: &mut Task,
+        page: u64,
+        every: bool,
+    ) -> Result<Option<Step>, (Fault, u64)> {
+        let offset = (task.at % PAGE) as usize;
+        let len = (task.end - task.at).min((FRAME - offset) as u64) as usize;
+        let needed = blocks(offset..offset + len);
+        let Some(frame) = self.find_or_fill(task, page) else {
+            return Ok(Some(self.no_room(now, task)));
+        };
+        let meta = *self.pages.meta(frame);
+        let marked = meta.is(MARKED);
+        if (every && !task.steps.found) || (marked && !every) {
+            task.steps.found = true;
+            let busy = meta.is(FILLING);
+            self.pages.meta_mut(frame).flags = (meta.flags & !MARKED) | HELD;
+            self.tell(task, &mut |policy, call, view| policy.found(call, page, busy, marked, view));
+            self.pages.meta_mut(frame).flags &= !HELD;
+        }
+        if meta.is(FILLING) {
+            task.turn = None;
+            self.count_miss(task);
+            self.hold_for(task, frame);
+            let key = self.io_of(frame);
+            return Ok(Some(self.park(task, key)));
+        }
+        if needed & !meta.valid != 0 {
+            self.count_miss(task);
+            let wanted = if task.steps.bare { needed } else { u8::MAX };
+            let Some(key) = self.fill_blocks(&task.ask, frame, wanted) else {
+                // The task keeps its turn, or those behind it would never be told that there is no frame.
+                return Ok(Some(self.no_room(now, task)));
+            };
+            task.turn = None;
+            // The frame may have been given to another page.
+            self.pages.store.find(page).into_iter().for_each(|frame| self.hold_for(task, frame));
+            if task.steps.bare || wanted == needed {
+                task.steps.bare_io = Some(key);
+            }
+            return Ok(Some(self.park(task, key)));
+        }
+        task.turn = None;
+        self.take_page(task, frame, offset, len);
+        Ok(None)
+    }
+
+    fn count_miss(&mut self, task: &mut Task) {
+        if !std::mem::replace(&mut task.steps.missed, true) {
+            self.handles.count(task.ask.handle, |counters| counters.misses += 1);
+        }
+    }
+
+    /// The frame of a page. If the page is not cached, the policy is asked; otherwise the page is read alone.
+    fn find_or_fill(&mut self, task: &mut Task, page: u64) -> Option<u32> {
+        if let Some(frame) = self.pages.store.find(page) {
+            return Some(frame);
+        }
+        if self.must_queue(task) {
+            return None;
+        }
+        if !task.steps.bare {
+            self.count_miss(task);
+            self.tell(task, &mut |policy, call, view| policy.missing(call, page, view));
+            if let Some(frame) = self.pages.store.find(page) {
+                return Some(frame);
+            }
+            self.fill(&task.ask, Window { first: page, count: 1, mark: None, sync: true });
+            return self.pages.store.find(page);
+        }
+        // A frame without contents: only the needed blocks are read.
+        let mut evicted = super::pages::Evicted { unused_by: None };
+        let frame = self.pages.take(page, &mut evicted);
+        self.note(evicted);
+        frame
+    }
+
+    /// Takes the valid part of a page for the task's bio; it is copied after the lock is released.
+    fn take_page(&mut self, task: &mut Task, frame: u32, offset: usize, len: usize) {
+        let handle = task.ask.handle;
+        if !task.steps.missed {
+            self.handles.count(handle, |counters| counters.hits += 1);
+        }
+        let meta = self.pages.meta_mut(frame);
+        if meta.is(AHEAD) {
+            meta.flags &= !AHEAD;
+            let by = meta.handle;
+            self.handles.count(by, |counters| counters.pages_used += 1);
+        } else {
+            self.pages.store.frames().touch(frame);
+        }
+        let held = self.pages.store.hold_to_copy(frame);
+        task.pieces.push(Piece { held, offset: offset as u32, len: len as u32 });
+        task.at += len as u64;
+        self.work += 1;
+        self.progress = true;
+        self.end_hold(task);
+        self.pages.expose(frame);
+        if self.handles.at(handle).is_some_and(|handle| handle.once) {
+            self.pages.cool(frame);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Waiting for room: for fewer dirty pages, and for frames.
+//!
+//! Tasks wait in order of arrival, and as many are woken as there is room for.
+
+use super::engine::Engine;
+use super::pages::TRIES;
+use super::replace::LOOKS;
+use super::task::{Step, Task, Wait};
+use crate::readahead::PAGE;
+use platter_block::fault::{Fault, Kind};
+use platter_block::time::Time;
+
+/// Pages that a writer writes before it yields to waiting writers.
+const SHARE: u32 = 64;
+
+impl Engine {
+    /// Whether a writer must wait because too many pages are dirty or other writers are waiting.
+    pub(super) fn is_crowded(&self, task: &Task) -> bool {
+        let (dirty, limit) = (self.pages.dirty.count, self.pages.dirty.rules.limit);
+        let others = !self.room.is_empty() || dirty + self.room.promised() >= limit;
+        dirty >= limit || (others && task.turn.is_none())
+    }
+
+    /// The fault of write-back if it keeps failing: more consecutive failures than attempts in flight.
+    /// Waiting for all attempts to end is no alternative: if they follow each other closely, some are always
+    /// in flight.
+    fn hopeless(&self) -> Option<(Fault, u64)> {
+        self.write_error.filter(|_| self.pages.dirty.failed > self.ios.writing)
+    }
+
+    /// Makes a writer wait while too many pages are dirty. If write-back fails, the writer gets the error
+    /// here; no data is lost that way, because the pages stay dirty.
+    pub(super) fn throttle(&mut self, now: Time, task: &mut Task) -> Step {
+        if self.pages.dirty.count >= self.pages.dirty.rules.limit {
+            let failed = self.write_error.filter(|_| self.pages.dirty.not_before.is_some_and(|at| now < at));
+            // Pages whose write-back has not failed yet can be written while the others cannot.
+            self.write_oldest(|_| true, failed.is_none());
+            let given_up = failed.filter(|_| self.ios.writing == 0);
+            if let Some(fault) = given_up.or(self.hopeless().filter(|_| self.ios.writing > 0)) {
+                return Err(fault);
+            }
+            if self.ios.out == 0 && self.jobs.is_empty() {
+                // No event will change this: the dirty pages wait for a write in doubt.
+                return Err(Engine::at_layer(Kind::InDoubt, task.bio.pos()));
+            }
+        }
+        let wants = task.bio.len().div_ceil(PAGE).min(u64::from(SHARE)) as u32;
+        let turn = self.turn_of(task);
+        self.room.join(turn, task.ask.lane, wants);
+        task.wait = Wait::Room(turn);
+        Ok(false)
+    }
+
+    /// The place of a task in the line: the one that it had, or a new one at the end.
+    fn turn_of(&mut self, task: &mut Task) -> u64 {
+        task.turn.take().unwrap_or_else(|| {
+            self.turns += 1;
+            self.turns
+        })
+    }
+
+    /// There are too many epochs for another barrier: the task waits until a write-back ends.
+    pub(super) fn wait_for_epochs(&mut self, task: &mut Task) -> Step {
+        self.write_oldest(|_| true, true);
+        match (self.ios.some_write(), self.write_error) {
+            (Some(key), _) => match self.hopeless() {
+                Some(fault) => Err(fault),
+                None => self.park(task, key),
+            },
+            (None, Some(fault)) => Err(fault),
+            (None, None) => Err(Engine::at_layer(Kind::InDoubt, task.bio.pos())),
+        }
+    }
+
+    /// Whether other tasks wait for a frame and this one is not in front of them.
+    pub(super) fn must_queue(&self, task: &Task) -> bool {
+        task.turn.is_none() && (!self.wanted.is_empty() || self.wanted.promised() > 0)
+    }
+
+    /// There is no frame for a page: the task waits until one is free, if one will be.
+    pub(super) fn no_room(&mut self, now: Time, task: &mut Task) -> Step {
+        if let Some(fault) = self.hopeless().filter(|_| self.is_only_failing()) {
+            return Err(fault);
+        }
+        if self.ios.out > 0 || self.pages.store.frames().is_copied_from() || self.must_queue(task) {
+            return self.wait_for_frame(task);
+        }
+        if let Some(fault) = self.write_error
+            && self.pages.dirty.not_before.is_some_and(|at| now < at)
+        {
+            // Write-back is impossible, so no frame will become free.
+            return Err(fault);
+        }
+        if self.pages.dirty.count > 0 && self.write_oldest(|_| true, true) {
+            return self.wait_for_frame(task);
+        }
+        if self.end_old_holds(now) {
+            return self.wait_for_frame(task);
+        }
+        // Each attempt checks some frames: after this many attempts all frames have been checked.
+        if task.looks <= self.pages.store.count() / (LOOKS * TRIES) + TRIES {
+            task.looks += 1;
+            self.work += 1;
+            return self.park_for_turn(task);
+        }
+        task.looks = 0;
+        // Every frame is held by a reference of the program, or by the device for an I/O that timed out.
+        let kind = if self.frames_away > 0 { Kind::Stuck } else { Kind::NoMemory };
+        Err(Engine::at_layer(kind, task.bio.pos()))
+    }
+
+    /// Whether only write-backs are in flight.
+    fn is_only_failing(&self) -> bool {
+        self.ios.writing > 0 && self.ios.out == self.ios.writing
+    }
+
+    fn wait_for_frame(&mut self, task: &mut Task) -> Step {
+        task.looks = 0;
+        let turn = self.turn_of(task);
+        self.wanted.join(turn, task.ask.lane, 1);
+        task.wait = Wait::Frame(turn);
+        Ok(false)
+    }
+
+    /// Wakes tasks for which there is room now, or for which there will be none.
+    pub(super) fn grant(&mut self, now: Time) {
+        let due = self.holds_are_due(now);
+        if !self.room.is_empty() {
+            let dirty = &self.pages.dirty;
+            let room = dirty.rules.limit.saturating_sub(dirty.count);
+            // While anything is in flight, its end is another occasion to check.
+            let is_still = self.events || (self.ios.out == 0 && self.jobs.is_empty());
+            let idle = is_still && self.ios.writing == 0;
+            let none = (idle && self.write_error.is_some()) || (self.events && self.hopeless().is_some());
+            self.room.grant(now, &self.lanes, room, none);
+            if idle && self.room.promised() == 0 {
+                // One of them must start a write-back.
+                self.room.grant(now, &self.lanes, 1, false);
+            }
+        }
+        let freed = self.pages.take_freed();
+        if !self.wanted.is_empty() {
+            let is_still = self.ios.out == 0 && !self.pages.store.frames().is_copied_from();
+            let none =
+                (is_still && due) || (self.events && self.is_only_failing() && self.hopeless().is_some());
+            self.wanted.grant(now, &self.lanes, freed + self.wanted.promised(), none);
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! A bio in a cache: its remaining work, and what it waits for.
+
+use super::engine::{Ask, Engine};
+use super::frames::Held;
+use super::hold::HoldId;
+use super::ios::IoKey;
+use crate::readahead::{Access, Call, PAGE};
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::time::Time;
+
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// Nothing: it can continue.
+    None,
+    /// The next turn: it has used up its share of this one.
+    Turn,
+    /// An I/O of the cache.
+    Io(IoKey),
+    /// Fewer dirty pages, with its place in that line.
+    Room(u64),
+    /// A frame, with its place in that line.
+    Frame(u64),
+    /// The end of an operation on a range.
+    Range(u64),
+    /// The end of its own operation.
+    Job(u64),
+    /// Another read call of its handle.
+    Handle(u16),
+}
+
+/// The phase of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Before the data: all dirty pages are written back and the device is flushed.
+    Before,
+    /// The data, or the whole operation.
+    Data,
+    /// After the data: it is made durable.
+    After,
+    /// The data could not be made durable and is dropped, from a page on.
+    Forget(u64, Fault, u64),
+}
+
+/// The progress of a write-back.
+pub(super) enum Progress {
+    /// Complete.
+    Done,
+    /// Continues when an I/O ends.
+    Waits(IoKey),
+    /// Continues in the next turn.
+    Again,
+}
+
+/// The progress of a flush.
+#[derive(Default)]
+pub(super) struct Flushing {
+    pub(super) begun: bool,
+    /// The last sequence number of the pages that were dirty when the flush began.
+    pub(super) limit: u32,
+    /// The page from which on to search for dirty pages.
+    pub(super) at: u64,
+    /// Some pages can be written only after others.
+    pub(super) again: bool,
+    /// I/Os in flight that the flush waits for, and whether there were any since it began to search.
+    pub(super) waiting: Vec<IoKey>,
+    pub(super) waited: bool,
+    /// All pages that were dirty have been written, or an attempt was made.
+    pub(super) written: bool,
+    pub(super) device: Option<IoKey>,
+    pub(super) fault: Option<(Fault, u64)>,
+    /// Number of write-back errors when the flush began.
+    pub(super) errors: u64,
+}
+
+impl Flushing {
+    /// Resets to the initial state and keeps allocated memory.
+    pub(super) fn reset(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.clear();
+        *self = Flushing { waiting, ..Flushing::default() };
+    }
+
+    pub(super) fn wait_for(&mut self, key: IoKey) {
+        self.waited = true;
+        if self.waiting.last() != Some(&key) {
+            self.waiting.push(key);
+        }
+    }
+}
+
+/// The steps of a read with its current page.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PageSteps {
+    /// The policy was told that the page is wanted,
+    pub(super) announced: bool,
+    /// that it was found,
+    pub(super) found: bool,
+    /// or that it is missing.
+    pub(super) missed: bool,
+    /// Reading the page together with others failed: now only the needed blocks are read.
+    pub(super) bare: bool,
+    /// The I/O of that read.
+    pub(super) bare_io: Option<IoKey>,
+}
+
+/// A part of a page that is copied to the reader after the lock is released.
+pub(super) struct Piece {
+    pub(super) held: Held,
+    pub(super) offset: u32,
+    pub(super) len: u32,
+}
+
+/// Lists that tasks reuse.
+#[derive(Default)]
+pub(super) struct Spare {
+    pub(super) flushing: Flushing,
+    pub(super) pieces: Vec<Piece>,
+}
+
+/// A bio in the cache.
+pub(super) struct Task {
+    pub(super) bio: Bio,
+    pub(super) wait: Wait,
+    pub(super) phase: Phase,
+    pub(super) barrier: bool,
+    /// The bio is a barrier whose epoch has begun.
+    pub(super) placed: bool,
+    /// Dirty pages from before an earlier barrier have been written back for it, or need not be.
+    pub(super) cleared: bool,
+    pub(super) ask: Ask,
+    /// Its place in a line, kept until it gets what it waited for.
+    pub(super) turn: Option<u64>,
+    /// How often it searched for a frame while nothing was in flight.
+    pub(super) looks: u32,
+    pub(super) deadline: Option<Time>,
+    // Reads only.
+    pub(super) call: Call,
+    pub(super) begun: bool,
+    /// Its number as an exclusive call of its handle; 0: it is not one.
+    pub(super) sole: u64,
+    pub(super) steps: PageSteps,
+    /// The first byte that is not read yet, and the end.
+    pub(super) at: u64,
+    pub(super) end: u64,
+    /// Pieces to copy.
+    pub(super) pieces: Vec<Piece>,
+    /// The hold on the page that it waits for.
+    pub(super) hold: Option<HoldId>,
+    // Flushes only.
+    pub(super) flushing: Flushing,
+    pub(super) start: u64,
+    pub(super) size: u64,
+    /// The operation on a range; 0: not begun.
+    pub(super) ticket: u64,
+    /// Number of [drops](Engine::forget) when it began.
+    pub(super) drops: u64,
+    /// The task is over and only waits for its copies, or for reads on its caller's own lane.
+    pub(super) over: bool,
+}
+
+/// The result of a step: whether the task is over, or the fault and its position.
+pub(super) type Step = Result<bool, (Fault, u64)>;
+
+impl Task {
+    pub(super) fn new(bio: Bio, lane: u32, own: bool, spare: Spare) -> Task {
+        let (start, size) = (bio.pos() - bio.done(), bio.len() + bio.done());
+        let (flags, deadline) = (bio.flags(), bio.deadline());
+        let barrier = flags.intersects(platter_stack::gate::BARRIER);
+        // Operations that bypass the cache would otherwise reach the disk before pages that are cached.
+        let past = barrier && matches!(bio.op(), Op::Discard | Op::WriteZeroes);
+        let before =
+            past || (bio.op() != Op::Flush && flags.intersects(Flags::PREFLUSH | Flags::HARD_BARRIER));
+        let call = Call::new(Access::new(start, size));
+        // A caller that may leave before its read completes must not leave a bio on its lane that other tasks
+        // wait for.
+        let own = own && flags.contains(Flags::BORROWED) && bio.op() == Op::Read && deadline.is_none();
+        let ask = Ask {
+            lane,
+            handle: 0,
+            demand: start / PAGE..start.saturating_add(size).div_ceil(PAGE),
+            own,
+            context: bio.context(),
+            ioprio: bio.ioprio(),
+            deadline,
+        };
+        Task {
+            wait: Wait::None,
+            phase: if before { Phase::Before } else { Phase::Data },
+            barrier,
+            placed: false,
+            cleared: before || !matches!(bio.op(), Op::Discard | Op::WriteZeroes),
+            ask,
+            turn: None,
+            looks: 0,
+            deadline,
+            call,
+            begun: false,
+            sole: 0,
+            steps: PageSteps::default(),
+            at: bio.pos(),
+            end: bio.end(),
+            pieces: spare.pieces,
+            hold: None,
+            flushing: spare.flushing,
+            start,
+            size,
+            ticket: 0,
+            drops: 0,
+            over: false,
+            bio,
+        }
+    }
+
+    /// Returns the parts that can be reused.
+    pub(super) fn into_parts(mut self) -> (Bio, Spare) {
+        self.flushing.reset();
+        (self.bio, Spare { flushing: self.flushing, pieces: self.pieces })
+    }
+
+    /// Whether the task can continue.
+    pub(super) fn is_ready(&self, engine: &Engine) -> bool {
+        engine.is_over(self.wait)
+    }
+
+    /// Whether its deadline has passed.
+    pub(super) fn is_late(&self, now: Time) -> bool {
+        !self.over && self.deadline.is_some_and(|at| at <= now)
+    }
+}
+
+impl Engine {
+    /// Whether the event that a task waits for has happened.
+    pub(super) fn is_over(&self, wait: Wait) -> bool {
+        match wait {
+            Wait::None | Wait::Turn => true,
+            Wait::Io(key) => !self.ios.is_running(key),
+            Wait::Room(turn) => !self.room.has(turn),
+            Wait::Frame(turn) => !self.wanted.has(turn),
+            Wait::Range(ticket) => !self.pages.reserved.is_live(ticket),
+            Wait::Job(ticket) => !self.jobs.is_running(ticket),
+            Wait::Handle(place) => !self.handles.is_busy(place),
+        }
+    }
+
+    /// Advances a task as far as possible. `true`: it is over, successfully or not.
+    pub(super) fn step(&mut self, now: Time, task: &mut Task, through: bool) -> bool {
+        if task.over {
+            return true;
+        }
+        let waited = std::mem::replace(&mut task.wait, Wait::None);
+        let mut fault = None;
+        match waited {
+            Wait::Io(key) => fault = self.lanes.failure_of(task.ask.lane, key),
+            Wait::Room(turn) => {
+                self.room.leave(turn);
+                task.turn = Some(turn);
+            }
+            Wait::Frame(turn) => {
+                self.wanted.leave(turn);
+                task.turn = Some(turn);
+            }
+            _ => {}
+        }
+        task.ask.handle = self.handles.place(task.bio.handle());
+        let step = loop {
+            if task.barrier && !task.placed {
+                if !self.pages.dirty.has_room() {
+                    break self.wait_for_epochs(task);
+                }
+                self.pages.dirty.next_epoch();
+                task.placed = true;
+            }
+            if !task.cleared && !self.pages.dirty.is_one_epoch() {
+                // It goes past the cache and would reach the disk before dirty pages from before a barrier.
+                task.phase = Phase::Before;
+            }
+            task.cleared = true;
+            let fault = fault.take();
+            let step = match (task.phase, task.bio.op()) {
+                (Phase::Data, Op::Read) => self.read(now, task, fault),
+                (Phase::Data, Op::Write) => self.write(now, task, through),
+                (Phase::Data, Op::Flush) => self.flush(task, fault),
+                (Phase::Data, Op::Discard | Op::WriteZeroes) => self.pass_on(task),
+                (Phase::Before, _) => self.flush_before(task, fault),
+                (Phase::After, _) => self.flush_after(task, fault, through),
+                (Phase::Forget(from, fault, pos), _) => self.forget_write(task, from, (fault, pos)),
+            };
+            // A phase has ended, and the next has not begun.
+            if step != Ok(false) || task.wait != Wait::None {
+                break step;
+            }
+        };
+        match step {
+            Ok(false) => {
+                if task.sole != 0 {
+                    self.handles.parked(task.ask.handle, task.sole, task.wait);
+                }
+                return false;
+            }
+            Ok(true) => {}
+            Err((fault, pos)) => {
+                if task.bio.op() == Op::Flush {
+                    task.bio.rewind(pos, 0);
+                }
+                task.bio.fail(fault);
+            }
+        }
+        self.finish(task);
+        true
+    }
+
+    /// Ends a task early: its deadline has passed, or it was cancelled.
+    pub(super) fn give_up(&mut self, task: &mut Task, fault: Fault) {
+        task.bio.fail(fault);
+        self.finish(task);
+    }
+
+    /// Releases the resources of a task that has ended or was given up.
+    pub(super) fn finish(&mut self, task: &mut Task) {
+        self.progress = true;
+        task.over = true;
+        match std::mem::replace(&mut task.wait, Wait::None) {
+            Wait::Room(turn) => self.room.leave(turn),
+            Wait::Frame(turn) => self.wanted.leave(turn),
+            _ => {}
+        }
+        self.end_hold(task);
+        if task.begun {
+            if let Some(handle) = self.handles.at(task.ask.handle)
+                && let Some(policy) = &mut handle.policy
+            {
+                policy.end(&mut task.call);
+            }
+            self.handles.release(task.ask.handle, task.sole).iter().for_each(|&lane| self.lanes.kick(lane));
+        }
+        if task.ticket != 0 {
+            self.abandon_pass(task.ticket);
+        }
+        if task.placed {
+            self.pages.dirty.next_epoch();
+        }
+    }
+
+    /// Lets the task continue when an I/O ends.
+    pub(super) fn park(&mut self, task: &mut Task, key: IoKey) -> Step {
+        self.wait_for(task.ask.lane, key);
+        task.wait = Wait::Io(key);
+        Ok(false)
+    }
+
+    /// Lets the task continue in its lane's next turn.
+    pub(super) fn park_for_turn(&mut self, task: &mut Task) -> Step {
+        task.wait = Wait::Turn;
+        Ok(false)
+    }
+
+    /// Lets the task continue when its own operation ends.
+    pub(super) fn park_for_job(&mut self, task: &mut Task) -> Step {
+        task.wait = Wait::Job(task.ticket);
+        Ok(false)
+    }
+
+    /// Lets the task continue when an operation on a range ends.
+    pub(super) fn park_for_range(&mut self, task: &mut Task, ticket: u64) -> Step {
+        if let Some(range) = self.pages.reserved.get(ticket)
+            && !range.waiters.contains(&task.ask.lane)
+        {
+            range.waiters.push(task.ask.lane);
+        }
+        task.wait = Wait::Range(ticket);
+        Ok(false)
+    }
+
+    /// The fault of an operation that the cache itself cannot do.
+    pub(super) fn at_layer(kind: Kind, pos: u64) -> (Fault, u64) {
+        (Fault::new(kind, Stage::Layer), pos)
+    }
+}

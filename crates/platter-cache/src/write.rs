@@ -1,0 +1,111 @@
+//! Writes: into the cache and, if requested, at once to the disk.
+
+use super::engine::Engine;
+use super::frames::FRAME;
+use super::lanes::Failure;
+use super::pages::{AHEAD, Evicted, FILLING, MARKED, blocks};
+use super::task::{Phase, Step, Task};
+use crate::readahead::PAGE;
+use platter_block::bio::{Flags, Op};
+use platter_block::fault::Fault;
+use platter_block::time::Time;
+
+/// Flags of writes that wait for the disk.
+pub(super) const DURABLE: Flags = Flags::FUA.union(Flags::HARD_BARRIER);
+
+/// The cost of copying a page, in pages that are only looked up.
+const COPY: u32 = 4;
+
+impl Engine {
+    /// Advances a write as far as possible.
+    pub(super) fn write(&mut self, now: Time, task: &mut Task, through: bool) -> Step {
+        if task.bio.done() == 0 {
+            task.drops = self.drops;
+        }
+        while !task.bio.is_empty() {
+            if self.is_spent() {
+                // Next time, waiting tasks go first.
+                task.turn = None;
+                return self.park_for_turn(task);
+            }
+            let page = task.bio.pos() / PAGE;
+            if let Some(ticket) = self.pages.reserved.of(page) {
+                return self.park_for_range(task, ticket);
+            }
+            if self.is_crowded(task) {
+                return self.throttle(now, task);
+            }
+            let offset = (task.bio.pos() % PAGE) as usize;
+            let len = task.bio.len().min((FRAME - offset) as u64) as usize;
+            let touched = blocks(offset..offset + len);
+            let mut evicted = Evicted { unused_by: None };
+            let frame = match self.pages.store.find(page) {
+                Some(frame) if self.pages.meta(frame).is(FILLING) => {
+                    let key = self.io_of(frame);
+                    return self.park(task, key);
+                }
+                _ if self.must_queue(task) => None,
+                Some(frame) => self.pages.writable(frame, touched, &mut evicted),
+                None => self.pages.take(page, &mut evicted),
+            };
+            self.note(evicted);
+            let Some(frame) = frame else { return self.no_room(now, task) };
+            self.pages.meta_mut(frame).flags &= !(AHEAD | MARKED);
+            self.pages.store.copy_in(frame, offset, &mut task.bio, len);
+            self.pages.wrote(frame, touched, now);
+            self.pages.expose(frame);
+            self.progress = true;
+            self.work += COPY;
+        }
+        task.turn = None;
+        if through || task.bio.flags().intersects(DURABLE) {
+            task.phase = Phase::After;
+        }
+        Ok(task.phase == Phase::Data)
+    }
+
+    /// Does what a write requires before its data.
+    pub(super) fn flush_before(&mut self, task: &mut Task, failed: Option<Failure>) -> Step {
+        let device = task.bio.flags().intersects(Flags::PREFLUSH | Flags::HARD_BARRIER);
+        if !self.flush_range(task, failed, None, device)? {
+            return Ok(false);
+        }
+        if let Some(fault) = self.flush_fault(&task.flushing, None) {
+            return Err(fault);
+        }
+        task.flushing.reset();
+        task.phase = Phase::Data;
+        Ok(false)
+    }
+
+    /// Does what a write requires after its data: making it durable.
+    pub(super) fn flush_after(&mut self, task: &mut Task, failed: Option<Failure>, through: bool) -> Step {
+        let range = task.start..task.start + task.size;
+        let durable = task.bio.flags().intersects(DURABLE);
+        if !self.flush_range(task, failed, Some(&range), durable)? {
+            return Ok(false);
+        }
+        let dropped = through && self.was_dropped(task.drops, &range);
+        let dropped = if dropped { self.handles.last_error() } else { None };
+        let Some((fault, pos)) = self.flush_fault(&task.flushing, Some(&range)).or(dropped) else {
+            return Ok(true);
+        };
+        if through && task.bio.op() == Op::Write {
+            // The writer gets the error, and readers see what is on the disk.
+            task.phase = Phase::Forget(0, fault, pos);
+            return Ok(false);
+        }
+        Err((fault, pos))
+    }
+
+    /// Drops the data that could not be written, and fails.
+    pub(super) fn forget_write(&mut self, task: &mut Task, from: u64, (fault, pos): (Fault, u64)) -> Step {
+        match self.forget(&(task.start..task.start + task.size), from) {
+            Some(next) => {
+                task.phase = Phase::Forget(next, fault, pos);
+                self.park_for_turn(task)
+            }
+            None => Err((fault, pos)),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Failures below, and which callers are told.
+
+use crate::rig::{self, small};
+use platter_block::backend::{Backend, LaneUse};
+use platter_block::bio::{Flags, Op};
+use platter_block::driver::Geometry;
+use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::lane::Lane;
+use platter_block::limits::{LimitSource, Limits};
+use platter_block::time::Span;
+use platter_cache::Write;
+use platter_disk::device::Device;
+use platter_disk::leaf::LeafSettings;
+use platter_disk::sync_io::IoOptions;
+use platter_sim::World;
+use platter_sim::fault::{BadSectors, FaultPlan};
+use platter_sim::ideal::Ideal;
+use platter_stack::error::{self, Plan};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+const MIB: u64 = 1 << 20;
+
+fn ram() -> Arc<dyn Backend> {
+    Arc::clone(Device::ram(MIB).unwrap().backend())
+}
+
+fn failing(below: &Arc<dyn Backend>, op: Op, times: u64, errno: i32) -> Arc<dyn Backend> {
+    let plan = Plan { op: Some(op), range: (0, u64::MAX), chance: 1_000_000, nth: 0, times, errno };
+    error::new(Arc::clone(below), plan, 1).unwrap()
+}
+
+fn errno(result: Result<(), Error>) -> u16 {
+    result.expect_err("the device fails").fault.errno
+}
+
+/// After a failed flush the data is neither dropped nor treated as written (the fsync error handling that
+/// Linux changed in 2018).
+#[test]
+fn each_handle_is_told_once_and_the_data_goes_later() {
+    let disk = ram();
+    let device = rig::cached(failing(&disk, Op::Write, 1, 5), &small(64));
+    let (one, two) = (device.handle(), device.handle());
+    one.write_at(&[7; 4096], 8192).unwrap();
+    assert_eq!(errno(one.flush()), 5);
+    let late = device.handle();
+    // The data stays in memory, and the next flush writes it.
+    let mut found = [0; 4096];
+    one.read_at(&mut found, 8192).unwrap();
+    assert_eq!(found, [7; 4096]);
+    late.flush().unwrap();
+    Device::new(Arc::clone(&disk)).read_at(&mut found, 8192).unwrap();
+    assert_eq!(found, [7; 4096]);
+    // The other handle may have written the data, so it gets the error although write-back works again; later
+    // flushes of both succeed.
+    assert_eq!(errno(two.flush()), 5);
+    [&one, &two, &late].into_iter().for_each(|handle| handle.flush().unwrap());
+}
+
+#[test]
+fn a_disk_that_is_full_fails_writers_and_loses_nothing() {
+    let disk = ram();
+    let device = rig::cached(failing(&disk, Op::Write, 30, 28), &small(64));
+    let handle = device.handle();
+    // At most a fifth of 64 pages may be dirty.
+    let failed = (0..64u64).find(|&page| handle.write_at(&[page as u8; 4096], page * 4096).is_err());
+    let written = failed.expect("a writer over the limit is told");
+    assert!((8..=16).contains(&written), "{written}");
+    assert_eq!(errno(handle.write_at(&[99; 4096], 60 * 4096)), 28);
+    assert_eq!(errno(handle.flush()), 28);
+    let tries = (0..40).position(|_| handle.flush().is_ok());
+    assert!(tries.is_some(), "there is room again after 30 writes");
+    let mut found = [0; 4096];
+    for page in 0..written {
+        Device::new(Arc::clone(&disk)).read_at(&mut found, page * 4096).unwrap();
+        assert_eq!(found, [page as u8; 4096], "page {page}");
+    }
+}
+
+/// A simulated disk with sectors that cannot be used, and a cache over it.
+fn bad_sectors(reads: bool, sectors: std::ops::Range<u64>, write: Write) -> Device {
+    let ideal = Ideal { size: MIB, latency: Span::from_micros(10), depth: 8, write_cache: true };
+    let bad = vec![BadSectors { sectors, reads, writes: !reads }];
+    let plan = FaultPlan { bad, ..FaultPlan::default() };
+    let (disk, _) = rig::disk(&World::new(1), ideal, Some(plan));
+    let settings = platter_cache::Settings { write, window: 131_072, ..small(128) };
+    rig::cached(rig::leaf(&disk, LeafSettings::default()), &settings)
+}
+
+#[test]
+fn only_a_read_of_the_bad_sector_fails() {
+    let device = bad_sectors(true, 37..38, Write::Back);
+    let (handle, mut block) = (device.handle(), [0; 512]);
+    for sector in 0..128 {
+        let read = handle.read_at(&mut block, sector * 512);
+        assert_eq!(read.is_err(), sector == 37, "sector {sector}: {read:?}");
+    }
+    let mut whole = vec![0; 37 * 512];
+    handle.read_at(&mut whole, 0).unwrap();
+    handle.read_at(&mut whole, 38 * 512).unwrap();
+    let error = handle.read_at(&mut vec![0; 65536], 0).unwrap_err();
+    assert_eq!(error.fault.kind, Kind::Io);
+    // A write corrects it: it does not need the old contents of the sector.
+    handle.write_at(&[1; 512], 37 * 512).unwrap();
+    handle.read_at(&mut vec![0; 65536], 0).unwrap();
+}
+
+#[test]
+fn the_neighbours_of_a_bad_sector_are_written() {
+    let device = bad_sectors(false, 37..38, Write::Back);
+    let below = Device::new(Arc::clone(&device.backend().below()[0]));
+    let handle = device.handle();
+    (0..16u64).for_each(|page| handle.write_at(&[1; 4096], page * 4096).unwrap());
+    assert_eq!(errno(handle.flush()), 5);
+    assert_eq!(errno(handle.flush()), 5);
+    let mut page = [0; 4096];
+    for at in (0..16).filter(|&at| at != 4) {
+        below.read_at(&mut page, at * 4096).unwrap();
+        assert_eq!(page, [1; 4096], "page {at}");
+    }
+    handle.flush_range(0, 4 * 4096).unwrap();
+}
+
+#[test]
+fn through_the_cache_only_the_writer_of_the_bad_sector_fails() {
+    let device = bad_sectors(false, 37..38, Write::Through);
+    let handle = device.handle();
+    for sector in 32..40 {
+        let wrote = handle.write_at(&[2; 512], sector * 512);
+        assert_eq!(wrote.is_err(), sector == 37, "sector {sector}: {wrote:?}");
+    }
+    let mut page = [0; 4096];
+    handle.read_at(&mut page, 32 * 512).unwrap();
+    let found: Vec<u8> = page.chunks(512).map(|sector| sector[0]).collect();
+    assert_eq!(found, [2, 2, 2, 2, 2, 0, 2, 2]);
+}
+
+#[test]
+fn a_flush_that_the_device_refuses_is_refused() {
+    let device = rig::cached(failing(&ram(), Op::Flush, 1, 5), &small(16));
+    device.write_at(&[1; 4096], 0).unwrap();
+    assert_eq!(errno(device.flush()), 5);
+    device.flush().unwrap();
+    let device = rig::cached(failing(&ram(), Op::Flush, 0, 5), &small(16));
+    assert!(device.write_at_with(&[1; 512], 0, IoOptions::flags(Flags::HARD_BARRIER)).is_err());
+    assert!(device.flush().is_err());
+}
+
+/// A flush of a range writes that range to the disk, and no other pages.
+#[test]
+fn a_flush_of_a_range_writes_the_range() {
+    let disk = ram();
+    let device = rig::cached(Arc::clone(&disk), &small(64));
+    (0..6u64).for_each(|page| device.write_at(&[3; 4096], page * 4096).unwrap());
+    device.flush_range(2 * 4096 + 512, 4096).unwrap();
+    let below = Device::new(disk);
+    let mut page = [0; 4096];
+    let there = (0..6u64).map(|at| below.read_at(&mut page, at * 4096).map(|()| page == [3; 4096]).unwrap());
+    assert_eq!(there.collect::<Vec<_>>(), [false, false, true, true, false, false]);
+}
+
+/// Stuck commands time out; nothing hangs, and no written data is lost.
+#[test]
+fn timeouts_of_fills_and_of_write_backs_end() {
+    let ideal = Ideal { size: MIB, latency: Span::from_micros(10), depth: 8, write_cache: false };
+    let world = World::new(1);
+    let (disk, _) = rig::disk(&world, ideal, None);
+    let mut settings = LeafSettings::default();
+    settings.queue.timeout = Some(Span::from_millis(10));
+    let device = rig::cached(rig::leaf(&disk, settings), &small(32));
+    let mut page = [0; 4096];
+    device.write_at(&[5; 4096], 0).unwrap();
+    device.write_at(&[6; 512], 65536).unwrap();
+    disk.set_faults(Some(FaultPlan {
+        stuck_chance: 1_000_000,
+        stuck: Span::from_secs(3600),
+        ..FaultPlan::default()
+    }));
+    let timed_out = |result: Result<(), Error>| assert_eq!(result.unwrap_err().fault.kind, Kind::TimedOut);
+    timed_out(device.flush());
+    timed_out(device.read_at(&mut page, 40960));
+    timed_out(device.read_at(&mut page, 65536));
+    // A frame that the disk still has is not written to.
+    device.write_at(&[7; 4096], 0).unwrap();
+    disk.set_faults(None);
+    disk.release_stuck();
+    world.clock().advance_to(world.clock().now() + Span::from_secs(10));
+    // The device reports the errors so far once more.
+    let _ = device.flush();
+    device.flush().unwrap();
+    device.read_at(&mut page, 40960).unwrap();
+    device.read_at(&mut page, 65536).unwrap();
+    assert_eq!((page[0], page[512]), (6, 0));
+    let below = Device::new(Arc::clone(&device.backend().below()[0]));
+    below.read_at(&mut page, 0).unwrap();
+    assert_eq!(page, [7; 4096]);
+}
+
+/// A disk on which no further lane can be opened, as when the process has no file descriptors left.
+struct Exhausted {
+    below: Arc<dyn Backend>,
+    is_out: AtomicBool,
+}
+
+impl LimitSource for Exhausted {
+    fn limits_at(&self, pos: u64) -> (Limits, u64) {
+        self.below.limits_at(pos)
+    }
+}
+
+impl Backend for Exhausted {
+    fn name(&self) -> Arc<str> {
+        self.below.name()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.below.geometry()
+    }
+
+    fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
+        if self.is_out.load(SeqCst) {
+            let fault = Fault::new(Kind::NoMemory, Stage::Driver);
+            let (device, detail) = (self.name(), String::new());
+            return Err(Error { fault, op: Op::Read, device, offset: 0, len: 0, detail });
+        }
+        self.below.open_lane(lane_use)
+    }
+}
+
+#[test]
+fn the_last_write_back_needs_no_new_lane() {
+    let disk = ram();
+    let below = Arc::new(Exhausted { below: Arc::clone(&disk), is_out: AtomicBool::new(false) });
+    let device = rig::cached(Arc::clone(&below) as Arc<dyn Backend>, &small(64));
+    device.write_at(&[9; 4096], 4096).unwrap();
+    below.is_out.store(true, SeqCst);
+    drop(device);
+    let mut found = [0; 4096];
+    Device::new(disk).read_at(&mut found, 4096).unwrap();
+    assert_eq!(found, [9; 4096]);
+}

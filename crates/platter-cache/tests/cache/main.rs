@@ -1,0 +1,21 @@
+//! The guarantees of `cache` under faults of the device below.
+
+mod alone;
+mod dead;
+mod errors;
+mod killed;
+mod life;
+mod limits;
+mod misfortune;
+mod model;
+mod order;
+mod pressure;
+mod rig;
+mod schedule;
+#[path = "../../../platter-stack/tests/array/script.rs"]
+mod script;
+mod stacked;
+mod stamp;
+mod threads;
+mod turns;
+mod workload;

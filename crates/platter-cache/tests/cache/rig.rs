@@ -1,0 +1,51 @@
+//! Shared by the tests of the cache.
+
+use platter_block::backend::Backend;
+use platter_block::disk::FnDisk;
+use platter_block::driver::Driver;
+use platter_block::time::Span;
+use platter_cache::{self as cache, Settings};
+use platter_disk::device::Device;
+use platter_disk::leaf::{Leaf, LeafSettings};
+use platter_sim::fault::FaultPlan;
+use platter_sim::ideal::Ideal;
+use platter_sim::medium::Medium;
+use platter_sim::power::Supply;
+use platter_sim::{Options, SimDisk, World};
+use std::sync::Arc;
+
+/// A simulated disk with the same time for every command, and its power supply.
+pub(crate) fn disk(world: &Arc<World>, ideal: Ideal, faults: Option<FaultPlan>) -> (SimDisk, Supply) {
+    let supply = Supply::new();
+    let options = Options { medium: Some(Medium::new()), faults, supply: Some(supply.clone()) };
+    (SimDisk::with(world, ideal.into(), options), supply)
+}
+
+/// A simulated disk as a device.
+pub(crate) fn leaf(disk: &SimDisk, settings: LeafSettings) -> Arc<dyn Backend> {
+    Arc::new(Leaf::new(disk.attach("sim"), settings, None).unwrap())
+}
+
+/// As `leaf`, with drivers of the test.
+pub(crate) fn leaf_by(
+    disk: &SimDisk,
+    settings: LeafSettings,
+    driver: impl Fn() -> Box<dyn Driver> + Send + Sync + 'static,
+) -> Arc<dyn Backend> {
+    let mut settings = settings;
+    settings.queue.depth = settings.queue.depth.min(disk.depth());
+    let clock = Arc::clone(disk.world().clock());
+    let disk = FnDisk::new("sim", disk.geometry(), move |_| Ok(driver())).with_clock(clock);
+    Arc::new(Leaf::new(disk, settings, None).unwrap())
+}
+
+/// A cache over it.
+pub(crate) fn cached(below: Arc<dyn Backend>, settings: &Settings) -> Device {
+    Device::new(cache::new(below, settings).unwrap())
+}
+
+/// Settings of a small cache: `pages` pages, a window of four, no write-back by age.
+pub(crate) fn small(pages: u64) -> Settings {
+    let expire = Span::from_secs(3600);
+    Settings { size: pages * 4096, window: 16384, expire, gather: 0, ..Settings::default() }
+}

@@ -1,0 +1,179 @@
+//! How often and for how long the engine is locked: counted, not timed.
+
+use crate::rig::{self, small};
+use platter_block::backend::Backend;
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::hint::Hint;
+use platter_cache::Settings;
+use platter_disk::device::Device;
+use platter_disk::open::DiskOptions;
+use platter_disk::sync_io::IoOptions;
+use platter_sim::rng::Rng;
+use std::sync::Arc;
+
+const MIB: u64 = 1 << 20;
+
+fn fact(device: &Device, name: &str) -> u64 {
+    let facts = device.facts();
+    facts.iter().find(|(key, _)| *key == name).map_or(0, |(_, value)| value.parse().unwrap())
+}
+
+/// A cache of 64 MiB over a null device of 16 GiB, without write-back of its own.
+fn over_nothing() -> Device {
+    let below = Device::null(16 << 30).unwrap();
+    let settings = Settings { background: 100, dirty: 100, window: 131_072, ..small(16384) };
+    rig::cached(Arc::clone(below.backend()), &settings)
+}
+
+/// Once to start the read, and once to take its completion.
+#[test]
+fn a_cold_read_takes_the_lock_twice() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(64 * MIB).unwrap();
+    let below = Device::open(file.path(), DiskOptions::read_write()).unwrap();
+    let device = rig::cached(Arc::clone(below.backend()), &Settings { window: 0, ..small(16384) });
+    let (mut buffer, mut rng) = (vec![0; 4096], Rng::new(3));
+    let before = fact(&device, "cache turns");
+    let mut seen = std::collections::BTreeSet::new();
+    while seen.len() < 500 {
+        let page = rng.below(16384);
+        seen.insert(page);
+        device.read_at(&mut buffer, page * 4096).unwrap();
+    }
+    let turns = fact(&device, "cache turns") - before;
+    assert!(turns <= 2 * 500, "{turns} turns for 500 reads");
+}
+
+/// Large requests are done in pieces.
+#[test]
+fn no_call_holds_the_engine_for_long() {
+    let most = |device: &Device, what: &str| {
+        let pages = fact(device, "most pages handled in one turn");
+        assert!(pages <= 768, "{what}: {pages} pages in one turn");
+    };
+    let device = over_nothing();
+    let mut buffer = vec![1; 32 << 20];
+    device.write_at(&buffer, 0).unwrap();
+    most(&device, "a write of 32 MiB");
+    device.read_at(&mut buffer, 1 << 30).unwrap();
+    most(&device, "a read of 32 MiB");
+    device.read_at(&mut buffer, 0).unwrap();
+    most(&device, "a read of 32 MiB in memory");
+    let mut part = Bio::read(0, vec![0u8; 16 << 20]).unwrap();
+    // A bio with a barrier is not answered from memory directly.
+    part.add_flags(Flags::SOFT_BARRIER);
+    let mut channel = device.channel(1).unwrap();
+    assert!(channel.submit(part).is_ok());
+    let mut done = Vec::new();
+    channel.wait(&mut done, None);
+    assert_eq!(done[0].status(), Ok(()));
+    most(&device, "a read of 16 MiB of pages that are there");
+    device.handle().advise(Hint::WillNeed, 2 << 30, 1 << 30).unwrap();
+    most(&device, "advice to read 1 GiB");
+    (0..4096u64).for_each(|page| device.write_at(&[1; 4096], page * 8192).unwrap());
+    device.flush_range(0, 16 << 20).unwrap();
+    most(&device, "a flush of 16 MiB");
+    device.flush().unwrap();
+    most(&device, "a flush of all");
+    (0..2048u64).for_each(|page| device.write_at(&[1; 4096], page * 8192).unwrap());
+    device.discard(4096, 8 << 30).unwrap();
+    most(&device, "a discard of 8 GiB");
+    device.write_at(&buffer, 0).unwrap();
+    device.handle().advise(Hint::DontNeed, 0, 0).unwrap();
+    device.flush().unwrap();
+    most(&device, "letting all pages go");
+}
+
+/// Advice to read is carried out in pieces and completely, even if the program does nothing else.
+#[test]
+fn advice_is_followed_to_its_end() {
+    let device = over_nothing();
+    let handle = device.handle();
+    handle.advise(Hint::WillNeed, 0, 16 * MIB).unwrap();
+    while handle.counters().unwrap().pages_read_ahead < 4096 {
+        std::thread::yield_now();
+    }
+    let before = handle.counters().unwrap().reads;
+    let mut buffer = vec![0; 16 << 20];
+    handle.read_at(&mut buffer, 0).unwrap();
+    assert_eq!(handle.counters().unwrap().reads, before);
+}
+
+/// The cost of a durable write does not depend on other dirty pages: counted in pages handled.
+#[test]
+fn a_durable_write_looks_at_its_own_pages_only() {
+    let looks = |dirty: u64| {
+        let device = over_nothing();
+        (0..dirty).for_each(|page| device.write_at(&[1; 4096], page * 8192).unwrap());
+        let before = fact(&device, "pages handled");
+        for at in 0..10 {
+            device.write_at_with(&[2; 4096], (8 << 30) + at * 4096, IoOptions::flags(Flags::FUA)).unwrap();
+            device.write_at(&[2; 4096], (9 << 30) + at * 4096).unwrap();
+            device.flush_range((9 << 30) + at * 4096, 4096).unwrap();
+        }
+        fact(&device, "pages handled") - before
+    };
+    let (few, many) = (looks(10), looks(10_000));
+    assert!(many <= few + 10, "beside 10 dirty pages {few} looks, beside 10,000 {many}");
+}
+
+/// A panic in a layer below leaves the cache inconsistent: from then on all calls fail, and the error says
+/// why.
+#[test]
+fn a_cache_that_a_panic_has_broken_says_so() {
+    use platter_block::trace::{Event, Sink};
+    struct Bomb(Arc<std::sync::atomic::AtomicBool>);
+    impl Sink for Bomb {
+        fn event(&mut self, _event: &Event) {
+            assert!(!self.0.load(std::sync::atomic::Ordering::SeqCst), "the sink breaks down");
+        }
+    }
+    let armed = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let below = Device::ram(MIB).unwrap();
+    let maker = Arc::clone(&armed);
+    below.backend().trace(Some(Arc::new(move || Box::new(Bomb(Arc::clone(&maker))) as Box<dyn Sink>)));
+    let device = rig::cached(Arc::clone(below.backend()), &small(64));
+    device.write_at(&[1; 4096], 0).unwrap();
+    let mut page = [0; 4096];
+    device.read_at(&mut page, 0).unwrap();
+    armed.store(true, std::sync::atomic::Ordering::SeqCst);
+    let mut channel = device.channel(4).unwrap();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        assert!(channel.submit(Bio::flush()).is_ok());
+        channel.wait(&mut Vec::new(), None);
+    }));
+    assert!(panicked.is_err());
+    armed.store(false, std::sync::atomic::Ordering::SeqCst);
+    for result in [
+        device.flush(),
+        device.write_at(&[2; 4096], 8192),
+        device.read_at(&mut page, 0),
+        device.read_at(&mut page, 65536),
+        device.handle().advise(Hint::WillNeed, 0, 4096),
+    ] {
+        let error = result.expect_err("it is broken");
+        assert_eq!(error.fault.kind, platter_block::fault::Kind::Broken, "{error}");
+        assert!(error.to_string().contains("an earlier panic"), "{error}");
+    }
+    assert!(device.facts().iter().any(|(key, value)| *key == "state" && value.contains("earlier panic")));
+    assert_eq!(Op::Flush, Bio::flush().op());
+}
+
+/// A closed device is not kept alive by its registration for wakeups.
+#[test]
+fn bells_of_closed_devices_are_let_go() {
+    struct Silent;
+    impl platter_block::lane::Bell for Silent {
+        fn ring(&self) {}
+    }
+    let below = Device::ram(MIB).unwrap();
+    let backend: Arc<dyn Backend> = platter_cache::new(Arc::clone(below.backend()), &small(64)).unwrap();
+    let bell = Arc::new(Silent);
+    let watch = Arc::downgrade(&bell);
+    backend.keep(Arc::<Silent>::clone(&bell));
+    assert_eq!(Arc::strong_count(&bell), 1);
+    drop(bell);
+    assert!(watch.upgrade().is_none());
+    backend.keep(Arc::new(Silent));
+    assert_eq!(watch.weak_count(), 0, "its place is free, too");
+}

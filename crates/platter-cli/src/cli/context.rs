@@ -1,0 +1,89 @@
+//! The context of a verb, in addition to its own arguments.
+
+use super::{CliError, Common, signals};
+use clap::ColorChoice;
+use platter_bench::report::Terminal;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How to show results, and whether to stop.
+pub(crate) struct Context {
+    /// Print results as JSON.
+    pub(crate) json: bool,
+    /// The terminal on stdout.
+    pub(crate) terminal: Terminal,
+    /// Show progress on stderr.
+    pub(crate) progress: bool,
+    /// Makes the parser of the whole command line, of which manual pages and completions are made.
+    pub(crate) command: fn() -> clap::Command,
+    /// Set by the first SIGINT or SIGTERM; the second one ends the process.
+    pub(crate) interrupted: &'static AtomicBool,
+}
+
+impl Context {
+    pub(crate) fn new(common: &Common, command: fn() -> clap::Command) -> Context {
+        Context {
+            json: common.json,
+            terminal: Terminal { color: use_color(common.color), width: width() },
+            progress: !common.quiet,
+            command,
+            interrupted: signals::install(),
+        }
+    }
+
+    /// Whether the user requested a stop.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// The error of a verb that was interrupted; `message` describes how far it got.
+    pub(crate) fn interruption(&self, message: impl Into<String>) -> CliError {
+        CliError::new(signals::exit(), message)
+    }
+
+    /// Writes to stdout.
+    pub(crate) fn print(&self, text: &str) -> Result<(), CliError> {
+        let mut out = std::io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::output)
+    }
+
+    /// Writes JSON to stdout, ended by a line feed.
+    pub(crate) fn print_json(&self, value: &serde_json::Value) -> Result<(), CliError> {
+        self.print(&format!("{value:#}\n"))
+    }
+
+    /// Prints a note on stderr, apart from the result.
+    pub(crate) fn note(&self, text: &str) {
+        // Without a stderr the note is lost, which is no reason to fail.
+        let _ = writeln!(std::io::stderr(), "platter: note: {text}");
+    }
+
+    /// A heading for stdout, bold where colour is used.
+    pub(crate) fn heading(&self, text: &str) -> String {
+        self.terminal.heading(text)
+    }
+}
+
+/// Columns for results: COLUMNS if it is set, otherwise those of the terminal on stdout. `None` for a file or
+/// a pipe, whose readers need each row on one line.
+fn width() -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok());
+    let terminal = || {
+        let stdout = std::io::stdout();
+        let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten()?;
+        Some(usize::from(size.ws_col))
+    };
+    columns.or_else(terminal).filter(|&columns: &usize| columns > 0)
+}
+
+fn use_color(choice: ColorChoice) -> bool {
+    let variable = |name| std::env::var_os(name).is_some_and(|value: std::ffi::OsString| !value.is_empty());
+    match choice {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => {
+            let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+            std::io::stdout().is_terminal() && !variable("NO_COLOR") && !dumb
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The plan of a copy: opens both devices and checks that the copy is possible, before anything is written.
+
+use super::args::{Copy, Sparse};
+use super::map::{Map, Status};
+use super::mapfile::{Loaded, MapFile};
+use crate::cli::{CliError, Context};
+use platter::registry::{self, Access, OpenError};
+use platter::spec::{Spec, format_size, quote_path};
+use platter_bench::report::units::thousands;
+use platter_disk::device::Device;
+use platter_disk::sys::{Kind, Probe};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Two open devices and how to copy one to the other.
+pub(super) struct Plan {
+    pub(super) source: Device,
+    pub(super) destination: Device,
+    /// The size of the source.
+    pub(super) size: u64,
+    /// Where to begin: everything before it was copied earlier.
+    pub(super) start: u64,
+    /// The map of a rescue, and its contents at the start.
+    pub(super) map: Option<MapFile>,
+    pub(super) known: Map,
+    /// Offsets and lengths of reads and writes are multiples of it.
+    pub(super) unit: u64,
+    /// The source as a file whose holes can be queried, if they matter.
+    pub(super) holes: Option<File>,
+    /// The destination is a file that was made for this copy.
+    pub(super) created: bool,
+    /// Nothing needs to be written where the source has zeroes.
+    pub(super) reads_as_zeroes: bool,
+    /// Zeroes that were read become write-zeroes.
+    pub(super) zero_blocks: bool,
+}
+
+impl Plan {
+    pub(super) fn new(copy: &Copy, context: &Context) -> Result<Plan, CliError> {
+        let parse = |text: &str| registry::parse(text).map_err(OpenError::from);
+        let (from, to) = (parse(&copy.source)?, parse(&copy.destination)?);
+        let (from_path, to_path) = (file_path(&from)?, file_path(&to)?);
+        refuse_same(from_path.as_deref(), to_path.as_deref())?;
+        if copy.verify {
+            refuse_null(&from)?;
+            refuse_null(&to)?;
+        }
+        let reading = Access { allow_in_use: copy.force.allow_in_use, ..Access::read() };
+        let source = registry::open_spec(&from, reading)?;
+        let size = source.size();
+        if copy.start.bytes > size {
+            let (start, name) = (&copy.start, source.name());
+            return Err(CliError::refused(format!(
+                "--start {start} is beyond the end of {name}: {size} bytes"
+            )));
+        }
+        let map = copy.rescue.as_ref().map(|path| MapFile::new(path, &copy.source, &copy.destination));
+        let loaded = map.as_ref().map(|map| map.load(size)).transpose();
+        let loaded = loaded.map_err(|error| CliError::refused(error.to_string()))?.flatten();
+        let absent = to_path.as_deref().filter(|path| is_absent(path));
+        let create = absent.map(|_| size);
+        let mut writing = copy.force.access(Access { create, ..Access::read_write() });
+        if let Some(loaded) = &loaded {
+            check_resumed(copy, loaded, absent)?;
+            // The contents of the destination are what an earlier run copied to it.
+            writing.force |= loaded.destination.as_deref() == Some(copy.destination.as_str());
+        }
+        let destination = registry::open_spec(&to, writing)?;
+        let mut known = loaded.map_or_else(|| Map::new(size), |loaded| loaded.map);
+        known.mark(0, copy.start.bytes, Status::Done);
+        let plan = Plan {
+            size,
+            start: copy.start.bytes,
+            map,
+            known,
+            unit: u64::from(block(&source).max(block(&destination))),
+            holes: holes(copy.sparse, from_path.as_deref()),
+            created: absent.is_some(),
+            reads_as_zeroes: copy.sparse != Sparse::Never && absent.is_some_and(has_no_blocks),
+            zero_blocks: copy.sparse == Sparse::Always,
+            source,
+            destination,
+        };
+        if let Err(error) = plan.check(copy, context) {
+            if let Some(path) = absent {
+                // The first error is the important one.
+                let _ = fs::remove_file(path);
+            }
+            return Err(error);
+        }
+        Ok(plan)
+    }
+
+    fn check(&self, copy: &Copy, context: &Context) -> Result<(), CliError> {
+        let (size, room) = (self.size, self.destination.size());
+        let named = |device: &Device| device.name();
+        if room < size {
+            return Err(CliError::refused(format!(
+                "{} is too small: it has {} bytes, {} has {}; nothing was written",
+                named(&self.destination),
+                thousands(room),
+                named(&self.source),
+                thousands(size)
+            )));
+        }
+        if room > size {
+            let beyond = thousands(room - size);
+            context.note(&format!(
+                "{} is {beyond} bytes larger than the source; those bytes are not changed",
+                named(&self.destination)
+            ));
+        }
+        for (option, value) in [("--bs", &copy.bs), ("--start", &copy.start)] {
+            if !value.bytes.is_multiple_of(self.unit) {
+                let unit = format_size(self.unit);
+                return Err(CliError::refused(format!(
+                    "{option} {value} is not a multiple of the logical block of the two devices, {unit}"
+                )));
+            }
+        }
+        // Fail now rather than after hours of copying if the map cannot be written.
+        let saved = self.map.as_ref().map(|map| map.save(&self.known)).transpose();
+        saved.map(|_| ()).map_err(|error| CliError::refused(error.to_string()))
+    }
+
+    /// Bytes that are copied in whole blocks.
+    pub(super) fn whole(&self) -> u64 {
+        self.size / self.unit * self.unit
+    }
+
+    /// Where the incomplete block at the end of the source begins, with a buffer for it.
+    pub(super) fn tail(&self) -> Option<(u64, Vec<u8>)> {
+        let pos = self.whole();
+        (pos < self.size).then(|| (pos, vec![0; (self.size - pos) as usize]))
+    }
+}
+
+fn block(device: &Device) -> u32 {
+    device.geometry().limits.logical_block
+}
+
+/// The path of a spec that is a file and nothing else.
+fn file_path(spec: &Spec) -> Result<Option<PathBuf>, CliError> {
+    match spec.name() {
+        "file" => Ok(registry::paths(spec).map_err(OpenError::from)?.pop()),
+        _ => Ok(None),
+    }
+}
+
+/// Refuses to continue a copy whose destination no longer exists.
+fn check_resumed(copy: &Copy, loaded: &Loaded, absent: Option<&Path>) -> Result<(), CliError> {
+    let copied = loaded.map.bytes(Status::Done);
+    if copied == 0 || absent.is_none() {
+        return Ok(());
+    }
+    let map = copy.rescue.clone().unwrap_or_default();
+    Err(CliError::refused(format!(
+        "the map {} has {} bytes as copied, but {} is missing or empty; name the destination of the earlier run, or \
+         remove the map to begin again",
+        quote_path(&map),
+        thousands(copied),
+        copy.destination
+    )))
+}
+
+fn refuse_same(from: Option<&Path>, to: Option<&Path>) -> Result<(), CliError> {
+    let probe = |path: Option<&Path>| path.and_then(|path| Probe::of_path(path).ok());
+    let (Some(a), Some(b)) = (probe(from), probe(to)) else { return Ok(()) };
+    let same = match (a.kind, b.kind) {
+        (Kind::Regular, Kind::Regular) => a.inode == b.inode,
+        (Kind::Block, Kind::Block) => a.device == b.device,
+        _ => false,
+    };
+    match same {
+        true => Err(CliError::refused(format!(
+            "{} and {} are the same: give two different devices",
+            from.unwrap_or(Path::new("")).display(),
+            to.unwrap_or(Path::new("")).display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn refuse_null(spec: &Spec) -> Result<(), CliError> {
+    match spec.name() {
+        "null" => {
+            Err(CliError::usage("null keeps no data, so --verify has nothing to compare; leave it out"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a file is to be created: there is none, or an empty one.
+fn is_absent(path: &Path) -> bool {
+    match fs::metadata(path) {
+        Ok(found) => found.is_file() && found.len() == 0,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// Whether a file that was created a moment ago still has nothing in it.
+fn has_no_blocks(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.blocks() == 0)
+}
+
+fn holes(sparse: Sparse, path: Option<&Path>) -> Option<File> {
+    let path = path.filter(|_| sparse != Sparse::Never)?;
+    path.is_file().then(|| File::open(path).ok()).flatten()
+}

@@ -1,0 +1,66 @@
+//! The verbs of the command, one file each.
+
+use crate::cli::{CliError, Context};
+use clap::Subcommand;
+
+mod bench;
+mod bench_chunked;
+mod bench_dm;
+mod bench_fileio;
+mod bench_io;
+mod bench_parallel_read;
+mod bench_schedulers;
+mod completions;
+mod copy;
+mod info;
+mod list;
+mod man;
+mod raid;
+mod readahead;
+mod repro;
+mod sim;
+
+/// The verbs.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Verb {
+    /// Measure
+    #[command(subcommand)]
+    Bench(bench::Bench),
+    /// Copy one device to another
+    Copy(copy::Copy),
+    /// Show the properties and settings of a device, and those of the kernel
+    Info(info::Info),
+    /// List names: elevators, readahead policies, drivers, layers, devices, workloads
+    List(list::List),
+    /// Create, examine and wipe self-describing arrays
+    #[command(subcommand)]
+    Raid(raid::Raid),
+    /// Compare the I/Os that readahead policies issue for the same reads
+    Readahead(Box<readahead::Readahead>),
+    /// Simulate disks
+    #[command(subcommand)]
+    Sim(sim::Sim),
+    /// Reproduce published experiments on models
+    Repro(repro::Repro),
+    /// Print a completion script for a shell
+    Completions(completions::Completions),
+    /// Print the manual page, in troff
+    Man(man::Man),
+}
+
+impl Verb {
+    pub(crate) fn run(&self, context: &Context) -> Result<(), CliError> {
+        match self {
+            Verb::Bench(bench) => bench.run(context),
+            Verb::Copy(copy) => copy.run(context),
+            Verb::Info(info) => info.run(context),
+            Verb::List(list) => list.run(context),
+            Verb::Raid(raid) => raid.run(context),
+            Verb::Readahead(readahead) => readahead.run(context),
+            Verb::Sim(sim) => sim.run(context),
+            Verb::Repro(repro) => repro.run(context),
+            Verb::Completions(completions) => completions.run(context),
+            Verb::Man(man) => man.run(context),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! `platter raid examine`.
+
+use crate::cli::{CliError, Context, Exit, spec_arg};
+use clap::Args;
+use platter::raid::{self, Held};
+use platter::registry::{self, Access};
+use platter_stack::meta::md::Superblock;
+use platter_stack::meta::{Phase, Record, Slots};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Arguments of `platter raid examine`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Without SPEC, all block devices of this machine are examined; with --search, the block devices and files \
+in a directory. Devices are opened read-only. A device that cannot be opened is reported, the others are \
+still shown, and the exit status is 3. After a search the exit status is 3 only if no device could be \
+opened.
+
+Examples:
+  platter raid examine
+  platter raid examine /dev/sdb /dev/sdc
+  platter raid examine --json a.img
+
+JSON: a list with an object for each device: device, kind (platter, md, damaged, none or unopened), and of an array: \
+uuid, name, layout, chunk_bytes, members, index, member_uuid, data_offset_bytes, data_bytes; of Platter's arrays also \
+sequence, records (readable ones, of two) and state (prepared, committed, retired); of md's also version and events; \
+of what is damaged or cannot be opened: problem.")]
+pub(crate) struct Examine {
+    /// The devices; all block devices if none is given
+    #[arg(value_name = "SPEC", value_parser = spec_arg())]
+    devices: Vec<String>,
+    /// Examine the block devices and files in this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "devices")]
+    search: Option<PathBuf>,
+    /// Open devices that other programs have locked; a search always does
+    #[arg(long)]
+    allow_in_use: bool,
+}
+
+/// A device and its array metadata, or why that cannot be read.
+type Examined = (String, Result<Held, String>);
+
+impl Examine {
+    pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
+        let is_search = self.devices.is_empty();
+        let all = if is_search { self.search()? } else { self.named()? };
+        match context.json {
+            true => context.print_json(&all.iter().map(|(name, held)| to_json(name, held)).collect())?,
+            false => self.print(context, &all, is_search)?,
+        }
+        let mut problems: Vec<&String> = all.iter().filter_map(|(_, held)| held.as_ref().err()).collect();
+        // Of a search it is no failure that something cannot be opened: there may be an empty drive.
+        let failed = !is_search || problems.len() == all.len();
+        let error = if failed { problems.pop() } else { None };
+        problems.iter().for_each(|problem| context.note(problem));
+        error.map_or(Ok(()), |error| Err(CliError::new(Exit::CannotOpen, error.clone())))
+    }
+
+    /// The metadata of the given devices. A wrong spec is an error at once.
+    fn named(&self) -> Result<Vec<Examined>, CliError> {
+        let access = Access { allow_in_use: self.allow_in_use, ..Access::read() };
+        let look = |spec: &String| {
+            let held = match registry::open(spec, access) {
+                Ok(device) => raid::examine(&device).map_err(|error| error.to_string()),
+                Err(error) if error.is_usage() => return Err(CliError::from(error)),
+                Err(error) => Err(error.to_string()),
+            };
+            Ok((spec.clone(), held))
+        };
+        self.devices.iter().map(look).collect()
+    }
+
+    /// The results of a search.
+    fn search(&self) -> Result<Vec<Examined>, CliError> {
+        let found = raid::search(self.search.as_deref())?;
+        Ok(found.into_iter().map(|found| (found.path.to_string_lossy().into_owned(), found.held)).collect())
+    }
+
+    /// Prints the results for people: after a search only the members of arrays, and how many other devices
+    /// were examined.
+    fn print(&self, context: &Context, all: &[Examined], is_search: bool) -> Result<(), CliError> {
+        let mut texts = Vec::new();
+        let mut nothing = 0;
+        for (name, held) in all {
+            match held {
+                Ok(Held::Nothing) if is_search => nothing += 1,
+                Ok(held) => texts.push(to_text(name, held)),
+                // Printed on stderr.
+                Err(_) => {}
+            }
+        }
+        if is_search {
+            let place = match &self.search {
+                Some(directory) => format!("devices and files in {}", directory.display()),
+                None => "block devices".to_owned(),
+            };
+            let members = texts.len();
+            texts.push(format!(
+                "{} {place}: {members} with something of an array, {nothing} without\n",
+                all.len()
+            ));
+        }
+        context.print(&texts.join("\n"))
+    }
+}
+
+fn state(record: &Record) -> &'static str {
+    match record.phase {
+        Phase::Prepared => "prepared",
+        Phase::Committed => "committed",
+        Phase::Retired => "retired",
+    }
+}
+
+fn damage(slots: &Slots) -> String {
+    slots.damage().unwrap_or_default().to_owned()
+}
+
+fn to_json(spec: &str, held: &Result<Held, String>) -> Value {
+    match held {
+        Err(problem) => json!({ "device": spec, "kind": "unopened", "problem": problem }),
+        Ok(held) => held_to_json(spec, held),
+    }
+}
+
+fn held_to_json(spec: &str, held: &Held) -> Value {
+    match held {
+        Held::Nothing => json!({ "device": spec, "kind": "none" }),
+        Held::DamagedMd(place, what) => {
+            let problem = format!("superblock {}: {what}", place.version());
+            json!({ "device": spec, "kind": "damaged", "problem": problem })
+        }
+        Held::Platter(slots) => match slots.newest() {
+            None => json!({ "device": spec, "kind": "damaged", "problem": damage(slots) }),
+            Some(record) => json!({
+                "device": spec,
+                "kind": "platter",
+                "uuid": record.array.to_string(),
+                "name": record.name,
+                "layout": record.layout.name(),
+                "chunk_bytes": (record.chunk > 0).then_some(record.chunk),
+                "members": record.members,
+                "index": record.index,
+                "member_uuid": record.member.to_string(),
+                "data_offset_bytes": record.data_offset,
+                "data_bytes": record.data_size,
+                "sequence": record.sequence,
+                "records": slots.records().count(),
+                "state": state(record),
+            }),
+        },
+        Held::Md(superblock) => json!({
+            "device": spec,
+            "kind": "md",
+            "uuid": superblock.array.to_string(),
+            "name": superblock.name,
+            "layout": superblock.level.to_string(),
+            "chunk_bytes": (superblock.chunk > 0).then_some(superblock.chunk),
+            "members": superblock.members,
+            "index": superblock.index,
+            "member_uuid": superblock.device.to_string(),
+            "data_offset_bytes": superblock.data_offset,
+            "data_bytes": superblock.data_size,
+            "version": superblock.place.version(),
+            "events": superblock.events,
+        }),
+    }
+}
+
+fn to_text(spec: &str, held: &Held) -> String {
+    match held {
+        Held::Nothing => format!("{spec}\n  no records of an array\n"),
+        Held::DamagedMd(place, what) => {
+            format!("{spec}\n  a damaged superblock {} of md: {what}\n", place.version())
+        }
+        Held::Platter(slots) => match slots.newest() {
+            None => format!("{spec}\n  damaged records of an array: {}\n", damage(slots)),
+            Some(record) => of_record(spec, record, slots),
+        },
+        Held::Md(superblock) => of_md(spec, superblock),
+    }
+}
+
+fn of_record(spec: &str, record: &Record, slots: &Slots) -> String {
+    let mut text = format!("{spec}\n  member {} of {}", record.index, record.members);
+    let _ = write!(text, " of {} \"{}\"", record.layout.name(), record.name.escape_debug());
+    if record.chunk > 0 {
+        let _ = write!(text, ", chunk {} bytes", record.chunk);
+    }
+    let _ = write!(text, "\n  array {}\n  member {}\n", record.array, record.member);
+    let _ = writeln!(text, "  data at byte {}, {} bytes", record.data_offset, record.data_size);
+    let _ = writeln!(text, "  {}, sequence number {}", state(record), record.sequence);
+    if let Some(what) = slots.damage() {
+        let _ = writeln!(text, "  one of the two records is damaged: {what}");
+    } else if slots.records().count() < 2 {
+        let _ = writeln!(text, "  one of the two records has been overwritten");
+    }
+    text
+}
+
+fn of_md(spec: &str, superblock: &Superblock) -> String {
+    let place = match superblock.index {
+        Some(index) => format!("member {index} of {}", superblock.members),
+        None => format!("a spare or failed member of {}", superblock.members),
+    };
+    let mut text =
+        format!("{spec}\n  {place} of md {} \"{}\"", superblock.level, superblock.name.escape_debug());
+    if superblock.chunk > 0 {
+        let _ = write!(text, ", chunk {} bytes", superblock.chunk);
+    }
+    let _ = write!(text, "\n  array {}\n  member {}\n", superblock.array, superblock.device);
+    let _ = writeln!(text, "  data at byte {}, {} bytes", superblock.data_offset, superblock.data_size);
+    let _ = writeln!(text, "  superblock {}, {} events", superblock.place.version(), superblock.events);
+    text
+}

@@ -1,0 +1,131 @@
+//! `platter sim validate`: a simulated disk against a trace of a real one.
+
+use super::disk::{self, Named};
+use crate::cli::{CliError, Context};
+use clap::Args;
+use platter_bench::report::units::{change, fixed, percent};
+use platter_bench::report::{Column, Table, Terminal};
+use platter_sim::catalogue::Kind;
+use platter_sim::validate::{self, Compared, Validation};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+mod page;
+
+/// Arguments of `platter sim validate`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A line of the trace is one request: R or W, a word, first sector, sectors, the measured service time and the time
+to the next request, both in microseconds. One request is outstanding at a time. The distance is the
+root mean square of the horizontal distance between the two distributions; the demerit figure is its share of the
+real mean.
+
+Examples:
+  platter sim validate --disk cheetah9LP.diskspecs --trace cheetah9LP.trace
+  platter sim validate --disk ibm18es --trace ibm18es.trace --report ibm18es.html --json
+
+JSON: one object; docs/command.md has its keys. The exit status is 2 if a file cannot be read; the message names
+file, line and what was expected there.")]
+pub(crate) struct Validate {
+    /// A mechanical disk of the catalogue, or the path of a parameter file of DiskSim
+    #[arg(long, value_name = "FILE|NAME")]
+    disk: String,
+    /// The trace of the real disk
+    #[arg(long, value_name = "FILE")]
+    trace: PathBuf,
+    /// The parameter file with the bus, if it is not beside the disk's
+    #[arg(long, value_name = "FILE")]
+    parv: Option<PathBuf>,
+    /// Also write a page with the two distributions to this file
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
+impl Validate {
+    pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
+        let params = match disk::find(&self.disk, self.parv.as_deref())? {
+            Named::File(params) => *params,
+            Named::Row(row) => match row.kind {
+                Kind::Mechanical(params) => params(),
+                _ => {
+                    let wrong = format!(
+                        "--disk {}: expected a mechanical disk; `platter sim list --json` has kinds",
+                        row.name
+                    );
+                    return Err(CliError::usage(wrong));
+                }
+            },
+        };
+        let model = validate::disk(params).map_err(|error| CliError::usage(error.to_string()))?;
+        let trace = validate::load_trace(&self.trace, model.sectors())
+            .map_err(|error| CliError::usage(error.to_string()))?;
+        let result = validate::replay(model, &trace);
+        if let Some(path) = &self.report {
+            disk::write_report(path, &page::html(&self.disk, &self.trace.to_string_lossy(), &result))?;
+        }
+        match context.json {
+            true => context.print_json(&self.json(&result)),
+            false => context.print(&text(&result, context.terminal)),
+        }
+    }
+
+    fn json(&self, result: &Validation) -> Value {
+        let mut object = json!({
+            "disk": self.disk,
+            "trace": self.trace.to_string_lossy(),
+            "within_250us_read_pct": result.within_250us_read_pct,
+            "correlation": result.correlation,
+        });
+        for (end, part) in [("", &result.all), ("_read", &result.reads), ("_write", &result.writes)] {
+            object[format!("requests{end}")] = json!(part.requests);
+            object[format!("real_mean_ms{end}")] = json!(part.real_mean_ms);
+            object[format!("sim_mean_ms{end}")] = json!(part.sim_mean_ms);
+            object[format!("rms_ms{end}")] = json!(part.rms_ms);
+            object[format!("demerit{end}")] = json!(part.demerit);
+        }
+        object
+    }
+}
+
+/// The figures as a table.
+fn table(result: &Validation) -> Table {
+    let mut table = Table::new([
+        Column::text(""),
+        Column::number("requests", ""),
+        Column::number("real mean", "ms"),
+        Column::number("simulated mean", "ms"),
+        Column::number("difference", ""),
+        Column::number("distance", "ms"),
+        Column::number("demerit", ""),
+    ]);
+    for (name, part) in [("all", &result.all), ("reads", &result.reads), ("writes", &result.writes)] {
+        let Compared { requests, real_mean_ms, sim_mean_ms, rms_ms, demerit } = *part;
+        table.row([
+            name.to_owned(),
+            requests.to_string(),
+            fixed(real_mean_ms, 3),
+            fixed(sim_mean_ms, 3),
+            change(part.mean_error_pct()),
+            fixed(rms_ms, 3),
+            fixed(demerit, 3),
+        ]);
+    }
+    table.group_thousands()
+}
+
+/// Facts other than the table.
+fn facts(result: &Validation) -> [(&'static str, String); 2] {
+    [
+        ("reads within 0.25 ms of the real disk", percent(result.within_250us_read_pct)),
+        ("correlation, request by request", fixed(result.correlation, 3)),
+    ]
+}
+
+fn text(result: &Validation, terminal: Terminal) -> String {
+    let mut text = table(result).to_text(terminal);
+    text.push('\n');
+    for (name, fact) in facts(result) {
+        text += &terminal.fact(name, &fact);
+    }
+    text
+}

@@ -1,0 +1,111 @@
+//! `platter bench schedulers` as users call it.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn run(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_platter"));
+    command.args(["bench", "schedulers", "--quiet"]).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn json(args: &[&str]) -> Value {
+    let output = run(&[args, &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The keys of all objects in a value.
+fn keys(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object {
+                found.insert(key.clone());
+                keys(value, found);
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| keys(value, found)),
+        _ => {}
+    }
+}
+
+/// docs/command.md names every key, and no other in that section.
+#[test]
+fn the_page_names_the_keys() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/command.md");
+    let page = fs::read_to_string(page).unwrap();
+    let section = page.split("### bench schedulers\n").nth(1).unwrap().split("\n#").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let listed = rows.flat_map(|line| line.split('|').nth(1).unwrap().split('`').skip(1).step_by(2));
+    let listed: BTreeSet<String> = listed.map(str::to_owned).collect();
+    let mut found = BTreeSet::new();
+    keys(&json(&["--on", "sim(ideal)", "--time", "20ms"]), &mut found);
+    assert_eq!(listed, found);
+}
+
+#[test]
+fn every_elevator_meets_every_mix_and_threads_change_nothing() {
+    let args = ["--on", "sim(ideal)", "--time", "50ms"];
+    let one = json(&[&args[..], &["--threads", "1"]].concat());
+    let four = json(&[&args[..], &["--threads", "4"]].concat());
+    assert_eq!(one.to_string(), four.to_string());
+    let elevators = platter::elevators::TABLE.len();
+    let mixes = platter_bench::schedulers::MIXES.len();
+    assert_eq!(one["rows"].as_array().unwrap().len(), elevators * mixes);
+}
+
+#[test]
+fn the_examples_of_the_help_run() {
+    let result = json(&["--elevators", "deadline,noop", "--mixes", "readers", "--time", "500ms"]);
+    assert_eq!(result["rows"].as_array().unwrap().len(), 2);
+    assert_eq!((&result["rows"][0]["elevator"], &result["simulated"]), (&"deadline".into(), &true.into()));
+    let dir = tempfile::tempdir().unwrap();
+    let (image, page) = (dir.path().join("disk.img"), dir.path().join("schedulers.html"));
+    let spec = format!("file({}, create=64M)", image.display());
+    let args = ["--on", &spec, "--time", "100ms", "--elevators", "noop", "--report", page.to_str().unwrap()];
+    let written = json(&[&args[..], &["--mixes", "reader-writer"]].concat());
+    assert_eq!((&written["simulated"], written["rows"].as_array().unwrap().len()), (&false.into(), 1));
+    assert!(fs::read_to_string(&page).unwrap().contains("reader-writer"));
+    // Mixes that write must be named on a real device.
+    let read_only = json(&args[..6]);
+    assert!(read_only["rows"].as_array().unwrap().iter().all(|row| row["mix"] != "database"));
+    assert!(!read_only["rows"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_disk_that_holds_something_is_not_written_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    let mut image = vec![0u8; 8 << 20];
+    // A partition table.
+    image[510..512].copy_from_slice(&[0x55, 0xaa]);
+    image[450] = 0x83;
+    image[454..458].copy_from_slice(&2u32.to_le_bytes());
+    image[458..462].copy_from_slice(&100u32.to_le_bytes());
+    fs::write(&path, &image).unwrap();
+    let refused = run(&["--on", path.to_str().unwrap(), "--mixes", "database", "--time", "10ms"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("--force"), "{}", stderr(&refused));
+    assert_eq!(fs::read(path).unwrap(), image);
+}
+
+#[test]
+fn wrong_options_say_what_is_right() {
+    for (args, says) in [
+        (&["--elevators", "elevate"][..], "unknown elevator; expected one of: noop"),
+        (&["--mixes", "all"], "unknown mix; expected one of: reader-writer"),
+        (&["--on", "sim(ideal, elevator=noop)"], "leave `elevator` out"),
+        (&["--on", "ram(1M)"], "give a larger one"),
+        (&["--time", "0"], "above 0"),
+        (&["--on", "/nonexistent/disk"], "/nonexistent/disk"),
+    ] {
+        let output = run(args);
+        assert!(!output.status.success() && stderr(&output).contains(says), "{args:?}: {}", stderr(&output));
+    }
+}

@@ -1,0 +1,107 @@
+//! `platter repro` as users call it.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn run(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_platter"));
+    command.args(["repro", "--quiet"]).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn stdout(args: &[&str]) -> String {
+    let output = run(args);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// docs/command.md names every key, and no other in that section.
+fn check_keys(report: &Value) {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/command.md");
+    let page = fs::read_to_string(page).unwrap();
+    let section = page.split("### repro\n").nth(1).unwrap().split("\n#").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let listed = rows.flat_map(|line| line.split('|').nth(1).unwrap().split('`').skip(1).step_by(2));
+    let listed: BTreeSet<&str> = listed.collect();
+    let claim = report["claims"][0].as_object().unwrap();
+    let found = report.as_object().unwrap().keys().chain(claim.keys());
+    assert_eq!(listed, found.map(String::as_str).collect());
+}
+
+#[test]
+fn claims_are_complete_and_threads_change_nothing() {
+    let one = stdout(&["schedulers", "--json", "--scale", "64", "--threads", "1"]);
+    let four = stdout(&["schedulers", "--json", "--scale", "64", "--threads", "4"]);
+    assert_eq!(one, four);
+    let report: Value = serde_json::from_str(&one).unwrap();
+    check_keys(&report);
+    let claims = report["claims"].as_array().unwrap();
+    assert!(claims.len() > 40);
+    let ids: BTreeSet<&str> = claims.iter().map(|claim| claim["id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), claims.len());
+    for claim in claims {
+        assert!(claim["published"].is_number() && claim["here"].is_null(), "{claim:#}");
+        assert_eq!(claim["holds"].is_null(), claim["modelled"].is_null(), "{claim:#}");
+        assert!(claim["holds"] == true || claim["reason"].is_string(), "{claim:#}");
+    }
+}
+
+/// Characteristic results of the elevators: if one of these changes, a scheduler or the disk has changed.
+#[test]
+fn the_shapes_that_matter_hold() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("schedulers.html");
+    let json = stdout(&["schedulers", "--json", "--report", page.to_str().unwrap()]);
+    let report: Value = serde_json::from_str(&json).unwrap();
+    let claims = report["claims"].as_array().unwrap();
+    for id in [
+        "readahead-8k-as",
+        "read-during-write-as",
+        "tree-during-write-as",
+        "seq-read-deadline",
+        "seq-read-as",
+        "seq-read-cfq",
+        "rand-read-cfq-fair",
+        "reader-and-writer-cfq",
+        "priorities-0-4",
+        "deadline-bound",
+    ] {
+        let claim = claims.iter().find(|claim| claim["id"] == id).unwrap();
+        assert_eq!(claim["holds"], true, "{claim:#}");
+    }
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("tree-during-write-as") && page.contains("claims hold in the model"));
+}
+
+#[test]
+fn wrong_options_say_what_is_right() {
+    for (args, says) in [
+        (&["elevators"][..], "unknown experiment; expected one of: schedulers"),
+        (&["schedulers", "--scale", "0"], "1..=64"),
+        (&["schedulers", "--full", "--scale", "2"], "cannot be used with"),
+        (&["schedulers", "--report", "/nonexistent/x.html"], "give another path"),
+        (&[], "<NAME>"),
+    ] {
+        let output = run(args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(says), "{args:?}: {said}");
+    }
+}
+
+/// The disks of 2004 with the readahead of the time: every claim has a figure or a reason, and the notes list
+/// the assumptions.
+#[test]
+fn readahead_has_its_claims() {
+    for (name, scale, least) in [("readahead", "4", 25), ("sysbench2004", "64", 35)] {
+        let report: Value = serde_json::from_str(&stdout(&[name, "--json", "--scale", scale])).unwrap();
+        check_keys(&report);
+        assert!(report["notes"].as_array().unwrap().iter().all(Value::is_string));
+        let claims = report["claims"].as_array().unwrap();
+        assert!(claims.len() >= least, "{name}: {}", claims.len());
+        for claim in claims {
+            assert!(claim["modelled"].is_number() || claim["reason"].is_string(), "{claim:#}");
+        }
+    }
+}

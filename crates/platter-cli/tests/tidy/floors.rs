@@ -1,0 +1,88 @@
+//! Which crate may use which. Tests may use any.
+
+use crate::tree::File;
+
+/// The crates, and which of the others each may use.
+const FLOORS: &[(&str, &[&[&str]])] = &[
+    ("platter-block", &[]),
+    ("platter-elevators", &[&["platter-block"]]),
+    ("platter-stack", &[&["platter-block"]]),
+    ("platter-cache", &[&["platter-block", "platter-stack"]]),
+    ("platter-disk", &[&["platter-block"]]),
+    ("platter-sim", &[&["platter-block"]]),
+    ("platter", &[PARTS]),
+    ("platter-kit", &[PARTS]),
+    ("platter-bench", &[PARTS]),
+    ("platter-repro", &[PARTS, &["platter-bench"]]),
+    ("platter-engines", &[PARTS, &["platter-kit"]]),
+    ("platter-cli", &[PARTS, &["platter", "platter-kit", "platter-bench", "platter-repro"]]),
+    ("platter-fuzz", &[PARTS, &["platter", "platter-kit", "platter-bench"]]),
+];
+
+/// What the library is made of.
+const PARTS: &[&str] =
+    &["platter-block", "platter-elevators", "platter-stack", "platter-cache", "platter-disk", "platter-sim"];
+
+/// External crates that the layer itself may use, outside its tests.
+const CORE_USES: &[&str] = &["bytes"];
+
+/// The packages that are built with the crate, as its manifest names them.
+fn dependencies(manifest: &str) -> Vec<&str> {
+    let mut section = "";
+    let mut found = Vec::new();
+    for line in manifest.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']');
+        } else if section.ends_with("dependencies")
+            && section != "dev-dependencies"
+            && let Some(end) = line.find(['=', '.', ' '])
+            && !line.starts_with('#')
+        {
+            found.push(&line[..end]);
+        }
+    }
+    found
+}
+
+/// All problems of the crates' dependencies.
+pub(crate) fn problems(files: &[File]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for file in files {
+        let parts: Vec<&str> = file.path.split('/').collect();
+        let ["crates", room, "Cargo.toml"] = parts[..] else { continue };
+        let Some((_, allowed)) = FLOORS.iter().find(|(name, _)| *name == room) else {
+            problems.push(format!("{}: a room without a floor; give it one in tidy", file.path));
+            continue;
+        };
+        for used in dependencies(&file.text) {
+            if used.starts_with("platter") && !allowed.concat().contains(&used) {
+                problems.push(format!("{}: {room} may not use {used}", file.path));
+            }
+            if room == "platter-block" && !CORE_USES.contains(&used) {
+                problems.push(format!("{}: the layer itself may not use {used}", file.path));
+            }
+        }
+        if !file.text.contains("[lints]\nworkspace = true") {
+            problems.push(format!("{}: without the workspace's lints", file.path));
+        }
+    }
+    problems
+}
+
+#[test]
+fn a_room_that_uses_one_above_it_is_found() {
+    let manifest = |room: &str, text: &str| {
+        File::new(format!("crates/{room}/Cargo.toml"), format!("{text}\n[lints]\nworkspace = true\n"))
+    };
+    let files = [
+        manifest(
+            "platter-block",
+            "[dependencies]\nbytes = \"1\"\n[dev-dependencies]\nproptest.workspace = true",
+        ),
+        manifest("platter-stack", "[dependencies]\nplatter-disk.workspace = true"),
+        manifest("platter-attic", ""),
+    ];
+    let found = problems(&files);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("platter-stack may not use platter-disk"));
+}

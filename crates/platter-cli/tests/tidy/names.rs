@@ -1,0 +1,129 @@
+//! Pages about the code name things that exist.
+
+use crate::lexer::{line_of, words};
+use crate::tree::File;
+use std::collections::HashSet;
+
+/// The pages that are checked.
+const PAGES: &[&str] = &["docs/architecture.md", "docs/promises.md"];
+
+/// Texts in backquotes outside of fenced blocks, with their lines.
+fn quoted(page: &str) -> Vec<(usize, &str)> {
+    let mut fenced = false;
+    let mut found = Vec::new();
+    for (number, line) in page.lines().enumerate() {
+        if line.starts_with("```") {
+            fenced = !fenced;
+        }
+        if !fenced && !line.starts_with("    ") {
+            found.extend(line.split('`').skip(1).step_by(2).map(|text| (number + 1, text)));
+        }
+    }
+    found
+}
+
+/// Whether a quotation is the name of a type or function, or a path to one: `Queue::submit`, `now()`, `LeafLane`.
+fn is_name(text: &str) -> bool {
+    let plain = text.trim_end_matches("()");
+    let parts: Vec<&str> = plain.split("::").collect();
+    let word = |part: &&str| part.chars().all(|c| c.is_alphanumeric() || c == '_') && !part.is_empty();
+    let camel = plain.starts_with(char::is_uppercase) && plain.contains(char::is_lowercase);
+    parts.iter().all(word) && (parts.len() > 1 || plain != text || camel)
+}
+
+/// All problems of the pages that this test checks.
+pub(crate) fn problems(files: &[File]) -> Vec<String> {
+    let mut known: HashSet<String> = HashSet::new();
+    for file in files.iter().filter(|f| f.is_rust()) {
+        let code = file.code();
+        known.extend(code.split(|c: char| !(c.is_alphanumeric() || c == '_')).map(str::to_string));
+        let stem = file.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".rs");
+        known.insert(stem.to_string());
+    }
+    known.extend(["platter_block", "platter_stack", "platter_disk", "platter_bench"].map(str::to_string));
+    let mut problems = Vec::new();
+    for page in files.iter().filter(|f| PAGES.contains(&f.path.as_str())) {
+        for (line, text) in quoted(&page.text) {
+            if text.ends_with(".rs") {
+                if !files.iter().any(|f| f.path == text || f.path.ends_with(&format!("/{text}"))) {
+                    problems.push(format!("{}:{line}: there is no file {text}", page.path));
+                }
+            } else if is_name(text) {
+                let missing = text.trim_end_matches("()").split("::").find(|part| !known.contains(*part));
+                problems.extend(missing.map(|part| format!("{}:{line}: no {part} in {text}", page.path)));
+            }
+        }
+    }
+    problems
+}
+
+/// The functions that a page names as `Type::name` and that no type of that name has, as far as a text search
+/// can tell: the function must be defined in a file that contains the type's name.
+pub(crate) fn misplaced(files: &[File]) -> Vec<String> {
+    let codes: Vec<&str> = files.iter().filter(|f| f.is_rust()).map(File::code).collect();
+    let mut problems = Vec::new();
+    for page in files.iter().filter(|f| PAGES.contains(&f.path.as_str())) {
+        for (line, text) in quoted(&page.text).into_iter().filter(|(_, text)| is_name(text)) {
+            let Some((owner, name)) = text.trim_end_matches("()").rsplit_once("::") else { continue };
+            let owner = owner.rsplit("::").next().unwrap_or_default();
+            let together =
+                |code: &&str| words(code, owner).next().is_some() && words(code, name).next().is_some();
+            if owner.starts_with(char::is_uppercase) && !codes.iter().any(together) {
+                problems.push(format!("{}:{line}: no file has both parts of {text}", page.path));
+            }
+        }
+    }
+    problems
+}
+
+/// Paths of source files, in any text but dated records, that lead nowhere. They are written from the root of the
+/// workspace: `crates/`, then the file.
+pub(crate) fn lost_paths(files: &[File]) -> Vec<String> {
+    let known: HashSet<&str> = files.iter().map(|f| f.path.as_str()).collect();
+    let mut problems = Vec::new();
+    // The tests of these rules name files that do not exist.
+    let exempt = ["docs/decisions/", "crates/platter-cli/tests/tidy/"];
+    for file in files.iter().filter(|f| !exempt.iter().any(|start| f.path.starts_with(start))) {
+        for (at, _) in file.text.match_indices("crates/") {
+            let rest = &file.text[at..];
+            let end = rest.find(|c: char| !(c.is_alphanumeric() || "/_-.".contains(c))).unwrap_or(rest.len());
+            let path = rest[..end].trim_end_matches('.');
+            if path.ends_with(".rs") && !file.text[..at].ends_with('/') && !known.contains(path) {
+                problems.push(format!("{}:{}: there is no file {path}", file.path, line_of(&file.text, at)));
+            }
+        }
+    }
+    problems
+}
+
+#[test]
+fn paths_that_lead_nowhere_are_found() {
+    let files = [
+        File::new(
+            "crates/a/src/lib.rs",
+            "// See crates/a/src/gone.rs.\n// And crates/a/src/lib.rs, ../../crates/x.rs",
+        ),
+        File::new("docs/decisions/old.md", "crates/a/src/gone.rs"),
+    ];
+    assert_eq!(lost_paths(&files), ["crates/a/src/lib.rs:1: there is no file crates/a/src/gone.rs"]);
+}
+
+#[test]
+fn names_that_are_gone_are_found() {
+    let file = |path: &str, text: &str| File::new(path, text);
+    let files = [
+        file("crates/a/src/queue.rs", "struct Queue; impl Queue { fn submit() {} }\n// Queue::gone"),
+        file("crates/a/src/other.rs", "fn take() {}"),
+        file(
+            PAGES[0],
+            "`Queue::submit` `queue.rs` `none` `x=1` `Queue::gone`\n`Queue::take` `gone.rs` `away()`\n    `Gone`\n",
+        ),
+    ];
+    let at = |problems: Vec<String>| -> Vec<String> {
+        problems.iter().map(|p| p.rsplit(": ").next().unwrap_or_default().to_string()).collect()
+    };
+    let expected = ["no gone in Queue::gone", "there is no file gone.rs", "no away in away()"];
+    assert_eq!(at(problems(&files)), expected);
+    let expected = ["no file has both parts of Queue::gone", "no file has both parts of Queue::take"];
+    assert_eq!(at(misplaced(&files)), expected);
+}

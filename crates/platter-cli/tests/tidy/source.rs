@@ -1,0 +1,179 @@
+//! Rules for source files.
+
+use crate::lexer::{functions, line_of, words};
+use crate::tree::File;
+
+const MAX_LINES: usize = 600;
+const MAX_FUNCTION: usize = 70;
+/// How far above an `unsafe` its argument may stand.
+const REACH: usize = 12;
+
+/// The files that may contain `unsafe`, except tests, each with its reason.
+const UNSAFE: &[(&str, &str)] = &[
+    ("crates/platter-cli/src/cli/signals.rs", "the handler of SIGINT and SIGTERM"),
+    ("crates/platter-bench/src/fileio/plain/aio.rs", "system calls without a safe wrapper"),
+    ("crates/platter-bench/src/io/usage.rs", "getrusage"),
+    ("crates/platter-kit/src/soak/memory.rs", "buffers of its own, to see when they are freed"),
+    ("crates/platter-kit/src/soak/real/script.rs", "data of writes that land late"),
+    ("crates/platter-block/src/buf.rs", "segments over memory that a bio owns"),
+    ("crates/platter-block/src/deferred.rs", "functions of another crate, kept in a static"),
+    ("crates/platter-block/src/owner.rs", "any owner of memory in a few words, without an allocation"),
+    ("crates/platter-block/src/resident.rs", "the promise of a device that shows its memory"),
+    ("crates/platter-block/src/segment.rs", "addresses that cross threads"),
+    ("crates/platter-disk/src/aligned.rs", "aligned allocation, copies between it and segments"),
+    ("crates/platter-disk/src/clock.rs", "the time-stamp counter"),
+    ("crates/platter-disk/src/drivers/aio.rs", "control blocks for the kernel"),
+    ("crates/platter-disk/src/drivers/aio/syscalls.rs", "system calls without a safe wrapper"),
+    ("crates/platter-disk/src/drivers/iovec.rs", "segments as iovecs"),
+    ("crates/platter-disk/src/drivers/memory/store.rs", "a disk in memory, shared between threads"),
+    ("crates/platter-disk/src/drivers/threads/calls.rs", "system calls over segments"),
+    ("crates/platter-disk/src/drivers/uring.rs", "submission queue entries over segments"),
+    ("crates/platter-disk/src/drivers/uring/ring.rs", "registration of files and buffers"),
+    ("crates/platter-disk/src/drivers/uring/seen.rs", "the tail of a ring, mapped"),
+    ("crates/platter-disk/src/future/reply.rs", "a bio that passes between threads without a lock"),
+    ("crates/platter-disk/src/handle/page.rs", "the bytes of a pinned page"),
+    ("crates/platter-bench/src/ladder/units.rs", "bios over borrowed memory, copies from low memory"),
+    ("crates/platter-disk/src/bounce.rs", "bios over aligned memory"),
+    ("crates/platter-disk/src/pool.rs", "memory that many buffers share"),
+    ("crates/platter-disk/src/pool/backing.rs", "mapped memory"),
+    ("crates/platter-disk/src/sync_io.rs", "segments over borrowed memory"),
+    ("crates/platter-engines/src/fixed_random.rs", "the C library's random numbers, replaced"),
+    ("crates/platter-engines/src/sqlite/file.rs", "methods of a file that SQLite calls"),
+    ("crates/platter-engines/src/sqlite/mod.rs", "SQLite's C interface"),
+    ("crates/platter-engines/src/sqlite/vfs.rs", "methods of a file system that SQLite calls"),
+    ("crates/platter-fuzz/src/edges.rs", "counters that the compiler puts into the program"),
+    ("crates/platter-fuzz/src/image.rs", "contents to and from the memory of bios"),
+    ("crates/platter-fuzz/src/memory.rs", "an allocator that counts"),
+    ("crates/platter-sim/src/channel.rs", "contents to and from the memory of requests"),
+    ("crates/platter-cache/src/frames.rs", "the memory of pages, read without a lock"),
+    ("crates/platter-cache/src/resident.rs", "shows pages to handles"),
+    ("crates/platter-stack/src/verify.rs", "reads the memory of bios that it has in its hands"),
+    ("crates/platter-stack/src/verify/memory.rs", "checksums of the memory of bios"),
+    ("crates/platter-disk/src/wake.rs", "borrows descriptors of drivers"),
+];
+
+/// Not anywhere in the project. In two parts, so that this file keeps the rule itself.
+const NOWHERE: &[(&str, &str, &str)] = &[
+    ("todo", "!(", "finish it or leave it out"),
+    ("#[ig", "nore", "make the test run, or detect what it needs and say so"),
+    ("allow(dead_", "code)", "delete unused code"),
+];
+
+/// Not in the layer itself, tests aside.
+const NOT_IN_CORE: &[(&str, &str)] = &[
+    ("Instant", "time is an argument"),
+    ("SystemTime", "time is an argument"),
+    ("println", "the layer prints nothing"),
+    ("eprintln", "the layer prints nothing"),
+    ("std", "the layer is no_std"),
+];
+
+/// All problems of the source files.
+pub(crate) fn problems(files: &[File]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for file in files {
+        long_file(file, &mut problems);
+        if file.is_rust() {
+            let code = file.code();
+            long_functions(file, code, &mut problems);
+            banned(file, code, &mut problems);
+            unsafe_code(file, code, &mut problems);
+        }
+    }
+    for (path, _) in UNSAFE {
+        if !files.iter().any(|f| f.path == *path && words(f.code(), "unsafe").next().is_some()) {
+            problems.push(format!("{path}: in the list of unsafe modules, but has none"));
+        }
+    }
+    problems
+}
+
+fn long_file(file: &File, problems: &mut Vec<String>) {
+    let lines = file.text.lines().count();
+    let first = file.text.lines().next().unwrap_or_default();
+    // The page of tables is written by a test of this program.
+    let generated =
+        ["Cargo.lock", "docs/tables.md"].contains(&file.path.as_str()) || file.path.starts_with("LICENSE");
+    // Inputs of the fuzzer are data.
+    let generated = generated || file.path.starts_with("crates/platter-fuzz/corpus/");
+    if lines > MAX_LINES && !generated && !first.contains("Long:") {
+        problems
+            .push(format!("{}: {lines} lines; split it, or say \"Long: why\" on its first line", file.path));
+    }
+}
+
+fn long_functions(file: &File, code: &str, problems: &mut Vec<String>) {
+    for f in functions(code).iter().filter(|f| f.lines > MAX_FUNCTION) {
+        problems.push(format!("{}:{}: function {} has {} lines", file.path, f.line, f.name, f.lines));
+    }
+}
+
+fn banned(file: &File, code: &str, problems: &mut Vec<String>) {
+    let mut find = |text: &str, what: &str, why: &str| {
+        for (at, _) in text.match_indices(what) {
+            problems.push(format!("{}:{}: {what}: {why}", file.path, line_of(text, at)));
+        }
+    };
+    for (a, b, why) in NOWHERE {
+        find(code, &format!("{a}{b}"), why);
+    }
+    if file.is_test() {
+        find(code, "thread::sleep", "wait for what is expected instead");
+        return;
+    }
+    let code = file.live();
+    find(code, ".unwrap()", "give the error on, or say with expect why it cannot happen");
+    find(code, ".expect(\"\")", "say why it cannot happen");
+    if file.path.starts_with("crates/platter-block/src/") {
+        for (word, why) in NOT_IN_CORE {
+            let uses = words(code, word).filter(|&at| !code[..at].ends_with("extern crate "));
+            problems.extend(uses.map(|at| format!("{}:{}: {word}: {why}", file.path, line_of(code, at))));
+        }
+    }
+}
+
+fn unsafe_code(file: &File, code: &str, problems: &mut Vec<String>) {
+    let listed = file.is_test() || UNSAFE.iter().any(|(path, _)| *path == file.path);
+    let lines: Vec<&str> = file.text.lines().collect();
+    for at in words(code, "unsafe") {
+        let rest = code[at + "unsafe".len()..].trim_start();
+        if rest.starts_with(')') || rest.starts_with("fn(") || rest.starts_with("extern \"") {
+            continue; // An attribute, the type of a function, or a block of declarations.
+        }
+        let line = line_of(code, at);
+        if !listed {
+            problems.push(format!("{}:{line}: unsafe; only the modules listed in tidy may", file.path));
+            return;
+        }
+        let above = &lines[line.saturating_sub(REACH + 1)..line];
+        if !above.iter().any(|l| l.contains("SAFETY:") || l.contains("# Safety")) {
+            problems.push(format!("{}:{line}: unsafe without a safety argument", file.path));
+        }
+    }
+}
+
+#[cfg(test)]
+fn problems_of(path: &str, text: &str) -> Vec<String> {
+    let file = File::new(path, text);
+    problems(&[file]).into_iter().filter(|p| p.starts_with(path)).collect()
+}
+
+#[test]
+fn offences_are_found() {
+    let block = "crates/platter-block/src/new.rs";
+    let disk = "crates/platter-disk/src/new.rs";
+    let long = format!("fn f() {{{}}}\n", "\n".repeat(MAX_FUNCTION));
+    for (path, text) in [
+        (block, "fn f() { let now = Instant::now(); }"),
+        (block, "use std::vec::Vec;"),
+        (disk, "fn f() { g().unwrap() }"),
+        (disk, "fn f() { unsafe { g() } }"),
+        ("crates/platter-disk/src/aligned.rs", "fn f() { unsafe { g() } }"),
+        (disk, &long),
+        ("docs/new.md", &"\n".repeat(MAX_LINES + 1)),
+    ] {
+        assert_eq!(problems_of(path, text).len(), 1, "{path}: {text}");
+    }
+    let fine = "/// Calls unwrap().\n#[cfg(test)]\nmod tests {\n fn f() { std::f().unwrap(); }\n}\n";
+    assert_eq!(problems_of(block, fine), Vec::<String>::new());
+}

@@ -1,0 +1,455 @@
+//! A lane of a device's futures: which I/O each future waits for, and the tasks to wake.
+//!
+//! An awaited future takes the lane's lock three times at most, together with the service thread: when it starts, when
+//! it is polled for the first time, and when its completion is reaped. The completed bio is handed over in a
+//! [`Reply`], so the last poll takes no lock.
+
+use super::reply::{Reply, Returned};
+use crate::clock::Clock;
+use crate::closed::Closed;
+use crate::deferred::Section;
+use crate::service;
+use crate::sync::{Mutex, MutexGuard, lock};
+use platter_block::bio::Bio;
+use platter_block::deferred::{Deferred, later};
+use platter_block::lane::Lane;
+use platter_block::time::{Time, VirtualClock};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Waker};
+
+/// The state of an entry of the table.
+enum Waiting {
+    /// No future.
+    Free,
+    /// The bio is on its way; the waker of the future, once that has been polled.
+    Pending(Option<Waker>),
+    /// The future was dropped; the bio is recycled when it completes.
+    Abandoned,
+    /// The bio is in the reply. The future returns the entry when it has taken it.
+    Done,
+}
+
+/// An entry of the table; its index is the token of the bio.
+struct Entry {
+    reply: Arc<Reply>,
+    waiting: Waiting,
+}
+
+struct AsyncState {
+    lane: Box<dyn Lane>,
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    done: Vec<Bio>,
+    spare: Vec<Bio>,
+    /// The driver's completions cannot be seen on a descriptor, as the service thread found.
+    deaf: bool,
+    /// The time by which the service thread runs the lane, if it sleeps.
+    wakes_at: Option<Time>,
+}
+
+/// A lane shared by futures of a device. The first one also does the device's own work.
+pub(crate) struct AsyncLane {
+    state: Mutex<AsyncState>,
+    returned: Returned,
+    clock: Clock,
+    /// The service thread watches this lane.
+    pub(crate) watched: AtomicBool,
+    /// The service thread must run the lane although no descriptor shows a reason.
+    called: AtomicBool,
+}
+
+/// Result of a run of a lane by the service thread.
+pub(crate) enum Next {
+    /// Nothing is outstanding, and the thread no longer watches the lane.
+    Idle,
+    /// Nothing is outstanding, and the descriptors that were appended show when that changes. `in_vain`: nothing was
+    /// outstanding before either.
+    Rest { in_vain: bool },
+    /// Sleep on the descriptors that were appended, until this time at most.
+    Sleep(Option<Time>),
+    /// Everything completes at the next run.
+    Again,
+}
+
+/// Number of spare bios kept.
+const SPARE: usize = 1024;
+
+thread_local! {
+    /// A bio for the next future that this thread starts. The lane's spare bios are taken out with its lock held, one
+    /// I/O ahead, because a bio is filled by the program's code ([`IoBuf`](platter_block::buf::IoBuf)), without a lock.
+    static NEXT: Cell<Option<Bio>> = const { Cell::new(None) };
+}
+
+/// A bio to fill.
+pub(super) fn spare_bio() -> Bio {
+    // Without a thread-local value, which is gone when a thread ends, a bio is allocated.
+    NEXT.try_with(Cell::take).ok().flatten().unwrap_or_else(Bio::flush)
+}
+
+impl AsyncState {
+    fn run(&mut self, now: Time) {
+        self.lane.run(now);
+        self.lane.take_done(&mut self.done);
+        while let Some(bio) = self.done.pop() {
+            self.complete(bio);
+        }
+    }
+
+    fn complete(&mut self, bio: Bio) {
+        let index = bio.token() as u32;
+        let Some(entry) = self.entries.get_mut(index as usize) else { return };
+        match std::mem::replace(&mut entry.waiting, Waiting::Done) {
+            Waiting::Pending(waker) => {
+                let put = entry.reply.put(bio);
+                debug_assert!(put.is_ok(), "a reply is empty while its bio is on its way");
+                waker.into_iter().for_each(|waker| later(Deferred::Wake(waker)));
+            }
+            Waiting::Abandoned => {
+                entry.waiting = Waiting::Free;
+                self.free.push(index);
+                self.keep(bio);
+            }
+            other => entry.waiting = other,
+        }
+    }
+
+    /// Keeps a bio for a later future. A buffer that it still owns is dropped once the lock is released.
+    fn keep(&mut self, mut bio: Bio) {
+        bio.recycle();
+        if self.spare.len() < SPARE {
+            self.spare.push(bio);
+        }
+    }
+
+    /// Frees the entries that futures have returned.
+    fn reclaim(&mut self, returned: &Returned) {
+        let mut next = returned.take_all();
+        while let Some(index) = next {
+            let entry = &mut self.entries[index as usize];
+            entry.waiting = Waiting::Free;
+            next = entry.reply.next();
+            self.free.push(index);
+            // The future has recycled it.
+            let bio = entry.reply.take();
+            if self.spare.len() < SPARE {
+                self.spare.extend(bio);
+            }
+        }
+    }
+
+    fn start(&mut self, now: Time, mut bio: Bio) -> Arc<Reply> {
+        let index = self.free.pop().unwrap_or_else(|| {
+            let index = self.entries.len() as u32;
+            self.entries.push(Entry { reply: Arc::new(Reply::new(index)), waiting: Waiting::Free });
+            index
+        });
+        let entry = &mut self.entries[index as usize];
+        entry.waiting = Waiting::Pending(None);
+        bio.set_token(u64::from(index));
+        self.lane.submit(now, bio);
+        Arc::clone(&entry.reply)
+    }
+
+    /// Whether the service thread, if it sleeps, would miss the next completion.
+    fn is_out_of_sight(&self) -> bool {
+        let sooner = match (self.lane.next_wakeup(), self.wakes_at) {
+            (Some(at), Some(wakes)) => at < wakes,
+            (at, _) => at.is_some(),
+        };
+        sooner || (self.deaf && self.lane.in_flight() > 0)
+    }
+
+    /// Runs the lane, for which some task waits. Returns the time.
+    fn turn(&mut self, clock: &Clock) -> Time {
+        let now = clock.now();
+        self.lane.unplug(now);
+        self.run(now);
+        now
+    }
+}
+
+impl AsyncLane {
+    pub(crate) fn new(lane: Box<dyn Lane>, clock: Clock) -> AsyncLane {
+        AsyncLane {
+            clock,
+            state: Mutex::new(AsyncState {
+                lane,
+                entries: Vec::new(),
+                free: Vec::new(),
+                done: Vec::new(),
+                spare: Vec::new(),
+                deaf: false,
+                wakes_at: None,
+            }),
+            returned: Returned::new(),
+            watched: AtomicBool::new(false),
+            called: AtomicBool::new(false),
+        }
+    }
+
+    /// Runs the lane without advancing simulated time. Returns when it must be run next.
+    pub(crate) fn tend(&self) -> Option<Time> {
+        let mut state = lock(&self.state);
+        state.turn(&self.clock);
+        state.lane.next_wakeup()
+    }
+
+    /// Whether nothing is outstanding.
+    pub(crate) fn is_idle(&self) -> bool {
+        lock(&self.state).lane.is_idle()
+    }
+
+    /// Whether the service thread was asked to run the lane since the last call.
+    pub(crate) fn take_call(&self) -> bool {
+        self.called.swap(false, Ordering::SeqCst)
+    }
+
+    /// Asks the service thread, which must be rung afterwards, to run the lane.
+    pub(crate) fn call(&self) {
+        self.called.store(true, Ordering::SeqCst);
+    }
+
+    /// Runs the lane for the service thread.
+    pub(crate) fn serve(&self, handles: &mut Vec<i32>) -> Next {
+        let mut state = lock(&self.state);
+        let in_vain = state.lane.is_idle();
+        state.turn(&self.clock);
+        let is_idle = state.lane.is_idle();
+        if let Some(clock) = self.clock.simulated() {
+            if is_idle {
+                return self.let_go(state);
+            }
+            // Only waiting threads advance virtual time.
+            state.lane.next_wakeup().into_iter().for_each(|at| clock.advance_to(at));
+            return Next::Again;
+        }
+        state.deaf = !state.lane.wait_handles(handles);
+        // The thread looks at no timer of an idle lane.
+        state.wakes_at = state.lane.next_wakeup().filter(|_| !is_idle);
+        match is_idle {
+            true if state.deaf => self.let_go(state),
+            true => Next::Rest { in_vain },
+            false if state.is_out_of_sight() => Next::Again,
+            false => Next::Sleep(state.wakes_at),
+        }
+    }
+
+    /// The service thread stops watching the lane. The mark is cleared under the lock, so that a future that starts
+    /// now sees it and asks again.
+    fn let_go(&self, _state: MutexGuard<'_, AsyncState>) -> Next {
+        self.watched.store(false, Ordering::SeqCst);
+        Next::Idle
+    }
+
+    /// The service thread stops watching the lane if nothing is outstanding. Returns whether it does.
+    pub(crate) fn is_let_go(&self) -> bool {
+        let state = lock(&self.state);
+        state.lane.is_idle() && matches!(self.let_go(state), Next::Idle)
+    }
+
+    /// Runs the lane for a program that does everything by hand. Returns when to do so again; `None`: nothing is
+    /// outstanding.
+    pub(crate) fn run_by_hand(&self) -> Option<Time> {
+        let mut state = lock(&self.state);
+        state.turn(&self.clock);
+        if state.lane.is_idle() { None } else { state.lane.next_wakeup() }
+    }
+
+    /// Hands the bios of futures that have not been polled to the device. From then on the device may wait for them, so
+    /// the service thread watches the lane.
+    pub(crate) fn hand_over(self: &Arc<Self>) {
+        let mut state = lock(&self.state);
+        let now = self.clock.now();
+        state.run(now);
+        let (is_idle, out_of_sight) = (state.lane.is_idle(), state.is_out_of_sight());
+        drop(state);
+        if !is_idle {
+            self.watch(out_of_sight);
+        }
+    }
+
+    /// Asks the service thread to watch the lane, unless it does already. `false`: the thread cannot be started.
+    pub(crate) fn watch(self: &Arc<Self>, out_of_sight: bool) -> bool {
+        if self.clock.simulated().is_some_and(VirtualClock::is_by_hand) {
+            return true;
+        }
+        if !self.watched.swap(true, Ordering::SeqCst) {
+            let watched = service::watch(self);
+            if !watched {
+                self.watched.store(false, Ordering::SeqCst);
+            }
+            return watched;
+        }
+        if out_of_sight {
+            self.call();
+            service::ring();
+        }
+        true
+    }
+
+    /// Starts an I/O. If it is `ordered`, it goes to the device at once, so that it keeps its place among the I/Os of
+    /// other lanes.
+    pub(super) fn start(self: &Arc<Self>, bio: Bio, ordered: bool) -> Arc<Reply> {
+        let mut state = lock(&self.state);
+        let now = self.clock.now();
+        state.reclaim(&self.returned);
+        let reply = state.start(now, bio);
+        let spare = state.spare.pop();
+        drop(state);
+        if ordered {
+            self.hand_over();
+        }
+        if let Some(spare) = spare {
+            // Fails if the thread is ending.
+            let _ = NEXT.try_with(|next| next.set(Some(spare)));
+        }
+        reply
+    }
+
+    /// Takes the completed bio of a future out of its reply.
+    fn finish<R>(&self, reply: &Reply, end: impl FnOnce(&mut Bio) -> R) -> Option<R> {
+        let mut bio = reply.take()?;
+        let result = end(&mut bio);
+        bio.recycle();
+        // Kept there for a later future.
+        let _ = reply.put(bio);
+        self.returned.push(reply);
+        Some(result)
+    }
+
+    /// Polls for a future: calls `end` with its completed bio, or keeps the task's waker and returns `None`. A future
+    /// that `is_new` has no waker here yet.
+    pub(super) fn poll<R>(
+        self: &Arc<Self>,
+        reply: &Reply,
+        is_new: bool,
+        context: &mut Context<'_>,
+        end: impl FnOnce(&mut Bio) -> R,
+    ) -> Option<R> {
+        if reply.is_full() {
+            return self.finish(reply, end);
+        }
+        // Cloning a waker runs code of the program, so it is done without the lock. A new future will need a clone
+        // unless its I/O completes at once; cloning in advance saves a second acquisition. It is dropped, like all
+        // wakers here, after the lock is released.
+        let mut cloned = is_new.then(|| context.waker().clone());
+        loop {
+            // Until the service thread watches the lane: a destructor that waits for the device may wait for this
+            // lane's I/O.
+            let section = Section::enter();
+            let mut state = lock(&self.state);
+            match state.register(reply, &self.clock, context.waker(), &mut cloned) {
+                Registered::Done => {
+                    drop(state);
+                    drop(section);
+                    return self.finish(reply, end);
+                }
+                Registered::NeedsClone => {
+                    drop(state);
+                    drop(section);
+                    cloned = Some(context.waker().clone());
+                }
+                Registered::Pending => {
+                    let out_of_sight = state.is_out_of_sight();
+                    drop(state);
+                    let watched = self.watch(out_of_sight);
+                    drop(section);
+                    if !watched {
+                        // Only polling makes progress here, so the task is woken at once.
+                        context.waker().wake_by_ref();
+                    }
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// The device is being closed, with all its futures. The service thread may use this lane a last time, so the way
+    /// to the device ends here, not when that thread is done with the lane.
+    pub(crate) fn close(&self) {
+        let lane: Box<dyn Lane> = std::mem::replace(&mut lock(&self.state).lane, Box::new(Closed::default()));
+        // Waits for the requests of its driver, and frees the buffers of dropped futures.
+        let section = Section::enter();
+        drop(lane);
+        drop(section);
+        if self.watched.load(Ordering::SeqCst) {
+            // The thread may sleep on descriptors that are closed now.
+            service::ring();
+        }
+    }
+
+    /// Asks the device to cancel an I/O. Its future gets the result in the usual way.
+    pub(super) fn cancel(self: &Arc<Self>, reply: &Reply) {
+        let mut state = lock(&self.state);
+        if !matches!(state.entries[reply.index as usize].waiting, Waiting::Pending(_)) {
+            return;
+        }
+        let now = self.clock.now();
+        state.lane.cancel(now, u64::from(reply.index));
+        state.run(now);
+        drop(state);
+        self.watch(true);
+    }
+
+    /// The future was dropped. Its I/O is cancelled unless it `is_wanted` for its effect; in either case its end must
+    /// be seen.
+    pub(super) fn abandon(self: &Arc<Self>, reply: &Reply, is_wanted: bool) {
+        let mut state = lock(&self.state);
+        match std::mem::replace(&mut state.entries[reply.index as usize].waiting, Waiting::Abandoned) {
+            Waiting::Pending(waker) => waker.into_iter().for_each(|waker| later(Deferred::Forget(waker))),
+            other => {
+                state.entries[reply.index as usize].waiting = other;
+                drop(state);
+                self.finish(reply, |_| ());
+                return;
+            }
+        }
+        if !is_wanted {
+            state.lane.cancel(self.clock.now(), u64::from(reply.index));
+        }
+        drop(state);
+        // If the future was never polled, its bio has not been handed to the device.
+        self.watch(true);
+    }
+}
+
+/// What has become of an I/O, and of the waker of its task.
+enum Registered {
+    /// It is done, and the waker is not needed.
+    Done,
+    /// It is pending, and its task will be woken.
+    Pending,
+    /// It is pending, and another waker is needed.
+    NeedsClone,
+}
+
+impl AsyncState {
+    /// Runs the lane, and keeps the waker if the I/O of `reply` is still pending.
+    fn register(
+        &mut self,
+        reply: &Reply,
+        clock: &Clock,
+        waker: &Waker,
+        cloned: &mut Option<Waker>,
+    ) -> Registered {
+        // Twice: bios submitted by the first run may complete at the second (memory, null).
+        for _ in 0..2 {
+            if !reply.is_full() {
+                self.turn(clock);
+            }
+        }
+        match &mut self.entries[reply.index as usize].waiting {
+            Waiting::Pending(Some(known)) if known.will_wake(waker) => Registered::Pending,
+            Waiting::Pending(known) => match cloned.take() {
+                Some(waker) => {
+                    known.replace(waker).into_iter().for_each(|old| later(Deferred::Forget(old)));
+                    Registered::Pending
+                }
+                None => Registered::NeedsClone,
+            },
+            _ => Registered::Done,
+        }
+    }
+}

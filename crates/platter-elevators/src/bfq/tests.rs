@@ -1,0 +1,390 @@
+//! Small vectors: arrivals, dispatches and the resulting state of a queue. Closed loops are in `shares`.
+
+use super::procs::Why;
+use super::serve::next_budget;
+use super::*;
+use platter_block::bio::{Class, IoPrio};
+use platter_block::elevator::Dir;
+
+mod shares;
+
+const MS: u64 = 1_000_000;
+
+/// A bfq with some parameters set.
+fn bfq(settings: &[(&str, i64)]) -> Bfq {
+    let mut bfq = Bfq::default();
+    settings.iter().for_each(|&(name, value)| bfq.set(name, value).expect("a parameter in range"));
+    bfq.reserve(64);
+    bfq
+}
+
+fn read(context: u32, sector: u64, sectors: u64) -> RequestInfo {
+    RequestInfo {
+        pos: sector * 512,
+        len: sectors * 512,
+        dir: Dir::Read,
+        op: Op::Read,
+        sync: true,
+        ioprio: IoPrio::NONE,
+        context: Context::new(context),
+    }
+}
+
+fn write(sector: u64, sectors: u64) -> RequestInfo {
+    RequestInfo { dir: Dir::Write, op: Op::Write, sync: false, ..read(0, sector, sectors) }
+}
+
+fn id(index: u32) -> RequestId {
+    RequestId { index, generation: 1 }
+}
+
+/// A request arrives, goes to the device at once and completes at once.
+fn serve(bfq: &mut Bfq, ms: u64, info: &RequestInfo) {
+    bfq.insert(Time(ms * MS), id(0), info);
+    assert_eq!(bfq.dispatch(Time(ms * MS), true), Some(id(0)));
+    bfq.completed(Time(ms * MS), id(0), info);
+}
+
+fn record(bfq: &Bfq, info: &RequestInfo) -> u32 {
+    bfq.procs.find(key_of(info)).expect("a queue that is known")
+}
+
+#[test]
+fn budgets_follow_what_a_queue_makes_of_them() {
+    const BOUNDS: (u64, u64) = (512, 16384);
+    #[rustfmt::skip]
+    let cases = [
+        // Reason, old budget, sectors used of it, requests in the device; new budget.
+        (Reason::TooIdle, 4096, 100, true, 8192),
+        (Reason::TooIdle, 16000, 100, true, 16384),
+        (Reason::TooIdle, 4096, 100, false, 4096 - 4 * 512),
+        (Reason::TooIdle, 5 * 512 + 1, 100, false, 513),
+        (Reason::TooIdle, 5 * 512, 100, false, 512),
+        (Reason::Timeout, 4096, 100, false, 8192),
+        (Reason::Timeout, 10_000, 100, false, 16384),
+        (Reason::Exhausted, 1024, 1024, false, 4096),
+        (Reason::Exhausted, 8192, 8192, true, 16384),
+        (Reason::NoMore, 4096, 700, false, 700),
+        (Reason::NoMore, 4096, 8, true, 512),
+        (Reason::Preempted, 4096, 8, true, 4096),
+    ];
+    for (reason, old, used, outstanding, new) in cases {
+        assert_eq!(
+            next_budget(reason, old, used, outstanding, BOUNDS),
+            new,
+            "{reason:?} {old} {used} {outstanding}"
+        );
+    }
+}
+
+#[test]
+fn a_queue_is_seeky_when_more_than_19_of_its_last_32_requests_jumped() {
+    for (jumps, distance, seeky) in [(19, 801, false), (20, 801, true), (32, 800, false), (32, 801, true)] {
+        let mut bfq = bfq(&[]);
+        let mut sector = 1 << 20;
+        for i in 0..33 {
+            // Distance from the end of the last request.
+            sector += 8 + if i > 32 - jumps { distance } else { 0 };
+            serve(&mut bfq, i, &read(1, sector, 8));
+        }
+        let record = record(&bfq, &read(1, 0, 8));
+        assert_eq!(bfq.procs[record].is_seeky(), seeky, "{jumps} jumps of {distance} sectors");
+    }
+}
+
+#[test]
+fn who_was_idle_for_two_seconds_is_interactive() {
+    for (gap, why) in [(1900, Why::SoftRealTime), (2100, Why::Interactive)] {
+        let mut bfq = bfq(&[("wr_max_time", 1000)]);
+        let info = read(1, 0, 8);
+        bfq.insert(Time(0), id(0), &info);
+        let record = record(&bfq, &info);
+        assert_eq!(bfq.procs[record].raise.why, Why::Interactive, "a new process is");
+        assert_eq!(bfq.weight(record), 40 * 30);
+        assert_eq!(bfq.dispatch(Time(0), false), Some(id(0)));
+        bfq.completed(Time(0), id(0), &info);
+        serve(&mut bfq, 30 + gap, &info);
+        assert_eq!(bfq.procs[record].raise.why, why, "after {gap} ms");
+    }
+}
+
+#[test]
+fn raising_ends_after_its_time_or_its_sectors() {
+    // When the second request arrives, sectors of the first; whether the queue is still raised then.
+    for (ms, sectors, raised) in
+        [(1000, 8, true), (1001, 8, false), (10, 120_000, true), (10, 120_001, false)]
+    {
+        let mut bfq = bfq(&[("wr_max_time", 1000), ("wr_max_softrt_rate", 0)]);
+        let info = read(1, 0, sectors);
+        bfq.insert(Time(0), id(0), &info);
+        bfq.insert(Time(0), id(1), &info);
+        assert_eq!(bfq.dispatch(Time(0), false).map(|id| id.index < 2), Some(true));
+        assert!(bfq.dispatch(Time(ms * MS), false).is_some());
+        let record = record(&bfq, &info);
+        assert_eq!(bfq.procs[record].is_raised(), raised, "after {ms} ms and {sectors} sectors");
+        assert_eq!(bfq.weight(record), if raised { 1200 } else { 40 });
+    }
+}
+
+#[test]
+fn how_long_raising_lasts_follows_the_rate_of_the_device() {
+    let mut bfq = bfq(&[]);
+    // Two thirds of a disk's reference rate: one and a half times its 7 s.
+    assert_eq!(bfq.raise_time().as_millis(), 10_500);
+    bfq.set("rotational", 2).expect("in range");
+    assert_eq!(bfq.raise_time().as_millis(), 2500 * 33_000 / 9333);
+    bfq.set("wr_max_time", 123).expect("in range");
+    assert_eq!(bfq.raise_time().as_millis(), 123);
+}
+
+#[test]
+fn a_steady_moderate_rate_is_soft_real_time() {
+    // Sectors per request, milliseconds between requests.
+    #[rustfmt::skip]
+    let cases = [
+        (100, 15, true),
+        (100, 13, false),
+        // 7000 sectors per second would allow it every 14 ms, but here it is 200 sectors in 26 ms.
+        (200, 26, false),
+        (200, 29, true),
+        // Slow enough, but no slower than a process that waits for the device and thinks a little.
+        (8, 12, false),
+        (8, 13, true),
+    ];
+    for (sectors, gap, soft) in cases {
+        let mut bfq = bfq(&[("wr_max_time", 1)]);
+        let info = read(1, 0, sectors);
+        for i in 0..4 {
+            // It spends a millisecond in the device.
+            bfq.insert(Time(i * gap * MS), id(0), &info);
+            assert!(bfq.dispatch(Time(i * gap * MS), true).is_some());
+            bfq.completed(Time((i * gap + 1) * MS), id(0), &info);
+        }
+        let record = record(&bfq, &info);
+        assert_eq!(
+            bfq.procs[record].raise.why == Why::SoftRealTime,
+            soft,
+            "{sectors} sectors every {gap} ms"
+        );
+    }
+}
+
+#[test]
+fn none_of_a_large_burst_is_raised() {
+    for (queues, gap, raised) in [(8, 10, true), (9, 10, false), (12, 179, false), (12, 180, true)] {
+        let mut bfq = bfq(&[]);
+        for i in 0..queues {
+            bfq.insert(Time(u64::from(i) * gap * MS), id(i), &read(i, 0, 8));
+        }
+        let now = Time(u64::from(queues) * gap * MS);
+        while bfq.dispatch(now, true).is_some() {}
+        let all = (0..queues).all(|i| bfq.procs[record(&bfq, &read(i, 0, 8))].is_raised() == raised);
+        assert!(all, "{queues} queues, {gap} ms apart");
+    }
+}
+
+#[test]
+fn low_latency_off_raises_nobody() {
+    let mut bfq = bfq(&[]);
+    let info = read(1, 0, 8);
+    bfq.insert(Time(0), id(0), &info);
+    bfq.set("low_latency", 0).expect("in range");
+    assert!(bfq.dispatch(Time(0), false).is_some());
+    assert!(!bfq.procs[record(&bfq, &info)].is_raised(), "it ends for those who are");
+    serve(&mut bfq, 5000, &read(2, 0, 8));
+    assert!(!bfq.procs[record(&bfq, &read(2, 0, 8))].is_raised());
+}
+
+#[test]
+fn a_process_is_waited_for() {
+    struct Case {
+        name: &'static str,
+        settings: &'static [(&'static str, i64)],
+        /// When the other process is served instead, after the first one's request has completed.
+        until: u64,
+    }
+    #[rustfmt::skip]
+    let cases = [
+        Case { name: "for slice_idle", settings: &[("low_latency", 0)], until: 8 },
+        Case { name: "for as long as set", settings: &[("low_latency", 0), ("slice_idle", 3)], until: 3 },
+        Case { name: "not at all", settings: &[("low_latency", 0), ("slice_idle", 0)], until: 0 },
+        Case { name: "when it is raised and others are not, for 20 ms", settings: &[], until: 20 },
+        Case { name: "under strict guarantees anyway", settings: &[("low_latency", 0), ("strict_guarantees", 1)], until: 8 },
+    ];
+    for case in cases {
+        let mut bfq = bfq(case.settings);
+        bfq.insert(Time(0), id(0), &read(1, 0, 8));
+        assert_eq!(bfq.dispatch(Time(0), false), Some(id(0)));
+        bfq.insert(Time(0), id(1), &write(1 << 20, 8));
+        bfq.completed(Time(0), id(0), &read(1, 0, 8));
+        if case.until > 0 {
+            let just_before = Time(case.until * MS - 1);
+            assert_eq!(bfq.dispatch(just_before, false), None, "{}", case.name);
+            assert_eq!(bfq.next_wakeup(), Some(Time(case.until * MS)), "{}", case.name);
+        }
+        assert_eq!(bfq.dispatch(Time(case.until * MS), false), Some(id(1)), "{}", case.name);
+        assert_eq!(bfq.next_wakeup(), None);
+    }
+}
+
+#[test]
+fn a_request_that_comes_in_time_goes_on() {
+    let mut bfq = bfq(&[("low_latency", 0)]);
+    bfq.insert(Time(0), id(0), &read(1, 0, 8));
+    bfq.insert(Time(0), id(1), &read(2, 1 << 20, 8));
+    assert_eq!(bfq.dispatch(Time(0), false), Some(id(0)));
+    bfq.completed(Time(MS), id(0), &read(1, 0, 8));
+    assert_eq!(bfq.dispatch(Time(2 * MS), false), None);
+    bfq.insert(Time(3 * MS), id(2), &read(1, 8, 8));
+    assert_eq!(bfq.dispatch(Time(3 * MS), false), Some(id(2)));
+    // Its process has exited: no wait.
+    bfq.completed(Time(4 * MS), id(2), &read(1, 8, 8));
+    assert_eq!(bfq.dispatch(Time(4 * MS), false), None);
+    bfq.exited(Time(4 * MS), Context::new(1));
+    assert_eq!(bfq.dispatch(Time(4 * MS), false), Some(id(1)));
+}
+
+#[test]
+fn nobody_is_waited_for_who_thinks_longer() {
+    let mut bfq = bfq(&[("low_latency", 0)]);
+    for i in 0..10 {
+        serve(&mut bfq, i * 12, &read(1, i * 8, 8));
+    }
+    bfq.insert(Time(120 * MS), id(0), &read(1, 80, 8));
+    bfq.insert(Time(120 * MS), id(1), &read(2, 1 << 20, 8));
+    assert_eq!(bfq.dispatch(Time(120 * MS), false), Some(id(0)));
+    bfq.completed(Time(121 * MS), id(0), &read(1, 80, 8));
+    assert_eq!(bfq.dispatch(Time(121 * MS), false), Some(id(1)));
+}
+
+#[test]
+fn on_fast_disks_that_queue_nobody_is_waited_for_unless_shares_need_it() {
+    for (rotational, level, waits) in [(2, 4, false), (2, 0, true), (1, 4, true)] {
+        let mut bfq = bfq(&[("low_latency", 0), ("rotational", rotational)]);
+        // Many at once: the device queues.
+        for i in 0..60 {
+            bfq.insert(Time(0), id(i), &read(9, 1000 + 8 * u64::from(i), 8));
+        }
+        while let Some(id) = bfq.dispatch(Time(0), false) {
+            assert_eq!(id.generation, 1);
+        }
+        (0..60).for_each(|i| bfq.completed(Time(0), id(i), &read(9, 1000 + 8 * u64::from(i), 8)));
+        let first = RequestInfo { ioprio: IoPrio::new(Class::BestEffort, level), ..read(1, 0, 8) };
+        let second = read(2, 1 << 20, 8);
+        bfq.insert(Time(1000 * MS), id(0), &first);
+        bfq.insert(Time(1000 * MS), id(1), &second);
+        assert_eq!(bfq.dispatch(Time(1000 * MS), false), Some(id(0)));
+        bfq.completed(Time(1001 * MS), id(0), &first);
+        assert_eq!(
+            bfq.dispatch(Time(1001 * MS), false).is_none(),
+            waits,
+            "rotational={rotational} level {level}"
+        );
+    }
+}
+
+#[test]
+fn lone_scattered_reads_tell_whether_seeks_take_time() {
+    for (us, rotational) in [(80, false), (900, false), (1100, true), (8000, true)] {
+        let mut bfq = bfq(&[]);
+        assert!(bfq.is_rotational(), "until something is known");
+        for i in 0..32 {
+            let info = read(1, (i * 7919 % 1000) << 12, 8);
+            bfq.insert(Time(i * 100 * MS), id(0), &info);
+            assert!(bfq.dispatch(Time(i * 100 * MS), true).is_some());
+            bfq.completed(Time(i * 100 * MS + us * 1000), id(0), &info);
+        }
+        assert_eq!(bfq.is_rotational(), rotational, "{us} us");
+    }
+}
+
+#[test]
+fn classes_are_strict() {
+    let mut bfq = bfq(&[("low_latency", 0)]);
+    let of = |class, context| RequestInfo { ioprio: IoPrio::new(class, 4), ..read(context, 0, 8) };
+    for (i, class) in [Class::Idle, Class::BestEffort, Class::RealTime].into_iter().enumerate() {
+        let i = i as u32;
+        bfq.insert(Time(0), id(2 * i), &of(class, i));
+        bfq.insert(Time(0), id(2 * i + 1), &of(class, i));
+    }
+    let order: [Option<u32>; 7] = core::array::from_fn(|_| bfq.dispatch(Time(0), true).map(|id| id.index));
+    assert_eq!(order, [Some(4), Some(5), Some(2), Some(3), Some(0), Some(1), None]);
+}
+
+#[test]
+fn a_higher_class_ends_the_service_of_a_lower() {
+    let mut bfq = bfq(&[("low_latency", 0)]);
+    bfq.insert(Time(0), id(0), &read(1, 0, 8));
+    bfq.insert(Time(0), id(1), &read(1, 8, 8));
+    assert_eq!(bfq.dispatch(Time(0), false), Some(id(0)));
+    let urgent = RequestInfo { ioprio: IoPrio::new(Class::RealTime, 7), ..read(2, 1 << 20, 8) };
+    bfq.insert(Time(0), id(2), &urgent);
+    assert_eq!(bfq.dispatch(Time(0), false), Some(id(2)));
+}
+
+#[test]
+fn the_oldest_request_begins_a_service_once_it_has_expired() {
+    for (ms, first) in [(124, 1), (125, 0)] {
+        let mut bfq = bfq(&[("low_latency", 0)]);
+        bfq.last_end = 100 * 512;
+        bfq.insert(Time(0), id(0), &read(1, 50, 8));
+        bfq.insert(Time(0), id(1), &read(1, 100, 8));
+        bfq.insert(Time(0), id(2), &read(1, 40, 8));
+        assert_eq!(bfq.dispatch(Time(ms * MS), false), Some(id(first)), "after {ms} ms");
+        // Only the first request of a service.
+        let rest = if first == 0 { [2, 1] } else { [0, 2] };
+        let order: [Option<u32>; 2] =
+            core::array::from_fn(|_| bfq.dispatch(Time(ms * MS), false).map(|id| id.index));
+        assert_eq!(order, rest.map(Some), "after {ms} ms");
+    }
+}
+
+#[test]
+fn the_nearest_request_is_next() {
+    // Sectors of two requests, with the head at 1000; the one chosen, with back seeks of up to 100 KiB (200
+    // sectors).
+    for (a, b, taken) in [
+        (1050, 1100, 0),
+        (980, 1050, 0),
+        (970, 1050, 1),
+        (799, 5000, 1),
+        (900, 5000, 0),
+        (500, 300, 1),
+        (975, 1050, 1),
+    ] {
+        let mut bfq = bfq(&[("low_latency", 0), ("back_seek_max", 100)]);
+        bfq.last_end = 1000 * 512;
+        bfq.insert(Time(0), id(0), &read(1, a, 1));
+        bfq.insert(Time(0), id(1), &read(1, b, 1));
+        assert_eq!(bfq.dispatch(Time(0), false), Some(id(taken)), "{a} {b}");
+    }
+}
+
+#[test]
+fn sync_and_async_of_a_process_do_not_merge() {
+    let mut bfq = bfq(&[]);
+    bfq.insert(Time(0), id(0), &write(0, 8));
+    let (own, other) = (write(8, 8), RequestInfo { context: Context::new(5), ..write(8, 8) });
+    assert!(bfq.allow_merge(id(0), &write(0, 8), &own) && bfq.allow_merge(id(0), &write(0, 8), &other));
+    let waited_for = RequestInfo { sync: true, ..own };
+    assert!(!bfq.allow_merge(id(0), &write(0, 8), &waited_for));
+    assert!(!bfq.allow_merge(id(1), &write(0, 8), &own), "nothing is queued there");
+}
+
+#[test]
+fn records_of_processes_are_used_again() {
+    let mut bfq = bfq(&[]);
+    let records = bfq.procs.len();
+    assert_eq!(records, 64 + REMEMBERED);
+    for context in 0..10_000 {
+        serve(&mut bfq, u64::from(context) * 10, &read(context, 0, 8));
+        // A process that keeps sending requests is remembered.
+        serve(&mut bfq, u64::from(context) * 10 + 5, &read(70_000, u64::from(context) * 8, 8));
+    }
+    assert_eq!(bfq.procs.len(), records);
+    let regular = record(&bfq, &read(70_000, 0, 8));
+    assert!(!bfq.procs[regular].thinks_within(Span::from_millis(9)), "it comes every 10 ms");
+    assert!(bfq.procs[regular].thinks_within(Span::from_millis(11)));
+    assert_eq!(bfq.procs.find(key_of(&read(1, 0, 8))), None);
+    assert!(bfq.procs.find(key_of(&read(9_999, 0, 8))).is_some());
+}

@@ -1,0 +1,139 @@
+//! The number of runs in which the soak finds each old defect, and the defects that it cannot find.
+
+/// Whether the soak finds a bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Within this number of runs from seed 1.
+    Within(u64),
+    /// The soak does not find it; a separate test does.
+    Targeted {
+        /// Where that test is.
+        test: &'static str,
+        /// Why the soak does not.
+        why: &'static str,
+    },
+    /// It was not tried.
+    Unknown,
+}
+
+/// By name, in alphabetical order.
+const REACH: &[(&str, Reach)] = &[
+    (
+        "absorbed-as-whole",
+        Reach::Targeted {
+            test: "crates/platter-block/tests/queue/deadline.rs",
+            why: "it takes a run of requests that join around one that timed out: one of about 75,000 runs",
+        },
+    ),
+    ("barrier-never-fails", Reach::Within(1000)),
+    (
+        "barrier-waits-for-quarantine",
+        Reach::Targeted {
+            test: "crates/platter-block/tests/queue/doubt.rs",
+            why: "what is stuck ends before the soak looks whether barriers do",
+        },
+    ),
+    ("cache-flush-ignores-doubt", Reach::Within(3000)),
+    ("cache-frames-stay-lost", Reach::Within(60)),
+    ("cache-handle-kept", Reach::Within(5000)),
+    (
+        "cache-readahead-counts-all-io",
+        Reach::Targeted {
+            test: "crates/platter-cache/tests/cache/pressure.rs",
+            why: "a cache that reads nothing ahead is slower, and nothing else",
+        },
+    ),
+    (
+        "cache-readers-lose-pages",
+        Reach::Targeted {
+            test: "crates/platter-cache/tests/cache/pressure.rs",
+            why: "a page that is read again is slower, and nothing else",
+        },
+    ),
+    (
+        "cache-write-back-counts-all-io",
+        Reach::Targeted {
+            test: "crates/platter-cache/tests/cache/pressure.rs",
+            why: "a run never has 1,024 I/Os under way",
+        },
+    ),
+    (
+        "copies-show-others",
+        Reach::Targeted {
+            test: "crates/platter-disk/tests/device/memory.rs",
+            why: "a simulated disk fills all of the memory of a read",
+        },
+    ),
+    ("deadline-from-start", Reach::Within(20)),
+    ("destructors-under-locks", Reach::Within(50)),
+    ("doubt-ignored", Reach::Within(300)),
+    ("fua-stripped", Reach::Within(4000)),
+    ("layer-barrier-never-fails", Reach::Within(60)),
+    (
+        "merged-count-wraps",
+        Reach::Targeted {
+            test: "crates/platter-block/tests/queue/merge.rs",
+            why: "a run is far shorter than 65,536 I/Os next to each other",
+        },
+    ),
+    (
+        "odd-end-alone",
+        Reach::Targeted { test: "crates/platter-disk/tests/tail.rs", why: "simulated disks are no files" },
+    ),
+    ("regrown-as-new", Reach::Within(60)),
+    (
+        "shared-lane-on-ring",
+        Reach::Targeted {
+            test: "crates/platter-disk/tests/promises/leaving.rs",
+            why: "a run is one thread, and its disks are no rings",
+        },
+    ),
+    (
+        "shrunk-file-extended",
+        Reach::Targeted {
+            test: "crates/platter-disk/tests/device/files.rs",
+            why: "simulated disks are no files",
+        },
+    ),
+    (
+        "soft-barrier-passed",
+        Reach::Targeted {
+            test: "crates/platter-disk/tests/device/order.rs",
+            why: "the order of commands is only compared where one queue has all of them",
+        },
+    ),
+    (
+        "stuck-depth-ignored",
+        Reach::Targeted {
+            test: "crates/platter-block/tests/queue/stuck.rs",
+            why: "what is stuck ends before the soak looks whether other I/O does",
+        },
+    ),
+    ("transient-fails", Reach::Within(20)),
+];
+
+pub(super) fn reach(name: &str) -> Reach {
+    REACH.iter().find(|(known, _)| *known == name).map_or(Reach::Unknown, |(_, reach)| *reach)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::soak::bugs;
+
+    #[test]
+    fn of_each_defect_it_is_known_whether_the_soak_finds_it() {
+        for bug in bugs::put_back() {
+            assert_ne!(bug.reach, Reach::Unknown, "{}: give it a row in {}", bug.name, file!());
+        }
+        for (name, reach) in REACH {
+            assert!(bugs::by_name(name).is_some(), "{name}: there is no such defect any more");
+            if let Reach::Targeted { test, .. } = reach {
+                let path = format!("{}/../../{test}", env!("CARGO_MANIFEST_DIR"));
+                assert!(std::fs::exists(path).unwrap(), "{name}: {test} is not there");
+            }
+        }
+        let names: Vec<&str> = REACH.iter().map(|(name, _)| *name).collect();
+        assert!(names.is_sorted(), "{names:?}");
+    }
+}

@@ -1,0 +1,246 @@
+//! One round: a device on real files, threads that use it, and the checks at the end.
+
+use super::RealOptions;
+use super::judge::{Judge, Live};
+use super::late::LateFile;
+use super::script::{Script, Scripted};
+use super::shared::{Counts, Round};
+use super::worker;
+use crate::soak::feature::{Feature, Features};
+use crate::soak::plan::Node;
+use platter_block::backend::Backend;
+use platter_block::bio::{Flags, Op};
+use platter_block::disk::FnDisk;
+use platter_block::driver::Driver;
+use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::queue::Settings;
+use platter_block::time::Span;
+use platter_disk::device::Device;
+use platter_disk::drivers::{Choice, FileDisk, FileDriver, FileOptions};
+use platter_disk::leaf::{Leaf, LeafSettings};
+use platter_disk::sys::{Direct, OpenOptions};
+use platter_sim::rng::Rng;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// Time limit for each action of a round. Stuck requests are released within a second.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Bytes of a file.
+const SIZE: u64 = 512 << 10;
+
+/// Why a round failed.
+pub(super) enum Failure {
+    /// The driver is not available.
+    Unavailable(String),
+    /// The files cannot be created.
+    Setup(String),
+    Found(Counts, String),
+}
+
+/// A file that is removed in the end, or a block device.
+struct Place {
+    path: PathBuf,
+    temporary: bool,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.temporary {
+            // It may be gone already.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn places(options: &RealOptions, rng: &mut Rng) -> Result<Vec<Place>, Failure> {
+    static NAMES: AtomicU64 = AtomicU64::new(0);
+    let meta = std::fs::metadata(&options.place);
+    let meta = meta.map_err(|error| Failure::Setup(format!("{}: {error}", options.place.display())))?;
+    if !meta.is_dir() {
+        return Ok(vec![Place { path: options.place.clone(), temporary: false }]);
+    }
+    let name = |_| {
+        let number = NAMES.fetch_add(1, Ordering::Relaxed);
+        let path = options.place.join(format!("platter-soak-{}-{number}", std::process::id()));
+        Place { path, temporary: true }
+    };
+    Ok((0..1 + rng.below(2)).map(name).collect())
+}
+
+/// Fills the part of a device that is used with zeroes, which is what the oracle expects at first.
+fn zero(path: &Path) -> std::io::Result<()> {
+    use std::io::Write;
+    let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
+    file.write_all(&vec![0; SIZE as usize])?;
+    file.sync_all()
+}
+
+fn open(path: &Path, temporary: bool, driver: FileDriver, rng: &mut Rng) -> Result<Arc<FileDisk>, Failure> {
+    let mut options = OpenOptions::read_write();
+    // Some files end in the middle of a block.
+    let size = SIZE + if rng.below(4) == 0 { rng.below(4096) } else { 0 };
+    options.create = temporary.then_some(size);
+    options.direct = if rng.below(4) == 0 { Direct::Off } else { Direct::Prefer };
+    let opened = options.open(path).map_err(|error| Failure::Setup(error.to_string()))?;
+    let file = FileOptions::default().with_driver(Choice::Only(driver)).with_depth(32);
+    let disk = FileDisk::new(opened, file).map_err(|error| Failure::Unavailable(error.to_string()))?;
+    Ok(Arc::new(disk))
+}
+
+fn settings(rng: &mut Rng, without: Features) -> LeafSettings {
+    let queue = Settings {
+        depth: 2 + rng.below(30) as u32,
+        nr_requests: 4 + rng.below(40) as u32,
+        timeout: (rng.below(3) > 0 && !without.has(Feature::Timeouts))
+            .then(|| Span::from_millis(rng.pick(&[20, 100, 300]))),
+        ..Settings::default()
+    };
+    LeafSettings::default().with_queue(queue)
+}
+
+fn leaf(
+    disk: &Arc<FileDisk>,
+    script: &Arc<Script>,
+    rng: &mut Rng,
+    without: Features,
+) -> Result<Arc<dyn Backend>, Failure> {
+    let name: Arc<str> = Arc::from(disk.disk().path.to_string_lossy());
+    let (channels, script, tells) = (Arc::clone(disk), Arc::clone(script), rng.below(2) == 0);
+    let closed = Arc::clone(&name);
+    let rows = platter_elevators::TABLE;
+    let elevator = (rng.below(2) == 0).then(|| (rows[rng.below(rows.len() as u64) as usize].make)());
+    let disk = FnDisk::new(&name, *disk.geometry(), move |lane_use| {
+        let channel = channels.channel(lane_use).map_err(|error| Error {
+            fault: Fault::new(Kind::Gone, Stage::Driver),
+            op: Op::Read,
+            device: Arc::clone(&closed),
+            offset: 0,
+            len: 0,
+            detail: error.to_string(),
+        })?;
+        Ok(Box::new(Scripted::new(channel, &script, tells)) as Box<dyn Driver>)
+    });
+    Ok(Arc::new(
+        Leaf::new(disk, settings(rng, without), elevator)
+            .map_err(|error| Failure::Unavailable(error.to_string()))?,
+    ))
+}
+
+/// A round from its beginning to its end.
+pub(super) fn round(options: &RealOptions, driver: FileDriver, rng: &mut Rng) -> Result<Counts, Failure> {
+    let places = places(options, rng)?;
+    let (mut leaves, mut scripts, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+    for place in &places {
+        // Of a device as much is used, and overwritten, as of a file.
+        parts.push((!place.temporary).then_some((0, SIZE / 512)));
+        let disk = open(&place.path, place.temporary, driver, rng)?;
+        if !place.temporary {
+            // Only now, after devices that must not be overwritten have been refused.
+            zero(&place.path)
+                .map_err(|error| Failure::Setup(format!("{}: {error}", place.path.display())))?;
+        }
+        let block = disk.geometry().limits.logical_block;
+        let late = LateFile::open(&place.path, disk.disk().direct).ok();
+        let script = Arc::new(Script::new(rng.bits(), late, block, options.without));
+        leaves.push(leaf(&disk, &script, rng, options.without)?);
+        scripts.push(script);
+    }
+    let on = [Feature::Layers, Feature::Arrays, Feature::Cache]
+        .into_iter()
+        .fold(Features::default(), Features::and);
+    let stack = Node::over(rng, on.without(options.without), &parts);
+    let backend = stack.build(&leaves).map_err(Failure::Setup)?;
+    let device = Device::new(backend);
+    let judge = Judge::new(true, stack.has("cache"));
+    let alive = Arc::new(AtomicU64::new(0));
+    let discards = rng.below(2) == 0;
+    let (ios, without) = (options.ios, options.without);
+    let round = Round { device, judge, scripts, alive: Arc::clone(&alive), ios, discards, without };
+    let round = Arc::new(round);
+    let result = live(&round, options.threads, rng.bits());
+    let counts = round.counts();
+    let result = result.and_then(|()| round.judge.found().map_or(Ok(()), Err));
+    result.map_err(|what| Failure::Found(counts, format!("{stack}: {what}")))?;
+    end(round, &alive).map_err(|what| Failure::Found(counts, format!("{stack}: {what}")))?;
+    Ok(counts)
+}
+
+/// Calls `act` on a separate thread, which may never return.
+fn within<T: Send + 'static>(what: &str, act: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    let (send, receive) = mpsc::channel();
+    let body = move || {
+        let _ = send.send(act());
+    };
+    let named = std::thread::Builder::new().name("real soak".to_owned());
+    let _ = named.spawn(body).map_err(|error| format!("no thread can be started: {error}"))?;
+    receive.recv_timeout(LONGEST).map_err(|_| format!("{what} did not end within {} s", LONGEST.as_secs()))
+}
+
+/// Runs the threads while the script injects faults, then checks that everything works without faults.
+fn live(round: &Arc<Round>, threads: usize, seed: u64) -> Result<(), String> {
+    let (send, receive) = mpsc::channel();
+    for number in 0..threads as u64 {
+        let (round, send) = (Arc::clone(round), send.clone());
+        let body = move || {
+            worker::work(&round, Rng::stream(seed, number));
+            let _ = send.send(());
+        };
+        let named = std::thread::Builder::new().name(format!("real soak {number}"));
+        let _ = named.spawn(body).map_err(|error| format!("no thread can be started: {error}"))?;
+    }
+    for _ in 0..threads {
+        receive.recv_timeout(LONGEST).map_err(|_| {
+            let (left, one) = round.judge.under_way();
+            format!(
+                "a thread did not end within {} s; {left} I/Os are under way, such as {one:?}",
+                LONGEST.as_secs()
+            )
+        })?;
+    }
+    round.scripts.iter().for_each(|script| script.end());
+    let shared = Arc::clone(round);
+    within("I/O on a device with which nothing is wrong", move || works(&shared))?
+}
+
+/// Checks that the device works without faults.
+fn works(round: &Round) -> Result<(), String> {
+    let device = &round.device;
+    device.acknowledge_flush_failure();
+    // A cache reports an earlier error to each handle once and retries; a layer `error` fails this often by design.
+    for _ in 0..20 {
+        if device.flush().is_ok() {
+            break;
+        }
+        device.acknowledge_flush_failure();
+    }
+    device
+        .flush()
+        .map_err(|error| format!("a flush fails on a device with which nothing is wrong: {error}"))?;
+    round.judge.quiesce();
+    let block = u64::from(device.geometry().limits.logical_block);
+    let sectors = device.size() / 512;
+    for sector in (0..sectors).step_by((block / 512) as usize * 8) {
+        let live =
+            Live { op: Op::Read, sector, count: (sectors - sector).min(block / 512 * 8), flags: Flags::NONE };
+        let mut data = vec![0; live.count as usize * 512];
+        let number = round.judge.number();
+        round.judge.submit(number, live);
+        let read = device.read_at(&mut data, sector * 512);
+        let status = read.as_ref().map_err(|error| error.fault).copied();
+        round.judge.complete(number, status, Some(&data));
+        read.map_err(|error| format!("a read fails on a device with which nothing is wrong: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Closes the device and checks that all memory is released.
+fn end(round: Arc<Round>, alive: &AtomicU64) -> Result<(), String> {
+    within("closing the device", move || drop(round))?;
+    match alive.load(Ordering::Relaxed) {
+        0 => Ok(()),
+        left => Err(format!("the memory of {left} I/Os was never freed")),
+    }
+}

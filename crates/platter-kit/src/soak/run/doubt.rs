@@ -1,0 +1,80 @@
+//! Compares the commands inside disks with the results that the program has seen.
+
+use super::judge::Doubt;
+use super::submit::Live;
+use super::{Finding, Run};
+use crate::soak::stamp::{self, SECTOR};
+use platter_block::bio::{Flags, Op};
+use platter_sim::Inside;
+
+impl Run<'_> {
+    /// An I/O succeeded: no command on its way to a disk may still change its result.
+    pub(super) fn look_for_doubt(&mut self, live: &Live) -> Result<(), Finding> {
+        let flushes = live.op == Op::Flush || live.has(Flags::PREFLUSH | Flags::HARD_BARRIER);
+        let before = &live.before;
+        let slow = self.injected();
+        if !(live.op.changes() || flushes) || slow.stuck + slow.spikes == 0 || before.total() > slow.total() {
+            return Ok(());
+        }
+        self.void_barriers();
+        let cached = self.stack().writes_back();
+        for disk in 0..self.disks.len() {
+            for inside in self.disks[disk].inside() {
+                if inside.op.changes() && !inside.landed {
+                    self.look_inside(disk, &inside, live, flushes, cached)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn look_inside(
+        &self,
+        disk: usize,
+        inside: &Inside,
+        live: &Live,
+        flushes: bool,
+        cached: bool,
+    ) -> Result<(), Finding> {
+        for token in self.tokens(disk, inside) {
+            let Some((id, sector)) = token else { continue };
+            let lands = self.oracle.may_land(sector, id, cached);
+            lands.map_err(|wrong| Finding::violation(&wrong, format!("after {live:?}: {wrong}")))?;
+            let told = |doubt: &&Doubt| flushes && doubt.event < live.event;
+            let doubt = self.judged.doubts.get(&id).filter(told);
+            if let Some(doubt) = doubt {
+                let what =
+                    format!("{live:?} ended well, and {doubt:?} of I/O {id} can still reach disk {disk}");
+                return Err(Finding::new("doubt", what));
+            }
+        }
+        Ok(())
+    }
+
+    /// The writes that a command is made of, with their sectors of the device; of a discard those that are in doubt
+    /// and that it may be.
+    fn tokens(&self, disk: usize, inside: &Inside) -> Vec<Option<(u64, u64)>> {
+        if inside.op == Op::Write {
+            return inside.data.chunks(SECTOR).map(stamp::parse).collect();
+        }
+        let Some(open) = &self.open else { return Vec::new() };
+        let end = inside.sector + inside.sectors;
+        // It may as well be one that is under way.
+        if self.judged.dropped || self.live.values().any(|live| live.op == inside.op) {
+            return Vec::new();
+        }
+        let here = |sector: u64| {
+            open.map
+                .get(sector as usize)
+                .is_some_and(|&(at, on)| at == disk && inside.sector <= on && on < end)
+        };
+        // Of several that it may be, the last: it has waited for those before it.
+        let may_be =
+            |doubt: &&Doubt| doubt.op == inside.op && (doubt.sector..doubt.sector + doubt.count).any(here);
+        let doubts = self.judged.doubts.iter().filter(|(_, doubt)| may_be(doubt));
+        let last = doubts.max_by_key(|(_, doubt)| doubt.event);
+        let sectors =
+            last.map(|(&id, doubt)| (doubt.sector..doubt.sector + doubt.count).map(move |at| (id, at)));
+        sectors.into_iter().flatten().filter(|&(_, sector)| here(sector)).map(Some).collect()
+    }
+}

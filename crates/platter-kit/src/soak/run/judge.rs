@@ -1,0 +1,461 @@
+//! Failures: which are expected, and what they mean for the data.
+
+use super::submit::{By, Live};
+use super::{Finding, Run};
+use crate::soak::plan::{FAILURES, Node, Unsound};
+use platter_block::bio::{Flags, Op};
+use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::time::{Span, Time};
+use platter_sim::fault::{Injected, TRANSIENT};
+use platter_sim::oracle::Outcome;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// What earlier failures mean for later ones.
+#[derive(Default)]
+pub(super) struct Judged {
+    /// Failures that the program saw, to be compared with what was injected.
+    reads: u64,
+    writes: u64,
+    flushes: u64,
+    /// I/Os that may still reach a disk, with the event at which the program learned that.
+    pub(super) doubts: BTreeMap<u64, Doubt>,
+    /// The first event at which a flush had failed without being acknowledged.
+    sticky: Option<u64>,
+    /// The last acknowledgement: its event, and the number of flushes that had failed on the disks by then.
+    acknowledged: Option<(u64, u64)>,
+    /// The last failure of a barrier; bios that it held back may fail with it.
+    barrier_failed: Option<Time>,
+    /// Whether an I/O has timed out since the disks were last idle.
+    timed_out: bool,
+    /// Whether an I/O has timed out since the device was opened.
+    pub(super) doubted: bool,
+    /// The event at which the last barrier got its place in the order.
+    pub(super) last_barrier: u64,
+    /// I/Os that were held back by a barrier and failed with it, with the candidate barriers, whose failure the
+    /// program sees later.
+    owed: Vec<(u64, Vec<u64>)>,
+    /// Whether an I/O was dropped while in flight.
+    pub(super) dropped: bool,
+    /// When the first dropped future may have timed out; the program does not see that.
+    lost: Option<Time>,
+    /// Whether a flush timed out, so that its result is unknown.
+    flush_lost: bool,
+    /// Whether the device was opened again after a power cut.
+    cut: bool,
+    /// Ranges (disk and sectors) that commands may still change that were in disks when the device was closed. The
+    /// device that was opened afterwards does not know them.
+    left_behind: Vec<(usize, Range<u64>)>,
+}
+
+/// A change that may still reach a disk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doubt {
+    pub(super) event: u64,
+    pub(super) op: Op,
+    pub(super) sector: u64,
+    pub(super) count: u64,
+}
+
+impl Judged {
+    /// The program acknowledges at `event` that flushes have failed; on the disks `failed` have so far.
+    pub(super) fn acknowledge(&mut self, event: u64, failed: u64) {
+        self.sticky = None;
+        self.acknowledged = Some((event, failed));
+    }
+
+    /// Whether the failure of a flush, of which the program learns now, may be older than the last acknowledgement: that ends
+    /// what had failed by then, also what a channel reports later. A flush that was submitted before it is older if a flush failed
+    /// on a disk in between.
+    fn is_acknowledged(&self, live: &Live) -> bool {
+        self.acknowledged
+            .is_some_and(|(event, failed)| live.event < event && live.before.flush_errors < failed)
+    }
+
+    pub(super) fn cut(&mut self) {
+        self.doubts.clear();
+        self.lost = None;
+        (self.sticky, self.cut) = (None, true);
+        self.owed.clear();
+        self.left_behind.clear();
+    }
+
+    /// `left_behind`: ranges that the disks may still change although the device that issued the commands is closed.
+    pub(super) fn reopened(&mut self, left_behind: Vec<(usize, Range<u64>)>) {
+        self.left_behind = left_behind;
+        (self.sticky, self.lost) = (None, None);
+        self.owed.clear();
+        self.doubts.clear();
+    }
+
+    /// No command is on its way to a disk any more.
+    pub(super) fn mended(&mut self) {
+        (self.barrier_failed, self.timed_out, self.lost) = (None, false, None);
+        if !self.dropped {
+            self.doubts.clear();
+        }
+    }
+}
+
+/// Least time that a disk with a timeout gives an I/O.
+fn least_timeout(run: &Run<'_>) -> Option<Span> {
+    run.plan.disks.iter().filter_map(|disk| disk.settings.queue.timeout).min()
+}
+
+impl Run<'_> {
+    /// Checks the result of an I/O that must be refused.
+    pub(super) fn refused(
+        &mut self,
+        token: u64,
+        live: &Live,
+        status: Result<(), Fault>,
+    ) -> Result<(), Finding> {
+        let right = match live.unsound {
+            Some(Unsound::Misplaced) if self.is_at_the_end(live) => Kind::OutOfRange,
+            Some(Unsound::Misplaced) => Kind::Misaligned,
+            Some(Unsound::OutOfRange) => Kind::OutOfRange,
+            Some(Unsound::Empty) | None => Kind::ZeroLength,
+        };
+        let kind = status.err().map(|fault| fault.kind);
+        let early = matches!(
+            kind,
+            Some(
+                Kind::Cancelled
+                    | Kind::TimedOut
+                    | Kind::Gone
+                    | Kind::Stuck
+                    | Kind::InDoubt
+                    | Kind::LaneStalled
+            )
+        );
+        // A call of zero bytes does nothing.
+        let idle = live.by == By::Call && live.unsound == Some(Unsound::Empty) && kind.is_none();
+        match kind == Some(right) || early || idle {
+            true => Ok(()),
+            false => Err(Finding::new(
+                "refusal",
+                format!("{token} should fail as {right:?}, not {kind:?}: {live:?}"),
+            )),
+        }
+    }
+
+    /// Whether a range that begins shortly after this one ends beyond the device.
+    fn is_at_the_end(&self, live: &Live) -> bool {
+        let size = self.open.as_ref().map_or(0, |open| open.map.len() as u64 * 512);
+        (live.sector + live.count) * 512 + 7 > size
+    }
+
+    /// Records the consequences of a failure.
+    pub(super) fn fails(&mut self, token: u64, live: &Live, fault: Fault, outcome: Outcome) {
+        let event = self.event();
+        self.judged.timed_out |= fault.kind == Kind::TimedOut;
+        self.judged.doubted |= fault.kind == Kind::TimedOut;
+        if outcome == Outcome::InDoubt && live.op.changes() {
+            let Live { op, sector, count, .. } = *live;
+            self.judged.doubts.insert(token, Doubt { event, op, sector, count });
+        }
+        if outcome == Outcome::InDoubt && (live.op == Op::Flush || live.has(Flags::FUA | Flags::PREFLUSH)) {
+            self.judged.flush_lost = true;
+        }
+        let by_disk = fault.kind == Kind::Io && fault.stage == Stage::Disk;
+        let keeps = !self.stack().has("cache") && !self.stack().has("error");
+        let sticks = live.op == Op::Flush && by_disk && keeps && live.unsound.is_none();
+        if sticks && !self.judged.is_acknowledged(live) {
+            self.judged.sticky.get_or_insert(event);
+        }
+        self.order.failed(token);
+        // A barrier that other lanes have abandoned may fail later; I/O behind it has not waited for that.
+        let gone = fault.kind == Kind::Gone && fault.stage == Stage::Disk;
+        let in_turn = gone || matches!(fault.kind, Kind::Io | Kind::FlushFailed);
+        if !in_turn || self.may_lane_have_stalled(live) {
+            // A failed barrier had no effect on the order.
+            self.oracle.unorder(token);
+        }
+        self.oracle.complete(token, outcome);
+    }
+
+    /// After a failed flush, no flush may succeed until the failure is acknowledged.
+    pub(super) fn look_for_sticky(&self, token: u64, live: &Live) -> Result<(), Finding> {
+        match self.judged.sticky {
+            Some(event) if live.op == Op::Flush && event < live.event => {
+                let what = format!(
+                    "flush {token} ended well, and an earlier one had failed without being acknowledged"
+                );
+                Err(Finding::new("sticky", what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether an I/O may fail with this error, and what that means for the data. `memory`: its memory was returned.
+    pub(super) fn judge(
+        &mut self,
+        token: u64,
+        live: &Live,
+        fault: Fault,
+        memory: bool,
+    ) -> Result<Outcome, Finding> {
+        let injected = self.injected();
+        if fault.kind == Kind::Gone && !self.supply.is_on() && !self.may_be_gone(live) {
+            return Ok(Outcome::CutOff);
+        }
+        let passing = TRANSIENT.contains(&i32::from(fault.errno));
+        let excused = match fault.kind {
+            _ if passing && fault.stage == Stage::Disk && self.may_not_be_tried_again(live) => true,
+            Kind::Gone if self.may_be_gone(live) => {
+                self.cover.gone += 1;
+                true
+            }
+            Kind::Gone => injected.deaths > 0,
+            // A layer abandons a barrier because a channel is not polled.
+            Kind::TimedOut => {
+                self.may_time_out(live) || (fault.stage == Stage::Layer && self.may_lane_have_stalled(live))
+            }
+            Kind::InDoubt | Kind::Stuck => self.may_be_in_doubt(),
+            Kind::Cancelled => live.cancelled || self.may_barrier_have_failed(token, live),
+            Kind::LaneStalled => self.may_lane_have_stalled(live),
+            Kind::WouldBlock => live.has(Flags::READAHEAD),
+            Kind::FlushFailed => self.may_flush_have_failed(live, &injected),
+            Kind::Unsupported => self.may_be_unsupported(live),
+            Kind::Misaligned => live.has(Flags::ATOMIC) || matches!(live.op, Op::Discard | Op::WriteZeroes),
+            // An atomic write is always one request.
+            Kind::BadSegments => live.shredded || live.has(Flags::ATOMIC),
+            Kind::Io => self.may_be_io(live, &injected),
+            Kind::Corrupt => self.may_be_corrupt(live),
+            _ => false,
+        };
+        if !excused {
+            let (op, count, sector, flags) = (live.op, live.count, live.sector, live.flags);
+            let what =
+                format!("a {op} of {count} sectors at {sector} with {flags:?} failed for no reason: {fault}");
+            return Err(Finding::new(
+                class(fault.kind),
+                format!("{what} ({:?}, {:?})", fault.kind, fault.stage),
+            ));
+        }
+        Ok(self.outcome(live, fault, memory))
+    }
+
+    /// Whether an I/O is not one range of one disk: a partition of an array may begin inside a chunk, so that even a single
+    /// block lies on two members.
+    fn is_scattered(&self, live: &Live) -> bool {
+        let map = self.map();
+        let range = live.sector as usize..(live.sector + live.count) as usize;
+        let places = map.get(range).unwrap_or_default();
+        places.windows(2).any(|pair| pair[1] != (pair[0].0, pair[0].1 + 1))
+    }
+
+    /// What a failure means for the data.
+    fn outcome(&self, live: &Live, fault: Fault, memory: bool) -> Outcome {
+        // One block in one request is written completely or not at all. But a member of an array whose blocks are
+        // smaller than the array's splits a block whose memory has too many pieces; then only the first parts may
+        // have been written.
+        let steps = Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER;
+        let cut = (live.shredded && self.has_smaller_blocks()) || self.is_scattered(live);
+        let plain = live.single && !cut && !live.has(steps) && !self.stack().has("cache");
+        // A layer that splits an I/O returns its memory even if the disk has carried out some parts.
+        let whole = !self.stack().spreads();
+        let never = if plain || live.op == Op::Flush { Outcome::Untouched } else { Outcome::Failed };
+        match fault.kind {
+            // The memory was returned, but parts may have been carried out.
+            Kind::TimedOut if memory && live.op == Op::Write && live.by != By::Call => {
+                if fault.stage == Stage::Queue && whole { never } else { Outcome::Failed }
+            }
+            Kind::TimedOut => Outcome::InDoubt,
+            Kind::InDoubt | Kind::Stuck => never,
+            Kind::Cancelled if fault.stage != Stage::Disk => never,
+            Kind::Unsupported | Kind::Misaligned | Kind::BadSegments if !self.stack().spreads() => never,
+            // Another piece of it may have timed out, and still be with the disk.
+            _ if least_timeout(self).is_some() || live.deadline.is_some() => Outcome::InDoubt,
+            _ => Outcome::Failed,
+        }
+    }
+
+    /// Whether a disk has smaller blocks than the device.
+    fn has_smaller_blocks(&self) -> bool {
+        let block = self.open.as_ref().map_or(0, |open| open.device.geometry().limits.logical_block);
+        self.disks.iter().any(|disk| disk.geometry().limits.logical_block < block)
+    }
+
+    /// Whether an I/O is not retried, whatever the error: it was cancelled, or a barrier of another channel did not
+    /// wait for its completion.
+    fn may_not_be_tried_again(&self, live: &Live) -> bool {
+        live.cancelled || self.judged.last_barrier > live.event
+    }
+
+    /// Whether an I/O was held back by a barrier that failed, or by one that is about to.
+    fn may_barrier_have_failed(&mut self, token: u64, live: &Live) -> bool {
+        if self.judged.barrier_failed >= Some(live.submitted) {
+            return true;
+        }
+        let barrier = |other: &Live| other.placed && other.is_barrier() && other.event < live.event;
+        let before: Vec<u64> =
+            self.live.iter().filter(|(_, other)| barrier(other)).map(|(&token, _)| token).collect();
+        let some = !before.is_empty();
+        self.judged.owed.push((token, before));
+        some
+    }
+
+    /// A barrier ended: I/O that failed because of a barrier must belong to a failed one.
+    pub(super) fn settle_owed(&mut self, barrier: u64, well: bool) -> Result<(), Finding> {
+        if !well {
+            self.forgive_owed(barrier);
+            self.judged.barrier_failed = self.judged.barrier_failed.max(Some(self.now()));
+            return Ok(());
+        }
+        for (token, before) in &mut self.judged.owed {
+            before.retain(|&other| other != barrier);
+            if before.is_empty() {
+                let what = format!("{token} was cancelled, and no barrier before it failed");
+                return Err(Finding::new(class(Kind::Cancelled), what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Barriers that must have failed by now have no effect on the order, even if the program does not know yet;
+    /// neither have those that may have failed because they were cancelled, since a barrier that has not started
+    /// fails at once.
+    pub(super) fn void_barriers(&mut self) {
+        let now = self.now();
+        let queues = || self.plan.disks.iter().map(|disk| &disk.settings.queue);
+        let least = queues()
+            .map(|queue| queue.timeout.unwrap_or(queue.barrier_timeout).min(queue.barrier_timeout))
+            .min();
+        let late = |live: &Live| {
+            let own = live.deadline.is_some_and(|at| at <= now);
+            // Or it was held back by another one that failed.
+            let held = self.judged.barrier_failed >= Some(live.submitted);
+            own || held || live.cancelled || least.is_some_and(|least| live.submitted + least <= now)
+        };
+        let void = |live: &Live| live.placed && live.is_barrier() && late(live);
+        let tokens: Vec<u64> =
+            self.live.iter().filter(|(_, live)| void(live)).map(|(&token, _)| token).collect();
+        tokens.into_iter().for_each(|token| self.oracle.unorder(token));
+    }
+
+    /// The program has dropped the future of an I/O; the I/O continues.
+    pub(super) fn lose_future(&mut self, live: &Live) {
+        let given = least_timeout(self).map(|timeout| live.submitted + timeout);
+        self.judged.lost = Time::earliest(self.judged.lost, Time::earliest(live.deadline, given));
+    }
+
+    /// The program no longer sees the result of a barrier, which may fail at any time.
+    pub(super) fn lose_barrier(&mut self, barrier: u64) {
+        self.forgive_owed(barrier);
+        self.judged.barrier_failed = Some(Time(u64::MAX));
+    }
+
+    fn forgive_owed(&mut self, barrier: u64) {
+        self.judged.owed.retain(|(_, before)| !before.contains(&barrier));
+    }
+
+    /// Whether a barrier may have been abandoned because a channel is not polled.
+    fn may_lane_have_stalled(&self, live: &Live) -> bool {
+        let least = self.plan.disks.iter().map(|disk| disk.settings.queue.barrier_timeout).min();
+        live.is_barrier() && least.is_some_and(|least| self.now().since(live.submitted) >= least)
+    }
+
+    fn may_time_out(&self, live: &Live) -> bool {
+        let now = self.now();
+        if live.deadline.is_some_and(|at| now >= at) {
+            return true;
+        }
+        let Some(timeout) = least_timeout(self) else { return false };
+        // A cache issues I/Os itself, which may have begun earlier, and reports errors of write-back late.
+        now.since(live.submitted) >= timeout || self.stack().has("cache")
+    }
+
+    pub(super) fn may_be_in_doubt(&self) -> bool {
+        let timeouts = least_timeout(self).is_some();
+        let judged = &self.judged;
+        let known = !judged.doubts.is_empty() || judged.timed_out || judged.dropped;
+        // Results that the program has not seen yet.
+        let given = least_timeout(self);
+        let late = |live: &Live| {
+            let own = live.deadline.is_some_and(|at| at <= self.now());
+            own || given.is_some_and(|given| live.submitted + given <= self.now())
+        };
+        let lost = judged.lost.is_some_and(|at| at <= self.now());
+        known || lost || self.live.values().any(late) || (timeouts && self.stack().has("cache"))
+    }
+
+    fn may_flush_have_failed(&self, live: &Live, injected: &Injected) -> bool {
+        let failed =
+            injected.flush_errors + injected.deaths > 0 || self.supply.cuts() > 0 || self.has_resized();
+        let durable = live.op == Op::Flush
+            || live.has(Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER | Flags::SOFT_BARRIER);
+        durable && (failed || self.judged.flush_lost)
+    }
+
+    fn may_be_unsupported(&self, live: &Live) -> bool {
+        let device = self.open.as_ref().map(|open| open.device.geometry().limits);
+        let lacks = match live.op {
+            Op::Discard => device.is_some_and(|limits| limits.discard_granularity == 0),
+            Op::WriteZeroes => device.is_some_and(|limits| !limits.write_zeroes),
+            _ => live.has(Flags::ATOMIC),
+        };
+        // Members of an array may have different features.
+        lacks || (self.stack().spreads() && matches!(live.op, Op::Discard | Op::WriteZeroes))
+    }
+
+    /// Whether `verify` may find other contents than it saw written: it is as new as the device, and a change from before
+    /// the device was opened may land over what was written since.
+    fn may_be_corrupt(&self, live: &Live) -> bool {
+        let sectors = live.sector as usize..(live.sector + live.count) as usize;
+        let places = self.open.as_ref().and_then(|open| open.map.get(sectors)).unwrap_or_default();
+        let lands = |&(disk, sector): &(usize, u64)| {
+            self.was_cut_off(disk, sector)
+                || self.judged.left_behind.iter().any(|(on, range)| *on == disk && range.contains(&sector))
+        };
+        live.op == Op::Read && self.stack().has("verify") && places.iter().any(lands)
+    }
+
+    fn may_be_io(&mut self, live: &Live, injected: &Injected) -> bool {
+        // They are reset each time the device is opened.
+        let by_layer = layers_of_errors(self.stack()) * FAILURES.unsigned_abs() * self.opens;
+        let disk_flushes = injected.flush_errors > 0;
+        if self.stack().has("cache") {
+            // One error may fail several I/Os, and an error of write-back is reported later, to each handle.
+            return injected.read_errors + injected.write_errors + injected.flush_errors + by_layer > 0;
+        }
+        let flushes = Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER | Flags::SOFT_BARRIER;
+        if disk_flushes && (live.op == Op::Flush || live.has(flushes)) {
+            return true;
+        }
+        // A write that begins or ends inside a block reads that block first, and fails if that fails.
+        if live.reads_first && injected.read_errors > live.before.read_errors {
+            self.judged.reads += 1;
+            if self.judged.reads <= injected.read_errors + by_layer {
+                return true;
+            }
+        }
+        let (seen, most) = match live.op {
+            Op::Read => (&mut self.judged.reads, injected.read_errors),
+            Op::Flush => (&mut self.judged.flushes, 0),
+            _ => (&mut self.judged.writes, injected.write_errors),
+        };
+        *seen += 1;
+        *seen <= most + by_layer
+    }
+}
+
+/// The class of findings of failures of a kind.
+fn class(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Cancelled => "reason-cancelled",
+        Kind::LaneStalled => "reason-stalled",
+        Kind::TimedOut => "reason-timed-out",
+        Kind::InDoubt => "reason-in-doubt",
+        Kind::Stuck => "reason-stuck",
+        Kind::FlushFailed => "reason-flush",
+        Kind::Io => "reason-io",
+        Kind::Gone => "reason-gone",
+        Kind::Unsupported => "reason-unsupported",
+        _ => "reason",
+    }
+}
+
+fn layers_of_errors(node: &Node) -> u64 {
+    u64::from(node.kind() == "error") + node.members().iter().map(layers_of_errors).sum::<u64>()
+}

@@ -1,0 +1,131 @@
+use super::bugs::Reach;
+use super::*;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+fn soak(options: &Options) -> Report {
+    run(options, &AtomicBool::new(false), &mut |_| {})
+}
+
+#[test]
+fn each_bug_is_found_within_its_number_of_runs() {
+    for bug in bugs::TABLE {
+        let Reach::Within(runs) = bug.reach else { panic!("{}: {:?}", bug.name, bug.reach) };
+        let options = Options { runs, bug: Some(bug), ..Options::default() };
+        let report = soak(&options);
+        let found = report.found.first().unwrap_or_else(|| panic!("{}: not in {runs} runs", bug.name));
+        // A finding occurs again when its run is repeated alone.
+        let again = soak(&Options { seed: found.seed, runs: 1, ..options });
+        assert_eq!(again.found, report.found, "{}", bug.name);
+        if bug.needs_elevator() {
+            assert!(found.what.contains("noop took over"), "{}", bug.name);
+        }
+    }
+}
+
+#[test]
+fn without_a_bug_nothing_is_found_and_much_is_come_across() {
+    let report = soak(&Options { runs: 600, threads: 2, ..Options::default() });
+    assert_eq!((report.found, report.runs), (Vec::new(), 600));
+    // A right elevator has no faults, and hints are for caches.
+    let left_out = ["elevator_faults", "caches", "hints"];
+    for (name, count) in report.cover.rows() {
+        assert!(count > 0 || left_out.contains(&name), "never came across {name}");
+    }
+}
+
+/// Runs that the soak once misjudged. What a seed leads to changes with the generator of plans: 114204 then was a write inside
+/// a block for which a read failed, 109547 a write that landed over newer contents after the device was opened again, and
+/// 106847 a cache whose write-back timed out because the soak let 40 s pass in one step. In 1072889 a channel reports a failed flush
+/// after the failure was acknowledged; in 1036629 a block is cancelled that a member with smaller blocks has in part; in 1001677
+/// and 1084776 the write of a dropped future times out; in 1034973 power fails after a barrier was given up. 1036052 and 7003225
+/// were writes that a disk still had of a cache that was closed, 1023660 a write of contents that a power cut had brought back,
+/// and 1116568 a read that no barrier held back, because that was cancelled.
+#[test]
+fn runs_that_were_misjudged_find_nothing() {
+    let all = [
+        106_847, 1_072_889, 1_036_629, 1_001_677, 1_084_776, 1_034_973, 1_036_052, 7_003_225, 1_023_660,
+        1_116_568,
+    ];
+    let all = all.map(|seed| (seed, Features::default()));
+    for (seed, without) in
+        [109_547, 114_204].map(|seed| (seed, "cache".parse().unwrap())).into_iter().chain(all)
+    {
+        let report = soak(&Options { seed, runs: 1, without, ..Options::default() });
+        assert_eq!((report.found, report.runs), (Vec::new(), 1), "{seed}");
+    }
+}
+
+/// Shrinking keeps the kind of a finding, and the smaller plan still leads to it.
+#[test]
+fn findings_are_made_small() {
+    let bug = bugs::by_name("lost-write");
+    let options = Options { seed: 5, runs: 50, bug, ..Options::default() };
+    let report = soak(&options);
+    let found = &report.found[0];
+    let whole = Plan::new(found.seed, Features::default()).to_string();
+    assert!(found.plan.lines().count() < whole.lines().count() / 2, "{}", found.plan);
+}
+
+/// All of a soak's findings, counted by kind.
+#[test]
+fn a_soak_can_go_on_after_a_finding() {
+    let bug = bugs::by_name("false-error");
+    let report = soak(&Options { runs: 20, bug, all: true, ..Options::default() });
+    assert_eq!(report.runs, 20);
+    let times: u64 = report.found.iter().map(|found| found.times).sum();
+    assert!(times > 10, "{times}");
+    let kinds: std::collections::BTreeSet<&str> = report.found.iter().map(|found| found.kind).collect();
+    assert_eq!(kinds.len(), report.found.len());
+}
+
+#[test]
+fn the_result_does_not_depend_on_threads() {
+    for bug in [None, bugs::by_name("gate-no-fua")] {
+        let of = |threads| {
+            let mut report =
+                soak(&Options { seed: 7, runs: 100, threads, bug, all: true, ..Options::default() });
+            // Some memory of the layers lies where the allocator puts it, so that it is aligned by chance.
+            report.cover.bytes_bounced = 0;
+            (text(&report), json(&report).to_string())
+        };
+        let one = of(1);
+        assert_eq!(one, of(4));
+        assert_eq!(one, of(1));
+    }
+}
+
+#[test]
+fn runs_follow_their_seeds() {
+    let cover = |seed, runs| soak(&Options { seed, runs, ..Options::default() }).cover;
+    let mut sum = cover(20, 1);
+    sum.add(&cover(21, 1));
+    assert_eq!(sum, cover(20, 2));
+    assert_ne!(cover(20, 1), cover(21, 1));
+    // The last seeds there are have followers, too.
+    let last = Options { seed: u64::MAX, runs: 2, ..Options::default() };
+    assert_eq!(soak(&last).runs, 2);
+}
+
+#[test]
+fn a_soak_ends_when_it_is_told_to_or_its_time_is_up() {
+    let stopped = run(&Options { runs: u64::MAX, ..Options::default() }, &AtomicBool::new(true), &mut |_| {});
+    assert!(stopped.interrupted && stopped.runs == 0);
+    let time = Some(Duration::from_millis(50));
+    let timed = soak(&Options { runs: u64::MAX, time, ..Options::default() });
+    assert!(!timed.interrupted && timed.runs > 0, "{}", timed.runs);
+}
+
+#[test]
+fn reports_say_how_to_repeat_what_was_found() {
+    let bug = bugs::by_name("lost-write");
+    let without = "cuts".parse().unwrap();
+    let report = soak(&Options { runs: 100, bug, without, ..Options::default() });
+    let replay = report.replay(&report.found[0]);
+    assert!(replay.starts_with("platter sim soak --seed "), "{replay}");
+    assert!(replay.contains("--runs 1 --bug lost-write --without cuts"), "{replay}");
+    assert!(text(&report).contains(&replay));
+    assert_eq!(json(&report)["found"]["replay"], replay);
+    let names: std::collections::BTreeSet<&str> = bugs::TABLE.iter().map(|bug| bug.name).collect();
+    assert!(names.len() == bugs::TABLE.len() && names.len() >= 12 && !names.contains("list"));
+}

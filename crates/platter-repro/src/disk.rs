@@ -1,0 +1,63 @@
+//! The simulated disks of experiments, each in a world of its own.
+
+use super::ReproError;
+use platter_block::driver::Geometry;
+use platter_disk::device::Device;
+use platter_disk::leaf::LeafSettings;
+use platter_sim::catalogue::{self, Choices};
+use platter_sim::{SimDisk, World};
+
+/// A disk with its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DiskPlan {
+    /// Name in the catalogue.
+    pub(super) disk: &'static str,
+    /// Most commands with the disk at once.
+    pub(super) depth: u32,
+    /// Whether the device plugs.
+    pub(super) plug: bool,
+    /// Most bytes of a command.
+    pub(super) max_transfer: u32,
+}
+
+/// The IDE disk of 2004, one command at a time, of at most 256 sectors, the limit of 28-bit addresses.
+pub(super) const IDE: DiskPlan = DiskPlan { disk: "ide2004", depth: 1, plug: true, max_transfer: 128 << 10 };
+
+/// A SCSI disk with 16 tagged commands of at most 1024 sectors, as in 2.6.
+pub(super) const SCSI: DiskPlan =
+    DiskPlan { disk: "man3367mp", depth: 16, plug: true, max_transfer: 512 << 10 };
+
+/// Seed of all experiments: there is nothing to choose.
+pub(super) const SEED: u64 = 1;
+
+/// Opens the disk in a new world. Bios go to the queue one by one, as in 2.6 before 2.6.39.
+pub(super) fn open(plan: DiskPlan, elevator: &str) -> Result<Device, ReproError> {
+    open_with(plan, elevator, |_| ())
+}
+
+/// [`open`] for a file system of 2004, which does not flush the disk's own cache.
+pub(super) fn open_unflushed(plan: DiskPlan, elevator: &str) -> Result<Device, ReproError> {
+    open_with(plan, elevator, |geometry| geometry.features.write_cache = false)
+}
+
+fn open_with(
+    plan: DiskPlan,
+    elevator: &str,
+    change: impl FnOnce(&mut Geometry),
+) -> Result<Device, ReproError> {
+    let row = catalogue::by_name(plan.disk).ok_or(ReproError::NoDisk(plan.disk))?;
+    let choices = Choices { seed: SEED, ..Choices::default() };
+    let model = row.make(choices).map_err(|_| ReproError::NoDisk(plan.disk))?;
+    let disk = SimDisk::new(&World::new(SEED), model, None);
+    let mut settings = LeafSettings::default().with_caller_plug(false);
+    settings.queue.depth = plan.depth;
+    if !plan.plug {
+        settings.queue.plug = None;
+    }
+    let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
+    let mut geometry = disk.geometry();
+    geometry.limits.max_transfer = geometry.limits.max_transfer.min(plan.max_transfer);
+    change(&mut geometry);
+    Device::from_disk(disk.attach(plan.disk).with_geometry(geometry), settings, elevator)
+        .map_err(|error| ReproError::Processes(error.into()))
+}

@@ -1,0 +1,118 @@
+//! The results of an experiment, for people and for programs.
+
+use super::claim::{Claim, number};
+use platter_bench::report::svg::LineChart;
+use platter_bench::report::{Column, HtmlReport, Table, Terminal};
+use serde_json::{Value, json};
+
+/// The results of an experiment.
+pub struct Report {
+    /// Its name.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// The method, in paragraphs.
+    pub method: Vec<String>,
+    /// Tables with their titles.
+    pub tables: Vec<(String, Table)>,
+    /// Figures of its page.
+    pub charts: Vec<LineChart>,
+    /// The claims.
+    pub claims: Vec<Claim>,
+    /// Divisor of published sizes and times.
+    pub scale: u64,
+}
+
+impl Report {
+    /// The report as text.
+    pub fn to_text(&self, terminal: impl Into<Terminal>) -> String {
+        let terminal = terminal.into();
+        let mut out = format!("{}\n{}", terminal.heading(self.name), terminal.paragraph(self.summary, 0));
+        for paragraph in &self.method {
+            out += &terminal.paragraph(paragraph, 0);
+        }
+        for (title, table) in &self.tables {
+            out += &format!("\n{}\n{}", terminal.heading(title), table.to_text(terminal));
+        }
+        out += &format!("\n{}\n{}", terminal.heading("Claims"), self.claims_table().to_text(terminal));
+        for claim in self.claims.iter().filter(|claim| claim.holds() != Some(true)) {
+            out += &terminal.fact(claim.id, claim.reason.as_deref().unwrap_or("-"));
+        }
+        out + &format!("\n{}\n", self.verdict())
+    }
+
+    /// The report as a page that needs nothing else.
+    pub fn to_html(&self) -> String {
+        let mut page = HtmlReport::new(&format!("platter repro {}", self.name));
+        page.paragraph(self.summary);
+        for paragraph in &self.method {
+            page.paragraph(paragraph);
+        }
+        page.heading("Claims").paragraph(&self.verdict()).table(&self.claims_table());
+        for claim in &self.claims {
+            if let Some(reason) = &claim.reason {
+                page.paragraph(&format!("{}: {reason}", claim.id));
+            }
+        }
+        for (title, table) in &self.tables {
+            page.heading(title).table(table);
+        }
+        for chart in &self.charts {
+            page.chart(chart, "");
+        }
+        page.finish()
+    }
+
+    /// The report as one JSON object. Its keys are listed in `docs/command.md`.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "experiment": self.name,
+            "scale": self.scale,
+            "notes": self.method,
+            "claims": self.claims.iter().map(Claim::to_json).collect::<Vec<_>>(),
+        })
+    }
+
+    fn verdict(&self) -> String {
+        let count = |wanted| self.claims.iter().filter(|claim| claim.holds() == wanted).count();
+        format!(
+            "{} of {} claims hold in the model, {} do not, {} could not be evaluated",
+            count(Some(true)),
+            self.claims.len(),
+            count(Some(false)),
+            count(None)
+        )
+    }
+
+    fn claims_table(&self) -> Table {
+        let mut table = Table::new([
+            Column::text("claim"),
+            Column::number("published", ""),
+            Column::number("modelled", ""),
+            Column::number("here", ""),
+            Column::text("unit"),
+            Column::text("holds if"),
+            Column::text("holds"),
+            Column::text("statement"),
+        ]);
+        let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
+        for claim in &self.claims {
+            let holds = match claim.holds() {
+                Some(true) => "yes",
+                Some(false) => "NO",
+                None => "-",
+            };
+            table.row([
+                claim.id.to_owned(),
+                figure(claim.published),
+                figure(claim.modelled),
+                figure(claim.here),
+                claim.unit.to_owned(),
+                claim.rule.text(),
+                holds.to_owned(),
+                claim.says.to_owned(),
+            ]);
+        }
+        table
+    }
+}

@@ -1,0 +1,210 @@
+//! The published results, and whether the model agrees.
+//!
+//! The time of 2.4 must be within 15 % of the published one, although the disks are only of the same class;
+//! every other time within 15 % of the published ratio to 2.4. These rules, the order and the zeros were set
+//! before the model was run; the rule that counts are within a quarter, and the other ranges, after its first
+//! runs.
+
+use super::cells::{Found, TIMES, Time};
+use super::crew::Outcome;
+use crate::claim::{Claim, Rule};
+
+/// How far off a time may be.
+const TIME: f64 = 0.15;
+/// ... a count.
+const COUNT: f64 = 0.25;
+
+const COUNTERS: &str = "A. Kopytov, with counters of R. Pai, May 2004";
+
+pub(super) fn all(found: &Found) -> Vec<Claim> {
+    let mut claims = times(found);
+    claims.extend(orders(found));
+    claims.extend(counters(found));
+    claims.push(Claim {
+        modelled: found.mean("2.6-as", single),
+        ..claim(
+            "single-pages",
+            "N. Piggin, 3 May 2004",
+            "2.6 is submitting a lot of the IO in 4KB sized requests (of its reads)",
+            "share",
+            Rule::AtLeast(0.5),
+        )
+    });
+    claims.push(Claim {
+        published: Some(66.8 / 63.9),
+        modelled: found
+            .seconds("private-as")
+            .zip(found.seconds("2.6.7-as"))
+            .map(|(more, exact)| more / exact),
+        reason: Some(
+            "a page more of one request is a third of a thousandth of a second on this disk. Without it, but with the \
+             other rules of 2.6.6, the last page of each request would ask for the window behind it"
+                .to_owned(),
+        ),
+        ..claim(
+            "page-too-many",
+            "R. Pai, May 2004: 66.8 and 63.9 s on another machine",
+            "with a page too many in each window after a jump it takes longer (2.6.6 with a private copy, and 2.6.7)",
+            "times as long",
+            Rule::Between(1.0, 1.1),
+        )
+    });
+    claims.push(Claim {
+        modelled: found.seconds("piggin-size").zip(found.seconds("piggin-exact")).map(|(size, exact)| size / exact),
+        reason: Some(
+            "with windows after the request the patch would have been slower: the page too many that follows each is an \
+             I/O of its own"
+                .to_owned(),
+        ),
+        ..claim(
+            "piggin-windows",
+            "N. Piggin, 3 May 2004",
+            "as piggin-patched, but with readahead asked about the page and not past the end of the file",
+            "times as long",
+            Rule::AtLeast(1.0),
+        )
+    });
+    claims
+}
+
+fn claim(
+    id: &'static str,
+    source: &'static str,
+    says: &'static str,
+    unit: &'static str,
+    rule: Rule,
+) -> Claim {
+    Claim { id, source, says, published: None, modelled: None, here: None, unit, rule, reason: None }
+}
+
+fn around(value: f64, share: f64) -> Rule {
+    Rule::Between(value * (1.0 - share), value * (1.0 + share))
+}
+
+/// The times, in seconds. Those of 2.6 are held against 2.4's on the same machine: the rule is the published number of
+/// times, of the model's seconds of 2.4.
+fn times(found: &Found) -> Vec<Claim> {
+    let base = |time: &Time| time.base.and_then(|id| TIMES.iter().find(|base| base.id == id));
+    let as_claim = |time: &Time| {
+        let expected = match base(time) {
+            None => time.seconds,
+            Some(base) => time.seconds / base.seconds * found.seconds(base.cell).unwrap_or(base.seconds),
+        };
+        Claim {
+            published: Some(time.seconds),
+            modelled: found.seconds(time.cell),
+            reason: reason(time.id),
+            ..claim(time.id, time.source, time.says, "s", around(expected, TIME))
+        }
+    };
+    TIMES.iter().map(as_claim).collect()
+}
+
+fn reason(id: &str) -> Option<String> {
+    let text = match id {
+        "piggin-patched" => {
+            "the patch as posted adds a number of bytes to a page number, so it asks readahead about pages past \
+             the end of the file, where there is nothing: what is read is the request. That is the policy \
+             `none`; see piggin-windows for the intended effect"
+        }
+        "2.6.5-noop" | "2.6.5-as" | "2.6.5-cfq" | "2.6.6-noop" | "2.6.6-as" | "2.6.6-cfq" => {
+            "of the published number of times the model lacks about a tenth, which 2.6 also lacked with whole requests (see \
+             morton-fix); and nothing of the model differs between 2.6.5 and 2.6.6, whose times differ by up to 5 %"
+        }
+        "morton-fix" | "morton-fix-deadline" | "2g-2.6.7" | "4g-2.6.7" | "8g-2.6.7" => {
+            "in the model 2.6 is as fast as 2.4 once its requests are whole. The 4 to 20 % that remained in 2004 were not \
+             explained then (\"smaller nr_requests, IDE driver, io scheduler tuning\", Piggin) and are not modelled"
+        }
+        "2g-2.4.27" | "4g-2.4.27" | "8g-2.4.27" => {
+            "seconds of another kernel on a disk of which only the class is known"
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// Which was faster than which.
+fn orders(found: &Found) -> Vec<Claim> {
+    let pairs = [
+        ("order-2.4-as", "2.4.25 is the fastest: 2.6 with anticipatory takes longer", "2.4", "2.6-as", 1.531),
+        ("order-as-deadline", "deadline takes longer than anticipatory", "2.6-as", "2.6-deadline", 1.098),
+        ("order-deadline-cfq", "CFQ takes longer than deadline", "2.6-deadline", "2.6-cfq", 1.124),
+        ("order-cfq-noop", "noop takes longer than CFQ", "2.6-cfq", "2.6-noop", 1.129),
+    ];
+    let order = |(id, says, fast, slow, published): (_, _, &str, &str, f64)| Claim {
+        published: Some(published),
+        modelled: found.seconds(slow).zip(found.seconds(fast)).map(|(slow, fast)| slow / fast),
+        ..claim(id, "A. Kopytov, 2 May 2004 (2.6.5-bk2)", says, "times as long", Rule::AtLeast(1.0))
+    };
+    pairs.map(order).into()
+}
+
+/// A count, and that of Kopytov's kernel.
+struct Count {
+    id: &'static str,
+    says: &'static str,
+    cell: &'static str,
+    published: f64,
+    of: fn(&Outcome) -> f64,
+}
+
+const COUNTS: [Count; 10] = [
+    count("counters-before", "windows closed by misses, about one for each file", BEFORE, 127.0, by_miss),
+    count("counters-before-hits", "windows closed by hits", BEFORE, 0.0, by_hit),
+    count("counters-before-shrunk", "windows made smaller by hits", BEFORE, 1153.0, shrunk),
+    count("counters-before-random", "pages not contiguous", BEFORE, 3968.0, random),
+    count("counters-before-contiguous", "contiguous pages", BEFORE, 10_686.0, contiguous),
+    count("counters-after", "with a private copy: windows closed by misses", AFTER, 0.0, by_miss),
+    count("counters-after-hits", "with a private copy: windows closed by hits", AFTER, 0.0, by_hit),
+    count("counters-after-shrunk", "with a private copy: windows made smaller", AFTER, 1066.0, shrunk),
+    count("counters-after-random", "with a private copy: pages not contiguous", AFTER, 5860.0, random),
+    count("counters-after-contiguous", "with a private copy: contiguous pages", AFTER, 18_099.0, contiguous),
+];
+
+const BEFORE: &str = "2.6-as";
+const AFTER: &str = "private-as";
+
+const fn count(
+    id: &'static str,
+    says: &'static str,
+    cell: &'static str,
+    published: f64,
+    of: fn(&Outcome) -> f64,
+) -> Count {
+    Count { id, says, cell, published, of }
+}
+
+fn by_miss(outcome: &Outcome) -> f64 {
+    outcome.cache.readahead.closed_by_miss as f64
+}
+
+fn by_hit(outcome: &Outcome) -> f64 {
+    outcome.cache.readahead.closed_by_hit as f64
+}
+
+fn shrunk(outcome: &Outcome) -> f64 {
+    outcome.cache.readahead.shrunk as f64
+}
+
+fn random(outcome: &Outcome) -> f64 {
+    outcome.cache.readahead.random as f64
+}
+
+fn contiguous(outcome: &Outcome) -> f64 {
+    outcome.cache.readahead.contiguous as f64
+}
+
+/// Share of the reads of the disk that are of one page.
+pub(super) fn single(outcome: &Outcome) -> f64 {
+    let reads: u64 = outcome.cache.reads.iter().sum();
+    outcome.cache.reads[0] as f64 / reads.max(1) as f64
+}
+
+fn counters(found: &Found) -> Vec<Claim> {
+    let as_claim = |count: &Count| Claim {
+        published: Some(count.published),
+        modelled: found.mean(count.cell, count.of),
+        ..claim(count.id, COUNTERS, count.says, "times", around(count.published, COUNT))
+    };
+    COUNTS.iter().map(as_claim).collect()
+}

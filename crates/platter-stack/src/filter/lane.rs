@@ -1,0 +1,311 @@
+//! The lanes of a filtered device.
+//!
+//! A bio keeps its memory on its way. Its token is replaced by the number of a slot that holds the layer's state of
+//! the bio, so that the slot is found even if another bio comes back in its place after a timeout. A bio that the
+//! device has completed may be held until a time that the filter has set; held bios are ordered by that time.
+
+use super::Filter;
+use super::shape::Shape;
+use crate::gate::{BARRIER, Door, Gate};
+use platter_block::bio::Bio;
+use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::lane::Lane;
+use platter_block::time::{Span, Time};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+/// The lane of a filter that passes all I/O on.
+pub(super) struct PassLane {
+    below: Box<dyn Lane>,
+    shape: Shape,
+    refused: Vec<Bio>,
+}
+
+impl PassLane {
+    pub(super) fn new(below: Box<dyn Lane>, shape: Shape) -> PassLane {
+        PassLane { below, shape, refused: Vec::new() }
+    }
+}
+
+impl Lane for PassLane {
+    fn below(&self) -> Option<&dyn Lane> {
+        Some(&*self.below)
+    }
+
+    fn below_mut(&mut self) -> Option<&mut dyn Lane> {
+        Some(&mut *self.below)
+    }
+
+    fn submit(&mut self, now: Time, mut bio: Bio) {
+        if let Err(fault) = self.shape.check(&bio) {
+            bio.fail(fault);
+            return self.refused.push(bio);
+        }
+        self.shape.enter(&mut bio);
+        self.below.submit(now, bio);
+    }
+
+    fn take_done(&mut self, out: &mut Vec<Bio>) {
+        out.append(&mut self.refused);
+        let first = out.len();
+        self.below.take_done(out);
+        out[first..].iter_mut().for_each(|bio| self.shape.leave(bio));
+    }
+
+    fn has_done(&self) -> bool {
+        !self.refused.is_empty() || self.below.has_done()
+    }
+}
+
+/// State of a bio in flight.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// Whether the bio is in the device below.
+    out: bool,
+    /// Whether [`Filter::start`] was called for the bio, so that [`Filter::end`] must be.
+    started: bool,
+    token: u64,
+    due: Time,
+    barrier: bool,
+    /// The bio's deadline is earlier than the time until which it is held: it then fails.
+    times_out: bool,
+}
+
+/// The lane of a filter that sees bios.
+pub(super) struct FilterLane<F> {
+    // Dropped first: this waits for the I/O that the driver has.
+    below: Box<dyn Lane>,
+    door: Door,
+    filter: F,
+    /// The filter refused the last bio.
+    refused: bool,
+    shape: Shape,
+    /// The caller's plug.
+    plug: Vec<Bio>,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    /// Completed bios that are held, ordered by time and then by completion, with their indexes in `kept`.
+    late: BinaryHeap<Reverse<(Time, u64, usize)>>,
+    kept: Vec<Option<Bio>>,
+    /// Number of bios held so far; orders bios with the same time.
+    turns: u64,
+    came: Vec<Bio>,
+    done: Vec<Bio>,
+}
+
+impl<F: Filter> FilterLane<F> {
+    pub(super) fn new(below: Box<dyn Lane>, filter: F, shape: Shape, gate: &Arc<Gate>) -> FilterLane<F> {
+        FilterLane {
+            door: Door::new(gate, below.bell()),
+            below,
+            filter,
+            refused: false,
+            shape,
+            plug: Vec::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            late: BinaryHeap::new(),
+            kept: Vec::new(),
+            turns: 0,
+            came: Vec::new(),
+            done: Vec::new(),
+        }
+    }
+
+    fn flush_plug(&mut self) {
+        for bio in self.plug.drain(..) {
+            self.door.place(bio);
+        }
+    }
+
+    /// Starts the bios that the filter admits. Returns whether any started.
+    fn admit(&mut self, now: Time) -> bool {
+        let mut any = false;
+        self.refused = false;
+        while self.door.is_holding() {
+            if !self.filter.admits() {
+                self.refused = true;
+                break;
+            }
+            let Some(bio) = self.door.take_next() else {
+                self.give_way();
+                break;
+            };
+            any = true;
+            self.start(now, bio);
+        }
+        if self.door.is_holding() {
+            self.door.expire(now);
+            self.door.take_failed(&mut self.done);
+        }
+        any
+    }
+
+    /// Undoes the admission of a bio that is no longer in flight.
+    fn give_way(&mut self) {
+        if self.filter.release() {
+            self.door.ring();
+        }
+    }
+
+    fn start(&mut self, now: Time, mut bio: Bio) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot {
+                out: false,
+                started: false,
+                token: 0,
+                due: now,
+                barrier: false,
+                times_out: false,
+            });
+            self.kept.push(None);
+            self.slots.len() - 1
+        });
+        let barrier = bio.flags().intersects(BARRIER);
+        let token = bio.token();
+        // A bio with an invalid range is refused here or by the device below; the filter does not see it.
+        let allowed = self.shape.check(&bio);
+        let sound = allowed.is_ok() && self.shape.is_valid(&bio);
+        let due = if sound { self.filter.start(now, slot, &mut bio) } else { allowed.map(|()| now) };
+        let time = due.unwrap_or(now);
+        let deadline = bio.deadline().filter(|&deadline| deadline < time);
+        let (out, times_out) = (due.is_ok(), deadline.is_some());
+        self.slots[slot] =
+            Slot { out, started: sound, token, due: deadline.unwrap_or(time), barrier, times_out };
+        bio.set_token(slot as u64);
+        match due {
+            Ok(_) => {
+                self.shape.enter(&mut bio);
+                self.below.submit(now, bio);
+            }
+            Err(fault) => {
+                bio.fail(fault);
+                self.give_back(slot, bio);
+            }
+        }
+    }
+
+    /// Takes completions from the device. Returns whether any bio is returned to its submitter at once.
+    fn collect(&mut self, now: Time) -> bool {
+        let (mut any, mut came) = (false, std::mem::take(&mut self.came));
+        self.below.take_done(&mut came);
+        for mut bio in came.drain(..) {
+            let slot = bio.token() as usize;
+            self.shape.leave(&mut bio);
+            if self.slots[slot].started {
+                self.filter.end(slot, &mut bio);
+            }
+            self.slots[slot].out = false;
+            let due = self.slots[slot].due;
+            if due > now {
+                self.kept[slot] = Some(bio);
+                self.late.push(Reverse((due, self.turns, slot)));
+                self.turns += 1;
+            } else {
+                any = true;
+                self.give_back(slot, bio);
+            }
+        }
+        self.came = came;
+        any
+    }
+
+    /// Returns held bios whose time has come. Returns whether there was any.
+    fn release(&mut self, now: Time) -> bool {
+        let mut any = false;
+        while let Some(&Reverse((due, _, slot))) = self.late.peek()
+            && due <= now
+        {
+            self.late.pop();
+            if let Some(bio) = self.kept[slot].take() {
+                any = true;
+                self.filter.late(now.since(due));
+                self.give_back(slot, bio);
+            }
+        }
+        any
+    }
+
+    fn give_back(&mut self, slot: usize, mut bio: Bio) {
+        let Slot { token, barrier, times_out, .. } = self.slots[slot];
+        bio.set_token(token);
+        if times_out {
+            bio.fail(Fault::new(Kind::TimedOut, Stage::Layer));
+        }
+        self.free.push(slot);
+        self.give_way();
+        match barrier {
+            true => self.door.complete_barrier(&mut bio),
+            false => self.door.complete(1),
+        }
+        self.done.push(bio);
+    }
+}
+
+impl<F: Filter> Lane for FilterLane<F> {
+    fn below(&self) -> Option<&dyn Lane> {
+        Some(&*self.below)
+    }
+
+    fn below_mut(&mut self) -> Option<&mut dyn Lane> {
+        Some(&mut *self.below)
+    }
+
+    fn submit(&mut self, _now: Time, bio: Bio) {
+        self.plug.push(bio);
+    }
+
+    fn run(&mut self, now: Time) {
+        self.flush_plug();
+        loop {
+            let started = self.admit(now);
+            self.below.run(now);
+            let freed = self.collect(now) | self.release(now);
+            if !(started || freed) || !self.door.is_holding() {
+                return;
+            }
+        }
+    }
+
+    fn take_done(&mut self, out: &mut Vec<Bio>) {
+        platter_block::queue::append(out, &mut self.done);
+    }
+
+    fn has_done(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        let late = self.late.peek().map(|&Reverse((due, ..))| due);
+        let now = (!self.refused && self.door.is_ready()).then_some(Time(0));
+        let own = late.into_iter().chain(now).chain(self.door.next_wakeup()).min();
+        Time::earliest(self.below.next_wakeup(), own)
+    }
+
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        self.sleep(now, timeout, &[]);
+    }
+
+    fn sleep(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
+        self.run(now);
+        self.unplug(now);
+        self.run(now);
+        if !self.has_done() {
+            let wakeup = self.next_wakeup().map(|at| at.since(now));
+            self.below.sleep(now, timeout.into_iter().chain(wakeup).min(), others);
+        }
+    }
+
+    fn cancel(&mut self, now: Time, token: u64) {
+        self.flush_plug();
+        self.door.cancel(token);
+        // A held bio can no longer be cancelled: the device has completed it.
+        let concerned = self.slots.iter().enumerate().filter(|(_, slot)| slot.out && slot.token == token);
+        concerned.for_each(|(slot, _)| self.below.cancel(now, slot as u64));
+    }
+
+    fn is_idle(&self) -> bool {
+        self.plug.is_empty() && self.door.out() == 0 && !self.door.is_holding() && self.below.is_idle()
+    }
+}
