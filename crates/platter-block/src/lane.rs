@@ -3,7 +3,6 @@
 use crate::bio::Bio;
 use crate::counters::Counters;
 use crate::driver::{Completion, Driver};
-pub use crate::queue::DirectLane;
 use crate::queue::SchedQueue;
 use crate::segment::{Region, RegionId};
 use crate::time::{Span, Time};

@@ -61,7 +61,7 @@ fn pages_about_the_code_name_what_exists() {
 
 #[test]
 fn the_path_of_a_read_is_that_of_the_page() {
-    none(&path::problems(&tree::files()));
+    none(&path::problems(tree::files()));
 }
 
 #[test]

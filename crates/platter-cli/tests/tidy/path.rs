@@ -57,7 +57,7 @@ pub(crate) fn problems(files: &[File]) -> Vec<String> {
 
 #[test]
 fn a_function_that_has_moved_is_found() {
-    let file = |path: &str, text: &str| File { path: path.to_string(), text: text.to_string() };
+    let file = |path: &str, text: &str| File::new(path, text);
     let table = format!(
         "{BEGIN}\n| file | functions |\n|---|---|\n| `a.rs` | `here`, `gone` |\n| `b.rs` | `x` |\n{END}"
     );

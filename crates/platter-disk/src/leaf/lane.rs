@@ -22,7 +22,6 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-mod cancel;
 mod changes;
 mod memory;
 mod seldom;
