@@ -1,8 +1,8 @@
 //! The interface of a queue to a disk: a driver is the disk's side of a channel.
 
-use crate::bio::{IoPrio, Op};
+use crate::bio::{Bio, IoPrio, Op};
 use crate::limits::Limits;
-use crate::request::Chain;
+use crate::request::Linked;
 use crate::segment::{Region, RegionId, Segment};
 use crate::time::{Span, Time};
 use alloc::sync::Arc;
@@ -38,6 +38,36 @@ pub struct Geometry {
     pub limits: Limits,
     /// Capabilities of the disk.
     pub features: Features,
+}
+
+/// The bios of a request, in order.
+pub(crate) enum Chain<'a> {
+    /// A single bio.
+    One(&'a Bio),
+    /// A bio and those that follow it.
+    Run(&'a Bio, &'a [Bio]),
+    /// A bio and those that are linked to it in a table of requests.
+    Linked(Linked<'a>),
+}
+
+impl Chain<'_> {
+    #[inline]
+    fn single_segment(&self) -> Option<Segment> {
+        match self {
+            Chain::One(bio) => bio.single_segment(),
+            Chain::Run(..) => None,
+            Chain::Linked(linked) => linked.single()?.single_segment(),
+        }
+    }
+
+    fn for_each_segment(&self, mut each: impl FnMut(Segment)) {
+        let mut visit = |bio: &Bio| bio.segments().for_each(&mut each);
+        match self {
+            Chain::One(bio) => visit(bio),
+            Chain::Run(first, more) => core::iter::once(*first).chain(*more).for_each(visit),
+            Chain::Linked(linked) => linked.for_each_bio(visit),
+        }
+    }
 }
 
 crate::setters! {

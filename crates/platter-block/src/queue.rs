@@ -20,7 +20,7 @@ mod sched;
 mod split;
 mod zeroes;
 
-pub use direct::DirectQueue;
+pub use direct::{DirectLane, DirectQueue};
 pub use doubt::Watch;
 pub use pause::{FIRST_PAUSE, RETRIES};
 pub use sched::{CONGESTION_BATCH, PlugSettings, PoolStats, SchedQueue};

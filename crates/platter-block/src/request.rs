@@ -3,7 +3,6 @@
 use crate::bio::{Bio, Context, Flags, IoPrio, Op};
 use crate::defect::{self, Defect};
 use crate::elevator::{RequestId, RequestInfo};
-use crate::segment::Segment;
 use crate::time::Time;
 use alloc::vec::Vec;
 
@@ -142,19 +141,9 @@ pub(crate) fn info_of(bio: &Bio) -> RequestInfo {
     }
 }
 
-pub(crate) struct Link {
+struct Link {
     bio: Option<Bio>,
     next: u32,
-}
-
-/// The bios of a request, in order.
-pub(crate) enum Chain<'a> {
-    /// A single bio.
-    One(&'a Bio),
-    /// A bio and those that follow it.
-    Run(&'a Bio, &'a [Bio]),
-    /// A bio and those that are linked to it in a [`Table`].
-    Linked(Linked<'a>),
 }
 
 /// The bios of a request in a [`Table`].
@@ -164,32 +153,18 @@ pub(crate) struct Linked<'a> {
     links: &'a [Link],
 }
 
-impl Chain<'_> {
-    #[inline]
-    pub(crate) fn single_segment(&self) -> Option<Segment> {
-        match self {
-            Chain::One(bio) => bio.single_segment(),
-            Chain::Linked(linked) if linked.head == NONE => linked.first?.single_segment(),
-            _ => None,
-        }
+impl<'a> Linked<'a> {
+    /// The only bio, if there is only one.
+    pub(crate) fn single(&self) -> Option<&'a Bio> {
+        if self.head == NONE { self.first } else { None }
     }
 
-    pub(crate) fn for_each_segment(&self, mut each: impl FnMut(Segment)) {
-        self.for_each_bio(|bio| bio.segments().for_each(&mut each));
-    }
-
-    fn for_each_bio(&self, mut each: impl FnMut(&Bio)) {
-        match self {
-            Chain::One(bio) => each(bio),
-            Chain::Run(first, more) => core::iter::once(*first).chain(*more).for_each(each),
-            Chain::Linked(Linked { first, head, links }) => {
-                first.iter().for_each(|bio| each(bio));
-                let mut at = *head;
-                while let Some(link) = links.get(at as usize) {
-                    link.bio.iter().for_each(&mut each);
-                    at = link.next;
-                }
-            }
+    pub(crate) fn for_each_bio(&self, mut each: impl FnMut(&Bio)) {
+        self.first.iter().for_each(|bio| each(bio));
+        let mut at = self.head;
+        while let Some(link) = self.links.get(at as usize) {
+            link.bio.iter().for_each(&mut each);
+            at = link.next;
         }
     }
 }
@@ -390,9 +365,9 @@ impl Table {
     }
 
     #[inline]
-    pub(crate) fn chain(&self, index: u32) -> Chain<'_> {
+    pub(crate) fn chain(&self, index: u32) -> Linked<'_> {
         let r = self.at(index);
-        Chain::Linked(Linked { first: r.first.as_ref(), head: r.head, links: &self.links })
+        Linked { first: r.first.as_ref(), head: r.head, links: &self.links }
     }
 
     #[inline]

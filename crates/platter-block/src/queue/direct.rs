@@ -14,8 +14,8 @@ use super::zeroes::Zeroes;
 use super::{Rest, Settings, append};
 use crate::bio::{Bio, Flags, Op};
 use crate::counters::Counters;
-use crate::driver::{Completion, Driver, Geometry, Started};
-use crate::request::{Chain, Marks};
+use crate::driver::{Chain, Completion, Driver, Geometry, Started};
+use crate::request::Marks;
 use crate::time::Time;
 use crate::trace::Sink;
 use alloc::boxed::Box;
@@ -24,10 +24,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 mod admit;
+mod lane;
 mod late;
 mod outcome;
 mod run;
 
+pub use lane::DirectLane;
 use run::Run;
 
 /// The conditions under which a bio is common, from limits, features and size of the device.
@@ -238,7 +240,7 @@ impl DirectQueue {
 
     /// Gives the common bios at the front of a batch to the driver, up to the first that is not common or must wait.
     /// Returns how many the driver took. The memory of the others has not been checked.
-    #[inline]
+    #[inline(always)]
     pub fn start_common<D: Driver>(&mut self, now: Time, batch: &mut VecDeque<Bio>, driver: &mut D) -> u32 {
         if self.care || !self.backlog.is_empty() {
             return 0;
@@ -297,7 +299,7 @@ impl DirectQueue {
 
     /// The driver has completed requests. Returns how many of the completions were for requests that it did not have,
     /// which is a broken contract.
-    #[inline]
+    #[inline(always)]
     pub fn complete(&mut self, now: Time, completions: &mut Vec<Completion>) -> u64 {
         let (mut broken, mut plain) = (0, 0);
         let mut group = Group { op: Op::Read, started: now, count: 0, bytes: 0 };
@@ -399,6 +401,13 @@ impl DirectQueue {
     #[inline]
     pub fn tick(&mut self, now: Time) -> bool {
         now >= self.alarm && self.run_timers(now)
+    }
+
+    /// When the queue wants [`DirectQueue::tick`] to be called even if nothing happens.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        // The deadline of an empty queue belongs to a bio that left in time.
+        let deadline = self.next_deadline.filter(|_| !self.is_idle()).unwrap_or(NEVER);
+        Some(deadline.min(self.paused.next())).filter(|&at| at != NEVER)
     }
 
     /// The counters.

@@ -6,7 +6,7 @@
 use crate::bio::{Bio, Flags, Op};
 use crate::counters::Counters;
 use crate::defect::{self, Defect};
-use crate::driver::{Completion, Geometry, Started};
+use crate::driver::{Chain, Completion, Geometry, Started};
 use crate::elevator::Elevator;
 use crate::fault::{Fault, Kind, Stage};
 use crate::request::{State, Table};
@@ -298,7 +298,7 @@ impl SchedQueue {
             fua: request.flags.intersects(self.fua) && request.op == Op::Write,
             atomic: request.flags.contains(Flags::ATOMIC),
             ioprio: self.table.ioprio(index),
-            chain: self.table.chain(index),
+            chain: Chain::Linked(self.table.chain(index)),
             limits: &self.geometry.limits,
         }
     }

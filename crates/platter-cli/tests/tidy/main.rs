@@ -5,6 +5,7 @@ mod floors;
 mod lexer;
 mod modules;
 mod names;
+mod path;
 mod source;
 mod tables;
 mod text;
@@ -56,6 +57,11 @@ fn pages_about_the_code_name_what_exists() {
     none(&names::problems(files));
     none(&names::misplaced(files));
     none(&names::lost_paths(files));
+}
+
+#[test]
+fn the_path_of_a_read_is_that_of_the_page() {
+    none(&path::problems(tree::files()));
 }
 
 #[test]

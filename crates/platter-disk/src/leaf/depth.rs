@@ -10,9 +10,9 @@ use platter_block::queue::DirectQueue;
 /// A lane's part of the device's depth.
 pub(super) struct Depth {
     /// Tokens that the lane holds.
-    tokens: u32,
+    pub(super) tokens: u32,
     /// Most requests that its queue may have in flight, at least one.
-    depth: u32,
+    pub(super) depth: u32,
     hungry: bool,
     contending: bool,
     /// Tokens that the device counts for this lane as a lane that is not short.
@@ -26,17 +26,9 @@ impl Default for Depth {
 }
 
 impl Depth {
-    /// Borrows the tokens that the queue could use, with a `batch` of bios that it gets next.
-    #[inline]
-    pub(super) fn borrow(&mut self, shared: &Shared, queue: &mut DirectQueue, batch: u32) {
-        let demand = queue.demand() + batch;
-        if demand > self.depth {
-            self.borrow_more(shared, queue, demand);
-        }
-    }
-
+    /// Borrows tokens for a queue that could have `demand` requests in flight, more than its depth.
     #[cold]
-    fn borrow_more(&mut self, shared: &Shared, queue: &mut DirectQueue, demand: u32) {
+    pub(super) fn borrow(&mut self, shared: &Shared, queue: &mut DirectQueue, demand: u32) {
         let allowance = shared.tokens.allowance(self.hungry);
         let wanted = demand.min(allowance).saturating_sub(self.tokens + 1);
         if wanted > 0 {
@@ -90,12 +82,6 @@ impl Depth {
     /// Whether the lane is short of depth.
     pub(super) fn is_hungry(&self) -> bool {
         self.hungry
-    }
-
-    /// Whether the lane holds any tokens.
-    #[inline]
-    pub(super) fn is_held(&self) -> bool {
-        self.tokens > 0
     }
 
     /// The lane is being closed, and its queue with it.

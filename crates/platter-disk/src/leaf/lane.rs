@@ -1,6 +1,5 @@
 //! A lane of a leaf: it uses its own queue while the device has no elevator, and the shared queue otherwise.
 
-use super::control::Runs;
 use super::depth::Depth;
 use super::doubts::Owner;
 use super::gate::View;
@@ -14,7 +13,7 @@ use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::counters::Counters;
 use platter_block::driver::Driver;
-use platter_block::fault::{Error, Kind};
+use platter_block::fault::Error;
 use platter_block::lane::{Bell, Lane};
 use platter_block::queue::{Rest, append};
 use platter_block::segment::{Region, RegionId};
@@ -23,9 +22,9 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-mod cancel;
 mod changes;
 mod memory;
+mod seldom;
 mod send;
 
 pub(super) struct LeafLane {
@@ -126,49 +125,12 @@ impl LeafLane {
     /// the driver has taken.
     #[inline(always)]
     fn start_plugged(&mut self, now: Time) -> u32 {
-        let started = self.local.as_mut().map_or(0, |local| local.start(now, &mut self.plug));
+        let Some(local) = &mut self.local else { return 0 };
+        let started = local.start(now, &mut self.plug);
         if !self.plug.is_empty() {
             self.queue_rest(now);
         }
         started
-    }
-
-    /// The gate is not in its usual state, or a barrier has `counted` the contents of the lane's queue as complete.
-    /// Returns whether the lane may use its own queue.
-    #[cold]
-    fn enter_with_care(&mut self, counted: bool) -> bool {
-        if counted && let Some(local) = &mut self.local {
-            local.queue.count_as_complete();
-        }
-        loop {
-            let gate = self.shared.gate.look();
-            if self.looked != gate.open() {
-                self.looked = gate.open();
-                self.look_up_changes();
-            }
-            if gate.is_shared() || gate.is_closed() {
-                self.send_all();
-                return false;
-            }
-            if self.local.is_none() && !self.open_late() {
-                return false;
-            }
-            self.expected = gate.open();
-            let enters = match self.busy {
-                true => self.shared.gate.look() == self.expected,
-                false => self.cell.busy.enter(&self.shared.gate, self.expected),
-            };
-            if enters {
-                return true;
-            }
-        }
-    }
-
-    #[cold]
-    fn set_deadlines(&mut self, at: Time) {
-        for bio in self.plug.iter_mut().filter(|bio| bio.deadline().is_none()) {
-            bio.set_deadline(Some(at));
-        }
     }
 
     /// Blocks until the lane's own queue has something to do.
@@ -181,29 +143,6 @@ impl LeafLane {
         if !local.queue.is_idle() {
             self.sleep_on(now, timeout, &[]);
         }
-    }
-
-    /// Runs the shared queue if no other thread does, and collects mail.
-    pub(super) fn help(&mut self, now: Time) {
-        let before = self.done.len();
-        self.shared.run_control(now, Some(Runs { route: self.route, done: &mut self.done }));
-        self.cell.mailbox.take(&mut self.done);
-        self.has_come_back(before);
-    }
-
-    /// Bios have come back from the shared queue: those of `done` from index `before` on.
-    pub(super) fn has_come_back(&mut self, before: usize) {
-        self.away -= self.done.len() - before;
-        let given_up = |bio: &Bio| bio.status().is_err_and(|fault| fault.kind == Kind::TimedOut);
-        if self.done[before..].iter().any(given_up) {
-            (self.lingers, self.lingers_away) = (true, true);
-        }
-    }
-
-    /// Whether the lane has something in the shared queue that `run` must look after. Given-up requests there have to
-    /// wait while the lane's own queue is busy, because `run` would otherwise need another test for each I/O.
-    pub(super) fn needs_shared(&self) -> bool {
-        self.away > 0 || self.lingers_away && !self.busy
     }
 
     /// One round of the lane's own queue, which gets the plugged bios if there are any.
@@ -227,34 +166,24 @@ impl LeafLane {
         }
     }
 
-    /// Visits the lane with the lock held that its queue shares with others, if there is one.
-    #[cold]
-    fn locked<R>(&mut self, visit: impl FnOnce(&mut LeafLane) -> R) -> R {
-        let (shared, cell) = (Arc::clone(&self.shared), Arc::clone(&self.cell));
-        let stamps = shared.settings.lock_stamps;
-        let _held = shared.scope.as_ref().map(|lock| lock.hold(&cell.counters, stamps));
-        visit(self)
-    }
-
     /// Borrows depth and gives the plugged bios to the lane's own queue. Returns how many requests the driver has
     /// taken.
     #[inline(always)]
     fn fill(&mut self, now: Time, plugged: bool) -> u32 {
         if let Some(local) = &mut self.local {
-            self.depth.borrow(&self.shared, &mut local.queue, self.plug.len() as u32);
+            // What the queue could have in flight with the bios that it gets next.
+            let demand = local.queue.demand() + self.plug.len() as u32;
+            if demand > self.depth.depth {
+                self.depth.borrow(&self.shared, &mut local.queue, demand);
+            }
         }
         if plugged { self.start_plugged(now) } else { 0 }
     }
 
-    /// Without the caller's plug: a bio goes to a queue by itself.
-    #[cold]
-    fn flush_single(&mut self, now: Time) {
-        if self.enter(now) {
-            self.locked(|lane| lane.queue_rest(now));
-        }
-        if self.away > 0 {
-            self.help(now);
-        }
+    /// The same for a lane that is about to wait, where the call costs nothing in comparison.
+    #[inline(never)]
+    fn fill_before_wait(&mut self, now: Time, plugged: bool) -> u32 {
+        self.fill(now, plugged)
     }
 
     /// Runs everything that the lane has bios in, and takes completed bios of its own queue to `out` or to `done`.
@@ -292,21 +221,8 @@ impl LeafLane {
         }
     }
 
-    /// Some lane is short of depth.
-    #[cold]
-    fn share_depth(&mut self, now: Time) {
-        let Some(local) = &mut self.local else { return };
-        if self.depth.is_hungry() && self.shared.gate.look().is_stuck() {
-            // Bios that wait for depth would get none, so they fail.
-            local.queue.set_stuck(now, true);
-            local.queue.set_stuck(now, false);
-            local.take_done(&mut self.done);
-        }
-        self.depth.give_back(&self.shared, &mut local.queue);
-    }
-
     /// Announces whether other threads have to wait for the lane's own queue.
-    #[inline]
+    #[inline(always)]
     fn rest(&mut self, now: Time) {
         match self.local.as_ref().map_or(Rest::Settled, |local| local.queue.rest()) {
             Rest::Settled => self.leave(now),
@@ -324,7 +240,7 @@ impl LeafLane {
     fn leave(&mut self, now: Time) {
         self.busy = false;
         if let Some(local) = &mut self.local {
-            if self.depth.is_held() {
+            if self.depth.tokens > 0 {
                 self.depth.give_back(&self.shared, &mut local.queue);
             }
             // Empty except for given-up requests.
@@ -333,29 +249,6 @@ impl LeafLane {
         self.cell.busy.leave();
         if self.shared.gate.look() != self.expected {
             self.help_barrier(now);
-        }
-    }
-
-    /// A barrier may have waited for this lane.
-    #[cold]
-    fn help_barrier(&mut self, now: Time) {
-        if self.shared.gate.look().is_closed() {
-            self.help(now);
-        }
-    }
-
-    /// Runs the queues only for given-up requests.
-    #[cold]
-    fn run_lingering(&mut self, now: Time) {
-        self.run_local(now, false);
-        self.take_local(None);
-        if self.lingers_away {
-            self.help(now);
-            self.lingers_away = self.shared.doubts.has_given_up(Owner::CONTROL);
-        }
-        self.lingers = self.lingers_away || self.local.as_ref().is_some_and(|local| local.in_flight() > 0);
-        if let Some(local) = &mut self.local {
-            self.depth.give_back(&self.shared, &mut local.queue);
         }
     }
 }
@@ -423,7 +316,7 @@ impl Lane for LeafLane {
         }
         let plugged = !self.plug.is_empty() && self.enter(now);
         if self.away == 0 {
-            let started = self.fill(now, plugged);
+            let started = self.fill_before_wait(now, plugged);
             if self.away == 0 && !self.has_done() {
                 return self.wait_local(now, timeout);
             }

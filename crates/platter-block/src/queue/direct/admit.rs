@@ -3,14 +3,14 @@
 use super::{DirectQueue, Role, Run, Slot};
 use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
-use crate::driver::Started;
+use crate::driver::{Chain, Started};
 use crate::fault::{Fault, Kind};
 use crate::queue::family::Parent;
 use crate::queue::pause::queue_fault;
 use crate::queue::split::{check, fits, front_bytes};
 use crate::queue::zeroes::{AT_ONCE, Zeroes, can_write};
 use crate::queue::{MARKS, NO_PARENT, SPARE_BIOS};
-use crate::request::{Chain, Marks};
+use crate::request::Marks;
 use crate::time::Time;
 use crate::trace::{Action, Event};
 use alloc::vec::Vec;

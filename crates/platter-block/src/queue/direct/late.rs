@@ -39,13 +39,6 @@ impl DirectQueue {
         self.alarm = self.alarm.min(at);
     }
 
-    /// When the queue wants [`DirectQueue::tick`] to be called even if nothing happens.
-    pub fn next_wakeup(&self) -> Option<Time> {
-        // The deadline of an empty queue belongs to a bio that left in time.
-        let deadline = self.next_deadline.filter(|_| !self.is_idle()).unwrap_or(NEVER);
-        Some(deadline.min(self.paused.next())).filter(|&at| at != NEVER)
-    }
-
     #[cold]
     pub(super) fn run_timers(&mut self, now: Time) -> bool {
         if self.next_deadline.is_some_and(|at| now >= at) {

@@ -5,7 +5,8 @@ use super::super::teller::Teller;
 use super::LeafLane;
 use crate::sync::lock;
 use platter_block::driver::Driver;
-use platter_block::lane::{DirectLane, Lane};
+use platter_block::lane::Lane;
+use platter_block::queue::DirectLane;
 use std::sync::Arc;
 
 impl LeafLane {

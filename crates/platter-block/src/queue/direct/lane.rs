@@ -1,0 +1,229 @@
+//! The queue of one lane with its driver.
+
+use super::DirectQueue;
+use crate::bio::Bio;
+use crate::counters::Counters;
+use crate::driver::{Completion, Driver};
+use crate::lane::{Lane, Reopen};
+use crate::segment::{Region, RegionId};
+use crate::time::{Span, Time};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// The queue of one lane with its driver.
+pub struct DirectLane<D: Driver = Box<dyn Driver>> {
+    // Drops first, as in `QueueLane`.
+    driver: D,
+    /// The queue.
+    pub queue: DirectQueue,
+    completions: Vec<Completion>,
+    broken: u64,
+    /// See [`Driver::is_prompt`].
+    prompt: bool,
+    reopen: Option<Reopen<D>>,
+}
+
+impl<D: Driver> DirectLane<D> {
+    /// Puts a queue on a driver.
+    pub fn new(queue: DirectQueue, driver: D) -> DirectLane<D> {
+        let completions = Vec::with_capacity(queue.settings().depth as usize);
+        let prompt = driver.is_prompt();
+        DirectLane { queue, driver, completions, broken: 0, prompt, reopen: None }
+    }
+
+    /// Sets the function that replaces a [dead](Driver::is_dead) driver.
+    pub fn set_reopen(&mut self, reopen: Reopen<D>) {
+        self.reopen = Some(reopen);
+    }
+
+    /// Replaces the driver if it is dead and has returned all requests. Returns whether it did.
+    #[cold]
+    fn replace_dead(&mut self) -> bool {
+        if self.queue.in_flight() > 0 || !self.driver.is_dead() {
+            return false;
+        }
+        let driver = self.reopen.as_mut().and_then(|reopen| reopen());
+        let replaced = driver.is_some();
+        if let Some(driver) = driver {
+            self.prompt = driver.is_prompt();
+            self.driver = driver;
+        }
+        replaced
+    }
+
+    /// The driver.
+    pub fn driver(&self) -> &D {
+        &self.driver
+    }
+
+    /// The driver, mutably.
+    pub fn driver_mut(&mut self) -> &mut D {
+        &mut self.driver
+    }
+
+    /// The queue's counters.
+    pub fn counters(&self) -> &Arc<Counters> {
+        self.queue.counters()
+    }
+
+    /// Completions for requests that the driver did not have (a broken contract).
+    pub fn broken_completions(&self) -> u64 {
+        self.broken
+    }
+
+    /// Aborts the bios that match, see [`Lane::cancel`].
+    pub fn cancel_where(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool) {
+        let driver = &mut self.driver;
+        self.queue.cancel(now, which, &mut |tag| {
+            driver.cancel(now, tag);
+        });
+    }
+
+    /// Asks the driver to cancel requests that have just timed out, because no submitter waits for them any more.
+    #[cold]
+    fn ask_to_cancel(&mut self, now: Time) {
+        while let Some(tag) = self.queue.next_given_up() {
+            self.driver.cancel(now, tag);
+        }
+    }
+
+    /// The first half of a round: runs timers that are due and collects completions, which frees depth for the batch
+    /// that follows. Returns whether nothing was in flight.
+    #[inline]
+    pub fn begin(&mut self, now: Time) -> bool {
+        if self.queue.tick(now) {
+            self.ask_to_cancel(now);
+        }
+        let idle = self.queue.in_flight() == 0;
+        if !idle {
+            self.collect(now);
+        }
+        idle
+    }
+
+    /// Gives the driver the common bios at the front of a batch, see [`DirectQueue::start_common`]; returns how many.
+    #[inline(always)]
+    pub fn start(&mut self, now: Time, batch: &mut VecDeque<Bio>) -> u32 {
+        self.queue.start_common(now, batch, &mut self.driver)
+    }
+
+    /// The second half of a round: gives the driver what else may start, and rings the doorbell if the driver took
+    /// anything; `started` requests were given to it before. A prompt driver that `was_idle` has completed them.
+    #[inline]
+    pub fn end(&mut self, now: Time, started: u32, was_idle: bool) {
+        if started + self.fill(now) > 0 {
+            self.driver.submit(now);
+            if was_idle && self.prompt {
+                self.collect(now);
+            }
+        }
+    }
+
+    /// Gives the driver what waits in the queue and may start. Returns how many requests the driver took.
+    #[inline]
+    pub fn fill(&mut self, now: Time) -> u32 {
+        if self.queue.has_work() { self.fill_from_backlog(now) } else { 0 }
+    }
+
+    fn fill_from_backlog(&mut self, now: Time) -> u32 {
+        let mut taken = 0;
+        while let Some(tag) = self.queue.next(now) {
+            let request = self.queue.started(tag);
+            if !request.is_some_and(|request| self.driver.queue(now, &request)) {
+                self.queue.refused(now, tag);
+                if self.replace_dead() {
+                    continue;
+                }
+                break;
+            }
+            taken += 1;
+        }
+        taken
+    }
+
+    #[inline(always)]
+    fn collect(&mut self, now: Time) {
+        self.driver.reap(now, &mut self.completions);
+        self.broken += self.queue.complete(now, &mut self.completions);
+        if self.queue.take_error() {
+            self.replace_dead();
+        }
+    }
+
+    /// Blocks like [`Lane::wait`] after everything that may start has been given to the driver.
+    #[inline]
+    pub fn wait_started(&mut self, now: Time, timeout: Option<Span>) {
+        if self.queue.in_flight() > 0 && !self.queue.has_done() {
+            // The queue may have set a timer.
+            let timer = self.next_wakeup().map(|at| at.since(now));
+            self.driver.wait(now, timeout.into_iter().chain(timer).min());
+        } else if self.queue.has_work() && !self.queue.has_done() && self.driver.next_event().is_some() {
+            // A simulated disk may be full of requests of other channels: only waiting advances its time.
+            self.driver.wait(now, timeout);
+        } else {
+            self.driver.submit(now);
+        }
+    }
+}
+
+impl<D: Driver> Lane for DirectLane<D> {
+    fn submit(&mut self, now: Time, bio: Bio) {
+        self.queue.submit(now, bio);
+    }
+
+    #[inline]
+    fn run(&mut self, now: Time) {
+        let was_idle = self.begin(now);
+        self.end(now, 0, was_idle);
+    }
+
+    #[inline]
+    fn take_done(&mut self, out: &mut Vec<Bio>) {
+        self.queue.take_done(out);
+    }
+
+    #[inline]
+    fn has_done(&self) -> bool {
+        self.queue.has_done()
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        Time::earliest(self.queue.next_wakeup(), self.driver.next_event())
+    }
+
+    fn unplug(&mut self, _now: Time) {}
+
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        self.fill(now);
+        self.wait_started(now, timeout);
+    }
+
+    fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
+        let handle = self.driver.wait_handle();
+        out.extend(handle);
+        handle.is_some()
+    }
+
+    #[inline]
+    fn in_flight(&self) -> u32 {
+        self.queue.in_flight()
+    }
+
+    fn cancel(&mut self, now: Time, token: u64) {
+        self.cancel_where(now, &|bio| bio.token() == token);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.queue.is_idle()
+    }
+
+    fn register(&mut self, region: &Region) {
+        self.driver.register(region);
+    }
+
+    fn unregister(&mut self, region: RegionId) {
+        self.driver.unregister(region);
+    }
+}

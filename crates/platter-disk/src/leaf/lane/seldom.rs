@@ -1,0 +1,130 @@
+//! What a lane does seldom: when the gate is not in its usual state, bios are with the shared queue, depth is short, or
+//! requests have been given up.
+
+use super::super::control::Runs;
+use super::super::doubts::Owner;
+use super::LeafLane;
+use platter_block::bio::Bio;
+use platter_block::fault::Kind;
+use platter_block::lane::Lane;
+use platter_block::time::Time;
+use std::sync::Arc;
+
+impl LeafLane {
+    /// The gate is not in its usual state, or a barrier has `counted` the contents of the lane's queue as complete.
+    /// Returns whether the lane may use its own queue.
+    #[cold]
+    pub(super) fn enter_with_care(&mut self, counted: bool) -> bool {
+        if counted && let Some(local) = &mut self.local {
+            local.queue.count_as_complete();
+        }
+        loop {
+            let gate = self.shared.gate.look();
+            if self.looked != gate.open() {
+                self.looked = gate.open();
+                self.look_up_changes();
+            }
+            if gate.is_shared() || gate.is_closed() {
+                self.send_all();
+                return false;
+            }
+            if self.local.is_none() && !self.open_late() {
+                return false;
+            }
+            self.expected = gate.open();
+            let enters = match self.busy {
+                true => self.shared.gate.look() == self.expected,
+                false => self.cell.busy.enter(&self.shared.gate, self.expected),
+            };
+            if enters {
+                return true;
+            }
+        }
+    }
+
+    #[cold]
+    pub(super) fn set_deadlines(&mut self, at: Time) {
+        for bio in self.plug.iter_mut().filter(|bio| bio.deadline().is_none()) {
+            bio.set_deadline(Some(at));
+        }
+    }
+
+    /// Runs the shared queue if no other thread does, and collects mail.
+    pub(in crate::leaf) fn help(&mut self, now: Time) {
+        let before = self.done.len();
+        self.shared.run_control(now, Some(Runs { route: self.route, done: &mut self.done }));
+        self.cell.mailbox.take(&mut self.done);
+        self.has_come_back(before);
+    }
+
+    /// Bios have come back from the shared queue: those of `done` from index `before` on.
+    pub(in crate::leaf) fn has_come_back(&mut self, before: usize) {
+        self.away -= self.done.len() - before;
+        let given_up = |bio: &Bio| bio.status().is_err_and(|fault| fault.kind == Kind::TimedOut);
+        if self.done[before..].iter().any(given_up) {
+            (self.lingers, self.lingers_away) = (true, true);
+        }
+    }
+
+    /// Whether the lane has something in the shared queue that `run` must look after. Given-up requests there have to
+    /// wait while the lane's own queue is busy, because `run` would otherwise need another test for each I/O.
+    pub(in crate::leaf) fn needs_shared(&self) -> bool {
+        self.away > 0 || self.lingers_away && !self.busy
+    }
+
+    /// Visits the lane with the lock held that its queue shares with others, if there is one.
+    #[cold]
+    pub(super) fn locked<R>(&mut self, visit: impl FnOnce(&mut LeafLane) -> R) -> R {
+        let (shared, cell) = (Arc::clone(&self.shared), Arc::clone(&self.cell));
+        let stamps = shared.settings.lock_stamps;
+        let _held = shared.scope.as_ref().map(|lock| lock.hold(&cell.counters, stamps));
+        visit(self)
+    }
+
+    /// Without the caller's plug: a bio goes to a queue by itself.
+    #[cold]
+    pub(super) fn flush_single(&mut self, now: Time) {
+        if self.enter(now) {
+            self.locked(|lane| lane.queue_rest(now));
+        }
+        if self.away > 0 {
+            self.help(now);
+        }
+    }
+
+    /// Some lane is short of depth.
+    #[cold]
+    pub(super) fn share_depth(&mut self, now: Time) {
+        let Some(local) = &mut self.local else { return };
+        if self.depth.is_hungry() && self.shared.gate.look().is_stuck() {
+            // Bios that wait for depth would get none, so they fail.
+            local.queue.set_stuck(now, true);
+            local.queue.set_stuck(now, false);
+            local.take_done(&mut self.done);
+        }
+        self.depth.give_back(&self.shared, &mut local.queue);
+    }
+
+    /// A barrier may have waited for this lane.
+    #[cold]
+    pub(super) fn help_barrier(&mut self, now: Time) {
+        if self.shared.gate.look().is_closed() {
+            self.help(now);
+        }
+    }
+
+    /// Runs the queues only for given-up requests.
+    #[cold]
+    pub(super) fn run_lingering(&mut self, now: Time) {
+        self.run_local(now, false);
+        self.take_local(None);
+        if self.lingers_away {
+            self.help(now);
+            self.lingers_away = self.shared.doubts.has_given_up(Owner::CONTROL);
+        }
+        self.lingers = self.lingers_away || self.local.as_ref().is_some_and(|local| local.in_flight() > 0);
+        if let Some(local) = &mut self.local {
+            self.depth.give_back(&self.shared, &mut local.queue);
+        }
+    }
+}
