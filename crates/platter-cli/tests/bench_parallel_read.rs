@@ -79,7 +79,7 @@ fn what_cannot_be_done_says_why() {
     refused(&[], 2, &["--on"]);
     refused(&["--on", "ram(1M"], 2, &["ram(1M"]);
     refused(&["--on", "/nonexistent"], 3, &["/nonexistent"]);
-    refused(&["--on", "ram(64M)", "--mode", "fast"], 2, &["fast", "normal, direct and raw"]);
+    refused(&["--on", "ram(64M)", "--mode", "fast"], 2, &["fast", "normal, direct or raw"]);
     refused(&["--on", "ram(64M)", "--raw-rung", "none"], 2, &["none", "Baseline, SB"]);
     refused(&["--on", "ram(64M)", "--block", "1000"], 2, &["--block 1000", "multiples of 512"]);
     refused(&["--on", "ram(64M)", "--size", "1G"], 4, &["--size 1G", "up to 64M"]);
