@@ -45,7 +45,7 @@ pub fn register(row: &'static Row) -> Result<(), RegisterError> {
 /// elevator with the name of one that exists already is left out.
 ///
 /// # Panics
-/// A row is faulty; see [`register`].
+/// A row is faulty; see [`register()`].
 pub fn register_table(table: &'static [Row]) {
     for row in table.iter().filter(|row| row.name != "none" && by_name(row.name).is_none()) {
         // Another thread may register the same table at the same time.

@@ -268,7 +268,7 @@ impl Device {
         }
     }
 
-    /// In a simulation that one thread does [by hand](VirtualClock::by_hand): runs the lane of the device's futures,
+    /// In a simulation that one thread does [by hand](platter_block::time::VirtualClock::by_hand): runs the lane of the device's futures,
     /// including dropped ones, the device's own work, and requests that synchronous calls gave up. Elsewhere the
     /// service thread does this. Returns when to call again even if nothing completes; `None`: nothing is outstanding
     /// except given-up requests.

@@ -114,7 +114,7 @@ enum Role {
     Zeroes(Zeroes),
 }
 
-/// The queue of one lane. See the [module](self).
+/// The queue of one lane.
 pub struct DirectQueue {
     common: Common,
     slots: Vec<Slot>,

@@ -49,7 +49,7 @@ impl<F: Filter> Filtered<F> {
     }
 
     /// The layer over a range of bytes of the device below instead of all of it. It keeps its size, and reports events
-    /// of the device below as [`DeviceEvent::Below`].
+    /// of the device below as [`DeviceEvent::Below`](platter_block::event::DeviceEvent::Below).
     ///
     /// # Errors
     /// A range that is empty, extends past the end or is not aligned to logical blocks.
