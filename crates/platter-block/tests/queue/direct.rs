@@ -192,7 +192,7 @@ fn a_range_in_doubt_holds_what_overlaps_it() {
     assert!(pieces.iter().all(|&piece| rig.result(piece).is_ok()) && !rig.has_memory(lost));
 }
 
-/// A request takes so many bios at most; the others make another one, and all of them complete.
+/// A request holds a limited number of bios. Those beyond the limit form another request, and all of them complete.
 #[test]
 fn the_number_of_bios_in_a_request_is_bounded() {
     const BIOS: u64 = 70_000;

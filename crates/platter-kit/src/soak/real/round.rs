@@ -212,8 +212,8 @@ fn works(round: &Round) -> Result<(), String> {
     // A cache reports an earlier error to each handle once and retries; a layer `error` fails this often by design.
     let mut tries = 20;
     while let Err(error) = device.flush() {
-        // A request that timed out may be with a busy machine's disk for a while yet, and no number of tries says for how
-        // long. If it never comes back, the caller's limit on the time of all this reports it.
+        // On a busy machine the disk may keep a request that timed out for longer than any fixed number of tries takes.
+        // If it is never returned, the caller's time limit reports it.
         if error.fault.kind == Kind::InDoubt {
             std::thread::yield_now();
         } else if tries == 0 {
