@@ -132,7 +132,7 @@ fn fuzz(options: &Options, target: &'static Target, share: u32) -> io::Result<bo
     }
     let begun = Instant::now();
     let time = Duration::from_secs(options.seconds) / share;
-    // The clock is read once in a fixed number of runs, because a reading costs as much as a short run.
+    // The clock is read once in 32 runs.
     let go_on = |run: u64| match options.runs {
         Some(runs) => run < first + runs,
         None => !run.is_multiple_of(32) || begun.elapsed() < time,
