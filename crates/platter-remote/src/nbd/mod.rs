@@ -1,0 +1,3 @@
+//! The Network Block Device protocol.
+
+pub mod wire;
