@@ -7,6 +7,7 @@
 
 use crate::clock::Clock;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
+use platter_block::allocation;
 use platter_block::backend::{Backend, Fact, Ground, Identity, LaneUse, SinkMaker};
 use platter_block::bio::{Bio, Context};
 use platter_block::capability::{Traced, Tunable};
@@ -298,6 +299,10 @@ impl Backend for Leaf {
         sum.add(&self.0.control_counters);
         (sum.gauges.quarantined, sum.gauges.in_doubt) = self.0.doubts.count();
         sum
+    }
+
+    fn allocation(&self, pos: u64, len: u64) -> Result<allocation::Extent, Error> {
+        self.0.disk.allocation(pos, len)
     }
 
     fn facts(&self) -> Vec<Fact> {

@@ -18,7 +18,10 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-repro", &[PARTS, &["platter-bench"]]),
     ("platter-engines", &[PARTS, &["platter-kit"]]),
     ("platter-cli", &[PARTS, &["platter", "platter-kit", "platter-bench", "platter-repro", "platter-serve"]]),
-    ("platter-fuzz", &[PARTS, &["platter", "platter-kit", "platter-bench", "platter-remote", "platter-serve"]]),
+    (
+        "platter-fuzz",
+        &[PARTS, &["platter", "platter-kit", "platter-bench", "platter-remote", "platter-serve"]],
+    ),
 ];
 
 /// What the library is made of.
