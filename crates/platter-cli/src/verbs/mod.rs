@@ -18,6 +18,7 @@ mod man;
 mod raid;
 mod readahead;
 mod repro;
+mod serve;
 mod sim;
 
 /// The verbs.
@@ -37,6 +38,8 @@ pub(crate) enum Verb {
     Raid(raid::Raid),
     /// Compare the I/Os that readahead policies issue for the same reads
     Readahead(Box<readahead::Readahead>),
+    /// Serve devices to other programs, over the Network Block Device protocol
+    Serve(Box<serve::Serve>),
     /// Simulate disks
     #[command(subcommand)]
     Sim(sim::Sim),
@@ -57,6 +60,7 @@ impl Verb {
             Verb::List(list) => list.run(context),
             Verb::Raid(raid) => raid.run(context),
             Verb::Readahead(readahead) => readahead.run(context),
+            Verb::Serve(serve) => serve.run(context),
             Verb::Sim(sim) => sim.run(context),
             Verb::Repro(repro) => repro.run(context),
             Verb::Completions(completions) => completions.run(context),
