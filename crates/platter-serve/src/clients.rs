@@ -110,6 +110,11 @@ impl Clients {
         Some(Connected { clients: Arc::clone(self), client })
     }
 
+    /// How many clients there may be.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
     /// All clients, oldest first.
     pub fn list(&self) -> Vec<Arc<Client>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
@@ -126,7 +131,8 @@ mod tests {
         let clients = Clients::new(2);
         let asked = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&asked);
-        let first = clients.connect("nbd", "a", "peer 1", move || flag.store(true, Ordering::Relaxed)).unwrap();
+        let first =
+            clients.connect("nbd", "a", "peer 1", move || flag.store(true, Ordering::Relaxed)).unwrap();
         let second = clients.connect("nbd", "a", "peer 2", || {}).unwrap();
         assert!(clients.connect("nbd", "a", "peer 3", || {}).is_none());
         assert_eq!(clients.list().len(), 2);

@@ -11,6 +11,7 @@
 
 pub mod clients;
 pub mod error;
+pub mod events;
 pub mod export;
 pub mod nbd;
 pub mod served;

@@ -81,7 +81,10 @@ impl Devices {
     pub fn add(&self, served: Served) -> Result<(), ServeError> {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         if list.iter().any(|known| known.name == served.name) {
-            return Err(ServeError::usage(format!("there is already a device of the name {:?}", served.name)));
+            return Err(ServeError::usage(format!(
+                "there is already a device of the name {:?}",
+                served.name
+            )));
         }
         list.push(Arc::new(served));
         Ok(())

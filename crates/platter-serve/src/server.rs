@@ -2,7 +2,8 @@
 
 use crate::clients::Clients;
 use crate::error::ServeError;
-use crate::export::{self, Export, Start};
+use crate::events::Log;
+use crate::export::{self, Export, Options, Start};
 use crate::served::Devices;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ pub struct Server {
     devices: Arc<Devices>,
     clients: Arc<Clients>,
     exports: Vec<Running>,
+    log: Log,
 }
 
 struct Running {
@@ -31,7 +33,13 @@ impl Default for Server {
 impl Server {
     /// A server for at most `clients` clients, without devices and exports.
     pub fn new(clients: usize) -> Server {
-        Server { devices: Arc::default(), clients: Clients::new(clients), exports: Vec::new() }
+        let log: Log = Arc::new(|_| {});
+        Server { devices: Arc::default(), clients: Clients::new(clients), exports: Vec::new(), log }
+    }
+
+    /// Calls `log` for each event of exports that are started from now on.
+    pub fn set_log(&mut self, log: Log) {
+        self.log = log;
     }
 
     /// Its devices.
@@ -48,14 +56,14 @@ impl Server {
     ///
     /// # Errors
     /// There is no such kind; the address is wrong, in use or not permitted.
-    pub fn start(&mut self, name: &str, address: &str) -> Result<String, ServeError> {
+    pub fn start(&mut self, name: &str, address: &str, options: &Options) -> Result<String, ServeError> {
         let Some(row) = export::find(name) else {
             let names: Vec<&str> = export::TABLE.iter().map(|row| row.name).collect();
             let message = format!("there is no export called {name:?}; there are {}", names.join(", "));
             return Err(ServeError::usage(message));
         };
         let (devices, clients) = (Arc::clone(&self.devices), Arc::clone(&self.clients));
-        let export = (row.start)(&Start { address, devices, clients })?;
+        let export = (row.start)(&Start { address, devices, clients, log: Arc::clone(&self.log), options })?;
         let address = export.address();
         self.exports.push(Running { kind: row.name, export });
         Ok(address)

@@ -19,6 +19,7 @@ mod map;
 mod raid;
 mod readahead;
 mod repro;
+mod serve;
 mod sim;
 
 /// The verbs.
@@ -40,6 +41,8 @@ pub(crate) enum Verb {
     Raid(raid::Raid),
     /// Compare the I/Os that readahead policies issue for the same reads
     Readahead(Box<readahead::Readahead>),
+    /// Serve devices to other programs, over the Network Block Device protocol
+    Serve(Box<serve::Serve>),
     /// Simulate disks
     #[command(subcommand)]
     Sim(sim::Sim),
@@ -61,6 +64,7 @@ impl Verb {
             Verb::Map(map) => map.run(context),
             Verb::Raid(raid) => raid.run(context),
             Verb::Readahead(readahead) => readahead.run(context),
+            Verb::Serve(serve) => serve.run(context),
             Verb::Sim(sim) => sim.run(context),
             Verb::Repro(repro) => repro.run(context),
             Verb::Completions(completions) => completions.run(context),
