@@ -3,6 +3,7 @@
 use crate::clients::Clients;
 use crate::error::ServeError;
 use crate::events::Log;
+use crate::fuse;
 use crate::nbd;
 use crate::served::Devices;
 use std::sync::Arc;
@@ -50,6 +51,10 @@ pub struct Options {
     pub handshake_timeout: Duration,
     /// Whether connections without encryption are accepted from other hosts.
     pub insecure_plaintext: bool,
+    /// Whether users other than the server's may use files (FUSE).
+    pub allow_other: bool,
+    /// Whether the kernel caches what is read from files (FUSE).
+    pub kernel_cache: bool,
     /// Whether a large read of a hole is answered without reading it, if the client understands it.
     pub sparse_reads: bool,
 }
@@ -61,6 +66,8 @@ impl Default for Options {
             client_memory_bytes: 64 << 20,
             handshake_timeout: Duration::from_secs(10),
             insecure_plaintext: false,
+            allow_other: false,
+            kernel_cache: false,
             sparse_reads: false,
         }
     }
@@ -79,7 +86,7 @@ pub struct Row {
 }
 
 /// All kinds of exports.
-pub const TABLE: &[Row] = &[nbd::ROW];
+pub const TABLE: &[Row] = &[nbd::ROW, fuse::ROW];
 
 /// The kind of this name.
 pub fn find(name: &str) -> Option<&'static Row> {

@@ -9,10 +9,12 @@
 
 #![deny(unsafe_code)]
 
+mod buffers;
 pub mod clients;
 pub mod error;
 pub mod events;
 pub mod export;
+pub mod fuse;
 pub mod nbd;
 pub mod served;
 pub mod server;

@@ -20,9 +20,11 @@ impl Serve {
         server.set_log(self.log(context));
         self.add_devices(&server)?;
         let options = self.options();
-        for address in &self.nbd {
-            let at = server.start("nbd", address, &options).map_err(refused)?;
-            self.announce(context, &server, "nbd", &at)?;
+        for (kind, addresses) in [("nbd", &self.nbd), ("fuse", &self.fuse)] {
+            for address in addresses {
+                let at = server.start(kind, address, &options).map_err(refused)?;
+                self.announce(context, &server, kind, &at)?;
+            }
         }
         context.wait_for_interrupt();
         self.stop(context, server)
@@ -34,6 +36,8 @@ impl Serve {
         options.client_memory_bytes = self.client_memory.bytes as usize;
         options.handshake_timeout = self.handshake_timeout.value;
         options.insecure_plaintext = self.insecure_plaintext;
+        options.allow_other = self.fuse_allow_other;
+        options.kernel_cache = self.fuse_cache;
         options.sparse_reads = self.sparse_reads;
         options
     }

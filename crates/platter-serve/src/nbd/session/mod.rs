@@ -5,7 +5,6 @@
 //! requests in work as there are slots; while all are in use, or its memory is, nothing is received. So a client that
 //! does not read its replies stops itself.
 
-mod buffers;
 mod inbox;
 mod outbox;
 mod slots;
@@ -16,11 +15,12 @@ use super::link::Link;
 use super::negotiation::Agreed;
 use super::socket::Mode;
 use super::terms::Terms;
+use crate::buffers::Buffers;
 use crate::clients::Client;
 use crate::events::Log;
 use crate::export::Options;
 use crate::served::Served;
-use buffers::Buffers;
+
 use inbox::Inbox;
 use outbox::Outbox;
 use platter_block::bio::Bio;

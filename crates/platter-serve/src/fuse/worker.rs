@@ -1,0 +1,494 @@
+//! A thread that carries out requests of the kernel, with a descriptor of the FUSE driver, and a channel to each
+//! device, of its own.
+//!
+//! A turn takes the requests that there are, submits them as bios, reaps what is complete and replies. Data of a write
+//! is received in the memory of its bio, and a reply is sent from the memory that the device has filled.
+
+use super::shared::Shared;
+use super::slow::{Job as SlowJob, Work};
+use super::wire::{self, Fallocate, Header, IN_HEADER, Transfer, WRITE_ARGS, fallocate, op};
+use crate::buffers::Buffers;
+use crate::clients::Connected;
+use crate::events::Event;
+use crate::served::Served;
+use platter_block::bio::{Bio, Context, Flags, Op};
+use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::time::{Span, Time};
+use platter_disk::channel::Channel;
+use platter_disk::pool::PoolBuf;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, epoll, eventfd, poll};
+use rustix::io::Errno;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+
+/// Largest read or write, in bytes: what the kernel allows.
+pub(super) const MAX_TRANSFER: usize = 1 << 20;
+
+/// Requests that are taken before completions are looked for.
+const BATCH: usize = 32;
+
+/// How long to sleep if a completion cannot be seen on a descriptor.
+const NAP: Span = Span::from_millis(1);
+
+/// Wakes a worker, and counts what others have finished for it.
+pub(super) struct Bell {
+    event: OwnedFd,
+    finished: AtomicUsize,
+}
+
+impl Bell {
+    fn new() -> Result<Bell, Errno> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Bell { event, finished: AtomicUsize::new(0) })
+    }
+
+    /// Ends the worker's sleep.
+    pub(super) fn ring(&self) {
+        // A counter that is full wakes as well.
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+    }
+
+    pub(super) fn finished(&self) {
+        self.finished.fetch_add(1, Ordering::Release);
+        self.ring();
+    }
+
+    fn clear(&self) {
+        let _ = rustix::io::read(&self.event, &mut [0; 8]);
+    }
+}
+
+/// Sends a reply: its data, or an error.
+pub(super) fn reply(fuse: &OwnedFd, unique: u64, result: Result<&[u8], Errno>) {
+    let (data, errno) = match result {
+        Ok(data) => (data, 0),
+        Err(error) => (&[][..], error.raw_os_error()),
+    };
+    let header = wire::reply_header(unique, errno, data.len());
+    // It fails if the kernel does not wait for it any more.
+    let _ = rustix::io::writev(fuse, &[IoSlice::new(&header), IoSlice::new(data)]);
+}
+
+/// A device that this worker has used.
+struct Open {
+    served: Arc<Served>,
+    client: Arc<Connected>,
+    channel: Channel,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    unique: u64,
+    place: usize,
+    len: u32,
+}
+
+/// The descriptors of a worker.
+pub(super) struct Post {
+    fuse: Arc<OwnedFd>,
+    pub(super) bell: Arc<Bell>,
+    /// Readable when there are requests or the bell was rung.
+    any: OwnedFd,
+}
+
+impl Post {
+    pub(super) fn new(fuse: OwnedFd) -> Result<Post, Errno> {
+        let bell = Arc::new(Bell::new()?);
+        let any = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        // Of the threads that sleep without any request in work, one is woken.
+        let exclusive = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+        epoll::add(&any, &fuse, epoll::EventData::new_u64(0), exclusive)?;
+        epoll::add(&any, &bell.event, epoll::EventData::new_u64(1), epoll::EventFlags::IN)?;
+        Ok(Post { fuse: Arc::new(fuse), bell, any })
+    }
+}
+
+/// One thread. Its channels belong to the thread that makes it.
+pub(super) struct Worker {
+    fuse: Arc<OwnedFd>,
+    bell: Arc<Bell>,
+    any: OwnedFd,
+    shared: Arc<Shared>,
+    slow: Sender<SlowJob>,
+    opened: Vec<Option<Open>>,
+    head: [u8; IN_HEADER + WRITE_ARGS],
+    /// Memory for the data of the next write.
+    landing: Option<PoolBuf>,
+    buffers: Buffers,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    slow_in_work: usize,
+    /// A read that waits for memory.
+    stalled: Option<(Header, Transfer)>,
+    spare: Vec<Bio>,
+    done: Vec<Bio>,
+    descriptors: Vec<i32>,
+    reported: bool,
+}
+
+impl Worker {
+    pub(super) fn new(post: Post, shared: Arc<Shared>, slow: Sender<SlowJob>) -> Worker {
+        let Post { fuse, bell, any } = post;
+        let depth = shared.options.depth;
+        Worker {
+            fuse,
+            slow,
+            bell,
+            any,
+            opened: Vec::new(),
+            head: [0; IN_HEADER + WRITE_ARGS],
+            landing: None,
+            buffers: Buffers::new(shared.options.client_memory_bytes),
+            slots: vec![Slot { unique: 0, place: 0, len: 0 }; depth],
+            free: (0..depth).rev().collect(),
+            slow_in_work: 0,
+            stalled: None,
+            spare: Vec::new(),
+            done: Vec::new(),
+            descriptors: Vec::new(),
+            reported: false,
+            shared,
+        }
+    }
+
+    /// Works until the file system is unmounted, or the export is told to end.
+    pub(super) fn run(mut self) {
+        loop {
+            if let Some((header, transfer)) = self.stalled.take() {
+                self.read(&header, &transfer);
+            }
+            let mut taken = 0;
+            while taken < BATCH && self.has_room() {
+                match self.receive() {
+                    Ok(bytes) => self.take(bytes),
+                    Err(Errno::AGAIN) => break,
+                    // The request was taken back.
+                    Err(Errno::INTR | Errno::NOENT) => {}
+                    Err(_) => return self.end(),
+                }
+                taken += 1;
+            }
+            if self.shared.is_over() {
+                return self.end();
+            }
+            self.slow_in_work -= self.bell.finished.swap(0, Ordering::Acquire);
+            for open in self.opened.iter_mut().flatten() {
+                if open.channel.outstanding() > 0 {
+                    open.channel.poll(&mut self.done);
+                }
+            }
+            if self.finish_all() == 0 && taken < BATCH {
+                self.wait();
+                self.finish_all();
+            }
+        }
+    }
+
+    /// Whether another request can be taken.
+    fn has_room(&mut self) -> bool {
+        if self.landing.is_none() {
+            self.landing = self.buffers.take(MAX_TRANSFER);
+        }
+        self.stalled.is_none() && self.landing.is_some() && self.free.len() > self.slow_in_work
+    }
+
+    /// Awaits what the devices have: they use this worker's memory, and others may wait for it.
+    fn end(mut self) {
+        for open in self.opened.iter_mut().flatten() {
+            while open.channel.outstanding() > 0 {
+                open.channel.wait(&mut self.done, None);
+            }
+        }
+        self.finish_all();
+    }
+
+    /// Takes one request from the kernel. Returns its length.
+    fn receive(&mut self) -> Result<usize, Errno> {
+        let landing = self.landing.as_deref_mut().unwrap_or_default();
+        rustix::io::readv(&*self.fuse, &mut [IoSliceMut::new(&mut self.head), IoSliceMut::new(landing)])
+    }
+
+    /// The arguments of a request of `bytes` bytes.
+    fn arguments(&self, bytes: usize) -> Vec<u8> {
+        let beyond = bytes.saturating_sub(self.head.len());
+        let landing = self.landing.as_deref().unwrap_or_default();
+        [&self.head[IN_HEADER..bytes.clamp(IN_HEADER, self.head.len())], &landing[..beyond]].concat()
+    }
+
+    fn take(&mut self, bytes: usize) {
+        let Some(header) = Header::parse(&self.head).filter(|_| bytes >= IN_HEADER) else { return };
+        let args = &self.head[IN_HEADER..];
+        match header.opcode {
+            op::READ => match Transfer::parse(args) {
+                Some(transfer) => self.read(&header, &transfer),
+                None => self.refuse(&header, Errno::INVAL),
+            },
+            op::WRITE => match Transfer::parse(args) {
+                Some(transfer) if bytes - self.head.len() == transfer.len as usize => {
+                    self.write(&header, &transfer);
+                }
+                _ => self.refuse(&header, Errno::INVAL),
+            },
+            op::FSYNC => self.flush(&header),
+            op::FALLOCATE => match Fallocate::parse(args) {
+                Some(request) => self.allocate(&header, &request),
+                None => self.refuse(&header, Errno::INVAL),
+            },
+            _ => {
+                let arguments = self.arguments(bytes);
+                if let Some(result) = self.shared.answer(&header, &arguments) {
+                    reply(&self.fuse, header.unique, result.as_deref().map_err(|error| *error));
+                }
+            }
+        }
+    }
+
+    fn refuse(&self, header: &Header, error: Errno) {
+        reply(&self.fuse, header.unique, Err(error));
+    }
+
+    /// The place of a device in the list of those opened, opening a channel if it is new.
+    fn open(&mut self, node: u64) -> Result<usize, Errno> {
+        let place = usize::try_from(node).map_err(|_| Errno::NOENT)?;
+        if let Some(Some(_)) = self.opened.get(place) {
+            return Ok(place);
+        }
+        let served = self.shared.nodes.device(node).ok_or(Errno::NOENT)?;
+        let client = self.shared.client(node, &served).ok_or(Errno::MFILE)?;
+        let channel = served.device().channel(self.slots.len()).map_err(|_| Errno::MFILE)?;
+        if self.opened.len() <= place {
+            self.opened.resize_with(place + 1, || None);
+        }
+        self.opened[place] = Some(Open { served, client, channel });
+        Ok(place)
+    }
+
+    /// Whether bios can carry out a transfer of this range.
+    fn is_aligned(&self, place: usize, pos: u64, len: u64) -> bool {
+        let Some(Some(open)) = self.opened.get(place) else { return false };
+        let block = u64::from(open.served.device().limits_at(pos).logical_block);
+        pos.is_multiple_of(block) && len.is_multiple_of(block)
+    }
+
+    /// The device of a request, its size, and the number of bytes of a range that lie on it.
+    fn range(&mut self, header: &Header, pos: u64, len: u64) -> Option<(usize, u64)> {
+        match self.open(header.node) {
+            Ok(place) => {
+                let size = self.opened[place].as_ref().map_or(0, |open| open.served.device().size());
+                Some((place, len.min(size.saturating_sub(pos))))
+            }
+            Err(error) => {
+                self.refuse(header, error);
+                None
+            }
+        }
+    }
+
+    fn read(&mut self, header: &Header, transfer: &Transfer) {
+        let Some((place, len)) = self.range(header, transfer.pos, u64::from(transfer.len)) else { return };
+        if len == 0 {
+            return reply(&self.fuse, header.unique, Ok(&[]));
+        }
+        if len > MAX_TRANSFER as u64 {
+            return self.refuse(header, Errno::INVAL);
+        }
+        if !self.is_aligned(place, transfer.pos, len) {
+            return self.pass_on(header, place, Work::Read(transfer.pos, len as usize));
+        }
+        let Some(buffer) = self.buffers.take(len as usize) else {
+            self.stalled = Some((*header, *transfer));
+            return;
+        };
+        let mut bio = self.spare_bio();
+        let set = bio.reset_read(transfer.pos, buffer);
+        self.submit(header, place, len as u32, bio, set);
+    }
+
+    fn write(&mut self, header: &Header, transfer: &Transfer) {
+        let Some((place, len)) = self.range(header, transfer.pos, u64::from(transfer.len)) else { return };
+        if self.opened[place].as_ref().is_some_and(|open| open.served.is_read_only()) {
+            return self.refuse(header, Errno::ROFS);
+        }
+        if len == 0 {
+            return self.refuse(header, Errno::NOSPC);
+        }
+        let Some(mut data) = self.landing.take() else { return self.refuse(header, Errno::IO) };
+        data.truncate(len as usize);
+        if !self.is_aligned(place, transfer.pos, len) {
+            let copy = data.to_vec();
+            self.buffers.put(data);
+            return self.pass_on(header, place, Work::Write(transfer.pos, copy));
+        }
+        let mut bio = self.spare_bio();
+        let set = bio.reset_write(transfer.pos, data);
+        self.submit(header, place, len as u32, bio, set);
+    }
+
+    fn flush(&mut self, header: &Header) {
+        let Some((place, _)) = self.range(header, 0, 0) else { return };
+        let mut bio = self.spare_bio();
+        bio.reset(Op::Flush, 0, 0);
+        self.submit(header, place, 0, bio, Ok(()));
+    }
+
+    /// Zeroes a range. Space that it takes may be freed, but what is read afterwards is zeroes.
+    fn allocate(&mut self, header: &Header, request: &Fallocate) {
+        let zeroes = match request.mode {
+            mode if mode == fallocate::PUNCH_HOLE | fallocate::KEEP_SIZE => true,
+            mode => mode & !fallocate::KEEP_SIZE == fallocate::ZERO_RANGE,
+        };
+        if !zeroes {
+            return self.refuse(header, Errno::OPNOTSUPP);
+        }
+        let Some((place, len)) = self.range(header, request.pos, request.len) else { return };
+        if self.opened[place].as_ref().is_some_and(|open| open.served.is_read_only()) {
+            return self.refuse(header, Errno::ROFS);
+        }
+        let grows = len < request.len && request.mode & fallocate::KEEP_SIZE == 0;
+        if grows {
+            return self.refuse(header, Errno::NOSPC);
+        }
+        if len == 0 {
+            return reply(&self.fuse, header.unique, Ok(&[]));
+        }
+        if !self.is_aligned(place, request.pos, len) {
+            return self.pass_on(header, place, Work::Zero(request.pos, len));
+        }
+        let mut bio = self.spare_bio();
+        bio.reset(Op::WriteZeroes, request.pos, len);
+        self.submit(header, place, 0, bio, Ok(()));
+    }
+
+    /// Has the thread for unaligned requests carry one out.
+    fn pass_on(&mut self, header: &Header, place: usize, work: Work) {
+        let Some(Some(open)) = self.opened.get(place) else { return };
+        let job = SlowJob {
+            fuse: Arc::clone(&self.fuse),
+            unique: header.unique,
+            served: Arc::clone(&open.served),
+            client: Arc::clone(&open.client),
+            work,
+            bell: Arc::clone(&self.bell),
+        };
+        match self.slow.send(job) {
+            Ok(()) => self.slow_in_work += 1,
+            Err(_) => self.refuse(header, Errno::IO),
+        }
+    }
+
+    fn spare_bio(&mut self) -> Bio {
+        self.spare.pop().unwrap_or_else(Bio::flush)
+    }
+
+    fn submit(&mut self, header: &Header, place: usize, len: u32, mut bio: Bio, set: Result<(), Fault>) {
+        let slot = self.free.pop();
+        let (Some(slot), Some(Some(open))) = (slot, self.opened.get_mut(place)) else {
+            return self.refuse(header, Errno::IO);
+        };
+        self.slots[slot] = Slot { unique: header.unique, place, len };
+        bio.set_token(slot as u64);
+        bio.add_flags(Flags::NONE);
+        // Fair elevators tell processes apart by it.
+        bio.set_context(Context::new(header.process));
+        open.client.counts.in_flight.fetch_add(1, Ordering::Relaxed);
+        let refused = match set {
+            Ok(()) => open.channel.submit(bio).err().map(|full| (full.0, Kind::Contract)),
+            Err(fault) => Some((bio, fault.kind)),
+        };
+        if let Some((mut bio, kind)) = refused {
+            bio.fail(Fault::new(kind, Stage::Handle));
+            self.done.push(bio);
+        }
+    }
+
+    /// Replies to what is complete. Returns how many.
+    fn finish_all(&mut self) -> usize {
+        let mut done = std::mem::take(&mut self.done);
+        let count = done.len();
+        for bio in done.drain(..) {
+            self.finish(bio);
+        }
+        self.done = done;
+        count
+    }
+
+    fn finish(&mut self, mut bio: Bio) {
+        let slot = bio.token() as usize;
+        let (op, status, moved) = (bio.op(), bio.status(), bio.done() + bio.len());
+        let (pos, buffer) = (bio.pos(), bio.take_buffer::<PoolBuf>());
+        self.spare.push(bio);
+        self.free.push(slot);
+        let Slot { unique, place, len } = self.slots[slot];
+        let Some(Some(open)) = self.opened.get(place) else { return };
+        let counts = &open.client.counts;
+        counts.in_flight.fetch_sub(1, Ordering::Relaxed);
+        match (op, status, &buffer) {
+            (_, Err(fault), _) => {
+                counts.errors.fetch_add(1, Ordering::Relaxed);
+                if !std::mem::replace(&mut self.reported, true) {
+                    let error = open.served.device().error(fault, op, pos, u64::from(len), String::new());
+                    (self.shared.log)(&Event::Failed(&open.client, &error.to_string()));
+                }
+                reply(&self.fuse, unique, Err(Errno::from_raw_os_error(fault.errno())));
+            }
+            (Op::Read, Ok(()), Some(data)) => {
+                counts.reads.fetch_add(1, Ordering::Relaxed);
+                counts.read_bytes.fetch_add(u64::from(len), Ordering::Relaxed);
+                reply(&self.fuse, unique, Ok(data));
+            }
+            (Op::Write, Ok(()), _) => {
+                counts.writes.fetch_add(1, Ordering::Relaxed);
+                counts.written_bytes.fetch_add(u64::from(len), Ordering::Relaxed);
+                let mut size = [0; 8];
+                size[..4].copy_from_slice(&len.to_ne_bytes());
+                reply(&self.fuse, unique, Ok(&size));
+            }
+            (Op::Flush, Ok(()), _) => {
+                counts.flushes.fetch_add(1, Ordering::Relaxed);
+                reply(&self.fuse, unique, Ok(&[]));
+            }
+            (_, Ok(()), _) => {
+                counts.discards.fetch_add(1, Ordering::Relaxed);
+                reply(&self.fuse, unique, Ok(&[]));
+            }
+        }
+        match buffer {
+            Some(buffer) => self.buffers.put(buffer),
+            None if op.has_data() => self.buffers.lost(moved as usize),
+            None => {}
+        }
+    }
+
+    /// Sleeps until there is something to do.
+    fn wait(&mut self) {
+        let takes = self.has_room();
+        let wake = if takes { &self.any } else { &self.bell.event };
+        let busy = |open: &&mut Open| open.channel.outstanding() > 0;
+        let mut channels = self.opened.iter_mut().flatten().filter(busy);
+        let Some(first) = channels.next() else {
+            if takes {
+                self.buffers.trim();
+                // Interrupted or not, the caller tries again.
+                let _ = epoll::wait(&self.any, &mut Vec::<epoll::Event>::with_capacity(2), None);
+            } else {
+                let _ = poll(&mut [PollFd::new(&self.bell.event.as_fd(), PollFlags::IN)], None);
+            }
+            return self.bell.clear();
+        };
+        self.descriptors.clear();
+        self.descriptors.push(wake.as_raw_fd());
+        let now = first.channel.clock().now();
+        let mut timeout: Option<Span> = None;
+        for other in channels {
+            let seen = other.channel.descriptors(&mut self.descriptors);
+            let at = other.channel.next_wakeup().map(|at: Time| at.since(now));
+            let soon = at.into_iter().chain((!seen).then_some(NAP)).min();
+            timeout = timeout.into_iter().chain(soon).min();
+        }
+        first.channel.wait_or_readable(&mut self.done, &self.descriptors, timeout);
+        self.bell.clear();
+    }
+}
