@@ -3,8 +3,9 @@
 use crate::clients::Clients;
 use crate::error::ServeError;
 use crate::events::Log;
-use crate::export::{self, Export, Options, Start};
+use crate::export::{Export, Options, Start};
 use crate::served::Devices;
+use crate::table;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -57,8 +58,8 @@ impl Server {
     /// # Errors
     /// There is no such kind; the address is wrong, in use or not permitted.
     pub fn start(&mut self, name: &str, address: &str, options: &Options) -> Result<String, ServeError> {
-        let Some(row) = export::find(name) else {
-            let names: Vec<&str> = export::TABLE.iter().map(|row| row.name).collect();
+        let Some(row) = table::find(name) else {
+            let names: Vec<&str> = table::TABLE.iter().map(|row| row.name).collect();
             let message = format!("there is no export called {name:?}; there are {}", names.join(", "));
             return Err(ServeError::usage(message));
         };
