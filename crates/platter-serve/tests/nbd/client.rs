@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Longest wait for the server. Only a test that fails waits so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub trait Stream: Read + Write + Send {
+pub(crate) trait Stream: Read + Write + Send {
     fn half_close(&self);
 }
 
@@ -28,28 +28,28 @@ impl Stream for UnixStream {
 }
 
 /// A connection.
-pub struct Client {
-    pub stream: Box<dyn Stream>,
-    pub size: u64,
-    pub flags: u16,
-    pub structured: bool,
+pub(crate) struct Client {
+    pub(crate) stream: Box<dyn Stream>,
+    pub(crate) size: u64,
+    pub(crate) flags: u16,
+    pub(crate) structured: bool,
     next: u64,
 }
 
 /// The whole answer to a request.
 #[derive(Debug, PartialEq, Eq, Default)]
-pub struct Answer {
-    pub cookie: u64,
-    pub error: u32,
-    pub message: String,
-    pub data: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) cookie: u64,
+    pub(crate) error: u32,
+    pub(crate) message: String,
+    pub(crate) data: Vec<u8>,
     /// Lengths and states of extents.
-    pub extents: Vec<(u32, u32)>,
+    pub(crate) extents: Vec<(u32, u32)>,
     /// Whether the data came as a hole.
-    pub hole: bool,
+    pub(crate) hole: bool,
 }
 
-pub fn connect(address: &str) -> Client {
+pub(crate) fn connect(address: &str) -> Client {
     let stream: Box<dyn Stream> = match address.strip_prefix("unix:") {
         Some(path) => {
             let stream = UnixStream::connect(path).unwrap();
@@ -67,7 +67,7 @@ pub fn connect(address: &str) -> Client {
 }
 
 /// A client in the transmission phase.
-pub fn attach(address: &str, name: &str, structured: bool) -> Client {
+pub(crate) fn attach(address: &str, name: &str, structured: bool) -> Client {
     let mut client = connect(address);
     client.greet();
     if structured {
@@ -80,7 +80,7 @@ pub fn attach(address: &str, name: &str, structured: bool) -> Client {
 }
 
 /// The data of `SET_META_CONTEXT`.
-pub fn contexts(name: &str, queries: &[&str]) -> Vec<u8> {
+pub(crate) fn contexts(name: &str, queries: &[&str]) -> Vec<u8> {
     let mut data = counted(name);
     data.extend((queries.len() as u32).to_be_bytes());
     queries.iter().for_each(|query| data.extend(counted(query)));
@@ -92,25 +92,25 @@ fn counted(text: &str) -> Vec<u8> {
 }
 
 impl Client {
-    pub fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
     }
 
-    pub fn receive(&mut self, count: usize) -> Vec<u8> {
+    pub(crate) fn receive(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = vec![0; count];
         self.stream.read_exact(&mut bytes).unwrap();
         bytes
     }
 
     /// Whether the server closes the connection next.
-    pub fn is_closed(&mut self) -> bool {
+    pub(crate) fn is_closed(&mut self) -> bool {
         match self.stream.read(&mut [0]) {
             Ok(count) => count == 0,
             Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
         }
     }
 
-    pub fn greet(&mut self) {
+    pub(crate) fn greet(&mut self) {
         let greeting = self.receive(18);
         assert_eq!(greeting[..8], wire::INIT_MAGIC.to_be_bytes());
         assert_eq!(greeting[8..16], wire::OPTION_MAGIC.to_be_bytes());
@@ -118,7 +118,7 @@ impl Client {
     }
 
     /// Sends an option and returns the replies to it.
-    pub fn option(&mut self, number: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
+    pub(crate) fn option(&mut self, number: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
         self.send(&OptionHeader { option: number, length: data.len() as u32 }.to_bytes());
         self.send(data);
         let mut all = Vec::new();
@@ -143,7 +143,7 @@ impl Client {
     }
 
     /// Sends the header of a request; returns its cookie.
-    pub fn request(&mut self, kind: u16, flags: u16, offset: u64, length: u32) -> u64 {
+    pub(crate) fn request(&mut self, kind: u16, flags: u16, offset: u64, length: u32) -> u64 {
         let cookie = self.next;
         self.next += 1;
         self.send(&Request { flags, kind, cookie, offset, length }.to_bytes());
@@ -151,7 +151,7 @@ impl Client {
     }
 
     /// Carries out a request and checks that it is the one that is answered.
-    pub fn call(&mut self, kind: u16, flags: u16, offset: u64, length: u32, payload: &[u8]) -> Answer {
+    pub(crate) fn call(&mut self, kind: u16, flags: u16, offset: u64, length: u32, payload: &[u8]) -> Answer {
         let cookie = self.request(kind, flags, offset, length);
         self.send(payload);
         let answer = self.answer(if kind == command::READ { length } else { 0 });
@@ -159,23 +159,23 @@ impl Client {
         answer
     }
 
-    pub fn read(&mut self, offset: u64, length: u32) -> Vec<u8> {
+    pub(crate) fn read(&mut self, offset: u64, length: u32) -> Vec<u8> {
         let answer = self.call(command::READ, 0, offset, length, b"");
         assert_eq!(answer.error, 0, "{answer:?}");
         answer.data
     }
 
-    pub fn write(&mut self, offset: u64, data: &[u8]) {
+    pub(crate) fn write(&mut self, offset: u64, data: &[u8]) {
         let answer = self.call(command::WRITE, 0, offset, data.len() as u32, data);
         assert_eq!(answer.error, 0, "{answer:?}");
     }
 
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         assert_eq!(self.call(command::FLUSH, 0, 0, 0, b"").error, 0);
     }
 
     /// Receives the answer to a request; `length`: that of a read, else 0.
-    pub fn answer(&mut self, length: u32) -> Answer {
+    pub(crate) fn answer(&mut self, length: u32) -> Answer {
         let mut answer = Answer::default();
         loop {
             let mut header = self.receive(wire::SimpleReply::BYTES);
@@ -208,7 +208,7 @@ impl Client {
         }
     }
 
-    pub fn disconnect(mut self) {
+    pub(crate) fn disconnect(mut self) {
         self.request(command::DISC, 0, 0, 0);
         assert!(self.is_closed());
     }

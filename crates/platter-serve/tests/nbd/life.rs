@@ -126,7 +126,7 @@ fn live(spec: &str, seed: u64) {
     println!("{spec}, seed {seed}");
     let fixture = serve(open(spec));
     let part = |number: u64| Life {
-        client: attach(if number % 2 == 0 { &fixture.unix } else { &fixture.tcp }, "disk", true),
+        client: attach(if number.is_multiple_of(2) { &fixture.unix } else { &fixture.tcp }, "disk", true),
         random: Xoshiro256PlusPlus::seed_from_u64(seed * 100 + number),
         first: number * PART,
         model: vec![0; PART as usize],

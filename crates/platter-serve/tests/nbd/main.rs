@@ -16,30 +16,26 @@ use std::sync::{Arc, Condvar, Mutex};
 use tempfile::TempDir;
 
 /// A server at a Unix socket and at a TCP port, with its events.
-pub struct Fixture {
-    pub server: Option<Server>,
-    pub unix: String,
-    pub tcp: String,
-    pub events: Arc<Events>,
-    pub folder: TempDir,
+struct Fixture {
+    server: Option<Server>,
+    unix: String,
+    tcp: String,
+    events: Arc<Events>,
+    folder: TempDir,
 }
 
 /// The events that a server has reported, as text.
 #[derive(Default)]
-pub struct Events {
+struct Events {
     list: Mutex<Vec<String>>,
     more: Condvar,
 }
 
 impl Events {
     /// Waits until an event contains `text`.
-    pub fn await_text(&self, text: &str) {
+    fn await_text(&self, text: &str) {
         let list = self.list.lock().unwrap();
         drop(self.more.wait_while(list, |list| !list.iter().any(|event| event.contains(text))).unwrap());
-    }
-
-    pub fn count(&self, text: &str) -> usize {
-        self.list.lock().unwrap().iter().filter(|event| event.contains(text)).count()
     }
 
     fn add(&self, event: &Event<'_>) {
@@ -49,7 +45,7 @@ impl Events {
 }
 
 /// Serves `devices`, under the names given.
-pub fn serve_with(devices: Vec<(&str, Device)>, clients: usize, options: &Options) -> Fixture {
+fn serve_with(devices: Vec<(&str, Device)>, clients: usize, options: &Options) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::new(clients);
     let events = Arc::new(Events::default());
@@ -65,21 +61,21 @@ pub fn serve_with(devices: Vec<(&str, Device)>, clients: usize, options: &Option
 }
 
 /// Serves one device.
-pub fn serve(device: Device) -> Fixture {
+fn serve(device: Device) -> Fixture {
     serve_with(vec![("disk", device)], 100, &Options::default())
 }
 
 /// A device by its spec.
-pub fn open(spec: &str) -> Device {
+fn open(spec: &str) -> Device {
     platter::registry::open(spec, platter::registry::Access::read_write()).unwrap()
 }
 
 impl Fixture {
-    pub fn server(&self) -> &Server {
+    fn server(&self) -> &Server {
         self.server.as_ref().unwrap()
     }
 
-    pub fn stop(&mut self) -> Result<(), Vec<String>> {
+    fn stop(&mut self) -> Result<(), Vec<String>> {
         self.server.take().unwrap().stop(std::time::Duration::from_secs(30))
     }
 }
