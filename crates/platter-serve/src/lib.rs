@@ -9,9 +9,13 @@
 
 #![deny(unsafe_code)]
 
+pub mod age;
 pub mod clients;
+#[cfg(feature = "daemon")]
+pub mod config;
 pub mod error;
 pub mod export;
 pub mod nbd;
+pub mod qos;
 pub mod served;
 pub mod server;
