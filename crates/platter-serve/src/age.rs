@@ -69,7 +69,8 @@ impl Ages {
 
     /// The age of the oldest request that has not been answered, at most one slot too large; `None`: all have been.
     pub fn oldest(&self, ticker: &Ticker, now: Instant) -> Option<Duration> {
-        let filled = self.counts.iter().zip(&ticker.births).filter(|(count, _)| count.load(Ordering::Relaxed) > 0);
+        let filled =
+            self.counts.iter().zip(&ticker.births).filter(|(count, _)| count.load(Ordering::Relaxed) > 0);
         let born = filled.map(|(_, birth)| birth.load(Ordering::Relaxed)).min()?;
         Some(Duration::from_nanos(ticker.nanos(now).saturating_sub(born)))
     }

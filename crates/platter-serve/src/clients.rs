@@ -165,7 +165,8 @@ mod tests {
         let clients = Clients::new(2);
         let asked = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&asked);
-        let first = clients.connect("nbd", "a", "peer 1", move || flag.store(true, Ordering::Relaxed)).unwrap();
+        let first =
+            clients.connect("nbd", "a", "peer 1", move || flag.store(true, Ordering::Relaxed)).unwrap();
         let second = clients.connect("nbd", "a", "peer 2", || {}).unwrap();
         assert!(clients.connect("nbd", "a", "peer 3", || {}).is_none());
         assert_eq!(clients.list().len(), 2);

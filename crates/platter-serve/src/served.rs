@@ -89,7 +89,10 @@ impl Devices {
     pub fn add(&self, served: Served) -> Result<(), ServeError> {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         if list.iter().any(|known| known.name == served.name) {
-            return Err(ServeError::usage(format!("there is already a device of the name {:?}", served.name)));
+            return Err(ServeError::usage(format!(
+                "there is already a device of the name {:?}",
+                served.name
+            )));
         }
         list.push(Arc::new(served));
         Ok(())
@@ -100,6 +103,15 @@ impl Devices {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         let at = list.iter().position(|known| known.name == name)?;
         Some(list.remove(at))
+    }
+
+    /// Adds a device again that was removed and could not be closed.
+    #[cfg(feature = "daemon")]
+    pub(crate) fn put_back(&self, served: Arc<Served>) {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.iter().all(|known| known.name != served.name) {
+            list.push(served);
+        }
     }
 
     /// The device of this name. The empty name stands for the first device.

@@ -179,7 +179,11 @@ impl Flush {
             Err(_) => {
                 let gauges = self.served.device().statistics().gauges;
                 let name = self.served.device().name();
-                let wait = format!("{} requests are with the disk, {} wait", gauges.in_flight, gauges.queued + gauges.held);
+                let wait = format!(
+                    "{} requests are with the disk, {} wait",
+                    gauges.in_flight,
+                    gauges.queued + gauges.held
+                );
                 Err(format!("the flush of {name} has not ended: {wait}"))
             }
         }

@@ -101,13 +101,21 @@ fn open(world: &Arc<World>, spec: &str) -> Device {
 }
 
 /// Runs the clients for a virtual time; `change` is called once, in the middle.
-fn run(world: &Arc<World>, device: &Device, clients: &mut [Client], span: Span, change: impl FnOnce(&mut [Client])) {
+fn run(
+    world: &Arc<World>,
+    device: &Device,
+    clients: &mut [Client],
+    span: Span,
+    change: impl FnOnce(&mut [Client]),
+) {
     let end = world.clock().now() + span;
     let middle = world.clock().now() + Span(span.0 / 2);
     let mut change = Some(change);
     while world.clock().now() < end {
         let now = world.clock().now();
-        if now >= middle && let Some(change) = change.take() {
+        if now >= middle
+            && let Some(change) = change.take()
+        {
             change(clients);
         }
         let mut moved = false;
@@ -147,7 +155,9 @@ fn share_of_first(device_limits: DeviceLimits, depths: [usize; 2], sizes: [usize
 fn weights_divide_a_slow_device_by_its_depth() {
     for depth in [1, 4, 16] {
         let limits = DeviceLimits { depth, ..DeviceLimits::default() };
-        for (depths, sizes) in [([32, 32], [4096, 4096]), ([256, 32], [4096, 4096]), ([32, 32], [65536, 4096])] {
+        for (depths, sizes) in
+            [([32, 32], [4096, 4096]), ([256, 32], [4096, 4096]), ([32, 32], [65536, 4096])]
+        {
             let ratio = share_of_first(limits, depths, sizes);
             assert!((2.85..=3.15).contains(&ratio), "depth {depth}, {depths:?} {sizes:?}: 1:{ratio:.3}");
         }

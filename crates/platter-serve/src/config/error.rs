@@ -35,7 +35,8 @@ impl ConfigErrors {
 
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, ConfigError { line, column, message }) in self.errors.iter().take(MOST_ERRORS).enumerate() {
+        for (index, ConfigError { line, column, message }) in self.errors.iter().take(MOST_ERRORS).enumerate()
+        {
             let gap = if index == 0 { "" } else { "\n" };
             match self.file.as_str() {
                 "" => write!(f, "{gap}line {line}, column {column}: {message}")?,

@@ -157,11 +157,13 @@ pub fn parse(text: &str) -> Result<Config, ConfigErrors> {
 
 fn read(table: &DeTable<'_>, found: &mut Found<'_>) -> Config {
     let top = Section::new("", keys::TOP, table, 0..0, found);
-    let server = top.table("server", keys::SERVER, found).map_or_else(ServerConfig::default, |it| server(&it, found));
+    let server =
+        top.table("server", keys::SERVER, found).map_or_else(ServerConfig::default, |it| server(&it, found));
     let devices = top.tables("devices", keys::DEVICE, found);
     let devices = devices.iter().filter_map(|(name, it)| device(name, it, found)).collect();
     let exports = top.tables("exports", keys::EXPORT, found);
-    let exports: Vec<ExportConfig> = exports.iter().filter_map(|(name, it)| export(name, it, found)).collect();
+    let exports: Vec<ExportConfig> =
+        exports.iter().filter_map(|(name, it)| export(name, it, found)).collect();
     Config { server, devices, exports }
 }
 

@@ -33,7 +33,9 @@ impl fmt::Display for Kind {
             Kind::Switch => f.write_str("true or false"),
             Kind::Count(least, most) => write!(f, "{least} to {most}"),
             Kind::Size(most) => write!(f, "0 to {}, such as \"200M\"", format_size(*most)),
-            Kind::Time(most) => write!(f, "0s to {}, such as \"30s\"", format_time(Duration::from_secs(*most))),
+            Kind::Time(most) => {
+                write!(f, "0s to {}, such as \"30s\"", format_time(Duration::from_secs(*most)))
+            }
             Kind::Table => f.write_str("a table"),
             Kind::Tables => f.write_str("tables by name"),
         }
@@ -206,7 +208,11 @@ impl<'t, 'v> Section<'t, 'v> {
         for (word, value) in all.iter() {
             let own: &str = word.get_ref();
             let Some(table) = value.get_ref().as_table() else {
-                let message = format!("{name}.{} is {}; expected a table", excerpt(own, MOST_SHOWN), shown(value.get_ref()));
+                let message = format!(
+                    "{name}.{} is {}; expected a table",
+                    excerpt(own, MOST_SHOWN),
+                    shown(value.get_ref())
+                );
                 found.add(&value.span(), message);
                 continue;
             };

@@ -131,7 +131,11 @@ impl Arbiter {
         limits.check()?;
         let mut state = self.state();
         state.default = limits;
-        state.clients.values_mut().filter(|client| client.own.is_none()).for_each(|client| client.pace(limits));
+        state
+            .clients
+            .values_mut()
+            .filter(|client| client.own.is_none())
+            .for_each(|client| client.pace(limits));
         self.changed(state);
         Ok(())
     }
