@@ -24,7 +24,7 @@ pub struct Ages {
 }
 
 /// The slot of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark(u8);
 
 impl Default for Ticker {

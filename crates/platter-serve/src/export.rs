@@ -2,10 +2,11 @@
 
 use crate::clients::Clients;
 use crate::error::ServeError;
+use crate::events::Log;
 use crate::nbd;
 use crate::served::Devices;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A running export.
 pub trait Export: Send {
@@ -31,6 +32,38 @@ pub struct Start<'a> {
     pub devices: Arc<Devices>,
     /// Where clients are entered.
     pub clients: Arc<Clients>,
+    /// What hears of events.
+    pub log: Log,
+    /// How to serve.
+    pub options: &'a Options,
+}
+
+/// How an export serves its clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// Most requests of one connection that are worked on at once.
+    pub depth: usize,
+    /// Most bytes of data that the requests of one connection hold in memory.
+    pub client_memory_bytes: usize,
+    /// How long a peer may take until it has chosen a device.
+    pub handshake_timeout: Duration,
+    /// Whether connections without encryption are accepted from other hosts.
+    pub insecure_plaintext: bool,
+    /// Whether a large read of a hole is answered without reading it, if the client understands it.
+    pub sparse_reads: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            depth: 128,
+            client_memory_bytes: 64 << 20,
+            handshake_timeout: Duration::from_secs(10),
+            insecure_plaintext: false,
+            sparse_reads: false,
+        }
+    }
 }
 
 /// A kind of export.

@@ -18,6 +18,7 @@ pub mod control;
 #[cfg(feature = "daemon")]
 pub mod daemon;
 pub mod error;
+pub mod events;
 pub mod export;
 #[cfg(feature = "daemon")]
 pub mod metrics;

@@ -2,7 +2,8 @@
 
 use crate::clients::Clients;
 use crate::error::ServeError;
-use crate::export::{self, Export, Start};
+use crate::events::Log;
+use crate::export::{self, Export, Options, Start};
 use crate::served::{Devices, Served};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ pub struct Server {
     devices: Arc<Devices>,
     clients: Arc<Clients>,
     exports: Vec<Running>,
+    log: Log,
 }
 
 struct Running {
@@ -43,7 +45,13 @@ impl Default for Server {
 impl Server {
     /// A server for at most `clients` clients, without devices and exports.
     pub fn new(clients: usize) -> Server {
-        Server { devices: Arc::default(), clients: Clients::new(clients), exports: Vec::new() }
+        let log: Log = Arc::new(|_| {});
+        Server { devices: Arc::default(), clients: Clients::new(clients), exports: Vec::new(), log }
+    }
+
+    /// Calls `log` for each event of exports that are started from now on.
+    pub fn set_log(&mut self, log: Log) {
+        self.log = log;
     }
 
     /// Its devices.
@@ -60,22 +68,28 @@ impl Server {
     ///
     /// # Errors
     /// As for [`start_named`](Server::start_named).
-    pub fn start(&mut self, kind: &str, address: &str) -> Result<String, ServeError> {
+    pub fn start(&mut self, kind: &str, address: &str, options: &Options) -> Result<String, ServeError> {
         let free = (1..).map(|number| format!("{kind}{number}")).find(|name| self.position(name).is_none());
-        self.start_named(&free.unwrap_or_default(), kind, address)
+        self.start_named(&free.unwrap_or_default(), kind, address, options)
     }
 
     /// Starts an export of a kind. Returns its address.
     ///
     /// # Errors
     /// There is no such kind; an export has this name; the address is wrong, in use or not permitted.
-    pub fn start_named(&mut self, name: &str, kind: &str, address: &str) -> Result<String, ServeError> {
+    pub fn start_named(
+        &mut self,
+        name: &str,
+        kind: &str,
+        address: &str,
+        options: &Options,
+    ) -> Result<String, ServeError> {
         let row = export::find(kind).ok_or_else(|| no_kind(kind))?;
         if self.position(name).is_some() {
             return Err(ServeError::usage(format!("there is already an export of the name {name:?}")));
         }
         let (devices, clients) = (Arc::clone(&self.devices), Arc::clone(&self.clients));
-        let export = (row.start)(&Start { address, devices, clients })?;
+        let export = (row.start)(&Start { address, devices, clients, log: Arc::clone(&self.log), options })?;
         let address = export.address();
         self.exports.push(Running { name: name.to_owned(), kind: row.name, export });
         Ok(address)

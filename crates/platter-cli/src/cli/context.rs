@@ -36,6 +36,11 @@ impl Context {
         self.interrupted.load(Ordering::Relaxed)
     }
 
+    /// Sleeps until the user requests a stop.
+    pub(crate) fn wait_for_interrupt(&self) {
+        signals::wait();
+    }
+
     /// The error of a verb that was interrupted; `message` describes how far it got.
     pub(crate) fn interruption(&self, message: impl Into<String>) -> CliError {
         CliError::new(signals::exit(), message)
@@ -43,6 +48,11 @@ impl Context {
 
     /// Writes to stdout.
     pub(crate) fn print(&self, text: &str) -> Result<(), CliError> {
+        Context::print_text(text)
+    }
+
+    /// Writes to stdout, from any thread.
+    pub(crate) fn print_text(text: &str) -> Result<(), CliError> {
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::output)
     }
@@ -56,6 +66,12 @@ impl Context {
     pub(crate) fn note(&self, text: &str) {
         // Without a stderr the note is lost, which is no reason to fail.
         let _ = writeln!(std::io::stderr(), "platter: note: {text}");
+    }
+
+    /// Writes a line about what happens to stderr, from any thread.
+    pub(crate) fn report_line(text: &str) {
+        // Without a stderr the line is lost, which is no reason to fail.
+        let _ = writeln!(std::io::stderr(), "platter: {text}");
     }
 
     /// A heading for stdout, bold where colour is used.

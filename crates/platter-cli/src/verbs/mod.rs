@@ -20,6 +20,7 @@ mod man;
 mod raid;
 mod readahead;
 mod repro;
+mod serve;
 mod sim;
 mod status;
 mod top;
@@ -45,6 +46,8 @@ pub(crate) enum Verb {
     Raid(raid::Raid),
     /// Compare the I/Os that readahead policies issue for the same reads
     Readahead(Box<readahead::Readahead>),
+    /// Serve devices to other programs, over the Network Block Device protocol
+    Serve(Box<serve::Serve>),
     /// Simulate disks
     #[command(subcommand)]
     Sim(sim::Sim),
@@ -71,6 +74,7 @@ impl Verb {
             Verb::List(list) => list.run(context),
             Verb::Raid(raid) => raid.run(context),
             Verb::Readahead(readahead) => readahead.run(context),
+            Verb::Serve(serve) => serve.run(context),
             Verb::Sim(sim) => sim.run(context),
             Verb::Repro(repro) => repro.run(context),
             Verb::Status(status) => status.run(context),

@@ -59,7 +59,7 @@ pub const DEVICE: &[Key] = &[
 /// The table `limits` of a device.
 pub const LIMITS: &[Key] = &[
     Key::new("iops", Kind::Count(0, MOST_COUNT), "0", "requests started per second; 0: no limit"),
-    Key::new("bandwidth", Kind::Size(MOST_BYTES), "0", "bytes per second; 0: no limit"),
+    Key::new("bandwidth", Kind::Size(0, MOST_BYTES), "0", "bytes per second; 0: no limit"),
     Key::new("burst", Kind::Time(HOUR_S), "10ms", "idle time that may be caught up on"),
     Key::new("depth", Kind::Count(0, 65_536), "0", "requests in the device at a time; 0: no limit"),
 ];
@@ -67,7 +67,7 @@ pub const LIMITS: &[Key] = &[
 /// The table `client_limits` of a device.
 pub const CLIENT_LIMITS: &[Key] = &[
     Key::new("iops", Kind::Count(0, MOST_COUNT), "0", "requests started per second; 0: no limit"),
-    Key::new("bandwidth", Kind::Size(MOST_BYTES), "0", "bytes per second; 0: no limit"),
+    Key::new("bandwidth", Kind::Size(0, MOST_BYTES), "0", "bytes per second; 0: no limit"),
     Key::new("burst", Kind::Time(HOUR_S), "10ms", "idle time that may be caught up on"),
     Key::new("weight", Kind::Count(1, 1000), "1", "part of the device's limits, relative to other clients"),
 ];
@@ -76,4 +76,18 @@ pub const CLIENT_LIMITS: &[Key] = &[
 pub const EXPORT: &[Key] = &[
     Key::new("kind", Kind::Text, "", "the kind of export, such as nbd"),
     Key::new("address", Kind::Text, "", "where clients reach it, in the form of the kind"),
+    Key::new("depth", Kind::Count(1, 4096), "128", "requests of one connection that are worked on at once"),
+    Key::new(
+        "client_memory",
+        Kind::Size(32 << 20, 4 << 30),
+        "64M",
+        "memory for the data of one connection's requests",
+    ),
+    Key::new(
+        "handshake_timeout",
+        Kind::Time(86_400),
+        "10s",
+        "time in which a connection must choose a device",
+    ),
+    Key::new("sparse_reads", Kind::Switch, "false", "large reads of holes are answered without reading them"),
 ];

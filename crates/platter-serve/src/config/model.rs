@@ -3,7 +3,7 @@
 use super::error::{ConfigErrors, Found};
 use super::keys;
 use super::section::{Placed, Section};
-use crate::export;
+use crate::export::{self, Options};
 use crate::qos::{ClientLimits, DeviceLimits};
 use crate::served::MAX_NAME_BYTES;
 use platter::registry;
@@ -108,12 +108,19 @@ pub struct ExportConfig {
     pub kind: String,
     /// Where clients reach it.
     pub address: String,
+    /// How clients are served. Whether other hosts may connect without encryption is for the server to say.
+    pub options: Options,
 }
 
 impl ExportConfig {
     /// An export of a kind at an address.
     pub fn new(name: &str, kind: &str, address: &str) -> ExportConfig {
-        ExportConfig { name: name.to_owned(), kind: kind.to_owned(), address: address.to_owned() }
+        ExportConfig {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            address: address.to_owned(),
+            options: Options::default(),
+        }
     }
 }
 
@@ -236,7 +243,13 @@ fn export(name: &Placed<String>, section: &Section<'_, '_>, found: &mut Found<'_
         let message = format!("kind is \"{}\"; there are {}", excerpt(&kind.value, 60), names.join(", "));
         found.add(&kind.span, message);
     }
-    Some(ExportConfig::new(&name.value, &kind.value, &address?.value))
+    let mut config = ExportConfig::new(&name.value, &kind.value, &address?.value);
+    let options = &mut config.options;
+    options.depth = usize::try_from(section.count("depth", found)).unwrap_or(usize::MAX);
+    options.client_memory_bytes = usize::try_from(section.size("client_memory", found)).unwrap_or(usize::MAX);
+    options.handshake_timeout = section.time("handshake_timeout", found);
+    options.sparse_reads = section.switch("sparse_reads", found);
+    Some(config)
 }
 
 fn span(time: Duration) -> Span {

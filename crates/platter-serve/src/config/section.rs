@@ -17,8 +17,8 @@ pub(super) enum Kind {
     Switch,
     /// An integer, from and to.
     Count(i64, i64),
-    /// Bytes up to this, as an integer or as text with a unit.
-    Size(u64),
+    /// Bytes from and to, as an integer or as text with a unit.
+    Size(u64, u64),
     /// A time up to this many seconds, as text with a unit.
     Time(u64),
     Table,
@@ -32,7 +32,9 @@ impl fmt::Display for Kind {
             Kind::Text => f.write_str("text"),
             Kind::Switch => f.write_str("true or false"),
             Kind::Count(least, most) => write!(f, "{least} to {most}"),
-            Kind::Size(most) => write!(f, "0 to {}, such as \"200M\"", format_size(*most)),
+            Kind::Size(least, most) => {
+                write!(f, "{} to {}, such as \"200M\"", format_size(*least), format_size(*most))
+            }
             Kind::Time(most) => {
                 write!(f, "0s to {}, such as \"30s\"", format_time(Duration::from_secs(*most)))
             }
@@ -149,13 +151,13 @@ impl<'t, 'v> Section<'t, 'v> {
     pub(super) fn size(&self, name: &'static str, found: &mut Found<'_>) -> u64 {
         let key = self.key(name);
         let Some((_, value)) = self.get(name) else { return parse_size(key.default).unwrap_or(0) };
-        let Kind::Size(most) = key.kind else { return 0 };
+        let Kind::Size(least, most) = key.kind else { return 0 };
         let bytes = match value.get_ref().as_str() {
             Some(text) => parse_size(text).ok(),
             None => integer(value.get_ref()).and_then(|number| u64::try_from(number).ok()),
         };
         match bytes {
-            Some(bytes) if bytes <= most => bytes,
+            Some(bytes) if (least..=most).contains(&bytes) => bytes,
             _ => {
                 self.wrong(key, value, found);
                 0

@@ -255,6 +255,9 @@ fn device_add(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {
         allow_in_use: params.switch("allow_in_use"),
         ..DeviceConfig::new(params.text("device"), params.text("spec"))
     };
+    if config.name.is_empty() {
+        return Err(wrong("a device needs a name that is not empty"));
+    }
     daemon.add_device(&config)?;
     Ok(daemon.device_report(served(daemon, params)?.as_ref()))
 }

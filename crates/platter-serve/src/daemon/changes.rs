@@ -3,6 +3,7 @@
 use super::{Changing, Daemon, lock, stopped};
 use crate::config::{DeviceConfig, ExportConfig};
 use crate::error::ServeError;
+use crate::export::Options;
 use crate::served::Served;
 use crate::server::Flush;
 use platter::registry::{self, Access};
@@ -15,9 +16,6 @@ const LOOK: Duration = Duration::from_millis(10);
 impl Daemon {
     pub(super) fn open_device(&self, config: &DeviceConfig) -> Result<(), ServeError> {
         let name = &config.name;
-        if name.is_empty() {
-            return Err(ServeError::usage("a device needs a name that is not empty"));
-        }
         let known = self.devices.list().iter().any(|served| served.name() == name);
         if known {
             // Before it is opened: the file may be locked by the device that is there.
@@ -103,11 +101,16 @@ impl Daemon {
         changing: &mut Changing,
         config: &ExportConfig,
     ) -> Result<String, ServeError> {
+        let options = Options {
+            insecure_plaintext: changing.config.server.insecure_plaintext,
+            ..config.options.clone()
+        };
         let server = changing.server.as_mut().ok_or_else(stopped)?;
-        let address = server.start_named(&config.name, &config.kind, &config.address).map_err(|error| {
-            let message = format!("export {}: {error}", config.name);
-            if error.is_usage() { ServeError::usage(message) } else { ServeError::system(message) }
-        })?;
+        let address =
+            server.start_named(&config.name, &config.kind, &config.address, &options).map_err(|error| {
+                let message = format!("export {}: {error}", config.name);
+                if error.is_usage() { ServeError::usage(message) } else { ServeError::system(message) }
+            })?;
         *lock(&self.exports) = server.exports();
         Ok(address)
     }

@@ -1,0 +1,77 @@
+//! The arguments of `platter serve`.
+
+use crate::cli::{Force, Size, Time, spec_arg};
+use clap::Args;
+
+/// Arguments of `platter serve`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Serves devices until SIGINT or SIGTERM. Then it accepts no more connections, answers the requests that clients have \
+sent, flushes the devices and exits with status 0; if that takes longer than --stop-timeout, it says what is stuck \
+and exits with status 1. A second signal ends it at once.
+
+One line on stdout for each export says where it is, once connections are accepted. Connections and errors are \
+reported on stderr. docs/serve.md describes what is promised to clients.
+
+Examples:
+  platter serve disk.img --nbd unix:/run/disk.sock
+  platter serve 'cache(size=1G, raid0(a.img, b.img))' --nbd 127.0.0.1:10809 --nbd '[::1]:10809'
+  platter serve --read-only /dev/sdb --nbd unix:/run/sdb.sock
+  platter serve a.img b.img --name a --name b --nbd 127.0.0.1:0 --json
+
+JSON: one object on one line for each event: event (serving, connected, disconnected, refused, failed, impaired, \
+stopping, stopped), export, address, device, client, peer, why, problems.")]
+pub(crate) struct Serve {
+    /// The devices to serve
+    #[arg(required = true, value_name = "SPEC", value_parser = spec_arg())]
+    pub(super) specs: Vec<String>,
+    /// The name by which clients ask for a device, one for each SPEC; a single device needs none. Clients that give
+    /// no name get the first device
+    #[arg(long = "name", value_name = "NAME")]
+    pub(super) names: Vec<String>,
+    /// Serve the Network Block Device protocol at HOST:PORT (port 0: any) or unix:PATH
+    #[arg(long, value_name = "ADDR", required = true)]
+    pub(super) nbd: Vec<String>,
+    /// Open the devices read-only, so clients can only read
+    #[arg(long)]
+    pub(super) read_only: bool,
+    #[command(flatten)]
+    pub(super) force: Force,
+    /// Most clients at once
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(super) max_clients: u32,
+    /// Most requests of one connection that are worked on at once
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(super) depth: u32,
+    /// Most memory for the data of one connection's requests, 32M to 4G
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = client_memory)]
+    pub(super) client_memory: Size,
+    /// How long a connection may take to choose a device
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = seconds)]
+    pub(super) handshake_timeout: Time,
+    /// How long to wait for clients and devices when stopping
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = seconds)]
+    pub(super) stop_timeout: Time,
+    /// Accept connections without encryption from other hosts: anyone who can reach the port can read and write
+    #[arg(long)]
+    pub(super) insecure_plaintext: bool,
+    /// Answer large reads of holes without reading them, if the client understands it
+    #[arg(long)]
+    pub(super) sparse_reads: bool,
+}
+
+fn client_memory(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse()?;
+    match size.bytes {
+        bytes if (32 << 20..=4 << 30).contains(&bytes) => Ok(size),
+        _ => Err("it must be 32M, the longest request, to 4G".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Time, String> {
+    let time = Time::parse(text, "s")?;
+    match time.value.as_millis() {
+        1..=86_400_000 => Ok(time),
+        _ => Err("it must be 1ms to 86400s".to_owned()),
+    }
+}
