@@ -28,7 +28,8 @@ impl Daemon {
             ..Access::default()
         };
         let device = registry::open(&config.spec, access).map_err(|error| {
-            let message = format!("device {name}: {error}");
+            // A device without a name is the only one.
+            let message = if name.is_empty() { error.to_string() } else { format!("device {name}: {error}") };
             if error.is_usage() { ServeError::usage(message) } else { ServeError::system(message) }
         })?;
         let mut served = Served::new(name, device)?;
