@@ -38,7 +38,7 @@ pub struct Start<'a> {
 }
 
 /// How an export serves its clients.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
     /// Most requests of one connection that are worked on at once.

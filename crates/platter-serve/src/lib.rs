@@ -9,11 +9,21 @@
 
 #![deny(unsafe_code)]
 
+pub mod age;
 pub mod clients;
+#[cfg(feature = "daemon")]
+pub mod config;
+#[cfg(feature = "daemon")]
+pub mod control;
+#[cfg(feature = "daemon")]
+pub mod daemon;
 pub mod error;
 pub mod events;
 pub mod export;
+#[cfg(feature = "daemon")]
+pub mod metrics;
 pub mod nbd;
+pub mod qos;
 pub mod served;
 pub mod server;
 pub mod table;

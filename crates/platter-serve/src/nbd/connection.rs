@@ -36,7 +36,7 @@ pub(super) fn run(place: &Place) {
     }
     let session = socket.set_timeouts(None, Some(IDLE)).map_err(|errno| errno.to_string()).and_then(|()| {
         let others = (&*client, &shared.log, &shared.stopping);
-        Session::new(link, agreed, input.unread(), &shared.options, others).map_err(|error| error.to_string())
+        Session::new(link, agreed, input.unread(), &shared.options, others)
     });
     drop(input);
     match session {
