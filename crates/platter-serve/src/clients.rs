@@ -1,9 +1,10 @@
 //! The clients of a server: what operators see of them, and how they are disconnected.
 
+use crate::age::{Ages, Mark, Ticker};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What a client has done. Each count is written by the threads of one client and may be read at any time.
 #[derive(Default)]
@@ -40,6 +41,8 @@ pub struct Client {
     pub since: Instant,
     /// What it has done.
     pub counts: Counts,
+    ages: Ages,
+    ticker: Arc<Ticker>,
     disconnect: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -48,12 +51,30 @@ impl Client {
     pub fn disconnect(&self) {
         (self.disconnect)();
     }
+
+    /// Counts a request that has arrived, for [`oldest`](Client::oldest).
+    #[inline]
+    pub fn begin(&self) -> Mark {
+        self.ages.begin(&self.ticker)
+    }
+
+    /// A request has been answered.
+    #[inline]
+    pub fn end(&self, mark: Mark) {
+        self.ages.end(mark);
+    }
+
+    /// The age of the oldest request that has not been answered, to about a second; `None`: all have been.
+    pub fn oldest(&self, now: Instant) -> Option<Duration> {
+        self.ages.oldest(&self.ticker, now)
+    }
 }
 
 /// The clients of a server.
 pub struct Clients {
     most: usize,
     next: AtomicU64,
+    ticker: Arc<Ticker>,
     list: Mutex<BTreeMap<u64, Arc<Client>>>,
 }
 
@@ -81,7 +102,7 @@ impl Drop for Connected {
 impl Clients {
     /// No clients, and room for `most`.
     pub fn new(most: usize) -> Arc<Clients> {
-        Arc::new(Clients { most, next: AtomicU64::new(1), list: Mutex::default() })
+        Arc::new(Clients { most, next: AtomicU64::new(1), ticker: Arc::default(), list: Mutex::default() })
     }
 
     /// Adds a client. `disconnect` ends its connection when an operator asks for it. `None`: there are as many as the
@@ -104,15 +125,28 @@ impl Clients {
             peer: peer.to_owned(),
             since: Instant::now(),
             counts: Counts::default(),
+            ages: Ages::default(),
+            ticker: Arc::clone(&self.ticker),
             disconnect: Box::new(disconnect),
         });
         list.insert(client.id, Arc::clone(&client));
         Some(Connected { clients: Arc::clone(self), client })
     }
 
-    /// How many clients there may be.
+    /// Advances the time by which requests' ages are told. Called about once a second, by one thread.
+    pub fn tick(&self, now: Instant) {
+        let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ticker.tick(now, list.values().map(|client| &client.ages));
+    }
+
+    /// The most that there may be.
     pub fn most(&self) -> usize {
         self.most
+    }
+
+    /// The client of this number.
+    pub fn find(&self, id: u64) -> Option<Arc<Client>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 
     /// All clients, oldest first.

@@ -1,6 +1,7 @@
 //! The devices of a server, under their names.
 
 use crate::error::ServeError;
+use crate::qos::Arbiter;
 use platter_disk::device::Device;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +14,7 @@ pub struct Served {
     description: String,
     device: Device,
     read_only: bool,
+    qos: Arc<Arbiter>,
 }
 
 impl Served {
@@ -29,7 +31,8 @@ impl Served {
             return Err(ServeError::usage(format!("the name {name:?} has control characters")));
         }
         let read_only = device.geometry().features.read_only;
-        Ok(Served { name: name.to_owned(), description: device.name().to_string(), device, read_only })
+        let (description, qos) = (device.name().to_string(), Arbiter::new());
+        Ok(Served { name: name.to_owned(), description, device, read_only, qos })
     }
 
     /// Clients may only read.
@@ -61,6 +64,11 @@ impl Served {
         &self.device
     }
 
+    /// What limits its clients. An export joins it for each connection.
+    pub fn qos(&self) -> &Arc<Arbiter> {
+        &self.qos
+    }
+
     /// Whether clients may only read.
     pub fn is_read_only(&self) -> bool {
         self.read_only
@@ -88,6 +96,22 @@ impl Devices {
         }
         list.push(Arc::new(served));
         Ok(())
+    }
+
+    /// Removes the device of this name. Clients that use it keep it.
+    pub fn remove(&self, name: &str) -> Option<Arc<Served>> {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = list.iter().position(|known| known.name == name)?;
+        Some(list.remove(at))
+    }
+
+    /// Adds a device again that was removed and could not be closed.
+    #[cfg(feature = "daemon")]
+    pub(crate) fn put_back(&self, served: Arc<Served>) {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.iter().all(|known| known.name != served.name) {
+            list.push(served);
+        }
     }
 
     /// The device of this name. The empty name stands for the first device.
@@ -118,6 +142,9 @@ mod tests {
         assert!(devices.find("b").unwrap().is_read_only());
         assert!(devices.find("c").is_none());
         assert_eq!(devices.list().len(), 2);
+        assert_eq!(devices.remove("a").unwrap().name(), "a");
+        assert!(devices.remove("a").is_none());
+        assert_eq!(devices.find("").unwrap().name(), "b");
     }
 
     #[test]

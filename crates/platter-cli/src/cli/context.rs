@@ -1,6 +1,7 @@
 //! The context of a verb, in addition to its own arguments.
 
-use super::{CliError, Common, signals};
+use super::signals::{self, Request};
+use super::{CliError, Common};
 use clap::ColorChoice;
 use platter_bench::report::Terminal;
 use std::io::{IsTerminal, Write};
@@ -36,9 +37,15 @@ impl Context {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until the user requests a stop.
-    pub(crate) fn wait_for_interrupt(&self) {
-        signals::wait();
+    /// Sleeps until a signal asks for something. SIGHUP ends the process before the first
+    /// [`catch_hangup`](Context::catch_hangup).
+    pub(crate) fn wait_for_signal() -> Request {
+        signals::wait()
+    }
+
+    /// From now on SIGHUP is a request to read the configuration again.
+    pub(crate) fn catch_hangup() {
+        signals::catch_hangup();
     }
 
     /// The error of a verb that was interrupted; `message` describes how far it got.

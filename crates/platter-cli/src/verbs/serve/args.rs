@@ -1,12 +1,22 @@
 //! The arguments of `platter serve`.
 
 use crate::cli::{Force, Size, Time, spec_arg};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// The format of the log.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// Lines of text
+    Text,
+    /// JSON objects, one a line
+    Json,
+}
 
 /// Arguments of `platter serve`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Serves devices until SIGINT or SIGTERM. Then it accepts no more connections, answers the requests that clients have \
+Serves devices until SIGINT, SIGTERM or `platter ctl SOCKET server.drain`. Then it accepts no more connections, answers the requests that clients have \
 sent, flushes the devices and exits with status 0; if that takes longer than --stop-timeout, it says what is stuck \
 and exits with status 1. A second signal ends it at once.
 
@@ -19,19 +29,43 @@ Examples:
   platter serve 'raid0(a.img, b.img)' --name array --fuse /mnt/disks
   platter serve --read-only /dev/sdb --nbd unix:/run/sdb.sock
   platter serve a.img b.img --name a --name b --nbd 127.0.0.1:0 --json
+  platter serve --config /etc/platter.toml --pidfile /run/platter.pid --log json
+
+With --config the devices, exports and limits come from a file (docs/configuration.md), which SIGHUP reads again. \
+--control opens a socket for `platter ctl`, `platter status` and `platter top`.
 
 JSON: one object on one line for each event: event (serving, connected, disconnected, refused, failed, impaired, \
-stopping, stopped), export, address, device, client, peer, why, problems.")]
+stopping, stopped, reloaded), export, address, device, client, peer, why, problems, changed, refused.")]
 pub(crate) struct Serve {
     /// The devices to serve
-    #[arg(required = true, value_name = "SPEC", value_parser = spec_arg())]
+    #[arg(required_unless_present = "config", value_name = "SPEC", value_parser = spec_arg())]
     pub(super) specs: Vec<String>,
+    /// Read devices, exports and limits from a file
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["specs", "names", "nbd", "read_only", "force", "allow_in_use", "max_clients", "depth",
+            "client_memory", "handshake_timeout", "stop_timeout", "insecure_plaintext", "sparse_reads"]
+    )]
+    pub(super) config: Option<PathBuf>,
+    /// Open a control socket, for the server's user and root only
+    #[arg(long, value_name = "PATH")]
+    pub(super) control: Option<PathBuf>,
+    /// Serve metrics for Prometheus over HTTP
+    #[arg(long, value_name = "IP:PORT")]
+    pub(super) metrics: Option<String>,
+    /// Write the process number to a file, which is locked while the server runs
+    #[arg(long, value_name = "PATH")]
+    pub(super) pidfile: Option<PathBuf>,
+    /// Log to stderr with time and level, as lines of text or JSON objects
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) log: Option<Format>,
     /// The name by which clients ask for a device, one for each SPEC; a single device needs none. Clients that give
     /// no name get the first device
     #[arg(long = "name", value_name = "NAME")]
     pub(super) names: Vec<String>,
     /// Serve the Network Block Device protocol at HOST:PORT (port 0: any) or unix:PATH
-    #[arg(long, value_name = "ADDR", required_unless_present = "fuse")]
+    #[arg(long, value_name = "ADDR", required_unless_present_any = ["config", "fuse"])]
     pub(super) nbd: Vec<String>,
     /// Serve each device as a file in DIR, an empty directory
     #[arg(long, value_name = "DIR")]

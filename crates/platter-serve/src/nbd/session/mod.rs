@@ -5,6 +5,7 @@
 //! requests in work as there are slots; while all are in use, or its memory is, nothing is received. So a client that
 //! does not read its replies stops itself.
 
+mod admission;
 mod inbox;
 mod outbox;
 mod slots;
@@ -20,11 +21,10 @@ use crate::clients::Client;
 use crate::events::Log;
 use crate::export::Options;
 use crate::served::Served;
-
+use admission::Admission;
 use inbox::Inbox;
 use outbox::Outbox;
 use platter_block::bio::Bio;
-use platter_block::fault::Error;
 use platter_disk::channel::Channel;
 use platter_disk::pool::PoolBuf;
 use platter_remote::nbd::wire::Request;
@@ -59,6 +59,7 @@ pub(super) struct Session<'a> {
     client: &'a Client,
     log: &'a Log,
     served: Arc<Served>,
+    admission: Admission,
     terms: Terms,
     sparse_reads: bool,
     channel: Channel,
@@ -91,20 +92,23 @@ impl<'a> Session<'a> {
     /// A session on the terms of `agreed`. `first`: bytes that have arrived already.
     ///
     /// # Errors
-    /// The device cannot open another channel.
+    /// The device cannot open another channel, or there is no free descriptor: a sentence.
     pub(super) fn new(
         link: Link,
         agreed: Agreed,
         first: &[u8],
         options: &Options,
         (client, log, stopping): (&'a Client, &'a Log, &'a AtomicBool),
-    ) -> Result<Session<'a>, Error> {
-        let channel = agreed.served.device().channel(options.depth)?;
+    ) -> Result<Session<'a>, String> {
+        let channel = agreed.served.device().channel(options.depth).map_err(|error| error.to_string())?;
+        let admission = Admission::join(&agreed.served, client, link.socket().fd())
+            .map_err(|errno| format!("no descriptor for another connection: {errno}"))?;
         Ok(Session {
             link,
             client,
             log,
             served: agreed.served,
+            admission,
             terms: agreed.terms,
             sparse_reads: options.sparse_reads,
             channel,
@@ -146,18 +150,14 @@ impl<'a> Session<'a> {
                 continue;
             }
             let idle = self.channel.outstanding() == 0 && self.outbox.is_empty();
-            match self.ended {
-                Some(why) if idle => return why,
-                None if !self.stalled && (idle || !self.drained) => {
-                    if self.receive(if idle { Mode::Wait } else { Mode::Try }) {
-                        continue;
-                    }
-                }
-                _ => {}
+            if let (Some(why), true) = (self.ended, idle) {
+                return why;
             }
-            if self.ended.is_none() || !idle {
-                self.wait();
+            let takes = self.ended.is_none() && !self.stalled && !self.admission.waits();
+            if takes && (idle || !self.drained) && self.receive(if idle { Mode::Wait } else { Mode::Try }) {
+                continue;
             }
+            self.wait();
         }
     }
 
@@ -235,13 +235,18 @@ impl<'a> Session<'a> {
             let Some(request) = Request::parse(header) else {
                 return self.end("the magic number of a request is wrong");
             };
-            self.stalled = self.slots.is_full() || !self.begin(&request);
+            let full = self.slots.is_full();
+            if !full && !self.admits(&request) {
+                return;
+            }
+            self.stalled = full || !self.begin(&request);
             if self.stalled && self.slots.used() == 0 {
                 self.end("the memory for one client cannot hold a request");
             }
             if self.stalled {
                 return;
             }
+            self.taken();
         }
     }
 
@@ -269,6 +274,7 @@ impl<'a> Session<'a> {
         if let Some(incoming) = self.incoming.take() {
             // The rest of the payload does not come: the request is not carried out.
             self.buffers.put(incoming.buffer);
+            self.answered(incoming.slot);
             self.slots.put(incoming.slot);
         }
     }
@@ -276,9 +282,10 @@ impl<'a> Session<'a> {
     /// Sleeps until there is something to do.
     fn wait(&mut self) {
         self.drained = false;
-        let receives = self.ended.is_none() && !self.stalled;
+        let waits = self.admission.waits();
+        let receives = self.ended.is_none() && !self.stalled && !waits;
         let sends = !self.outbox.is_empty();
-        if self.channel.outstanding() == 0 {
+        if self.channel.outstanding() == 0 && !waits {
             let mut events = PollFlags::empty();
             events.set(PollFlags::IN, receives);
             events.set(PollFlags::OUT, sends);
@@ -288,13 +295,29 @@ impl<'a> Session<'a> {
         }
         let (socket, writable) =
             (self.link.socket().descriptor(), if sends { self.writable() } else { None });
+        let [wake, hangup] = self.admission.descriptors();
         let descriptors = match (receives, writable) {
             (true, Some(writable)) => &[socket, writable][..],
             (true, None) => &[socket],
+            (false, Some(writable)) if waits => &[wake, hangup, writable],
+            (false, None) if waits => &[wake, hangup],
             (false, Some(writable)) => &[writable],
             (false, None) => &[],
         };
-        self.channel.wait_or_readable(&mut self.done, descriptors, None);
+        if !waits {
+            self.channel.wait_or_readable(&mut self.done, descriptors, None);
+            return;
+        }
+        let clock = self.channel.clock().clone();
+        match (clock.simulated(), self.admission.again_at()) {
+            // Virtual time passes only when a program that waits lets it.
+            (Some(clock), Some(at)) if self.channel.outstanding() == 0 => clock.advance_to(at),
+            _ => {
+                let timeout = self.admission.timeout(clock.now());
+                self.channel.wait_or_readable(&mut self.done, descriptors, timeout);
+            }
+        }
+        self.admission.woken();
     }
 
     fn writable(&mut self) -> Option<i32> {

@@ -1,5 +1,6 @@
 //! The requests of a connection that have not been answered completely.
 
+use crate::age::Mark;
 use platter_remote::nbd::wire::Request;
 
 /// What a request is doing.
@@ -24,6 +25,8 @@ pub(super) struct Slot {
     pub(super) job: Job,
     /// Bytes of the range whose pieces are done.
     pub(super) done: u32,
+    /// When it arrived.
+    pub(super) mark: Mark,
 }
 
 pub(super) struct Slots {
@@ -33,7 +36,7 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn new(depth: usize) -> Slots {
-        let empty = Slot { request: Request::default(), job: Job::Flush, done: 0 };
+        let empty = Slot { request: Request::default(), job: Job::Flush, done: 0, mark: Mark::default() };
         let count = depth.min(usize::from(u16::MAX)) as u16;
         Slots { all: vec![empty; usize::from(count)], free: (0..count).rev().collect() }
     }
@@ -48,9 +51,9 @@ impl Slots {
 
     /// A place for a request; `None`: all are in use.
     #[inline]
-    pub(super) fn take(&mut self, request: &Request) -> Option<u16> {
+    pub(super) fn take(&mut self, request: &Request, mark: Mark) -> Option<u16> {
         let index = self.free.pop()?;
-        self.all[usize::from(index)] = Slot { request: *request, job: Job::Flush, done: 0 };
+        self.all[usize::from(index)] = Slot { request: *request, job: Job::Flush, done: 0, mark };
         Some(index)
     }
 

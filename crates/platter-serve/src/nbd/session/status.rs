@@ -19,6 +19,7 @@ impl Session<'_> {
     pub(super) fn report_status(&mut self, slot: u16, request: &Request, one: bool) {
         let most = if one { 1 } else { MAX_EXTENTS };
         let extents = extents(self.served.device(), range(request), u64::from(self.terms.min_block), most);
+        self.answered(slot);
         self.outbox.push(Reply::status(slot, request.cookie, ALLOCATION_CONTEXT, extents));
     }
 }

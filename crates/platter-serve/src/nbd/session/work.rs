@@ -31,7 +31,7 @@ impl Session<'_> {
         if data > 0 && buffer.is_none() {
             return false;
         }
-        let Some(slot) = self.slots.take(request) else { return false };
+        let Some(slot) = self.slots.take(request, self.client.begin()) else { return false };
         self.inbox.consume(Request::BYTES);
         match (plan, buffer) {
             (Plan::Read { whole }, Some(buffer)) => self.begin_read(slot, request, whole, buffer),
@@ -46,6 +46,7 @@ impl Session<'_> {
             (Plan::Zeroes { fua, .. }, _) => self.submit_range(slot, Job::Change, Op::WriteZeroes, fua),
             (Plan::Status { one }, _) => self.report_status(slot, request, one),
             (Plan::Disconnect, _) => {
+                self.answered(slot);
                 self.slots.put(slot);
                 self.end("the client disconnected");
             }
@@ -63,6 +64,7 @@ impl Session<'_> {
             let status = self.served.device().allocation(request.offset, u64::from(request.length));
             if status.is_ok_and(|extent| extent.is_hole() && extent.end() >= range(request).end) {
                 self.buffers.put(buffer);
+                self.answered(slot);
                 self.outbox.push(Reply::hole(slot, request.cookie, request.offset, request.length));
                 return;
             }
@@ -187,6 +189,7 @@ impl Session<'_> {
 
     /// Answers a request that succeeded; `data` is what it has read.
     fn succeed(&mut self, slot: u16, request: &Request, data: Option<PoolBuf>) {
+        self.answered(slot);
         let counts = &self.client.counts;
         let length = u64::from(request.length);
         match request.kind {
@@ -236,6 +239,7 @@ impl Session<'_> {
 
     /// Answers a request with an error.
     fn refuse(&mut self, slot: u16, request: &Request, error: u32, message: Body) {
+        self.answered(slot);
         add(&self.client.counts.errors, 1);
         self.outbox.push(match self.terms.structured {
             true => Reply::error(slot, request.cookie, error, message),
