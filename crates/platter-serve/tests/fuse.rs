@@ -5,6 +5,7 @@ use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_serve::export::Options;
+use platter_serve::qos::DeviceLimits;
 use platter_serve::served::Served;
 use platter_serve::server::Server;
 use platter_sim::ideal::Ideal;
@@ -95,12 +96,16 @@ fn simulated() -> Device {
 fn what_is_written_is_read_through_the_file() {
     let mut cached = Options::default();
     cached.kernel_cache = true;
-    for (device, options) in [
-        (Device::ram(SIZE).unwrap(), Options::default()),
-        (Device::ram(SIZE).unwrap(), cached),
-        (simulated(), Options::default()),
+    let mut limits = DeviceLimits::default();
+    (limits.depth, limits.bandwidth) = (2, 1 << 30);
+    for (device, options, limits) in [
+        (Device::ram(SIZE).unwrap(), Options::default(), DeviceLimits::default()),
+        (Device::ram(SIZE).unwrap(), cached, DeviceLimits::default()),
+        (Device::ram(SIZE).unwrap(), Options::default(), limits),
+        (simulated(), Options::default(), DeviceLimits::default()),
     ] {
         let served = Served::new("disk", device.clone()).unwrap();
+        served.qos().set_device(limits).unwrap();
         let Some(mut mounted) = Mounted::new(vec![served], &options) else { return };
         let part = SIZE / 3;
         let lives = (0..3u64).map(|number| {
@@ -217,13 +222,9 @@ fn fsync_is_a_flush_and_fails_with_it() {
     fails.store(false, Ordering::Relaxed);
     file.sync_all().unwrap();
     let client = mounted.server.as_ref().unwrap().clients().list().pop().unwrap();
-    let [flushes, errors, writes, bytes] = [
-        &client.counts.flushes,
-        &client.counts.errors,
-        &client.counts.writes,
-        &client.counts.written_bytes,
-    ]
-    .map(|count| count.load(Ordering::Relaxed));
+    let [flushes, errors, writes, bytes] =
+        [&client.counts.flushes, &client.counts.errors, &client.counts.writes, &client.counts.written_bytes]
+            .map(|count| count.load(Ordering::Relaxed));
     assert_eq!((flushes, errors, writes, bytes), (2, 1, 1, 512));
 }
 

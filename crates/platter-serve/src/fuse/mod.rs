@@ -8,6 +8,7 @@
 mod descriptor;
 mod mount;
 mod nodes;
+mod seat;
 mod shared;
 mod slow;
 mod wire;
@@ -27,15 +28,11 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use wire::{Fields, Header, Init, ability, op};
-use worker::{Bell, MAX_TRANSFER, Post, Worker};
+use worker::{MAX_TRANSFER, Post, Worker};
 
 /// The row of the table.
-pub const ROW: Row = Row {
-    name: KIND,
-    summary: "each device as a file in a directory",
-    address: "an empty directory",
-    start,
-};
+pub const ROW: Row =
+    Row { name: KIND, summary: "each device as a file in a directory", address: "an empty directory", start };
 
 /// Most threads of a mount.
 const MAX_THREADS: usize = 4;
@@ -49,7 +46,6 @@ const RETRY: Duration = Duration::from_millis(20);
 struct FuseExport {
     mount: Mount,
     shared: Arc<Shared>,
-    bells: Vec<Arc<Bell>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -65,7 +61,8 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
     };
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let most = (threads * start.options.depth).min(usize::from(u16::MAX)) as u16;
-    begin(&fuse, most).map_err(|why| ServeError::system(format!("cannot serve on {}: {why}", start.address)))?;
+    begin(&fuse, most)
+        .map_err(|why| ServeError::system(format!("cannot serve on {}: {why}", start.address)))?;
     let directory = mount.directory().display().to_string();
     let shared = Arc::new(Shared::new(
         nodes,
@@ -76,7 +73,7 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
     ));
     let no_thread = |error: std::io::Error| ServeError::system(format!("no thread can be started: {error}"));
     let (slow, unaligned) = slow::start().map_err(no_thread)?;
-    let mut export = FuseExport { mount, shared, bells: Vec::new(), threads: vec![unaligned] };
+    let mut export = FuseExport { mount, shared, threads: vec![unaligned] };
     let mut descriptors = Vec::new();
     for _ in 1..threads {
         descriptors.push(descriptor::clone(&fuse).map_err(|error| refuse("another descriptor", error))?);
@@ -84,7 +81,7 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
     descriptors.push(fuse);
     for fuse in descriptors {
         let post = Post::new(fuse).map_err(|error| refuse("a descriptor to sleep on", error))?;
-        export.bells.push(Arc::clone(&post.bell));
+        export.shared.bells.add(&post.bell);
         let (shared, slow) = (Arc::clone(&export.shared), slow.clone());
         let builder = thread::Builder::new().name("fuse".to_owned());
         let work = move || Worker::new(post, shared, slow).run();
@@ -95,12 +92,14 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
 
 /// Answers the kernel's first request.
 fn begin(fuse: &OwnedFd, most_requests: u16) -> Result<(), String> {
-    let ready = poll(&mut [PollFd::new(fuse, PollFlags::IN)], Some(&BEGIN)).map_err(|error| error.to_string())?;
+    let ready =
+        poll(&mut [PollFd::new(fuse, PollFlags::IN)], Some(&BEGIN)).map_err(|error| error.to_string())?;
     if ready == 0 {
         return Err("the kernel does not begin".to_owned());
     }
     let mut request = vec![0; MAX_TRANSFER];
-    let bytes = rustix::io::readv(fuse, &mut [IoSliceMut::new(&mut request)]).map_err(|error| error.to_string())?;
+    let bytes =
+        rustix::io::readv(fuse, &mut [IoSliceMut::new(&mut request)]).map_err(|error| error.to_string())?;
     let header = Header::parse(&request[..bytes]).filter(|header| header.opcode == op::INIT);
     let init = request.get(wire::IN_HEADER..bytes).and_then(Init::parse);
     let (Some(header), Some(init)) = (header, init) else {
@@ -110,7 +109,9 @@ fn begin(fuse: &OwnedFd, most_requests: u16) -> Result<(), String> {
         worker::reply(fuse, header.unique, Err(Errno::PROTO));
         let (major, minor) = (init.major, init.minor);
         let oldest = wire::OLDEST_MINOR;
-        return Err(format!("the kernel has version {major}.{minor} of FUSE; 7.{oldest} is needed (Linux 5.4)"));
+        return Err(format!(
+            "the kernel has version {major}.{minor} of FUSE; 7.{oldest} is needed (Linux 5.4)"
+        ));
     }
     let abilities = ability::ASYNC_READ
         | ability::BIG_WRITES
@@ -130,7 +131,6 @@ impl FuseExport {
     /// Ends the threads; requests that they have taken are answered.
     fn end(&mut self) {
         self.shared.set_over();
-        self.bells.drain(..).for_each(|bell| bell.ring());
         for thread in self.threads.drain(..).rev() {
             // A thread that panicked has ended too.
             let _ = thread.join();

@@ -33,9 +33,12 @@ fn refuse(directory: &Path, why: impl std::fmt::Display) -> ServeError {
 fn prepare(directory: &Path) -> Result<PathBuf, ServeError> {
     if let Err(error) = fs::metadata(directory) {
         match error.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::NOTCONN) => unmount(directory, UnmountFlags::DETACH, false)
-                .map_err(|why| refuse(directory, format!("the mount of a dead server cannot be removed: {why}")))?,
-            Some(Errno::NOENT) => return Err(refuse(directory, "there is no such directory; create it first")),
+            Some(Errno::NOTCONN) => unmount(directory, UnmountFlags::DETACH, false).map_err(|why| {
+                refuse(directory, format!("the mount of a dead server cannot be removed: {why}"))
+            })?,
+            Some(Errno::NOENT) => {
+                return Err(refuse(directory, "there is no such directory; create it first"));
+            }
             _ => return Err(refuse(directory, error)),
         }
     }
@@ -138,7 +141,8 @@ impl Mount {
     /// The processes that have files in it open, with their names.
     pub(super) fn users(&self) -> Vec<String> {
         let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
-        let uses = |link: fs::DirEntry| fs::read_link(link.path()).is_ok_and(|to| to.starts_with(&self.directory));
+        let uses =
+            |link: fs::DirEntry| fs::read_link(link.path()).is_ok_and(|to| to.starts_with(&self.directory));
         let user = |process: PathBuf| {
             let id: u32 = process.file_name()?.to_str()?.parse().ok()?;
             let mut links = fs::read_dir(process.join("fd")).ok()?.flatten();

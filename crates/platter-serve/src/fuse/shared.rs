@@ -1,8 +1,9 @@
 //! What the threads of a FUSE export share, and requests that need no device.
 
 use super::nodes::Nodes;
+use super::seat::{Bells, Seat};
 use super::wire::{self, Fields, Header, Transfer, op, open_flag, seek};
-use crate::clients::{Clients, Connected};
+use crate::clients::Clients;
 use crate::events::Log;
 use crate::export::Options;
 use crate::served::Served;
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The name of the export.
 pub(super) const KIND: &str = "fuse";
 
-/// Attributes that nobody can change: mode, owner and group.
+/// Attributes that cannot be changed: mode, owner and group.
 const FIXED: u32 = 1 | 2 | 4;
 
 /// What all threads of an export share.
@@ -27,7 +28,9 @@ pub(super) struct Shared {
     /// The mounted directory, for reports.
     directory: String,
     /// The client that stands for all users of a device, by its number.
-    connected: Mutex<BTreeMap<u64, Arc<Connected>>>,
+    seats: Mutex<BTreeMap<u64, Arc<Seat>>>,
+    /// Those of all threads.
+    pub(super) bells: Arc<Bells>,
     /// No file is opened any more.
     closing: AtomicBool,
     /// The threads end, whatever is still mounted.
@@ -45,7 +48,8 @@ impl Shared {
         directory: String,
     ) -> Shared {
         let (closing, over) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
-        Shared { nodes, options, log, clients, directory, connected: Mutex::default(), closing, over }
+        let (seats, bells) = (Mutex::default(), Arc::default());
+        Shared { nodes, options, log, clients, directory, seats, bells, closing, over }
     }
 
     /// Opens no more files.
@@ -56,6 +60,7 @@ impl Shared {
     /// Has the threads end at their next turn.
     pub(super) fn set_over(&self) {
         self.over.store(true, Ordering::Relaxed);
+        self.bells.ring();
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -63,16 +68,20 @@ impl Shared {
     }
 
     /// The client for a device. `None`: there are as many as the server takes.
-    pub(super) fn client(&self, node: u64, served: &Served) -> Option<Arc<Connected>> {
-        let mut connected = self.connected.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = connected.get(&node) {
-            return Some(Arc::clone(client));
+    pub(super) fn seat(&self, node: u64, served: &Served) -> Option<Arc<Seat>> {
+        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(seat) = seats.get(&node) {
+            return Some(Arc::clone(seat));
         }
-        let over = Arc::clone(&self.over);
-        let disconnect = move || over.store(true, Ordering::Relaxed);
-        let client = Arc::new(self.clients.connect(KIND, served.name(), &self.directory, disconnect)?);
-        connected.insert(node, Arc::clone(&client));
-        Some(client)
+        let (over, bells) = (Arc::clone(&self.over), Arc::clone(&self.bells));
+        let disconnect = move || {
+            over.store(true, Ordering::Relaxed);
+            bells.ring();
+        };
+        let client = self.clients.connect(KIND, served.name(), &self.directory, disconnect)?;
+        let seat = Arc::new(Seat::new(client, served, Arc::clone(&self.bells)));
+        seats.insert(node, Arc::clone(&seat));
+        Some(seat)
     }
 
     /// Answers a request that needs no I/O. `None`: it has no reply.

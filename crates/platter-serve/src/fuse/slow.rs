@@ -1,8 +1,9 @@
 //! Requests that do not begin and end at blocks of the device. They need other blocks to be read first, which
 //! synchronous calls do, so they have a thread of their own.
 
+use super::seat::Seat;
 use super::worker::{Bell, reply};
-use crate::clients::Connected;
+use crate::age::Mark;
 use crate::served::Served;
 use platter_block::fault::Error;
 use platter_disk::device::Device;
@@ -25,7 +26,8 @@ pub(super) struct Job {
     pub(super) fuse: Arc<OwnedFd>,
     pub(super) unique: u64,
     pub(super) served: Arc<Served>,
-    pub(super) client: Arc<Connected>,
+    pub(super) seat: Arc<Seat>,
+    pub(super) mark: Mark,
     pub(super) work: Work,
     /// The thread that has taken the request; a place there is free again afterwards.
     pub(super) bell: Arc<Bell>,
@@ -40,9 +42,9 @@ pub(super) fn start() -> std::io::Result<(Sender<Job>, thread::JoinHandle<()>)> 
 
 fn run(jobs: &Receiver<Job>) {
     for job in jobs {
-        let Job { fuse, unique, served, client, work, bell } = job;
+        let Job { fuse, unique, served, seat, mark, work, bell } = job;
         let device = served.device();
-        let counts = &client.counts;
+        let counts = &seat.client().counts;
         let result = match work {
             Work::Read(pos, len) => {
                 let mut data = vec![0; len];
@@ -69,6 +71,9 @@ fn run(jobs: &Receiver<Job>) {
                 reply(&fuse, unique, Err(Errno::from_raw_os_error(error.fault.errno())));
             }
         }
+        counts.in_flight.fetch_sub(1, Ordering::Relaxed);
+        seat.client().end(mark);
+        seat.complete(device.clock().now());
         bell.finished();
     }
 }

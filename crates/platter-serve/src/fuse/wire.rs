@@ -249,7 +249,14 @@ impl Attributes {
 }
 
 /// Appends an entry of a directory; `false` if it does not fit in `most` bytes.
-pub(super) fn push_entry(out: &mut Vec<u8>, most: usize, node: u64, next: u64, kind: u32, name: &str) -> bool {
+pub(super) fn push_entry(
+    out: &mut Vec<u8>,
+    most: usize,
+    node: u64,
+    next: u64,
+    kind: u32,
+    name: &str,
+) -> bool {
     let padded = (24 + name.len()).next_multiple_of(8);
     if out.len() + padded > most {
         return false;

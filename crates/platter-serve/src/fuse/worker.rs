@@ -4,22 +4,23 @@
 //! A turn takes the requests that there are, submits them as bios, reaps what is complete and replies. Data of a write
 //! is received in the memory of its bio, and a reply is sent from the memory that the device has filled.
 
+use super::seat::{Seat, Turn};
 use super::shared::Shared;
 use super::slow::{Job as SlowJob, Work};
 use super::wire::{self, Fallocate, Header, IN_HEADER, Transfer, WRITE_ARGS, fallocate, op};
+use crate::age::Mark;
 use crate::buffers::Buffers;
-use crate::clients::Connected;
 use crate::events::Event;
 use crate::served::Served;
-use platter_block::bio::{Bio, Context, Flags, Op};
+use platter_block::bio::{Bio, Context, Op};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::{Span, Time};
 use platter_disk::channel::Channel;
 use platter_disk::pool::PoolBuf;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, epoll, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
@@ -61,6 +62,10 @@ impl Bell {
     }
 }
 
+fn timespec(span: Span) -> Timespec {
+    Timespec { tv_sec: (span.0 / 1_000_000_000) as i64, tv_nsec: (span.0 % 1_000_000_000) as i64 }
+}
+
 /// Sends a reply: its data, or an error.
 pub(super) fn reply(fuse: &OwnedFd, unique: u64, result: Result<&[u8], Errno>) {
     let (data, errno) = match result {
@@ -75,7 +80,7 @@ pub(super) fn reply(fuse: &OwnedFd, unique: u64, result: Result<&[u8], Errno>) {
 /// A device that this worker has used.
 struct Open {
     served: Arc<Served>,
-    client: Arc<Connected>,
+    seat: Arc<Seat>,
     channel: Channel,
 }
 
@@ -84,6 +89,7 @@ struct Slot {
     unique: u64,
     place: usize,
     len: u32,
+    mark: Mark,
 }
 
 /// The descriptors of a worker.
@@ -121,8 +127,14 @@ pub(super) struct Worker {
     slots: Vec<Slot>,
     free: Vec<usize>,
     slow_in_work: usize,
-    /// A read that waits for memory.
-    stalled: Option<(Header, Transfer)>,
+    /// Bytes of the last request that was received, if it waits to be admitted or for memory.
+    held: Option<usize>,
+    /// It has been admitted.
+    admitted: bool,
+    /// This thread has the place of its client to wait.
+    asks: bool,
+    /// When to ask again.
+    again_at: Option<Time>,
     spare: Vec<Bio>,
     done: Vec<Bio>,
     descriptors: Vec<i32>,
@@ -142,10 +154,13 @@ impl Worker {
             head: [0; IN_HEADER + WRITE_ARGS],
             landing: None,
             buffers: Buffers::new(shared.options.client_memory_bytes),
-            slots: vec![Slot { unique: 0, place: 0, len: 0 }; depth],
+            slots: vec![Slot { unique: 0, place: 0, len: 0, mark: Mark::default() }; depth],
             free: (0..depth).rev().collect(),
             slow_in_work: 0,
-            stalled: None,
+            held: None,
+            admitted: false,
+            asks: false,
+            again_at: None,
             spare: Vec::new(),
             done: Vec::new(),
             descriptors: Vec::new(),
@@ -157,8 +172,8 @@ impl Worker {
     /// Works until the file system is unmounted, or the export is told to end.
     pub(super) fn run(mut self) {
         loop {
-            if let Some((header, transfer)) = self.stalled.take() {
-                self.read(&header, &transfer);
+            if let Some(bytes) = self.held.take() {
+                self.take(bytes);
             }
             let mut taken = 0;
             while taken < BATCH && self.has_room() {
@@ -192,7 +207,7 @@ impl Worker {
         if self.landing.is_none() {
             self.landing = self.buffers.take(MAX_TRANSFER);
         }
-        self.stalled.is_none() && self.landing.is_some() && self.free.len() > self.slow_in_work
+        self.held.is_none() && self.landing.is_some() && self.free.len() > self.slow_in_work
     }
 
     /// Awaits what the devices have: they use this worker's memory, and others may wait for it.
@@ -220,10 +235,19 @@ impl Worker {
 
     fn take(&mut self, bytes: usize) {
         let Some(header) = Header::parse(&self.head).filter(|_| bytes >= IN_HEADER) else { return };
+        if !self.admits(&header) {
+            self.held = Some(bytes);
+            return;
+        }
         let args = &self.head[IN_HEADER..];
         match header.opcode {
             op::READ => match Transfer::parse(args) {
-                Some(transfer) => self.read(&header, &transfer),
+                Some(transfer) => {
+                    if !self.read(&header, &transfer) {
+                        self.held = Some(bytes);
+                        return;
+                    }
+                }
                 None => self.refuse(&header, Errno::INVAL),
             },
             op::WRITE => match Transfer::parse(args) {
@@ -244,6 +268,31 @@ impl Worker {
                 }
             }
         }
+        self.admitted = false;
+    }
+
+    /// Whether a request may start: the client's share of the device.
+    fn admits(&mut self, header: &Header) -> bool {
+        self.again_at = None;
+        if self.admitted || !matches!(header.opcode, op::READ | op::WRITE | op::FSYNC | op::FALLOCATE) {
+            return true;
+        }
+        // What is wrong with the file is answered later.
+        let Ok(place) = self.open(header.node) else { return true };
+        let Some(Some(open)) = self.opened.get(place) else { return true };
+        if !open.seat.is_limited() && !self.asks {
+            return true;
+        }
+        let transfer = Transfer::parse(&self.head[IN_HEADER..]);
+        let bytes = match (header.opcode, transfer) {
+            (op::READ | op::WRITE, Some(transfer)) => u64::from(transfer.len),
+            _ => 0,
+        };
+        match open.seat.admit(open.channel.clock().now(), bytes, self.asks) {
+            Turn::Now => (self.asks, self.admitted) = (false, true),
+            Turn::Later { at, asks } => (self.asks, self.again_at) = (asks, at),
+        }
+        self.admitted
     }
 
     fn refuse(&self, header: &Header, error: Errno) {
@@ -257,12 +306,12 @@ impl Worker {
             return Ok(place);
         }
         let served = self.shared.nodes.device(node).ok_or(Errno::NOENT)?;
-        let client = self.shared.client(node, &served).ok_or(Errno::MFILE)?;
+        let seat = self.shared.seat(node, &served).ok_or(Errno::MFILE)?;
         let channel = served.device().channel(self.slots.len()).map_err(|_| Errno::MFILE)?;
         if self.opened.len() <= place {
             self.opened.resize_with(place + 1, || None);
         }
-        self.opened[place] = Some(Open { served, client, channel });
+        self.opened[place] = Some(Open { served, seat, channel });
         Ok(place)
     }
 
@@ -287,35 +336,47 @@ impl Worker {
         }
     }
 
-    fn read(&mut self, header: &Header, transfer: &Transfer) {
-        let Some((place, len)) = self.range(header, transfer.pos, u64::from(transfer.len)) else { return };
-        if len == 0 {
-            return reply(&self.fuse, header.unique, Ok(&[]));
+    /// Begins a read. `false`: there is no memory for it yet.
+    fn read(&mut self, header: &Header, transfer: &Transfer) -> bool {
+        let range = self.range(header, transfer.pos, u64::from(transfer.len));
+        let Some((place, len)) = range else { return true };
+        if len == 0 || len > MAX_TRANSFER as u64 {
+            let result = if len == 0 { Ok(&[][..]) } else { Err(Errno::INVAL) };
+            self.complete(place);
+            reply(&self.fuse, header.unique, result);
+        } else if !self.is_aligned(place, transfer.pos, len) {
+            self.pass_on(header, place, Work::Read(transfer.pos, len as usize));
+        } else {
+            let Some(buffer) = self.buffers.take(len as usize) else { return false };
+            let mut bio = self.spare_bio();
+            let set = bio.reset_read(transfer.pos, buffer);
+            self.submit(header, place, len as u32, bio, set);
         }
-        if len > MAX_TRANSFER as u64 {
-            return self.refuse(header, Errno::INVAL);
+        true
+    }
+
+    /// A request that was admitted is answered without the device.
+    fn complete(&self, place: usize) {
+        if let Some(Some(open)) = self.opened.get(place) {
+            open.seat.complete(open.channel.now());
         }
-        if !self.is_aligned(place, transfer.pos, len) {
-            return self.pass_on(header, place, Work::Read(transfer.pos, len as usize));
-        }
-        let Some(buffer) = self.buffers.take(len as usize) else {
-            self.stalled = Some((*header, *transfer));
-            return;
-        };
-        let mut bio = self.spare_bio();
-        let set = bio.reset_read(transfer.pos, buffer);
-        self.submit(header, place, len as u32, bio, set);
+    }
+
+    /// Refuses a request that was admitted.
+    fn refuse_at(&self, header: &Header, place: usize, error: Errno) {
+        self.complete(place);
+        self.refuse(header, error);
     }
 
     fn write(&mut self, header: &Header, transfer: &Transfer) {
         let Some((place, len)) = self.range(header, transfer.pos, u64::from(transfer.len)) else { return };
         if self.opened[place].as_ref().is_some_and(|open| open.served.is_read_only()) {
-            return self.refuse(header, Errno::ROFS);
+            return self.refuse_at(header, place, Errno::ROFS);
         }
         if len == 0 {
-            return self.refuse(header, Errno::NOSPC);
+            return self.refuse_at(header, place, Errno::NOSPC);
         }
-        let Some(mut data) = self.landing.take() else { return self.refuse(header, Errno::IO) };
+        let Some(mut data) = self.landing.take() else { return self.refuse_at(header, place, Errno::IO) };
         data.truncate(len as usize);
         if !self.is_aligned(place, transfer.pos, len) {
             let copy = data.to_vec();
@@ -340,18 +401,19 @@ impl Worker {
             mode if mode == fallocate::PUNCH_HOLE | fallocate::KEEP_SIZE => true,
             mode => mode & !fallocate::KEEP_SIZE == fallocate::ZERO_RANGE,
         };
-        if !zeroes {
-            return self.refuse(header, Errno::OPNOTSUPP);
-        }
         let Some((place, len)) = self.range(header, request.pos, request.len) else { return };
+        if !zeroes {
+            return self.refuse_at(header, place, Errno::OPNOTSUPP);
+        }
         if self.opened[place].as_ref().is_some_and(|open| open.served.is_read_only()) {
-            return self.refuse(header, Errno::ROFS);
+            return self.refuse_at(header, place, Errno::ROFS);
         }
         let grows = len < request.len && request.mode & fallocate::KEEP_SIZE == 0;
         if grows {
-            return self.refuse(header, Errno::NOSPC);
+            return self.refuse_at(header, place, Errno::NOSPC);
         }
         if len == 0 {
+            self.complete(place);
             return reply(&self.fuse, header.unique, Ok(&[]));
         }
         if !self.is_aligned(place, request.pos, len) {
@@ -369,10 +431,12 @@ impl Worker {
             fuse: Arc::clone(&self.fuse),
             unique: header.unique,
             served: Arc::clone(&open.served),
-            client: Arc::clone(&open.client),
+            seat: Arc::clone(&open.seat),
+            mark: open.seat.client().begin(),
             work,
             bell: Arc::clone(&self.bell),
         };
+        open.seat.client().counts.in_flight.fetch_add(1, Ordering::Relaxed);
         match self.slow.send(job) {
             Ok(()) => self.slow_in_work += 1,
             Err(_) => self.refuse(header, Errno::IO),
@@ -388,12 +452,12 @@ impl Worker {
         let (Some(slot), Some(Some(open))) = (slot, self.opened.get_mut(place)) else {
             return self.refuse(header, Errno::IO);
         };
-        self.slots[slot] = Slot { unique: header.unique, place, len };
+        let mark = open.seat.client().begin();
+        self.slots[slot] = Slot { unique: header.unique, place, len, mark };
         bio.set_token(slot as u64);
-        bio.add_flags(Flags::NONE);
         // Fair elevators tell processes apart by it.
         bio.set_context(Context::new(header.process));
-        open.client.counts.in_flight.fetch_add(1, Ordering::Relaxed);
+        open.seat.client().counts.in_flight.fetch_add(1, Ordering::Relaxed);
         let refused = match set {
             Ok(()) => open.channel.submit(bio).err().map(|full| (full.0, Kind::Contract)),
             Err(fault) => Some((bio, fault.kind)),
@@ -421,16 +485,18 @@ impl Worker {
         let (pos, buffer) = (bio.pos(), bio.take_buffer::<PoolBuf>());
         self.spare.push(bio);
         self.free.push(slot);
-        let Slot { unique, place, len } = self.slots[slot];
+        let Slot { unique, place, len, mark } = self.slots[slot];
         let Some(Some(open)) = self.opened.get(place) else { return };
-        let counts = &open.client.counts;
+        let counts = &open.seat.client().counts;
         counts.in_flight.fetch_sub(1, Ordering::Relaxed);
+        open.seat.client().end(mark);
+        open.seat.complete(open.channel.now());
         match (op, status, &buffer) {
             (_, Err(fault), _) => {
                 counts.errors.fetch_add(1, Ordering::Relaxed);
                 if !std::mem::replace(&mut self.reported, true) {
                     let error = open.served.device().error(fault, op, pos, u64::from(len), String::new());
-                    (self.shared.log)(&Event::Failed(&open.client, &error.to_string()));
+                    (self.shared.log)(&Event::Failed(open.seat.client(), &error.to_string()));
                 }
                 reply(&self.fuse, unique, Err(Errno::from_raw_os_error(fault.errno())));
             }
@@ -462,6 +528,13 @@ impl Worker {
         }
     }
 
+    /// How long the request that is held has to wait at most.
+    fn held_for(&self) -> Option<Span> {
+        let at = self.again_at.filter(|_| self.held.is_some())?;
+        let clock = self.opened.iter().flatten().next()?.channel.clock();
+        Some(at.since(clock.now()))
+    }
+
     /// Sleeps until there is something to do.
     fn wait(&mut self) {
         let takes = self.has_room();
@@ -474,14 +547,15 @@ impl Worker {
                 // Interrupted or not, the caller tries again.
                 let _ = epoll::wait(&self.any, &mut Vec::<epoll::Event>::with_capacity(2), None);
             } else {
-                let _ = poll(&mut [PollFd::new(&self.bell.event.as_fd(), PollFlags::IN)], None);
+                let timeout = self.held_for().map(timespec);
+                let _ = poll(&mut [PollFd::new(&self.bell.event, PollFlags::IN)], timeout.as_ref());
             }
             return self.bell.clear();
         };
         self.descriptors.clear();
         self.descriptors.push(wake.as_raw_fd());
         let now = first.channel.clock().now();
-        let mut timeout: Option<Span> = None;
+        let mut timeout = self.again_at.filter(|_| self.held.is_some()).map(|at| at.since(now));
         for other in channels {
             let seen = other.channel.descriptors(&mut self.descriptors);
             let at = other.channel.next_wakeup().map(|at: Time| at.since(now));
