@@ -1,9 +1,8 @@
-//! What an export is, and the table of all kinds.
+//! What an export is.
 
 use crate::clients::Clients;
 use crate::error::ServeError;
 use crate::events::Log;
-use crate::nbd;
 use crate::served::Devices;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -76,12 +75,4 @@ pub struct Row {
     pub address: &'static str,
     /// Starts one.
     pub start: fn(&Start<'_>) -> Result<Box<dyn Export>, ServeError>,
-}
-
-/// All kinds of exports.
-pub const TABLE: &[Row] = &[nbd::ROW];
-
-/// The kind of this name.
-pub fn find(name: &str) -> Option<&'static Row> {
-    TABLE.iter().find(|row| row.name == name)
 }

@@ -2,7 +2,7 @@
 //!
 //! A [`Server`](server::Server) has [`Served`](served::Served) devices, each under a name, and exports: ways to reach
 //! them. An export is an implementation of [`Export`](export::Export) in a folder of its own, and a row of
-//! [`TABLE`](export::TABLE). All exports drive channels of the device, so order, barriers, flushes and errors are
+//! [`TABLE`](table::TABLE). All exports drive channels of the device, so order, barriers, flushes and errors are
 //! those of the layer.
 //!
 //! An export runs threads of its own. Programs that embed a server need no executor.
@@ -26,3 +26,4 @@ pub mod nbd;
 pub mod qos;
 pub mod served;
 pub mod server;
+pub mod table;

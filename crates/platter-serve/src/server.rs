@@ -3,8 +3,9 @@
 use crate::clients::Clients;
 use crate::error::ServeError;
 use crate::events::Log;
-use crate::export::{self, Export, Options, Start};
+use crate::export::{Export, Options, Start};
 use crate::served::{Devices, Served};
+use crate::table;
 use platter_block::text::excerpt;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -88,7 +89,7 @@ impl Server {
         address: &str,
         options: &Options,
     ) -> Result<String, ServeError> {
-        let row = export::find(kind).ok_or_else(|| no_kind(kind))?;
+        let row = table::find(kind).ok_or_else(|| no_kind(kind))?;
         if self.position(name).is_some() {
             return Err(ServeError::usage(format!("there is already an export of the name {name:?}")));
         }
@@ -148,7 +149,7 @@ impl Server {
 }
 
 fn no_kind(kind: &str) -> ServeError {
-    let names: Vec<&str> = export::TABLE.iter().map(|row| row.name).collect();
+    let names: Vec<&str> = table::TABLE.iter().map(|row| row.name).collect();
     ServeError::usage(format!("there is no export called {kind:?}; there are {}", names.join(", ")))
 }
 

@@ -3,9 +3,10 @@
 use super::error::{ConfigErrors, Found};
 use super::keys;
 use super::section::{Placed, Section};
-use crate::export::{self, Options};
+use crate::export::Options;
 use crate::qos::{ClientLimits, DeviceLimits};
 use crate::served::MAX_NAME_BYTES;
+use crate::table;
 use platter::registry;
 use platter_block::text::excerpt;
 use platter_block::time::Span;
@@ -238,8 +239,8 @@ fn export(name: &Placed<String>, section: &Section<'_, '_>, found: &mut Found<'_
     let kind = section.required("kind", found);
     let address = section.required("address", found);
     let kind = kind?;
-    if export::find(&kind.value).is_none() {
-        let names: Vec<&str> = export::TABLE.iter().map(|row| row.name).collect();
+    if table::find(&kind.value).is_none() {
+        let names: Vec<&str> = table::TABLE.iter().map(|row| row.name).collect();
         let message = format!("kind is \"{}\"; there are {}", excerpt(&kind.value, 60), names.join(", "));
         found.add(&kind.span, message);
     }

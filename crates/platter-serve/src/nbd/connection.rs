@@ -2,9 +2,9 @@
 
 use super::link::Link;
 use super::negotiation::{Agreed, Encryption, Negotiation, Step};
-use super::server::{KIND, Shared};
 use super::session::{IDLE, Session};
-use super::socket::{Mode, Socket};
+use super::shared::{KIND, Place, Shared};
+use super::socket::Mode;
 use crate::events::Event;
 use rustix::io::Errno;
 use std::io::IoSliceMut;
@@ -15,23 +15,24 @@ use std::time::{Duration, Instant};
 const INPUT_BYTES: usize = 32 << 10;
 
 /// Serves one connection until it ends.
-pub(super) fn run(shared: &Shared, number: u64, socket: &Arc<Socket>, peer: &str) {
+pub(super) fn run(place: &Place) {
+    let (shared, socket) = (&*place.shared, &place.socket);
     let until = Instant::now() + shared.options.handshake_timeout;
     let mut link = Link::plain(Arc::clone(socket));
     let mut input = Input::default();
     let agreed = match negotiate(shared, &mut link, &mut input, until) {
         Ok(Some(agreed)) => agreed,
         Ok(None) => return,
-        Err(why) => return shared.refuse(peer, &why),
+        Err(why) => return place.refuse(&why),
     };
     let disconnect = Arc::clone(socket);
     let name = agreed.served.name().to_owned();
-    let Some(client) = shared.clients.connect(KIND, &name, peer, move || disconnect.disconnect()) else {
-        return shared
-            .refuse(peer, &format!("there are {} clients, as many as allowed", shared.clients.most()));
+    let Some(client) = shared.clients.connect(KIND, &name, &place.peer, move || disconnect.disconnect())
+    else {
+        return place.refuse(&format!("there are {} clients, as many as allowed", shared.clients.most()));
     };
-    if !shared.is_client(number, client.id) {
-        return shared.refuse(peer, "the server stops");
+    if !place.is_client(client.id) {
+        return place.refuse("the server stops");
     }
     let session = socket.set_timeouts(None, Some(IDLE)).map_err(|errno| errno.to_string()).and_then(|()| {
         let others = (&*client, &shared.log, &shared.stopping);
@@ -39,7 +40,7 @@ pub(super) fn run(shared: &Shared, number: u64, socket: &Arc<Socket>, peer: &str
     });
     drop(input);
     match session {
-        Err(why) => shared.refuse(peer, &why),
+        Err(why) => place.refuse(&why),
         Ok(session) => {
             (shared.log)(&Event::Connected(&client));
             let why = session.run();

@@ -1,6 +1,6 @@
 //! The Network Block Device protocol: a server for any client that speaks it.
 //!
-//! - `address` and `server`: where it listens, and the connections that there are;
+//! - `address`, `server` and `shared`: where it listens, and the connections that there are;
 //! - [`negotiation`]: the handshake as a state machine without I/O;
 //! - [`terms`]: which requests the agreed terms allow;
 //! - `session`: the transmission phase, by one thread for each connection.
@@ -11,6 +11,7 @@ mod link;
 pub mod negotiation;
 mod server;
 mod session;
+mod shared;
 mod socket;
 pub mod terms;
 

@@ -98,7 +98,9 @@ mod tests {
         let mut buffers = Buffers::new(64 << 10);
         let all: Vec<PoolBuf> = std::iter::from_fn(|| buffers.take(4096)).collect();
         assert_eq!(all.len(), 16);
-        assert!(all.iter().all(|buffer| buffer.len() == 4096 && buffer.as_ptr() as usize % PAGE == 0));
+        assert!(
+            all.iter().all(|buffer| buffer.len() == 4096 && (buffer.as_ptr() as usize).is_multiple_of(PAGE))
+        );
         assert!(buffers.take(512).is_none());
         all.into_iter().for_each(|buffer| buffers.put(buffer));
         // Free buffers of another size make room.

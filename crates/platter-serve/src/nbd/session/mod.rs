@@ -151,18 +151,14 @@ impl<'a> Session<'a> {
                 continue;
             }
             let idle = self.channel.outstanding() == 0 && self.outbox.is_empty();
-            match self.ended {
-                Some(why) if idle => return why,
-                None if !self.stalled && !self.admission.waits() && (idle || !self.drained) => {
-                    if self.receive(if idle { Mode::Wait } else { Mode::Try }) {
-                        continue;
-                    }
-                }
-                _ => {}
+            if let (Some(why), true) = (self.ended, idle) {
+                return why;
             }
-            if self.ended.is_none() || !idle {
-                self.wait();
+            let takes = self.ended.is_none() && !self.stalled && !self.admission.waits();
+            if takes && (idle || !self.drained) && self.receive(if idle { Mode::Wait } else { Mode::Try }) {
+                continue;
             }
+            self.wait();
         }
     }
 
