@@ -4,6 +4,7 @@ mod copy;
 mod copy_ends_early;
 mod copy_refused;
 mod copy_rescue;
+mod daemon;
 mod docs;
 mod exit_status;
 mod info;

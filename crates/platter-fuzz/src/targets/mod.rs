@@ -2,6 +2,8 @@
 
 mod assemble;
 mod blocks;
+mod config;
+mod control;
 mod disksim;
 mod locks;
 mod map_file;
@@ -36,6 +38,8 @@ pub static ALL: &[Target] = &[
     mounts::TARGET,
     locks::TARGET,
     sysfs::TARGET,
+    config::TARGET,
+    control::TARGET,
 ];
 
 /// The format of a name.

@@ -5,6 +5,7 @@ use super::params::Params;
 use crate::daemon::Daemon;
 use crate::error::ServeError;
 use platter::spec::closest;
+use platter_block::planted::{self, Planted};
 use platter_block::text::excerpt;
 use serde_json::{Map, Value, json};
 
@@ -85,7 +86,8 @@ fn call(daemon: &Daemon, name: &str, params: Map<String, Value>) -> Result<Value
             Some(near) => format!("did you mean {near}?"),
             None => "the method server.methods lists them".to_owned(),
         };
-        let message = format!("there is no method {}; {advice}", excerpt(name, 60));
+        let shown = if planted::is_on(Planted::ControlName) { name.to_owned() } else { excerpt(name, 60) };
+        let message = format!("there is no method {shown}; {advice}");
         return Err(RpcError { code: -32601, message });
     };
     (method.run)(daemon, &Params::new(params, method.params)?)
