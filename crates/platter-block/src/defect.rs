@@ -63,6 +63,9 @@ defects! {
     DestructorsUnderLocks "destructors-under-locks" "buffers are dropped under locks; destructors that call the device hang"
     /// Ranges that a timed-out request may still change are written, read and flushed without waiting for it.
     DoubtIgnored "doubt-ignored" "nothing waits for a write that has timed out and may still reach the disk"
+    /// A bio beyond the end of the device below a filter is passed on without the filter, and succeeds if the device grows
+    /// before it gets there.
+    FilterPassesUnseen "filter-passes-unseen" "a filter does not see a bio beyond the end of a disk that has grown again when it gets there"
     /// A queue of a disk without a volatile cache takes FUA and PREFLUSH off the submitter's bio, which is then written
     /// without them to the next disk.
     FuaStripped "fua-stripped" "a bio that is used again has lost FUA and PREFLUSH"

@@ -67,6 +67,13 @@ const REACH: &[(&str, Reach)] = &[
     ("deadline-from-start", Reach::Within(20)),
     ("destructors-under-locks", Reach::Within(50)),
     ("doubt-ignored", Reach::Within(300)),
+    (
+        "filter-passes-unseen",
+        Reach::Targeted {
+            test: "crates/platter-stack/tests/events.rs",
+            why: "a disk has to grow again while a bio waits in a layer: one of about 150,000 runs",
+        },
+    ),
     ("fua-stripped", Reach::Within(4000)),
     ("layer-barrier-never-fails", Reach::Within(60)),
     (
