@@ -315,23 +315,30 @@ impl Run<'_> {
 
     /// Barriers that must have failed by now have no effect on the order, even if the program does not know yet;
     /// neither have those that may have failed because they were cancelled, since a barrier that has not started
-    /// fails at once.
+    /// fails at once, nor those that were held behind such a barrier, which fail with it.
     pub(super) fn void_barriers(&mut self) {
         let now = self.now();
         let queues = || self.plan.disks.iter().map(|disk| &disk.settings.queue);
         let least = queues()
             .map(|queue| queue.timeout.unwrap_or(queue.barrier_timeout).min(queue.barrier_timeout))
             .min();
-        let late = |live: &Live| {
-            let own = live.deadline.is_some_and(|at| at <= now);
-            // Or it was held back by another one that failed.
-            let held = self.judged.barrier_failed >= Some(live.submitted);
-            own || held || live.cancelled || least.is_some_and(|least| live.submitted + least <= now)
-        };
-        let void = |live: &Live| live.placed && live.is_barrier() && late(live);
-        let tokens: Vec<u64> =
-            self.live.iter().filter(|(_, live)| void(live)).map(|(&token, _)| token).collect();
-        tokens.into_iter().for_each(|token| self.oracle.unorder(token));
+        let mut barriers: Vec<(u64, &Live)> = (self.live.iter())
+            .filter(|(_, live)| live.placed && live.is_barrier())
+            .map(|(&token, live)| (token, live))
+            .collect();
+        barriers.sort_by_key(|(_, live)| live.event);
+        // When the last of those before may have failed.
+        let mut failed = self.judged.barrier_failed;
+        let mut void = Vec::new();
+        for (token, live) in barriers {
+            let given = least.map(|least| live.submitted + least);
+            let own = Time::earliest(live.deadline, given).filter(|&at| at <= now);
+            if own.is_some() || live.cancelled || failed >= Some(live.submitted) {
+                void.push(token);
+                failed = failed.max(own);
+            }
+        }
+        void.into_iter().for_each(|token| self.oracle.unorder(token));
     }
 
     /// The program has dropped the future of an I/O; the I/O continues.

@@ -177,7 +177,9 @@ impl<'a> Run<'a> {
         };
         run.open()?;
         let write_cache = run.device()?.geometry().features.write_cache;
-        run.oracle = Oracle::new(write_cache).that_remembers(plan.stack.has("cache"));
+        run.oracle = Oracle::new(write_cache)
+            .that_remembers(plan.stack.has("cache"))
+            .that_drops(plan.stack.writes_through());
         run.cover.stack(&plan.stack);
         if run.orders_commands() {
             run.disks.iter().for_each(|disk| run.order.watch(disk));
