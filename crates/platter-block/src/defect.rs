@@ -63,6 +63,8 @@ defects! {
     DestructorsUnderLocks "destructors-under-locks" "buffers are dropped under locks; destructors that call the device hang"
     /// Ranges that a timed-out request may still change are written, read and flushed without waiting for it.
     DoubtIgnored "doubt-ignored" "nothing waits for a write that has timed out and may still reach the disk"
+    /// A bio without a deadline waits without a limit for the end of a doubt that only a lane which is not run can see.
+    DoubtWaitsForOwner "doubt-waits-for-owner" "I/O to a range in doubt waits without end for a lane that is not run"
     /// A bio beyond the end of the device below a filter is passed on without the filter, and succeeds if the device grows
     /// before it gets there.
     FilterPassesUnseen "filter-passes-unseen" "a filter does not see a bio beyond the end of a disk that has grown again when it gets there"

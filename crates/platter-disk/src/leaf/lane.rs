@@ -232,7 +232,11 @@ impl LeafLane {
                     self.help_barrier(now);
                 }
             }
-            Rest::Waits => {}
+            Rest::Waits => {
+                if self.shared.gate.look() != self.expected {
+                    self.cell.note_run(now);
+                }
+            }
         }
     }
 

@@ -70,7 +70,7 @@ impl Shape {
     /// the device fails it, measures itself because of that, and may meanwhile have grown again.
     pub(super) fn check_range(&self, bio: &Bio) -> Result<(), Fault> {
         let of_now = self.check_size(bio, self.size.get());
-        of_now.or_else(|fault| self.check_size(bio, self.size.largest()).map_err(|_| fault))
+        of_now.or_else(|_| self.check_size(bio, self.size.largest()))
     }
 
     /// Whether the range of a bio lies beyond the present end.

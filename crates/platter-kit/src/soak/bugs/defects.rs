@@ -67,6 +67,7 @@ const REACH: &[(&str, Reach)] = &[
     ("deadline-from-start", Reach::Within(20)),
     ("destructors-under-locks", Reach::Within(50)),
     ("doubt-ignored", Reach::Within(300)),
+    ("doubt-waits-for-owner", Reach::Within(1000)),
     (
         "filter-passes-unseen",
         Reach::Targeted {

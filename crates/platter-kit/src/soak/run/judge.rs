@@ -30,6 +30,8 @@ pub(super) struct Judged {
     timed_out: bool,
     /// Whether an I/O has timed out since the device was opened.
     pub(super) doubted: bool,
+    /// When a lane was last polled that had not been polled for long.
+    neglected: Option<Time>,
     /// The event at which the last barrier got its place in the order.
     pub(super) last_barrier: u64,
     /// I/Os that were held back by a barrier and failed with it, with the candidate barriers, whose failure the
@@ -213,7 +215,7 @@ impl Run<'_> {
             }
             Kind::InDoubt | Kind::Stuck => self.may_be_in_doubt(),
             Kind::Cancelled => live.cancelled || self.may_barrier_have_failed(token, live),
-            Kind::LaneStalled => self.may_lane_have_stalled(live),
+            Kind::LaneStalled => self.may_lane_have_stalled(live) || self.may_wait_for_owner(live),
             Kind::WouldBlock => live.has(Flags::READAHEAD),
             Kind::FlushFailed => self.may_flush_have_failed(live, &injected),
             Kind::Unsupported => self.may_be_unsupported(live),
@@ -264,6 +266,7 @@ impl Run<'_> {
             Kind::TimedOut => Outcome::InDoubt,
             Kind::InDoubt | Kind::Stuck => never,
             Kind::Cancelled if fault.stage != Stage::Disk => never,
+            Kind::LaneStalled if !live.is_barrier() => never,
             Kind::Unsupported | Kind::Misaligned | Kind::BadSegments if !self.stack().spreads() => never,
             // Another piece of it may have timed out, and still be with the disk.
             _ if least_timeout(self).is_some() || live.deadline.is_some() => Outcome::InDoubt,
@@ -363,6 +366,29 @@ impl Run<'_> {
         live.is_barrier() && least.is_some_and(|least| self.now().since(live.submitted) >= least)
     }
 
+    /// A lane is polled that was last polled at `before`.
+    pub(super) fn note_poll(&mut self, before: Time) {
+        if self.is_long_ago(before) {
+            self.judged.neglected = Some(self.now());
+        }
+    }
+
+    /// Whether a disk may have given up waiting for a lane that was last polled then.
+    fn is_long_ago(&self, polled: Time) -> bool {
+        let least = self.plan.disks.iter().map(|disk| disk.settings.queue.barrier_timeout).min();
+        least.is_some_and(|least| self.now().since(polled) >= least)
+    }
+
+    /// Whether an I/O may have been given up because it overlaps a write in doubt, and only a lane that was not run for long
+    /// can see whether that write has ended.
+    fn may_wait_for_owner(&self, live: &Live) -> bool {
+        let Some(open) = &self.open else { return false };
+        let owner_only = self.plan.disks.iter().any(|disk| disk.owner_only);
+        let mut polled = open.lanes.iter().map(|lane| lane.polled).chain([open.futures_polled]);
+        let neglected = self.judged.neglected >= Some(live.submitted);
+        owner_only && self.may_be_in_doubt() && (neglected || polled.any(|at| self.is_long_ago(at)))
+    }
+
     fn may_time_out(&self, live: &Live) -> bool {
         let now = self.now();
         if live.deadline.is_some_and(|at| now >= at) {
@@ -373,7 +399,7 @@ impl Run<'_> {
         now.since(live.submitted) >= timeout || self.stack().has("cache")
     }
 
-    pub(super) fn may_be_in_doubt(&self) -> bool {
+    fn may_be_in_doubt(&self) -> bool {
         let timeouts = least_timeout(self).is_some();
         let judged = &self.judged;
         let known = !judged.doubts.is_empty() || judged.timed_out || judged.dropped;
