@@ -73,6 +73,9 @@ defects! {
     FuaStripped "fua-stripped" "a bio that is used again has lost FUA and PREFLUSH"
     /// A barrier of a layer waits without a limit for lanes that are not run, and all later I/O waits behind it.
     LayerBarrierNeverFails "layer-barrier-never-fails" "a barrier of a layer waits without end for a lane that is not run"
+    /// A lane whose bios another lane has brought back does not ask to be run, so that a program which waits for the first of
+    /// its lanes' wake-ups in virtual time comes late.
+    MailIsSilent "mail-is-silent" "a lane does not ask to be run when another one has brought bios back for it"
     /// The number of bios in a request wraps at 65,536, and the rest of them never complete.
     MergedCountWraps "merged-count-wraps" "a request of more than 65,535 bios loses count and never completes them"
     /// If a file ends inside a page, only the last partial block goes through the page cache; the rest of its page

@@ -67,7 +67,13 @@ const REACH: &[(&str, Reach)] = &[
     ("deadline-from-start", Reach::Within(20)),
     ("destructors-under-locks", Reach::Within(50)),
     ("doubt-ignored", Reach::Within(300)),
-    ("doubt-waits-for-owner", Reach::Within(1000)),
+    (
+        "doubt-waits-for-owner",
+        Reach::Targeted {
+            test: "crates/platter-disk/tests/misfortune/doubt.rs",
+            why: "a write has to time out on a channel that is then left unpolled: one of some 100,000 runs",
+        },
+    ),
     (
         "filter-passes-unseen",
         Reach::Targeted {
@@ -77,6 +83,13 @@ const REACH: &[(&str, Reach)] = &[
     ),
     ("fua-stripped", Reach::Within(4000)),
     ("layer-barrier-never-fails", Reach::Within(60)),
+    (
+        "mail-is-silent",
+        Reach::Targeted {
+            test: "crates/platter-disk/tests/misfortune/mail.rs",
+            why: "it takes a layer that delays what came back beyond the deadline of a bio: one of about 370,000 runs",
+        },
+    ),
     (
         "merged-count-wraps",
         Reach::Targeted {
