@@ -318,7 +318,8 @@ impl Run<'_> {
 
     /// Barriers that must have failed by now have no effect on the order, even if the program does not know yet;
     /// neither have those that may have failed because they were cancelled, since a barrier that has not started
-    /// fails at once, nor those that were held behind such a barrier, which fail with it.
+    /// fails at once, nor those that were held behind such a barrier, which fail with it. While a change may be in doubt, all
+    /// barriers fail.
     pub(super) fn void_barriers(&mut self) {
         let now = self.now();
         let queues = || self.plan.disks.iter().map(|disk| &disk.settings.queue);
@@ -331,7 +332,7 @@ impl Run<'_> {
             .collect();
         barriers.sort_by_key(|(_, live)| live.event);
         // When the last of those before may have failed.
-        let mut failed = self.judged.barrier_failed;
+        let mut failed = self.judged.barrier_failed.max(self.has_doubt().then_some(now));
         let mut void = Vec::new();
         for (token, live) in barriers {
             let given = least.map(|least| live.submitted + least);
@@ -400,17 +401,22 @@ impl Run<'_> {
     }
 
     fn may_be_in_doubt(&self) -> bool {
-        let timeouts = least_timeout(self).is_some();
-        let judged = &self.judged;
-        let known = !judged.doubts.is_empty() || judged.timed_out || judged.dropped;
+        // A cache issues I/Os itself, whose timeouts the program does not see.
+        let unseen = least_timeout(self).is_some() && self.stack().has("cache");
+        self.has_doubt() || self.judged.timed_out || self.judged.dropped || unseen
+    }
+
+    /// Whether an I/O of the program may be in doubt.
+    fn has_doubt(&self) -> bool {
+        let known = !self.judged.doubts.is_empty();
         // Results that the program has not seen yet.
         let given = least_timeout(self);
         let late = |live: &Live| {
             let own = live.deadline.is_some_and(|at| at <= self.now());
             own || given.is_some_and(|given| live.submitted + given <= self.now())
         };
-        let lost = judged.lost.is_some_and(|at| at <= self.now());
-        known || lost || self.live.values().any(late) || (timeouts && self.stack().has("cache"))
+        let lost = self.judged.lost.is_some_and(|at| at <= self.now());
+        known || lost || self.live.values().any(late)
     }
 
     fn may_flush_have_failed(&self, live: &Live, injected: &Injected) -> bool {
