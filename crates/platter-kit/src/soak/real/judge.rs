@@ -36,6 +36,8 @@ struct Flight {
     changed: Vec<Range<u64>>,
     /// A barrier.
     beside_barrier: bool,
+    /// A change that may take effect although it is over for its submitter.
+    beside_doubt: bool,
 }
 
 struct JudgeState {
@@ -165,13 +167,15 @@ impl JudgeState {
         if live.op == Op::Read {
             changed.extend_from_slice(&self.loose);
         }
-        self.live.insert(number, Flight { live, changed, beside_barrier });
+        let beside_doubt = !self.loose.is_empty();
+        self.live.insert(number, Flight { live, changed, beside_barrier, beside_doubt });
     }
 
     /// Records the failure of an I/O, or that its completion will not be seen.
     fn fail(&mut self, number: u64, live: &Live, outcome: Outcome) {
         if live.op.changes() && matches!(outcome, Outcome::InDoubt | Outcome::Abandoned) {
             self.loose.push(live.sectors());
+            self.live.values_mut().for_each(|other| other.beside_doubt = true);
         }
         self.oracle.complete(number, outcome);
     }
@@ -212,10 +216,8 @@ fn judge(flight: &Flight, fault: Fault, memory: bool) -> Option<Outcome> {
         Kind::TimedOut => Some(Outcome::InDoubt),
         Kind::WouldBlock => live.flags.contains(Flags::READAHEAD).then_some(Outcome::Failed),
         Kind::Io if !transient => Some(Outcome::InDoubt),
-        // Some threads block, and leave channels unpolled.
-        Kind::LaneStalled => {
-            live.flags.intersects(Flags::HARD_BARRIER | Flags::SOFT_BARRIER).then_some(Outcome::InDoubt)
-        }
+        // Some threads block, and leave channels unpolled; an earlier change of such a channel may have timed out.
+        Kind::LaneStalled => (live.is_barrier() || flight.beside_doubt).then_some(Outcome::InDoubt),
         Kind::FlushFailed | Kind::InDoubt | Kind::Stuck => Some(Outcome::InDoubt),
         Kind::Cancelled if fault.stage != Stage::Disk => Some(Outcome::Failed),
         Kind::Unsupported => matches!(live.op, Op::Discard | Op::WriteZeroes).then_some(Outcome::Failed),
@@ -266,6 +268,27 @@ mod tests {
             lost.submit(2, write);
             lost.complete(2, Err(fault), None);
             assert_eq!(lost.found(), None);
+        }
+    }
+
+    #[test]
+    fn what_waits_for_an_unpolled_channel_is_excused_only_beside_a_doubt() {
+        let stalled = Fault::new(Kind::LaneStalled, Stage::Queue);
+        let (write, read) = (io(Op::Write, 0, Flags::NONE), io(Op::Read, 0, Flags::NONE));
+        for (end, excused) in [(Ok(()), false), (Err(Fault::new(Kind::TimedOut, Stage::Queue)), true)] {
+            let before = judge();
+            before.submit(1, write);
+            before.complete(1, end, None);
+            before.submit(2, read);
+            before.complete(2, Err(stalled), None);
+            assert_eq!(before.found().is_none(), excused, "{end:?}");
+
+            let meanwhile = judge();
+            meanwhile.submit(1, read);
+            meanwhile.submit(2, write);
+            meanwhile.complete(2, end, None);
+            meanwhile.complete(1, Err(stalled), None);
+            assert_eq!(meanwhile.found().is_none(), excused, "{end:?}");
         }
     }
 

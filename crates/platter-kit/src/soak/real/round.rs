@@ -96,6 +96,8 @@ fn settings(rng: &mut Rng, without: Features) -> LeafSettings {
         nr_requests: 4 + rng.below(40) as u32,
         timeout: (rng.below(3) > 0 && !without.has(Feature::Timeouts))
             .then(|| Span::from_millis(rng.pick(&[20, 100, 300]))),
+        // Some threads block for as long as this, so a round must not take it too often.
+        barrier_timeout: Span::from_secs(3),
         ..Settings::default()
     };
     LeafSettings::default().with_queue(queue)
