@@ -58,6 +58,13 @@ const REACH: &[(&str, Reach)] = &[
         },
     ),
     (
+        "close-drops-queued",
+        Reach::Targeted {
+            test: "crates/platter-disk/tests/promises/dropping.rs",
+            why: "a simulated device that is closed drops what has not started",
+        },
+    ),
+    (
         "copies-show-others",
         Reach::Targeted {
             test: "crates/platter-disk/tests/device/memory.rs",

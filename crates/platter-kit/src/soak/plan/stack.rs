@@ -281,6 +281,12 @@ impl Node {
         self.members().len() > 1 || self.members().iter().any(Node::spreads)
     }
 
+    /// Most failures that its layers `error` inject.
+    pub(in super::super) fn failures(&self) -> u64 {
+        let own = if self.kind() == "error" { FAILURES.unsigned_abs() } else { 0 };
+        own + self.members().iter().map(Node::failures).sum::<u64>()
+    }
+
     /// The same without the layers over one device that `drops` names, by their place in the walk.
     pub(in super::super) fn without(&self, place: &mut usize, drops: usize) -> Node {
         let own = *place;

@@ -2,7 +2,7 @@
 
 use super::submit::{By, Live};
 use super::{Finding, Run};
-use crate::soak::plan::{FAILURES, Node, Unsound};
+use crate::soak::plan::Unsound;
 use platter_block::bio::{Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::{Span, Time};
@@ -452,7 +452,7 @@ impl Run<'_> {
 
     fn may_be_io(&mut self, live: &Live, injected: &Injected) -> bool {
         // They are reset each time the device is opened.
-        let by_layer = layers_of_errors(self.stack()) * FAILURES.unsigned_abs() * self.opens;
+        let by_layer = self.stack().failures() * self.opens;
         let disk_flushes = injected.flush_errors > 0;
         if self.stack().has("cache") {
             // One error may fail several I/Os, and an error of write-back is reported later, to each handle.
@@ -493,8 +493,4 @@ fn class(kind: Kind) -> &'static str {
         Kind::Unsupported => "reason-unsupported",
         _ => "reason",
     }
-}
-
-fn layers_of_errors(node: &Node) -> u64 {
-    u64::from(node.kind() == "error") + node.members().iter().map(layers_of_errors).sum::<u64>()
 }
