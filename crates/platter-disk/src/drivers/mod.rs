@@ -2,6 +2,7 @@
 
 pub mod aio;
 mod choose;
+pub mod descriptors;
 mod file;
 #[allow(unsafe_code)]
 mod iovec;
