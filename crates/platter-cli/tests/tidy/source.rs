@@ -15,7 +15,10 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-aio/src/event.rs", "signals and threads that notify the program"),
     ("crates/platter-aio/src/posix.rs", "functions that C programs call"),
     ("crates/platter-aio/src/process.rs", "masks of signals, handlers of forks and exits"),
-    ("crates/platter-aio/src/request.rs", "segments over memory of the program, system calls on its descriptors"),
+    (
+        "crates/platter-aio/src/request.rs",
+        "segments over memory of the program, system calls on its descriptors",
+    ),
     ("crates/platter-aio/src/sync.rs", "the futex system call"),
     ("crates/platter-disk/src/drivers/threads/descriptors.rs", "blocking system calls"),
     ("crates/platter-disk/src/drivers/uring/descriptors.rs", "entries of a ring that name memory"),
