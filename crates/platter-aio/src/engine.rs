@@ -4,10 +4,10 @@
 //! kernel when that thread exits. The price is a wake-up of this thread for each request at depth 1; under load it is
 //! awake anyway and takes requests and completions in batches.
 
+use crate::board::Board;
 use crate::event::Event;
 use crate::inbox::{Cancel, Command, Inbox};
 use crate::order::Order;
-use crate::process;
 use crate::request::{FileIdentity, Request};
 use crate::statistics::STATISTICS;
 use libc::c_int;
@@ -54,6 +54,7 @@ struct Cancelling {
 
 /// The state of the thread.
 pub(crate) struct Engine {
+    board: &'static Board,
     inbox: Arc<Inbox>,
     channel: Box<dyn Descriptors>,
     order: Order,
@@ -76,8 +77,15 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(inbox: Arc<Inbox>, channel: Box<dyn Descriptors>, depth: u32) -> Engine {
+    /// An engine for `depth` requests at once, which announces their ends on `board`.
+    pub(crate) fn new(
+        board: &'static Board,
+        inbox: Arc<Inbox>,
+        channel: Box<dyn Descriptors>,
+        depth: u32,
+    ) -> Engine {
         Engine {
+            board,
             inbox,
             channel,
             order: Order::new(depth),
@@ -101,16 +109,15 @@ impl Engine {
         loop {
             let now = clock::now();
             self.inbox.take(&mut commands);
-            let mut busy = !commands.is_empty();
             for command in commands.drain(..) {
                 match command {
                     Command::Start(request) => self.add(request),
                     Command::Cancel(cancel) => self.cancel(now, cancel),
                 }
             }
-            self.start(now);
+            self.start();
             self.channel.reap(now, &mut done);
-            busy |= !done.is_empty();
+            let busy = !done.is_empty();
             for completion in done.drain(..) {
                 self.complete(completion);
             }
@@ -118,7 +125,10 @@ impl Engine {
             for cancel in std::mem::take(&mut self.postponed) {
                 self.cancel(now, cancel);
             }
-            if !busy {
+            // Requests that ended may let others start. What was queued is submitted by the wait, in the same call.
+            if busy {
+                self.channel.submit(now);
+            } else {
                 STATISTICS.sleeps.fetch_add(1, Ordering::Relaxed);
                 let inbox = &self.inbox;
                 let timeout = self.events_at.map(|at| at.since(now));
@@ -146,8 +156,8 @@ impl Engine {
         }
     }
 
-    /// Starts what may start.
-    fn start(&mut self, now: Time) {
+    /// Queues what may start.
+    fn start(&mut self) {
         let mut queued = false;
         while let Some(slot) = self.ready.pop_front() {
             let Some(job) = &self.jobs[slot as usize] else { continue };
@@ -163,7 +173,6 @@ impl Engine {
             }
         }
         STATISTICS.batches.fetch_add(u64::from(queued), Ordering::Relaxed);
-        self.channel.submit(now);
     }
 
     fn complete(&mut self, completion: Completion) {
@@ -226,7 +235,7 @@ impl Engine {
     fn announce(&mut self, now: Time) {
         if self.ended > 0 {
             self.ended = 0;
-            process::BOARD.post();
+            self.board.post();
         }
         if self.events_at.is_some_and(|at| now < at) {
             return;

@@ -28,6 +28,10 @@ unsafe impl Send for Event {}
 // SAFETY: as above; nothing is changed through it.
 unsafe impl Sync for Event {}
 
+/// An extension of this library: a notification that adds one to the eventfd in `sigev_signo`, for programs that wait for
+/// descriptors. The descriptor stays open, and does not block, until the request has been notified.
+pub const SIGEV_EVENTFD: c_int = 0x4546;
+
 /// Largest number of a signal.
 const SIGNALS: c_int = 64;
 
@@ -49,6 +53,7 @@ impl Event {
             // A block of zeroes asks for signal 0, which is none.
             libc::SIGEV_SIGNAL => (0..=SIGNALS).contains(&self.sigev_signo),
             libc::SIGEV_THREAD => self.sigev_notify_function.is_some(),
+            SIGEV_EVENTFD => self.sigev_signo >= 0,
             _ => false,
         }
     }
@@ -57,13 +62,17 @@ impl Event {
     pub(crate) fn is_sent(&self) -> bool {
         match self.sigev_notify {
             libc::SIGEV_SIGNAL => self.sigev_signo != 0,
-            libc::SIGEV_THREAD => true,
+            libc::SIGEV_THREAD | SIGEV_EVENTFD => true,
             _ => false,
         }
     }
 
     /// Notifies the program. `false`: the system has no resources for it at the moment.
     pub(crate) fn send(&self) -> bool {
+        if self.sigev_notify == SIGEV_EVENTFD {
+            self.signal_eventfd();
+            return true;
+        }
         let (sent, count) = match (self.sigev_notify, self.sigev_notify_function) {
             (libc::SIGEV_SIGNAL, _) => (self.queue_signal(), &STATISTICS.signals),
             (_, Some(function)) => (self.start_thread(function), &STATISTICS.threads),
@@ -71,6 +80,13 @@ impl Event {
         };
         count.fetch_add(u64::from(sent), Ordering::Relaxed);
         sent
+    }
+
+    /// Adds one to the eventfd. It fails only if the descriptor is none, or full and so readable already.
+    fn signal_eventfd(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: the memory has eight bytes.
+        unsafe { libc::write(self.sigev_signo, one.as_ptr().cast(), one.len()) };
     }
 
     /// Queues the signal to the process with `SI_ASYNCIO` and the value.

@@ -4,7 +4,7 @@ use crate::block::BlockRef;
 use crate::request::Request;
 use crate::statistics::STATISTICS;
 use libc::c_int;
-use platter_disk::drivers::descriptors::Waker;
+use platter_disk::drivers::descriptor_opener::Waker;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -12,6 +12,8 @@ compile_error!("platter-aio has the layout of glibc's structures on 64-bit Linux
 #[allow(unsafe_code)]
 pub mod block;
 mod board;
+#[allow(unsafe_code)]
+pub mod disk;
 pub mod engine;
 #[allow(unsafe_code)]
 pub mod event;

@@ -1,7 +1,7 @@
 //! Options, from the environment.
 
 use crate::statistics::ReportForm;
-use platter_disk::drivers::descriptors::DescriptorOptions;
+use platter_disk::drivers::descriptor_opener::DescriptorOptions;
 use platter_disk::drivers::{Choice, FileDriver};
 
 /// How the requests of a file are carried out.

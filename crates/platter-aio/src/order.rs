@@ -146,3 +146,74 @@ impl Order {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+
+    /// A request of the model: descriptor, class and number.
+    struct Known {
+        slot: u32,
+        fd: RawFd,
+        class: Class,
+        started: bool,
+    }
+
+    /// Whether a request must not have started, by the rules alone: those before it are in front.
+    fn must_wait(all: &[Known], at: usize) -> bool {
+        let known = &all[at];
+        all[..at].iter().any(|before| {
+            before.fd == known.fd
+                && match known.class {
+                    Class::Free => false,
+                    Class::Chained(_) => before.class == known.class,
+                    Class::Sync => true,
+                }
+        })
+    }
+
+    fn check(all: &[Known], order: &Order) {
+        for (at, known) in all.iter().enumerate() {
+            assert_eq!(known.started, !must_wait(all, at), "{:?}", known.class);
+            assert_eq!(order.is_held(known.slot), !known.started);
+        }
+    }
+
+    #[test]
+    fn requests_start_exactly_when_the_rules_allow_it() {
+        const DEPTH: u32 = 16;
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(12);
+        let mut order = Order::new(DEPTH);
+        let (mut all, mut free) = (Vec::<Known>::new(), (0..DEPTH).collect::<Vec<_>>());
+        for step in 0..50_000 {
+            let draw = random.next_u64();
+            // Now and then everything ends, so that descriptors are forgotten.
+            let adds = if step % 1000 < 100 { draw % 4 == 0 } else { draw % 2 == 0 };
+            if adds && let Some(slot) = free.pop() {
+                let fd = (draw >> 8) as RawFd % 3;
+                let class = match draw >> 16 & 3 {
+                    0 => Class::Free,
+                    1 => Class::Chained(Chain::First),
+                    2 => Class::Chained(Chain::Second),
+                    _ => Class::Sync,
+                };
+                let started = order.add(slot, fd, class);
+                all.push(Known { slot, fd, class, started });
+            } else if !all.is_empty() {
+                // Also those that have not started: they are cancelled.
+                let known = all.remove((draw >> 8) as usize % all.len());
+                let mut starts = Vec::new();
+                order.remove(known.slot, &mut starts);
+                for slot in starts {
+                    let known = all.iter_mut().find(|known| known.slot == slot).unwrap();
+                    assert!(!std::mem::replace(&mut known.started, true), "started once");
+                }
+                free.push(known.slot);
+            }
+            check(&all, &order);
+        }
+        assert!(order.descriptors.len() <= 3);
+    }
+}

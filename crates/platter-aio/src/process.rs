@@ -7,7 +7,7 @@ use crate::options::{Options, Personality};
 use crate::statistics::{ReportForm, STATISTICS};
 use crate::sync::Futex;
 use libc::c_int;
-use platter_disk::drivers::descriptors::DescriptorOpener;
+use platter_disk::drivers::descriptor_opener::DescriptorOpener;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -26,7 +26,8 @@ pub(crate) struct Running {
 
 /// The engine, once it runs. Never freed, because any thread may use it until the process ends.
 static RUNNING: AtomicPtr<Running> = AtomicPtr::new(null_mut());
-/// A thread starts the engine. No mutex: the child of a fork has to reset it, whoever held it.
+/// A thread starts the engine. No mutex: the child of a fork resets it, and another
+/// thread of its parent may have held it.
 static STARTING: AtomicBool = AtomicBool::new(false);
 /// Starting has failed for a reason that stays.
 static UNUSABLE: AtomicBool = AtomicBool::new(false);
@@ -93,7 +94,7 @@ fn start() -> Result<&'static Running, c_int> {
             let _ = tell.send(Ok(()));
             // Without its thread all waiting threads would wait for ever.
             let _abort = AbortOnPanic;
-            Engine::new(theirs, channel, depth).run()
+            Engine::new(&BOARD, theirs, channel, depth).run()
         }
         Err(error) => {
             let _ = tell.send(Err(error));

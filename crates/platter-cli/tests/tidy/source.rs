@@ -12,6 +12,7 @@ const REACH: usize = 12;
 const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-cli/src/cli/signals.rs", "the handler of SIGINT and SIGTERM"),
     ("crates/platter-aio/src/block.rs", "control blocks of the program"),
+    ("crates/platter-aio/src/disk.rs", "control blocks in the place of requests"),
     ("crates/platter-aio/src/event.rs", "signals and threads that notify the program"),
     ("crates/platter-aio/src/posix.rs", "functions that C programs call"),
     ("crates/platter-aio/src/process.rs", "masks of signals, handlers of forks and exits"),
