@@ -112,7 +112,7 @@ impl Engine {
             for command in commands.drain(..) {
                 match command {
                     Command::Start(request) => self.add(request),
-                    Command::Cancel(cancel) => self.cancel(now, cancel),
+                    Command::Cancel(cancel) => self.cancel(cancel),
                 }
             }
             self.start();
@@ -123,7 +123,7 @@ impl Engine {
             }
             self.announce(now);
             for cancel in std::mem::take(&mut self.postponed) {
-                self.cancel(now, cancel);
+                self.cancel(cancel);
             }
             // Requests that ended may let others start. What was queued is submitted by the wait, in the same call.
             if busy {
@@ -251,7 +251,7 @@ impl Engine {
     }
 
     /// Begins a cancellation.
-    fn cancel(&mut self, now: Time, command: Cancel) {
+    fn cancel(&mut self, command: Cancel) {
         let matches = |job: &Job| {
             let Job { request, ended, .. } = job;
             !ended
@@ -274,13 +274,13 @@ impl Engine {
         let whole = Cancelling { command, open: 1, cancelled: false, refused: false };
         self.cancels[index] = Some(whole);
         for slot in slots.iter().rev() {
-            self.cancel_one(now, *slot, index);
+            self.cancel_one(*slot, index);
         }
         self.close(index, |_| {});
     }
 
     /// Begins the cancellation of one request.
-    fn cancel_one(&mut self, now: Time, slot: u32, index: usize) {
+    fn cancel_one(&mut self, slot: u32, index: usize) {
         let (Some(job), Some(Some(cancelling))) =
             (&mut self.jobs[slot as usize], self.cancels.get_mut(index))
         else {
@@ -297,7 +297,8 @@ impl Engine {
         }
         job.outcome_due = true;
         while !self.channel.cancel(slot) {
-            self.channel.submit(now);
+            // Not the time of this round: without resources the channel waits for a later one.
+            self.channel.submit(clock::now());
         }
     }
 

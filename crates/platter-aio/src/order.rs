@@ -192,7 +192,7 @@ mod tests {
             // Now and then everything ends, so that descriptors are forgotten.
             let adds = if step % 1000 < 100 { draw % 4 == 0 } else { draw % 2 == 0 };
             if adds && let Some(slot) = free.pop() {
-                let fd = (draw >> 8) as RawFd % 3;
+                let fd = ((draw >> 8) % 3) as RawFd;
                 let class = match draw >> 16 & 3 {
                     0 => Class::Free,
                     1 => Class::Chained(Chain::First),

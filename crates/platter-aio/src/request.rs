@@ -100,7 +100,8 @@ impl Request {
             true => unsafe { Segment::new(memory, len.min(MAX_TRANSFER) as u32, RegionId::NONE) },
             false => Segment::EMPTY,
         };
-        let pos = if seekable && !appends { offset as u64 } else { 0 };
+        // Some character devices have positions; pipes and sockets ignore them.
+        let pos = if appends { 0 } else { offset.max(0) as u64 };
         Ok(Request {
             block,
             call: DescriptorCall { fd, op, pos, memory, ioprio: priority(reqprio) },

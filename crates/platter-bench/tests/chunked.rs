@@ -316,7 +316,7 @@ fn files_are_read_and_written_by_posix_aio() {
     let open = |name: &str| {
         let path = directory.path().join(name);
         std::fs::write(&path, vec![7; 8 << 20]).unwrap();
-        Device::open(path, DiskOptions::default()).unwrap()
+        Device::open(path, DiskOptions::read_write()).unwrap()
     };
     let disks = [open("a"), open("b")];
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -1,5 +1,7 @@
 //! Programs that know nothing of Platter, with the library preloaded.
 
+use platter_aio::options::VARIABLES;
+use platter_aio::statistics::{ReportForm, STATISTICS};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -115,5 +117,21 @@ fn fio_verifies_what_it_has_written() {
         assert_eq!((number("failed"), number("lost_notifications")), (0, 0), "{report}");
         assert!(number("most_outstanding") <= depth.parse().unwrap(), "{report}");
         std::fs::remove_file(file).unwrap();
+    }
+}
+
+#[test]
+fn the_page_has_every_option_and_every_key() {
+    let page = include_str!("../../../../docs/aio.md");
+    for variable in VARIABLES {
+        let row = format!(
+            "| `{}` | {} | {} | {} |",
+            variable.name, variable.values, variable.default, variable.help
+        );
+        assert!(page.contains(&row), "{row}");
+    }
+    let report = STATISTICS.report(ReportForm::Json, "uring");
+    for key in report.split('"').skip(1).step_by(2).filter(|key| *key != "uring") {
+        assert!(page.contains(&format!("`{key}`")), "{key}");
     }
 }
