@@ -38,6 +38,8 @@ defects! {
     /// A request that absorbs another one, all or some of whose bios have left it at their deadline, is started with the
     /// placeholders of those bios, which have no memory.
     AbsorbedAsWhole "absorbed-as-whole" "a write that was over at its deadline is done after all, with other data, when requests merge"
+    /// An `aio_fsync` starts before the requests that were queued before it on its descriptor have ended.
+    AioSyncPasses "aio-sync-passes" "an aio_fsync ends before a write that was queued before it"
     /// A barrier of a disk waits without a limit for lanes that are not run, and all later I/O waits behind it.
     BarrierNeverFails "barrier-never-fails" "a barrier of a disk waits without end for a lane that is not run"
     /// A barrier waits for requests that have timed out, and all later I/O waits behind it.

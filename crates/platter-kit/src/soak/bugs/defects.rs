@@ -25,6 +25,13 @@ const REACH: &[(&str, Reach)] = &[
             why: "it takes a run of requests that join around one that timed out: one of about 75,000 runs",
         },
     ),
+    (
+        "aio-sync-passes",
+        Reach::Targeted {
+            test: "crates/platter-aio/tests/defects.rs",
+            why: "no stack of the soak has the interface",
+        },
+    ),
     ("barrier-never-fails", Reach::Within(1000)),
     (
         "barrier-waits-for-quarantine",
