@@ -58,6 +58,10 @@ const REACH: &[(&str, Reach)] = &[
         },
     ),
     (
+        "client-weights-ignored",
+        Reach::Targeted { test: "crates/platter-serve/tests/defects.rs", why: "the soak has no server" },
+    ),
+    (
         "copies-show-others",
         Reach::Targeted {
             test: "crates/platter-disk/tests/device/memory.rs",
