@@ -128,9 +128,11 @@ fn what_waits_is_let_go_when_limits_end_and_when_the_server_stops() {
     replies(&mut stream, 499, 4096);
     served.qos().set_client(id, slow).unwrap();
     send(&mut stream, command::READ, 500);
-    // At one request a second the rest would take minutes.
-    rig.daemon.stop(Duration::from_secs(60)).unwrap();
+    // At one request a second the rest would take minutes. The stop waits until the replies are read.
+    let daemon = Arc::clone(&rig.daemon);
+    let stop = std::thread::spawn(move || daemon.stop(Duration::from_secs(60)));
     replies(&mut stream, 500, 4096);
+    stop.join().unwrap().unwrap();
 }
 
 /// The age of an I/O is known while it waits in the device.

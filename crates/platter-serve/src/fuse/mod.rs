@@ -8,6 +8,7 @@
 mod descriptor;
 mod mount;
 mod nodes;
+mod post;
 mod seat;
 mod shared;
 mod slow;
@@ -18,6 +19,7 @@ use crate::error::ServeError;
 use crate::export::{Export, Row, Start};
 use mount::Mount;
 use nodes::Nodes;
+use post::{MAX_TRANSFER, Post};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use shared::{KIND, Shared};
@@ -28,7 +30,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use wire::{Fields, Header, Init, ability, op};
-use worker::{MAX_TRANSFER, Post, Worker};
+use worker::Worker;
 
 /// The row of the table.
 pub const ROW: Row =
@@ -106,7 +108,7 @@ fn begin(fuse: &OwnedFd, most_requests: u16) -> Result<(), String> {
         return Err("the kernel's first request is not INIT".to_owned());
     };
     if init.major != wire::MAJOR || init.minor < wire::OLDEST_MINOR {
-        worker::reply(fuse, header.unique, Err(Errno::PROTO));
+        post::reply(fuse, header.unique, Err(Errno::PROTO));
         let (major, minor) = (init.major, init.minor);
         let oldest = wire::OLDEST_MINOR;
         return Err(format!(
@@ -123,7 +125,7 @@ fn begin(fuse: &OwnedFd, most_requests: u16) -> Result<(), String> {
     let fields = fields.u32(init.max_readahead).u32(init.flags & abilities);
     let fields = fields.u16(most_requests).u16(most_requests / 4 * 3).u32(MAX_TRANSFER as u32).u32(1);
     let reply = fields.u16((MAX_TRANSFER / 4096) as u16).zeroes(34).bytes();
-    worker::reply(fuse, header.unique, Ok(&reply));
+    post::reply(fuse, header.unique, Ok(&reply));
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! The client that stands for all users of one file, and its share of the device.
 
-use super::worker::Bell;
+use super::post::Bell;
 use crate::clients::{Client, Connected};
 use crate::qos::{Admit, Share};
 use crate::served::Served;

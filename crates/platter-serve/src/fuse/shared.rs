@@ -97,7 +97,7 @@ impl Shared {
             op::OPENDIR => Ok(Fields::default().zeroes(16).bytes()),
             op::RELEASE | op::RELEASEDIR | op::DESTROY => Ok(Vec::new()),
             op::READDIR => match wire::parse_read_directory(args) {
-                Some((from, most)) => Ok(self.nodes.list(from, most.min(super::worker::MAX_TRANSFER))),
+                Some((from, most)) => Ok(self.nodes.list(from, most.min(super::post::MAX_TRANSFER))),
                 None => Err(Errno::INVAL),
             },
             op::STATFS => Ok(self.statistics()),

@@ -1,8 +1,8 @@
 //! Requests that do not begin and end at blocks of the device. They need other blocks to be read first, which
 //! synchronous calls do, so they have a thread of their own.
 
+use super::post::{Bell, reply};
 use super::seat::Seat;
-use super::worker::{Bell, reply};
 use crate::age::Mark;
 use crate::served::Served;
 use platter_block::fault::Error;

@@ -4,10 +4,11 @@
 //! A turn takes the requests that there are, submits them as bios, reaps what is complete and replies. Data of a write
 //! is received in the memory of its bio, and a reply is sent from the memory that the device has filled.
 
+use super::post::{Bell, MAX_TRANSFER, Post, reply};
 use super::seat::{Seat, Turn};
 use super::shared::Shared;
 use super::slow::{Job as SlowJob, Work};
-use super::wire::{self, Fallocate, Header, IN_HEADER, Transfer, WRITE_ARGS, fallocate, op};
+use super::wire::{Fallocate, Header, IN_HEADER, Transfer, WRITE_ARGS, fallocate, op};
 use crate::age::Mark;
 use crate::buffers::Buffers;
 use crate::events::Event;
@@ -17,16 +18,13 @@ use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::{Span, Time};
 use platter_disk::channel::Channel;
 use platter_disk::pool::PoolBuf;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
-
-/// Largest read or write, in bytes: what the kernel allows.
-pub(super) const MAX_TRANSFER: usize = 1 << 20;
 
 /// Requests that are taken before completions are looked for.
 const BATCH: usize = 32;
@@ -34,47 +32,8 @@ const BATCH: usize = 32;
 /// How long to sleep if a completion cannot be seen on a descriptor.
 const NAP: Span = Span::from_millis(1);
 
-/// Wakes a worker, and counts what others have finished for it.
-pub(super) struct Bell {
-    event: OwnedFd,
-    finished: AtomicUsize,
-}
-
-impl Bell {
-    fn new() -> Result<Bell, Errno> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Bell { event, finished: AtomicUsize::new(0) })
-    }
-
-    /// Ends the worker's sleep.
-    pub(super) fn ring(&self) {
-        // A counter that is full wakes as well.
-        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
-    }
-
-    pub(super) fn finished(&self) {
-        self.finished.fetch_add(1, Ordering::Release);
-        self.ring();
-    }
-
-    fn clear(&self) {
-        let _ = rustix::io::read(&self.event, &mut [0; 8]);
-    }
-}
-
 fn timespec(span: Span) -> Timespec {
     Timespec { tv_sec: (span.0 / 1_000_000_000) as i64, tv_nsec: (span.0 % 1_000_000_000) as i64 }
-}
-
-/// Sends a reply: its data, or an error.
-pub(super) fn reply(fuse: &OwnedFd, unique: u64, result: Result<&[u8], Errno>) {
-    let (data, errno) = match result {
-        Ok(data) => (data, 0),
-        Err(error) => (&[][..], error.raw_os_error()),
-    };
-    let header = wire::reply_header(unique, errno, data.len());
-    // It fails if the kernel does not wait for it any more.
-    let _ = rustix::io::writev(fuse, &[IoSlice::new(&header), IoSlice::new(data)]);
 }
 
 /// A device that this worker has used.
@@ -90,26 +49,6 @@ struct Slot {
     place: usize,
     len: u32,
     mark: Mark,
-}
-
-/// The descriptors of a worker.
-pub(super) struct Post {
-    fuse: Arc<OwnedFd>,
-    pub(super) bell: Arc<Bell>,
-    /// Readable when there are requests or the bell was rung.
-    any: OwnedFd,
-}
-
-impl Post {
-    pub(super) fn new(fuse: OwnedFd) -> Result<Post, Errno> {
-        let bell = Arc::new(Bell::new()?);
-        let any = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        // Of the threads that sleep without any request in work, one is woken.
-        let exclusive = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
-        epoll::add(&any, &fuse, epoll::EventData::new_u64(0), exclusive)?;
-        epoll::add(&any, &bell.event, epoll::EventData::new_u64(1), epoll::EventFlags::IN)?;
-        Ok(Post { fuse: Arc::new(fuse), bell, any })
-    }
 }
 
 /// One thread. Its channels belong to the thread that makes it.

@@ -65,11 +65,16 @@ const REACH: &[(&str, Reach)] = &[
         },
     ),
     (
+<<<<<<< HEAD
         "close-drops-queued",
         Reach::Targeted {
             test: "crates/platter-disk/tests/promises/dropping.rs",
             why: "a simulated device that is closed drops what has not started",
         },
+=======
+        "client-weights-ignored",
+        Reach::Targeted { test: "crates/platter-serve/tests/defects.rs", why: "the soak has no server" },
+>>>>>>> daemon
     ),
     (
         "copies-show-others",
