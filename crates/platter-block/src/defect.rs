@@ -57,13 +57,10 @@ defects! {
     CacheReadersLosePages "cache-readers-lose-pages" "a cache evicts a page before the reader that asked for it gets it"
     /// A cache writes nothing back while 1,024 I/Os of any kind are under way.
     CacheWriteBackCountsAllIo "cache-write-back-counts-all-io" "a cache writes nothing back while 1,024 I/Os of any kind are under way"
-<<<<<<< HEAD
-    /// A device that is closed drops the writes of dropped futures that have not started.
-    CloseDropsQueued "close-drops-queued" "closing a device loses writes that a program left to it"
-=======
     /// The order in which requests of clients start does not follow their weights.
     ClientWeightsIgnored "client-weights-ignored" "clients of a server share a device without regard to their weights"
->>>>>>> daemon
+    /// A device that is closed drops the writes of dropped futures that have not started.
+    CloseDropsQueued "close-drops-queued" "closing a device loses writes that a program left to it"
     /// Bounce memory of misaligned reads keeps data of an earlier I/O.
     CopiesShowOthers "copies-show-others" "a bounced read of a disk that touches no memory shows another I/O's bytes"
     /// A bio's deadline is checked only after the driver has taken it.

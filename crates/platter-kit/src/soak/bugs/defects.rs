@@ -65,16 +65,15 @@ const REACH: &[(&str, Reach)] = &[
         },
     ),
     (
-<<<<<<< HEAD
+        "client-weights-ignored",
+        Reach::Targeted { test: "crates/platter-serve/tests/defects.rs", why: "the soak has no server" },
+    ),
+    (
         "close-drops-queued",
         Reach::Targeted {
             test: "crates/platter-disk/tests/promises/dropping.rs",
             why: "a simulated device that is closed drops what has not started",
         },
-=======
-        "client-weights-ignored",
-        Reach::Targeted { test: "crates/platter-serve/tests/defects.rs", why: "the soak has no server" },
->>>>>>> daemon
     ),
     (
         "copies-show-others",
