@@ -49,8 +49,21 @@ pub struct Options {
     pub handshake_timeout: Duration,
     /// Whether connections without encryption are accepted from other hosts.
     pub insecure_plaintext: bool,
+    /// How connections are encrypted; `None`: they are not.
+    #[cfg(feature = "tls")]
+    pub tls: Option<crate::tls::Tls>,
     /// Whether a large read of a hole is answered without reading it, if the client understands it.
     pub sparse_reads: bool,
+}
+
+impl Options {
+    /// Whether every connection is encrypted.
+    pub fn encrypts_all(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.as_ref().is_some_and(crate::tls::Tls::is_required);
+        #[cfg(not(feature = "tls"))]
+        false
+    }
 }
 
 impl Default for Options {
@@ -60,6 +73,8 @@ impl Default for Options {
             client_memory_bytes: 64 << 20,
             handshake_timeout: Duration::from_secs(10),
             insecure_plaintext: false,
+            #[cfg(feature = "tls")]
+            tls: None,
             sparse_reads: false,
         }
     }

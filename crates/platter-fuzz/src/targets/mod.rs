@@ -7,6 +7,8 @@ mod locks;
 mod map_file;
 mod md;
 mod mounts;
+mod nbd_handshake;
+mod nbd_request;
 mod partition;
 mod read_trace;
 mod record;
@@ -36,6 +38,8 @@ pub static ALL: &[Target] = &[
     mounts::TARGET,
     locks::TARGET,
     sysfs::TARGET,
+    nbd_handshake::TARGET,
+    nbd_request::TARGET,
 ];
 
 /// The format of a name.

@@ -17,6 +17,7 @@ mod args;
 mod log;
 mod notify;
 
+use args::Encrypt;
 pub(crate) use args::Serve;
 
 /// How long the main thread sleeps at a time; a request to stop wakes it.
@@ -97,19 +98,23 @@ impl Serve {
         }
         for (number, address) in (1..).zip(&self.nbd) {
             let mut export = ExportConfig::new(&format!("nbd{number}"), "nbd", address);
-            export.options = self.options();
+            export.options = self.options()?;
             config.exports.push(export);
         }
         Ok(config)
     }
 
-    fn options(&self) -> Options {
+    fn options(&self) -> Result<Options, CliError> {
         let mut options = Options::default();
         options.depth = self.depth as usize;
         options.client_memory_bytes = self.client_memory.bytes as usize;
         options.handshake_timeout = self.handshake_timeout.value;
         options.sparse_reads = self.sparse_reads;
-        options
+        if let (Some(certificate), Some(key)) = (self.tls_cert.clone(), self.tls_key.clone()) {
+            let files = TlsFiles { certificate, key, client_authorities: self.tls_client_ca.clone() };
+            options.tls = Some(Tls::load(files, self.tls == Encrypt::Require).map_err(refused)?);
+        }
+        Ok(options)
     }
 
     /// Says where everything is: on stdout, because the system may have chosen ports.
