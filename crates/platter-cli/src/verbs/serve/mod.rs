@@ -9,6 +9,7 @@ use platter_serve::daemon::{Daemon, DaemonError};
 use platter_serve::error::ServeError;
 use platter_serve::export::Options;
 use platter_serve::metrics::MetricsServer;
+use platter_serve::tls::{Tls, TlsFiles};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
