@@ -57,6 +57,10 @@ planted! {
     MembersMissing "members-missing" "an array is assembled although members are missing"
     /// A line of `mountinfo` may end after its dash.
     MountFields "mount-fields" "a line may end after its dash"
+    /// The length of a string in the data of an NBD option may reach past the data.
+    NbdString "nbd-string" "the length of a string may reach past the data of its option"
+    /// The end of an NBD request may lie beyond 2^64.
+    NbdEnd "nbd-end" "a request may end beyond 2^64"
     /// The lengths of reads in a trace are not checked.
     ReadLength "read-length" "a read may have any length, none too"
     /// The sequence number of an array record may have the largest possible value.

@@ -61,4 +61,6 @@ formats! {
     mount_tables "mounts"
     lists_of_locks "locks"
     attributes_of_disks "sysfs"
+    nbd_handshakes "nbd-handshake"
+    nbd_requests "nbd-request"
 }

@@ -40,7 +40,9 @@ impl Bell {
 
     /// Answers it.
     pub(super) fn clear(&self) {
-        let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        if self.rung.swap(false, Ordering::SeqCst) {
+            let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        }
     }
 }
 

@@ -149,8 +149,9 @@ impl<'a> Session<'a> {
             if self.stalled && self.slots.used() < used {
                 continue;
             }
-            let idle = self.channel.outstanding() == 0 && self.outbox.is_empty();
+            let idle = self.channel.outstanding() == 0 && self.outbox.is_empty() && !self.link.is_behind();
             if let (Some(why), true) = (self.ended, idle) {
+                self.link.close();
                 return why;
             }
             let takes = self.ended.is_none() && !self.stalled && !self.admission.waits();
@@ -265,7 +266,8 @@ impl<'a> Session<'a> {
             if let Some(buffer) = buffer {
                 buffers.put(buffer);
             }
-        })
+        })?;
+        self.link.push(Mode::Try)
     }
 
     /// Takes no more requests; those that were taken are answered.
@@ -284,7 +286,7 @@ impl<'a> Session<'a> {
         self.drained = false;
         let waits = self.admission.waits();
         let receives = self.ended.is_none() && !self.stalled && !waits;
-        let sends = !self.outbox.is_empty();
+        let sends = !self.outbox.is_empty() || self.link.is_behind();
         if self.channel.outstanding() == 0 && !waits {
             let mut events = PollFlags::empty();
             events.set(PollFlags::IN, receives);
