@@ -225,12 +225,12 @@ fn top_shows_what_clients_do() {
     client.args(["-f", "raw", &uri]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut client = client.spawn().unwrap();
     let mut input = client.stdin.take().unwrap();
-    input.write_all(b"write -P 7 0 1M\nread -P 7 0 1M\n").unwrap();
+    input.write_all(b"write -P 7 0 1M\n").unwrap();
     input.flush().unwrap();
     let control = server.control();
     let clients = loop {
         let clients = server.ctl(&["client.list"]);
-        if clients[0]["read_bytes"].as_u64().is_some_and(|bytes| bytes >= 1 << 20) {
+        if clients[0]["written_bytes"].as_u64().is_some_and(|bytes| bytes >= 1 << 20) {
             break clients;
         }
         assert!(client.try_wait().unwrap().is_none(), "qemu-io has ended");
