@@ -10,6 +10,7 @@ mod exit_status;
 mod info;
 mod killed;
 mod list;
+mod map;
 mod run;
 mod sim;
 mod soak;
