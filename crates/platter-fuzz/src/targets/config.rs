@@ -149,8 +149,9 @@ fn within_ranges(config: &Config) -> Result<(), String> {
         let same = config.devices[..index].iter().any(|other| other.name == device.name);
         hold(!same, || format!("two devices are called {:?}", device.name))?;
     }
-    let nbd = config.exports.iter().all(|export| export.kind == "nbd" && !export.address.is_empty());
-    hold(nbd, || format!("{:?}", config.exports))
+    let known = |kind: &str| platter_serve::table::find(kind).is_some();
+    let right = config.exports.iter().all(|export| known(&export.kind) && !export.address.is_empty());
+    hold(right, || format!("{:?}", config.exports))
 }
 
 fn read(input: &[u8]) -> Result<Verdict, String> {
