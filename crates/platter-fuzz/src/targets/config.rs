@@ -88,7 +88,10 @@ fn value(rng: &mut Rng, key: &keys::Key) -> String {
 }
 
 fn table(rng: &mut Rng, keys: &'static [keys::Key], out: &mut String) {
-    for key in keys.iter().filter(|_| !rng_skip(rng)) {
+    for key in keys {
+        if rng.one_in(3) {
+            continue;
+        }
         let text = match (key.name, key.values().as_str()) {
             ("limits", _) => inline(rng, keys::LIMITS),
             ("client_limits", _) => inline(rng, keys::CLIENT_LIMITS),
@@ -96,10 +99,6 @@ fn table(rng: &mut Rng, keys: &'static [keys::Key], out: &mut String) {
         };
         *out += &format!("{} = {text}\n", key.name);
     }
-}
-
-fn rng_skip(rng: &mut Rng) -> bool {
-    rng.one_in(3)
 }
 
 fn inline(rng: &mut Rng, keys: &'static [keys::Key]) -> String {
