@@ -87,7 +87,7 @@ fn generate(rng: &mut Rng) -> Vec<u8> {
         }
         let id = rng.pick(&[json!(1), json!(null), json!("x"), json!([])]).clone();
         let name = if rng.one_in(12) {
-            method.name.replace('e', rng.pick(&["", "\u{1b}", "ee"]))
+            method.name.replace('e', *rng.pick(&["", "\u{1b}", "ee"][..]))
         } else {
             method.name.to_owned()
         };

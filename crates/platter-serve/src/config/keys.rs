@@ -1,6 +1,6 @@
 //! The keys of the configuration file.
 
-use super::section::Kind;
+use super::kind::Kind;
 
 /// A key of a table.
 pub struct Key {
