@@ -39,7 +39,7 @@ impl Pacer {
     /// Takes `units`, at `now` or later.
     pub(super) fn take(&mut self, now: Time, units: u64) {
         if self.rate > 0 {
-            let cost = (u128::from(units) * NANOS_PER_SECOND << FRACTION) / u128::from(self.rate);
+            let cost = ((u128::from(units) * NANOS_PER_SECOND) << FRACTION) / u128::from(self.rate);
             self.free_at = self.free_at.max(u128::from(now.0) << FRACTION) + cost;
         }
     }
