@@ -81,12 +81,12 @@ fn check(terms: &Terms, request: &Request, plan: Plan) -> Result<(), String> {
     let changes = matches!(plan, Plan::Write { .. } | Plan::Discard { .. } | Plan::Zeroes { .. });
     let transfers = matches!(plan, Plan::Read { .. } | Plan::Write { .. });
     let ranged = changes || transfers || matches!(plan, Plan::ReadAhead | Plan::Status { .. });
-    let right = (!ranged || inside)
-        && !(changes && terms.read_only)
-        && !(transfers && request.length > MAX_PAYLOAD_BYTES)
-        && (terms.status || !matches!(plan, Plan::Status { .. }))
-        && (payload_bytes(request) > 0) == (request.kind == command::WRITE && request.length > 0);
-    hold(right, || format!("{request:?} becomes {plan:?} under {terms:?}"))
+    let wrong = (ranged && !inside)
+        || (changes && terms.read_only)
+        || (transfers && request.length > MAX_PAYLOAD_BYTES)
+        || (!terms.status && matches!(plan, Plan::Status { .. }))
+        || (payload_bytes(request) > 0) != (request.kind == command::WRITE && request.length > 0);
+    hold(!wrong, || format!("{request:?} becomes {plan:?} under {terms:?}"))
 }
 
 fn read(input: &[u8]) -> Result<Verdict, String> {
