@@ -270,6 +270,12 @@ impl Node {
         (self.kind() == "cache" && !through) || self.members().iter().any(Node::writes_back)
     }
 
+    /// Whether any node is a write-through cache.
+    pub(in super::super) fn writes_through(&self) -> bool {
+        let through = matches!(self, Node::Layer { values, .. } if values.contains(&("write", 1)));
+        (self.kind() == "cache" && through) || self.members().iter().any(Node::writes_through)
+    }
+
     /// Whether one I/O may be carried out by several disks.
     pub(in super::super) fn spreads(&self) -> bool {
         self.members().len() > 1 || self.members().iter().any(Node::spreads)
