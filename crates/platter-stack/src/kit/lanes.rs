@@ -151,7 +151,8 @@ impl<F> Lanes<F> {
     /// there is no descriptor.
     pub fn appoint(&mut self) {
         match self.listener {
-            Some(number) if !self.hears => self.kick(number),
+            // A lane that is awake runs again before it sleeps. (Kicked, it would never return to its caller.)
+            Some(number) if !self.hears && self.until != Some(Time(0)) => self.kick(number),
             Some(_) => {}
             None => {
                 if let Some(number) = self.sleepers.pop() {
