@@ -6,6 +6,7 @@
 pub mod concat;
 pub mod delay;
 pub mod error;
+pub mod extents;
 pub mod filter;
 pub mod gate;
 #[allow(unsafe_code)]
