@@ -11,6 +11,18 @@ const REACH: usize = 12;
 /// The files that may contain `unsafe`, except tests, each with its reason.
 const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-cli/src/cli/signals.rs", "the handler of SIGINT and SIGTERM"),
+    ("crates/platter-aio/src/block.rs", "control blocks of the program"),
+    ("crates/platter-aio/src/disk.rs", "control blocks in the place of requests"),
+    ("crates/platter-aio/src/event.rs", "signals and threads that notify the program"),
+    ("crates/platter-aio/src/posix.rs", "functions that C programs call"),
+    ("crates/platter-aio/src/process.rs", "masks of signals, handlers of forks and exits"),
+    (
+        "crates/platter-aio/src/request.rs",
+        "segments over memory of the program, system calls on its descriptors",
+    ),
+    ("crates/platter-aio/src/sync.rs", "the futex system call"),
+    ("crates/platter-disk/src/drivers/threads/descriptors.rs", "blocking system calls"),
+    ("crates/platter-disk/src/drivers/uring/descriptors.rs", "entries of a ring that name memory"),
     ("crates/platter-bench/src/fileio/plain/aio.rs", "system calls without a safe wrapper"),
     ("crates/platter-bench/src/io/usage.rs", "getrusage"),
     ("crates/platter-kit/src/soak/memory.rs", "buffers of its own, to see when they are freed"),
