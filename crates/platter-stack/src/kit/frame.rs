@@ -2,20 +2,12 @@
 
 use super::core::Below;
 use super::engine::Engine;
-use super::lane::StatefulLane;
 use super::layer::Layer;
 use crate::LayerError;
-use crate::gate::Gate;
-use crate::reports::Reports;
 use crate::sync::{Mutex, MutexGuard, lock, lock_unbroken};
-use platter_block::backend::{Backend, Fact, LaneUse};
-use platter_block::bio::{Bio, Op};
-use platter_block::capability::Worker;
-use platter_block::driver::Geometry;
-use platter_block::event::Watcher;
+use platter_block::backend::{Backend, LaneUse};
 use platter_block::fault::{Error, Fault, Kind, Stage, Status};
-use platter_block::lane::{Bell, Lane};
-use platter_block::limits::{LimitSource, Limits};
+use platter_block::lane::Bell;
 use platter_block::time::{Span, Time};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,7 +22,7 @@ pub(super) const PATIENCE: Span = Span::from_secs(30);
 /// What all ports and lanes of a layer share.
 pub struct Frame<L: Layer> {
     engine: Mutex<Engine<L>>,
-    layer: Arc<L>,
+    pub(super) layer: Arc<L>,
     pub(super) devices: Vec<Arc<dyn Backend>>,
     pub(super) simulated: bool,
     /// When the engine has work to do, or [`NEVER`].
@@ -90,8 +82,8 @@ impl<L: Layer> Frame<L> {
         lock_unbroken(&self.engine).ok_or(Fault::new(Kind::Broken, Stage::Layer))
     }
 
-    /// Starts a task of the layer itself, such as background work. Whoever uses the device next runs it, or the thread
-    /// that [keeps](Worker) the device.
+    /// Starts a task of the layer itself, such as background work. The next lane that is run runs it, or the thread
+    /// that [keeps](platter_block::capability::Worker) the device.
     pub fn spawn(&self, task: impl Future<Output = Status> + Send + 'static) {
         if let Ok(mut engine) = self.engine() {
             engine.spawn(Box::pin(task));
@@ -130,6 +122,18 @@ impl<L: Layer> Frame<L> {
             }
             engine.wait(now, Some(PATIENCE));
         }
+    }
+
+    /// Registers a bell to ring when there is work to do.
+    pub(super) fn keep(&self, keeper: Arc<dyn Bell>) {
+        self.devices.iter().for_each(|below| below.keep(Arc::clone(&keeper)));
+        let mut wakers = lock(&self.wakers);
+        if self.told.load(Ordering::SeqCst) != NEVER {
+            // The owner of the bell that was told may be gone.
+            keeper.ring();
+        }
+        wakers.retain(|waker| waker.strong_count() > 0);
+        wakers.push(Arc::downgrade(&keeper));
     }
 
     pub(super) fn now(&self) -> Time {
@@ -181,7 +185,7 @@ impl<L: Layer> Frame<L> {
         for port in 0..self.ports {
             let below = self.engine().map(|engine| engine.below.clone());
             let Ok(below) = below else { return };
-            // The devices below report what they could not write; there is nobody left to tell.
+            // The devices below report what they could not write; no caller is left to report it to.
             let _ = self.block_on(Arc::clone(&self.layer).flush(below, port));
         }
     }
@@ -191,120 +195,4 @@ impl<L: Layer> Drop for Frame<L> {
     fn drop(&mut self) {
         self.settle();
     }
-}
-
-/// A device of a stateful layer. A layer has one for each of its ports, for example one for each view of a snapshot.
-pub struct Stateful<L: Layer> {
-    frame: Arc<Frame<L>>,
-    port: usize,
-    name: Arc<str>,
-    geometry: Geometry,
-    gate: Arc<Gate>,
-    reports: Reports,
-}
-
-impl<L: Layer> Stateful<L> {
-    /// The device of a port, numbered from 0. It keeps its size.
-    pub fn new(frame: &Arc<Frame<L>>, port: usize, name: Arc<str>, geometry: Geometry) -> Stateful<L> {
-        let (gate, reports) = (Arc::default(), Reports::on(&frame.devices));
-        Stateful { frame: Arc::clone(frame), port, name, geometry, gate, reports }
-    }
-}
-
-impl<L: Layer> LimitSource for Stateful<L> {
-    fn limits_at(&self, _pos: u64) -> (Limits, u64) {
-        (self.geometry.limits, u64::MAX)
-    }
-}
-
-impl<L: Layer> Backend for Stateful<L> {
-    fn name(&self) -> Arc<str> {
-        Arc::clone(&self.name)
-    }
-
-    fn geometry(&self) -> Geometry {
-        self.geometry
-    }
-
-    fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
-        let Some(first) = self.frame.devices.first() else { return Err(self.broken()) };
-        let own = first.open_lane(lane_use)?;
-        let lane = StatefulLane::new(&self.frame, own, self.port, (self.geometry, &self.gate), lane_use);
-        lane.map(|lane| Box::new(lane) as Box<dyn Lane>).map_err(|_| self.broken())
-    }
-
-    fn locate(&self, pos: u64) -> Option<(usize, u64)> {
-        (pos < self.geometry.size).then(|| self.frame.layer.locate(self.port, pos))?
-    }
-
-    fn below(&self) -> Vec<Arc<dyn Backend>> {
-        self.frame.devices.clone()
-    }
-
-    fn watch(&self, watcher: Weak<dyn Watcher>) {
-        self.reports.watch(watcher);
-    }
-
-    fn explain(&self, fault: Fault) -> Option<String> {
-        // The layer gives up its own barriers at the same faults as the disks below.
-        let stalled = fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer;
-        let own = self.gate.blame().filter(|_| stalled);
-        let own = own.or_else(|| self.frame.layer.explain(self.port, fault).filter(|_| !stalled));
-        own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))
-    }
-
-    fn facts(&self) -> Vec<Fact> {
-        let mut facts = self.frame.layer.facts(self.port);
-        facts.extend(self.frame.devices.iter().flat_map(|device| {
-            let name = [("member", device.name().to_string())];
-            name.into_iter().chain(device.facts())
-        }));
-        facts
-    }
-
-    fn worker(&self) -> Option<&dyn Worker> {
-        Some(self)
-    }
-}
-
-impl<L: Layer> Stateful<L> {
-    fn broken(&self) -> Error {
-        let fault = Fault::new(Kind::Broken, Stage::Layer);
-        Error { fault, op: Op::Read, device: self.name(), offset: 0, len: 0, detail: String::new() }
-    }
-}
-
-impl<L: Layer> Worker for Stateful<L> {
-    fn keep(&self, keeper: Arc<dyn Bell>) {
-        self.frame.devices.iter().for_each(|below| below.keep(Arc::clone(&keeper)));
-        let mut wakers = lock(&self.frame.wakers);
-        if self.frame.told.load(Ordering::SeqCst) != NEVER {
-            // The owner of the bell that was told may be gone.
-            keeper.ring();
-        }
-        wakers.retain(|waker| waker.strong_count() > 0);
-        wakers.push(Arc::downgrade(&keeper));
-    }
-}
-
-/// Whether a bio has the range and the memory that a device of this geometry accepts.
-pub(super) fn check(bio: &Bio, geometry: &Geometry) -> Result<(), Fault> {
-    if bio.op() == Op::Flush {
-        return Ok(());
-    }
-    let refuse = |kind| Err(Fault::new(kind, Stage::Layer));
-    let at_layer = |fault: Fault| Fault { stage: Stage::Layer, ..fault };
-    geometry.limits.check_range(bio.pos(), bio.len(), geometry.size).map_err(at_layer)?;
-    let bytes = || bio.segments().map(|segment| u64::from(segment.len())).sum::<u64>();
-    if bio.op().has_data() && bytes() != bio.len() {
-        return refuse(Kind::BadSegments);
-    }
-    if bio.op().changes() && geometry.features.read_only {
-        return refuse(Kind::ReadOnly);
-    }
-    // The bio may be carried out in parts.
-    if bio.flags().contains(platter_block::bio::Flags::ATOMIC) {
-        return refuse(Kind::Unsupported);
-    }
-    Ok(())
 }

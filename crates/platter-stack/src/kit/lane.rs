@@ -1,13 +1,13 @@
 //! A lane of a stateful layer.
 
-use super::frame::{Frame, PATIENCE, check};
+use super::frame::{Frame, PATIENCE};
 use super::lanes::LaneEntry;
 use super::layer::Layer;
 use crate::gate::{BARRIER, Door, Gate};
 use platter_block::backend::LaneUse;
-use platter_block::bio::Bio;
+use platter_block::bio::{Bio, Flags, Op};
 use platter_block::driver::Geometry;
-use platter_block::fault::Fault;
+use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::{Bell, Lane};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
@@ -320,7 +320,7 @@ impl<L: Layer> Lane for StatefulLane<L> {
         self.door.cancel(token);
         self.door.take_failed(&mut self.done);
         for mut bio in self.fresh.extract_if(.., |bio| bio.token() == token).collect::<Vec<_>>() {
-            bio.fail(Fault::new(platter_block::fault::Kind::Cancelled, platter_block::fault::Stage::Layer));
+            bio.fail(Fault::new(Kind::Cancelled, Stage::Layer));
             self.finish(bio);
         }
         if let Ok(mut engine) = self.frame.engine() {
@@ -367,4 +367,26 @@ impl<L: Layer> Drop for StatefulLane<L> {
         }
         self.frame.publish(self.frame.now(), &engine);
     }
+}
+
+/// Whether a bio has the range and the memory that a device of this geometry accepts.
+fn check(bio: &Bio, geometry: &Geometry) -> Result<(), Fault> {
+    if bio.op() == Op::Flush {
+        return Ok(());
+    }
+    let refuse = |kind| Err(Fault::new(kind, Stage::Layer));
+    let at_layer = |fault: Fault| Fault { stage: Stage::Layer, ..fault };
+    geometry.limits.check_range(bio.pos(), bio.len(), geometry.size).map_err(at_layer)?;
+    let bytes = || bio.segments().map(|segment| u64::from(segment.len())).sum::<u64>();
+    if bio.op().has_data() && bytes() != bio.len() {
+        return refuse(Kind::BadSegments);
+    }
+    if bio.op().changes() && geometry.features.read_only {
+        return refuse(Kind::ReadOnly);
+    }
+    // The bio may be carried out in parts.
+    if bio.flags().contains(Flags::ATOMIC) {
+        return refuse(Kind::Unsupported);
+    }
+    Ok(())
 }

@@ -13,6 +13,7 @@
 //! `docs/layer-kit.md` explains their use; `snapshot.rs` is an example.
 
 mod core;
+mod device;
 mod engine;
 mod frame;
 pub mod ios;
@@ -25,7 +26,8 @@ pub mod ranges;
 mod wait;
 
 pub use self::core::{Below, Io, Task, Transfer};
-pub use frame::{Frame, Stateful};
+pub use device::Stateful;
+pub use frame::Frame;
 pub use ios::IoTable;
 pub use lanes::{Lanes, Line};
 pub use layer::Layer;

@@ -195,11 +195,7 @@ fn open(
         let least = block.max(4096);
         return Err(unfit(name, &members, format!("chunk={chunk} is not a power of two from {least}")));
     }
-    let read_only = [origin, store].map(|device| device.geometry().features.read_only);
-    if read_only[STORE] || (read_only[ORIGIN] && view == View::Merge) {
-        let which = if read_only[STORE] { "store" } else { "origin" };
-        return Err(unfit(name, &members, format!("the {which} is read-only; open it to write")));
-    }
+    let read_only = check_access(name, &members, view)?;
     let header = Header {
         status: Status::Valid,
         sequence: 0,
@@ -248,6 +244,16 @@ fn open(
     let view_device = device(STORE, cached);
     let origin = if view == View::Merge { Arc::clone(&view_device) } else { device(ORIGIN, frozen) };
     Ok(Snapshot { origin, view: view_device, merge: Arc::clone(&cow.merge) })
+}
+
+/// Checks which of the devices are read-only, and returns it.
+fn check_access(name: &str, members: &[Arc<dyn Backend>], view: View) -> Result<[bool; 2], LayerError> {
+    let read_only = [ORIGIN, STORE].map(|at| members[at].geometry().features.read_only);
+    if read_only[STORE] || (read_only[ORIGIN] && view == View::Merge) {
+        let which = if read_only[STORE] { "store" } else { "origin" };
+        return Err(unfit(name, members, format!("the {which} is read-only; open it to write")));
+    }
+    Ok(read_only)
 }
 
 /// A number for the file of an origin that stays when the machine restarts; 0: the origin is not a part of one file.
