@@ -135,6 +135,18 @@ const REACH: &[(&str, Reach)] = &[
         },
     ),
     (
+        "snapshot-merge-unflushed",
+        Reach::Targeted { test: "crates/platter-kit/tests/snapshot.rs", why: "a run makes no snapshots" },
+    ),
+    (
+        "snapshot-origin-unkept",
+        Reach::Targeted { test: "crates/platter-kit/tests/snapshot.rs", why: "a run makes no snapshots" },
+    ),
+    (
+        "snapshot-table-first",
+        Reach::Targeted { test: "crates/platter-kit/tests/snapshot.rs", why: "a run makes no snapshots" },
+    ),
+    (
         "soft-barrier-passed",
         Reach::Targeted {
             test: "crates/platter-disk/tests/device/order.rs",
