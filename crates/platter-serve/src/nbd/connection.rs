@@ -20,7 +20,7 @@ pub(super) fn run(place: &Place) {
     let until = Instant::now() + shared.options.handshake_timeout;
     let mut link = Link::plain(Arc::clone(socket));
     let mut input = Input::default();
-    let agreed = match negotiate(shared, &mut link, &mut input, until) {
+    let (agreed, reply) = match negotiate(shared, &mut link, &mut input, until) {
         Ok(Some(agreed)) => agreed,
         Ok(None) => return,
         Err(why) => return place.refuse(&why),
@@ -31,8 +31,13 @@ pub(super) fn run(place: &Place) {
     else {
         return place.refuse(&format!("there are {} clients, as many as allowed", shared.clients.most()));
     };
-    if !place.is_client(client.id) {
-        return place.refuse("the server stops");
+    place.is_client(client.id);
+    // The client is listed before it is told so.
+    let told = limit(link.socket(), until).and_then(|()| {
+        link.send_all(&reply).map_err(|errno| format!("the peer does not take replies: {errno}"))
+    });
+    if let Err(why) = told {
+        return place.refuse(&why);
     }
     let session = socket.set_timeouts(None, Some(IDLE)).map_err(|errno| errno.to_string()).and_then(|()| {
         let others = (&*client, &shared.log, &shared.stopping);
@@ -111,13 +116,13 @@ fn limit(socket: &Socket, until: Instant) -> Result<(), String> {
     socket.set_timeouts(Some(left), Some(left)).map_err(|errno| errno.to_string())
 }
 
-/// Negotiates until `until`. `None`: the client has ended the negotiation.
+/// Negotiates until `until`; what was agreed on, and the last reply. `None`: the client has ended the negotiation.
 fn negotiate(
     shared: &Shared,
     link: &mut Link,
     input: &mut Input,
     until: Instant,
-) -> Result<Option<Agreed>, String> {
+) -> Result<Option<(Agreed, Vec<u8>)>, String> {
     let mut negotiation = Negotiation::new(&shared.devices, encryption(shared));
     let mut out = Vec::new();
     negotiation.greet(&mut out);
@@ -150,12 +155,7 @@ fn negotiate(
                 return Ok(None);
             }
             Step::Close(why) => return Err(why.to_owned()),
-            Step::Agreed(agreed) => {
-                limit(link.socket(), until)?;
-                let sent = link.send_all(&out);
-                sent.map_err(|errno| format!("the peer does not take replies: {errno}"))?;
-                return Ok(Some(agreed));
-            }
+            Step::Agreed(agreed) => return Ok(Some((agreed, out))),
         }
     }
 }
