@@ -1,5 +1,6 @@
 //! The chunked benchmark on simulated disks whose times are known: exact rates for each personality.
 
+use platter_aio::statistics::STATISTICS;
 use platter_bench::chunked::{self, Cell, Harness, Pattern, Personality, Plan, Point, RunOptions};
 use platter_block::bio::Op;
 use platter_block::driver::{Features, Geometry};
@@ -7,11 +8,12 @@ use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_disk::leaf::LeafSettings;
+use platter_disk::open::DiskOptions;
 use platter_sim::model::{Command, Ended, Model};
 use platter_sim::{SimDisk, World};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A disk that does one command after the other and takes a time for each, and one for each sector.
 struct Serial {
@@ -291,7 +293,7 @@ fn what_makes_no_sense_is_refused() {
 fn real_disks_are_measured_in_real_time() {
     let disks: Vec<Device> = (0..2).map(|_| Device::ram(8 << 20).unwrap()).collect();
     let harness = Harness { samples: 3, enough: Span::from_micros(200), seed: 1 };
-    for row in chunked::PERSONALITIES {
+    for row in chunked::PERSONALITIES.iter().filter(|row| row.personality.is_simulated()) {
         let cell = Cell { stripe: STRIPE, ..Cell::new(row.personality, 2, STRIPE) };
         let never = AtomicBool::new(false);
         let point = chunked::measure(&cell, &harness, &disks, false, &never).unwrap().unwrap();
@@ -300,4 +302,32 @@ fn real_disks_are_measured_in_real_time() {
         let write = Cell { write: true, ..cell };
         assert!(chunked::measure(&write, &harness, &disks, false, &never).unwrap().is_some());
     }
+}
+
+#[test]
+fn files_are_read_and_written_by_posix_aio() {
+    let harness = Harness { samples: 3, enough: Span::from_micros(200), seed: 1 };
+    let cell = Cell { stripe: STRIPE, ..Cell::new(Personality::CsraidAio, 2, 4 * STRIPE) };
+    let never = AtomicBool::new(false);
+    let measure = |cell: &Cell, disks: &[Device]| {
+        chunked::measure(cell, &harness, disks, false, &never).map(Option::unwrap)
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let open = |name: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, vec![7; 8 << 20]).unwrap();
+        Device::open(path, DiskOptions::read_write()).unwrap()
+    };
+    let disks = [open("a"), open("b")];
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    for write in [false, true] {
+        let bytes = if write { &STATISTICS.written_bytes } else { &STATISTICS.read_bytes };
+        let before = count(bytes);
+        let point = measure(&Cell { write, ..cell }, &disks).unwrap();
+        assert!(point.quartiles[0] > 0.0);
+        assert!(count(bytes) - before >= 3 * 4 * STRIPE, "the I/O went through the interface");
+    }
+    let ram = [Device::ram(8 << 20).unwrap(), Device::ram(8 << 20).unwrap()];
+    let error = measure(&cell, &ram).unwrap_err().to_string();
+    assert!(error.contains("POSIX aio needs a file or block device"), "{error}");
 }

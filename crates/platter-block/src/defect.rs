@@ -38,6 +38,8 @@ defects! {
     /// A request that absorbs another one, all or some of whose bios have left it at their deadline, is started with the
     /// placeholders of those bios, which have no memory.
     AbsorbedAsWhole "absorbed-as-whole" "a write that was over at its deadline is done after all, with other data, when requests merge"
+    /// An `aio_fsync` starts before the requests that were queued before it on its descriptor have ended.
+    AioSyncPasses "aio-sync-passes" "an aio_fsync ends before a write that was queued before it"
     /// A barrier of a disk waits without a limit for lanes that are not run, and all later I/O waits behind it.
     BarrierNeverFails "barrier-never-fails" "a barrier of a disk waits without end for a lane that is not run"
     /// A barrier waits for requests that have timed out, and all later I/O waits behind it.
@@ -55,6 +57,10 @@ defects! {
     CacheReadersLosePages "cache-readers-lose-pages" "a cache evicts a page before the reader that asked for it gets it"
     /// A cache writes nothing back while 1,024 I/Os of any kind are under way.
     CacheWriteBackCountsAllIo "cache-write-back-counts-all-io" "a cache writes nothing back while 1,024 I/Os of any kind are under way"
+    /// The order in which requests of clients start does not follow their weights.
+    ClientWeightsIgnored "client-weights-ignored" "clients of a server share a device without regard to their weights"
+    /// A device that is closed drops the writes of dropped futures that have not started.
+    CloseDropsQueued "close-drops-queued" "closing a device loses writes that a program left to it"
     /// Bounce memory of misaligned reads keeps data of an earlier I/O.
     CopiesShowOthers "copies-show-others" "a bounced read of a disk that touches no memory shows another I/O's bytes"
     /// A bio's deadline is checked only after the driver has taken it.
@@ -63,11 +69,19 @@ defects! {
     DestructorsUnderLocks "destructors-under-locks" "buffers are dropped under locks; destructors that call the device hang"
     /// Ranges that a timed-out request may still change are written, read and flushed without waiting for it.
     DoubtIgnored "doubt-ignored" "nothing waits for a write that has timed out and may still reach the disk"
+    /// A bio without a deadline waits without a limit for the end of a doubt that only a lane which is not run can see.
+    DoubtWaitsForOwner "doubt-waits-for-owner" "I/O to a range in doubt waits without end for a lane that is not run"
+    /// A bio beyond the end of the device below a filter is passed on without the filter, and succeeds if the device grows
+    /// before it gets there.
+    FilterPassesUnseen "filter-passes-unseen" "a filter does not see a bio beyond the end of a disk that has grown again when it gets there"
     /// A queue of a disk without a volatile cache takes FUA and PREFLUSH off the submitter's bio, which is then written
     /// without them to the next disk.
     FuaStripped "fua-stripped" "a bio that is used again has lost FUA and PREFLUSH"
     /// A barrier of a layer waits without a limit for lanes that are not run, and all later I/O waits behind it.
     LayerBarrierNeverFails "layer-barrier-never-fails" "a barrier of a layer waits without end for a lane that is not run"
+    /// A lane whose bios another lane has brought back does not ask to be run, so that a program which waits for the first of
+    /// its lanes' wake-ups in virtual time comes late.
+    MailIsSilent "mail-is-silent" "a lane does not ask to be run when another one has brought bios back for it"
     /// The number of bios in a request wraps at 65,536, and the rest of them never complete.
     MergedCountWraps "merged-count-wraps" "a request of more than 65,535 bios loses count and never completes them"
     /// If a file ends inside a page, only the last partial block goes through the page cache; the rest of its page
@@ -80,6 +94,12 @@ defects! {
     SharedLaneOnRing "shared-lane-on-ring" "requests of a thread that exits are cancelled, and those of one that blocks wait for it"
     /// A write past the end of a truncated file extends it without an error.
     ShrunkFileExtended "shrunk-file-extended" "a write past the end of a truncated file extends it with a hole that reads as zeroes"
+    /// A merge clears entries of a snapshot's table before the chunks are durable on the origin.
+    SnapshotMergeUnflushed "snapshot-merge-unflushed" "a merge of a snapshot forgets chunks that are not durable on the origin"
+    /// The origin of a snapshot is changed without keeping what it had.
+    SnapshotOriginUnkept "snapshot-origin-unkept" "the origin of a snapshot is changed without keeping its old contents"
+    /// The table of a snapshot's store names chunks whose copies are not durable.
+    SnapshotTableFirst "snapshot-table-first" "the table of a snapshot names copies that are not durable"
     /// Other lanes, and bios of the same lane that need a flush, pass a soft barrier.
     SoftBarrierPassed "soft-barrier-passed" "other lanes, and flushes and durable writes of the same lane, pass a soft barrier"
     /// Requests that have timed out fill the depth and keep all other requests waiting without a limit.

@@ -50,7 +50,8 @@ pub enum Kind {
     InDoubt,
     /// Requests that timed out occupy the whole depth of the device; nothing was submitted to it.
     Stuck,
-    /// A barrier failed because another lane of the device did not report its requests for too long.
+    /// A barrier, or I/O to a range in doubt, failed because another lane of the device did not report its requests for too
+    /// long.
     LaneStalled,
     /// A panic has left a layer in an unknown state; it carries out nothing any more.
     Broken,
@@ -200,7 +201,7 @@ impl fmt::Display for Kind {
             Kind::Corrupt => "what was read is not what was written",
             Kind::InDoubt => "an earlier write to the same range timed out and may still reach the device",
             Kind::Stuck => "the device holds only requests that have timed out",
-            Kind::LaneStalled => "a barrier waited too long for requests of a channel that is not polled",
+            Kind::LaneStalled => "it waited too long for requests of a channel that is not polled",
             Kind::Broken => {
                 "an earlier panic has left the device in an unknown state; close it and open it again"
             }

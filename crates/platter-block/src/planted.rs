@@ -39,6 +39,10 @@ macro_rules! planted {
 planted! {
     /// The end of a read that verification checks may lie beyond 2^64.
     BlockEnd "block-end" "blocks whose end is beyond 2^64 are checked"
+    /// The lower bound of a number in a server's configuration is not enforced.
+    ConfigWeight "config-weight" "a number below the least that is allowed is accepted in a configuration"
+    /// The name of an unknown method is repeated as it is.
+    ControlName "control-name" "a message repeats control characters of a request"
     /// The lower bound of a number in a DiskSim file is not enforced.
     DisksimLeast "disksim-least" "a number below the least that is allowed is accepted"
     /// The size of an entry of a GUID partition table is not checked.

@@ -38,7 +38,8 @@ pub struct Settings {
     pub plug: Option<PlugSettings>,
     /// Time from submission after which a bio without a deadline of its own fails; `None`: no limit.
     pub timeout: Option<Span>,
-    /// Longest time that a hard barrier waits for requests of other queues of the device.
+    /// Longest time that a hard barrier waits for requests of other queues of the device, and that I/O to a range in doubt
+    /// waits for a queue that is not run.
     pub barrier_timeout: Span,
 }
 

@@ -281,6 +281,13 @@ impl Channel {
         self.poll(out)
     }
 
+    /// Appends the descriptors that become readable when [`poll`](Channel::poll) has something to do, for a thread that
+    /// sleeps for several channels. They are valid until the channel is used again. `false`: not everything can be seen
+    /// on them, so poll again soon.
+    pub fn descriptors(&self, out: &mut Vec<RawFd>) -> bool {
+        self.lane.wait_handles(out)
+    }
+
     #[inline]
     fn stamp(&mut self) {
         self.polls += 1;

@@ -40,6 +40,7 @@ pub(crate) mod mailbox;
 pub(crate) mod poller;
 pub(crate) mod runner;
 mod scope;
+mod stalled;
 mod teller;
 pub(crate) mod tokens;
 
@@ -120,7 +121,7 @@ struct Shared {
     doubts: Doubts,
     /// Lanes of a simulated disk that were dropped while the disk still had requests of theirs.
     leftovers: Mutex<Vec<(OwnLane, Owner)>>,
-    /// Names the lanes that the last failed barrier waited for.
+    /// Names the lanes that the last barrier, or the last bio behind a range in doubt, waited for in vain.
     stall: Mutex<String>,
     scope: Option<Arc<ScopeLock>>,
     inbox: Mutex<Vec<Bio>>,

@@ -49,6 +49,10 @@ pub struct Options {
     pub handshake_timeout: Duration,
     /// Whether connections without encryption are accepted from other hosts.
     pub insecure_plaintext: bool,
+    /// Whether users other than the server's may use files (FUSE).
+    pub allow_other: bool,
+    /// Whether the kernel caches what is read from files (FUSE).
+    pub kernel_cache: bool,
     /// How connections are encrypted; `None`: they are not.
     #[cfg(feature = "tls")]
     pub tls: Option<crate::tls::Tls>,
@@ -73,6 +77,8 @@ impl Default for Options {
             client_memory_bytes: 64 << 20,
             handshake_timeout: Duration::from_secs(10),
             insecure_plaintext: false,
+            allow_other: false,
+            kernel_cache: false,
             #[cfg(feature = "tls")]
             tls: None,
             sparse_reads: false,

@@ -10,6 +10,7 @@
 #![deny(unsafe_code)]
 
 pub mod age;
+mod buffers;
 pub mod clients;
 #[cfg(feature = "daemon")]
 pub mod config;
@@ -20,6 +21,7 @@ pub mod daemon;
 pub mod error;
 pub mod events;
 pub mod export;
+pub mod fuse;
 #[cfg(feature = "daemon")]
 pub mod metrics;
 pub mod nbd;

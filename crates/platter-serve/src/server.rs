@@ -6,11 +6,15 @@ use crate::events::Log;
 use crate::export::{Export, Options, Start};
 use crate::served::{Devices, Served};
 use crate::table;
+use platter_block::text::excerpt;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// Most clients of a server, unless told otherwise.
 pub const MAX_CLIENTS: usize = 1024;
+
+/// Longest name in a message, in characters.
+const MOST_SHOWN: usize = 60;
 
 /// Devices, and the exports that serve them.
 pub struct Server {
@@ -117,6 +121,7 @@ impl Server {
     pub fn stop_export(&mut self, name: &str, limit: Duration) -> Result<(), ServeError> {
         let Some(at) = self.position(name) else {
             let names: Vec<&str> = self.exports.iter().map(|running| running.name.as_str()).collect();
+            let name = excerpt(name, MOST_SHOWN);
             let message = format!("there is no export called {name:?}; there are {}", names.join(", "));
             return Err(ServeError::usage(message));
         };

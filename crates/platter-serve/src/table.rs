@@ -1,10 +1,11 @@
 //! The table of all kinds of exports.
 
 use crate::export::Row;
+use crate::fuse;
 use crate::nbd;
 
 /// All kinds of exports.
-pub const TABLE: &[Row] = &[nbd::ROW];
+pub const TABLE: &[Row] = &[nbd::ROW, fuse::ROW];
 
 /// The kind of this name.
 pub fn find(name: &str) -> Option<&'static Row> {

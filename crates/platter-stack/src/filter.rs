@@ -86,8 +86,9 @@ pub trait Filter: Clone + Send + Sync + 'static {
     }
 
     /// A bio is about to start. Returns the earliest time at which it may complete (`now`: as soon as the device has
-    /// completed it), or the fault with which it fails without reaching the device. Bios whose range is not on the
-    /// device are refused before.
+    /// completed it), or the fault with which it fails without reaching the device. Bios whose range was never on the
+    /// device are refused before. A range that the device has lost since it shrank is shown to the filter, and fails
+    /// below unless the device grows again.
     ///
     /// The filter may change flags and priority, but not the operation, the range or the memory. `slot` identifies
     /// the bio until [`end`](Filter::end): it is the number of a place among those of the lane's bios in flight, so it

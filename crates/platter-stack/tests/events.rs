@@ -2,6 +2,7 @@
 //! below.
 
 use platter_block::backend::Backend;
+use platter_block::bio::Bio;
 use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::fault::Kind;
 use platter_block::time::Span;
@@ -121,4 +122,37 @@ fn filters_filter_to_the_new_end_of_a_disk_that_grew() {
     assert!(disk.resize(SIZE));
     device.refresh().expect("a size");
     assert_eq!(fails(SIZE - 4096), Kind::Io);
+}
+
+/// A write to a range that a disk has lost waits in a layer until the disk has grown again, and is carried out. The
+/// filter above must know it, or it would call the new data damage.
+#[test]
+fn a_filter_sees_a_bio_that_comes_to_a_disk_after_it_has_grown_again() {
+    let world = World::new(1);
+    let (disk, leaf) = disk(&world);
+    let limit = platter_cache::by_name("limit").expect("a layer");
+    let limited = limit.make(&[("depth", 1)], vec![leaf]).expect("it can be made");
+    let device = Device::new(platter_stack::verify::new(limited));
+    let last = SIZE / 2 - 4096;
+    device.write_at(&[1; 4096], last).expect("room");
+    assert!(disk.resize(SIZE / 4));
+    let error = device.read_at(&mut [0; 4096], last).expect_err("it is gone");
+    assert_eq!((error.fault.kind, device.size()), (Kind::Gone, SIZE / 4));
+    let mut channel = device.channel(4).expect("a channel");
+    for pos in [0, last] {
+        assert!(channel.submit(Bio::write(pos, vec![2; 4096]).expect("a write")).is_ok());
+    }
+    let mut done = Vec::new();
+    // The first of the two is with the disk now, and the other one behind it.
+    channel.poll(&mut done);
+    assert!(done.is_empty());
+    assert!(disk.resize(SIZE / 2));
+    device.refresh().expect("a size");
+    while done.len() < 2 {
+        channel.wait(&mut done, None);
+    }
+    assert!(done.iter().all(|bio| bio.status().is_ok()));
+    let mut back = [0; 4096];
+    device.read_at(&mut back, last).expect("what was written last");
+    assert_eq!(back, [2; 4096]);
 }

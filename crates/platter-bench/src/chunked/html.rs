@@ -13,7 +13,7 @@ fn numbers(personality: Personality) -> (Option<u32>, Option<u32>) {
         Personality::Kernel24 => (Some(3), Some(4)),
         Personality::CsraidSync => (Some(5), None),
         Personality::CsraidPosix => (Some(6), Some(7)),
-        Personality::CsraidAsync => (None, None),
+        Personality::CsraidAsync | Personality::CsraidAio => (None, None),
     }
 }
 

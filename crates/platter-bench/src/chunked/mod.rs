@@ -13,6 +13,8 @@
 //!   a time.
 //! - `kernel-2.4`: one process on an array whose system reads one stripe after the other and one stripe
 //!   ahead.
+//! - `csraid-aio`: like `csraid-async`, with the requests for each disk made by POSIX aio, as in the paper, on
+//!   Platter's own (`platter_aio`); on files and block devices.
 //! - `windows`: like `csraid-sync`, with stripes of 1 MiB.
 //!
 //! Processor time is not modelled: in virtual time a copy costs nothing.

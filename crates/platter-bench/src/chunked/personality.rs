@@ -15,6 +15,8 @@ pub enum Personality {
     CsraidPosix,
     /// The stripe set of Windows XP.
     Windows,
+    /// The array in user space, asynchronous over Platter's POSIX aio.
+    CsraidAio,
 }
 
 /// A row of the table of personalities.
@@ -63,6 +65,11 @@ pub static PERSONALITIES: &[Row] = &[
         name: "windows",
         summary: "the stripe set of Windows XP: stripes of 1 MiB, one request, all of its parts at once",
     },
+    Row {
+        personality: Personality::CsraidAio,
+        name: "csraid-aio",
+        summary: "csraid-async over Platter's POSIX aio; files and block devices only, and only if named",
+    },
 ];
 
 impl Personality {
@@ -87,9 +94,14 @@ impl Personality {
         !matches!(self, Personality::Jbod | Personality::Windows)
     }
 
+    /// Whether it works on simulated disks. Only such personalities are measured if none is named.
+    pub fn is_simulated(self) -> bool {
+        self != Personality::CsraidAio
+    }
+
     /// Whether it keeps several requests going.
     pub fn is_deep(self) -> bool {
-        matches!(self, Personality::CsraidAsync | Personality::CsraidPosix)
+        matches!(self, Personality::CsraidAsync | Personality::CsraidPosix | Personality::CsraidAio)
     }
 }
 

@@ -41,7 +41,11 @@ impl Plan {
     pub fn paper(disks: usize) -> Plan {
         let cell = Cell::new(Personality::Jbod, 1, 4096);
         Plan {
-            personalities: super::PERSONALITIES.iter().map(|row| row.personality).collect(),
+            personalities: super::PERSONALITIES
+                .iter()
+                .map(|row| row.personality)
+                .filter(|personality| personality.is_simulated())
+                .collect(),
             disks: (1..=disks).collect(),
             requests: powers(4 << 10, 64 << 20),
             stripe: cell.stripe,

@@ -48,7 +48,7 @@ pub(crate) struct Chunked {
     /// Operation: write overwrites the disks
     #[arg(long, value_name = "RW", default_value = "read")]
     rw: Direction,
-    /// Requests in flight, for csraid-async and csraid-posix [default: 4]
+    /// Requests in flight, for csraid-async, csraid-posix and csraid-aio [default: 4]
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
     /// Bytes that kernel-2.4 reads ahead [default: one stripe]
@@ -169,7 +169,10 @@ impl Chunked {
                 false => Vec::new(),
             };
         let in_order = |row: &chunked::Row| {
-            let wanted = self.personality.is_empty() || self.personality.contains(&row.personality);
+            let wanted = match self.personality.is_empty() {
+                true => row.personality.is_simulated(),
+                false => self.personality.contains(&row.personality),
+            };
             wanted.then_some(row.personality)
         };
         Ok(Plan {

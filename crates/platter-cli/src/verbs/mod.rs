@@ -17,6 +17,7 @@ mod ctl;
 mod info;
 mod list;
 mod man;
+mod map;
 mod raid;
 mod readahead;
 mod repro;
@@ -41,6 +42,8 @@ pub(crate) enum Verb {
     Info(info::Info),
     /// List names: elevators, readahead policies, drivers, layers, devices, workloads
     List(list::List),
+    /// Show which ranges of a device hold data, and which are holes
+    Map(map::Map),
     /// Create, examine and wipe self-describing arrays
     #[command(subcommand)]
     Raid(raid::Raid),
@@ -72,6 +75,7 @@ impl Verb {
             Verb::Ctl(ctl) => ctl.run(context),
             Verb::Info(info) => info.run(context),
             Verb::List(list) => list.run(context),
+            Verb::Map(map) => map.run(context),
             Verb::Raid(raid) => raid.run(context),
             Verb::Readahead(readahead) => readahead.run(context),
             Verb::Serve(serve) => serve.run(context),

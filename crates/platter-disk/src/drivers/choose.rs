@@ -192,6 +192,17 @@ fn decide(
     Err(reasons.join("; "))
 }
 
+/// Chooses the driver of a channel for descriptors.
+pub(super) fn choose_for_descriptors(choice: Choice) -> Result<FileDriver, String> {
+    let without = std::env::var(WITHOUT).unwrap_or_default();
+    let chosen = decide(choice, true, &without, |kind| match kind {
+        FileDriver::Uring => uring_abilities().map(drop),
+        FileDriver::Aio => Err("its submission blocks on all descriptors but those for direct I/O".into()),
+        FileDriver::Threads => Ok(()),
+    });
+    chosen.map(|(kind, _)| kind)
+}
+
 /// Opens a channel of a driver.
 pub(super) fn open(
     chosen: &Chosen,

@@ -2,6 +2,8 @@
 
 pub mod aio;
 mod choose;
+pub mod descriptor_opener;
+pub mod descriptors;
 mod file;
 #[allow(unsafe_code)]
 mod iovec;

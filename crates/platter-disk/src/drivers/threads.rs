@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[allow(unsafe_code)]
 pub(super) mod calls;
+#[allow(unsafe_code)]
+mod descriptors;
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -20,6 +22,8 @@ use super::target::{Target, Way};
 use crate::wake::{EventFd, WakeFd};
 use calls::Call;
 pub(super) use calls::can_avoid_blocking;
+pub(super) use descriptors::DescriptorThreads;
+use workers::Work;
 pub(super) use workers::Workers;
 
 /// The request counts of a channel, for other threads.
@@ -54,8 +58,15 @@ impl Channel {
         self.calls[slot as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Carries out a request on the calling thread, after `set_ioprio` has given the thread the right
-    /// priority.
+    fn complete(&self, slot: u32, result: i64) {
+        let pushed = self.done.push((slot, result));
+        debug_assert!(pushed.is_ok(), "more completions than slots");
+        self.counts.0.give();
+        self.wake.ring();
+    }
+}
+
+impl Work for Channel {
     fn run(&self, slot: u32, set_ioprio: &mut dyn FnMut(IoPrio) -> i64) {
         let call = self.call(slot);
         let result = match set_ioprio(call.ioprio) {
@@ -65,18 +76,13 @@ impl Channel {
         drop(call);
         self.complete(slot, result);
     }
-
-    fn complete(&self, slot: u32, result: i64) {
-        let pushed = self.done.push((slot, result));
-        debug_assert!(pushed.is_ok(), "more completions than slots");
-        self.counts.0.give();
-        self.wake.ring();
-    }
 }
 
 /// A channel whose requests are carried out by the threads of the disk.
 pub struct Threads {
     channel: Arc<Channel>,
+    /// The channel as the threads see it.
+    work: Arc<dyn Work>,
     workers: Arc<Workers>,
     slots: Slots,
     /// Slots that were filled but not handed to the pool yet.
@@ -104,8 +110,10 @@ impl Threads {
         let depth = depth.max(1);
         let calls = (0..depth).map(|_| Mutex::new(Call::new())).collect();
         let done = ArrayQueue::new(depth as usize);
+        let channel = Arc::new(Channel { target, calls, done, counts, wake });
         Threads {
-            channel: Arc::new(Channel { target, calls, done, counts, wake }),
+            work: Arc::<Channel>::clone(&channel),
+            channel,
             workers,
             slots: Slots::new(depth),
             staged: Vec::with_capacity(depth as usize),
@@ -133,7 +141,7 @@ impl Threads {
 
     fn ring_doorbell(&mut self, now: Time) {
         if !self.staged.is_empty() {
-            let served = self.workers.push(&self.channel, self.staged.drain(..));
+            let served = self.workers.push(&self.work, self.staged.drain(..));
             self.note_served(now, served);
         } else if self.pause.until().is_some() && self.pause.is_over(now) {
             let served = self.workers.start();
@@ -234,7 +242,7 @@ impl Driver for Threads {
                 self.staged.remove(at);
                 true
             }
-            None => self.workers.take_back(&self.channel, slot),
+            None => self.workers.take_back(&self.work, slot),
         };
         if waits {
             self.channel.complete(slot, -i64::from(libc::ECANCELED));

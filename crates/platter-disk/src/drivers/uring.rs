@@ -12,6 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
+mod descriptors;
 mod entries;
 mod kernel;
 mod regions;
@@ -30,6 +31,7 @@ use super::slots::Slots;
 use super::target::{Target, Way};
 use super::threads::Workers;
 use crate::wake::{EventFd, wait_readable};
+pub(super) use descriptors::DescriptorRing;
 use kernel::Kernel;
 use regions::Regions;
 use ring::Ring;

@@ -11,9 +11,10 @@ use crate::deferred::Section;
 use crate::service;
 use crate::sync::{Mutex, MutexGuard, lock};
 use platter_block::bio::Bio;
+use platter_block::defect::{self, Defect};
 use platter_block::deferred::{Deferred, later};
 use platter_block::lane::Lane;
-use platter_block::time::{Time, VirtualClock};
+use platter_block::time::{Span, Time, VirtualClock};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +36,38 @@ enum Waiting {
 struct Entry {
     reply: Arc<Reply>,
     waiting: Waiting,
+}
+
+impl Entry {
+    /// Whether the device has a bio of this entry.
+    fn is_on_its_way(&self) -> bool {
+        matches!(self.waiting, Waiting::Pending(_) | Waiting::Abandoned)
+    }
+}
+
+/// Runs a lane that is being closed until the `left` bios of dropped futures that it has are complete, because some may
+/// not have started yet and programs rely on their writes. The wait is limited: the disk may not answer. In a
+/// simulation the lane ends at once, because only waiting callers advance its time.
+fn carry_out(lane: &mut dyn Lane, mut left: usize, clock: &Clock) {
+    if clock.simulated().is_some() || defect::is_on(Defect::CloseDropsQueued) {
+        return;
+    }
+    let (mut done, end) = (Vec::new(), clock.now() + PATIENCE);
+    while left > 0 {
+        let now = clock.now();
+        lane.unplug(now);
+        lane.run(now);
+        lane.take_done(&mut done);
+        left = left.saturating_sub(done.len());
+        done.clear();
+        let now = clock.now();
+        if left == 0 || now >= end {
+            break;
+        }
+        lane.wait(now, Some(end.since(now)));
+        // Not every driver blocks.
+        std::thread::yield_now();
+    }
 }
 
 struct AsyncState {
@@ -72,6 +105,9 @@ pub(crate) enum Next {
     /// Everything completes at the next run.
     Again,
 }
+
+/// How long the close of a device waits for I/O of dropped futures that has not started.
+const PATIENCE: Span = Span::from_secs(1);
 
 /// Number of spare bios kept.
 const SPARE: usize = 1024;
@@ -369,9 +405,13 @@ impl AsyncLane {
     /// The device is being closed, with all its futures. The service thread may use this lane a last time, so the way
     /// to the device ends here, not when that thread is done with the lane.
     pub(crate) fn close(&self) {
-        let lane: Box<dyn Lane> = std::mem::replace(&mut lock(&self.state).lane, Box::new(Closed::default()));
+        let mut state = lock(&self.state);
+        let mut lane: Box<dyn Lane> = std::mem::replace(&mut state.lane, Box::new(Closed::default()));
+        let left = state.entries.iter().filter(|entry| entry.is_on_its_way()).count();
+        drop(state);
         // Waits for the requests of its driver, and frees the buffers of dropped futures.
         let section = Section::enter();
+        carry_out(lane.as_mut(), left, &self.clock);
         drop(lane);
         drop(section);
         if self.watched.load(Ordering::SeqCst) {

@@ -74,6 +74,11 @@ impl Control {
         self.lane_mut().and_then(|lane| Time::earliest(lane.next_wakeup(), look_at))
     }
 
+    /// Has the queue run at this time, or earlier.
+    pub(super) fn look_by(&mut self, at: Time) {
+        self.look_at = Time::earliest(self.look_at, Some(at));
+    }
+
     /// The queue's lane, for dropping the device.
     pub(super) fn take_lane(&mut self) -> Option<SharedLane> {
         match std::mem::replace(&mut self.state, State::Moving) {
@@ -165,6 +170,9 @@ impl Shared {
             lane.run(now);
         }
         self.run_leftovers(now);
+        if control.queue().holds_for_doubt() {
+            self.fail_stalled(now, control);
+        }
         let Some(lane) = control.lane_mut() else { return };
         let in_flight = lane.in_flight();
         self.control_in_flight.store(in_flight, Ordering::Relaxed);
@@ -234,20 +242,6 @@ impl Shared {
         if rest != Rest::Settled && (only_places || hold < Hold::Unseen) {
             control.look_at = look_at;
         }
-    }
-
-    /// A barrier was given up: records the lanes that caused it.
-    #[cold]
-    fn note_stall(&self) {
-        let lanes = self.lanes.that_hold();
-        let text = match lanes.is_empty() {
-            true => "other lanes of the device had I/O that they did not report".to_string(),
-            false => format!(
-                "{} had I/O out and did not poll for it; poll or close it, or raise barrier_timeout",
-                lanes.join("; ")
-            ),
-        };
-        *lock(&self.stall) = text;
     }
 
     /// Delivers completed bios to their lanes.

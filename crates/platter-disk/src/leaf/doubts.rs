@@ -136,6 +136,25 @@ impl Doubts {
         self.change(gate, |state| state.remove(|request| request.owner == owner));
     }
 
+    /// The queues whose requests have ranges in doubt, except the shared one.
+    #[allow(dead_code, reason = "what looks at the state from outside is not in the models")]
+    pub(crate) fn owners(&self) -> Vec<Owner> {
+        let state = lock(&self.state);
+        let mut owners: Vec<Owner> = state.ranges.iter().map(|range| range.request.owner).collect();
+        owners.retain(|&owner| owner != Owner::CONTROL);
+        owners.sort_by_key(|owner| owner.0);
+        owners.dedup();
+        owners
+    }
+
+    /// The ranges in doubt of some queues: first byte, and byte past the last.
+    #[allow(dead_code, reason = "what looks at the state from outside is not in the models")]
+    pub(crate) fn ranges_of(&self, owners: &[Owner]) -> Vec<(u64, u64)> {
+        let state = lock(&self.state);
+        let of_them = state.ranges.iter().filter(|range| owners.contains(&range.request.owner));
+        of_them.map(|range| (range.pos, range.end)).collect()
+    }
+
     /// Number of requests in quarantine, and of ranges in doubt.
     pub(crate) fn count(&self) -> (u64, u64) {
         let state = lock(&self.state);

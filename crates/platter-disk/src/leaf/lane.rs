@@ -12,6 +12,7 @@ use crate::wake::Sleeper;
 use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::counters::Counters;
+use platter_block::defect::{self, Defect};
 use platter_block::driver::Driver;
 use platter_block::fault::Error;
 use platter_block::lane::{Bell, Lane};
@@ -232,7 +233,11 @@ impl LeafLane {
                     self.help_barrier(now);
                 }
             }
-            Rest::Waits => {}
+            Rest::Waits => {
+                if self.shared.gate.look() != self.expected {
+                    self.cell.note_run(now);
+                }
+            }
         }
     }
 
@@ -299,6 +304,9 @@ impl Lane for LeafLane {
         let local = self.local.as_ref().and_then(Lane::next_wakeup);
         if !self.needs_shared() {
             return local;
+        }
+        if self.cell.mailbox.has_mail() && !defect::is_on(Defect::MailIsSilent) {
+            return Some(Time(0));
         }
         let shared = self.shared.with_control(|control| control.next_wakeup());
         Time::earliest(local, shared)

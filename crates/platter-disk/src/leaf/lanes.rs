@@ -3,13 +3,14 @@
 use super::doubts::Owner;
 use super::gate::Seen;
 use super::{Busy, Mailbox};
-use crate::sync::{AtomicBool, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::counters::{Counters, Snapshot};
 use platter_block::driver::{Driver, Outstanding};
 use platter_block::lane::Bell;
 use platter_block::statistics::{Gauges, Statistics};
+use platter_block::time::Time;
 use std::sync::Arc;
 
 /// The part of a lane that the leaf knows.
@@ -24,6 +25,8 @@ pub(super) struct LaneCell {
     lane_use: LaneUse,
     /// Name of the thread that opened it.
     opener: String,
+    /// When the lane was last run since it gave up a request; announces nothing, so no order is needed.
+    ran: AtomicU64,
     /// Count of the requests that the device still has of the lane, if any thread may read it.
     outstanding: Mutex<Option<Arc<dyn Outstanding>>>,
 }
@@ -54,8 +57,14 @@ impl LaneCell {
             relies: AtomicBool::new(false),
             lane_use,
             opener,
+            ran: AtomicU64::new(0),
             outstanding: Mutex::new(None),
         }
+    }
+
+    /// The lane is run, and may have given up requests.
+    pub(super) fn note_run(&self, now: Time) {
+        self.ran.fetch_max(now.0, Ordering::Relaxed);
     }
 
     /// The lane has got a driver, or a new one.
@@ -205,6 +214,19 @@ impl Lanes {
             found
         });
         outstanding
+    }
+
+    /// When the lane of a queue that has given up requests was last run, and its name. `None`: it is gone, or what its
+    /// driver has returned can be seen without it.
+    pub(super) fn unseen_since(&self, owner: Owner) -> Option<(Time, String)> {
+        let list = lock(&self.0);
+        let mut open = list.slots.iter().enumerate().filter_map(|(route, slot)| match slot {
+            Slot::Open(cell) if cell.owner == owner => Some((route, cell)),
+            _ => None,
+        });
+        let (route, cell) = open.next()?;
+        let is_seen = cell.outstanding().is_some();
+        (!is_seen).then(|| (Time(cell.ran.load(Ordering::Relaxed)), cell.name(route)))
     }
 
     /// Names of the lanes that hold up a barrier.

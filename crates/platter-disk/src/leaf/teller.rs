@@ -23,6 +23,7 @@ impl Teller {
 impl Watch for Teller {
     fn in_doubt(&mut self, tag: u32, pos: u64, len: u64) {
         if let Some(shared) = self.shared.upgrade() {
+            self.cell.iter().for_each(|cell| cell.note_run(shared.clock.now()));
             shared.doubts.add_range(&shared.gate, self.owner, tag, pos, len);
             shared.lanes.ring_all();
         }

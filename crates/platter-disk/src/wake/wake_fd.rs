@@ -57,6 +57,11 @@ impl WakeFd {
         fd.as_ref()
     }
 
+    /// Arms a descriptor that is not readable, or whose ring is noticed anyway, without a system call.
+    pub(crate) fn rearm(&self) {
+        self.armed.swap(true, Ordering::SeqCst);
+    }
+
     /// No thread listens any more, so rings cost nothing.
     pub(crate) fn disarm(&self) {
         self.armed.store(false, Ordering::Release);

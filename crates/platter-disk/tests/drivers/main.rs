@@ -5,6 +5,7 @@ mod bench;
 mod block_device;
 mod cancel;
 mod contract;
+mod descriptors;
 mod fallback;
 mod misuse;
 mod outstanding;

@@ -517,3 +517,29 @@ fn a_descriptor_is_not_left_readable_once_it_has_been_heard() {
         assert!(!wake.arm().expect("a descriptor").is_readable());
     });
 }
+
+/// A descriptor that was not heard is armed again without being cleared: a ring in the meantime is not lost.
+#[test]
+fn a_descriptor_that_is_armed_again_is_heard() {
+    check(|| {
+        let shared = Arc::new((WakeFd::new(), AtomicU32::new(0)));
+        let (wake, changes) = &*shared;
+        let first = wake.arm().expect("a descriptor");
+        let ringers = [0, 1].map(|_| {
+            let shared = Arc::clone(&shared);
+            spawn(move || {
+                let (wake, changes) = &*shared;
+                changes.fetch_add(1, Ordering::SeqCst);
+                wake.ring();
+            })
+        });
+        // Awake for another reason.
+        wake.disarm();
+        wake.rearm();
+        if changes.load(Ordering::SeqCst) == 0 {
+            first.sleep();
+        }
+        ringers.into_iter().for_each(|ringer| ringer.join().unwrap());
+        assert_eq!(changes.load(Ordering::SeqCst), 2);
+    });
+}

@@ -3,6 +3,7 @@
 use crate::disk::{Disk, ELEVATORS, Lane, Options, SECOND, flush, read, write};
 use platter_block::bio::Flags;
 use platter_block::fault::Kind;
+use platter_block::queue::Settings;
 use platter_block::statistics::Gauges;
 use platter_block::time::Span;
 use platter_disk::device::Device;
@@ -19,6 +20,72 @@ fn in_doubt(elevator: &'static str) -> (Arc<Disk>, Device, Lane, Lane) {
     one.poll();
     assert_eq!(one.kind(1), Some(Kind::TimedOut));
     (disk, device, one, two)
+}
+
+/// The same without a timeout of the device: only the first write has a deadline.
+fn in_doubt_for_long(visible: bool) -> (Arc<Disk>, Device, Lane, Lane) {
+    let queue = Settings { timeout: None, plug: None, depth: 8, ..Settings::default() };
+    let (disk, device) = Disk::open(Options { queue, visible, ..Options::default() });
+    let (mut one, two) = (Lane::open(&device), Lane::open(&device));
+    let mut late = write(0, 1, 1, Flags::NONE);
+    late.set_deadline(Some(disk.now() + SECOND));
+    one.send(late);
+    disk.pass(SECOND);
+    one.poll();
+    assert_eq!(one.kind(1), Some(Kind::TimedOut));
+    (disk, device, one, two)
+}
+
+/// The disk has returned the late write, but only its lane could see that.
+#[test]
+fn a_lane_that_is_not_run_does_not_hold_up_what_overlaps_its_late_write_for_ever() {
+    let (disk, device, mut one, mut two) = in_doubt_for_long(false);
+    disk.finish(0);
+    two.send(write(0, 2, 2, Flags::NONE));
+    two.send(write(8192, 3, 3, Flags::NONE));
+    disk.finish(8192);
+    disk.pass(Span::from_secs(29));
+    two.poll();
+    assert!(!two.is_done(2) && two.kind(3).is_none(), "it waits for what it overlaps, and only that");
+    let next = two.channel.next_wakeup().expect("its wait is bounded");
+    disk.pass(next.since(disk.now()));
+    two.poll();
+    assert_eq!((two.kind(2), two.brought(2)), (Some(Kind::LaneStalled), 2), "with its memory");
+    // As long as the lane is not run, other I/O there fails at once.
+    let error = device.write_at(&[4; 4096], 0).unwrap_err();
+    assert_eq!((error.fault.kind, disk.now()), (Kind::LaneStalled, next));
+    let text = error.to_string();
+    assert!(text.contains("channel 0, opened by thread") && text.contains("poll or close it"), "{text}");
+    one.poll();
+    two.send(write(0, 5, 5, Flags::NONE));
+    disk.finish_all();
+    two.poll();
+    assert_eq!((two.kind(5), disk.byte(0)), (None, 5));
+}
+
+/// A disk may take longer than that if the lane is run, or if what it returns can be seen without the lane.
+#[test]
+fn a_lane_that_is_run_may_have_a_late_write_for_long() {
+    for visible in [false, true] {
+        let (disk, _device, mut one, mut two) = in_doubt_for_long(visible);
+        two.send(write(0, 2, 2, Flags::NONE));
+        for _ in 0..4 {
+            disk.pass(Span::from_secs(20));
+            if !visible {
+                one.poll();
+            }
+            two.poll();
+            assert!(!two.is_done(2), "{visible}");
+        }
+        disk.finish(0);
+        if !visible {
+            one.poll();
+        }
+        two.poll();
+        disk.finish_all();
+        two.poll();
+        assert_eq!((two.kind(2), disk.byte(0)), (None, 2), "{visible}");
+    }
 }
 
 /// The data of the first write arrives late, and data written after it was given up stays.

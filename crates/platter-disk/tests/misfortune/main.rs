@@ -6,5 +6,6 @@ mod disk;
 mod barrier;
 mod dead;
 mod doubt;
+mod mail;
 mod property;
 mod statistics;

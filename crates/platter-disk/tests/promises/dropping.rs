@@ -81,6 +81,24 @@ fn a_device_that_goes_waits_for_its_disk() {
     });
 }
 
+/// The write waits in a queue when the device is closed: the disk takes one request at a time, and has one.
+#[test]
+fn the_write_of_a_dropped_future_is_carried_out_although_the_device_goes() {
+    let disk = Disk::default();
+    let device = disk.serial_device();
+    disk.let_go_when_waited_for();
+    let freed = Freed::default();
+    let mut first = device.write(0, freed.buffer());
+    assert!(poll_once(&mut first).is_pending());
+    let mut second = device.write(8192, freed.buffer());
+    assert!(poll_once(&mut second).is_pending());
+    drop((first, second));
+    assert_eq!(disk.writes(), 1);
+    drop(device);
+    assert_eq!((disk.writes(), disk.held()), (2, 0));
+    freed.wait_for(2);
+}
+
 #[test]
 fn a_channel_that_goes_frees_each_buffer_once() {
     with_both_kinds_of_queue(|disk, device| {

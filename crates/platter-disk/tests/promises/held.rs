@@ -24,6 +24,8 @@ struct State {
     open: bool,
     /// The disk releases requests when it is waited for.
     yields: bool,
+    /// Writes that the disk has got.
+    writes: usize,
 }
 
 /// The disk of all channels of one device.
@@ -40,6 +42,11 @@ impl Disk {
         self.state().held.len()
     }
 
+    /// Number of writes that the disk has got so far.
+    pub(crate) fn writes(&self) -> usize {
+        self.state().writes
+    }
+
     /// From now on requests complete at the next reap.
     pub(crate) fn let_go(&self) {
         self.state().open = true;
@@ -52,20 +59,26 @@ impl Disk {
 
     /// A device over this disk, with an elevator by name, or none.
     pub(crate) fn device(&self, elevator: &str) -> Device {
-        self.make(platter_elevators::by_name(elevator).map(|row| (row.make)()), None)
+        self.make(platter_elevators::by_name(elevator).map(|row| (row.make)()), Settings::default())
     }
 
     /// The same, with a timeout of I/Os.
     pub(crate) fn impatient_device(&self, elevator: &str, timeout: Span) -> Device {
-        self.make(platter_elevators::by_name(elevator).map(|row| (row.make)()), Some(timeout))
+        let settings = Settings { timeout: Some(timeout), ..Settings::default() };
+        self.make(platter_elevators::by_name(elevator).map(|row| (row.make)()), settings)
+    }
+
+    /// A device without an elevator that gives the disk one request at a time.
+    pub(crate) fn serial_device(&self) -> Device {
+        self.make(None, Settings { depth: 1, ..Settings::default() })
     }
 
     /// A device with an elevator that the test provides.
     pub(crate) fn device_with(&self, elevator: Box<dyn Elevator>) -> Device {
-        self.make(Some(elevator), None)
+        self.make(Some(elevator), Settings::default())
     }
 
-    fn make(&self, elevator: Option<Box<dyn Elevator>>, timeout: Option<Span>) -> Device {
+    fn make(&self, elevator: Option<Box<dyn Elevator>>, settings: Settings) -> Device {
         let disk = self.clone();
         let limits = Limits::unlimited(512).with_max_transfer(64 << 10);
         let features = Features::default().with_write_cache(true);
@@ -77,12 +90,8 @@ impl Disk {
             };
             Ok(Box::new(Channel { disk: disk.clone(), number }) as _)
         });
-        Device::from_disk(
-            disk,
-            LeafSettings::default().with_queue(Settings { timeout, ..Settings::default() }),
-            elevator,
-        )
-        .expect("a channel can be had")
+        Device::from_disk(disk, LeafSettings::default().with_queue(settings), elevator)
+            .expect("a channel can be had")
     }
 }
 
@@ -119,7 +128,9 @@ impl Driver for Channel {
     fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
         let mut segments = Vec::new();
         request.for_each_segment(|segment| segments.push(segment));
-        self.disk.state().held.push((self.number, request.tag, request.op, request.len, segments));
+        let mut state = self.disk.state();
+        state.writes += usize::from(request.op == Op::Write);
+        state.held.push((self.number, request.tag, request.op, request.len, segments));
         true
     }
 

@@ -2,6 +2,8 @@
 
 mod assemble;
 mod blocks;
+mod config;
+mod control;
 mod disksim;
 mod locks;
 mod map_file;
@@ -38,6 +40,8 @@ pub static ALL: &[Target] = &[
     mounts::TARGET,
     locks::TARGET,
     sysfs::TARGET,
+    config::TARGET,
+    control::TARGET,
     nbd_handshake::TARGET,
     nbd_request::TARGET,
 ];

@@ -40,12 +40,14 @@ fn without_a_bug_nothing_is_found_and_much_is_come_across() {
 /// after the failure was acknowledged; in 1036629 a block is cancelled that a member with smaller blocks has in part; in 1001677
 /// and 1084776 the write of a dropped future times out; in 1034973 power fails after a barrier was given up. 1036052 and 7003225
 /// were writes that a disk still had of a cache that was closed, 1023660 a write of contents that a power cut had brought back,
-/// and 1116568 a read that no barrier held back, because that was cancelled.
+/// and 1116568 a read that no barrier held back, because that was cancelled. In 75825 a read was in flight when a
+/// write-through cache dropped what it had read, in 20038879 a page outside a flushed range was on its way to the disk, and
+/// in 328393 a barrier had been held behind one that was given up; in 676151 one failed because a write was in doubt.
 #[test]
 fn runs_that_were_misjudged_find_nothing() {
     let all = [
         106_847, 1_072_889, 1_036_629, 1_001_677, 1_084_776, 1_034_973, 1_036_052, 7_003_225, 1_023_660,
-        1_116_568,
+        1_116_568, 75_825, 20_038_879, 328_393, 676_151,
     ];
     let all = all.map(|seed| (seed, Features::default()));
     for (seed, without) in

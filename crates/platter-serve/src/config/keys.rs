@@ -1,6 +1,6 @@
 //! The keys of the configuration file.
 
-use super::section::Kind;
+use super::kind::Kind;
 
 /// A key of a table.
 pub struct Key {
@@ -74,7 +74,7 @@ pub const CLIENT_LIMITS: &[Key] = &[
 
 /// A table of `exports`.
 pub const EXPORT: &[Key] = &[
-    Key::new("kind", Kind::Text, "", "the kind of export, such as nbd"),
+    Key::new("kind", Kind::Text, "", "the kind of export: nbd or fuse"),
     Key::new("address", Kind::Text, "", "where clients reach it, in the form of the kind"),
     Key::new("depth", Kind::Count(1, 4096), "128", "requests of one connection that are worked on at once"),
     Key::new(
@@ -89,6 +89,8 @@ pub const EXPORT: &[Key] = &[
         "10s",
         "time in which a connection must choose a device",
     ),
+    Key::new("allow_other", Kind::Switch, "false", "other users may use the files (fuse)"),
+    Key::new("kernel_cache", Kind::Switch, "false", "the kernel caches what is read from the files (fuse)"),
     Key::new(
         "tls_certificate",
         Kind::Text,

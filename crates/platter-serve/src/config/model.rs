@@ -251,6 +251,8 @@ fn export(name: &Placed<String>, section: &Section<'_, '_>, found: &mut Found<'_
     options.depth = usize::try_from(section.count("depth", found)).unwrap_or(usize::MAX);
     options.client_memory_bytes = usize::try_from(section.size("client_memory", found)).unwrap_or(usize::MAX);
     options.handshake_timeout = section.time("handshake_timeout", found);
+    options.allow_other = section.switch("allow_other", found);
+    options.kernel_cache = section.switch("kernel_cache", found);
     options.sparse_reads = section.switch("sparse_reads", found);
     encryption(section, options, found);
     Some(config)

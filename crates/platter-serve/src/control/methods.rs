@@ -1,15 +1,19 @@
 //! The table of methods.
 
+use super::error::RpcError;
 use super::params::{ParamDoc, Params};
-use super::rpc::{PROTOCOL, RpcError};
 use crate::config::{DeviceConfig, ExportConfig};
 use crate::daemon::{Daemon, DaemonError, report};
 use crate::error::ServeError;
 use crate::served::Served;
 use platter::registry;
+use platter_block::text::excerpt;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The version of the methods and their results. It changes when one of them changes so that a caller could break.
+pub const PROTOCOL: u32 = 1;
 
 /// A method.
 pub struct Method {
@@ -196,6 +200,9 @@ pub const METHODS: &[Method] = &[
     },
 ];
 
+/// Longest name in a message, in characters.
+const MOST_SHOWN: usize = 60;
+
 fn done() -> Value {
     json!({ "done": true })
 }
@@ -280,7 +287,7 @@ fn device_elevator(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> 
     let (served, name) = (served(daemon, params)?, params.text("elevator"));
     if !registry::elevator_names().contains(&name) {
         let names = registry::elevator_names().join(", ");
-        return Err(wrong(format!("elevator is {name:?}; expected one of {names}")));
+        return Err(wrong(format!("elevator is {:?}; expected one of {names}", excerpt(name, MOST_SHOWN))));
     }
     served.device().set_elevator(name).map_err(failed)?;
     Ok(daemon.device_report(&served))
@@ -294,7 +301,10 @@ fn device_params(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {
 
 fn device_set_param(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {
     let value = params.integer("value").ok_or_else(|| RpcError::params("value is too large"))?;
-    served(daemon, params)?.device().set_elevator_param(params.text("param"), value).map_err(wrong)?;
+    served(daemon, params)?
+        .device()
+        .set_elevator_param(&excerpt(params.text("param"), MOST_SHOWN), value)
+        .map_err(wrong)?;
     device_params(daemon, params)
 }
 

@@ -42,7 +42,7 @@ impl MetricsServer {
         if !at.ip().is_loopback() && !insecure_plaintext {
             return Err(ServeError::usage(format!(
                 "metrics address {at} is not loopback and has no encryption: use 127.0.0.1 or [::1], or allow it with \
-                 --insecure-plaintext"
+                 insecure_plaintext (on the command line --insecure-plaintext)"
             )));
         }
         let cannot = |error: io::Error| ServeError::system(format!("cannot serve metrics at {at}: {error}"));

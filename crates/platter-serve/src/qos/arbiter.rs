@@ -3,6 +3,7 @@
 use super::fair::{Flow, Order};
 use super::limits::{ClientLimits, DeviceLimits, LimitRange};
 use super::pacer::Pacer;
+use platter_block::defect::{self, Defect};
 use platter_block::lane::Bell;
 use platter_block::time::Time;
 use std::collections::BTreeMap;
@@ -273,7 +274,10 @@ impl State {
                 return;
             }
             let Some(client) = self.clients.get_mut(&id) else { return };
-            let weight = client.own.unwrap_or(self.default).weight;
+            let weight = match defect::is_on(Defect::ClientWeightsIgnored) {
+                true => 1,
+                false => client.own.unwrap_or(self.default).weight,
+            };
             self.order.start(id, &mut client.flow, weight);
             self.running += 1;
             let Some(waits) = &mut client.waits else { continue };

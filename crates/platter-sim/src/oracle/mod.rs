@@ -22,6 +22,8 @@
 //! - Commands of a closed device that are still in a disk may take effect at any time, because the next device does
 //!   not know them.
 //! - Sectors that were [lost](Oracle::lose) are zeroes, or hold data that was in flight then.
+//! - Where the data of a failed write is [dropped](Oracle::that_drops), a read that was in flight when the write failed
+//!   may return it, whatever other reads have returned since.
 //! - No part of a write that was [not carried out](Outcome::Untouched) is ever on the device.
 //! - After a cut an atomic write is on the device completely or not at all.
 //!
@@ -169,6 +171,8 @@ pub struct Oracle {
     cache: bool,
     /// Reads may be answered from memory, independently of the disk.
     remembers: bool,
+    /// The data of a write is readable until the write fails, and not afterwards.
+    drops: bool,
     now: u64,
     /// Power cuts.
     session: u32,
@@ -190,6 +194,7 @@ impl Oracle {
         Oracle {
             cache: write_cache,
             remembers: false,
+            drops: false,
             now: 0,
             session: 0,
             place: 1,
@@ -205,6 +210,13 @@ impl Oracle {
     #[must_use]
     pub fn that_remembers(self, remembers: bool) -> Oracle {
         Oracle { remembers, ..self }
+    }
+
+    /// The device has a page cache that writes through: reads see the data of a write before the disk has it, and it is
+    /// dropped if the disk fails the write.
+    #[must_use]
+    pub fn that_drops(self, drops: bool) -> Oracle {
+        Oracle { drops, ..self }
     }
 
     /// The program submits an I/O under a number that it has not used before. Several that it submits as one
@@ -323,8 +335,13 @@ impl Oracle {
     }
 
     fn at(&self, pending: &Pending) -> Now {
-        let (session, proved, at) = (self.session, self.proved, self.now);
-        Now { start: pending.start, place: pending.place, session, proved, at, settles: !self.remembers }
+        self.reading(pending.start, pending.place, self.now)
+    }
+
+    /// A read that was submitted at `start` with this place in the order, and completes at `at`.
+    fn reading(&self, start: u64, place: u64, at: u64) -> Now {
+        let (session, proved, drops) = (self.session, self.proved, self.drops);
+        Now { start, place, session, proved, at, settles: !self.remembers, drops }
     }
 
     /// Everything with a place below `proved` has survived, so no read may have returned older contents.
@@ -405,8 +422,7 @@ impl Oracle {
 
     /// The contents that a read of `sector`, submitted and completed now, may return.
     pub fn permitted(&self, sector: u64) -> Vec<u64> {
-        let (start, session, proved) = (self.now + 1, self.session, self.proved);
-        let now = Now { start, place: self.place, session, proved, at: start, settles: !self.remembers };
+        let now = self.reading(self.now + 1, self.place, self.now + 1);
         self.sectors.get(&sector).map_or_else(|| vec![0], |sector| sector.permitted(&now))
     }
 

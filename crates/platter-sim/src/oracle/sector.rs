@@ -50,6 +50,8 @@ pub(super) struct Now {
     pub(super) at: u64,
     /// It shows whether a write happened that was in doubt before it.
     pub(super) settles: bool,
+    /// It may have been given the data of a write that failed after the read began.
+    pub(super) drops: bool,
 }
 
 impl Version {
@@ -88,9 +90,14 @@ impl Version {
 
     /// Whether it is certainly older than `other`.
     fn before(&self, other: &Version) -> bool {
-        let loose = matches!(self.outcome, Some(Outcome::Abandoned | Outcome::InDoubt));
         // A cache may return contents from before a loss long after it; that says nothing about the disk.
         let since = if self.lost && !self.is_done() { other.submitted } else { other.after };
+        self.ended_before(other, since)
+    }
+
+    /// Whether it is certainly older than `other`, which is newer than what had ended before `since`.
+    fn ended_before(&self, other: &Version, since: u64) -> bool {
+        let loose = matches!(self.outcome, Some(Outcome::Abandoned | Outcome::InDoubt));
         self.id != other.id
             && (self.end < since
                 || (self.place < other.place && !loose && !self.lost && !other.lost)
@@ -252,7 +259,9 @@ impl Sector {
             true => w.is_done() && (w.end < now.start || (w.place < now.place && !w.lost)),
             false => w.stays(now.session, now.proved) || w.pinned,
         };
-        seen && v.before(w)
+        // Reads that began after the write failed say what is there now, not what this one was given before.
+        let dropped = now.drops && v.outcome == Some(Outcome::Failed) && now.start < v.end;
+        seen && if dropped { v.ended_before(w, w.submitted) } else { v.before(w) }
     }
 
     fn allows(&self, v: &Version, now: &Now) -> bool {

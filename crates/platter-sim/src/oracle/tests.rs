@@ -518,3 +518,27 @@ fn what_is_lost_is_zeroes_or_what_was_under_way() {
     cached.oracle.complete_read(read, &[1]).expect("it was in memory");
     assert_eq!(cached.oracle.permitted(0), [0, 1], "the disk has lost it all the same");
 }
+
+/// A read that was in flight when a write failed may return its data even after later reads have returned what was there
+/// before, if the device drops the data of failed writes; no read that began later may.
+#[test]
+fn what_a_failed_write_has_shown_may_be_seen_by_reads_of_its_time() {
+    for drops in [false, true] {
+        let mut rig = Rig::new(true);
+        rig.oracle = Oracle::new(true).that_remembers(true).that_drops(drops);
+        rig.write(0, 1);
+        let failing = rig.begin(0, 2);
+        let reading = Submission { op: Op::Read, count: 1, ..NOTHING };
+        let [early, other] = [rig.submit(&reading), rig.submit(&reading)];
+        rig.oracle.complete(failing, Outcome::Failed);
+        let late = rig.submit(&reading);
+        assert_eq!(rig.read(0, 1), None);
+        assert_eq!(rig.oracle.complete_read(early, &[2]).is_ok(), drops);
+        let stale = rig.oracle.complete_read(late, &[2]).expect_err("it began after the failure");
+        assert_eq!(stale.rule, Rule::Stale);
+        // A newer write that had completed before the read began rules it out all the same.
+        rig.oracle.complete_read(other, &[1]).expect("it was there all the time");
+        rig.write(0, 3);
+        assert_eq!(rig.read(0, 2), Some(Rule::Stale));
+    }
+}

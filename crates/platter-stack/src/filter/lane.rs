@@ -8,6 +8,7 @@ use super::Filter;
 use super::shape::Shape;
 use crate::gate::{BARRIER, Door, Gate};
 use platter_block::bio::Bio;
+use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::time::{Span, Time};
@@ -164,9 +165,11 @@ impl<F: Filter> FilterLane<F> {
         });
         let barrier = bio.flags().intersects(BARRIER);
         let token = bio.token();
-        // A bio with an invalid range is refused here or by the device below; the filter does not see it.
-        let allowed = self.shape.check(&bio);
-        let sound = allowed.is_ok() && self.shape.is_valid(&bio);
+        // Whatever reaches the device below must have been shown to the filter: the device may grow before it checks
+        // the range of this bio itself.
+        let allowed = self.shape.check(&bio).and_then(|()| self.shape.check_range(&bio));
+        let unseen = defect::is_on(Defect::FilterPassesUnseen) && self.shape.has_lost(&bio);
+        let sound = allowed.is_ok() && !unseen;
         let due = if sound { self.filter.start(now, slot, &mut bio) } else { allowed.map(|()| now) };
         let time = due.unwrap_or(now);
         let deadline = bio.deadline().filter(|&deadline| deadline < time);

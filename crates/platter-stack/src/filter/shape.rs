@@ -9,22 +9,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The size of the device below, which lanes that are open follow.
-pub(super) struct Size(AtomicU64);
+pub(super) struct Size {
+    now: AtomicU64,
+    /// The largest size so far.
+    largest: AtomicU64,
+}
 
 impl Size {
     pub(super) fn new(size: u64) -> Size {
-        Size(AtomicU64::new(size))
+        Size { now: AtomicU64::new(size), largest: AtomicU64::new(size) }
     }
 
-    pub(super) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+    fn get(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    fn largest(&self) -> u64 {
+        self.largest.load(Ordering::Relaxed)
     }
 }
 
 impl Watcher for Size {
     fn event(&self, event: &DeviceEvent) {
         if let DeviceEvent::Resized { to, .. } = event {
-            self.0.store(*to, Ordering::Relaxed);
+            self.now.store(*to, Ordering::Relaxed);
+            self.largest.fetch_max(*to, Ordering::Relaxed);
         }
     }
 }
@@ -57,9 +66,24 @@ impl Shape {
         }
     }
 
-    /// Whether the range of a bio is valid on the layer.
-    pub(super) fn is_valid(&self, bio: &Bio) -> bool {
-        bio.op() == Op::Flush || self.limits.check_range(bio.pos(), bio.len(), self.size.get()).is_ok()
+    /// Refuses bios whose range was never on the layer. A range that the device below has lost is not refused here:
+    /// the device fails it, measures itself because of that, and may meanwhile have grown again.
+    pub(super) fn check_range(&self, bio: &Bio) -> Result<(), Fault> {
+        let of_now = self.check_size(bio, self.size.get());
+        of_now.or_else(|_| self.check_size(bio, self.size.largest()))
+    }
+
+    /// Whether the range of a bio lies beyond the present end.
+    pub(super) fn has_lost(&self, bio: &Bio) -> bool {
+        self.check_size(bio, self.size.get()).is_err()
+    }
+
+    fn check_size(&self, bio: &Bio, size: u64) -> Result<(), Fault> {
+        if bio.op() == Op::Flush {
+            return Ok(());
+        }
+        let checked = self.limits.check_range(bio.pos(), bio.len(), size);
+        checked.map_err(|fault| Fault { stage: Stage::Layer, ..fault })
     }
 
     /// Refuses bios that the device below would accept although the layer must not.

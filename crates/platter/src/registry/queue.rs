@@ -68,7 +68,7 @@ pub(super) const PARAMS: &[Param] = &[
         name: "barrier_timeout",
         kind: ParamKind::Time { min: Duration::from_millis(1), max: HOUR },
         default: "30s",
-        help: "longest that a barrier waits for I/O of channels that are not polled; then it fails",
+        help: "longest that a barrier, or I/O to a range in doubt, waits for channels that are not polled; then it fails",
     },
     Param {
         name: "lock",

@@ -5,6 +5,7 @@ use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
 use crate::fault::{Fault, Kind, Stage};
 use crate::queue::doubt::Watch;
+use crate::queue::pause::take_matching;
 use crate::request::{Marks, State};
 use crate::time::Time;
 use alloc::boxed::Box;
@@ -30,6 +31,26 @@ impl SchedQueue {
         }
         self.release_held(now);
         self.attend(now);
+    }
+
+    /// Whether bios wait for the end of a doubt.
+    #[inline]
+    pub fn holds_for_doubt(&self) -> bool {
+        !self.doubts.held.is_empty()
+    }
+
+    /// Fails the bios that wait for the end of a doubt and match with [`Kind::LaneStalled`]: the queue in doubt is not run.
+    /// Returns whether there were any.
+    pub fn fail_held(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool) -> bool {
+        let mut stalled: Vec<Bio> = Vec::new();
+        take_matching(&mut self.doubts.held, which, &mut stalled);
+        let any = !stalled.is_empty();
+        for mut bio in stalled {
+            bio.fail(Fault::new(Kind::LaneStalled, Stage::Queue));
+            self.finish(now, bio);
+        }
+        self.attend(now);
+        any
     }
 
     /// Sets whether given-up requests hold the whole depth of the device. While they do, everything that has not

@@ -26,6 +26,7 @@ reported on stderr. docs/serve.md describes what is promised to clients.
 Examples:
   platter serve disk.img --nbd unix:/run/disk.sock
   platter serve 'cache(size=1G, raid0(a.img, b.img))' --nbd 127.0.0.1:10809 --nbd '[::1]:10809'
+  platter serve 'raid0(a.img, b.img)' --name array --fuse /mnt/disks
   platter serve --read-only /dev/sdb --nbd unix:/run/sdb.sock
   platter serve a.img b.img --name a --name b --nbd 127.0.0.1:0 --json
   platter serve --config /etc/platter.toml --pidfile /run/platter.pid --log json
@@ -65,8 +66,17 @@ pub(crate) struct Serve {
     #[arg(long = "name", value_name = "NAME")]
     pub(super) names: Vec<String>,
     /// Serve the Network Block Device protocol at HOST:PORT (port 0: any) or unix:PATH
-    #[arg(long, value_name = "ADDR", required_unless_present = "config")]
+    #[arg(long, value_name = "ADDR", required_unless_present_any = ["config", "fuse"])]
     pub(super) nbd: Vec<String>,
+    /// Serve each device as a file in DIR, an empty directory
+    #[arg(long, value_name = "DIR")]
+    pub(super) fuse: Vec<String>,
+    /// Have the kernel cache what is read from those files
+    #[arg(long, requires = "fuse")]
+    pub(super) fuse_cache: bool,
+    /// Let other users use those files
+    #[arg(long, requires = "fuse")]
+    pub(super) fuse_allow_other: bool,
     /// Open the devices read-only, so clients can only read
     #[arg(long)]
     pub(super) read_only: bool,

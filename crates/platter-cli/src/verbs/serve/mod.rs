@@ -97,10 +97,12 @@ impl Serve {
             device.allow_in_use = self.force.allow_in_use;
             config.devices.push(device);
         }
-        for (number, address) in (1..).zip(&self.nbd) {
-            let mut export = ExportConfig::new(&format!("nbd{number}"), "nbd", address);
-            export.options = self.options()?;
-            config.exports.push(export);
+        for (kind, addresses) in [("nbd", &self.nbd), ("fuse", &self.fuse)] {
+            for (number, address) in (1..).zip(addresses) {
+                let mut export = ExportConfig::new(&format!("{kind}{number}"), kind, address);
+                export.options = self.options()?;
+                config.exports.push(export);
+            }
         }
         Ok(config)
     }
@@ -110,6 +112,8 @@ impl Serve {
         options.depth = self.depth as usize;
         options.client_memory_bytes = self.client_memory.bytes as usize;
         options.handshake_timeout = self.handshake_timeout.value;
+        options.allow_other = self.fuse_allow_other;
+        options.kernel_cache = self.fuse_cache;
         options.sparse_reads = self.sparse_reads;
         if let (Some(certificate), Some(key)) = (self.tls_cert.clone(), self.tls_key.clone()) {
             let files = TlsFiles { certificate, key, client_authorities: self.tls_client_ca.clone() };

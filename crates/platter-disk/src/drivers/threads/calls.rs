@@ -73,7 +73,7 @@ pub(super) fn run(target: &Target, call: &Call) -> i64 {
 }
 
 /// Repeats a system call until no signal interrupts it.
-fn until_done(mut once: impl FnMut() -> i64) -> i64 {
+pub(super) fn until_done(mut once: impl FnMut() -> i64) -> i64 {
     loop {
         match once() {
             result @ 0.. => return result,

@@ -1,6 +1,5 @@
 //! The threads that block in system calls so that the program's threads need not.
 
-use super::Channel;
 use super::calls::set_ioprio;
 use platter_block::bio::IoPrio;
 use std::collections::VecDeque;
@@ -13,9 +12,16 @@ use std::thread::JoinHandle;
 /// Stack of a worker: it makes one system call at a time.
 const STACK_BYTES: usize = 64 << 10;
 
+/// A channel as the threads see it.
+pub(super) trait Work: Send + Sync {
+    /// Carries out the request in a slot on the calling thread, after `set_ioprio` has given the thread the right
+    /// priority.
+    fn run(&self, slot: u32, set_ioprio: &mut dyn FnMut(IoPrio) -> i64);
+}
+
 /// A request of a channel, waiting for a thread.
 struct Job {
-    channel: Arc<Channel>,
+    channel: Arc<dyn Work>,
     slot: u32,
 }
 
@@ -65,7 +71,7 @@ impl Workers {
 
     /// Hands the requests to the threads. `false`: there is no thread and the system has none to give at the moment;
     /// the requests wait, and [`start`](Workers::start) must be called again.
-    pub(super) fn push(&self, channel: &Arc<Channel>, slots: impl Iterator<Item = u32>) -> bool {
+    pub(super) fn push(&self, channel: &Arc<dyn Work>, slots: impl Iterator<Item = u32>) -> bool {
         let mut state = self.shared.lock();
         state.jobs.extend(slots.map(|slot| Job { channel: Arc::clone(channel), slot }));
         self.serve(state)
@@ -77,7 +83,7 @@ impl Workers {
     }
 
     /// Takes back a request that no thread has started.
-    pub(super) fn take_back(&self, channel: &Arc<Channel>, slot: u32) -> bool {
+    pub(super) fn take_back(&self, channel: &Arc<dyn Work>, slot: u32) -> bool {
         let mut state = self.shared.lock();
         let is_it = |job: &Job| job.slot == slot && Arc::ptr_eq(&job.channel, channel);
         let job = state.jobs.iter().position(is_it).and_then(|at| state.jobs.remove(at));

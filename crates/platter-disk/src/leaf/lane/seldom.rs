@@ -108,6 +108,7 @@ impl LeafLane {
     /// A barrier may have waited for this lane.
     #[cold]
     pub(super) fn help_barrier(&mut self, now: Time) {
+        self.cell.note_run(now);
         if self.shared.gate.look().is_closed() {
             self.help(now);
         }
@@ -116,6 +117,7 @@ impl LeafLane {
     /// Runs the queues only for given-up requests.
     #[cold]
     pub(super) fn run_lingering(&mut self, now: Time) {
+        self.cell.note_run(now);
         self.run_local(now, false);
         self.take_local(None);
         if self.lingers_away {

@@ -25,6 +25,13 @@ const REACH: &[(&str, Reach)] = &[
             why: "it takes a run of requests that join around one that timed out: one of about 75,000 runs",
         },
     ),
+    (
+        "aio-sync-passes",
+        Reach::Targeted {
+            test: "crates/platter-aio/tests/defects.rs",
+            why: "no stack of the soak has the interface",
+        },
+    ),
     ("barrier-never-fails", Reach::Within(1000)),
     (
         "barrier-waits-for-quarantine",
@@ -58,6 +65,17 @@ const REACH: &[(&str, Reach)] = &[
         },
     ),
     (
+        "client-weights-ignored",
+        Reach::Targeted { test: "crates/platter-serve/tests/defects.rs", why: "the soak has no server" },
+    ),
+    (
+        "close-drops-queued",
+        Reach::Targeted {
+            test: "crates/platter-disk/tests/promises/dropping.rs",
+            why: "a simulated device that is closed drops what has not started",
+        },
+    ),
+    (
         "copies-show-others",
         Reach::Targeted {
             test: "crates/platter-disk/tests/device/memory.rs",
@@ -67,8 +85,29 @@ const REACH: &[(&str, Reach)] = &[
     ("deadline-from-start", Reach::Within(20)),
     ("destructors-under-locks", Reach::Within(50)),
     ("doubt-ignored", Reach::Within(300)),
+    (
+        "doubt-waits-for-owner",
+        Reach::Targeted {
+            test: "crates/platter-disk/tests/misfortune/doubt.rs",
+            why: "a write has to time out on a channel that is then left unpolled: one of some 100,000 runs",
+        },
+    ),
+    (
+        "filter-passes-unseen",
+        Reach::Targeted {
+            test: "crates/platter-stack/tests/events.rs",
+            why: "a disk has to grow again while a bio waits in a layer: one of about 150,000 runs",
+        },
+    ),
     ("fua-stripped", Reach::Within(4000)),
     ("layer-barrier-never-fails", Reach::Within(60)),
+    (
+        "mail-is-silent",
+        Reach::Targeted {
+            test: "crates/platter-disk/tests/misfortune/mail.rs",
+            why: "it takes a layer that delays what came back beyond the deadline of a bio: one of about 370,000 runs",
+        },
+    ),
     (
         "merged-count-wraps",
         Reach::Targeted {
@@ -94,6 +133,18 @@ const REACH: &[(&str, Reach)] = &[
             test: "crates/platter-disk/tests/device/files.rs",
             why: "simulated disks are no files",
         },
+    ),
+    (
+        "snapshot-merge-unflushed",
+        Reach::Targeted { test: "crates/platter-kit/tests/snapshot.rs", why: "a run makes no snapshots" },
+    ),
+    (
+        "snapshot-origin-unkept",
+        Reach::Targeted { test: "crates/platter-kit/tests/snapshot.rs", why: "a run makes no snapshots" },
+    ),
+    (
+        "snapshot-table-first",
+        Reach::Targeted { test: "crates/platter-kit/tests/snapshot.rs", why: "a run makes no snapshots" },
     ),
     (
         "soft-barrier-passed",

@@ -270,9 +270,21 @@ impl Node {
         (self.kind() == "cache" && !through) || self.members().iter().any(Node::writes_back)
     }
 
+    /// Whether any node is a write-through cache.
+    pub(in super::super) fn writes_through(&self) -> bool {
+        let through = matches!(self, Node::Layer { values, .. } if values.contains(&("write", 1)));
+        (self.kind() == "cache" && through) || self.members().iter().any(Node::writes_through)
+    }
+
     /// Whether one I/O may be carried out by several disks.
     pub(in super::super) fn spreads(&self) -> bool {
         self.members().len() > 1 || self.members().iter().any(Node::spreads)
+    }
+
+    /// Most failures that its layers `error` inject.
+    pub(in super::super) fn failures(&self) -> u64 {
+        let own = if self.kind() == "error" { FAILURES.unsigned_abs() } else { 0 };
+        own + self.members().iter().map(Node::failures).sum::<u64>()
     }
 
     /// The same without the layers over one device that `drops` names, by their place in the walk.

@@ -23,7 +23,7 @@ use platter_sim::rng::Rng;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time limit for each action of a round. Stuck requests are released within a second.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -96,6 +96,8 @@ fn settings(rng: &mut Rng, without: Features) -> LeafSettings {
         nr_requests: 4 + rng.below(40) as u32,
         timeout: (rng.below(3) > 0 && !without.has(Feature::Timeouts))
             .then(|| Span::from_millis(rng.pick(&[20, 100, 300]))),
+        // Some threads block for as long as this, so a round must not take it too often.
+        barrier_timeout: Span::from_secs(3),
         ..Settings::default()
     };
     LeafSettings::default().with_queue(queue)
@@ -129,11 +131,15 @@ fn leaf(
     ))
 }
 
-/// A round from its beginning to its end.
-pub(super) fn round(options: &RealOptions, driver: FileDriver, rng: &mut Rng) -> Result<Counts, Failure> {
-    let places = places(options, rng)?;
+/// Makes the device of a round. From then on only the device keeps its disks, so that closing it closes them.
+fn make(
+    options: &RealOptions,
+    driver: FileDriver,
+    places: &[Place],
+    rng: &mut Rng,
+) -> Result<(Device, Node, Vec<Arc<Script>>), Failure> {
     let (mut leaves, mut scripts, mut parts) = (Vec::new(), Vec::new(), Vec::new());
-    for place in &places {
+    for place in places {
         // Of a device as much is used, and overwritten, as of a file.
         parts.push((!place.temporary).then_some((0, SIZE / 512)));
         let disk = open(&place.path, place.temporary, driver, rng)?;
@@ -153,12 +159,18 @@ pub(super) fn round(options: &RealOptions, driver: FileDriver, rng: &mut Rng) ->
         .fold(Features::default(), Features::and);
     let stack = Node::over(rng, on.without(options.without), &parts);
     let backend = stack.build(&leaves).map_err(Failure::Setup)?;
-    let device = Device::new(backend);
+    Ok((Device::new(backend), stack, scripts))
+}
+
+/// A round from its beginning to its end.
+pub(super) fn round(options: &RealOptions, driver: FileDriver, rng: &mut Rng) -> Result<Counts, Failure> {
+    let places = places(options, rng)?;
+    let (device, stack, scripts) = make(options, driver, &places, rng)?;
     let judge = Judge::new(true, stack.has("cache"));
     let alive = Arc::new(AtomicU64::new(0));
     let discards = rng.below(2) == 0;
-    let (ios, without) = (options.ios, options.without);
-    let round = Round { device, judge, scripts, alive: Arc::clone(&alive), ios, discards, without };
+    let (ios, without, failures) = (options.ios, options.without, stack.failures());
+    let round = Round { device, judge, scripts, alive: Arc::clone(&alive), ios, discards, failures, without };
     let round = Arc::new(round);
     let result = live(&round, options.threads, rng.bits());
     let counts = round.counts();
@@ -186,6 +198,8 @@ fn live(round: &Arc<Round>, threads: usize, seed: u64) -> Result<(), String> {
         let (round, send) = (Arc::clone(round), send.clone());
         let body = move || {
             worker::work(&round, Rng::stream(seed, number));
+            // Before the end is reported: the last reference closes the device.
+            drop(round);
             let _ = send.send(());
         };
         let named = std::thread::Builder::new().name(format!("real soak {number}"));
@@ -205,16 +219,21 @@ fn live(round: &Arc<Round>, threads: usize, seed: u64) -> Result<(), String> {
     within("I/O on a device with which nothing is wrong", move || works(&shared))?
 }
 
+/// Whether a busy machine explains this error even after the script has ended: a disk may keep requests for longer than
+/// its short timeout, and no number of tries bounds how long. If a request is never returned, the time limit of the
+/// whole check reports it.
+fn is_slow(fault: Fault) -> bool {
+    matches!(fault.kind, Kind::InDoubt | Kind::TimedOut | Kind::Stuck)
+}
+
 /// Checks that the device works without faults.
 fn works(round: &Round) -> Result<(), String> {
     let device = &round.device;
     device.acknowledge_flush_failure();
-    // A cache reports an earlier error to each handle once and retries; a layer `error` fails this often by design.
-    let mut tries = 20;
+    // A cache reports an earlier error to each handle once and retries; layers `error` may have failures left.
+    let mut tries = 20 + round.failures;
     while let Err(error) = device.flush() {
-        // On a busy machine the disk may keep a request that timed out for longer than any fixed number of tries takes.
-        // If it is never returned, the caller's time limit reports it.
-        if error.fault.kind == Kind::InDoubt {
+        if is_slow(error.fault) {
             std::thread::yield_now();
         } else if tries == 0 {
             return Err(format!("a flush fails on a device with which nothing is wrong: {error}"));
@@ -223,19 +242,19 @@ fn works(round: &Round) -> Result<(), String> {
         }
         device.acknowledge_flush_failure();
     }
-    round.judge.quiesce();
     let block = u64::from(device.geometry().limits.logical_block);
     let sectors = device.size() / 512;
+    let mut failures = round.failures;
     for sector in (0..sectors).step_by((block / 512) as usize * 8) {
         let live =
             Live { op: Op::Read, sector, count: (sectors - sector).min(block / 512 * 8), flags: Flags::NONE };
-        read_back(round, live)?;
+        read_back(round, live, &mut failures)?;
     }
     Ok(())
 }
 
-/// Reads a range and has the data judged.
-fn read_back(round: &Round, live: Live) -> Result<(), String> {
+/// Reads a range and has the data judged. Layers `error` may fail this many reads more, which are tried again.
+fn read_back(round: &Round, live: Live, failures: &mut u64) -> Result<(), String> {
     let mut data = vec![0; live.count as usize * 512];
     loop {
         let number = round.judge.number();
@@ -244,22 +263,86 @@ fn read_back(round: &Round, live: Live) -> Result<(), String> {
         let status = read.as_ref().map_err(|error| error.fault).copied();
         round.judge.complete(number, status, Some(&data));
         match read {
-            // The timeouts of the disks are so short that a busy machine exceeds some.
-            Err(error) if error.fault.kind == Kind::TimedOut => std::thread::yield_now(),
-            read => {
-                return read.map_err(|error| {
-                    format!("a read fails on a device with which nothing is wrong: {error}")
-                });
+            Ok(()) => return Ok(()),
+            Err(error) if is_slow(error.fault) => std::thread::yield_now(),
+            Err(error) if error.fault.kind == Kind::Io && *failures > 0 => *failures -= 1,
+            Err(error) => {
+                return Err(format!("a read fails on a device with which nothing is wrong: {error}"));
             }
         }
     }
 }
 
-/// Closes the device and checks that all memory is released.
+/// Closes the device and checks that all memory is released: by this thread, or by one that was about to release it
+/// (the service thread, or one that waits for a disk that was too slow for the close).
 fn end(round: Arc<Round>, alive: &AtomicU64) -> Result<(), String> {
     within("closing the device", move || drop(round))?;
-    match alive.load(Ordering::Relaxed) {
-        0 => Ok(()),
-        left => Err(format!("the memory of {left} I/Os was never freed")),
+    let closed = Instant::now();
+    loop {
+        match alive.load(Ordering::Relaxed) {
+            0 => return Ok(()),
+            left if closed.elapsed() >= LONGEST => {
+                return Err(format!("the memory of {left} I/Os was never freed"));
+            }
+            _ => std::thread::yield_now(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(place: &Path, ios: u64) -> RealOptions {
+        let (place, drivers, without) = (place.to_owned(), vec![FileDriver::Threads], Features::default());
+        RealOptions { place, drivers, seed: 1, rounds: 1, time: None, threads: 3, ios, without }
+    }
+
+    /// Otherwise what is queued there outlives the device.
+    #[test]
+    fn only_the_device_keeps_its_disks() {
+        let dir = tempfile::tempdir().unwrap();
+        for seed in 0..20 {
+            let (options, mut rng) = (options(dir.path(), 0), Rng::new(seed));
+            let Ok(places) = places(&options, &mut rng) else { panic!("no place") };
+            let Ok((device, stack, scripts)) = make(&options, FileDriver::Threads, &places, &mut rng) else {
+                panic!("no device")
+            };
+            drop(device);
+            assert!(scripts.iter().all(|script| Arc::strong_count(script) == 1), "{stack}");
+        }
+    }
+
+    /// Otherwise a round ends before its device is closed.
+    #[test]
+    fn no_thread_keeps_the_device_after_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        for seed in 0..20 {
+            let (options, mut rng) = (options(dir.path(), 0), Rng::new(seed));
+            let Ok(places) = places(&options, &mut rng) else { panic!("no place") };
+            let Ok((device, _, scripts)) = make(&options, FileDriver::Threads, &places, &mut rng) else {
+                panic!("no device")
+            };
+            let (judge, without) = (Judge::new(true, false), Features::default());
+            let (alive, failures) = (Arc::default(), 100);
+            let round = Round { device, judge, scripts, alive, ios: 0, discards: false, failures, without };
+            let round = Arc::new(round);
+            live(&round, 3, seed).unwrap();
+            assert_eq!(Arc::strong_count(&round), 1);
+        }
+    }
+
+    /// The threads do not use up the failures of layers `error`.
+    #[test]
+    fn failures_of_layers_may_come_after_the_threads() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = options(dir.path(), 0);
+        for seed in 0..60 {
+            match round(&options, FileDriver::Threads, &mut Rng::new(seed)) {
+                Ok(_) => {}
+                Err(Failure::Found(_, what)) => panic!("seed {seed}: {what}"),
+                Err(Failure::Setup(what) | Failure::Unavailable(what)) => panic!("{what}"),
+            }
+        }
     }
 }

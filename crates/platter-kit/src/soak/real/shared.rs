@@ -25,6 +25,8 @@ pub(super) struct Round {
     pub(super) alive: Arc<AtomicU64>,
     pub(super) ios: u64,
     pub(super) discards: bool,
+    /// Most failures that the layers `error` of the stack inject.
+    pub(super) failures: u64,
     pub(super) without: Features,
 }
 

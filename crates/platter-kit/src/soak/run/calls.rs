@@ -15,9 +15,6 @@ const TURNS: u32 = 10_000;
 impl Run<'_> {
     /// One call, from its submission to its end.
     pub(super) fn call(&mut self, token: u64, mut live: Live, io: &Io) -> Result<(), Finding> {
-        if self.would_wait_for_owners() {
-            return Ok(());
-        }
         let device = self.caller(io)?;
         let plain = matches!(live.op, Op::Read | Op::Flush | Op::Discard | Op::WriteZeroes);
         if plain {
@@ -65,11 +62,6 @@ impl Run<'_> {
         };
         self.world.end_call();
         self.complete(token, By::Call, result.map_err(|error| error.fault), Some(memory.gather()))
-    }
-
-    /// Whether a call may wait for a change in doubt that only the owner of a channel can see returned, which is this thread.
-    fn would_wait_for_owners(&self) -> bool {
-        self.plan.disks.iter().any(|disk| disk.owner_only) && self.may_be_in_doubt()
     }
 
     /// Nothing runs concurrently with a call here, whereas otherwise the service thread runs abandoned futures; and

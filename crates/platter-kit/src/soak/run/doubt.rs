@@ -40,7 +40,7 @@ impl Run<'_> {
             let Some((id, sector)) = token else { continue };
             let lands = self.oracle.may_land(sector, id, cached);
             lands.map_err(|wrong| Finding::violation(&wrong, format!("after {live:?}: {wrong}")))?;
-            let told = |doubt: &&Doubt| flushes && doubt.event < live.event;
+            let told = |doubt: &&Doubt| flushes && doubt.event < live.event && self.covers(live, sector);
             let doubt = self.judged.doubts.get(&id).filter(told);
             if let Some(doubt) = doubt {
                 let what =
@@ -49,6 +49,14 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether an I/O that flushes promises something about a sector. A cache flushes a range by itself: pages outside it
+    /// may be on their way to the disk. Below it a flush is one of the whole disk.
+    fn covers(&self, live: &Live, sector: u64) -> bool {
+        let of_range = live.op == Op::Flush && live.count > 0 && self.stack().has("cache");
+        let whole = live.has(Flags::PREFLUSH | Flags::HARD_BARRIER);
+        !of_range || whole || (live.sector..live.sector + live.count).contains(&sector)
     }
 
     /// The writes that a command is made of, with their sectors of the device; of a discard those that are in doubt

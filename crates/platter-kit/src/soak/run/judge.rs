@@ -2,7 +2,7 @@
 
 use super::submit::{By, Live};
 use super::{Finding, Run};
-use crate::soak::plan::{FAILURES, Node, Unsound};
+use crate::soak::plan::Unsound;
 use platter_block::bio::{Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::{Span, Time};
@@ -30,6 +30,8 @@ pub(super) struct Judged {
     timed_out: bool,
     /// Whether an I/O has timed out since the device was opened.
     pub(super) doubted: bool,
+    /// When a lane was last polled that had not been polled for long.
+    neglected: Option<Time>,
     /// The event at which the last barrier got its place in the order.
     pub(super) last_barrier: u64,
     /// I/Os that were held back by a barrier and failed with it, with the candidate barriers, whose failure the
@@ -213,7 +215,7 @@ impl Run<'_> {
             }
             Kind::InDoubt | Kind::Stuck => self.may_be_in_doubt(),
             Kind::Cancelled => live.cancelled || self.may_barrier_have_failed(token, live),
-            Kind::LaneStalled => self.may_lane_have_stalled(live),
+            Kind::LaneStalled => self.may_lane_have_stalled(live) || self.may_wait_for_owner(live),
             Kind::WouldBlock => live.has(Flags::READAHEAD),
             Kind::FlushFailed => self.may_flush_have_failed(live, &injected),
             Kind::Unsupported => self.may_be_unsupported(live),
@@ -264,6 +266,7 @@ impl Run<'_> {
             Kind::TimedOut => Outcome::InDoubt,
             Kind::InDoubt | Kind::Stuck => never,
             Kind::Cancelled if fault.stage != Stage::Disk => never,
+            Kind::LaneStalled if !live.is_barrier() => never,
             Kind::Unsupported | Kind::Misaligned | Kind::BadSegments if !self.stack().spreads() => never,
             // Another piece of it may have timed out, and still be with the disk.
             _ if least_timeout(self).is_some() || live.deadline.is_some() => Outcome::InDoubt,
@@ -315,23 +318,31 @@ impl Run<'_> {
 
     /// Barriers that must have failed by now have no effect on the order, even if the program does not know yet;
     /// neither have those that may have failed because they were cancelled, since a barrier that has not started
-    /// fails at once.
+    /// fails at once, nor those that were held behind such a barrier, which fail with it. While a change may be in doubt, all
+    /// barriers fail.
     pub(super) fn void_barriers(&mut self) {
         let now = self.now();
         let queues = || self.plan.disks.iter().map(|disk| &disk.settings.queue);
         let least = queues()
             .map(|queue| queue.timeout.unwrap_or(queue.barrier_timeout).min(queue.barrier_timeout))
             .min();
-        let late = |live: &Live| {
-            let own = live.deadline.is_some_and(|at| at <= now);
-            // Or it was held back by another one that failed.
-            let held = self.judged.barrier_failed >= Some(live.submitted);
-            own || held || live.cancelled || least.is_some_and(|least| live.submitted + least <= now)
-        };
-        let void = |live: &Live| live.placed && live.is_barrier() && late(live);
-        let tokens: Vec<u64> =
-            self.live.iter().filter(|(_, live)| void(live)).map(|(&token, _)| token).collect();
-        tokens.into_iter().for_each(|token| self.oracle.unorder(token));
+        let mut barriers: Vec<(u64, &Live)> = (self.live.iter())
+            .filter(|(_, live)| live.placed && live.is_barrier())
+            .map(|(&token, live)| (token, live))
+            .collect();
+        barriers.sort_by_key(|(_, live)| live.event);
+        // When the last of those before may have failed.
+        let mut failed = self.judged.barrier_failed.max(self.has_doubt().then_some(now));
+        let mut void = Vec::new();
+        for (token, live) in barriers {
+            let given = least.map(|least| live.submitted + least);
+            let own = Time::earliest(live.deadline, given).filter(|&at| at <= now);
+            if own.is_some() || live.cancelled || failed >= Some(live.submitted) {
+                void.push(token);
+                failed = failed.max(own);
+            }
+        }
+        void.into_iter().for_each(|token| self.oracle.unorder(token));
     }
 
     /// The program has dropped the future of an I/O; the I/O continues.
@@ -356,6 +367,29 @@ impl Run<'_> {
         live.is_barrier() && least.is_some_and(|least| self.now().since(live.submitted) >= least)
     }
 
+    /// A lane is polled that was last polled at `before`.
+    pub(super) fn note_poll(&mut self, before: Time) {
+        if self.is_long_ago(before) {
+            self.judged.neglected = Some(self.now());
+        }
+    }
+
+    /// Whether a disk may have given up waiting for a lane that was last polled then.
+    fn is_long_ago(&self, polled: Time) -> bool {
+        let least = self.plan.disks.iter().map(|disk| disk.settings.queue.barrier_timeout).min();
+        least.is_some_and(|least| self.now().since(polled) >= least)
+    }
+
+    /// Whether an I/O may have been given up because it overlaps a write in doubt, and only a lane that was not run for long
+    /// can see whether that write has ended.
+    fn may_wait_for_owner(&self, live: &Live) -> bool {
+        let Some(open) = &self.open else { return false };
+        let owner_only = self.plan.disks.iter().any(|disk| disk.owner_only);
+        let mut polled = open.lanes.iter().map(|lane| lane.polled).chain([open.futures_polled]);
+        let neglected = self.judged.neglected >= Some(live.submitted);
+        owner_only && self.may_be_in_doubt() && (neglected || polled.any(|at| self.is_long_ago(at)))
+    }
+
     fn may_time_out(&self, live: &Live) -> bool {
         let now = self.now();
         if live.deadline.is_some_and(|at| now >= at) {
@@ -366,18 +400,23 @@ impl Run<'_> {
         now.since(live.submitted) >= timeout || self.stack().has("cache")
     }
 
-    pub(super) fn may_be_in_doubt(&self) -> bool {
-        let timeouts = least_timeout(self).is_some();
-        let judged = &self.judged;
-        let known = !judged.doubts.is_empty() || judged.timed_out || judged.dropped;
+    fn may_be_in_doubt(&self) -> bool {
+        // A cache issues I/Os itself, whose timeouts the program does not see.
+        let unseen = least_timeout(self).is_some() && self.stack().has("cache");
+        self.has_doubt() || self.judged.timed_out || self.judged.dropped || unseen
+    }
+
+    /// Whether an I/O of the program may be in doubt.
+    fn has_doubt(&self) -> bool {
+        let known = !self.judged.doubts.is_empty();
         // Results that the program has not seen yet.
         let given = least_timeout(self);
         let late = |live: &Live| {
             let own = live.deadline.is_some_and(|at| at <= self.now());
             own || given.is_some_and(|given| live.submitted + given <= self.now())
         };
-        let lost = judged.lost.is_some_and(|at| at <= self.now());
-        known || lost || self.live.values().any(late) || (timeouts && self.stack().has("cache"))
+        let lost = self.judged.lost.is_some_and(|at| at <= self.now());
+        known || lost || self.live.values().any(late)
     }
 
     fn may_flush_have_failed(&self, live: &Live, injected: &Injected) -> bool {
@@ -413,7 +452,7 @@ impl Run<'_> {
 
     fn may_be_io(&mut self, live: &Live, injected: &Injected) -> bool {
         // They are reset each time the device is opened.
-        let by_layer = layers_of_errors(self.stack()) * FAILURES.unsigned_abs() * self.opens;
+        let by_layer = self.stack().failures() * self.opens;
         let disk_flushes = injected.flush_errors > 0;
         if self.stack().has("cache") {
             // One error may fail several I/Os, and an error of write-back is reported later, to each handle.
@@ -454,8 +493,4 @@ fn class(kind: Kind) -> &'static str {
         Kind::Unsupported => "reason-unsupported",
         _ => "reason",
     }
-}
-
-fn layers_of_errors(node: &Node) -> u64 {
-    u64::from(node.kind() == "error") + node.members().iter().map(layers_of_errors).sum::<u64>()
 }

@@ -26,7 +26,8 @@ impl Run<'_> {
         let channel =
             channel.map_err(|error| Finding::setup(format!("no channel can be opened: {error}")))?;
         self.opened += 1;
-        let lane = Lane { id: self.opened, channel, held: Vec::new(), neglected: 0 };
+        let polled = self.now();
+        let lane = Lane { id: self.opened, channel, held: Vec::new(), neglected: 0, polled };
         self.open.iter_mut().for_each(|open| open.lanes.truncate(8));
         if let Some(open) = &mut self.open
             && open.lanes.len() < 8
@@ -73,7 +74,9 @@ impl Run<'_> {
 
     fn poll_lane(&mut self, at: usize) -> Result<usize, Finding> {
         self.place_held(at);
-        let mut completed = 0;
+        let (now, mut completed) = (self.now(), 0);
+        let before = self.with_lane(at, |lane| std::mem::replace(&mut lane.polled, now));
+        before.into_iter().for_each(|before| self.note_poll(before));
         for turn in 0..POLLS {
             let mut done = std::mem::take(&mut self.done);
             let Some(id) = self.with_lane(at, |lane| {
@@ -109,8 +112,11 @@ impl Run<'_> {
 
     pub(super) fn poll_futures(&mut self) -> Result<usize, Finding> {
         self.place_futures();
-        if let Some(open) = &self.open {
+        let now = self.now();
+        if let Some(open) = &mut self.open {
+            let before = std::mem::replace(&mut open.futures_polled, now);
             open.device.run_background();
+            self.note_poll(before);
         }
         let (mut at, mut completed) = (0, 0);
         let mut context = Context::from_waker(Waker::noop());

@@ -58,6 +58,8 @@ struct Lane {
     held: Vec<u64>,
     /// The first step at which it is polled again.
     neglected: u64,
+    /// When it was last polled.
+    polled: Time,
 }
 
 /// A future that has not resolved.
@@ -69,6 +71,8 @@ struct Pending {
 /// What the program has open. Dropped in this order.
 struct Open {
     futures: Vec<Pending>,
+    /// When they were last polled.
+    futures_polled: Time,
     /// Futures in the plug of the lane that they share.
     held: Vec<u64>,
     lanes: Vec<Lane>,
@@ -177,7 +181,9 @@ impl<'a> Run<'a> {
         };
         run.open()?;
         let write_cache = run.device()?.geometry().features.write_cache;
-        run.oracle = Oracle::new(write_cache).that_remembers(plan.stack.has("cache"));
+        run.oracle = Oracle::new(write_cache)
+            .that_remembers(plan.stack.has("cache"))
+            .that_drops(plan.stack.writes_through());
         run.cover.stack(&plan.stack);
         if run.orders_commands() {
             run.disks.iter().for_each(|disk| run.order.watch(disk));
@@ -217,7 +223,8 @@ impl<'a> Run<'a> {
         ears.last().into_iter().for_each(|ear| device.watch(resize::watcher(ear)));
         ask_when_freed(self.plan.features.has(Feature::Destructors).then(|| device.backend()));
         let (futures, held, lanes, handles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        self.open = Some(Open { futures, held, lanes, handles, device, map, _ears: ears });
+        let futures_polled = self.now();
+        self.open = Some(Open { futures, futures_polled, held, lanes, handles, device, map, _ears: ears });
         (0..self.plan.channels).try_for_each(|_| self.open_channel())
     }
 

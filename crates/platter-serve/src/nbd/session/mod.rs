@@ -6,7 +6,6 @@
 //! does not read its replies stops itself.
 
 mod admission;
-mod buffers;
 mod inbox;
 mod outbox;
 mod slots;
@@ -17,12 +16,12 @@ use super::link::Link;
 use super::negotiation::Agreed;
 use super::socket::Mode;
 use super::terms::Terms;
+use crate::buffers::Buffers;
 use crate::clients::Client;
 use crate::events::Log;
 use crate::export::Options;
 use crate::served::Served;
 use admission::Admission;
-use buffers::Buffers;
 use inbox::Inbox;
 use outbox::Outbox;
 use platter_block::bio::Bio;

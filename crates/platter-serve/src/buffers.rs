@@ -1,4 +1,4 @@
-//! Memory for the data of one connection's requests.
+//! Memory for the data of requests that one thread works on.
 
 use platter_disk::pool::{PAGE, Pool, PoolBuf};
 
@@ -9,7 +9,7 @@ const CLASSES: usize = 16;
 /// Buffers of several sizes that are kept for the next request, at most `limit` bytes with those in use.
 ///
 /// They are aligned to pages, so drivers transfer to and from them without a copy.
-pub(super) struct Buffers {
+pub(crate) struct Buffers {
     free: [Vec<PoolBuf>; CLASSES],
     held_bytes: usize,
     limit_bytes: usize,
@@ -25,13 +25,13 @@ fn class_bytes(class: usize) -> usize {
 }
 
 impl Buffers {
-    pub(super) fn new(limit_bytes: usize) -> Buffers {
+    pub(crate) fn new(limit_bytes: usize) -> Buffers {
         Buffers { free: Default::default(), held_bytes: 0, limit_bytes }
     }
 
     /// A buffer of `bytes` bytes. `None`: the limit is reached until others come back.
     #[inline]
-    pub(super) fn take(&mut self, bytes: usize) -> Option<PoolBuf> {
+    pub(crate) fn take(&mut self, bytes: usize) -> Option<PoolBuf> {
         let class = class_of(bytes);
         let mut buffer = match self.free.get_mut(class)?.pop() {
             Some(buffer) => buffer,
@@ -60,7 +60,7 @@ impl Buffers {
 
     /// Gives a buffer back.
     #[inline]
-    pub(super) fn put(&mut self, mut buffer: PoolBuf) {
+    pub(crate) fn put(&mut self, mut buffer: PoolBuf) {
         buffer.restore_len();
         if let Some(free) = self.free.get_mut(class_of(buffer.len())) {
             free.push(buffer);
@@ -69,12 +69,12 @@ impl Buffers {
 
     /// A buffer of this many bytes does not come back: the driver keeps it until its request, which timed out, is
     /// complete.
-    pub(super) fn lost(&mut self, bytes: usize) {
+    pub(crate) fn lost(&mut self, bytes: usize) {
         self.held_bytes = self.held_bytes.saturating_sub(class_bytes(class_of(bytes)));
     }
 
     /// Returns the memory of all free buffers to the system.
-    pub(super) fn trim(&mut self) {
+    pub(crate) fn trim(&mut self) {
         for free in &mut self.free {
             for buffer in std::mem::take(free) {
                 self.held_bytes -= whole(buffer);

@@ -1,0 +1,79 @@
+//! Opens channels for calls on descriptors: the driver that is asked for, or the first that works here.
+
+use crate::wake::WakeFd;
+use std::io;
+use std::sync::Arc;
+
+use super::choose::{self, Choice, FileDriver, MAX_DEPTH};
+use super::descriptors::Descriptors;
+use super::threads::{DescriptorThreads, Workers};
+use super::uring::DescriptorRing;
+
+/// Options of a channel for descriptors.
+#[derive(Clone, Copy, Debug)]
+pub struct DescriptorOptions {
+    /// The driver. Native AIO is none of them, because it blocks in its submission on everything except direct I/O.
+    pub driver: Choice,
+    /// Most calls at a time, 1 to 16384.
+    pub depth: u32,
+    /// `threads`: most threads.
+    pub threads: u32,
+}
+
+/// Ends the wait of a channel from another thread.
+#[derive(Clone)]
+pub struct Waker(Arc<WakeFd>);
+
+impl Waker {
+    /// Ends a wait that has begun, and costs one atomic read if there is none.
+    pub fn wake(&self) {
+        self.0.ring();
+    }
+}
+
+/// What opens a channel, on whichever thread will own it.
+pub struct DescriptorOpener {
+    kind: FileDriver,
+    options: DescriptorOptions,
+    wake: Arc<WakeFd>,
+}
+
+impl DescriptorOpener {
+    /// Chooses the driver.
+    ///
+    /// # Errors
+    /// The depth is out of range, the requested driver is unavailable here, or no descriptor is free.
+    pub fn new(options: DescriptorOptions) -> Result<DescriptorOpener, String> {
+        if !(1..=MAX_DEPTH).contains(&options.depth) {
+            return Err(format!("a depth of {} is out of range: give 1 to {MAX_DEPTH}", options.depth));
+        }
+        let wake = WakeFd::opened().map_err(|error| format!("no descriptor to wait on: {error}"))?;
+        let kind = choose::choose_for_descriptors(options.driver)?;
+        Ok(DescriptorOpener { kind, options, wake: Arc::new(wake) })
+    }
+
+    /// The driver that was chosen.
+    pub fn driver(&self) -> FileDriver {
+        self.kind
+    }
+
+    /// Ends the waits of the channel.
+    pub fn waker(&self) -> Waker {
+        Waker(Arc::clone(&self.wake))
+    }
+
+    /// Opens the channel. The calling thread must be the one that will use it.
+    ///
+    /// # Errors
+    /// The system has run out of a resource.
+    pub fn open(self) -> io::Result<Box<dyn Descriptors>> {
+        let DescriptorOpener { kind, options, wake } = self;
+        Ok(match kind {
+            FileDriver::Uring => Box::new(DescriptorRing::new(options.depth, wake)?),
+            _ => {
+                let workers = Arc::new(Workers::new(options.threads as usize));
+                Box::new(DescriptorThreads::new(options.depth, workers, wake))
+            }
+        })
+    }
+}
