@@ -241,45 +241,71 @@ impl Cow {
         for section in self.sections(chunks) {
             let _permit = self.copiers.take().await;
             let _lock = self.ranges.lock(section.clone(), Mode::Exclusive).await;
-            let mut reads = Vec::new();
+            let mut missing = Vec::new();
             for chunk in section {
                 let bytes = self.state().bytes(chunk);
                 let part = bytes.start.max(task.pos())..bytes.end.min(task.pos() + task.len());
-                let (skip, len) = (part.start - task.pos(), part.end - part.start);
                 if self.state().kept.contains_key(&chunk) {
                     self.mark_written(chunk).await?;
-                    let runs = self.state().runs(part.start, len);
-                    self.do_runs(task, &runs, skip).await?;
+                    let runs = self.state().runs(part.start, part.end - part.start);
+                    self.do_runs(task, &runs, part.start - task.pos()).await?;
                 } else if task.op() != Op::Discard {
-                    let slot = self.state().take_slot().ok_or(failed(Kind::NoSpace))?;
-                    let buffer = Buffer::new((bytes.end - bytes.start) as usize);
-                    let read = match part == bytes {
-                        true => Err(buffer),
-                        false => Ok(self.below.read(ORIGIN, bytes.start, buffer)),
-                    };
-                    reads.push((chunk, slot, skip, (part.start - bytes.start) as usize, len as usize, read));
+                    missing.push((chunk, bytes, part));
                 }
             }
-            let mut writes = Vec::new();
-            for (chunk, slot, skip, at, len, read) in reads {
-                let mut buffer = match read {
-                    Ok(read) => read.await?,
-                    Err(buffer) => buffer,
-                };
-                let changed = &mut buffer.bytes_mut()[at..][..len];
-                match task.op() {
-                    Op::Write => task.copy_out(skip, changed)?,
-                    _ => changed.fill(0),
-                }
-                let place = self.state().header.data_pos(slot);
-                writes.push((chunk, slot, self.below.write(STORE, place, buffer, Flags::NONE)));
-            }
-            for (chunk, slot, write) in writes {
-                write.await?;
-                self.state().keep(chunk, slot, true);
-            }
+            self.fill(task, missing).await?;
         }
         if task.is_durable() { self.commit().await } else { Ok(()) }
+    }
+
+    /// Brings chunks of the origin, with their parts that a bio changes, to the store. It returns when all I/O is over, so
+    /// that slots can be used again.
+    async fn fill(&self, task: &Task, missing: Vec<(u64, Range<u64>, Range<u64>)>) -> fault::Status {
+        let (mut status, mut reads, mut writes) = (Ok(()), Vec::new(), Vec::new());
+        for (chunk, bytes, part) in missing {
+            let Some(slot) = self.state().take_slot() else {
+                status = Err(failed(Kind::NoSpace));
+                break;
+            };
+            let buffer = Buffer::new((bytes.end - bytes.start) as usize);
+            let read = match part == bytes {
+                true => Err(buffer),
+                false => Ok(self.below.read(ORIGIN, bytes.start, buffer)),
+            };
+            reads.push((chunk, slot, bytes.start, part, read));
+        }
+        for (chunk, slot, start, part, read) in reads {
+            let read = match read {
+                Ok(read) => read.await,
+                Err(buffer) => Ok(buffer),
+            };
+            let filled = read.and_then(|mut buffer| {
+                let changed = &mut buffer.bytes_mut()[(part.start - start) as usize..(part.end - start) as usize];
+                match task.op() {
+                    Op::Write => task.copy_out(part.start - task.pos(), changed)?,
+                    _ => changed.fill(0),
+                }
+                Ok(buffer)
+            });
+            let place = self.state().header.data_pos(slot);
+            match filled {
+                Ok(buffer) => writes.push((chunk, slot, self.below.write(STORE, place, buffer, Flags::NONE))),
+                Err(fault) => {
+                    self.state().free_slot(slot);
+                    status = status.and(Err(fault));
+                }
+            }
+        }
+        for (chunk, slot, write) in writes {
+            match write.await {
+                Ok(_) => self.state().keep(chunk, slot, true),
+                Err(fault) => {
+                    self.state().free_slot(slot);
+                    status = status.and(Err(fault));
+                }
+            }
+        }
+        status
     }
 
     /// Records that a chunk no longer has the origin's old contents, before it is changed, if the next opening compares it.

@@ -19,6 +19,9 @@ const NEVER: u64 = u64::MAX;
 /// How long a layer that is dropped waits for devices that complete nothing.
 pub(super) const PATIENCE: Span = Span::from_secs(30);
 
+/// How long a layer that is being opened waits for that: as long as the slowest disk needs to recover from an error.
+const OPENING_PATIENCE: Span = Span::from_secs(600);
+
 /// What all ports and lanes of a layer share.
 pub struct Frame<L: Layer> {
     engine: Mutex<Engine<L>>,
@@ -94,8 +97,12 @@ impl<L: Layer> Frame<L> {
     /// Runs a function of the layer to its end, on this thread, before there are other lanes.
     ///
     /// # Errors
-    /// That of the function; [`Kind::Stuck`] if nothing completes for 30 s.
+    /// That of the function; [`Kind::Stuck`] if nothing completes for 10 minutes.
     pub fn block_on(&self, task: impl Future<Output = Status> + Send + 'static) -> Status {
+        self.run_to_end(OPENING_PATIENCE, task)
+    }
+
+    fn run_to_end(&self, patience: Span, task: impl Future<Output = Status> + Send + 'static) -> Status {
         let result = Arc::new(Mutex::new(None));
         let place = Arc::clone(&result);
         let mut engine = self.engine()?;
@@ -117,10 +124,10 @@ impl<L: Layer> Frame<L> {
             engine.run(now);
             if engine.progress {
                 since = now;
-            } else if now.since(since) >= PATIENCE {
+            } else if now.since(since) >= patience {
                 return Err(Fault::new(Kind::Stuck, Stage::Layer));
             }
-            engine.wait(now, Some(PATIENCE));
+            engine.wait(now, Some(patience));
         }
     }
 
@@ -186,7 +193,7 @@ impl<L: Layer> Frame<L> {
             let below = self.engine().map(|engine| engine.below.clone());
             let Ok(below) = below else { return };
             // The devices below report what they could not write; no caller is left to report it to.
-            let _ = self.block_on(Arc::clone(&self.layer).flush(below, port));
+            let _ = self.run_to_end(PATIENCE, Arc::clone(&self.layer).flush(below, port));
         }
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct State {
     pub(super) table: Vec<u64>,
     /// Slots before it are not free.
     next: u64,
+    /// Slots that are taken and not kept yet.
+    taken: BTreeSet<u64>,
     /// Blocks of the table with entries that are not durable.
     pub(super) dirty: BTreeSet<u64>,
     /// Counts the entries that were changed, and those of them that are durable.
@@ -48,9 +50,9 @@ impl State {
             }
             _ => Health::Good,
         };
-        let (kept, dirty) = (BTreeMap::new(), BTreeSet::new());
+        let (kept, dirty, taken) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
         let (next, changes, durable, committing, refusal) = (0, 0, 0, false, None);
-        State { header, kept, table, next, dirty, changes, durable, committing, health, refusal }
+        State { header, kept, table, next, taken, dirty, changes, durable, committing, health, refusal }
     }
 
     /// Takes the entries of a block of the table that was read.
@@ -87,14 +89,23 @@ impl State {
         start..(start + self.header.chunk).min(self.header.size)
     }
 
-    /// Takes a free slot. It is lost until the snapshot is opened again if it is not [kept](State::keep).
+    /// Takes a free slot, to be [kept](State::keep) or given back.
     pub(super) fn take_slot(&mut self) -> Option<u64> {
-        let free = (self.next..self.header.slots).find(|&slot| self.table[slot as usize] == 0)?;
+        let is_free = |slot: &u64| self.table[*slot as usize] == 0 && !self.taken.contains(slot);
+        let free = (self.next..self.header.slots).find(is_free)?;
         self.next = free + 1;
+        self.taken.insert(free);
         Some(free)
     }
 
+    /// Gives back a slot whose chunk could not be written.
+    pub(super) fn free_slot(&mut self, slot: u64) {
+        self.taken.remove(&slot);
+        self.next = self.next.min(slot);
+    }
+
     pub(super) fn keep(&mut self, chunk: u64, slot: u64, written: bool) {
+        self.taken.remove(&slot);
         self.kept.insert(chunk, Kept { slot, durable: false });
         self.set(slot, format::entry(chunk, written));
     }

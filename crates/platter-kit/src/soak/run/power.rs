@@ -62,7 +62,10 @@ impl Run<'_> {
             // The cache has tried once to write back its dirty pages, and cannot report a failure.
             self.oracle.lose_unflushed(self.is_held());
         }
-        self.open()?;
+        if let Err(finding) = self.open() {
+            // A snapshot reads its store when it is opened, and power may be cut then.
+            return if self.supply.is_on() { Err(finding) } else { self.notice_cut() };
+        }
         self.leave_behind();
         Ok(())
     }
