@@ -57,6 +57,10 @@ planted! {
     MembersMissing "members-missing" "an array is assembled although members are missing"
     /// A line of `mountinfo` may end after its dash.
     MountFields "mount-fields" "a line may end after its dash"
+    /// The length of the message in an error chunk of NBD is not compared with that of the chunk.
+    NbdErrorLength "nbd-error-length" "the message of an NBD error may be longer than its chunk"
+    /// The length of a name in a list of NBD exports is not compared with that of the reply.
+    NbdNameLength "nbd-name-length" "the name of a listed NBD export may be longer than its reply"
     /// The lengths of reads in a trace are not checked.
     ReadLength "read-length" "a read may have any length, none too"
     /// The sequence number of an array record may have the largest possible value.
