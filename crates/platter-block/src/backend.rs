@@ -315,6 +315,8 @@ pub enum Identity {
     Node(u64),
     /// A disk of this process, by a number unique in the process.
     Process(u64),
+    /// A disk behind a network, by a hash of its address and name. One disk under two addresses has two.
+    Remote(u64),
 }
 
 /// A range of a disk.

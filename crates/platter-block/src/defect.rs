@@ -84,6 +84,11 @@ defects! {
     MailIsSilent "mail-is-silent" "a lane does not ask to be run when another one has brought bios back for it"
     /// The number of bios in a request wraps at 65,536, and the rest of them never complete.
     MergedCountWraps "merged-count-wraps" "a request of more than 65,535 bios loses count and never completes them"
+    /// A change that was sent over a connection which was lost without a sign of the server is sent again, although the
+    /// server may still carry out the first one.
+    NbdDoubtForgotten "nbd-doubt-forgotten" "a write that a remote server may still carry out is sent to it again"
+    /// A flush after a lost connection succeeds although the server may have lost writes.
+    NbdLossForgotten "nbd-loss-forgotten" "a flush says that data is durable which a remote server may have lost"
     /// If a file ends inside a page, only the last partial block goes through the page cache; the rest of its page
     /// bypasses it.
     OddEndAlone "odd-end-alone" "the end of a file of odd size goes through the page cache, the rest of its page around it"

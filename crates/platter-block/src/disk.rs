@@ -3,7 +3,7 @@
 use crate::allocation::Extent;
 use crate::backend::{Fact, Identity, LaneUse};
 use crate::driver::{Driver, Geometry};
-use crate::fault::Error;
+use crate::fault::{Error, Fault};
 use crate::time::VirtualClock;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -61,6 +61,12 @@ pub trait Disk: Send + Sync {
     /// The system does not tell.
     fn allocation(&self, pos: u64, len: u64) -> Result<Extent, Error> {
         Ok(Extent::data(pos, len))
+    }
+
+    /// Describes the cause of a failure that has just happened, where the fault does not tell it.
+    fn explain(&self, fault: Fault) -> Option<String> {
+        let _ = fault;
+        None
     }
 
     /// The program has accepted a size that was found: the disk is used up to there from now on.

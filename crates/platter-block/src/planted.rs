@@ -61,6 +61,10 @@ planted! {
     NbdString "nbd-string" "the length of a string may reach past the data of its option"
     /// The end of an NBD request may lie beyond 2^64.
     NbdEnd "nbd-end" "a request may end beyond 2^64"
+    /// The length of the message in an error chunk of NBD is not compared with that of the chunk.
+    NbdErrorLength "nbd-error-length" "the message of an NBD error may be longer than its chunk"
+    /// The length of a name in a list of NBD exports is not compared with that of the reply.
+    NbdNameLength "nbd-name-length" "the name of a listed NBD export may be longer than its reply"
     /// The lengths of reads in a trace are not checked.
     ReadLength "read-length" "a read may have any length, none too"
     /// The sequence number of an array record may have the largest possible value.

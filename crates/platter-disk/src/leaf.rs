@@ -366,7 +366,10 @@ impl Backend for Leaf {
     }
 
     fn explain(&self, fault: Fault) -> Option<String> {
-        (fault.kind == Kind::LaneStalled).then(|| lock(&self.0.stall).clone())
+        match fault.kind {
+            Kind::LaneStalled => Some(lock(&self.0.stall).clone()),
+            _ => self.0.disk.explain(fault),
+        }
     }
 
     fn acknowledge_flush_failure(&self) {

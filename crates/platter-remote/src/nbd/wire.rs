@@ -76,12 +76,16 @@ pub mod option_reply {
     pub const ERR_POLICY: u32 = 0x8000_0002;
     /// Its data is malformed.
     pub const ERR_INVALID: u32 = 0x8000_0003;
+    /// The server was built without it.
+    pub const ERR_PLATFORM: u32 = 0x8000_0004;
     /// TLS must begin first.
     pub const ERR_TLS_REQD: u32 = 0x8000_0005;
     /// There is no such export.
     pub const ERR_UNKNOWN: u32 = 0x8000_0006;
     /// The client must ask for block sizes first.
     pub const ERR_BLOCK_SIZE_REQD: u32 = 0x8000_0008;
+    /// The server is shutting down.
+    pub const ERR_SHUTDOWN: u32 = 0x8000_0007;
     /// The data of the option is too long.
     pub const ERR_TOO_BIG: u32 = 0x8000_0009;
 }
@@ -176,6 +180,8 @@ pub mod chunk {
     pub const BLOCK_STATUS: u16 = 5;
     /// An error, with a message.
     pub const ERROR: u16 = 0x8001;
+    /// An error at an offset, with a message.
+    pub const ERROR_OFFSET: u16 = 0x8002;
 
     /// Whether chunks of this type report an error.
     pub const fn is_error(kind: u16) -> bool {
