@@ -280,7 +280,8 @@ impl Cow {
                 Err(buffer) => Ok(buffer),
             };
             let filled = read.and_then(|mut buffer| {
-                let changed = &mut buffer.bytes_mut()[(part.start - start) as usize..(part.end - start) as usize];
+                let changed =
+                    &mut buffer.bytes_mut()[(part.start - start) as usize..(part.end - start) as usize];
                 match task.op() {
                     Op::Write => task.copy_out(part.start - task.pos(), changed)?,
                     _ => changed.fill(0),

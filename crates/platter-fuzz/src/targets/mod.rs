@@ -9,7 +9,9 @@ mod locks;
 mod map_file;
 mod md;
 mod mounts;
+mod nbd_answer;
 mod nbd_handshake;
+mod nbd_reply;
 mod nbd_request;
 mod partition;
 mod read_trace;
@@ -44,6 +46,8 @@ pub static ALL: &[Target] = &[
     control::TARGET,
     nbd_handshake::TARGET,
     nbd_request::TARGET,
+    nbd_answer::TARGET,
+    nbd_reply::TARGET,
 ];
 
 /// The format of a name.
