@@ -404,7 +404,9 @@ impl Device {
                 "earlier writes may be lost; acknowledge the failure to continue".to_string()
             }
             Kind::ReadOnly => "open the device for writing".to_string(),
-            Kind::LaneStalled => self.inner.backend.explain(fault).unwrap_or_default(),
+            Kind::LaneStalled | Kind::Gone | Kind::Io | Kind::InDoubt | Kind::TimedOut => {
+                self.inner.backend.explain(fault).unwrap_or_default()
+            }
             _ => String::new(),
         };
         let separator = if detail.is_empty() || hint.is_empty() { "" } else { "; " };
