@@ -162,7 +162,9 @@ impl Channel {
         }
         if result >= 0 && slot.op == Op::Flush {
             self.shared.look_at_others();
-            if !self.shared.unflushed.flushed(slot.covers) {
+            if self.shared.unflushed.flushed(slot.covers) {
+                self.shared.recover();
+            } else {
                 self.shared
                     .report("a flush failed: a connection was lost, and with it perhaps earlier writes");
                 result = -i64::from(libc::EIO);

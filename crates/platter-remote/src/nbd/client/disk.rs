@@ -263,10 +263,8 @@ impl Disk for NbdDisk {
         })
     }
 
-    fn explain(&self, fault: Fault) -> Option<String> {
-        let explains =
-            matches!(fault.kind, Kind::Gone | Kind::Io | Kind::FlushFailed | Kind::InDoubt | Kind::TimedOut);
-        Some(self.shared.trouble()).filter(|trouble| explains && !trouble.is_empty())
+    fn explain(&self, _fault: Fault) -> Option<String> {
+        self.shared.cause()
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) struct Shared {
     /// Why the disk must not be used any more.
     failed: OnceLock<String>,
     trouble: Mutex<String>,
+    /// Whether that may be the cause of failures now.
+    is_troubled: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -53,6 +55,7 @@ impl Shared {
             down: AtomicBool::new(false),
             failed: OnceLock::new(),
             trouble: Mutex::default(),
+            is_troubled: AtomicBool::new(false),
         }
     }
 
@@ -94,6 +97,17 @@ impl Shared {
     /// Remembers the last trouble with connections.
     pub(super) fn report(&self, trouble: &str) {
         trouble.clone_into(&mut lock(&self.trouble));
+        self.is_troubled.store(true, Ordering::SeqCst);
+    }
+
+    /// The last trouble is over.
+    pub(super) fn recover(&self) {
+        self.is_troubled.store(false, Ordering::SeqCst);
+    }
+
+    /// The trouble that may be the cause of a failure that has just happened.
+    pub(super) fn cause(&self) -> Option<String> {
+        self.is_troubled.load(Ordering::SeqCst).then(|| self.trouble())
     }
 
     pub(super) fn trouble(&self) -> String {

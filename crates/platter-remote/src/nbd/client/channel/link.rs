@@ -251,6 +251,7 @@ impl Channel {
         self.shared.add(&socket);
         self.shared.reconnects.fetch_add(1, Ordering::Relaxed);
         self.shared.down.store(false, Ordering::SeqCst);
+        self.shared.recover();
         self.link = Link::Up { socket, leaving: None };
         (self.outage, self.pause) = (None, PAUSES.0);
         self.replay = self.shared.unflushed.to_replay();
