@@ -23,6 +23,12 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-aio/src/sync.rs", "the futex system call"),
     ("crates/platter-disk/src/drivers/threads/descriptors.rs", "blocking system calls"),
     ("crates/platter-disk/src/drivers/uring/descriptors.rs", "entries of a ring that name memory"),
+    ("crates/platter-remote/src/nbd/client/memory.rs", "memory of requests in system calls on sockets"),
+    ("crates/platter-remote/src/nbd/client/slots.rs", "memory of requests in flight"),
+    (
+        "crates/platter-remote/src/nbd/client/channel/transmit.rs",
+        "headers of requests in system calls on sockets",
+    ),
     ("crates/platter-serve/src/fuse/descriptor.rs", "an ioctl without a safe wrapper"),
     ("crates/platter-bench/src/fileio/plain/aio.rs", "system calls without a safe wrapper"),
     ("crates/platter-bench/src/io/usage.rs", "getrusage"),
