@@ -219,7 +219,9 @@ impl Plan {
 /// The features of a run.
 fn draw(rng: &mut Rng) -> Features {
     let mut features = Features::default();
-    for feature in Feature::ALL.iter().filter(|feature| !matches!(feature, Feature::Resize | Feature::Snapshots)) {
+    for feature in
+        Feature::ALL.iter().filter(|feature| !matches!(feature, Feature::Resize | Feature::Snapshots))
+    {
         if rng.below(100) < feature.chance() {
             features = features.and(*feature);
         }
