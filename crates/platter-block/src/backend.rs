@@ -1,5 +1,6 @@
 //! What can be opened: a disk or a stack of layers. A backend opens lanes, through which I/O is submitted.
 
+use crate::allocation::Extent;
 use crate::bio::Context;
 pub use crate::capability::SinkMaker;
 use crate::capability::{Cached, Traced, Tunable, Worker};
@@ -89,6 +90,18 @@ pub trait Backend: LimitSource {
     fn locate(&self, pos: u64) -> Option<(usize, u64)> {
         let _ = pos;
         None
+    }
+
+    /// The allocation status of the bytes from `pos` on, at most `len`: the extent that begins there, which may be shorter
+    /// than the status is uniform. The range lies on the device and is not empty. What has been written, even if it is
+    /// only in the memory of a layer, must not be reported as a hole. Asked again, it may have changed.
+    ///
+    /// By default everything is data.
+    ///
+    /// # Errors
+    /// A disk below does not tell.
+    fn allocation(&self, pos: u64, len: u64) -> Result<Extent, Error> {
+        Ok(Extent::data(pos, len))
     }
 
     /// The ranges of disks that the device uses. Two devices that share a range must not become members of one array.
@@ -302,6 +315,8 @@ pub enum Identity {
     Node(u64),
     /// A disk of this process, by a number unique in the process.
     Process(u64),
+    /// A disk behind a network, by a hash of its address and name. One disk under two addresses has two.
+    Remote(u64),
 }
 
 /// A range of a disk.

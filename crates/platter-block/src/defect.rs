@@ -57,6 +57,8 @@ defects! {
     CacheReadersLosePages "cache-readers-lose-pages" "a cache evicts a page before the reader that asked for it gets it"
     /// A cache writes nothing back while 1,024 I/Os of any kind are under way.
     CacheWriteBackCountsAllIo "cache-write-back-counts-all-io" "a cache writes nothing back while 1,024 I/Os of any kind are under way"
+    /// The order in which requests of clients start does not follow their weights.
+    ClientWeightsIgnored "client-weights-ignored" "clients of a server share a device without regard to their weights"
     /// A device that is closed drops the writes of dropped futures that have not started.
     CloseDropsQueued "close-drops-queued" "closing a device loses writes that a program left to it"
     /// Bounce memory of misaligned reads keeps data of an earlier I/O.
@@ -82,6 +84,11 @@ defects! {
     MailIsSilent "mail-is-silent" "a lane does not ask to be run when another one has brought bios back for it"
     /// The number of bios in a request wraps at 65,536, and the rest of them never complete.
     MergedCountWraps "merged-count-wraps" "a request of more than 65,535 bios loses count and never completes them"
+    /// A change that was sent over a connection which was lost without a sign of the server is sent again, although the
+    /// server may still carry out the first one.
+    NbdDoubtForgotten "nbd-doubt-forgotten" "a write that a remote server may still carry out is sent to it again"
+    /// A flush after a lost connection succeeds although the server may have lost writes.
+    NbdLossForgotten "nbd-loss-forgotten" "a flush says that data is durable which a remote server may have lost"
     /// If a file ends inside a page, only the last partial block goes through the page cache; the rest of its page
     /// bypasses it.
     OddEndAlone "odd-end-alone" "the end of a file of odd size goes through the page cache, the rest of its page around it"

@@ -1,8 +1,9 @@
 //! What a device's queues send requests to.
 
+use crate::allocation::Extent;
 use crate::backend::{Fact, Identity, LaneUse};
 use crate::driver::{Driver, Geometry};
-use crate::fault::Error;
+use crate::fault::{Error, Fault};
 use crate::time::VirtualClock;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -51,6 +52,21 @@ pub trait Disk: Send + Sync {
     /// The size cannot be found out. The device keeps the last one.
     fn current_size(&self) -> Result<Option<u64>, Error> {
         Ok(Some(self.geometry().size))
+    }
+
+    /// The allocation status of the bytes from `pos` on, at most `len`: the extent that begins there. The range lies on the
+    /// disk and is not empty. What has been written must not be reported as a hole.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    fn allocation(&self, pos: u64, len: u64) -> Result<Extent, Error> {
+        Ok(Extent::data(pos, len))
+    }
+
+    /// Describes the cause of a failure that has just happened, where the fault does not tell it.
+    fn explain(&self, fault: Fault) -> Option<String> {
+        let _ = fault;
+        None
     }
 
     /// The program has accepted a size that was found: the disk is used up to there from now on.

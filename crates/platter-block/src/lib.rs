@@ -11,6 +11,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod allocation;
 pub mod backend;
 pub mod bio;
 #[allow(unsafe_code)]

@@ -39,6 +39,10 @@ macro_rules! planted {
 planted! {
     /// The end of a read that verification checks may lie beyond 2^64.
     BlockEnd "block-end" "blocks whose end is beyond 2^64 are checked"
+    /// The lower bound of a number in a server's configuration is not enforced.
+    ConfigWeight "config-weight" "a number below the least that is allowed is accepted in a configuration"
+    /// The name of an unknown method is repeated as it is.
+    ControlName "control-name" "a message repeats control characters of a request"
     /// The lower bound of a number in a DiskSim file is not enforced.
     DisksimLeast "disksim-least" "a number below the least that is allowed is accepted"
     /// The size of an entry of a GUID partition table is not checked.
@@ -53,6 +57,14 @@ planted! {
     MembersMissing "members-missing" "an array is assembled although members are missing"
     /// A line of `mountinfo` may end after its dash.
     MountFields "mount-fields" "a line may end after its dash"
+    /// The length of a string in the data of an NBD option may reach past the data.
+    NbdString "nbd-string" "the length of a string may reach past the data of its option"
+    /// The end of an NBD request may lie beyond 2^64.
+    NbdEnd "nbd-end" "a request may end beyond 2^64"
+    /// The length of the message in an error chunk of NBD is not compared with that of the chunk.
+    NbdErrorLength "nbd-error-length" "the message of an NBD error may be longer than its chunk"
+    /// The length of a name in a list of NBD exports is not compared with that of the reply.
+    NbdNameLength "nbd-name-length" "the name of a listed NBD export may be longer than its reply"
     /// The lengths of reads in a trace are not checked.
     ReadLength "read-length" "a read may have any length, none too"
     /// The sequence number of an array record may have the largest possible value.

@@ -9,6 +9,7 @@ use super::shared::{NEVER, Shared};
 use super::{Settings, Write};
 use crate::readahead::{self, Hint, PAGE};
 use crate::sync::{Mutex, lock};
+use platter_block::allocation::Extent;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Context, IoPrio, Op};
 use platter_block::capability::{Cached, Worker};
@@ -145,6 +146,18 @@ impl Backend for Cache {
 
     fn locate(&self, pos: u64) -> Option<(usize, u64)> {
         Some((0, pos))
+    }
+
+    fn allocation(&self, pos: u64, len: u64) -> Result<Extent, Error> {
+        let fault = |fault| self.error(fault, Op::Read);
+        // Asked before the device below: a page that becomes clean in between has reached it by then.
+        let (first, end) = (pos / PAGE, (pos + len).div_ceil(PAGE));
+        let dirty = self.0.engine().map_err(fault)?.pages.dirty.extents.next(first, end);
+        match dirty {
+            Some(page) if page == first => Ok(Extent::data(pos, ((page + 1) * PAGE - pos).min(len))),
+            Some(page) => self.0.below.allocation(pos, page * PAGE - pos),
+            None => self.0.below.allocation(pos, len),
+        }
     }
 
     fn below(&self) -> Vec<Arc<dyn Backend>> {

@@ -5,11 +5,13 @@ use crate::deferred::Closing;
 use crate::device::Device;
 use crate::handle::Description;
 use crate::submitter::Submitter;
+use crate::wake::Sleeper;
 use platter_block::bio::Bio;
 use platter_block::lane::Lane;
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::marker::PhantomData;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 /// Returned when the channel is full: the bio, to be submitted again after a completion.
@@ -83,6 +85,7 @@ pub struct Channel {
     outstanding: usize,
     capacity: usize,
     closing: Closing,
+    sleeper: Sleeper,
     _not_send: PhantomData<*const ()>,
 }
 
@@ -110,6 +113,7 @@ impl Channel {
             outstanding: 0,
             capacity,
             closing: Closing::default(),
+            sleeper: Sleeper::default(),
             _not_send: PhantomData,
         }
     }
@@ -243,6 +247,45 @@ impl Channel {
             }
         }
         0
+    }
+
+    /// Like [`wait`](Channel::wait), but also returns when one of `descriptors` is readable or closed, and sleeps even if
+    /// nothing is outstanding. Returns how many bios completed. For threads that serve a socket and a device: one that
+    /// waits until it can write passes an epoll descriptor. May return early, so the caller tries its descriptors
+    /// without blocking.
+    ///
+    /// On a simulated device with outstanding bios it advances virtual time and does not look at the descriptors.
+    pub fn wait_or_readable(
+        &mut self,
+        out: &mut Vec<Bio>,
+        descriptors: &[RawFd],
+        timeout: Option<Span>,
+    ) -> usize {
+        if self.outstanding == 0 {
+            self.sleeper.handles.clear();
+            self.sleeper.handles.extend_from_slice(descriptors);
+            self.sleeper.sleep(true, timeout);
+            return 0;
+        }
+        let completed = self.poll(out);
+        if completed > 0 {
+            return completed;
+        }
+        self.now = self.clock.now();
+        let until = timeout.map(|span| self.now + span);
+        self.unplug();
+        if !self.lane.has_done() {
+            let wake = Time::earliest(until, self.lane.next_wakeup());
+            self.lane.sleep(self.now, wake.map(|at| at.since(self.now)), descriptors);
+        }
+        self.poll(out)
+    }
+
+    /// Appends the descriptors that become readable when [`poll`](Channel::poll) has something to do, for a thread that
+    /// sleeps for several channels. They are valid until the channel is used again. `false`: not everything can be seen
+    /// on them, so poll again soon.
+    pub fn descriptors(&self, out: &mut Vec<RawFd>) -> bool {
+        self.lane.wait_handles(out)
     }
 
     #[inline]

@@ -5,11 +5,12 @@ use crate::callers::{Callers, open_lane};
 use crate::channel::Channel;
 use crate::clock::Clock;
 use crate::deferred;
-use crate::drivers::memory::Memory;
+use crate::drivers::memory::{Memory, MemoryDisk};
 use crate::handle::Description;
 use crate::leaf::{Leaf, LeafSettings};
 use crate::submitter::Submitter;
 use crate::sync_io::CopyRules;
+use platter_block::allocation::Extent;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Context, MAX_SEGMENTS, Op};
 use platter_block::counters::Snapshot;
@@ -194,10 +195,7 @@ impl Device {
             len: size,
             detail: error.to_string(),
         })?;
-        let depth = settings.queue.depth;
-        let geometry = memory.geometry();
-        let channel = move |_| Ok(Box::new(memory.channel(depth)) as Box<dyn Driver>);
-        let disk = FnDisk::new("ram", geometry, channel).with_driver_name("ram");
+        let disk = MemoryDisk { memory, depth: settings.queue.depth };
         Device::from_disk(disk, settings, elevator)
     }
 
@@ -255,6 +253,29 @@ impl Device {
     /// The system does not report the size.
     pub fn refresh(&self) -> Result<(), Error> {
         self.inner.backend.refresh()
+    }
+
+    /// The allocation status of the bytes from `pos` on, at most `len`: the extent that begins there. It may be shorter
+    /// than the status is uniform; ask again at its end. Holes are known of files, of disks in memory and of simulated
+    /// disks, also below layers; all else is data. Other threads may change it at any time.
+    ///
+    /// ```
+    /// # use platter_disk::device::Device;
+    /// let disk = Device::ram(1 << 20)?;
+    /// disk.write_at(&[1; 4096], 8192)?;
+    /// let first = disk.allocation(0, disk.size())?;
+    /// assert_eq!((first.is_hole(), first.end()), (true, 8192));
+    /// # Ok::<(), platter_block::fault::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The range is empty or not on the device ([`Kind::OutOfRange`]); the system does not tell.
+    pub fn allocation(&self, pos: u64, len: u64) -> Result<Extent, Error> {
+        if len == 0 || pos.checked_add(len).is_none_or(|end| end > self.size()) {
+            let fault = Fault::new(Kind::OutOfRange, Stage::Layer);
+            return Err(self.error(fault, Op::Read, pos, len, String::new()));
+        }
+        self.inner.backend.allocation(pos, len)
     }
 
     /// Limits at a position.
@@ -383,7 +404,7 @@ impl Device {
                 "earlier writes may be lost; acknowledge the failure to continue".to_string()
             }
             Kind::ReadOnly => "open the device for writing".to_string(),
-            Kind::LaneStalled | Kind::Io | Kind::NoSpace => {
+            Kind::LaneStalled | Kind::Gone | Kind::Io | Kind::NoSpace | Kind::InDoubt | Kind::TimedOut => {
                 self.inner.backend.explain(fault).unwrap_or_default()
             }
             _ => String::new(),

@@ -7,6 +7,7 @@
 
 use crate::clock::Clock;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
+use platter_block::allocation;
 use platter_block::backend::{Backend, Fact, Ground, Identity, LaneUse, SinkMaker};
 use platter_block::bio::{Bio, Context};
 use platter_block::capability::{Traced, Tunable};
@@ -301,6 +302,10 @@ impl Backend for Leaf {
         sum
     }
 
+    fn allocation(&self, pos: u64, len: u64) -> Result<allocation::Extent, Error> {
+        self.0.disk.allocation(pos, len)
+    }
+
     fn facts(&self) -> Vec<Fact> {
         let mut facts = self.0.disk.facts();
         self.0.with_control(|control| queue_facts(control.queue(), &mut facts));
@@ -361,7 +366,10 @@ impl Backend for Leaf {
     }
 
     fn explain(&self, fault: Fault) -> Option<String> {
-        (fault.kind == Kind::LaneStalled).then(|| lock(&self.0.stall).clone())
+        match fault.kind {
+            Kind::LaneStalled => Some(lock(&self.0.stall).clone()),
+            _ => self.0.disk.explain(fault),
+        }
     }
 
     fn acknowledge_flush_failure(&self) {

@@ -4,6 +4,7 @@ use crate::device::Device;
 use crate::drivers::{FileDisk, FileOptions};
 use crate::leaf::LeafSettings;
 use crate::sys::{Kind, OpenOptions, SysError};
+use platter_block::allocation::Extent;
 use platter_block::backend::{Fact, Identity, LaneUse};
 use platter_block::bio::Op;
 use platter_block::disk::Disk;
@@ -111,6 +112,16 @@ impl Disk for FileDisk {
                 Err(self.error(fault, format!("its size cannot be found out: {error}")))
             }
         }
+    }
+
+    fn allocation(&self, pos: u64, len: u64) -> Result<Extent, Error> {
+        if self.disk().probe.kind == Kind::Block {
+            return Ok(Extent::data(pos, len));
+        }
+        self.disk().allocation(pos, len).map_err(|error| {
+            let detail = format!("its holes cannot be found out: {error}");
+            self.error(Fault::from_errno(error.errno.unwrap_or(libc::EIO)), detail)
+        })
     }
 
     fn accept_size(&self, size: u64) -> Result<(), Error> {

@@ -201,6 +201,11 @@ impl PoolBuf {
         self.len = self.len.min(u32::try_from(len).unwrap_or(u32::MAX));
     }
 
+    /// Gives a shortened buffer its whole length back.
+    pub fn restore_len(&mut self) {
+        self.len = self.memory.size;
+    }
+
     /// The region that its memory belongs to.
     pub fn region(&self) -> RegionId {
         self.memory.id
@@ -283,7 +288,12 @@ mod tests {
         assert_eq!((segment.region(), segment.len(), bio.len()), (pool.region().id, 512, 512));
         let base = pool.region().memory.addr() as usize;
         assert!((base..base + 8192).contains(&(segment.addr() as usize)));
-        assert_eq!(bio.take_buffer::<PoolBuf>().unwrap().len(), 512);
+        let mut buf = bio.take_buffer::<PoolBuf>().unwrap();
+        assert_eq!(buf.len(), 512);
+        buf.restore_len();
+        assert_eq!(buf.len(), 4096);
+        buf.truncate(512);
+        drop(buf);
         // The buffer was returned at full length.
         assert_eq!(pool.take().unwrap().len(), 4096);
     }

@@ -1,6 +1,7 @@
 //! A simulated disk as the host sees it.
 
 use crate::SimDisk;
+use platter_block::allocation::Extent;
 use platter_block::backend::{Fact, LaneUse};
 use platter_block::disk::Disk;
 use platter_block::driver::{Driver, Geometry};
@@ -74,6 +75,10 @@ impl Disk for Attached {
 
     fn facts(&self) -> Vec<Fact> {
         [("driver", "simulated".to_owned())].into_iter().chain(self.facts.clone()).collect()
+    }
+
+    fn allocation(&self, pos: u64, len: u64) -> Result<Extent, Error> {
+        Ok(self.disk.allocation(pos, len))
     }
 
     fn current_size(&self) -> Result<Option<u64>, Error> {

@@ -9,6 +9,7 @@
 use crate::gate::Gate;
 use crate::reports::Reports;
 use lane::SpreadLane;
+use platter_block::allocation;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::driver::Geometry;
 use platter_block::event::Watcher;
@@ -80,6 +81,28 @@ impl<M: Map> Backend for Spread<M> {
         Some((extent.member, extent.pos))
     }
 
+    fn allocation(&self, pos: u64, len: u64) -> Result<allocation::Extent, Error> {
+        let piece = |pos: u64, most: u64| {
+            let extent = self.map.find(pos);
+            let most = most.min(extent.len);
+            let status = self.members[extent.member].allocation(extent.pos, most)?;
+            Ok((status.moved(pos, most), most))
+        };
+        let (mut found, mut whole) = piece(pos, len)?;
+        for _ in 0..MOST_JOINED {
+            // A shorter extent than was asked for ends within the piece.
+            if found.len == len || found.len < whole {
+                break;
+            }
+            let (next, most) = piece(found.end(), len - found.len)?;
+            if next.allocation != found.allocation {
+                break;
+            }
+            (found.len, whole) = (found.len + next.len, whole + most);
+        }
+        Ok(found)
+    }
+
     fn below(&self) -> Vec<Arc<dyn Backend>> {
         self.members.clone()
     }
@@ -105,6 +128,9 @@ impl<M: Map> Backend for Spread<M> {
         facts
     }
 }
+
+/// Most pieces of members that are joined to one extent of the allocation status, which bounds the time of a call.
+const MOST_JOINED: u32 = 1024;
 
 /// Most members whose facts are shown.
 const FACTS_OF: usize = 16;

@@ -1,6 +1,7 @@
 //! The context of a verb, in addition to its own arguments.
 
-use super::{CliError, Common, signals};
+use super::signals::{self, Request};
+use super::{CliError, Common};
 use clap::ColorChoice;
 use platter_bench::report::Terminal;
 use std::io::{IsTerminal, Write};
@@ -36,6 +37,17 @@ impl Context {
         self.interrupted.load(Ordering::Relaxed)
     }
 
+    /// Sleeps until a signal asks for something. SIGHUP ends the process before the first
+    /// [`catch_hangup`](Context::catch_hangup).
+    pub(crate) fn wait_for_signal() -> Request {
+        signals::wait()
+    }
+
+    /// From now on SIGHUP is a request to read the configuration again.
+    pub(crate) fn catch_hangup() {
+        signals::catch_hangup();
+    }
+
     /// The error of a verb that was interrupted; `message` describes how far it got.
     pub(crate) fn interruption(&self, message: impl Into<String>) -> CliError {
         CliError::new(signals::exit(), message)
@@ -43,6 +55,11 @@ impl Context {
 
     /// Writes to stdout.
     pub(crate) fn print(&self, text: &str) -> Result<(), CliError> {
+        Context::print_text(text)
+    }
+
+    /// Writes to stdout, from any thread.
+    pub(crate) fn print_text(text: &str) -> Result<(), CliError> {
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::output)
     }
@@ -56,6 +73,12 @@ impl Context {
     pub(crate) fn note(&self, text: &str) {
         // Without a stderr the note is lost, which is no reason to fail.
         let _ = writeln!(std::io::stderr(), "platter: note: {text}");
+    }
+
+    /// Writes a line about what happens to stderr, from any thread.
+    pub(crate) fn report_line(text: &str) {
+        // Without a stderr the line is lost, which is no reason to fail.
+        let _ = writeln!(std::io::stderr(), "platter: {text}");
     }
 
     /// A heading for stdout, bold where colour is used.

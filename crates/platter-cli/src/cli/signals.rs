@@ -1,31 +1,97 @@
-//! SIGINT and SIGTERM ask the running verb to stop; a second one ends the process.
+//! SIGINT and SIGTERM ask the running verb to stop; a second one ends the process. SIGHUP asks a server to read its
+//! configuration again.
 
 #![allow(unsafe_code)]
 
 use super::Exit;
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::Duration;
+
+/// How often to look for a signal if there is no descriptor to sleep on.
+const POLL: Duration = Duration::from_millis(100);
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static HUNG_UP: AtomicBool = AtomicBool::new(false);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
+/// The eventfd that the handlers signal, once there is one. It is never closed.
+static WAKE: AtomicI32 = AtomicI32::new(-1);
+static SLEEP_ON: OnceLock<Option<OwnedFd>> = OnceLock::new();
+
+/// What the user has asked for by a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// To stop.
+    Stop,
+    /// To read the configuration again.
+    Reload,
+}
 
 extern "C" fn on_signal(signal: libc::c_int) {
-    SIGNAL.store(signal, Ordering::Relaxed);
-    INTERRUPTED.store(true, Ordering::Relaxed);
+    if signal == libc::SIGHUP {
+        HUNG_UP.store(true, Ordering::SeqCst);
+    } else {
+        SIGNAL.store(signal, Ordering::Relaxed);
+        INTERRUPTED.store(true, Ordering::SeqCst);
+    }
+    let wake = WAKE.load(Ordering::SeqCst);
+    if wake >= 0 {
+        let one = 1u64;
+        // SAFETY: write(2) is safe in a signal handler, the descriptor is never closed, and the eight bytes are on this
+        // stack. The handler must not change the errno of the thread that it interrupted.
+        unsafe {
+            let errno = *libc::__errno_location();
+            libc::write(wake, (&raw const one).cast(), size_of::<u64>());
+            *libc::__errno_location() = errno;
+        }
+    }
+}
+
+/// Sleeps until there is a signal. A request to stop stays, one to read the configuration again is told once.
+pub(super) fn wait() -> Request {
+    let eventfd = SLEEP_ON.get_or_init(|| {
+        let fd = eventfd(0, EventfdFlags::CLOEXEC).ok()?;
+        WAKE.store(fd.as_raw_fd(), Ordering::SeqCst);
+        Some(fd)
+    });
+    loop {
+        if INTERRUPTED.load(Ordering::SeqCst) {
+            return Request::Stop;
+        }
+        if HUNG_UP.swap(false, Ordering::SeqCst) {
+            return Request::Reload;
+        }
+        match eventfd {
+            // Read errors are an interruption by another signal.
+            Some(fd) => drop(rustix::io::read(fd, &mut [0u8; 8])),
+            // Without a free descriptor the flags are looked at from time to time.
+            None => std::thread::sleep(POLL),
+        }
+    }
+}
+
+fn catch(signal: libc::c_int, flags: libc::c_int) {
+    // SAFETY: an all-zero sigaction is a valid value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    action.sa_flags = libc::SA_RESTART | flags;
+    // SAFETY: the handler only stores to atomics and writes to a descriptor, which is safe at any time; the old action
+    // is not requested. This fails only for signals that cannot be caught.
+    unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
 }
 
 /// Installs the handler; the flag it returns is set by the first signal.
 pub(super) fn install() -> &'static AtomicBool {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: an all-zero sigaction is a valid value.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as libc::sighandler_t;
-        // RESETHAND: after the first one the default action is back, which ends the process.
-        action.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
-        // SAFETY: the handler only stores to atomics, which is safe at any time; the old action is not
-        // requested. This fails only for signals that cannot be caught.
-        unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
-    }
+    // RESETHAND: after the first one the default action is back, which ends the process.
+    [libc::SIGINT, libc::SIGTERM].into_iter().for_each(|signal| catch(signal, libc::SA_RESETHAND));
     &INTERRUPTED
+}
+
+/// From now on SIGHUP is a request, and no longer ends the process.
+pub(super) fn catch_hangup() {
+    catch(libc::SIGHUP, 0);
 }
 
 /// The exit status that the signal means.

@@ -10,15 +10,21 @@ mod bench_fileio;
 mod bench_io;
 mod bench_parallel_read;
 mod bench_schedulers;
+mod check;
 mod completions;
 mod copy;
+mod ctl;
 mod info;
 mod list;
 mod man;
+mod map;
 mod raid;
 mod readahead;
 mod repro;
+mod serve;
 mod sim;
+mod status;
+mod top;
 
 /// The verbs.
 #[derive(Subcommand, Debug)]
@@ -26,22 +32,34 @@ pub(crate) enum Verb {
     /// Measure
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Check a configuration file of a server
+    Check(check::Check),
     /// Copy one device to another
     Copy(copy::Copy),
+    /// Call a running server: list, tune, limit, add and remove
+    Ctl(ctl::Ctl),
     /// Show the properties and settings of a device, and those of the kernel
     Info(info::Info),
     /// List names: elevators, readahead policies, drivers, layers, devices, workloads
     List(list::List),
+    /// Show which ranges of a device hold data, and which are holes
+    Map(map::Map),
     /// Create, examine and wipe self-describing arrays
     #[command(subcommand)]
     Raid(raid::Raid),
     /// Compare the I/Os that readahead policies issue for the same reads
     Readahead(Box<readahead::Readahead>),
+    /// Serve devices to other programs, over the Network Block Device protocol
+    Serve(Box<serve::Serve>),
     /// Simulate disks
     #[command(subcommand)]
     Sim(sim::Sim),
     /// Reproduce published experiments on models
     Repro(repro::Repro),
+    /// Show a running server
+    Status(status::Status),
+    /// Watch the devices and clients of a running server
+    Top(top::Top),
     /// Print a completion script for a shell
     Completions(completions::Completions),
     /// Print the manual page, in troff
@@ -52,13 +70,19 @@ impl Verb {
     pub(crate) fn run(&self, context: &Context) -> Result<(), CliError> {
         match self {
             Verb::Bench(bench) => bench.run(context),
+            Verb::Check(check) => check.run(context),
             Verb::Copy(copy) => copy.run(context),
+            Verb::Ctl(ctl) => ctl.run(context),
             Verb::Info(info) => info.run(context),
             Verb::List(list) => list.run(context),
+            Verb::Map(map) => map.run(context),
             Verb::Raid(raid) => raid.run(context),
             Verb::Readahead(readahead) => readahead.run(context),
+            Verb::Serve(serve) => serve.run(context),
             Verb::Sim(sim) => sim.run(context),
             Verb::Repro(repro) => repro.run(context),
+            Verb::Status(status) => status.run(context),
+            Verb::Top(top) => top.run(context),
             Verb::Completions(completions) => completions.run(context),
             Verb::Man(man) => man.run(context),
         }

@@ -144,7 +144,8 @@ fn interrupted(args: &[&str]) -> (Output, String) {
 
 #[test]
 fn a_signal_says_what_is_waited_for_and_does_not_wait_for_ever() {
-    let (output, said) = interrupted(&["delay(read=3600s, ram(4M))", "ram(4M)", "--depth", "3"]);
+    let (output, said) =
+        interrupted(&["delay(read=3600s, ram(4M))", "ram(4M)", "--depth", "3", "--sparse", "never"]);
     for word in
         ["waiting at most 5 s for 3 reads and writes", "after 5 s the devices still have", "0 of 4,194,304"]
     {

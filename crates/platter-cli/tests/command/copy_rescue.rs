@@ -139,7 +139,7 @@ fn reads_that_never_come_back_end_the_rescue_when_they_hold_all_memory() {
     let rig = Rig::new(512);
     // In virtual time: each read is stuck for an hour and times out after a second, and keeps its buffer.
     let stuck = "partition(length=1M, sim(ideal, stuck=1000000, aborts=0, timeout=1s))";
-    let (status, result, said) = rig.rescue(stuck, &["--bs", "64K", "--depth", "4"]);
+    let (status, result, said) = rig.rescue(stuck, &["--bs", "64K", "--depth", "4", "--sparse", "never"]);
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("all buffers are with I/Os that timed out"), "{said}");
     assert_eq!((&result["bytes_bad"], &result["complete"]), (&(4 * 65536).into(), &false.into()));

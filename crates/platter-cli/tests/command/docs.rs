@@ -64,7 +64,7 @@ fn has_key(section: &str, key: &str) -> bool {
 }
 
 #[test]
-fn every_key_of_copy_info_and_raid_is_documented() {
+fn every_key_of_copy_info_map_and_raid_is_documented() {
     let dir = tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let [a, b, map, copy] = ["a", "b", "map", "copy"].map(path);
@@ -76,13 +76,14 @@ fn every_key_of_copy_info_and_raid_is_documented() {
         serde_json::from_slice(&run(&["raid", "examine", "--json", "/nowhere/at/all"]).stdout).unwrap(),
     ];
     documented("raid examine", &examine);
-    let rescue = run(&["copy", "--json", "--rescue", &map, &failing, &copy]);
+    let rescue = run(&["copy", "--json", "--sparse", "never", "--rescue", &map, &failing, &copy]);
     documented("copy", &[serde_json::from_slice(&rescue.stdout).unwrap()]);
     let info = [
         json(&["info", &format!("partition(offset=1M, file({a}, elevator=deadline))")]),
         serde_json::from_slice(&run(&["info", "--json", "/nowhere/at/all"]).stdout).unwrap(),
     ];
     documented("info", &info);
+    documented("map", &[json(&["map", &a])]);
     documented("raid wipe", &[json(&["raid", "wipe", "--force", &a, &b])]);
 }
 

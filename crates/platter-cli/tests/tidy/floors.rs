@@ -10,14 +10,19 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-cache", &[&["platter-block", "platter-stack"]]),
     ("platter-disk", &[&["platter-block"]]),
     ("platter-sim", &[&["platter-block"]]),
-    ("platter", &[PARTS]),
+    ("platter-remote", &[&["platter-block", "platter-disk"]]),
+    ("platter", &[PARTS, &["platter-remote"]]),
+    ("platter-serve", &[PARTS, &["platter-remote", "platter"]]),
     ("platter-aio", &[&["platter-block", "platter-disk"]]),
     ("platter-kit", &[PARTS]),
     ("platter-bench", &[PARTS, &["platter-aio"]]),
     ("platter-repro", &[PARTS, &["platter-bench"]]),
     ("platter-engines", &[PARTS, &["platter-kit"]]),
-    ("platter-cli", &[PARTS, &["platter", "platter-kit", "platter-bench", "platter-repro"]]),
-    ("platter-fuzz", &[PARTS, &["platter", "platter-kit", "platter-bench"]]),
+    ("platter-cli", &[PARTS, &["platter", "platter-kit", "platter-bench", "platter-repro", "platter-serve"]]),
+    (
+        "platter-fuzz",
+        &[PARTS, &["platter", "platter-kit", "platter-bench", "platter-remote", "platter-serve"]],
+    ),
 ];
 
 /// What the library is made of.

@@ -23,6 +23,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-aio/src/sync.rs", "the futex system call"),
     ("crates/platter-disk/src/drivers/threads/descriptors.rs", "blocking system calls"),
     ("crates/platter-disk/src/drivers/uring/descriptors.rs", "entries of a ring that name memory"),
+    ("crates/platter-serve/src/fuse/descriptor.rs", "an ioctl without a safe wrapper"),
     ("crates/platter-bench/src/fileio/plain/aio.rs", "system calls without a safe wrapper"),
     ("crates/platter-bench/src/io/usage.rs", "getrusage"),
     ("crates/platter-kit/src/soak/memory.rs", "buffers of its own, to see when they are freed"),

@@ -1,7 +1,11 @@
 //! A disk in memory: its contents are freed with its last channel.
 
+use platter_block::allocation::Extent;
+use platter_block::backend::{Fact, LaneUse};
 use platter_block::bio::Op;
+use platter_block::disk::Disk;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Outstanding, Started};
+use platter_block::fault::Error;
 use platter_block::limits::Limits;
 use platter_block::time::Time;
 use std::io;
@@ -37,6 +41,34 @@ impl Memory {
     pub fn channel(&self, depth: u32) -> MemoryChannel {
         let depth = depth as usize;
         MemoryChannel { store: Arc::clone(&self.store), done: Vec::with_capacity(depth), depth, rung: 0 }
+    }
+}
+
+/// A disk in memory whose channels take `depth` requests at a time.
+pub(crate) struct MemoryDisk {
+    pub(crate) memory: Memory,
+    pub(crate) depth: u32,
+}
+
+impl Disk for MemoryDisk {
+    fn name(&self) -> Arc<str> {
+        Arc::from("ram")
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.memory.geometry()
+    }
+
+    fn open_channel(&self, _lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
+        Ok(Box::new(self.memory.channel(self.depth)))
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        vec![("driver", "ram".to_string())]
+    }
+
+    fn allocation(&self, pos: u64, len: u64) -> Result<Extent, Error> {
+        Ok(self.memory.store.allocation(pos, len))
     }
 }
 

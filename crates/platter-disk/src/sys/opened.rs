@@ -4,8 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
+use platter_block::allocation::Extent;
 use platter_block::backend::Identity;
-use rustix::fs::{Advice, Mode, OFlags};
+use rustix::fs::{Advice, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::signature::ReadAt;
@@ -14,6 +15,9 @@ use super::{Kind, LockGuard, Probe, SysError, probe};
 /// The largest piece of a file that the page cache keeps as one (fact: Linux makes folios of at most 2 MiB on
 /// x86-64).
 const LARGEST_FOLIO: u64 = 2 << 20;
+
+/// What is reported as data where the answer changed between two system calls.
+const HOLE_UNIT: u64 = 4096;
 
 /// An open regular file or block device.
 ///
@@ -86,6 +90,31 @@ impl OpenedDisk {
             Kind::Regular => rustix::fs::fstat(&self.fd).map(|s| u64::try_from(s.st_size).unwrap_or(0)),
         };
         size.map_err(|e| SysError::from_errno("find the size of", &self.path, e.raw_os_error()))
+    }
+
+    /// The allocation status of the bytes of a file from `pos` on, at most `len` (`SEEK_DATA` and `SEEK_HOLE` of
+    /// `lseek(2)`). A file system without holes reports data.
+    ///
+    /// # Errors
+    /// That of `lseek`.
+    pub fn allocation(&self, pos: u64, len: u64) -> Result<Extent, SysError> {
+        let failed = |error: Errno| SysError::from_errno("find holes of", &self.path, error.raw_os_error());
+        let until = |next: u64| (next.saturating_sub(pos)).min(len);
+        match rustix::fs::seek(&self.fd, SeekFrom::Data(pos)) {
+            Ok(data) if data > pos => Ok(Extent::hole(pos, until(data))),
+            Ok(_) => match rustix::fs::seek(&self.fd, SeekFrom::Hole(pos)) {
+                // A hole was punched since.
+                Ok(hole) if hole <= pos => Ok(Extent::data(pos, len.min(HOLE_UNIT))),
+                Ok(hole) => Ok(Extent::data(pos, until(hole))),
+                Err(Errno::NXIO) => Ok(Extent::hole(pos, len)),
+                Err(error) => Err(failed(error)),
+            },
+            // No data up to the end of the file.
+            Err(Errno::NXIO) => Ok(Extent::hole(pos, len)),
+            // The file system cannot tell.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(Extent::data(pos, len)),
+            Err(error) => Err(failed(error)),
+        }
     }
 
     /// Checks that the size is still that at opening.

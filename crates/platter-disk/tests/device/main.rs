@@ -7,6 +7,7 @@ mod memory;
 mod rig;
 
 mod alignment;
+mod allocation;
 mod bad_input;
 mod concurrency;
 mod data;

@@ -9,6 +9,8 @@ use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_disk::future::Io;
 use std::future::Future;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -384,4 +386,36 @@ impl Wake for Rung {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::SeqCst);
     }
+}
+
+/// A channel that also waits for a descriptor returns when either has something, and sleeps without any bio.
+#[test]
+fn a_channel_waits_for_a_descriptor_and_its_bios_at_once() {
+    let (fake, device) = Fake::open(Options::default());
+    let mut channel = device.channel(4).unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let fds = [reader.as_raw_fd()];
+    let mut done = Vec::new();
+    assert_eq!(channel.wait_or_readable(&mut done, &fds, Some(Span::from_micros(1))), 0);
+
+    fake.hold();
+    submit(&mut channel, write(0, 1, Flags::NONE));
+    assert_eq!(channel.wait_or_readable(&mut done, &fds, Some(Span::from_micros(1))), 0);
+    assert_eq!((fake.held(), channel.outstanding()), (1, 1));
+    let ringer = spawn(move || (&writer).write_all(&[1]).map(|()| writer));
+    assert_eq!(channel.wait_or_readable(&mut done, &fds, None), 0, "the descriptor is readable");
+    let writer = ringer.result("the writer").unwrap();
+    (&reader).read_exact(&mut [0]).unwrap();
+
+    let releaser = spawn({
+        let fake = Arc::clone(&fake);
+        move || fake.release()
+    });
+    while channel.outstanding() > 0 {
+        channel.wait_or_readable(&mut done, &fds, None);
+    }
+    releaser.result("the release");
+    assert_eq!(done.len(), 1);
+    drop(writer);
+    assert_eq!(channel.wait_or_readable(&mut done, &fds, None), 0, "the descriptor is closed");
 }

@@ -2,11 +2,17 @@
 
 mod assemble;
 mod blocks;
+mod config;
+mod control;
 mod disksim;
 mod locks;
 mod map_file;
 mod md;
 mod mounts;
+mod nbd_answer;
+mod nbd_handshake;
+mod nbd_reply;
+mod nbd_request;
 mod partition;
 mod read_trace;
 mod record;
@@ -36,6 +42,12 @@ pub static ALL: &[Target] = &[
     mounts::TARGET,
     locks::TARGET,
     sysfs::TARGET,
+    config::TARGET,
+    control::TARGET,
+    nbd_handshake::TARGET,
+    nbd_request::TARGET,
+    nbd_answer::TARGET,
+    nbd_reply::TARGET,
 ];
 
 /// The format of a name.

@@ -3,6 +3,7 @@
 use super::SimDisk;
 use crate::medium::SECTOR;
 use crate::model::Command;
+use platter_block::allocation;
 use platter_block::bio::Op;
 
 const ENXIO: i64 = 6;
@@ -63,5 +64,10 @@ impl SimDisk {
     pub fn current_size(&self) -> Option<u64> {
         let state = self.lock();
         (!state.extent.is_removed).then_some(state.extent.size)
+    }
+
+    /// The allocation status of the bytes from `pos` on, at most `len`. Without contents everything is data.
+    pub(crate) fn allocation(&self, pos: u64, len: u64) -> allocation::Extent {
+        self.lock().medium().map_or(allocation::Extent::data(pos, len), |medium| medium.allocation(pos, len))
     }
 }

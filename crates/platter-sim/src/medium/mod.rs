@@ -1,5 +1,6 @@
 //! The contents of a simulated disk.
 
+use platter_block::allocation::Extent;
 use std::collections::{BTreeSet, HashMap};
 
 mod volatile;
@@ -78,6 +79,21 @@ impl Medium {
             return inside.flat_map(of).collect();
         }
         (first..last).filter(|page| self.pages.contains_key(page)).flat_map(of).collect()
+    }
+
+    /// The allocation status of the bytes from `pos` on, at most `len`, which is at least 1.
+    pub(crate) fn allocation(&self, pos: u64, len: u64) -> Extent {
+        let (first, end) = (pos / PAGE as u64, (pos + len).div_ceil(PAGE as u64));
+        let until = |page: u64| (page * PAGE as u64 - pos).min(len);
+        if self.pages.contains_key(&first) {
+            let next = (first..end).find(|page| !self.pages.contains_key(page));
+            return Extent::data(pos, until(next.unwrap_or(end)));
+        }
+        let next = match end - first > self.pages.len() as u64 {
+            true => self.pages.keys().copied().filter(|page| (first..end).contains(page)).min(),
+            false => (first..end).find(|page| self.pages.contains_key(page)),
+        };
+        Extent::hole(pos, until(next.unwrap_or(end)))
     }
 
     /// Changes a bit of a sector.

@@ -7,6 +7,7 @@ use crate::gate::Gate;
 use crate::members::atomic_behind;
 use crate::reports::Reports;
 use crate::{LayerError, Row};
+use platter_block::allocation;
 use platter_block::backend::{Backend, Fact, Ground, LaneUse};
 use platter_block::driver::Geometry;
 use platter_block::event::Watcher;
@@ -129,6 +130,10 @@ impl<F: Filter> Backend for Filtered<F> {
 
     fn locate(&self, pos: u64) -> Option<(usize, u64)> {
         Some((0, self.offset().checked_add(pos)?))
+    }
+
+    fn allocation(&self, pos: u64, len: u64) -> Result<allocation::Extent, Error> {
+        Ok(self.below.allocation(self.offset() + pos, len)?.moved(pos, len))
     }
 
     fn ground(&self) -> Vec<Ground> {

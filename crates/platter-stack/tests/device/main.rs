@@ -8,6 +8,8 @@ mod memory;
 #[path = "../../../platter-disk/tests/device/rig.rs"]
 mod rig;
 
+#[path = "../../../platter-disk/tests/device/allocation.rs"]
+mod allocation;
 #[path = "../../../platter-disk/tests/device/concurrency.rs"]
 mod concurrency;
 #[path = "../../../platter-disk/tests/device/data.rs"]

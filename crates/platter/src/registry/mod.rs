@@ -22,6 +22,8 @@ mod queue;
 mod raid;
 mod readaheads;
 mod register;
+#[cfg(feature = "nbd")]
+mod remote;
 mod row;
 mod simulated;
 mod table;

@@ -6,13 +6,10 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 
 /// The devices of the library: leaves, then layers.
 static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
-    leaf::rows()
-        .into_iter()
-        .chain([simulated::row()])
-        .chain(layer::rows())
-        .chain([extents::row()])
-        .chain(raid::rows())
-        .collect()
+    let leaves = leaf::rows().into_iter().chain([simulated::row()]);
+    #[cfg(feature = "nbd")]
+    let leaves = leaves.chain([super::remote::row()]);
+    leaves.chain(layer::rows()).chain([extents::row()]).chain(raid::rows()).collect()
 });
 
 /// The devices that the program has registered, in that order.

@@ -13,6 +13,12 @@ pub use super::source::Span;
 use super::suggest::closest;
 use platter_block::text::is_unsafe;
 
+/// How a word begins that is a disk at a server rather than a path.
+const URIS: [&str; 4] = ["nbd://", "nbds://", "nbd+unix://", "nbds+unix://"];
+
+/// What makes a bare word a URI, in which `=` may stand.
+pub(super) const URI_MARK: &str = "://";
+
 /// A device (or anything else that takes arguments in parentheses): `name(arg, …)`.
 ///
 /// Two specs are equal when they say the same, wherever in their texts they stand. `Display` writes a spec on
@@ -63,14 +69,15 @@ impl Spec {
         SpecError::new(&self.source, kind, at, message)
     }
 
-    /// The spec `name` without arguments, or `file(word)`.
+    /// The spec `name` without arguments, `nbd(word)` for a URI, or `file(word)`.
     fn from_word(word: &Word, source: &Arc<Source>) -> Spec {
         let span = word.span.clone();
         let (name, args) = if !word.quoted && source.knows(&word.text) {
             (word.text.clone(), Vec::new())
         } else {
-            let path = Arg { name: None, value: ArgValue::Word(word.clone()), span: span.clone() };
-            ("file".to_owned(), vec![path])
+            let place = Arg { name: None, value: ArgValue::Word(word.clone()), span: span.clone() };
+            let is_uri = URIS.iter().any(|begin| word.text.starts_with(begin));
+            (if is_uri { "nbd" } else { "file" }.to_owned(), vec![place])
         };
         Spec { name, name_span: span.clone(), args, span, source: Arc::clone(source) }
     }
@@ -286,7 +293,8 @@ pub(super) fn is_bare(c: char) -> bool {
 ///
 /// A word that equals a device's name is not quoted; `file(…)` around it makes it a path.
 pub fn quote(text: &str) -> Cow<'_, str> {
-    let bare = !text.is_empty() && !text.starts_with('#') && text.chars().all(is_bare);
+    let bare =
+        !text.is_empty() && !text.starts_with('#') && text.chars().all(is_bare) && !text.contains(URI_MARK);
     if bare { Cow::Borrowed(text) } else { Cow::Owned(quoted(text.as_bytes())) }
 }
 

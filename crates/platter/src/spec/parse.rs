@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::ast::{Arg, ArgValue, Spec, Word, is_bare};
+use super::ast::{Arg, ArgValue, Spec, URI_MARK, Word, is_bare};
 use super::error::{SpecError, SpecErrorKind, shown};
 use super::source::{Source, Span};
 use platter_block::planted::{self, Planted};
@@ -169,7 +169,10 @@ impl<'t> Parser<'t> {
 
     fn bare(&mut self) -> Word {
         let rest = &self.text[self.pos..];
-        let len = rest.find(|c| !is_bare(c)).unwrap_or(rest.len());
+        let mut len = rest.find(|c| !is_bare(c)).unwrap_or(rest.len());
+        if rest[..len].contains(URI_MARK) {
+            len = rest.find(|c| !is_bare(c) && c != '=').unwrap_or(rest.len());
+        }
         let start = self.pos;
         self.pos += len;
         Word::new(rest[..len].to_owned(), false, start..self.pos)

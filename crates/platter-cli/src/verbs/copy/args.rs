@@ -64,7 +64,7 @@ pub(crate) struct Copy {
 /// Handling of zeroes and holes of the source.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sparse {
-    /// Make holes of a source file zero at the destination without copying them; write no zeroes to a new file
+    /// Make holes of the source zero at the destination without copying them; write no zeroes to a new file
     Auto,
     /// Also make blocks of zeroes zero without writing them
     Always,

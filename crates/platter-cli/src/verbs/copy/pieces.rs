@@ -1,9 +1,7 @@
 //! The source cut into pieces: blocks to copy, and holes.
 
-use rustix::fs::{SeekFrom, seek};
-use rustix::io::Errno;
+use platter_disk::device::Device;
 use std::collections::VecDeque;
-use std::fs::File;
 
 /// A part of the source, in whole units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +20,8 @@ pub(super) struct Pieces {
     end: u64,
     block: u64,
     unit: u64,
-    file: Option<File>,
+    /// The device that is asked for its holes.
+    sparse: Option<Device>,
     /// The next hole; empty at the end when there is none.
     hole: (u64, u64),
     /// Holes that have to be copied as if they were data.
@@ -31,10 +30,10 @@ pub(super) struct Pieces {
 
 impl Pieces {
     /// The pieces of `ranges`, given by start and end, which are multiples of `unit` as `block` is.
-    pub(super) fn new(ranges: Vec<(u64, u64)>, block: u64, unit: u64, file: Option<File>) -> Pieces {
+    pub(super) fn new(ranges: Vec<(u64, u64)>, block: u64, unit: u64, sparse: Option<Device>) -> Pieces {
         let end = ranges.last().map_or(0, |range| range.1);
         let hole = (0, 0);
-        Pieces { ranges: ranges.into(), end, block, unit, file, hole, again: VecDeque::new() }
+        Pieces { ranges: ranges.into(), end, block, unit, sparse, hole, again: VecDeque::new() }
     }
 
     /// Returns a hole once more, as data.
@@ -56,22 +55,16 @@ impl Pieces {
     fn find_hole(&mut self, pos: u64) {
         let mut from = pos;
         self.hole = (self.end, self.end);
-        let Some(file) = &self.file else { return };
+        let Some(device) = &self.sparse else { return };
         while from < self.end {
-            // A file system without holes, or a file truncated meanwhile: everything is treated as data, and
-            // reading it will show.
-            let Ok(start) = seek(file, SeekFrom::Hole(from)) else { return };
-            let end = match seek(file, SeekFrom::Data(start)) {
-                Ok(end) => end.min(self.end),
-                Err(Errno::NXIO) => self.end,
-                Err(_) => return,
-            };
-            let hole = (start.next_multiple_of(self.unit), end / self.unit * self.unit);
-            if hole.0 < hole.1 {
+            // A device that shrank meanwhile: everything is treated as data, and reading it will show.
+            let Ok(extent) = device.allocation(from, self.end - from) else { return };
+            let hole = (extent.pos.next_multiple_of(self.unit), extent.end() / self.unit * self.unit);
+            if extent.is_hole() && hole.0 < hole.1 {
                 self.hole = hole;
                 return;
             }
-            from = end.max(from + 1);
+            from = extent.end();
         }
     }
 
@@ -117,7 +110,6 @@ impl Iterator for Pieces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Seek, Write};
 
     fn data(pos: u64, len: u64) -> Piece {
         Piece::Data { pos, len }
@@ -162,17 +154,15 @@ mod tests {
     }
 
     #[test]
-    fn holes_and_data_cover_the_file_and_no_data_is_in_a_hole() {
-        let mut file = tempfile::tempfile().unwrap();
+    fn holes_and_data_cover_the_device_and_no_data_is_in_a_hole() {
         let size = 1 << 20;
-        file.set_len(size).unwrap();
+        let device = Device::ram(size).unwrap();
         for at in [100_000u64, 700_000] {
-            file.seek(io_start(at)).unwrap();
-            file.write_all(&[1; 5000]).unwrap();
+            device.write_at(&[1; 5000], at).unwrap();
         }
         let ranges = vec![(0, 65536), (65536, 500_000 / 8192 * 8192), (500_000 / 8192 * 8192, size)];
         let mut at = 0;
-        for piece in Pieces::new(ranges, 64 << 10, 8192, Some(file)) {
+        for piece in Pieces::new(ranges, 64 << 10, 8192, Some(device)) {
             let (Piece::Data { pos, len } | Piece::Hole { pos, len }) = piece;
             assert_eq!(pos, at);
             assert!(len > 0 && len.is_multiple_of(8192));
@@ -181,9 +171,5 @@ mod tests {
             at += len;
         }
         assert_eq!(at, size);
-    }
-
-    fn io_start(at: u64) -> std::io::SeekFrom {
-        std::io::SeekFrom::Start(at)
     }
 }

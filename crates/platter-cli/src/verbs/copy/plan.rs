@@ -9,7 +9,7 @@ use platter::spec::{Spec, format_size, quote_path};
 use platter_bench::report::units::thousands;
 use platter_disk::device::Device;
 use platter_disk::sys::{Kind, Probe};
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -27,8 +27,8 @@ pub(super) struct Plan {
     pub(super) known: Map,
     /// Offsets and lengths of reads and writes are multiples of it.
     pub(super) unit: u64,
-    /// The source as a file whose holes can be queried, if they matter.
-    pub(super) holes: Option<File>,
+    /// Holes of the source are not read.
+    pub(super) skips_holes: bool,
     /// The destination is a file that was made for this copy.
     pub(super) created: bool,
     /// Nothing needs to be written where the source has zeroes.
@@ -76,7 +76,7 @@ impl Plan {
             map,
             known,
             unit: u64::from(block(&source).max(block(&destination))),
-            holes: holes(copy.sparse, from_path.as_deref()),
+            skips_holes: copy.sparse != Sparse::Never,
             created: absent.is_some(),
             reads_as_zeroes: copy.sparse != Sparse::Never && absent.is_some_and(has_no_blocks),
             zero_blocks: copy.sparse == Sparse::Always,
@@ -203,9 +203,4 @@ fn is_absent(path: &Path) -> bool {
 /// Whether a file that was created a moment ago still has nothing in it.
 fn has_no_blocks(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.blocks() == 0)
-}
-
-fn holes(sparse: Sparse, path: Option<&Path>) -> Option<File> {
-    let path = path.filter(|_| sparse != Sparse::Never)?;
-    path.is_file().then(|| File::open(path).ok()).flatten()
 }

@@ -54,7 +54,7 @@ impl<'a> Transfer<'a> {
         block: u64,
         bad: Option<Bad>,
     ) -> Transfer<'a> {
-        let holes = plan.holes.as_ref().and_then(|file| file.try_clone().ok());
+        let holes = plan.skips_holes.then(|| plan.source.clone());
         Transfer {
             plan,
             pieces: Pieces::new(ranges, block, plan.unit, holes),

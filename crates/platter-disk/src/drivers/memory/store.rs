@@ -1,8 +1,11 @@
 //! The memory behind a memory disk: zero-filled on demand, shared by all channels.
 
+use platter_block::allocation::Extent;
 use platter_block::segment::Segment;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::{PoisonError, RwLock};
 
 /// Bytes under one lock.
@@ -11,6 +14,12 @@ const STRIPE: u64 = 128 << 10;
 const LOCKS: usize = 256;
 /// From this size on, zeroing frees pages instead of writing to them.
 const GIVE_BACK: u64 = 64 << 10;
+
+/// Entries of the page map that are read at a time.
+const MAP_ENTRIES: usize = 8192;
+/// Bits of the last byte of an entry of the page map.
+const PRESENT: u8 = 1 << 7;
+const SWAPPED: u8 = 1 << 6;
 
 /// A lock on a cache line of its own, to avoid false sharing.
 #[repr(align(64))]
@@ -96,6 +105,32 @@ impl Store {
             // SAFETY: only called with parts of the range that `with` handed out for writing.
             unsafe { std::ptr::write_bytes(at, 0, len) }
         }
+    }
+
+    /// The allocation status of the bytes from `pos` on, at most `len`, by the page map of the process (proc(5)): a page
+    /// that is neither present nor swapped out was never written. The range must lie in the store. Data, if the map
+    /// cannot be read.
+    pub(super) fn allocation(&self, pos: u64, len: u64) -> Extent {
+        let begin = self.base.addr() as u64 + pos;
+        let (first, end) = (begin / self.page, (begin + len).div_ceil(self.page));
+        let Ok(map) = File::open("/proc/self/pagemap") else { return Extent::data(pos, len) };
+        let (mut entries, mut status) = (vec![0; MAP_ENTRIES * 8], None);
+        let mut at = first;
+        while at < end {
+            let wanted = ((end - at) as usize).min(MAP_ENTRIES) * 8;
+            if map.read_exact_at(&mut entries[..wanted], at * 8).is_err() {
+                return Extent::data(pos, len);
+            }
+            for entry in entries[..wanted].chunks_exact(8) {
+                let has_page = entry[7] & (PRESENT | SWAPPED) != 0;
+                if *status.get_or_insert(has_page) != has_page {
+                    let found = at * self.page - begin;
+                    return if has_page { Extent::hole(pos, found) } else { Extent::data(pos, found) };
+                }
+                at += 1;
+            }
+        }
+        if status == Some(false) { Extent::hole(pos, len) } else { Extent::data(pos, len) }
     }
 
     /// Visits a range piece by piece (address, bytes, bytes before it), each under its lock.

@@ -65,6 +65,10 @@ const REACH: &[(&str, Reach)] = &[
         },
     ),
     (
+        "client-weights-ignored",
+        Reach::Targeted { test: "crates/platter-serve/tests/defects.rs", why: "the soak has no server" },
+    ),
+    (
         "close-drops-queued",
         Reach::Targeted {
             test: "crates/platter-disk/tests/promises/dropping.rs",

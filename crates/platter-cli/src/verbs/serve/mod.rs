@@ -1,0 +1,190 @@
+//! `platter serve`: devices for other programs.
+
+use crate::cli::{CliError, Context, Exit, Request, exit_now};
+use log::Log;
+use notify::{PidFile, notify};
+use platter_serve::config::{self, Config, DeviceConfig, ExportConfig};
+use platter_serve::control::Control;
+use platter_serve::daemon::{Daemon, DaemonError};
+use platter_serve::error::ServeError;
+use platter_serve::export::Options;
+use platter_serve::metrics::MetricsServer;
+use platter_serve::tls::{Tls, TlsFiles};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+
+mod args;
+mod log;
+mod notify;
+
+use args::Encrypt;
+pub(crate) use args::Serve;
+
+/// How long the main thread sleeps at a time; a request to stop wakes it.
+const SLEEP: Duration = Duration::from_secs(3600);
+
+impl Serve {
+    pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
+        let config = match &self.config {
+            Some(file) => config::read_file(file).map_err(|errors| wrong(errors.into()))?,
+            None => self.to_config()?,
+        };
+        let control_path = self.control.clone().or_else(|| config.server.control.clone());
+        let metrics_address = self.metrics.clone().or_else(|| config.server.metrics.clone());
+        let insecure_plaintext = config.server.insecure_plaintext;
+        let pid_file = self.pidfile.as_deref().map(PidFile::write).transpose()?;
+        let log = Log::new(context, self.log);
+        let events: platter_serve::events::Log = Arc::new(move |event| log.event(event));
+        let daemon =
+            Daemon::start(config, self.config.clone(), |server| server.set_log(events)).map_err(wrong)?;
+        // From here on what was started must be stopped in any case.
+        let extras = (|| {
+            let refused = Arc::new(move |why: &str| log.warn("control-refused", why));
+            let control = control_path.map(|path| Control::start(&path, &daemon, refused)).transpose()?;
+            let metrics = metrics_address.map(|at| MetricsServer::start(&at, insecure_plaintext, &daemon));
+            Ok((control, metrics.transpose()?))
+        })();
+        let (control, metrics) = match extras {
+            Ok(extras) => extras,
+            Err(error) => {
+                let _ = daemon.stop(Duration::ZERO);
+                return Err(refused(error));
+            }
+        };
+        self.announce(context, &daemon, metrics.as_ref())?;
+        follow_signals(&daemon, log)?;
+        notify(&format!("READY=1\nSTATUS=serving\nMAINPID={}", std::process::id()));
+        let stop = loop {
+            if let Some(stop) = daemon.wait(SLEEP) {
+                break stop;
+            }
+        };
+        notify("STOPPING=1\nSTATUS=answering clients and flushing devices");
+        log.tell("stopping", &[], "stopping");
+        drop(metrics);
+        let problems = daemon.stop(stop.limit).err().unwrap_or_default();
+        drop(control);
+        log.tell("stopped", &[("problems", json!(problems))], "stopped");
+        drop(pid_file);
+        if problems.is_empty() {
+            return Ok(());
+        }
+        // What is stuck may hold its thread for ever.
+        exit_now(&CliError::failed(problems.join("\nplatter: ")))
+    }
+
+    /// The configuration that the command line stands for.
+    fn to_config(&self) -> Result<Config, CliError> {
+        let names = match (self.specs.len(), self.names.len()) {
+            (1, 0) => vec![String::new()],
+            (specs, names) if specs == names => self.names.clone(),
+            (specs, names) => {
+                let message =
+                    format!("there are {specs} devices and {names} names: give one --name for each device");
+                return Err(CliError::usage(message));
+            }
+        };
+        let mut config = Config::default();
+        config.server.clients_max = self.max_clients as usize;
+        config.server.stop_timeout = self.stop_timeout.value;
+        config.server.insecure_plaintext = self.insecure_plaintext;
+        for (spec, name) in self.specs.iter().zip(&names) {
+            let mut device = DeviceConfig::new(name, spec);
+            device.description = Some(spec.clone());
+            device.read_only = self.read_only;
+            device.force = self.force.force;
+            device.allow_in_use = self.force.allow_in_use;
+            config.devices.push(device);
+        }
+        for (kind, addresses) in [("nbd", &self.nbd), ("fuse", &self.fuse)] {
+            for (number, address) in (1..).zip(addresses) {
+                let mut export = ExportConfig::new(&format!("{kind}{number}"), kind, address);
+                export.options = self.options()?;
+                config.exports.push(export);
+            }
+        }
+        Ok(config)
+    }
+
+    fn options(&self) -> Result<Options, CliError> {
+        let mut options = Options::default();
+        options.depth = self.depth as usize;
+        options.client_memory_bytes = self.client_memory.bytes as usize;
+        options.handshake_timeout = self.handshake_timeout.value;
+        options.allow_other = self.fuse_allow_other;
+        options.kernel_cache = self.fuse_cache;
+        options.sparse_reads = self.sparse_reads;
+        if let (Some(certificate), Some(key)) = (self.tls_cert.clone(), self.tls_key.clone()) {
+            let files = TlsFiles { certificate, key, client_authorities: self.tls_client_ca.clone() };
+            options.tls = Some(Tls::load(files, self.tls == Encrypt::Require).map_err(refused)?);
+        }
+        Ok(options)
+    }
+
+    /// Says where everything is: on stdout, because the system may have chosen ports.
+    fn announce(
+        &self,
+        context: &Context,
+        daemon: &Daemon,
+        metrics: Option<&MetricsServer>,
+    ) -> Result<(), CliError> {
+        let devices: Vec<String> =
+            daemon.devices().list().iter().map(|served| served.name().to_owned()).collect();
+        let shown = if self.specs.is_empty() { &devices } else { &self.specs };
+        let metrics = metrics.map(|metrics| ("metrics", metrics.address().to_string()));
+        let exports = daemon.exports().into_iter().map(|export| (export.kind, export.address));
+        for (kind, at) in exports.chain(metrics) {
+            if context.json {
+                let event = json!({ "event": "serving", "export": kind, "address": at, "devices": devices });
+                context.print(&format!("{event}\n"))?;
+            } else {
+                let what = if kind == "metrics" { kind.to_owned() } else { shown.join(", ") };
+                context.print(&format!("serving {what} at {kind} {at}\n"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Carries out what signals ask for, in a thread of its own: reading the configuration may take as long as a device.
+fn follow_signals(daemon: &Arc<Daemon>, log: Log) -> Result<(), CliError> {
+    Context::catch_hangup();
+    let daemon = Arc::clone(daemon);
+    let follow = move || {
+        loop {
+            match Context::wait_for_signal() {
+                Request::Stop => return daemon.request_stop(daemon.stop_timeout()),
+                Request::Reload => reload(&daemon, log),
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("platter-signals".to_owned()).spawn(follow);
+    thread.map(drop).map_err(|error| CliError::failed(format!("no thread for signals: {error}")))
+}
+
+fn reload(daemon: &Daemon, log: Log) {
+    match daemon.reload() {
+        Err(error) => log.warn("reload-failed", &format!("nothing was changed: {error}")),
+        Ok(applied) => {
+            let text = match (&applied.changed[..], &applied.refused[..]) {
+                ([], []) => "the configuration has not changed".to_owned(),
+                (changed, refused) => [changed, refused].concat().join("; "),
+            };
+            let fields = [("changed", json!(applied.changed)), ("refused", json!(applied.refused))];
+            log.tell("reloaded", &fields, &text);
+        }
+    }
+}
+
+fn wrong(error: DaemonError) -> CliError {
+    match error {
+        DaemonError::Config(errors) => CliError::usage(format!("the configuration is wrong\n{errors}")),
+        DaemonError::Serve(error) => refused(error),
+    }
+}
+
+fn refused(error: ServeError) -> CliError {
+    let exit = if error.is_usage() { Exit::Usage } else { Exit::CannotOpen };
+    CliError::new(exit, error.to_string())
+}

@@ -1,0 +1,341 @@
+//! The driver: one connection, whose requests survive its loss.
+
+use super::attempt::Attempt;
+use super::memory::Batch;
+use super::shared::Shared;
+use super::slots::{Slots, State};
+use super::socket::{Ears, Socket, timespec};
+use super::unflushed::{Change, Kept};
+use crate::nbd::reply::MAX_PARSED;
+use crate::nbd::wire::{Request, command};
+use platter_block::bio::Op;
+use platter_block::driver::{Completion, Driver, Started};
+use platter_block::time::{Span, Time};
+use rustix::net::{SendFlags, send};
+use std::collections::VecDeque;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+mod link;
+mod receive;
+mod transmit;
+
+/// Bytes of the buffer for headers of replies.
+const INPUT: usize = if MAX_PARSED > 16 << 10 { MAX_PARSED } else { 16 << 10 };
+
+/// The first pause between two attempts to connect, and the longest.
+const PAUSES: (Span, Span) = (Span::from_millis(10), Span::from_secs(1));
+
+/// The state of the connection.
+enum Link {
+    /// It works. `leaving`: the server is shutting down and takes no more requests; it has until then to close its side.
+    Up { socket: Arc<Socket>, leaving: Option<Time> },
+    /// The server has not kept to the protocol. Nothing is sent any more, and what it sends is dropped, until it has
+    /// closed its side too: then it works on no request any more.
+    Draining { socket: Arc<Socket>, until: Time },
+    /// There is none. The next attempt is made when it is needed, but not before a time.
+    Down { retry: Time },
+    /// It is being made.
+    Attempting { attempt: Box<Attempt>, until: Time },
+}
+
+/// Data of a read that the server is sending.
+#[derive(Clone, Copy)]
+struct Payload {
+    slot: u32,
+    /// Where the next byte belongs, from the beginning of the read.
+    at: usize,
+    left: usize,
+    /// Whether the reply ends with it.
+    done: bool,
+}
+
+/// A channel to a remote disk.
+pub(super) struct Channel {
+    shared: Arc<Shared>,
+    link: Link,
+    slots: Slots,
+    /// Requests that wait to be sent, in order.
+    outbox: VecDeque<u32>,
+    /// The channel's own writes that wait to be sent; they come before everything else.
+    own: VecDeque<u32>,
+    /// What the channel has yet to write again.
+    replay: VecDeque<Kept>,
+    /// Own writes that were not answered.
+    replaying: usize,
+    /// The request of which only a part could be sent, and how much.
+    partial: Option<(u32, usize)>,
+    /// Requests that the server has.
+    sent: usize,
+    /// Requests in doubt.
+    doubts: usize,
+    batch: Batch,
+    /// Requests of the batch, with the bytes of each.
+    sending: Vec<(u32, usize)>,
+    input: Box<[u8]>,
+    /// The bytes of `input` that were not parsed.
+    begin: usize,
+    end: usize,
+    payload: Option<Payload>,
+    ready: Vec<Completion>,
+    /// Until when I/O is held, while there is no connection.
+    outage: Option<Time>,
+    pause: Span,
+    /// The address that is tried next.
+    place: usize,
+    ears: OnceLock<Ears>,
+    /// Whether the ears listen for room to send.
+    hears_output: AtomicBool,
+    rung: AtomicBool,
+}
+
+impl Channel {
+    /// A channel over a connection that has been negotiated.
+    pub(super) fn new(shared: Arc<Shared>, socket: Socket) -> Channel {
+        let socket = Arc::new(socket);
+        if shared.connections() == 0 {
+            // What was written over earlier connections was not watched since they ended.
+            shared.unflushed.lost();
+        }
+        shared.add(&socket);
+        let replay = shared.unflushed.to_replay();
+        Channel {
+            shared,
+            link: Link::Up { socket, leaving: None },
+            slots: Slots::default(),
+            outbox: VecDeque::new(),
+            own: VecDeque::new(),
+            replay,
+            replaying: 0,
+            partial: None,
+            sent: 0,
+            doubts: 0,
+            batch: Batch::default(),
+            sending: Vec::new(),
+            input: vec![0; INPUT].into_boxed_slice(),
+            begin: 0,
+            end: 0,
+            payload: None,
+            ready: Vec::new(),
+            outage: None,
+            pause: PAUSES.0,
+            place: 0,
+            ears: OnceLock::new(),
+            hears_output: AtomicBool::new(false),
+            rung: AtomicBool::new(false),
+        }
+    }
+
+    fn socket(&self) -> Option<&Socket> {
+        match &self.link {
+            Link::Up { socket, .. } | Link::Draining { socket, .. } => Some(socket),
+            Link::Attempting { attempt, .. } => Some(&attempt.socket),
+            Link::Down { .. } => None,
+        }
+    }
+
+    /// Whether the channel waits for room to send.
+    fn wants_output(&mut self) -> bool {
+        match &mut self.link {
+            Link::Up { leaving: Some(_), .. } => false,
+            Link::Up { .. } => self.partial.is_some() || self.has_next(),
+            Link::Attempting { attempt, .. } => attempt.wants_output(),
+            _ => false,
+        }
+    }
+
+    /// Completes a request with a result, as the server or the channel has decided.
+    fn finish(&mut self, index: u32, result: i64) {
+        let slot = self.slots.at(index);
+        match slot.state {
+            State::Sent => self.sent -= 1,
+            State::InDoubt(_) => self.doubts -= 1,
+            _ => {}
+        }
+        let mut result = result;
+        if result >= 0 && slot.op.changes() && slot.tag.is_some() {
+            let copy = || slot.memory.copy(slot.len as usize);
+            let (op, pos, len, fua) = (slot.op, slot.pos, slot.len, slot.fua);
+            self.shared.unflushed.changed(&Change { op, pos, len, fua, copy: &copy });
+        }
+        if result >= 0 && slot.op == Op::Flush {
+            self.shared.look_at_others();
+            if self.shared.unflushed.flushed(slot.covers) {
+                self.shared.recover();
+            } else {
+                self.shared
+                    .report("a flush failed: a connection was lost, and with it perhaps earlier writes");
+                result = -i64::from(libc::EIO);
+            }
+        }
+        match slot.tag {
+            Some(tag) => self.ready.push(Completion { tag, result }),
+            None => {
+                self.replaying -= 1;
+                if result < 0 {
+                    self.shared.unflushed.suspect();
+                }
+            }
+        }
+        self.slots.put(index);
+    }
+
+    /// Makes the wait handle readable: there is something to report.
+    fn announce(&self) {
+        if let Some(ears) = self.ears.get()
+            && !self.rung.swap(true, Ordering::Relaxed)
+        {
+            ears.ring();
+        }
+    }
+
+    /// Keeps the wait handle up to date.
+    fn listen(&mut self) {
+        if self.ears.get().is_none() {
+            return;
+        }
+        let output = self.wants_output();
+        if self.hears_output.swap(output, Ordering::Relaxed) != output
+            && let (Some(ears), Some(socket)) = (self.ears.get(), self.socket())
+        {
+            ears.listen(socket, output);
+        }
+    }
+
+    /// There is another socket.
+    fn listen_anew(&mut self) {
+        let output = self.wants_output();
+        self.hears_output.store(output, Ordering::Relaxed);
+        if let (Some(ears), Some(socket)) = (self.ears.get(), self.socket()) {
+            ears.listen(socket, output);
+        }
+    }
+}
+
+impl Driver for Channel {
+    fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
+        if self.slots.taken() - self.replaying >= self.shared.options.depth as usize {
+            return false;
+        }
+        let index = self.slots.take(request);
+        if request.op == Op::Flush {
+            self.slots.at_mut(index).covers = self.shared.unflushed.begin_flush();
+        }
+        self.outbox.push_back(index);
+        if self.shared.failure().is_some() {
+            self.fail_all(now);
+        }
+        true
+    }
+
+    fn submit(&mut self, now: Time) {
+        self.advance(now);
+        if !self.ready.is_empty() {
+            self.announce();
+        }
+        self.listen();
+    }
+
+    fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
+        if self.rung.swap(false, Ordering::Relaxed)
+            && let Some(ears) = self.ears.get()
+        {
+            ears.silence();
+        }
+        // An idle connection is looked at only for threads that would otherwise see it readable forever.
+        if self.sent > 0 || self.ears.get().is_some() {
+            self.receive(now);
+        }
+        self.advance(now);
+        self.listen();
+        done.append(&mut self.ready);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        let link = match &self.link {
+            Link::Up { leaving, .. } => *leaving,
+            Link::Down { retry } => self.has_next().then_some(*retry),
+            Link::Draining { until, .. } | Link::Attempting { until, .. } => Some(*until),
+        };
+        Time::earliest(link, self.next_doubt())
+    }
+
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        self.submit(now);
+        if !self.ready.is_empty() || self.slots.taken() == 0 {
+            return;
+        }
+        let event = self.next_event().map(|at| at.since(now));
+        let limit = timeout.into_iter().chain(event).min();
+        let output = self.wants_output();
+        match self.socket() {
+            Some(socket) => socket.wait(output, limit),
+            None => {
+                let limit = timespec(limit.unwrap_or(PAUSES.1));
+                // An interrupted sleep ends early, as the caller expects.
+                let _ = rustix::event::poll(&mut [], Some(&limit));
+            }
+        }
+    }
+
+    fn wait_handle(&self) -> Option<i32> {
+        if self.ears.get().is_none() {
+            let ears = Ears::new().ok()?;
+            // Listens for room to send too, until the channel is run next.
+            self.hears_output.store(true, Ordering::Relaxed);
+            self.socket().into_iter().for_each(|socket| ears.listen(socket, true));
+            let _ = self.ears.set(ears);
+            self.announce();
+        }
+        self.ears.get().map(|ears| ears.descriptor().as_raw_fd())
+    }
+
+    /// A request that was sent cannot be recalled. The channel remembers that the queue does not wait for it.
+    fn cancel(&mut self, _now: Time, tag: u32) -> bool {
+        let found = self.slots.live().find(|(_, slot)| slot.tag == Some(tag));
+        let Some((index, state)) = found.map(|(index, slot)| (index, slot.state)) else { return false };
+        if state != State::Staged {
+            self.slots.at_mut(index).given_up = true;
+            return false;
+        }
+        self.outbox.retain(|&other| other != index);
+        self.finish(index, -i64::from(libc::ECANCELED));
+        self.announce();
+        true
+    }
+}
+
+impl Drop for Channel {
+    /// Waits for the answers to what was sent, so that the server works on nothing any more when the disk is closed.
+    fn drop(&mut self) {
+        let begin = Instant::now();
+        self.outbox.clear();
+        self.own.clear();
+        self.replay.clear();
+        let most = Duration::from_nanos(self.shared.options.peer_timeout.0);
+        while let Link::Up { socket, .. } = &self.link
+            && self.sent > 0
+        {
+            let left = most.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            let socket = Arc::clone(socket);
+            let output = self.partial.is_some();
+            socket.wait(output, Some(Span(left.as_nanos() as u64)));
+            self.transmit(Time(0));
+            self.receive(Time(0));
+        }
+        if let Link::Up { socket, .. } | Link::Draining { socket, .. } = &self.link {
+            self.shared.remove(socket);
+        }
+        if let (Link::Up { socket, .. }, None) = (&self.link, self.partial) {
+            let bye = Request { kind: command::DISC, ..Request::default() }.to_bytes();
+            // Best effort: the server sees the end of the connection in any case.
+            let _ = send(socket, &bye, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        }
+        self.shared.channels.fetch_sub(1, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,291 @@
+//! What happens when the connection is lost, and how it comes back.
+//!
+//! A request that was sent and not answered may have reached the server or not. A read or a flush is sent again over the
+//! next connection. A change must not be, as long as the server may still carry out the old one: it could then land
+//! after newer data. The server is known to be done with a connection once it has closed its side. If that is not
+//! known (the network is silent), the change stays with the channel, so that the queue keeps the range in doubt.
+
+use super::{Attempt, Channel, Link, PAUSES};
+use crate::nbd::client::slots::State;
+use crate::nbd::handshake::{Export, Handshake, Outcome};
+use platter_block::defect::{self, Defect};
+use platter_block::time::{Span, Time};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// How often a request is sent at most, if each time the connection is lost: it may be what the server dies of.
+const ATTEMPTS: u8 = 4;
+
+const GONE: i64 = -(libc::ENODEV as i64);
+const FAILED: i64 = -(libc::EIO as i64);
+
+impl Channel {
+    /// Goes on with what can be done now.
+    pub(super) fn advance(&mut self, now: Time) {
+        if self.shared.failure().is_some() {
+            return self.fail_all(now);
+        }
+        self.end_doubts(now);
+        loop {
+            match &mut self.link {
+                Link::Up { leaving: Some(until), .. } => {
+                    if now < *until {
+                        return;
+                    }
+                    self.lost(now, "the server is shutting down, but keeps the connection", false);
+                }
+                Link::Up { .. } => {
+                    self.transmit(now);
+                    if matches!(self.link, Link::Up { .. }) {
+                        return;
+                    }
+                }
+                Link::Draining { .. } => {
+                    if !self.drain(now) {
+                        return;
+                    }
+                }
+                Link::Down { retry } => {
+                    let due = now >= *retry;
+                    if self.outbox.is_empty() {
+                        return;
+                    }
+                    if !due {
+                        if self.outage.is_none_or(|until| now >= until) {
+                            self.fail_held();
+                        }
+                        return;
+                    }
+                    self.attempt(now);
+                }
+                Link::Attempting { attempt, until } => {
+                    let (result, late) = (attempt.advance(), now >= *until);
+                    match result {
+                        Ok(Some(Outcome::Export(export))) => self.established(now, &export),
+                        Ok(_) if late => self.attempt_failed(now, "the server does not answer"),
+                        Ok(_) => return,
+                        Err(error) => self.attempt_failed(now, &error.to_string()),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The connection is lost. `closed`: the server has closed its side.
+    pub(super) fn lost(&mut self, now: Time, why: &str, closed: bool) {
+        self.end_link(why);
+        let closed = closed || defect::is_on(Defect::NbdDoubtForgotten);
+        for index in self.slots.select(|slot| slot.state == State::Sent) {
+            self.sent -= 1;
+            let slot = self.slots.at_mut(index);
+            // The error that a missing answer is, and not a state of a request that was sent.
+            slot.state = State::Staged;
+            slot.attempts += 1;
+            let (own, attempts) = (slot.tag.is_none(), slot.attempts);
+            if slot.op.changes() && !closed {
+                self.doubt(now, index);
+            } else if own {
+                // It is made again from what is kept.
+                self.replaying -= 1;
+                self.slots.put(index);
+            } else if attempts >= ATTEMPTS {
+                self.finish(index, FAILED);
+            } else {
+                self.slots.stage_again(index);
+                self.outbox.push_front(index);
+            }
+        }
+        self.forget_own();
+        self.go_down(now);
+    }
+
+    fn end_link(&mut self, why: &str) {
+        if let Link::Up { socket, .. } | Link::Draining { socket, .. } = &self.link {
+            self.shared.remove(socket);
+            self.shared.unflushed.lost();
+        }
+        self.shared.report(why);
+        (self.payload, self.partial) = (None, None);
+        (self.begin, self.end) = (0, 0);
+    }
+
+    /// Own writes that were not sent are made again for the next connection.
+    fn forget_own(&mut self) {
+        while let Some(index) = self.own.pop_front() {
+            self.replaying -= 1;
+            self.slots.put(index);
+        }
+        self.replay.clear();
+    }
+
+    fn go_down(&mut self, now: Time) {
+        self.link = Link::Down { retry: now };
+        self.pause = PAUSES.0;
+        self.outage = Some(now + self.shared.options.reconnect);
+    }
+
+    /// The server may still carry out a change that was sent over a lost connection.
+    fn doubt(&mut self, now: Time, index: u32) {
+        let until = now + self.shared.options.reconnect;
+        let slot = self.slots.at_mut(index);
+        if slot.tag.is_none() {
+            self.replaying -= 1;
+            self.slots.put(index);
+            self.shared.fail("the connection was lost while earlier writes were repeated, and the server may still repeat some".to_owned());
+            return;
+        }
+        slot.state = State::InDoubt(until);
+        self.doubts += 1;
+    }
+
+    /// Until when the queue must have given up the requests in doubt.
+    pub(super) fn next_doubt(&self) -> Option<Time> {
+        if self.doubts == 0 {
+            return None;
+        }
+        let until = |state| if let State::InDoubt(until) = state { Some(until) } else { None };
+        self.slots.live().filter(|(_, slot)| !slot.given_up).filter_map(|(_, slot)| until(slot.state)).min()
+    }
+
+    /// A request in doubt that the queue waits for has no end. Reporting it would end the doubt, so nothing may be sent
+    /// to the server any more.
+    fn end_doubts(&mut self, now: Time) {
+        if self.next_doubt().is_some_and(|until| now >= until) {
+            let why = "the connection was lost without a sign that the server is done with it, so an earlier write may \
+                       still change the disk at any time; open it again when the server is known to be idle";
+            self.shared.fail(why.to_owned());
+            self.fail_all(now);
+        }
+    }
+
+    /// The server has sent something that it must not.
+    pub(super) fn violated(&mut self, now: Time, what: &str) {
+        let Link::Up { socket, .. } = &self.link else { return };
+        let socket = Arc::clone(socket);
+        self.shared.report(&format!("the server does not keep to the NBD protocol: {what}"));
+        socket.end_output();
+        (self.payload, self.partial) = (None, None);
+        (self.begin, self.end) = (0, 0);
+        self.link = Link::Draining { socket, until: now + self.shared.options.peer_timeout };
+        self.drain(now);
+    }
+
+    /// Drops what the server sends. Returns whether that has ended.
+    fn drain(&mut self, now: Time) -> bool {
+        let Link::Draining { socket, until } = &self.link else { return false };
+        let (socket, until) = (Arc::clone(socket), *until);
+        let mut buffer = [0; 4096];
+        let closed = loop {
+            match recv(&*socket, &mut buffer[..], RecvFlags::DONTWAIT) {
+                Ok((_, 0)) | Err(Errno::CONNRESET | Errno::PIPE) => break true,
+                // Time also ends the stream of a server that does not stop.
+                Ok(_) | Err(Errno::INTR) if now < until => {}
+                Err(Errno::AGAIN) if now < until => return false,
+                _ => break false,
+            }
+        };
+        // What was not answered has failed: sent again, it might be answered in the same way.
+        for index in self.slots.select(|slot| slot.state == State::Sent) {
+            let slot = self.slots.at(index);
+            if closed || !slot.op.changes() {
+                self.finish(index, FAILED);
+            }
+        }
+        let trouble = self.shared.trouble();
+        self.lost(now, &trouble, closed);
+        true
+    }
+
+    /// The server is shutting down, and has not carried out this request.
+    pub(super) fn leave(&mut self, now: Time, index: u32) {
+        let slot = self.slots.at_mut(index);
+        slot.attempts += 1;
+        if slot.attempts >= ATTEMPTS || slot.tag.is_none() {
+            return self.finish(index, FAILED);
+        }
+        self.sent -= 1;
+        self.slots.stage_again(index);
+        self.outbox.push_front(index);
+        if let Link::Up { socket, leaving: leaving @ None } = &mut self.link {
+            *leaving = Some(now + self.shared.options.peer_timeout);
+            self.shared.report("the server is shutting down");
+            socket.end_output();
+        }
+    }
+
+    /// Begins to connect.
+    fn attempt(&mut self, now: Time) {
+        let shared = &self.shared;
+        let place = &shared.places[self.place % shared.places.len()];
+        self.place += 1;
+        let handshake = Handshake::open(&shared.uri.export);
+        match Attempt::begin(place, shared.options.peer_timeout, handshake) {
+            Ok(attempt) => {
+                let until = now + shared.options.connect_timeout;
+                self.link = Link::Attempting { attempt: Box::new(attempt), until };
+                self.listen_anew();
+            }
+            Err(error) => self.attempt_failed(now, &error.to_string()),
+        }
+    }
+
+    fn attempt_failed(&mut self, now: Time, why: &str) {
+        self.shared.report(&format!("no connection: {why}"));
+        self.link = Link::Down { retry: now + self.pause };
+        self.pause = Span(2 * self.pause.0).min(PAUSES.1);
+        if self.outage.is_none_or(|until| now >= until) {
+            self.fail_held();
+        }
+    }
+
+    fn established(&mut self, now: Time, export: &Export) {
+        if let Err(why) = self.shared.check(export) {
+            self.shared.fail(why);
+            return self.fail_all(now);
+        }
+        let link = std::mem::replace(&mut self.link, Link::Down { retry: now });
+        let Link::Attempting { attempt, .. } = link else { return };
+        let socket = Arc::new(attempt.socket);
+        self.shared.add(&socket);
+        self.shared.reconnects.fetch_add(1, Ordering::Relaxed);
+        self.shared.down.store(false, Ordering::SeqCst);
+        self.shared.recover();
+        self.link = Link::Up { socket, leaving: None };
+        (self.outage, self.pause) = (None, PAUSES.0);
+        self.replay = self.shared.unflushed.to_replay();
+        self.listen_anew();
+    }
+
+    /// I/O was held as long as it may be.
+    fn fail_held(&mut self) {
+        self.shared.down.store(true, Ordering::SeqCst);
+        while let Some(index) = self.outbox.pop_front() {
+            self.finish(index, GONE);
+        }
+        if !self.ready.is_empty() {
+            self.announce();
+        }
+    }
+
+    /// The disk must not be used any more: everything fails.
+    pub(super) fn fail_all(&mut self, now: Time) {
+        self.end_link(self.shared.failure().unwrap_or_default().to_owned().as_str());
+        self.link = Link::Down { retry: now };
+        self.outbox.clear();
+        self.forget_own();
+        for index in self.slots.select(|_| true) {
+            let state = self.slots.at(index).state;
+            if matches!(state, State::InDoubt(_)) && self.slots.at(index).given_up {
+                // The queue knows that it is in doubt, and for how long: for ever.
+                continue;
+            }
+            let result = if state == State::Staged { GONE } else { FAILED };
+            self.finish(index, result);
+        }
+        if !self.ready.is_empty() {
+            self.announce();
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Replies from the socket. The data of reads goes straight to their memory; headers go through a buffer, with what the
+//! socket returned behind them.
+
+use super::{Channel, INPUT, Link, Payload};
+use crate::nbd::reply::{Reply, parse};
+use crate::nbd::wire::{Chunk, error, transmission_flag};
+use platter_block::bio::Op;
+use platter_block::time::Time;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// While the data of a read is received, only the next header is received with it: what follows is data that would
+/// have to be copied.
+const NEXT_HEADER: usize = Chunk::BYTES + 8;
+
+/// A server that does not keep to the protocol.
+type Violation = String;
+
+impl Channel {
+    /// Receives what has come and completes what it answers.
+    pub(super) fn receive(&mut self, now: Time) {
+        while let Link::Up { socket, .. } = &self.link {
+            let socket = Arc::clone(socket);
+            self.make_room();
+            if let Some(payload) = self.payload {
+                self.batch.push_memory(&self.slots.at(payload.slot).memory, payload.at, payload.left);
+            }
+            let most = if self.payload.is_some() { NEXT_HEADER } else { self.headers_wanted() };
+            let room = &mut self.input[self.end..INPUT.min(self.end + most)];
+            let wanted = self.batch.bytes() + room.len();
+            match self.batch.receive(socket.as_fd(), room) {
+                Ok(0) => return self.lost(now, "the server has closed the connection", true),
+                Ok(count) => {
+                    let consumed = self.consume(now, count);
+                    if let Err(what) = consumed.and_then(|()| self.parse_input(now)) {
+                        return self.violated(now, &what);
+                    }
+                    if count < wanted {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => return self.ended(now, &error),
+            }
+        }
+    }
+
+    /// Sending has failed. What the server has answered before it ended counts.
+    pub(super) fn broken(&mut self, now: Time, error: &io::Error) {
+        self.receive(now);
+        if matches!(self.link, Link::Up { .. }) {
+            self.ended(now, error);
+        }
+    }
+
+    fn ended(&mut self, now: Time, error: &io::Error) {
+        // By these the other side says that it does not know the connection any more.
+        let closed = matches!(error.raw_os_error(), Some(libc::ECONNRESET | libc::EPIPE));
+        self.lost(now, &format!("the connection is broken: {error}"), closed);
+    }
+
+    fn make_room(&mut self) {
+        if self.begin == self.end {
+            (self.begin, self.end) = (0, 0);
+        } else if self.end + NEXT_HEADER > INPUT || self.begin > INPUT / 2 {
+            self.input.copy_within(self.begin..self.end, 0);
+            (self.begin, self.end) = (0, self.end - self.begin);
+        }
+    }
+
+    /// How many bytes of headers to receive at once: few if data of reads may come behind them.
+    fn headers_wanted(&self) -> usize {
+        if self.slots.reads() > 0 { NEXT_HEADER } else { INPUT }
+    }
+
+    /// Takes `count` received bytes: first what the payload wanted.
+    fn consume(&mut self, now: Time, count: usize) -> Result<(), Violation> {
+        let direct = self.payload.map_or(0, |payload| payload.left.min(count));
+        self.end += count - direct;
+        self.advance_payload(now, direct)
+    }
+
+    /// So many bytes of the payload have arrived.
+    fn advance_payload(&mut self, now: Time, count: usize) -> Result<(), Violation> {
+        let Some(payload) = &mut self.payload else { return Ok(()) };
+        payload.at += count;
+        payload.left -= count;
+        let Payload { slot, left: 0, done, .. } = *payload else { return Ok(()) };
+        self.payload = None;
+        if done { self.answered(now, slot) } else { Ok(()) }
+    }
+
+    fn parse_input(&mut self, now: Time) -> Result<(), Violation> {
+        while self.payload.is_none() {
+            let Some((taken, reply)) = parse(&self.input[self.begin..self.end]).map_err(|bad| bad.0)? else {
+                return Ok(());
+            };
+            self.begin += taken;
+            self.take(now, reply)?;
+            if let Some(payload) = self.payload {
+                // Some of the data is here already.
+                let here = payload.left.min(self.end - self.begin);
+                let memory = &self.slots.at(payload.slot).memory;
+                memory.scatter(payload.at, &self.input[self.begin..self.begin + here]);
+                self.begin += here;
+                self.advance_payload(now, here)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&self, cookie: u64) -> Result<u32, Violation> {
+        let found = self.slots.find(cookie);
+        found.ok_or_else(|| format!("a reply to a request that was not made (cookie {cookie:#x})"))
+    }
+
+    fn take(&mut self, now: Time, reply: Reply) -> Result<(), Violation> {
+        match reply {
+            Reply::Simple { cookie, error } => self.simple(now, cookie, error),
+            Reply::Data { cookie, offset, length, done } => {
+                let slot = self.find(cookie)?;
+                let at = self.arrives(slot, offset, length)?;
+                self.payload = Some(Payload { slot, at, left: length as usize, done });
+                Ok(())
+            }
+            Reply::Hole { cookie, offset, length, done } => {
+                let slot = self.find(cookie)?;
+                let at = self.arrives(slot, offset, length)?;
+                self.slots.at(slot).memory.zero(at, length as usize);
+                if done { self.answered(now, slot) } else { Ok(()) }
+            }
+            Reply::Error { cookie, error, done } => {
+                let slot = self.find(cookie)?;
+                let first = &mut self.slots.at_mut(slot).error;
+                *first = if *first == 0 { error } else { *first };
+                if done { self.answered(now, slot) } else { Ok(()) }
+            }
+            Reply::Nothing { cookie, done } => {
+                let slot = self.find(cookie)?;
+                if done { self.answered(now, slot) } else { Ok(()) }
+            }
+            Reply::Status { .. } => Err("an allocation status that was not asked for".to_owned()),
+        }
+    }
+
+    fn simple(&mut self, now: Time, cookie: u64, error: u32) -> Result<(), Violation> {
+        let index = self.find(cookie)?;
+        let slot = self.slots.at_mut(index);
+        if slot.op != Op::Read || error != 0 {
+            slot.error = error;
+            return self.answered(now, index);
+        }
+        if self.shared.export.structured {
+            return Err("a simple reply to a read, although structured replies are in use".to_owned());
+        }
+        let left = slot.len as usize;
+        slot.arrived.add(0, slot.len as u32);
+        self.payload = Some(Payload { slot: index, at: 0, left, done: true });
+        Ok(())
+    }
+
+    /// Part of a read arrives. Returns its offset in the read.
+    fn arrives(&mut self, index: u32, offset: u64, length: u32) -> Result<usize, Violation> {
+        let slot = self.slots.at_mut(index);
+        let begin = offset.checked_sub(slot.pos);
+        let end = begin.and_then(|begin| begin.checked_add(length.into())).filter(|&end| end <= slot.len);
+        let (Op::Read, Some(begin), Some(end)) = (slot.op, begin, end) else {
+            let (op, pos, len) = (slot.op, slot.pos, slot.len);
+            return Err(format!(
+                "{length} bytes at {offset} in the answer to a {op} of {len} bytes at {pos}"
+            ));
+        };
+        if !slot.arrived.add(begin as u32, end as u32) {
+            return Err(format!("{length} bytes at {offset} that overlap earlier ones of the same answer"));
+        }
+        Ok(begin as usize)
+    }
+
+    /// The whole answer has come.
+    fn answered(&mut self, now: Time, index: u32) -> Result<(), Violation> {
+        let slot = self.slots.at(index);
+        if slot.error == error::ESHUTDOWN {
+            self.leave(now, index);
+            return Ok(());
+        }
+        if slot.error == 0 && slot.op == Op::Read && !slot.arrived.cover(slot.len) {
+            return Err(format!(
+                "a successful read of {} bytes at {} without all of its data",
+                slot.len, slot.pos
+            ));
+        }
+        let read_only = self.shared.export.has(transmission_flag::READ_ONLY);
+        let result = match slot.error {
+            0 if slot.op.has_data() => slot.len as i64,
+            0 => 0,
+            error::EPERM if slot.op.changes() || read_only => -i64::from(libc::EROFS),
+            known @ (error::EPERM
+            | error::EIO
+            | error::ENOMEM
+            | error::EINVAL
+            | error::ENOSPC
+            | error::ENOTSUP) => -i64::from(known),
+            _ => -i64::from(libc::EIO),
+        };
+        // A shortage at the server is not one here.
+        let result = if result == -i64::from(libc::ENOMEM) { -i64::from(libc::EIO) } else { result };
+        self.finish(index, result);
+        Ok(())
+    }
+}

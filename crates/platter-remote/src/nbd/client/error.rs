@@ -1,0 +1,53 @@
+//! Why a remote disk cannot be opened.
+
+use crate::nbd::handshake::HandshakeError;
+use std::fmt;
+use std::io;
+
+/// Why a remote disk cannot be opened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NbdError {
+    /// No connection to the server.
+    Connect(io::Error),
+    /// The negotiation failed.
+    Handshake(HandshakeError),
+    /// The server did not answer in time.
+    Silent,
+    /// The options do not fit the server.
+    Unfit(String),
+}
+
+impl NbdError {
+    /// Whether the options are to be changed, rather than something at the server.
+    pub fn is_unfit(&self) -> bool {
+        matches!(self, NbdError::Unfit(_))
+    }
+}
+
+impl fmt::Display for NbdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NbdError::Connect(error) => write!(f, "no connection to the server: {error}"),
+            NbdError::Handshake(error) => error.fmt(f),
+            NbdError::Silent => {
+                f.write_str("the server does not answer; is it an NBD server, and has it a free connection?")
+            }
+            NbdError::Unfit(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for NbdError {}
+
+impl From<HandshakeError> for NbdError {
+    fn from(error: HandshakeError) -> NbdError {
+        NbdError::Handshake(error)
+    }
+}
+
+impl From<io::Error> for NbdError {
+    fn from(error: io::Error) -> NbdError {
+        NbdError::Connect(error)
+    }
+}

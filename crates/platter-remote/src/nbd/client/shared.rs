@@ -1,0 +1,145 @@
+//! What the channels of a remote disk share.
+
+use super::options::NbdOptions;
+use super::socket::{Place, Socket};
+use super::unflushed::Unflushed;
+use crate::nbd::handshake::Export;
+use crate::nbd::uri::Uri;
+use crate::nbd::wire::transmission_flag;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The flags that promise something that is used: a server that returns must still have them.
+const NEEDED: u16 = transmission_flag::SEND_FLUSH
+    | transmission_flag::SEND_FUA
+    | transmission_flag::SEND_TRIM
+    | transmission_flag::SEND_WRITE_ZEROES
+    | transmission_flag::CAN_MULTI_CONN;
+
+/// What the channels of a remote disk share.
+pub(super) struct Shared {
+    pub(super) uri: Uri,
+    pub(super) options: NbdOptions,
+    pub(super) places: Vec<Place>,
+    /// The export when the disk was opened.
+    pub(super) export: Export,
+    pub(super) unflushed: Unflushed,
+    /// The connections of channels that work, as far as is known.
+    sockets: Mutex<Vec<Arc<Socket>>>,
+    pub(super) channels: AtomicU32,
+    pub(super) reconnects: AtomicU64,
+    /// Connections have been missing for longer than I/O is held.
+    pub(super) down: AtomicBool,
+    /// Why the disk must not be used any more.
+    failed: OnceLock<String>,
+    trouble: Mutex<String>,
+    /// Whether that may be the cause of failures now.
+    is_troubled: AtomicBool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(super) fn new(uri: Uri, options: NbdOptions, places: Vec<Place>, export: Export) -> Shared {
+        Shared {
+            uri,
+            options,
+            places,
+            export,
+            unflushed: Unflushed::new(options.replay),
+            sockets: Mutex::default(),
+            channels: AtomicU32::new(0),
+            reconnects: AtomicU64::new(0),
+            down: AtomicBool::new(false),
+            failed: OnceLock::new(),
+            trouble: Mutex::default(),
+            is_troubled: AtomicBool::new(false),
+        }
+    }
+
+    /// A connection works.
+    pub(super) fn add(&self, socket: &Arc<Socket>) {
+        lock(&self.sockets).push(Arc::clone(socket));
+    }
+
+    /// A connection has ended.
+    pub(super) fn remove(&self, socket: &Arc<Socket>) {
+        lock(&self.sockets).retain(|other| !Arc::ptr_eq(other, socket));
+    }
+
+    /// Connections that work, as far as is known.
+    pub(super) fn connections(&self) -> usize {
+        lock(&self.sockets).len()
+    }
+
+    /// Before a flush is believed: if another connection has been lost, the server may be another process than the one
+    /// that took its writes.
+    pub(super) fn look_at_others(&self) {
+        let sockets = lock(&self.sockets);
+        if sockets.len() > 1 && sockets.iter().any(|socket| socket.is_hung_up()) {
+            self.unflushed.lost();
+        }
+    }
+
+    /// The disk must not be used any more.
+    pub(super) fn fail(&self, why: String) {
+        self.report(&why);
+        // The first reason counts.
+        let _ = self.failed.set(why);
+    }
+
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.failed.get().map(String::as_str)
+    }
+
+    /// Remembers the last trouble with connections.
+    pub(super) fn report(&self, trouble: &str) {
+        trouble.clone_into(&mut lock(&self.trouble));
+        self.is_troubled.store(true, Ordering::SeqCst);
+    }
+
+    /// The last trouble is over.
+    pub(super) fn recover(&self) {
+        self.is_troubled.store(false, Ordering::SeqCst);
+    }
+
+    /// The trouble that may be the cause of a failure that has just happened.
+    pub(super) fn cause(&self) -> Option<String> {
+        self.is_troubled.load(Ordering::SeqCst).then(|| self.trouble())
+    }
+
+    pub(super) fn trouble(&self) -> String {
+        lock(&self.trouble).clone()
+    }
+
+    /// Whether an export that was found again is the one that was opened.
+    pub(super) fn check(&self, now: &Export) -> Result<(), String> {
+        let before = &self.export;
+        let missing = before.flags & NEEDED & !now.flags;
+        let changed = |what: &str, from: String, to: String| {
+            Err(format!("the server came back with another disk: {what} was {from} and is {to}"))
+        };
+        if now.size != before.size {
+            return changed("its size", format!("{} bytes", before.size), format!("{} bytes", now.size));
+        }
+        if now.has(transmission_flag::READ_ONLY) && !before.has(transmission_flag::READ_ONLY) {
+            return changed("the export", "writable".to_owned(), "read-only".to_owned());
+        }
+        if missing != 0 {
+            return changed("its flags", format!("{:#x}", before.flags), format!("{:#x}", now.flags));
+        }
+        if now.blocks != before.blocks {
+            return changed("its block sizes", format!("{:?}", before.blocks), format!("{:?}", now.blocks));
+        }
+        Ok(())
+    }
+
+    /// Takes the place of one more channel. `false`: there is none.
+    pub(super) fn take_channel(&self) -> bool {
+        let most = self.options.connections;
+        let take = |count| (count < most).then_some(count + 1);
+        self.channels.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
+    }
+}

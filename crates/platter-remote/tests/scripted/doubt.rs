@@ -1,0 +1,74 @@
+//! Changes that the server may still carry out after the client has left the connection.
+
+use crate::server::{Connection, EXPORT, Server, aside, opened, options};
+use platter_block::fault::Kind;
+use platter_block::time::Span;
+use platter_disk::device::Device;
+use platter_disk::sync_io::IoOptions;
+use platter_remote::nbd::client::NbdOptions;
+use platter_remote::nbd::wire::command;
+
+/// The client leaves a connection that sends garbage, but the server keeps it open: it may still carry out a write.
+fn leave(server: &Server, options: NbdOptions) -> (Device, Connection, std::thread::JoinHandle<Kind>) {
+    let (device, mut connection) = opened(server, EXPORT, options, None);
+    let timeout = IoOptions::timeout(Span::from_secs(1));
+    let writer =
+        aside(&device, move |device| device.write_at_with(&[1; 4096], 4096, timeout).unwrap_err().fault.kind);
+    connection.expect(command::WRITE);
+    connection.write(&[0x5a; 16]).unwrap();
+    (device, connection, writer)
+}
+
+#[test]
+fn what_may_still_land_keeps_its_range_and_nothing_else() {
+    let server = Server::new();
+    let options = options().with_peer_timeout(Span::from_millis(50)).with_reconnect(Span::from_secs(3600));
+    let (device, old, writer) = leave(&server, options);
+    assert_eq!(writer.join().unwrap(), Kind::TimedOut);
+    // Other ranges are used over a new connection.
+    let reader = aside(&device, |device| device.read_at(&mut [0; 512], 0));
+    let mut new = server.accept(EXPORT);
+    let (request, _) = new.expect(command::READ);
+    new.data(&request, true, 0, &[0; 512]).unwrap();
+    reader.join().unwrap().unwrap();
+    // The range of the write is not.
+    let late = IoOptions::timeout(Span::from_millis(100));
+    let error = device.write_at_with(&[2; 512], 4096, late).unwrap_err();
+    assert_eq!(error.fault.kind, Kind::InDoubt);
+    let error = device.flush_with(late).unwrap_err();
+    assert!(matches!(error.fault.kind, Kind::InDoubt | Kind::TimedOut), "{error}");
+    assert!(new.stream.set_nonblocking(true).is_ok() && new.request().is_err(), "nothing was sent");
+    drop((old, new));
+}
+
+#[test]
+fn a_write_without_a_timeout_ends_the_disk() {
+    let server = Server::new();
+    let options = options().with_peer_timeout(Span::from_millis(50)).with_reconnect(Span::from_millis(100));
+    let (device, mut connection) = opened(&server, EXPORT, options, None);
+    let writer = aside(&device, |device| device.write_at(&[1; 4096], 4096).unwrap_err());
+    connection.expect(command::WRITE);
+    connection.write(&[0x5a; 16]).unwrap();
+    let error = writer.join().unwrap();
+    assert!(error.to_string().contains("may still change the disk"), "{error}");
+    assert_eq!(device.read_at(&mut [0; 512], 0).unwrap_err().fault.kind, Kind::Gone, "for good");
+    drop(connection);
+}
+
+#[test]
+fn a_write_fails_and_leaves_no_doubt_once_the_server_has_closed() {
+    let server = Server::new();
+    let (device, mut connection) = opened(&server, EXPORT, options(), None);
+    let writer = aside(&device, |device| device.write_at(&[1; 4096], 4096).unwrap_err().fault.kind);
+    connection.expect(command::WRITE);
+    connection.write(&[0x5a; 16]).unwrap();
+    assert!(connection.is_ended());
+    drop(connection);
+    assert_eq!(writer.join().unwrap(), Kind::Io);
+    let writer = aside(&device, |device| device.write_at(&[2; 4096], 4096));
+    let mut connection = server.accept(EXPORT);
+    let (request, data) = connection.expect(command::WRITE);
+    assert_eq!(data, [2; 4096]);
+    connection.simple(&request, 0, &[]).unwrap();
+    writer.join().unwrap().unwrap();
+}

@@ -1,0 +1,7 @@
+//! The NBD client against a server that plays by a script: every shape of reply, garbage, and connections that end at
+//! every byte.
+
+mod doubt;
+mod loss;
+mod server;
+mod shapes;

@@ -1,0 +1,125 @@
+//! Memory for the data of requests that one thread works on.
+
+use platter_disk::pool::{PAGE, Pool, PoolBuf};
+
+/// Sizes of buffers are powers of two from a page on.
+const SMALLEST_BITS: u32 = PAGE.trailing_zeros();
+const CLASSES: usize = 16;
+
+/// Buffers of several sizes that are kept for the next request, at most `limit` bytes with those in use.
+///
+/// They are aligned to pages, so drivers transfer to and from them without a copy.
+pub(crate) struct Buffers {
+    free: [Vec<PoolBuf>; CLASSES],
+    held_bytes: usize,
+    limit_bytes: usize,
+}
+
+fn class_of(bytes: usize) -> usize {
+    let bits = bytes.max(1).next_power_of_two().trailing_zeros();
+    bits.saturating_sub(SMALLEST_BITS) as usize
+}
+
+fn class_bytes(class: usize) -> usize {
+    PAGE << class
+}
+
+impl Buffers {
+    pub(crate) fn new(limit_bytes: usize) -> Buffers {
+        Buffers { free: Default::default(), held_bytes: 0, limit_bytes }
+    }
+
+    /// A buffer of `bytes` bytes. `None`: the limit is reached until others come back.
+    #[inline]
+    pub(crate) fn take(&mut self, bytes: usize) -> Option<PoolBuf> {
+        let class = class_of(bytes);
+        let mut buffer = match self.free.get_mut(class)?.pop() {
+            Some(buffer) => buffer,
+            None => self.make(class)?,
+        };
+        buffer.truncate(bytes);
+        Some(buffer)
+    }
+
+    #[cold]
+    fn make(&mut self, class: usize) -> Option<PoolBuf> {
+        let bytes = class_bytes(class);
+        for free in self.free.iter_mut().rev() {
+            while self.held_bytes + bytes > self.limit_bytes {
+                let Some(buffer) = free.pop() else { break };
+                self.held_bytes -= whole(buffer);
+            }
+        }
+        if self.held_bytes + bytes > self.limit_bytes {
+            return None;
+        }
+        let buffer = Pool::new(1, bytes, PAGE).ok()?.take()?;
+        self.held_bytes += bytes;
+        Some(buffer)
+    }
+
+    /// Gives a buffer back.
+    #[inline]
+    pub(crate) fn put(&mut self, mut buffer: PoolBuf) {
+        buffer.restore_len();
+        if let Some(free) = self.free.get_mut(class_of(buffer.len())) {
+            free.push(buffer);
+        }
+    }
+
+    /// A buffer of this many bytes does not come back: the driver keeps it until its request, which timed out, is
+    /// complete.
+    pub(crate) fn lost(&mut self, bytes: usize) {
+        self.held_bytes = self.held_bytes.saturating_sub(class_bytes(class_of(bytes)));
+    }
+
+    /// Returns the memory of all free buffers to the system.
+    pub(crate) fn trim(&mut self) {
+        for free in &mut self.free {
+            for buffer in std::mem::take(free) {
+                self.held_bytes -= whole(buffer);
+            }
+        }
+    }
+}
+
+/// Bytes of a buffer, which is dropped.
+fn whole(mut buffer: PoolBuf) -> usize {
+    buffer.restore_len();
+    buffer.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_bounded_and_comes_back() {
+        let mut buffers = Buffers::new(64 << 10);
+        let all: Vec<PoolBuf> = std::iter::from_fn(|| buffers.take(4096)).collect();
+        assert_eq!(all.len(), 16);
+        assert!(
+            all.iter().all(|buffer| buffer.len() == 4096 && (buffer.as_ptr() as usize).is_multiple_of(PAGE))
+        );
+        assert!(buffers.take(512).is_none());
+        all.into_iter().for_each(|buffer| buffers.put(buffer));
+        // Free buffers of another size make room.
+        let large = buffers.take(33 << 10).expect("room");
+        assert_eq!((large.len(), buffers.held_bytes), (33 << 10, 64 << 10));
+        assert!(buffers.take(1).is_none());
+        buffers.put(large);
+        buffers.trim();
+        assert_eq!(buffers.held_bytes, 0);
+        assert!(buffers.take(128 << 10).is_none(), "above the limit");
+        assert!(buffers.take(usize::MAX / 2).is_none());
+    }
+
+    #[test]
+    fn a_lost_buffer_no_longer_counts() {
+        let mut buffers = Buffers::new(8192);
+        drop(buffers.take(5000).unwrap());
+        assert!(buffers.take(1).is_none());
+        buffers.lost(5000);
+        assert!(buffers.take(8192).is_some());
+    }
+}

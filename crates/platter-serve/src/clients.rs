@@ -1,0 +1,178 @@
+//! The clients of a server: what operators see of them, and how they are disconnected.
+
+use crate::age::{Ages, Mark, Ticker};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What a client has done. Each count is written by the threads of one client and may be read at any time.
+#[derive(Default)]
+pub struct Counts {
+    /// Reads completed.
+    pub reads: AtomicU64,
+    /// Bytes read.
+    pub read_bytes: AtomicU64,
+    /// Writes completed.
+    pub writes: AtomicU64,
+    /// Bytes written.
+    pub written_bytes: AtomicU64,
+    /// Flushes completed.
+    pub flushes: AtomicU64,
+    /// Discards and write-zeroes completed.
+    pub discards: AtomicU64,
+    /// Requests that were answered with an error.
+    pub errors: AtomicU64,
+    /// Requests that have not been answered.
+    pub in_flight: AtomicU64,
+}
+
+/// A connected client.
+pub struct Client {
+    /// Its number, unique in the server.
+    pub id: u64,
+    /// The kind of export through which it came, such as `nbd`.
+    pub export: &'static str,
+    /// The name of the device that it uses.
+    pub device: String,
+    /// Its address, or what is known of it.
+    pub peer: String,
+    /// Since when.
+    pub since: Instant,
+    /// What it has done.
+    pub counts: Counts,
+    ages: Ages,
+    ticker: Arc<Ticker>,
+    disconnect: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Client {
+    /// Ends the connection. Requests that a driver has taken still run.
+    pub fn disconnect(&self) {
+        (self.disconnect)();
+    }
+
+    /// Counts a request that has arrived, for [`oldest`](Client::oldest).
+    #[inline]
+    pub fn begin(&self) -> Mark {
+        self.ages.begin(&self.ticker)
+    }
+
+    /// A request has been answered.
+    #[inline]
+    pub fn end(&self, mark: Mark) {
+        self.ages.end(mark);
+    }
+
+    /// The age of the oldest request that has not been answered, to about a second; `None`: all have been.
+    pub fn oldest(&self, now: Instant) -> Option<Duration> {
+        self.ages.oldest(&self.ticker, now)
+    }
+}
+
+/// The clients of a server.
+pub struct Clients {
+    most: usize,
+    next: AtomicU64,
+    ticker: Arc<Ticker>,
+    list: Mutex<BTreeMap<u64, Arc<Client>>>,
+}
+
+/// A client as its export holds it. Dropping it removes the client from the list.
+pub struct Connected {
+    clients: Arc<Clients>,
+    client: Arc<Client>,
+}
+
+impl std::ops::Deref for Connected {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        let mut list = self.clients.list.lock().unwrap_or_else(PoisonError::into_inner);
+        list.remove(&self.client.id);
+    }
+}
+
+impl Clients {
+    /// No clients, and room for `most`.
+    pub fn new(most: usize) -> Arc<Clients> {
+        Arc::new(Clients { most, next: AtomicU64::new(1), ticker: Arc::default(), list: Mutex::default() })
+    }
+
+    /// Adds a client. `disconnect` ends its connection when an operator asks for it. `None`: there are as many as the
+    /// server takes.
+    pub fn connect(
+        self: &Arc<Clients>,
+        export: &'static str,
+        device: &str,
+        peer: &str,
+        disconnect: impl Fn() + Send + Sync + 'static,
+    ) -> Option<Connected> {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.len() >= self.most {
+            return None;
+        }
+        let client = Arc::new(Client {
+            id: self.next.fetch_add(1, Ordering::Relaxed),
+            export,
+            device: device.to_owned(),
+            peer: peer.to_owned(),
+            since: Instant::now(),
+            counts: Counts::default(),
+            ages: Ages::default(),
+            ticker: Arc::clone(&self.ticker),
+            disconnect: Box::new(disconnect),
+        });
+        list.insert(client.id, Arc::clone(&client));
+        Some(Connected { clients: Arc::clone(self), client })
+    }
+
+    /// Advances the time by which requests' ages are told. Called about once a second, by one thread.
+    pub fn tick(&self, now: Instant) {
+        let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ticker.tick(now, list.values().map(|client| &client.ages));
+    }
+
+    /// The most that there may be.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// The client of this number.
+    pub fn find(&self, id: u64) -> Option<Arc<Client>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    /// All clients, oldest first.
+    pub fn list(&self) -> Vec<Arc<Client>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn clients_are_bounded_listed_and_removed() {
+        let clients = Clients::new(2);
+        let asked = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&asked);
+        let first =
+            clients.connect("nbd", "a", "peer 1", move || flag.store(true, Ordering::Relaxed)).unwrap();
+        let second = clients.connect("nbd", "a", "peer 2", || {}).unwrap();
+        assert!(clients.connect("nbd", "a", "peer 3", || {}).is_none());
+        assert_eq!(clients.list().len(), 2);
+        clients.list()[0].disconnect();
+        assert!(asked.load(Ordering::Relaxed));
+        drop(first);
+        assert_eq!(clients.list()[0].id, second.id);
+    }
+}

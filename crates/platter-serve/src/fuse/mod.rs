@@ -1,0 +1,171 @@
+//! Devices as files in a directory, by FUSE.
+//!
+//! The directory has one file for each device of the server. Several threads take requests of the kernel, each with a
+//! descriptor of the FUSE driver and channels of its own, and have many requests in flight at once. Reads and writes
+//! go through the kernel's page cache only if [`Options::kernel_cache`](crate::export::Options) is set, and then only
+//! reads are cached: a write is with the device when it returns, and durable after `fsync`.
+
+mod descriptor;
+mod mount;
+mod nodes;
+mod post;
+mod seat;
+mod shared;
+mod slow;
+mod wire;
+mod worker;
+
+use crate::error::ServeError;
+use crate::export::{Export, Row, Start};
+use mount::Mount;
+use nodes::Nodes;
+use post::{MAX_TRANSFER, Post};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use shared::{KIND, Shared};
+use std::io::IoSliceMut;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use wire::{Fields, Header, Init, ability, op};
+use worker::Worker;
+
+/// The row of the table.
+pub const ROW: Row =
+    Row { name: KIND, summary: "each device as a file in a directory", address: "an empty directory", start };
+
+/// Most threads of a mount.
+const MAX_THREADS: usize = 4;
+
+/// How long the kernel may take to begin.
+const BEGIN: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+
+/// How often to try to unmount while files are open; the kernel does not report that they are closed.
+const RETRY: Duration = Duration::from_millis(20);
+
+struct FuseExport {
+    mount: Mount,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
+    let nodes = Nodes::new(Arc::clone(&start.devices), start.options.allow_other);
+    if let Some(served) = nodes.unfit() {
+        let name = served.name();
+        return Err(ServeError::usage(format!("the name {name:?} of a device cannot be the name of a file")));
+    }
+    let (mount, fuse) = mount::mount(Path::new(start.address), start.options.allow_other)?;
+    let refuse = |what: &str, error: Errno| {
+        ServeError::system(format!("cannot serve on {}: {what}: {error}", start.address))
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+    let most = (threads * start.options.depth).min(usize::from(u16::MAX)) as u16;
+    begin(&fuse, most)
+        .map_err(|why| ServeError::system(format!("cannot serve on {}: {why}", start.address)))?;
+    let directory = mount.directory().display().to_string();
+    let shared = Arc::new(Shared::new(
+        nodes,
+        start.options.clone(),
+        Arc::clone(&start.log),
+        Arc::clone(&start.clients),
+        directory,
+    ));
+    let no_thread = |error: std::io::Error| ServeError::system(format!("no thread can be started: {error}"));
+    let (slow, unaligned) = slow::start().map_err(no_thread)?;
+    let mut export = FuseExport { mount, shared, threads: vec![unaligned] };
+    let mut descriptors = Vec::new();
+    for _ in 1..threads {
+        descriptors.push(descriptor::clone(&fuse).map_err(|error| refuse("another descriptor", error))?);
+    }
+    descriptors.push(fuse);
+    for fuse in descriptors {
+        let post = Post::new(fuse).map_err(|error| refuse("a descriptor to sleep on", error))?;
+        export.shared.bells.add(&post.bell);
+        let (shared, slow) = (Arc::clone(&export.shared), slow.clone());
+        let builder = thread::Builder::new().name("fuse".to_owned());
+        let work = move || Worker::new(post, shared, slow).run();
+        export.threads.push(builder.spawn(work).map_err(no_thread)?);
+    }
+    Ok(Box::new(export))
+}
+
+/// Answers the kernel's first request.
+fn begin(fuse: &OwnedFd, most_requests: u16) -> Result<(), String> {
+    let ready =
+        poll(&mut [PollFd::new(fuse, PollFlags::IN)], Some(&BEGIN)).map_err(|error| error.to_string())?;
+    if ready == 0 {
+        return Err("the kernel does not begin".to_owned());
+    }
+    let mut request = vec![0; MAX_TRANSFER];
+    let bytes =
+        rustix::io::readv(fuse, &mut [IoSliceMut::new(&mut request)]).map_err(|error| error.to_string())?;
+    let header = Header::parse(&request[..bytes]).filter(|header| header.opcode == op::INIT);
+    let init = request.get(wire::IN_HEADER..bytes).and_then(Init::parse);
+    let (Some(header), Some(init)) = (header, init) else {
+        return Err("the kernel's first request is not INIT".to_owned());
+    };
+    if init.major != wire::MAJOR || init.minor < wire::OLDEST_MINOR {
+        post::reply(fuse, header.unique, Err(Errno::PROTO));
+        let (major, minor) = (init.major, init.minor);
+        let oldest = wire::OLDEST_MINOR;
+        return Err(format!(
+            "the kernel has version {major}.{minor} of FUSE; 7.{oldest} is needed (Linux 5.4)"
+        ));
+    }
+    let abilities = ability::ASYNC_READ
+        | ability::BIG_WRITES
+        | ability::AUTO_INVAL_DATA
+        | ability::ASYNC_DIO
+        | ability::PARALLEL_DIROPS
+        | ability::MAX_PAGES;
+    let fields = Fields::default().u32(wire::MAJOR).u32(wire::MINOR.min(init.minor));
+    let fields = fields.u32(init.max_readahead).u32(init.flags & abilities);
+    let fields = fields.u16(most_requests).u16(most_requests / 4 * 3).u32(MAX_TRANSFER as u32).u32(1);
+    let reply = fields.u16((MAX_TRANSFER / 4096) as u16).zeroes(34).bytes();
+    post::reply(fuse, header.unique, Ok(&reply));
+    Ok(())
+}
+
+impl FuseExport {
+    /// Ends the threads; requests that they have taken are answered.
+    fn end(&mut self) {
+        self.shared.set_over();
+        for thread in self.threads.drain(..).rev() {
+            // A thread that panicked has ended too.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Export for FuseExport {
+    fn address(&self) -> String {
+        self.mount.directory().display().to_string()
+    }
+
+    fn begin_stop(&mut self) {
+        self.shared.close();
+    }
+
+    fn finish_stop(&mut self, until: Instant) -> Result<(), String> {
+        while !self.mount.try_unmount() {
+            if Instant::now() >= until {
+                let users = self.mount.users();
+                self.end();
+                let users = if users.is_empty() { "unknown processes".to_owned() } else { users.join(", ") };
+                return Err(format!("files are open, and fail from now on; they are used by {users}"));
+            }
+            thread::sleep(RETRY);
+        }
+        self.end();
+        Ok(())
+    }
+}
+
+impl Drop for FuseExport {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,78 @@
+//! The descriptors of a thread, and replies to the kernel.
+
+use super::wire;
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::io::Errno;
+use std::io::IoSlice;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Largest read or write, in bytes: what the kernel allows.
+pub(super) const MAX_TRANSFER: usize = 1 << 20;
+
+/// Wakes a worker, and counts what others have finished for it.
+pub(super) struct Bell {
+    pub(super) event: OwnedFd,
+    pub(super) finished: AtomicUsize,
+    /// It was rung and not answered.
+    rung: AtomicBool,
+}
+
+impl Bell {
+    fn new() -> Result<Bell, Errno> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Bell { event, finished: AtomicUsize::new(0), rung: AtomicBool::new(false) })
+    }
+
+    /// Ends the worker's sleep.
+    pub(super) fn ring(&self) {
+        self.rung.store(true, Ordering::SeqCst);
+        // A counter that is full wakes as well.
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+    }
+
+    /// A request that another thread has carried out for the worker is answered.
+    pub(super) fn finished(&self) {
+        self.finished.fetch_add(1, Ordering::Release);
+        self.ring();
+    }
+
+    /// Answers it.
+    pub(super) fn clear(&self) {
+        if self.rung.swap(false, Ordering::SeqCst) {
+            let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        }
+    }
+}
+
+/// Sends a reply: its data, or an error.
+pub(super) fn reply(fuse: &OwnedFd, unique: u64, result: Result<&[u8], Errno>) {
+    let (data, errno) = match result {
+        Ok(data) => (data, 0),
+        Err(error) => (&[][..], error.raw_os_error()),
+    };
+    let header = wire::reply_header(unique, errno, data.len());
+    // It fails if the kernel does not wait for it any more.
+    let _ = rustix::io::writev(fuse, &[IoSlice::new(&header), IoSlice::new(data)]);
+}
+
+/// The descriptors of a worker.
+pub(super) struct Post {
+    pub(super) fuse: Arc<OwnedFd>,
+    pub(super) bell: Arc<Bell>,
+    /// Readable when there are requests or the bell was rung.
+    pub(super) any: OwnedFd,
+}
+
+impl Post {
+    pub(super) fn new(fuse: OwnedFd) -> Result<Post, Errno> {
+        let bell = Arc::new(Bell::new()?);
+        let any = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        // Of the threads that sleep without any request in work, one is woken.
+        let exclusive = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+        epoll::add(&any, &fuse, epoll::EventData::new_u64(0), exclusive)?;
+        epoll::add(&any, &bell.event, epoll::EventData::new_u64(1), epoll::EventFlags::IN)?;
+        Ok(Post { fuse: Arc::new(fuse), bell, any })
+    }
+}

@@ -1,0 +1,91 @@
+//! The client that stands for all users of one file, and its share of the device.
+
+use super::post::Bell;
+use crate::clients::{Client, Connected};
+use crate::qos::{Admit, Share};
+use crate::served::Served;
+use platter_block::time::{Span, Time};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How long a thread waits whose turn to ask comes after that of another.
+const AFTER_ANOTHER: Span = Span::from_millis(10);
+
+/// The bells of all threads of an export.
+#[derive(Default)]
+pub(super) struct Bells(Mutex<Vec<Arc<Bell>>>);
+
+impl Bells {
+    pub(super) fn add(&self, bell: &Arc<Bell>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(bell));
+    }
+
+    /// Wakes all threads.
+    pub(super) fn ring(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|bell| bell.ring());
+    }
+}
+
+impl platter_block::lane::Bell for Bells {
+    fn ring(&self) {
+        Bells::ring(self);
+    }
+}
+
+/// A client with its share. Threads ask for one request at a time, because a share has one place to wait.
+pub(super) struct Seat {
+    client: Connected,
+    share: Share,
+    bells: Arc<Bells>,
+    /// A thread has a request that waits to be admitted.
+    asks: AtomicBool,
+}
+
+/// Whether a request may start.
+pub(super) enum Turn {
+    Now,
+    /// Ask again then, or when the bell rings. `asks`: this thread has the place to wait.
+    Later {
+        at: Option<Time>,
+        asks: bool,
+    },
+}
+
+impl Seat {
+    pub(super) fn new(client: Connected, served: &Served, bells: Arc<Bells>) -> Seat {
+        let share = served.qos().join(client.id, Arc::clone(&bells) as Arc<dyn platter_block::lane::Bell>);
+        Seat { client, share, bells, asks: AtomicBool::new(false) }
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Whether anything is limited.
+    #[inline]
+    pub(super) fn is_limited(&self) -> bool {
+        self.share.is_limited()
+    }
+
+    /// Asks for a request of `bytes` bytes. `asks`: what the last answer for this request said.
+    pub(super) fn admit(&self, now: Time, bytes: u64, asks: bool) -> Turn {
+        if !asks && self.asks.swap(true, Ordering::Acquire) {
+            return Turn::Later { at: Some(now + AFTER_ANOTHER), asks: false };
+        }
+        match self.share.admit(now, bytes) {
+            Admit::Now => {
+                self.asks.store(false, Ordering::Release);
+                self.bells.ring();
+                Turn::Now
+            }
+            Admit::At(at) => Turn::Later { at: Some(at), asks: true },
+            Admit::OnBell => Turn::Later { at: None, asks: true },
+        }
+    }
+
+    /// A request has been answered.
+    #[inline]
+    pub(super) fn complete(&self, now: Time) {
+        self.share.complete(now);
+    }
+}

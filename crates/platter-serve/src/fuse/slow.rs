@@ -1,0 +1,95 @@
+//! Requests that do not begin and end at blocks of the device. They need other blocks to be read first, which
+//! synchronous calls do, so they have a thread of their own.
+
+use super::post::{Bell, reply};
+use super::seat::Seat;
+use crate::age::Mark;
+use crate::served::Served;
+use platter_block::fault::Error;
+use platter_disk::device::Device;
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+/// What to do.
+pub(super) enum Work {
+    Read(u64, usize),
+    Write(u64, Vec<u8>),
+    Zero(u64, u64),
+}
+
+/// A request, and where its reply goes.
+pub(super) struct Job {
+    pub(super) fuse: Arc<OwnedFd>,
+    pub(super) unique: u64,
+    pub(super) served: Arc<Served>,
+    pub(super) seat: Arc<Seat>,
+    pub(super) mark: Mark,
+    pub(super) work: Work,
+    /// The thread that has taken the request; a place there is free again afterwards.
+    pub(super) bell: Arc<Bell>,
+}
+
+/// Starts the thread. It ends when the sender is dropped.
+pub(super) fn start() -> std::io::Result<(Sender<Job>, thread::JoinHandle<()>)> {
+    let (sender, receiver) = channel();
+    let thread = thread::Builder::new().name("fuse-unaligned".to_owned()).spawn(move || run(&receiver))?;
+    Ok((sender, thread))
+}
+
+fn run(jobs: &Receiver<Job>) {
+    for job in jobs {
+        let Job { fuse, unique, served, seat, mark, work, bell } = job;
+        let device = served.device();
+        let counts = &seat.client().counts;
+        let result = match work {
+            Work::Read(pos, len) => {
+                let mut data = vec![0; len];
+                device.read_at(&mut data, pos).map(|()| {
+                    counts.reads.fetch_add(1, Ordering::Relaxed);
+                    counts.read_bytes.fetch_add(len as u64, Ordering::Relaxed);
+                    data
+                })
+            }
+            Work::Write(pos, data) => device.write_at(&data, pos).map(|()| {
+                counts.writes.fetch_add(1, Ordering::Relaxed);
+                counts.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+                super::wire::Fields::default().u32(data.len() as u32).u32(0).bytes()
+            }),
+            Work::Zero(pos, len) => zero(device, pos, len).map(|()| {
+                counts.discards.fetch_add(1, Ordering::Relaxed);
+                Vec::new()
+            }),
+        };
+        match result {
+            Ok(data) => reply(&fuse, unique, Ok(&data)),
+            Err(error) => {
+                counts.errors.fetch_add(1, Ordering::Relaxed);
+                reply(&fuse, unique, Err(Errno::from_raw_os_error(error.fault.errno())));
+            }
+        }
+        counts.in_flight.fetch_sub(1, Ordering::Relaxed);
+        seat.client().end(mark);
+        seat.complete(device.clock().now());
+        bell.finished();
+    }
+}
+
+/// Makes a range zero that need not begin and end at blocks.
+fn zero(device: &Device, pos: u64, len: u64) -> Result<(), Error> {
+    let block = u64::from(device.limits_at(pos).logical_block);
+    let end = pos + len;
+    let (first, last) = (pos.next_multiple_of(block).min(end), end / block * block);
+    let part = |from: u64, to: u64| device.write_at(&vec![0; (to - from) as usize], from);
+    if last <= first {
+        return part(pos, end);
+    }
+    if pos < first {
+        part(pos, first)?;
+    }
+    device.write_zeroes(first, last - first)?;
+    if last < end { part(last, end) } else { Ok(()) }
+}

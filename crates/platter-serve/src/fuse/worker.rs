@@ -1,0 +1,507 @@
+//! A thread that carries out requests of the kernel, with a descriptor of the FUSE driver, and a channel to each
+//! device, of its own.
+//!
+//! A turn takes the requests that there are, submits them as bios, reaps what is complete and replies. Data of a write
+//! is received in the memory of its bio, and a reply is sent from the memory that the device has filled.
+
+use super::post::{Bell, MAX_TRANSFER, Post, reply};
+use super::seat::{Seat, Turn};
+use super::shared::Shared;
+use super::slow::{Job as SlowJob, Work};
+use super::wire::{Fallocate, Header, IN_HEADER, Transfer, WRITE_ARGS, fallocate, op};
+use crate::age::Mark;
+use crate::buffers::Buffers;
+use crate::events::Event;
+use crate::served::Served;
+use platter_block::bio::{Bio, Context, Op};
+use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::time::{Span, Time};
+use platter_disk::channel::Channel;
+use platter_disk::pool::PoolBuf;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::io::Errno;
+use std::io::IoSliceMut;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+
+/// Requests that are taken before completions are looked for.
+const BATCH: usize = 32;
+
+/// How long to sleep if a completion cannot be seen on a descriptor.
+const NAP: Span = Span::from_millis(1);
+
+fn timespec(span: Span) -> Timespec {
+    Timespec { tv_sec: (span.0 / 1_000_000_000) as i64, tv_nsec: (span.0 % 1_000_000_000) as i64 }
+}
+
+/// A device that this worker has used.
+struct Open {
+    served: Arc<Served>,
+    seat: Arc<Seat>,
+    channel: Channel,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    unique: u64,
+    place: usize,
+    len: u32,
+    mark: Mark,
+}
+
+/// One thread. Its channels belong to the thread that makes it.
+pub(super) struct Worker {
+    fuse: Arc<OwnedFd>,
+    bell: Arc<Bell>,
+    any: OwnedFd,
+    shared: Arc<Shared>,
+    slow: Sender<SlowJob>,
+    opened: Vec<Option<Open>>,
+    head: [u8; IN_HEADER + WRITE_ARGS],
+    /// Memory for the data of the next write.
+    landing: Option<PoolBuf>,
+    buffers: Buffers,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    slow_in_work: usize,
+    /// Bytes of the last request that was received, if it waits to be admitted or for memory.
+    held: Option<usize>,
+    /// It has been admitted.
+    admitted: bool,
+    /// This thread has the place of its client to wait.
+    asks: bool,
+    /// When to ask again.
+    again_at: Option<Time>,
+    spare: Vec<Bio>,
+    done: Vec<Bio>,
+    descriptors: Vec<i32>,
+    reported: bool,
+}
+
+impl Worker {
+    pub(super) fn new(post: Post, shared: Arc<Shared>, slow: Sender<SlowJob>) -> Worker {
+        let Post { fuse, bell, any } = post;
+        let depth = shared.options.depth;
+        Worker {
+            fuse,
+            slow,
+            bell,
+            any,
+            opened: Vec::new(),
+            head: [0; IN_HEADER + WRITE_ARGS],
+            landing: None,
+            buffers: Buffers::new(shared.options.client_memory_bytes),
+            slots: vec![Slot { unique: 0, place: 0, len: 0, mark: Mark::default() }; depth],
+            free: (0..depth).rev().collect(),
+            slow_in_work: 0,
+            held: None,
+            admitted: false,
+            asks: false,
+            again_at: None,
+            spare: Vec::new(),
+            done: Vec::new(),
+            descriptors: Vec::new(),
+            reported: false,
+            shared,
+        }
+    }
+
+    /// Works until the file system is unmounted, or the export is told to end.
+    pub(super) fn run(mut self) {
+        loop {
+            if let Some(bytes) = self.held.take() {
+                self.take(bytes);
+            }
+            let mut taken = 0;
+            while taken < BATCH && self.has_room() {
+                match self.receive() {
+                    Ok(bytes) => self.take(bytes),
+                    Err(Errno::AGAIN) => break,
+                    // The request was taken back.
+                    Err(Errno::INTR | Errno::NOENT) => {}
+                    Err(_) => return self.end(),
+                }
+                taken += 1;
+            }
+            if self.shared.is_over() {
+                return self.end();
+            }
+            self.slow_in_work -= self.bell.finished.swap(0, Ordering::Acquire);
+            for open in self.opened.iter_mut().flatten() {
+                if open.channel.outstanding() > 0 {
+                    open.channel.poll(&mut self.done);
+                }
+            }
+            if self.finish_all() == 0 && taken < BATCH {
+                self.wait();
+                self.finish_all();
+            }
+        }
+    }
+
+    /// Whether another request can be taken.
+    fn has_room(&mut self) -> bool {
+        if self.landing.is_none() {
+            self.landing = self.buffers.take(MAX_TRANSFER);
+        }
+        self.held.is_none() && self.landing.is_some() && self.free.len() > self.slow_in_work
+    }
+
+    /// Awaits what the devices have: they use this worker's memory, and others may wait for it.
+    fn end(mut self) {
+        for open in self.opened.iter_mut().flatten() {
+            while open.channel.outstanding() > 0 {
+                open.channel.wait(&mut self.done, None);
+            }
+        }
+        self.finish_all();
+    }
+
+    /// Takes one request from the kernel. Returns its length.
+    fn receive(&mut self) -> Result<usize, Errno> {
+        let landing = self.landing.as_deref_mut().unwrap_or_default();
+        rustix::io::readv(&*self.fuse, &mut [IoSliceMut::new(&mut self.head), IoSliceMut::new(landing)])
+    }
+
+    /// The arguments of a request of `bytes` bytes.
+    fn arguments(&self, bytes: usize) -> Vec<u8> {
+        let beyond = bytes.saturating_sub(self.head.len());
+        let landing = self.landing.as_deref().unwrap_or_default();
+        [&self.head[IN_HEADER..bytes.clamp(IN_HEADER, self.head.len())], &landing[..beyond]].concat()
+    }
+
+    fn take(&mut self, bytes: usize) {
+        let Some(header) = Header::parse(&self.head).filter(|_| bytes >= IN_HEADER) else { return };
+        if !self.admits(&header) {
+            self.held = Some(bytes);
+            return;
+        }
+        let args = &self.head[IN_HEADER..];
+        match header.opcode {
+            op::READ => match Transfer::parse(args) {
+                Some(transfer) => {
+                    if !self.read(&header, &transfer) {
+                        self.held = Some(bytes);
+                        return;
+                    }
+                }
+                None => self.refuse(&header, Errno::INVAL),
+            },
+            op::WRITE => match Transfer::parse(args) {
+                Some(transfer) if bytes - self.head.len() == transfer.len as usize => {
+                    self.write(&header, &transfer);
+                }
+                _ => self.refuse(&header, Errno::INVAL),
+            },
+            op::FSYNC => self.flush(&header),
+            op::FALLOCATE => match Fallocate::parse(args) {
+                Some(request) => self.allocate(&header, &request),
+                None => self.refuse(&header, Errno::INVAL),
+            },
+            _ => {
+                let arguments = self.arguments(bytes);
+                if let Some(result) = self.shared.answer(&header, &arguments) {
+                    reply(&self.fuse, header.unique, result.as_deref().map_err(|error| *error));
+                }
+            }
+        }
+        self.admitted = false;
+    }
+
+    /// Whether a request may start: the client's share of the device.
+    fn admits(&mut self, header: &Header) -> bool {
+        self.again_at = None;
+        if self.admitted || !matches!(header.opcode, op::READ | op::WRITE | op::FSYNC | op::FALLOCATE) {
+            return true;
+        }
+        // What is wrong with the file is answered later.
+        let Ok(place) = self.open(header.node) else { return true };
+        let Some(Some(open)) = self.opened.get(place) else { return true };
+        if !open.seat.is_limited() && !self.asks {
+            return true;
+        }
+        let transfer = Transfer::parse(&self.head[IN_HEADER..]);
+        let bytes = match (header.opcode, transfer) {
+            (op::READ | op::WRITE, Some(transfer)) => u64::from(transfer.len),
+            _ => 0,
+        };
+        match open.seat.admit(open.channel.clock().now(), bytes, self.asks) {
+            Turn::Now => (self.asks, self.admitted) = (false, true),
+            Turn::Later { at, asks } => (self.asks, self.again_at) = (asks, at),
+        }
+        self.admitted
+    }
+
+    fn refuse(&self, header: &Header, error: Errno) {
+        reply(&self.fuse, header.unique, Err(error));
+    }
+
+    /// The place of a device in the list of those opened, opening a channel if it is new.
+    fn open(&mut self, node: u64) -> Result<usize, Errno> {
+        let place = usize::try_from(node).map_err(|_| Errno::NOENT)?;
+        if let Some(Some(_)) = self.opened.get(place) {
+            return Ok(place);
+        }
+        let served = self.shared.nodes.device(node).ok_or(Errno::NOENT)?;
+        let seat = self.shared.seat(node, &served).ok_or(Errno::MFILE)?;
+        let channel = served.device().channel(self.slots.len()).map_err(|_| Errno::MFILE)?;
+        if self.opened.len() <= place {
+            self.opened.resize_with(place + 1, || None);
+        }
+        self.opened[place] = Some(Open { served, seat, channel });
+        Ok(place)
+    }
+
+    /// Whether bios can carry out a transfer of this range.
+    fn is_aligned(&self, place: usize, pos: u64, len: u64) -> bool {
+        let Some(Some(open)) = self.opened.get(place) else { return false };
+        let block = u64::from(open.served.device().limits_at(pos).logical_block);
+        pos.is_multiple_of(block) && len.is_multiple_of(block)
+    }
+
+    /// The device of a request, its size, and the number of bytes of a range that lie on it.
+    fn range(&mut self, header: &Header, pos: u64, len: u64) -> Option<(usize, u64)> {
+        match self.open(header.node) {
+            Ok(place) => {
+                let size = self.opened[place].as_ref().map_or(0, |open| open.served.device().size());
+                Some((place, len.min(size.saturating_sub(pos))))
+            }
+            Err(error) => {
+                self.refuse(header, error);
+                None
+            }
+        }
+    }
+
+    /// Begins a read. `false`: there is no memory for it yet.
+    fn read(&mut self, header: &Header, transfer: &Transfer) -> bool {
+        let range = self.range(header, transfer.pos, u64::from(transfer.len));
+        let Some((place, len)) = range else { return true };
+        if len == 0 || len > MAX_TRANSFER as u64 {
+            let result = if len == 0 { Ok(&[][..]) } else { Err(Errno::INVAL) };
+            self.complete(place);
+            reply(&self.fuse, header.unique, result);
+        } else if !self.is_aligned(place, transfer.pos, len) {
+            self.pass_on(header, place, Work::Read(transfer.pos, len as usize));
+        } else {
+            let Some(buffer) = self.buffers.take(len as usize) else { return false };
+            let mut bio = self.spare_bio();
+            let set = bio.reset_read(transfer.pos, buffer);
+            self.submit(header, place, len as u32, bio, set);
+        }
+        true
+    }
+
+    /// A request that was admitted is answered without the device.
+    fn complete(&self, place: usize) {
+        if let Some(Some(open)) = self.opened.get(place) {
+            open.seat.complete(open.channel.now());
+        }
+    }
+
+    /// Refuses a request that was admitted.
+    fn refuse_at(&self, header: &Header, place: usize, error: Errno) {
+        self.complete(place);
+        self.refuse(header, error);
+    }
+
+    fn write(&mut self, header: &Header, transfer: &Transfer) {
+        let Some((place, len)) = self.range(header, transfer.pos, u64::from(transfer.len)) else { return };
+        if self.opened[place].as_ref().is_some_and(|open| open.served.is_read_only()) {
+            return self.refuse_at(header, place, Errno::ROFS);
+        }
+        if len == 0 {
+            return self.refuse_at(header, place, Errno::NOSPC);
+        }
+        let Some(mut data) = self.landing.take() else { return self.refuse_at(header, place, Errno::IO) };
+        data.truncate(len as usize);
+        if !self.is_aligned(place, transfer.pos, len) {
+            let copy = data.to_vec();
+            self.buffers.put(data);
+            return self.pass_on(header, place, Work::Write(transfer.pos, copy));
+        }
+        let mut bio = self.spare_bio();
+        let set = bio.reset_write(transfer.pos, data);
+        self.submit(header, place, len as u32, bio, set);
+    }
+
+    fn flush(&mut self, header: &Header) {
+        let Some((place, _)) = self.range(header, 0, 0) else { return };
+        let mut bio = self.spare_bio();
+        bio.reset(Op::Flush, 0, 0);
+        self.submit(header, place, 0, bio, Ok(()));
+    }
+
+    /// Zeroes a range. Space that it takes may be freed, but what is read afterwards is zeroes.
+    fn allocate(&mut self, header: &Header, request: &Fallocate) {
+        let zeroes = match request.mode {
+            mode if mode == fallocate::PUNCH_HOLE | fallocate::KEEP_SIZE => true,
+            mode => mode & !fallocate::KEEP_SIZE == fallocate::ZERO_RANGE,
+        };
+        let Some((place, len)) = self.range(header, request.pos, request.len) else { return };
+        if !zeroes {
+            return self.refuse_at(header, place, Errno::OPNOTSUPP);
+        }
+        if self.opened[place].as_ref().is_some_and(|open| open.served.is_read_only()) {
+            return self.refuse_at(header, place, Errno::ROFS);
+        }
+        let grows = len < request.len && request.mode & fallocate::KEEP_SIZE == 0;
+        if grows {
+            return self.refuse_at(header, place, Errno::NOSPC);
+        }
+        if len == 0 {
+            self.complete(place);
+            return reply(&self.fuse, header.unique, Ok(&[]));
+        }
+        if !self.is_aligned(place, request.pos, len) {
+            return self.pass_on(header, place, Work::Zero(request.pos, len));
+        }
+        let mut bio = self.spare_bio();
+        bio.reset(Op::WriteZeroes, request.pos, len);
+        self.submit(header, place, 0, bio, Ok(()));
+    }
+
+    /// Has the thread for unaligned requests carry one out.
+    fn pass_on(&mut self, header: &Header, place: usize, work: Work) {
+        let Some(Some(open)) = self.opened.get(place) else { return };
+        let job = SlowJob {
+            fuse: Arc::clone(&self.fuse),
+            unique: header.unique,
+            served: Arc::clone(&open.served),
+            seat: Arc::clone(&open.seat),
+            mark: open.seat.client().begin(),
+            work,
+            bell: Arc::clone(&self.bell),
+        };
+        open.seat.client().counts.in_flight.fetch_add(1, Ordering::Relaxed);
+        match self.slow.send(job) {
+            Ok(()) => self.slow_in_work += 1,
+            Err(_) => self.refuse(header, Errno::IO),
+        }
+    }
+
+    fn spare_bio(&mut self) -> Bio {
+        self.spare.pop().unwrap_or_else(Bio::flush)
+    }
+
+    fn submit(&mut self, header: &Header, place: usize, len: u32, mut bio: Bio, set: Result<(), Fault>) {
+        let slot = self.free.pop();
+        let (Some(slot), Some(Some(open))) = (slot, self.opened.get_mut(place)) else {
+            return self.refuse(header, Errno::IO);
+        };
+        let mark = open.seat.client().begin();
+        self.slots[slot] = Slot { unique: header.unique, place, len, mark };
+        bio.set_token(slot as u64);
+        // Fair elevators tell processes apart by it.
+        bio.set_context(Context::new(header.process));
+        open.seat.client().counts.in_flight.fetch_add(1, Ordering::Relaxed);
+        let refused = match set {
+            Ok(()) => open.channel.submit(bio).err().map(|full| (full.0, Kind::Contract)),
+            Err(fault) => Some((bio, fault.kind)),
+        };
+        if let Some((mut bio, kind)) = refused {
+            bio.fail(Fault::new(kind, Stage::Handle));
+            self.done.push(bio);
+        }
+    }
+
+    /// Replies to what is complete. Returns how many.
+    fn finish_all(&mut self) -> usize {
+        let mut done = std::mem::take(&mut self.done);
+        let count = done.len();
+        for bio in done.drain(..) {
+            self.finish(bio);
+        }
+        self.done = done;
+        count
+    }
+
+    fn finish(&mut self, mut bio: Bio) {
+        let slot = bio.token() as usize;
+        let (op, status, moved) = (bio.op(), bio.status(), bio.done() + bio.len());
+        let (pos, buffer) = (bio.pos(), bio.take_buffer::<PoolBuf>());
+        self.spare.push(bio);
+        self.free.push(slot);
+        let Slot { unique, place, len, mark } = self.slots[slot];
+        let Some(Some(open)) = self.opened.get(place) else { return };
+        let counts = &open.seat.client().counts;
+        counts.in_flight.fetch_sub(1, Ordering::Relaxed);
+        open.seat.client().end(mark);
+        open.seat.complete(open.channel.now());
+        match (op, status, &buffer) {
+            (_, Err(fault), _) => {
+                counts.errors.fetch_add(1, Ordering::Relaxed);
+                if !std::mem::replace(&mut self.reported, true) {
+                    let error = open.served.device().error(fault, op, pos, u64::from(len), String::new());
+                    (self.shared.log)(&Event::Failed(open.seat.client(), &error.to_string()));
+                }
+                reply(&self.fuse, unique, Err(Errno::from_raw_os_error(fault.errno())));
+            }
+            (Op::Read, Ok(()), Some(data)) => {
+                counts.reads.fetch_add(1, Ordering::Relaxed);
+                counts.read_bytes.fetch_add(u64::from(len), Ordering::Relaxed);
+                reply(&self.fuse, unique, Ok(data));
+            }
+            (Op::Write, Ok(()), _) => {
+                counts.writes.fetch_add(1, Ordering::Relaxed);
+                counts.written_bytes.fetch_add(u64::from(len), Ordering::Relaxed);
+                let mut size = [0; 8];
+                size[..4].copy_from_slice(&len.to_ne_bytes());
+                reply(&self.fuse, unique, Ok(&size));
+            }
+            (Op::Flush, Ok(()), _) => {
+                counts.flushes.fetch_add(1, Ordering::Relaxed);
+                reply(&self.fuse, unique, Ok(&[]));
+            }
+            (_, Ok(()), _) => {
+                counts.discards.fetch_add(1, Ordering::Relaxed);
+                reply(&self.fuse, unique, Ok(&[]));
+            }
+        }
+        match buffer {
+            Some(buffer) => self.buffers.put(buffer),
+            None if op.has_data() => self.buffers.lost(moved as usize),
+            None => {}
+        }
+    }
+
+    /// How long the request that is held has to wait at most.
+    fn held_for(&self) -> Option<Span> {
+        let at = self.again_at.filter(|_| self.held.is_some())?;
+        let clock = self.opened.iter().flatten().next()?.channel.clock();
+        Some(at.since(clock.now()))
+    }
+
+    /// Sleeps until there is something to do.
+    fn wait(&mut self) {
+        let takes = self.has_room();
+        let wake = if takes { &self.any } else { &self.bell.event };
+        let busy = |open: &&mut Open| open.channel.outstanding() > 0;
+        let mut channels = self.opened.iter_mut().flatten().filter(busy);
+        let Some(first) = channels.next() else {
+            if takes {
+                self.buffers.trim();
+                // Interrupted or not, the caller tries again.
+                let _ = epoll::wait(&self.any, &mut Vec::<epoll::Event>::with_capacity(2), None);
+            } else {
+                let timeout = self.held_for().map(timespec);
+                let _ = poll(&mut [PollFd::new(&self.bell.event, PollFlags::IN)], timeout.as_ref());
+            }
+            return self.bell.clear();
+        };
+        self.descriptors.clear();
+        self.descriptors.push(wake.as_raw_fd());
+        let now = first.channel.clock().now();
+        let mut timeout = self.again_at.filter(|_| self.held.is_some()).map(|at| at.since(now));
+        for other in channels {
+            let seen = other.channel.descriptors(&mut self.descriptors);
+            let at = other.channel.next_wakeup().map(|at: Time| at.since(now));
+            let soon = at.into_iter().chain((!seen).then_some(NAP)).min();
+            timeout = timeout.into_iter().chain(soon).min();
+        }
+        first.channel.wait_or_readable(&mut self.done, &self.descriptors, timeout);
+        self.bell.clear();
+    }
+}

@@ -1,0 +1,33 @@
+//! Serves devices of the block I/O layer Platter to other programs.
+//!
+//! A [`Server`](server::Server) has [`Served`](served::Served) devices, each under a name, and exports: ways to reach
+//! them. An export is an implementation of [`Export`](export::Export) in a folder of its own, and a row of
+//! [`TABLE`](table::TABLE). All exports drive channels of the device, so order, barriers, flushes and errors are
+//! those of the layer.
+//!
+//! An export runs threads of its own. Programs that embed a server need no executor.
+
+#![deny(unsafe_code)]
+
+pub mod age;
+mod buffers;
+pub mod clients;
+#[cfg(feature = "daemon")]
+pub mod config;
+#[cfg(feature = "daemon")]
+pub mod control;
+#[cfg(feature = "daemon")]
+pub mod daemon;
+pub mod error;
+pub mod events;
+pub mod export;
+pub mod fuse;
+#[cfg(feature = "daemon")]
+pub mod metrics;
+pub mod nbd;
+pub mod qos;
+pub mod served;
+pub mod server;
+pub mod table;
+#[cfg(feature = "tls")]
+pub mod tls;

@@ -1,0 +1,95 @@
+//! A running NBD server: the thread that accepts connections, and the threads that serve them.
+
+use super::address::Listener;
+use super::connection;
+use super::shared::{KIND, Shared};
+use super::socket::Socket;
+use crate::error::ServeError;
+use crate::events::Event;
+use crate::export::{Export, Start};
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long to wait before accepting again when the process has no free descriptor.
+const NO_DESCRIPTOR_PAUSE: Duration = Duration::from_millis(50);
+
+struct NbdExport {
+    address: String,
+    shared: Arc<Shared>,
+    accepting: Option<thread::JoinHandle<()>>,
+}
+
+/// Starts a server.
+pub(super) fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
+    let listener =
+        Listener::bind(start.address, start.options.insecure_plaintext || start.options.encrypts_all())?;
+    let address = listener.address();
+    let shared = Shared::new(start, listener);
+    let server = Arc::clone(&shared);
+    let accepting = thread::Builder::new().name("nbd-accept".to_owned()).spawn(move || accept_all(&server));
+    let accepting = accepting.map_err(|error| {
+        shared.listener.close();
+        ServeError::system(format!("no thread can be started for {address}: {error}"))
+    })?;
+    Ok(Box::new(NbdExport { address, shared, accepting: Some(accepting) }))
+}
+
+fn accept_all(shared: &Arc<Shared>) {
+    let mut impaired = false;
+    while !shared.is_stopping() {
+        match shared.listener.accept() {
+            Ok((fd, peer)) => {
+                impaired = false;
+                begin(shared, Arc::new(Socket::new(fd)), peer);
+            }
+            Err(_) if shared.is_stopping() => return,
+            Err(error) => {
+                let why = format!("cannot accept connections: {error}");
+                if !std::mem::replace(&mut impaired, true) {
+                    (shared.log)(&Event::Impaired { export: KIND, why: &why });
+                }
+                if error.kind() != io::ErrorKind::ConnectionAborted {
+                    thread::sleep(NO_DESCRIPTOR_PAUSE);
+                }
+            }
+        }
+    }
+}
+
+/// Starts the thread of a connection.
+fn begin(shared: &Arc<Shared>, socket: Arc<Socket>, peer: String) {
+    let Some(place) = shared.add(socket, peer.clone()) else { return };
+    let started = thread::Builder::new().name("nbd-client".to_owned()).spawn(move || connection::run(&place));
+    if let Err(error) = started {
+        let why = format!("no thread can be started: {error}");
+        (shared.log)(&Event::Refused { export: KIND, peer: &peer, why: &why });
+    }
+}
+
+impl Export for NbdExport {
+    fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    fn begin_stop(&mut self) {
+        self.shared.begin_stop();
+    }
+
+    fn finish_stop(&mut self, until: Instant) -> Result<(), String> {
+        if let Some(accepting) = self.accepting.take() {
+            // It has been woken, and starts no more connections.
+            let _ = accepting.join();
+        }
+        self.shared.await_end(until)
+    }
+}
+
+impl Drop for NbdExport {
+    fn drop(&mut self) {
+        if self.accepting.is_some() {
+            self.begin_stop();
+        }
+    }
+}

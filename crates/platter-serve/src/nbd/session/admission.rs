@@ -1,0 +1,128 @@
+//! Whether the next request may start: the connection's share of the device.
+
+use super::Session;
+use crate::clients::Client;
+use crate::qos::{Admit, Share};
+use crate::served::Served;
+use platter_block::lane::Bell;
+use platter_block::time::{Span, Time};
+use platter_remote::nbd::wire::{Request, command};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, epoll, eventfd, poll};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+/// Ends the sleep of a connection's thread.
+struct Wake(OwnedFd);
+
+impl Bell for Wake {
+    fn ring(&self) {
+        // It fails only if it has been rung 2^64 - 2 times without an answer.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+}
+
+/// A connection's share, and the request that waits for it.
+pub(super) struct Admission {
+    share: Share,
+    wake: Arc<Wake>,
+    /// Readable once the peer sends no more requests.
+    hangup: OwnedFd,
+    /// The next request was admitted, and waits for a slot or for memory.
+    admitted: bool,
+    waits: Option<Admit>,
+    /// No more requests come. Those that have arrived are not held back: the server may be stopping.
+    last: bool,
+}
+
+impl Admission {
+    /// Joins the device.
+    ///
+    /// # Errors
+    /// There is no free descriptor.
+    pub(super) fn join(served: &Served, client: &Client, socket: impl AsFd) -> Result<Admission, Errno> {
+        let wake = Arc::new(Wake(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?));
+        let hangup = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&hangup, socket, epoll::EventData::new_u64(0), epoll::EventFlags::RDHUP)?;
+        let share = served.qos().join(client.id, Arc::clone(&wake) as Arc<dyn Bell>);
+        Ok(Admission { share, wake, hangup, admitted: false, waits: None, last: false })
+    }
+
+    /// Whether the next request is held back.
+    pub(super) fn waits(&self) -> bool {
+        self.waits.is_some()
+    }
+
+    /// The descriptors that end a wait.
+    pub(super) fn descriptors(&self) -> [RawFd; 2] {
+        [self.wake.0.as_raw_fd(), self.hangup.as_raw_fd()]
+    }
+
+    /// How long to wait at most.
+    pub(super) fn timeout(&self, now: Time) -> Option<Span> {
+        match self.waits {
+            Some(Admit::At(at)) => Some(at.since(now)),
+            _ => None,
+        }
+    }
+
+    /// The time at which to ask again.
+    pub(super) fn again_at(&self) -> Option<Time> {
+        match self.waits {
+            Some(Admit::At(at)) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// Answers the bell, and looks whether the peer sends no more.
+    pub(super) fn woken(&mut self) {
+        // Nothing to read: it was not rung.
+        let _ = rustix::io::read(&self.wake.0, &mut [0u8; 8]);
+        let mut fds = [PollFd::new(&self.hangup, PollFlags::IN)];
+        self.last |=
+            poll(&mut fds, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0);
+    }
+}
+
+impl Session<'_> {
+    /// Whether the request at the front of the inbox may start. If not, it is asked for again after a wait.
+    #[inline]
+    pub(super) fn admits(&mut self, request: &Request) -> bool {
+        self.admission.waits = None;
+        if self.admission.admitted || !self.admission.share.is_limited() {
+            return true;
+        }
+        self.ask(request)
+    }
+
+    #[cold]
+    fn ask(&mut self, request: &Request) -> bool {
+        let bytes = match request.kind {
+            command::READ | command::WRITE => u64::from(request.length),
+            command::DISC => return true,
+            _ => 0,
+        };
+        if self.admission.last {
+            return true;
+        }
+        match self.admission.share.admit(self.channel.clock().now(), bytes) {
+            Admit::Now => self.admission.admitted = true,
+            later => self.admission.waits = Some(later),
+        }
+        self.admission.admitted
+    }
+
+    /// The request at the front of the inbox has been taken.
+    #[inline]
+    pub(super) fn taken(&mut self) {
+        self.admission.admitted = false;
+    }
+
+    /// A request that was taken has its answer.
+    #[inline]
+    pub(super) fn answered(&mut self, slot: u16) {
+        let mark = self.slots.get(slot).mark;
+        self.client.end(mark);
+        self.admission.share.complete(self.channel.now());
+    }
+}

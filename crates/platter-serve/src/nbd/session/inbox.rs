@@ -1,0 +1,71 @@
+//! Bytes that have been received and not yet used.
+
+/// Size of the memory, in bytes. It holds a batch of requests with small payloads; large payloads pass it by.
+pub(super) const BYTES: usize = 128 << 10;
+
+pub(super) struct Inbox {
+    memory: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Inbox {
+    /// An inbox that holds `first` already.
+    pub(super) fn new(first: &[u8]) -> Inbox {
+        // Zeroed memory of this size comes from the system page by page, so an idle client has little of it.
+        let mut memory = vec![0; BYTES.max(first.len())];
+        memory[..first.len()].copy_from_slice(first);
+        Inbox { memory, start: 0, end: first.len() }
+    }
+
+    #[inline]
+    pub(super) fn unread(&self) -> &[u8] {
+        &self.memory[self.start..self.end]
+    }
+
+    #[inline]
+    pub(super) fn consume(&mut self, bytes: usize) {
+        self.start += bytes;
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Room for at most `most` more bytes.
+    #[inline]
+    pub(super) fn space(&mut self, most: usize) -> &mut [u8] {
+        if self.start > 0 {
+            // A part of a header, or what waits for a free place.
+            self.memory.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        let end = self.memory.len().min(self.end.saturating_add(most));
+        &mut self.memory[self.end..end]
+    }
+
+    /// The first bytes of the space have been filled.
+    #[inline]
+    pub(super) fn filled(&mut self, bytes: usize) {
+        self.end += bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_out_in_order_whatever_is_left_over() {
+        let mut inbox = Inbox::new(b"abc");
+        assert_eq!(inbox.unread(), b"abc");
+        inbox.consume(2);
+        inbox.space(3).copy_from_slice(b"def");
+        inbox.filled(2);
+        assert_eq!(inbox.unread(), b"cde");
+        inbox.consume(3);
+        assert!(inbox.unread().is_empty());
+        assert_eq!(inbox.space(usize::MAX).len(), BYTES);
+        inbox.filled(BYTES);
+        assert!(inbox.space(1).is_empty());
+    }
+}

@@ -1,0 +1,379 @@
+//! The transmission phase of one connection, driven by one thread with a channel of its own.
+//!
+//! Each turn takes the requests that have arrived, submits them as one batch, reaps what is complete and sends all
+//! replies with one call. The thread sleeps for its socket and its bios at once. A client has at most as many
+//! requests in work as there are slots; while all are in use, or its memory is, nothing is received. So a client that
+//! does not read its replies stops itself.
+
+mod admission;
+mod inbox;
+mod outbox;
+mod slots;
+mod status;
+mod work;
+
+use super::link::Link;
+use super::negotiation::Agreed;
+use super::socket::Mode;
+use super::terms::Terms;
+use crate::buffers::Buffers;
+use crate::clients::Client;
+use crate::events::Log;
+use crate::export::Options;
+use crate::served::Served;
+use admission::Admission;
+use inbox::Inbox;
+use outbox::Outbox;
+use platter_block::bio::Bio;
+use platter_disk::channel::Channel;
+use platter_disk::pool::PoolBuf;
+use platter_remote::nbd::wire::Request;
+use rustix::event::{PollFd, PollFlags, epoll, poll};
+use rustix::io::Errno;
+use slots::Slots;
+use std::io::IoSliceMut;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// From this payload on the next one is not received together with its header, so that it is not copied.
+const LARGE_PAYLOAD: u32 = 32 << 10;
+
+/// After this time without a request, memory for data is returned to the system.
+pub(super) const IDLE: Duration = Duration::from_secs(1);
+
+/// How often something is received after the server was told to stop: enough for what a socket can hold.
+const LAST_ROUNDS: u32 = 64;
+
+/// Attempts in vain after which the search for more requests pauses, and for how many replies.
+const MISSES: u32 = 8;
+const PAUSE: u32 = 64;
+
+/// The payload of a write that is being received.
+struct Incoming {
+    slot: u16,
+    buffer: PoolBuf,
+    filled: usize,
+}
+
+/// One connection in the transmission phase.
+pub(super) struct Session<'a> {
+    link: Link,
+    client: &'a Client,
+    log: &'a Log,
+    served: Arc<Served>,
+    admission: Admission,
+    terms: Terms,
+    sparse_reads: bool,
+    channel: Channel,
+    inbox: Inbox,
+    incoming: Option<Incoming>,
+    /// Bytes of a refused payload that are still to be dropped.
+    skip: u32,
+    /// Most bytes to receive beyond the payload that is under way.
+    ahead: usize,
+    /// Everything that had arrived was received; more is to be awaited.
+    drained: bool,
+    /// The next request waits for a slot or for memory.
+    stalled: bool,
+    buffers: Buffers,
+    slots: Slots,
+    outbox: Outbox,
+    spare: Vec<Bio>,
+    done: Vec<Bio>,
+    /// A descriptor that is readable while the socket can be written to; made at first need.
+    writable: Option<OwnedFd>,
+    /// Why no more requests are taken.
+    ended: Option<&'static str>,
+    reported: bool,
+    stopping: &'a AtomicBool,
+    /// How often something is received once the server stops.
+    rounds_left: u32,
+    gathering: Gathering,
+}
+
+/// Whether it pays to look for more requests before replies are sent.
+#[derive(Default)]
+struct Gathering {
+    /// Attempts in vain since the last one that was not.
+    misses: u32,
+    /// Occasions to let pass before the next attempt.
+    pause: u32,
+}
+
+impl Gathering {
+    #[inline]
+    fn is_due(&mut self) -> bool {
+        self.pause = self.pause.saturating_sub(1);
+        self.pause == 0
+    }
+
+    fn tried(&mut self, found: bool) {
+        self.misses = if found { 0 } else { self.misses + 1 };
+        self.pause = if self.misses > MISSES { PAUSE } else { 0 };
+    }
+}
+
+impl<'a> Session<'a> {
+    /// A session on the terms of `agreed`. `first`: bytes that have arrived already.
+    ///
+    /// # Errors
+    /// The device cannot open another channel, or there is no free descriptor: a sentence.
+    pub(super) fn new(
+        link: Link,
+        agreed: Agreed,
+        first: &[u8],
+        options: &Options,
+        (client, log, stopping): (&'a Client, &'a Log, &'a AtomicBool),
+    ) -> Result<Session<'a>, String> {
+        let channel = agreed.served.device().channel(options.depth).map_err(|error| error.to_string())?;
+        let admission = Admission::join(&agreed.served, client, link.socket().fd())
+            .map_err(|errno| format!("no descriptor for another connection: {errno}"))?;
+        Ok(Session {
+            link,
+            client,
+            log,
+            served: agreed.served,
+            admission,
+            terms: agreed.terms,
+            sparse_reads: options.sparse_reads,
+            channel,
+            inbox: Inbox::new(first),
+            incoming: None,
+            skip: 0,
+            ahead: usize::MAX,
+            drained: false,
+            stalled: false,
+            buffers: Buffers::new(options.client_memory_bytes),
+            slots: Slots::new(options.depth),
+            outbox: Outbox::default(),
+            spare: Vec::new(),
+            done: Vec::new(),
+            writable: None,
+            ended: None,
+            reported: false,
+            stopping,
+            rounds_left: LAST_ROUNDS,
+            gathering: Gathering::default(),
+        })
+    }
+
+    /// Serves until the connection ends; returns the reason.
+    pub(super) fn run(mut self) -> &'static str {
+        loop {
+            self.take_requests();
+            if self.channel.outstanding() > 0 {
+                self.channel.poll(&mut self.done);
+            }
+            self.finish_all();
+            if self.gathers() {
+                continue;
+            }
+            let used = self.slots.used();
+            if let Err(errno) = self.send()
+                && errno != Errno::AGAIN
+            {
+                return self.broken();
+            }
+            self.client.counts.in_flight.store(self.slots.used() as u64, Ordering::Relaxed);
+            if self.stalled && self.slots.used() < used {
+                continue;
+            }
+            let idle = self.channel.outstanding() == 0 && self.outbox.is_empty() && !self.link.is_behind();
+            if let (Some(why), true) = (self.ended, idle) {
+                self.link.close();
+                return why;
+            }
+            let takes = self.ended.is_none() && !self.stalled && !self.admission.waits();
+            if takes && (idle || !self.drained) && self.receive(if idle { Mode::Wait } else { Mode::Try }) {
+                continue;
+            }
+            self.wait();
+        }
+    }
+
+    /// Receives once more before replies are sent, and returns whether something had arrived: one call then sends more
+    /// replies, and the peer wakes up less often. Tried seldom while it is in vain, as with one request at a time.
+    fn gathers(&mut self) -> bool {
+        let takes = self.ended.is_none() && !self.stalled && !self.admission.waits();
+        if self.outbox.is_empty() || !takes || self.channel.outstanding() > 0 {
+            return false;
+        }
+        self.gathering.is_due() && {
+            let more = self.receive(Mode::Try);
+            self.gathering.tried(more);
+            more
+        }
+    }
+
+    /// The connection does not take replies any more. What the device has is awaited, because it uses this session's
+    /// memory and others may wait for it.
+    fn broken(&mut self) -> &'static str {
+        while self.channel.outstanding() > 0 {
+            self.channel.wait(&mut self.done, None);
+            self.done.clear();
+        }
+        self.ended.unwrap_or("the peer closed the connection before its replies were sent")
+    }
+
+    /// Receives what fits. `false`: nothing has arrived.
+    fn receive(&mut self, mode: Mode) -> bool {
+        let space = self.inbox.space(self.ahead);
+        let (wanted, received) = match &mut self.incoming {
+            Some(incoming) => {
+                let rest = &mut incoming.buffer[incoming.filled..];
+                let wanted = rest.len() + space.len();
+                (wanted, self.link.receive(&mut [IoSliceMut::new(rest), IoSliceMut::new(space)], mode))
+            }
+            None => (space.len(), self.link.receive(&mut [IoSliceMut::new(space)], mode)),
+        };
+        match received {
+            Ok(0) => self.end("the peer closed the connection"),
+            Ok(bytes) => {
+                self.drained = bytes < wanted;
+                self.received(bytes);
+                self.count_down();
+            }
+            Err(Errno::AGAIN) => {
+                if mode == Mode::Wait {
+                    self.buffers.trim();
+                }
+                return false;
+            }
+            Err(_) => self.end("the connection failed"),
+        }
+        true
+    }
+
+    /// While the server stops, takes what was sent before, but not without end.
+    fn count_down(&mut self) {
+        if self.stopping.load(Ordering::Relaxed) {
+            match self.rounds_left.checked_sub(1) {
+                Some(left) => self.rounds_left = left,
+                None => self.end("the server stops"),
+            }
+        }
+    }
+
+    /// Sorts bytes that were received into the payload under way and into the inbox.
+    fn received(&mut self, mut bytes: usize) {
+        if let Some(incoming) = &mut self.incoming {
+            let part = bytes.min(incoming.buffer.len() - incoming.filled);
+            incoming.filled += part;
+            bytes -= part;
+        }
+        self.inbox.filled(bytes);
+    }
+
+    /// Submits the requests that have arrived, as far as there is room.
+    fn take_requests(&mut self) {
+        if let Some(incoming) = self.incoming.take_if(|incoming| incoming.filled == incoming.buffer.len()) {
+            self.submit_write(incoming.slot, incoming.buffer);
+        }
+        while self.incoming.is_none() && self.ended.is_none() {
+            if self.skip > 0 {
+                let dropped = self.inbox.unread().len().min(self.skip as usize);
+                self.inbox.consume(dropped);
+                self.skip -= dropped as u32;
+            }
+            let Some(header) = self.inbox.unread().first_chunk::<{ Request::BYTES }>() else { return };
+            let Some(request) = Request::parse(header) else {
+                return self.end("the magic number of a request is wrong");
+            };
+            let full = self.slots.is_full();
+            if !full && !self.admits(&request) {
+                return;
+            }
+            self.stalled = full || !self.begin(&request);
+            if self.stalled && self.slots.used() == 0 {
+                self.end("the memory for one client cannot hold a request");
+            }
+            if self.stalled {
+                return;
+            }
+            self.taken();
+        }
+    }
+
+    fn finish_all(&mut self) {
+        let mut done = std::mem::take(&mut self.done);
+        for bio in done.drain(..) {
+            self.finish(bio);
+        }
+        self.done = done;
+    }
+
+    fn send(&mut self) -> Result<(), Errno> {
+        let (slots, buffers) = (&mut self.slots, &mut self.buffers);
+        self.outbox.send(&mut self.link, |slot, buffer| {
+            slots.put(slot);
+            if let Some(buffer) = buffer {
+                buffers.put(buffer);
+            }
+        })?;
+        self.link.push(Mode::Try)
+    }
+
+    /// Takes no more requests; those that were taken are answered.
+    fn end(&mut self, why: &'static str) {
+        self.ended.get_or_insert(why);
+        if let Some(incoming) = self.incoming.take() {
+            // The rest of the payload does not come: the request is not carried out.
+            self.buffers.put(incoming.buffer);
+            self.answered(incoming.slot);
+            self.slots.put(incoming.slot);
+        }
+    }
+
+    /// Sleeps until there is something to do.
+    fn wait(&mut self) {
+        self.drained = false;
+        let waits = self.admission.waits();
+        let receives = self.ended.is_none() && !self.stalled && !waits;
+        let sends = !self.outbox.is_empty() || self.link.is_behind();
+        if self.channel.outstanding() == 0 && !waits {
+            let mut events = PollFlags::empty();
+            events.set(PollFlags::IN, receives);
+            events.set(PollFlags::OUT, sends);
+            // Interrupted or not, the caller tries again.
+            let _ = poll(&mut [PollFd::new(self.link.socket().fd(), events)], None);
+            return;
+        }
+        let (socket, writable) =
+            (self.link.socket().descriptor(), if sends { self.writable() } else { None });
+        let [wake, hangup] = self.admission.descriptors();
+        let descriptors = match (receives, writable) {
+            (true, Some(writable)) => &[socket, writable][..],
+            (true, None) => &[socket],
+            (false, Some(writable)) if waits => &[wake, hangup, writable],
+            (false, None) if waits => &[wake, hangup],
+            (false, Some(writable)) => &[writable],
+            (false, None) => &[],
+        };
+        if !waits {
+            self.channel.wait_or_readable(&mut self.done, descriptors, None);
+            return;
+        }
+        let clock = self.channel.clock().clone();
+        match (clock.simulated(), self.admission.again_at()) {
+            // Virtual time passes only when a program that waits lets it.
+            (Some(clock), Some(at)) if self.channel.outstanding() == 0 => clock.advance_to(at),
+            _ => {
+                let timeout = self.admission.timeout(clock.now());
+                self.channel.wait_or_readable(&mut self.done, descriptors, timeout);
+            }
+        }
+        self.admission.woken();
+    }
+
+    fn writable(&mut self) -> Option<i32> {
+        if self.writable.is_none() {
+            let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
+            let data = epoll::EventData::new_u64(0);
+            epoll::add(&epoll, self.link.socket().fd(), data, epoll::EventFlags::OUT).ok()?;
+            self.writable = Some(epoll);
+        }
+        self.writable.as_ref().map(AsRawFd::as_raw_fd)
+    }
+}

@@ -1,0 +1,258 @@
+//! From requests to bios, and from completed bios to replies.
+
+use super::outbox::{Body, Reply};
+use super::slots::Job;
+use super::{Incoming, LARGE_PAYLOAD, Session};
+use crate::events::Event;
+use crate::nbd::terms::{Plan, payload_bytes, range};
+use platter_block::bio::{Bio, Context, Flags, Op};
+use platter_block::fault::{Fault, Kind, Stage};
+use platter_disk::pool::PoolBuf;
+use platter_remote::nbd::wire::{Request, command, command_flag, error, error_from_errno};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Most bytes of one step of a request that is carried out in steps.
+const STEP: u32 = 256 << 10;
+
+/// From this length on a read asks whether its range is a hole.
+const SPARSE_FROM: u32 = 64 << 10;
+
+impl Session<'_> {
+    /// Begins the request at the front of the inbox. `false`: there is no memory for it yet.
+    pub(super) fn begin(&mut self, request: &Request) -> bool {
+        let plan = self.terms.plan(request);
+        // Memory first: once the header is consumed there is no way back.
+        let data = match plan {
+            Plan::Read { .. } | Plan::Write { .. } => request.length,
+            Plan::Zeroes { unmap: false, .. } | Plan::ReadAhead => request.length.min(STEP),
+            _ => 0,
+        };
+        let buffer = if data > 0 { self.buffers.take(data as usize) } else { None };
+        if data > 0 && buffer.is_none() {
+            return false;
+        }
+        let Some(slot) = self.slots.take(request, self.client.begin()) else { return false };
+        self.inbox.consume(Request::BYTES);
+        match (plan, buffer) {
+            (Plan::Read { whole }, Some(buffer)) => self.begin_read(slot, request, whole, buffer),
+            (Plan::Write { .. }, Some(buffer)) => self.begin_write(slot, request, buffer),
+            (Plan::Zeroes { fua, unmap: false }, Some(mut buffer)) => {
+                buffer.fill(0);
+                self.submit_step(slot, Job::WriteZeroes { fua }, buffer);
+            }
+            (Plan::ReadAhead, Some(buffer)) => self.submit_step(slot, Job::ReadAhead, buffer),
+            (Plan::Flush, _) => self.submit_range(slot, Job::Flush, Op::Flush, false),
+            (Plan::Discard { fua }, _) => self.submit_range(slot, Job::Change, Op::Discard, fua),
+            (Plan::Zeroes { fua, .. }, _) => self.submit_range(slot, Job::Change, Op::WriteZeroes, fua),
+            (Plan::Status { one }, _) => self.report_status(slot, request, one),
+            (Plan::Disconnect, _) => {
+                self.answered(slot);
+                self.slots.put(slot);
+                self.end("the client disconnected");
+            }
+            (Plan::Refuse { error, message }, _) => {
+                self.skip = payload_bytes(request);
+                self.refuse(slot, request, error, Body::Text(message));
+            }
+            _ => self.succeed(slot, request, None),
+        }
+        true
+    }
+
+    fn begin_read(&mut self, slot: u16, request: &Request, whole: bool, buffer: PoolBuf) {
+        if self.sparse_reads && !whole && request.length >= SPARSE_FROM {
+            let status = self.served.device().allocation(request.offset, u64::from(request.length));
+            if status.is_ok_and(|extent| extent.is_hole() && extent.end() >= range(request).end) {
+                self.buffers.put(buffer);
+                self.answered(slot);
+                self.outbox.push(Reply::hole(slot, request.cookie, request.offset, request.length));
+                return;
+            }
+        }
+        let mut bio = self.spare_bio();
+        self.slots.get(slot).job = Job::Read;
+        if let Err(fault) = bio.reset_read(request.offset, buffer) {
+            return self.fail(slot, bio, fault);
+        }
+        self.submit(slot, bio, Flags::NONE);
+    }
+
+    /// Begins a write: what has arrived of its payload is copied, the rest is received into the bio's memory.
+    fn begin_write(&mut self, slot: u16, request: &Request, mut buffer: PoolBuf) {
+        let arrived = self.inbox.unread();
+        let filled = arrived.len().min(buffer.len());
+        buffer[..filled].copy_from_slice(&arrived[..filled]);
+        self.inbox.consume(filled);
+        self.ahead = if request.length >= LARGE_PAYLOAD { Request::BYTES } else { usize::MAX };
+        if filled == buffer.len() {
+            self.submit_write(slot, buffer);
+        } else {
+            self.incoming = Some(Incoming { slot, buffer, filled });
+        }
+    }
+
+    pub(super) fn submit_write(&mut self, slot: u16, buffer: PoolBuf) {
+        let entry = self.slots.get(slot);
+        entry.job = Job::Write;
+        let request = entry.request;
+        let mut bio = self.spare_bio();
+        if let Err(fault) = bio.reset_write(request.offset, buffer) {
+            return self.fail(slot, bio, fault);
+        }
+        self.submit(slot, bio, durable(request.flags & command_flag::FUA != 0));
+    }
+
+    fn submit_range(&mut self, slot: u16, job: Job, op: Op, fua: bool) {
+        let entry = self.slots.get(slot);
+        entry.job = job;
+        let request = entry.request;
+        let mut bio = self.spare_bio();
+        bio.reset(op, request.offset, u64::from(request.length));
+        self.submit(slot, bio, durable(fua));
+    }
+
+    /// Submits the next step of a request that is carried out in steps.
+    fn submit_step(&mut self, slot: u16, job: Job, mut buffer: PoolBuf) {
+        let entry = self.slots.get(slot);
+        entry.job = job;
+        let (request, done) = (entry.request, entry.done);
+        buffer.truncate((request.length - done) as usize);
+        let (mut bio, pos) = (self.spare_bio(), request.offset + u64::from(done));
+        let (set, flags) = match job {
+            Job::ReadAhead => (bio.reset_read(pos, buffer), Flags::READAHEAD),
+            Job::WriteZeroes { fua } => (bio.reset_write(pos, buffer), durable(fua)),
+            _ => (bio.reset_write(pos, buffer), Flags::NONE),
+        };
+        match set {
+            Ok(()) => self.submit(slot, bio, flags),
+            Err(fault) => self.fail(slot, bio, fault),
+        }
+    }
+
+    fn spare_bio(&mut self) -> Bio {
+        self.spare.pop().unwrap_or_else(Bio::flush)
+    }
+
+    fn submit(&mut self, slot: u16, mut bio: Bio, flags: Flags) {
+        bio.set_token(u64::from(slot));
+        bio.add_flags(flags);
+        // Fair elevators tell clients apart by it.
+        bio.set_context(Context::new(self.client.id as u32));
+        if let Err(full) = self.channel.submit(bio) {
+            // The channel has room for as many bios as there are slots, and a slot has one at a time.
+            self.fail(slot, full.0, Fault::new(Kind::Contract, Stage::Handle));
+        }
+    }
+
+    /// Fails a request whose bio was not submitted.
+    fn fail(&mut self, slot: u16, mut bio: Bio, fault: Fault) {
+        bio.set_token(u64::from(slot));
+        bio.fail(fault);
+        self.done.push(bio);
+    }
+
+    /// Turns a completed bio into a reply, or into the next step of its request.
+    pub(super) fn finish(&mut self, mut bio: Bio) {
+        let (slot, status, moved) = (bio.token() as u16, bio.status(), bio.done() + bio.len());
+        let has_data = bio.op().has_data();
+        let buffer = bio.take_buffer::<PoolBuf>();
+        self.spare.push(bio);
+        let entry = self.slots.get(slot);
+        let (request, job) = (entry.request, entry.job);
+        if has_data && buffer.is_none() {
+            self.buffers.lost(moved as usize);
+        }
+        if let (Err(fault), false) = (status, job == Job::ReadAhead) {
+            if let Some(buffer) = buffer {
+                self.buffers.put(buffer);
+            }
+            return self.refuse_failed(slot, &request, job, fault);
+        }
+        match (job, buffer) {
+            (Job::Read, data) => self.succeed(slot, &request, data),
+            (Job::WriteZeroes { .. } | Job::ReadAhead, Some(buffer)) => {
+                entry.done += moved as u32;
+                if entry.done < request.length && status.is_ok() {
+                    return self.submit_step(slot, job, buffer);
+                }
+                self.buffers.put(buffer);
+                self.succeed(slot, &request, None);
+            }
+            (_, buffer) => {
+                if let Some(buffer) = buffer {
+                    self.buffers.put(buffer);
+                }
+                self.succeed(slot, &request, None);
+            }
+        }
+    }
+
+    /// Answers a request that succeeded; `data` is what it has read.
+    fn succeed(&mut self, slot: u16, request: &Request, data: Option<PoolBuf>) {
+        self.answered(slot);
+        let counts = &self.client.counts;
+        let length = u64::from(request.length);
+        match request.kind {
+            command::READ => {
+                add(&counts.reads, 1);
+                add(&counts.read_bytes, length);
+            }
+            command::WRITE => {
+                add(&counts.writes, 1);
+                add(&counts.written_bytes, length);
+            }
+            command::FLUSH => add(&counts.flushes, 1),
+            command::TRIM | command::WRITE_ZEROES => add(&counts.discards, 1),
+            _ => {}
+        }
+        let (cookie, is_read) = (request.cookie, request.kind == command::READ);
+        self.outbox.push(match data {
+            Some(data) if self.terms.structured => Reply::data(slot, cookie, request.offset, data),
+            Some(data) => Reply::simple(slot, cookie, 0, Body::Data(data)),
+            None if self.terms.structured && is_read => Reply::none(slot, cookie),
+            None => Reply::simple(slot, cookie, 0, Body::Nothing),
+        });
+    }
+
+    fn refuse_failed(&mut self, slot: u16, request: &Request, job: Job, fault: Fault) {
+        if !self.reported {
+            self.reported = true;
+            let op = match job {
+                Job::Read | Job::ReadAhead => Op::Read,
+                Job::Write | Job::WriteZeroes { .. } => Op::Write,
+                Job::Flush => Op::Flush,
+                Job::Change if request.kind == command::TRIM => Op::Discard,
+                Job::Change => Op::WriteZeroes,
+            };
+            let device = self.served.device();
+            let whole = device.error(fault, op, request.offset, u64::from(request.length), String::new());
+            (self.log)(&Event::Failed(self.client, &whole.to_string()));
+        }
+        let number = match error_from_errno(fault.errno()) {
+            // These have a meaning of their own in the protocol, which this is not.
+            error::ENOTSUP | error::EOVERFLOW => error::EINVAL,
+            number => number,
+        };
+        // The names of devices and files are not for clients.
+        self.refuse(slot, request, number, Body::Bytes(fault.kind.to_string().into_bytes()));
+    }
+
+    /// Answers a request with an error.
+    fn refuse(&mut self, slot: u16, request: &Request, error: u32, message: Body) {
+        self.answered(slot);
+        add(&self.client.counts.errors, 1);
+        self.outbox.push(match self.terms.structured {
+            true => Reply::error(slot, request.cookie, error, message),
+            false => Reply::simple(slot, request.cookie, error, Body::Nothing),
+        });
+    }
+}
+
+fn durable(fua: bool) -> Flags {
+    if fua { Flags::FUA } else { Flags::NONE }
+}
+
+/// Adds to a count that only this thread writes, which saves an atomic addition.
+fn add(count: &AtomicU64, by: u64) {
+    count.store(count.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+}

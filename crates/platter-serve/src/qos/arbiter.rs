@@ -1,0 +1,306 @@
+//! The arbiter of a device, and the shares of its clients.
+
+use super::fair::{Flow, Order};
+use super::limits::{ClientLimits, DeviceLimits, LimitRange};
+use super::pacer::Pacer;
+use platter_block::defect::{self, Defect};
+use platter_block::lane::Bell;
+use platter_block::time::Time;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Whether a request may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admit {
+    /// It may.
+    Now,
+    /// Ask again with the same request at this time, or when the bell rings.
+    At(Time),
+    /// Ask again with the same request when the bell rings: another request must complete first.
+    OnBell,
+}
+
+/// Decides for one device. All its times are of the clock of that device.
+pub struct Arbiter {
+    /// Whether anything is limited.
+    active: AtomicBool,
+    state: Mutex<State>,
+}
+
+/// A client's part of an arbiter. Dropping it takes back what waits, and counts what runs as completed.
+pub struct Share {
+    id: u64,
+    arbiter: Arc<Arbiter>,
+}
+
+/// What operators see of a share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShareState {
+    /// Its limits.
+    pub limits: ClientLimits,
+    /// Whether a request of it waits.
+    pub waits: bool,
+}
+
+#[derive(Default)]
+struct State {
+    limits: DeviceLimits,
+    /// Of clients that have none of their own.
+    default: ClientLimits,
+    iops: Pacer,
+    bandwidth: Pacer,
+    /// Requests in the device that were counted when they started.
+    running: u32,
+    order: Order,
+    clients: BTreeMap<u64, Client>,
+    /// The latest time that was told.
+    now: Time,
+}
+
+struct Client {
+    /// `None`: the default.
+    own: Option<ClientLimits>,
+    iops: Pacer,
+    bandwidth: Pacer,
+    flow: Flow,
+    waits: Option<Waits>,
+    running: u32,
+    bell: Arc<dyn Bell>,
+}
+
+/// A request that waits.
+#[derive(Clone, Copy)]
+struct Waits {
+    bytes: u64,
+    granted: bool,
+}
+
+impl Arbiter {
+    /// An arbiter without limits.
+    pub fn new() -> Arc<Arbiter> {
+        Arc::new(Arbiter { active: AtomicBool::new(false), state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a client under a number that no other client of the arbiter has. The bell is rung when a request of it that
+    /// waits may start; it must not call the arbiter.
+    pub fn join(self: &Arc<Arbiter>, id: u64, bell: Arc<dyn Bell>) -> Share {
+        let mut state = self.state();
+        let mut client = Client {
+            own: None,
+            iops: Pacer::default(),
+            bandwidth: Pacer::default(),
+            flow: Flow::default(),
+            waits: None,
+            running: 0,
+            bell,
+        };
+        client.pace(state.default);
+        state.clients.insert(id, client);
+        Share { id, arbiter: Arc::clone(self) }
+    }
+
+    /// The device's limits, and those of clients that have none of their own.
+    pub fn limits(&self) -> (DeviceLimits, ClientLimits) {
+        let state = self.state();
+        (state.limits, state.default)
+    }
+
+    /// Sets the limits of the device, while requests run.
+    ///
+    /// # Errors
+    /// A value is out of its range. The old limits stay.
+    pub fn set_device(&self, limits: DeviceLimits) -> Result<(), LimitRange> {
+        limits.check()?;
+        let mut state = self.state();
+        state.limits = limits;
+        state.iops.set(limits.iops, limits.burst);
+        state.bandwidth.set(limits.bandwidth, limits.burst);
+        self.changed(state);
+        Ok(())
+    }
+
+    /// Sets the limits of clients that have none of their own, present and future ones.
+    ///
+    /// # Errors
+    /// A value is out of its range. The old limits stay.
+    pub fn set_default(&self, limits: ClientLimits) -> Result<(), LimitRange> {
+        limits.check()?;
+        let mut state = self.state();
+        state.default = limits;
+        state
+            .clients
+            .values_mut()
+            .filter(|client| client.own.is_none())
+            .for_each(|client| client.pace(limits));
+        self.changed(state);
+        Ok(())
+    }
+
+    /// Sets the limits of a client; `None`: the default. Returns whether there is such a client.
+    ///
+    /// # Errors
+    /// A value is out of its range. The old limits stay.
+    pub fn set_client(&self, id: u64, limits: Option<ClientLimits>) -> Result<bool, LimitRange> {
+        limits.iter().try_for_each(ClientLimits::check)?;
+        let mut state = self.state();
+        let default = state.default;
+        let Some(client) = state.clients.get_mut(&id) else { return Ok(false) };
+        client.own = limits;
+        client.pace(limits.unwrap_or(default));
+        self.changed(state);
+        Ok(true)
+    }
+
+    /// The state of a client; `None`: there is no such client.
+    pub fn client(&self, id: u64) -> Option<ShareState> {
+        let state = self.state();
+        let client = state.clients.get(&id)?;
+        Some(ShareState { limits: client.own.unwrap_or(state.default), waits: client.waits.is_some() })
+    }
+
+    /// Lets all that waits look again.
+    fn changed(&self, mut state: MutexGuard<'_, State>) {
+        let active = state.limits.limits()
+            || state.clients.values().any(|client| client.own.unwrap_or(state.default).limits())
+            || state.default.limits();
+        self.active.store(active, Ordering::Relaxed);
+        if !active {
+            // What waits will find that nothing is limited.
+            state.forget();
+        }
+        let now = state.now;
+        state.grant(now, None);
+        state.clients.values().for_each(|client| client.bell.ring());
+    }
+}
+
+impl Share {
+    /// Whether anything on the device is limited, so that [`admit`](Share::admit) must be asked.
+    #[inline]
+    pub fn is_limited(&self) -> bool {
+        self.arbiter.active.load(Ordering::Relaxed)
+    }
+
+    /// Whether the client's next request, of `bytes` bytes (0 for one without data), may start. A client asks for one
+    /// request at a time, again and again until it may. `now` is the time of the device's clock.
+    pub fn admit(&self, now: Time, bytes: u64) -> Admit {
+        if !self.is_limited() {
+            return Admit::Now;
+        }
+        let mut state = self.arbiter.state();
+        state.admit(self.id, now, bytes)
+    }
+
+    /// A request that was admitted has completed.
+    pub fn complete(&self, now: Time) {
+        if self.is_limited() {
+            self.arbiter.state().complete(self.id, now);
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut state = self.arbiter.state();
+        let Some(mut client) = state.clients.remove(&self.id) else { return };
+        state.order.withdraw(self.id, &mut client.flow);
+        let granted = client.waits.is_some_and(|waits| waits.granted);
+        state.running = state.running.saturating_sub(client.running + u32::from(granted));
+        let now = state.now;
+        state.grant(now, None);
+    }
+}
+
+impl Client {
+    fn pace(&mut self, limits: ClientLimits) {
+        self.iops.set(limits.iops, limits.burst);
+        self.bandwidth.set(limits.bandwidth, limits.burst);
+    }
+}
+
+impl State {
+    fn admit(&mut self, id: u64, now: Time, bytes: u64) -> Admit {
+        self.now = self.now.max(now);
+        let Some(client) = self.clients.get_mut(&id) else { return Admit::Now };
+        if client.waits.is_none() {
+            let ready = client.iops.ready().max(client.bandwidth.ready());
+            if ready > now {
+                return Admit::At(ready);
+            }
+            client.waits = Some(Waits { bytes, granted: false });
+            self.order.push(id, &mut client.flow, bytes);
+        }
+        self.grant(now, Some(id));
+        let is_full = self.is_full();
+        let Some(client) = self.clients.get_mut(&id) else { return Admit::Now };
+        if client.waits.is_some_and(|waits| waits.granted) {
+            client.waits = None;
+            client.running += 1;
+            return Admit::Now;
+        }
+        if is_full {
+            return Admit::OnBell;
+        }
+        let (count, sum) = self.order.ahead(id, &client.flow);
+        let ready = self.iops.ready_after(now, count).max(self.bandwidth.ready_after(now, sum));
+        // The first one that waits has nothing ahead of it, and waits because of this time.
+        Admit::At(ready.max(Time(now.0 + 1)))
+    }
+
+    fn complete(&mut self, id: u64, now: Time) {
+        self.now = self.now.max(now);
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        // It may have started when nothing was limited and nothing counted.
+        if client.running > 0 {
+            client.running -= 1;
+            self.running = self.running.saturating_sub(1);
+        }
+        self.grant(now, None);
+    }
+
+    fn is_full(&self) -> bool {
+        self.limits.depth > 0 && self.running >= self.limits.depth
+    }
+
+    /// Grants what may start, in fair order. Rings the bells of all clients but that of `caller`.
+    fn grant(&mut self, now: Time, caller: Option<u64>) {
+        while let Some(id) = self.order.first() {
+            if self.is_full() || self.iops.ready().max(self.bandwidth.ready()) > now {
+                return;
+            }
+            let Some(client) = self.clients.get_mut(&id) else { return };
+            let weight = match defect::is_on(Defect::ClientWeightsIgnored) {
+                true => 1,
+                false => client.own.unwrap_or(self.default).weight,
+            };
+            self.order.start(id, &mut client.flow, weight);
+            self.running += 1;
+            let Some(waits) = &mut client.waits else { continue };
+            waits.granted = true;
+            for (iops, bandwidth) in
+                [(&mut self.iops, &mut self.bandwidth), (&mut client.iops, &mut client.bandwidth)]
+            {
+                iops.take(now, 1);
+                bandwidth.take(now, waits.bytes);
+            }
+            if caller != Some(id) {
+                client.bell.ring();
+            }
+        }
+    }
+
+    /// Forgets what waits and what runs.
+    fn forget(&mut self) {
+        self.running = 0;
+        for (id, client) in &mut self.clients {
+            self.order.withdraw(*id, &mut client.flow);
+            client.waits = None;
+            client.running = 0;
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The devices of a server, under their names.
+
+use crate::error::ServeError;
+use crate::qos::Arbiter;
+use platter_disk::device::Device;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Longest name of a device, in bytes: that of an NBD export name.
+pub const MAX_NAME_BYTES: usize = 4096;
+
+/// A device under the name by which clients ask for it.
+pub struct Served {
+    name: String,
+    description: String,
+    device: Device,
+    read_only: bool,
+    qos: Arc<Arbiter>,
+}
+
+impl Served {
+    /// A device under this name. It is read-only for clients if the device is.
+    ///
+    /// # Errors
+    /// The name is longer than [`MAX_NAME_BYTES`] or has control characters.
+    pub fn new(name: &str, device: Device) -> Result<Served, ServeError> {
+        if name.len() > MAX_NAME_BYTES {
+            let message = format!("the name of a device has {} bytes; at most {MAX_NAME_BYTES}", name.len());
+            return Err(ServeError::usage(message));
+        }
+        if name.chars().any(char::is_control) {
+            return Err(ServeError::usage(format!("the name {name:?} has control characters")));
+        }
+        let read_only = device.geometry().features.read_only;
+        let (description, qos) = (device.name().to_string(), Arbiter::new());
+        Ok(Served { name: name.to_owned(), description, device, read_only, qos })
+    }
+
+    /// Clients may only read.
+    #[must_use]
+    pub fn read_only(mut self) -> Served {
+        self.read_only = true;
+        self
+    }
+
+    /// Sets the text that clients see in a list of devices; by default the name of the device itself.
+    #[must_use]
+    pub fn description(mut self, text: &str) -> Served {
+        self.description = text.to_owned();
+        self
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// One line for lists.
+    pub fn about(&self) -> &str {
+        &self.description
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// What limits its clients. An export joins it for each connection.
+    pub fn qos(&self) -> &Arc<Arbiter> {
+        &self.qos
+    }
+
+    /// Whether clients may only read.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+}
+
+/// The devices of a server. Exports look names up when a client asks; clients that have a device keep it.
+#[derive(Default)]
+pub struct Devices {
+    list: Mutex<Vec<Arc<Served>>>,
+}
+
+impl Devices {
+    /// Adds a device.
+    ///
+    /// # Errors
+    /// There is one with this name.
+    pub fn add(&self, served: Served) -> Result<(), ServeError> {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.iter().any(|known| known.name == served.name) {
+            return Err(ServeError::usage(format!(
+                "there is already a device of the name {:?}",
+                served.name
+            )));
+        }
+        list.push(Arc::new(served));
+        Ok(())
+    }
+
+    /// Removes the device of this name. Clients that use it keep it.
+    pub fn remove(&self, name: &str) -> Option<Arc<Served>> {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = list.iter().position(|known| known.name == name)?;
+        Some(list.remove(at))
+    }
+
+    /// Adds a device again that was removed and could not be closed.
+    #[cfg(feature = "daemon")]
+    pub(crate) fn put_back(&self, served: Arc<Served>) {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.iter().all(|known| known.name != served.name) {
+            list.push(served);
+        }
+    }
+
+    /// The device of this name. The empty name stands for the first device.
+    pub fn find(&self, name: &str) -> Option<Arc<Served>> {
+        let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = list.iter().find(|served| served.name == name);
+        named.or_else(|| list.first().filter(|_| name.is_empty())).map(Arc::clone)
+    }
+
+    /// All devices, in the order in which they were added.
+    pub fn list(&self) -> Vec<Arc<Served>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_the_empty_one_is_the_first() {
+        let devices = Devices::default();
+        assert!(devices.find("").is_none());
+        devices.add(Served::new("a", Device::ram(1 << 20).unwrap()).unwrap()).unwrap();
+        devices.add(Served::new("b", Device::ram(2 << 20).unwrap()).unwrap().read_only()).unwrap();
+        assert!(devices.add(Served::new("a", Device::ram(1 << 20).unwrap()).unwrap()).is_err());
+        assert_eq!(devices.find("").unwrap().name(), "a");
+        assert!(devices.find("b").unwrap().is_read_only());
+        assert!(devices.find("c").is_none());
+        assert_eq!(devices.list().len(), 2);
+        assert_eq!(devices.remove("a").unwrap().name(), "a");
+        assert!(devices.remove("a").is_none());
+        assert_eq!(devices.find("").unwrap().name(), "b");
+    }
+
+    #[test]
+    fn a_name_with_control_characters_is_refused() {
+        assert!(Served::new("a\nb", Device::ram(1 << 20).unwrap()).is_err_and(|error| error.is_usage()));
+    }
+}

@@ -1,0 +1,13 @@
+//! The table of all kinds of exports.
+
+use crate::export::Row;
+use crate::fuse;
+use crate::nbd;
+
+/// All kinds of exports.
+pub const TABLE: &[Row] = &[nbd::ROW, fuse::ROW];
+
+/// The kind of this name.
+pub fn find(name: &str) -> Option<&'static Row> {
+    TABLE.iter().find(|row| row.name == name)
+}

@@ -1,0 +1,377 @@
+//! The daemon through its control socket and its metrics, with real devices and no exports.
+
+use platter_serve::config::{self, Config};
+use platter_serve::control::{Call, CallError, Control, MAX_CONNECTIONS, MAX_LINE_BYTES, METHODS};
+use platter_serve::daemon::Daemon;
+use platter_serve::metrics::{FAMILIES, MetricsServer};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(60);
+
+struct Rig {
+    dir: tempfile::TempDir,
+    daemon: Arc<Daemon>,
+    control: Option<Control>,
+}
+
+impl Rig {
+    fn new(config: &str) -> Rig {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("platter.toml");
+        std::fs::write(&file, config).unwrap();
+        let config = config::read_file(&file).unwrap();
+        let daemon = Daemon::start(config, Some(file), |_| {}).unwrap();
+        let control = Control::start(&dir.path().join("s"), &daemon, Arc::new(|_| {})).unwrap();
+        Rig { dir, daemon, control: Some(control) }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.path().join("s")
+    }
+
+    fn connect(&self) -> Call {
+        Call::connect(&self.socket(), LONG).unwrap()
+    }
+
+    fn rewrite(&self, config: &str) {
+        std::fs::write(self.dir.path().join("platter.toml"), config).unwrap();
+    }
+}
+
+const TWO: &str = "
+    [devices.a]
+    spec = 'ram(1M, elevator=deadline)'
+    limits = { iops = 500 }
+    [devices.b]
+    spec = 'ram(2M)'
+    read_only = true
+";
+
+fn refused(result: Result<Value, CallError>) -> (i64, String) {
+    match result {
+        Err(CallError::Refused { code, message }) => (code, message),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn devices_are_listed_tuned_added_and_removed() {
+    let rig = Rig::new(TWO);
+    let mut call = rig.connect();
+    let list = call.call("device.list", json!({})).unwrap();
+    assert_eq!((list[0]["name"].as_str(), list[1]["name"].as_str()), (Some("a"), Some("b")));
+    assert_eq!(list[0]["elevator"], "deadline");
+    assert_eq!((&list[0]["size_bytes"], &list[0]["limits"]["iops"]), (&json!(1 << 20), &json!(500)));
+    assert_eq!((&list[0]["read_only"], &list[1]["read_only"]), (&json!(false), &json!(true)));
+
+    let changed = call.call("device.elevator", json!({ "device": "a", "elevator": "mq-deadline" })).unwrap();
+    assert_eq!(changed["elevator"], "mq-deadline");
+    let (code, message) = refused(call.call("device.elevator", json!({ "device": "a", "elevator": "cqf" })));
+    assert!(code == -32000 && message.contains("mq-deadline"), "{message}");
+    let params = call.call("device.params", json!({ "device": "a" })).unwrap();
+    let name = params[0]["name"].as_str().unwrap().to_owned();
+    let set = call.call("device.set_param", json!({ "device": "a", "param": name, "value": 123 })).unwrap();
+    assert!(
+        set.as_array().unwrap().iter().any(|param| param["name"] == name && param["value"] == 123),
+        "{set}"
+    );
+    assert_eq!(
+        refused(call.call("device.set_param", json!({ "device": "a", "param": "no", "value": 1 }))).0,
+        -32000
+    );
+
+    let limits = call.call("device.limits", json!({ "device": "a", "depth": 4 })).unwrap();
+    assert_eq!((&limits["iops"], &limits["depth"]), (&json!(500), &json!(4)), "those not given stay");
+    assert!(
+        refused(call.call("device.limits", json!({ "device": "a", "depth": 1 << 20 }))).1.contains("65536")
+    );
+
+    let added = json!({ "device": "c", "spec": "ram(4M)", "read_only": true });
+    assert_eq!(call.call("device.add", added.clone()).unwrap()["size_bytes"], 4 << 20);
+    assert!(refused(call.call("device.add", added)).1.contains("already"));
+    let wrong = refused(call.call("device.add", json!({ "device": "d", "spec": "rum(4M)" })));
+    assert!(wrong.0 == -32000 && wrong.1.contains("ram"), "{}", wrong.1);
+    assert_eq!(
+        refused(call.call("device.add", json!({ "device": "d", "spec": "/nowhere/x.img" }))).0,
+        -32001
+    );
+    call.call("device.remove", json!({ "device": "c" })).unwrap();
+    assert!(refused(call.call("device.remove", json!({ "device": "c" }))).1.contains("there are a, b"));
+}
+
+#[test]
+fn statistics_and_health_say_what_was_done() {
+    let rig = Rig::new(TWO);
+    let device = rig.daemon.devices().find("a").unwrap().device().clone();
+    device.write_at(&[1; 4096], 0).unwrap();
+    device.read_at(&mut [0; 512], 0).unwrap();
+    let mut call = rig.connect();
+    call.call("device.flush", json!({ "device": "a" })).unwrap();
+    let stats = call.call("device.stats", json!({ "device": "a" })).unwrap();
+    assert_eq!(
+        (&stats["counters"]["bytes_written"], &stats["counters"]["bytes_read"]),
+        (&json!(4096), &json!(512))
+    );
+    let ops: Vec<&str> =
+        stats["latency"].as_array().unwrap().iter().map(|l| l["op"].as_str().unwrap()).collect();
+    assert!(ops.contains(&"read") && ops.contains(&"write"), "{ops:?}");
+    assert_eq!(stats["cache"], Value::Null);
+    let health = call.call("server.health", json!({})).unwrap();
+    assert_eq!((&health["status"], &health["devices"][0]["oldest_io_seconds"]), (&json!("ok"), &Value::Null));
+    let client = rig.daemon.clients().connect("test", "a", "peer", || {}).unwrap();
+    client.begin();
+    let health = call.call("server.health", json!({})).unwrap();
+    assert!(health["devices"][0]["oldest_io_seconds"].as_f64().is_some(), "{health}");
+    rig.rewrite(&format!("[server]\nstall_after = \"0s\"\n{TWO}"));
+    assert_eq!(
+        call.call("server.reload", json!({})).unwrap()["changed"],
+        json!(["server.stall_after changed"])
+    );
+    assert_eq!(call.call("server.health", json!({})).unwrap()["status"], "stalled");
+    let status = call.call("server.status", json!({})).unwrap();
+    assert_eq!(
+        (&status["clients"][0]["peer"], &status["devices"][0]["clients"]),
+        (&json!("peer"), &json!(1))
+    );
+}
+
+#[test]
+fn a_device_with_clients_is_removed_only_by_force() {
+    let rig = Rig::new(TWO);
+    let mut call = rig.connect();
+    let gone = Arc::new(std::sync::Mutex::new(None));
+    let held = Arc::clone(&gone);
+    // Its export drops the client when it is told to disconnect.
+    let client =
+        rig.daemon.clients().connect("test", "a", "peer", move || _ = held.lock().unwrap().take()).unwrap();
+    *gone.lock().unwrap() = Some(client);
+    assert!(refused(call.call("device.remove", json!({ "device": "a" }))).1.contains("clients: 1"));
+    rig.rewrite("[devices.b]\nspec = 'ram(2M)'\nread_only = true");
+    let applied = call.call("server.reload", json!({})).unwrap();
+    assert!(applied["refused"][0].as_str().unwrap().contains("clients: 1"), "{applied}");
+    call.call("device.remove", json!({ "device": "a", "force": true })).unwrap();
+    assert!(gone.lock().unwrap().is_none() && rig.daemon.devices().find("a").is_none());
+}
+
+#[test]
+fn reading_the_file_again_applies_what_differs() {
+    let rig = Rig::new(TWO);
+    let mut call = rig.connect();
+    call.call("device.add", json!({ "device": "by-hand", "spec": "ram(1M)" })).unwrap();
+    rig.rewrite(
+        "
+        [server]
+        clients_max = 7
+        stop_timeout = '2s'
+        [devices.a]
+        spec = 'ram(8M)'
+        limits = { bandwidth = '1M' }
+        client_limits = { weight = 5 }
+        [devices.c]
+        spec = 'ram(3M)'
+        [devices.d]
+        spec = '/nowhere/d.img'
+        ",
+    );
+    let applied = call.call("server.reload", json!({})).unwrap();
+    let texts = |key: &str| -> Vec<String> {
+        applied[key].as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+    };
+    let changed = [
+        "server.stop_timeout changed",
+        "limits of the device a changed",
+        "client limits of the device a changed",
+        "device b removed",
+        "device c added",
+    ];
+    assert_eq!(texts("changed"), changed);
+    let refused = texts("refused");
+    assert!(refused[0].contains("server.clients_max cannot change"), "{refused:?}");
+    assert!(refused[1].contains("devices.a.spec cannot change"), "{refused:?}");
+    assert!(refused[2].contains("device d added") && refused[2].contains("/nowhere/d.img"), "{refused:?}");
+    assert_eq!(refused.len(), 3);
+    let names: Vec<String> =
+        rig.daemon.devices().list().iter().map(|served| served.name().to_owned()).collect();
+    assert_eq!(names, ["a", "by-hand", "c"]);
+    assert_eq!(rig.daemon.devices().find("a").unwrap().device().size(), 1 << 20, "the old one stays");
+    assert_eq!(rig.daemon.devices().find("a").unwrap().qos().limits().1.weight, 5);
+    // What was refused is tried again; what was done is not.
+    let again = call.call("server.reload", json!({})).unwrap();
+    assert_eq!(
+        (again["changed"].as_array().unwrap().len(), again["refused"].as_array().unwrap().len()),
+        (0, 3)
+    );
+    rig.rewrite("[server]\nclients_max = 0");
+    let wrong = self::refused(call.call("server.reload", json!({})));
+    assert!(wrong.0 == -32000 && wrong.1.contains("platter.toml:2:15: clients_max is 0"), "{}", wrong.1);
+    assert_eq!(rig.daemon.devices().list().len(), 3);
+}
+
+#[test]
+fn requests_that_are_wrong_are_refused_by_number() {
+    let rig = Rig::new("");
+    let ask = |line: &[u8]| -> Value {
+        let response = platter_serve::control::answer(&rig.daemon, line).unwrap();
+        assert_eq!(response["jsonrpc"], "2.0");
+        response["error"].clone()
+    };
+    for (line, code) in [
+        (&b"{"[..], -32700),
+        (b"\xff", -32700),
+        (b"[]", -32600),
+        (b"{\"id\":1,\"method\":\"server.info\"}", -32600),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":[],\"method\":\"server.info\"}", -32600),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"server.info\",\"params\":[1]}", -32600),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"server.inf\"}", -32601),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"device.stats\"}", -32602),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"device.stats\",\"params\":{\"devise\":\"a\"}}", -32602),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"device.stats\",\"params\":{\"device\":1}}", -32602),
+        (
+            b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"client.disconnect\",\"params\":{\"client\":-1}}",
+            -32602,
+        ),
+    ] {
+        assert_eq!(ask(line)["code"], code, "{}", String::from_utf8_lossy(line));
+    }
+    let unknown = ask(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"server.inf\"}");
+    assert!(unknown["message"].as_str().unwrap().contains("did you mean server.info?"));
+    let notification = b"{\"jsonrpc\":\"2.0\",\"method\":\"server.info\"}";
+    assert_eq!(platter_serve::control::answer(&rig.daemon, notification), None);
+}
+
+#[test]
+fn the_socket_is_private_bounded_and_removed() {
+    let mut rig = Rig::new("");
+    let path = rig.socket();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let second = Control::start(&path, &rig.daemon, Arc::new(|_| {})).map(drop).unwrap_err();
+    assert!(second.to_string().contains("another server listens"), "{second}");
+
+    let mut long = UnixStream::connect(&path).unwrap();
+    // The server may end the connection before it has read everything.
+    let _ = long.write_all(&vec![b' '; MAX_LINE_BYTES + 2]);
+    let mut told = String::new();
+    let _ = long.read_to_string(&mut told);
+    assert!(told.contains("a line has more than 65536 bytes") || told.is_empty(), "{told}");
+
+    let mut calls: Vec<Call> = (0..MAX_CONNECTIONS).map(|_| rig.connect()).collect();
+    // A connection that has ended may still be counted.
+    let ended = |call: &mut Call| call.call("server.info", json!({})).is_err();
+    let open = calls.iter_mut().filter_map(|call| (!ended(call)).then_some(())).count();
+    assert!(open >= MAX_CONNECTIONS - 1, "{open}");
+    let mut more: Vec<Call> = (0..3).map(|_| rig.connect()).collect();
+    assert!(more.iter_mut().filter_map(|call| ended(call).then_some(())).count() >= 2);
+    rig.control = None;
+    assert!(!path.exists() && ended(&mut calls[0]));
+
+    // What a server that was killed leaves behind is replaced; anything else is not.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    drop(Control::start(&path, &rig.daemon, Arc::new(|_| {})).unwrap());
+    std::fs::write(&path, "text").unwrap();
+    let file = Control::start(&path, &rig.daemon, Arc::new(|_| {})).map(drop).unwrap_err();
+    assert!(file.to_string().contains("is not a socket") && path.exists(), "{file}");
+    assert!(
+        Call::connect(Path::new("/nowhere/s"), LONG).err().unwrap().to_string().contains("start a server")
+    );
+}
+
+#[test]
+fn a_stop_can_be_requested() {
+    let rig = Rig::new("[server]\nstop_timeout = '7s'");
+    assert_eq!(rig.daemon.wait(Duration::ZERO), None);
+    let mut call = rig.connect();
+    assert_eq!(call.call("server.drain", json!({})).unwrap()["timeout_ms"], 7000);
+    call.call("server.drain", json!({ "timeout_ms": 1 })).unwrap();
+    assert_eq!(rig.daemon.wait(LONG).unwrap().limit, Duration::from_secs(7), "the first one counts");
+    rig.daemon.stop(LONG).unwrap();
+    let (code, message) = refused(call.call("device.add", json!({ "device": "x", "spec": "ram(1M)" })));
+    assert!(code == -32001 && message.contains("stopping"), "{message}");
+}
+
+fn get(address: std::net::SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn metrics_are_served_over_http() {
+    let rig = Rig::new(
+        "[devices.\"a \\\"b\\\"\"]\nspec = 'cache(size=1M, ram(4M))'\n[devices.c]\nspec = 'ram(1M)'",
+    );
+    let device = rig.daemon.devices().find("c").unwrap().device().clone();
+    (0..10).for_each(|at| device.write_at(&[1; 4096], at * 4096).unwrap());
+    let client = rig.daemon.clients().connect("test", "c", "peer", || {}).unwrap();
+    let metrics = MetricsServer::start("127.0.0.1:0", false, &rig.daemon).unwrap();
+    let text = get(metrics.address(), "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.contains("text/plain; version=0.0.4"));
+    for family in FAMILIES {
+        let head =
+            format!("# HELP {} {}\n# TYPE {} {}\n", family.name, family.help, family.name, family.kind);
+        assert!(text.contains(&head), "{head}");
+        assert!(family.name.starts_with("platter_") && family.help.ends_with('.'), "{}", family.name);
+        assert_eq!(family.kind == "counter", family.name.ends_with("_total"), "{}", family.name);
+    }
+    for line in [
+        "platter_device_written_bytes_total{device=\"c\"} 40960\n",
+        "platter_device_size_bytes{device=\"a \\\"b\\\"\"} 4194304\n",
+        "platter_cache_hit_pages_total{device=\"a \\\"b\\\"\"} 0\n",
+        "platter_device_request_duration_seconds_bucket{device=\"c\",op=\"write\",le=\"+Inf\"} 10\n",
+        "platter_device_request_duration_seconds_count{device=\"c\",op=\"write\"} 10\n",
+        "platter_clients{device=\"c\"} 1\n",
+        &format!("platter_client_errors{{client=\"{}\",device=\"c\",export=\"test\"}} 0\n", client.id),
+    ] {
+        assert!(text.contains(line), "{line} is not in {text}");
+    }
+    let body = text.split("\r\n\r\n").nth(1).unwrap();
+    assert!(text.contains(&format!("Content-Length: {}\r\n", body.len())));
+    let head = get(metrics.address(), "HEAD / HTTP/1.0\n\n");
+    assert!(head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"));
+    assert!(get(metrics.address(), "GET /other HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+    assert!(get(metrics.address(), "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+    let long = format!("GET /{} HTTP/1.1\r\n", "x".repeat(9000));
+    assert!(get(metrics.address(), &long).starts_with("HTTP/1.1 400"));
+    for (address, why) in
+        [("0.0.0.0:0", "--insecure-plaintext"), ("9100", "IP:PORT"), ("localhost:1", "IP:PORT")]
+    {
+        let error = MetricsServer::start(address, false, &rig.daemon).map(drop).unwrap_err();
+        assert!(error.is_usage() && error.to_string().contains(why), "{error}");
+    }
+    let taken = metrics.address().to_string();
+    assert!(MetricsServer::start(&taken, false, &rig.daemon).is_err_and(|error| !error.is_usage()));
+}
+
+#[test]
+fn a_device_that_cannot_be_opened_stops_the_start() {
+    let config =
+        config::parse("[devices.a]\nspec = 'ram(1M)'\n[devices.b]\nspec = '/nowhere/b.img'").unwrap();
+    let error = Daemon::start(config, None, |_| {}).err().unwrap().to_string();
+    assert!(error.contains("device b: ") && error.contains("/nowhere/b.img"), "{error}");
+    let daemon = Daemon::start(Config::default(), None, |_| {}).unwrap();
+    assert!(daemon.reload().unwrap_err().to_string().contains("without a configuration file"));
+}
+
+#[test]
+fn every_method_is_described() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/control.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for method in METHODS {
+        assert!(
+            page.contains(&format!("| `{}` |", method.name)),
+            "{} is not in docs/control.md",
+            method.name
+        );
+        for param in method.params {
+            assert!(page.contains(&format!("`{}`", param.name)), "{} of {}", param.name, method.name);
+        }
+    }
+}

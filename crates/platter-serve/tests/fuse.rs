@@ -1,0 +1,300 @@
+//! Devices as files, used through the kernel. Skipped where FUSE cannot be mounted.
+
+use platter_block::bio::{Bio, Op};
+use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::time::{Span, Time};
+use platter_disk::device::Device;
+use platter_serve::export::Options;
+use platter_serve::qos::DeviceLimits;
+use platter_serve::served::Served;
+use platter_serve::server::Server;
+use platter_sim::ideal::Ideal;
+use platter_sim::medium::Medium;
+use platter_sim::{SimDisk, World};
+use platter_stack::filter::{Filter, Filtered};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const SIZE: u64 = 4 << 20;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Mounted {
+    server: Option<Server>,
+    directory: TempDir,
+}
+
+impl Mounted {
+    /// Serves devices as files. `None`, after saying why, if the system does not permit it.
+    fn new(devices: Vec<Served>, options: &Options) -> Option<Mounted> {
+        let directory = tempfile::tempdir().unwrap();
+        let mut server = Server::default();
+        devices.into_iter().for_each(|served| server.devices().add(served).unwrap());
+        let address = directory.path().to_str().unwrap();
+        match server.start("fuse", address, options) {
+            Ok(at) => {
+                assert_eq!(Path::new(&at), directory.path().canonicalize().unwrap());
+                Some(Mounted { server: Some(server), directory })
+            }
+            Err(error) => {
+                assert!(!error.is_usage(), "{error}");
+                eprintln!("skipped: {error}");
+                None
+            }
+        }
+    }
+
+    fn of(device: Device) -> Option<Mounted> {
+        Mounted::new(vec![Served::new("disk", device).unwrap()], &Options::default())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("disk")
+    }
+
+    fn open(&self) -> File {
+        OpenOptions::new().read(true).write(true).open(self.path()).unwrap()
+    }
+
+    fn stop(&mut self, limit: Duration) -> Result<(), Vec<String>> {
+        self.server.take().unwrap().stop(limit)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            let _ = server.stop(PATIENCE);
+        }
+    }
+}
+
+#[track_caller]
+fn errno<T: std::fmt::Debug>(result: std::io::Result<T>) -> Errno {
+    Errno::from_io_error(&result.unwrap_err()).unwrap()
+}
+
+fn simulated() -> Device {
+    let ideal = Ideal { size: SIZE, latency: Span(1000), depth: 8, write_cache: true };
+    let disk = SimDisk::new(&World::new(1), ideal.into(), Some(Medium::new()));
+    Device::from_disk(disk.attach("sim"), Default::default(), None).unwrap()
+}
+
+/// Random reads, writes and zeroes of any alignment against a model, by several threads on parts of their own.
+#[test]
+fn what_is_written_is_read_through_the_file() {
+    let mut cached = Options::default();
+    cached.kernel_cache = true;
+    let mut limits = DeviceLimits::default();
+    (limits.depth, limits.bandwidth) = (2, 1 << 30);
+    for (device, options, limits) in [
+        (Device::ram(SIZE).unwrap(), Options::default(), DeviceLimits::default()),
+        (Device::ram(SIZE).unwrap(), cached, DeviceLimits::default()),
+        (Device::ram(SIZE).unwrap(), Options::default(), limits),
+        (simulated(), Options::default(), DeviceLimits::default()),
+    ] {
+        let served = Served::new("disk", device.clone()).unwrap();
+        served.qos().set_device(limits).unwrap();
+        let Some(mut mounted) = Mounted::new(vec![served], &options) else { return };
+        let part = SIZE / 3;
+        let lives = (0..3u64).map(|number| {
+            let file = mounted.open();
+            thread::spawn(move || live(&file, number, number * part, part))
+        });
+        let lives: Vec<_> = lives.collect();
+        let models: Vec<Vec<u8>> = lives.into_iter().map(|life| life.join().unwrap()).collect();
+        mounted.stop(PATIENCE).unwrap();
+        let mut found = vec![0; part as usize];
+        for (number, model) in models.iter().enumerate() {
+            device.read_at(&mut found, number as u64 * part).unwrap();
+            assert!(found == *model, "part {number} of {}", device.name());
+        }
+    }
+}
+
+/// The parts are not aligned, so that neighbours share a block.
+fn live(file: &File, seed: u64, begin: u64, part: u64) -> Vec<u8> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut below = |n: u64| random.next_u64() % n;
+    let mut model = vec![0u8; part as usize];
+    for round in 0..200 {
+        let len = 1 + below(if round % 20 == 0 { 300_000 } else { 20_000 });
+        let mut at = below(part - len);
+        if below(3) > 0 {
+            at = ((begin + at).next_multiple_of(4096) - begin).min(part - len);
+        }
+        let range = at as usize..(at + len) as usize;
+        match below(8) {
+            0..3 => {
+                model[range.clone()].fill(below(256) as u8);
+                file.write_all_at(&model[range], begin + at).unwrap();
+            }
+            3 => {
+                model[range].fill(0);
+                let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                rustix::fs::fallocate(file, mode, begin + at, len).unwrap();
+            }
+            4 => file.sync_data().unwrap(),
+            _ => {
+                let mut found = vec![1; len as usize];
+                file.read_exact_at(&mut found, begin + at).unwrap();
+                assert!(found == model[range], "seed {seed}, round {round}: {len} at {at}");
+            }
+        }
+    }
+    model
+}
+
+#[test]
+fn the_end_of_the_device_is_the_end_of_the_file() {
+    let Some(mounted) = Mounted::of(Device::ram(SIZE).unwrap()) else { return };
+    let file = mounted.open();
+    assert_eq!(file.metadata().unwrap().len(), SIZE);
+    assert_eq!(file.read_at(&mut [0; 16], SIZE).unwrap(), 0);
+    assert_eq!(file.read_at(&mut [0; 16], SIZE - 3).unwrap(), 3);
+    assert_eq!(file.write_at(&[1; 16], SIZE - 3).unwrap(), 3);
+    assert_eq!(errno(file.write_at(&[1; 16], SIZE)), Errno::NOSPC);
+    assert_eq!(errno(file.set_len(SIZE / 2)), Errno::PERM);
+    file.set_len(SIZE).unwrap();
+    assert_eq!(rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 4096), Err(Errno::OPNOTSUPP));
+    let beyond = rustix::fs::fallocate(&file, FallocateFlags::ZERO_RANGE, SIZE - 512, 1024);
+    assert_eq!(beyond, Err(Errno::NOSPC));
+}
+
+#[test]
+fn holes_are_found() {
+    let device = Device::ram(SIZE).unwrap();
+    device.write_at(&[1; 8192], 1 << 20).unwrap();
+    let Some(mounted) = Mounted::of(device) else { return };
+    let file = mounted.open();
+    let seek = |from| rustix::fs::seek(&file, from);
+    assert_eq!(seek(SeekFrom::Data(0)), Ok(1 << 20));
+    assert_eq!(seek(SeekFrom::Hole(0)), Ok(0));
+    assert_eq!(seek(SeekFrom::Hole(1 << 20)), Ok((1 << 20) + 8192));
+    assert_eq!(seek(SeekFrom::Data((1 << 20) + 8192)), Err(Errno::NXIO));
+    assert_eq!(seek(SeekFrom::Hole(SIZE)), Err(Errno::NXIO));
+}
+
+#[test]
+fn a_read_only_device_is_a_read_only_file() {
+    let served = Served::new("disk", Device::ram(SIZE).unwrap()).unwrap().read_only();
+    let Some(mounted) = Mounted::new(vec![served], &Options::default()) else { return };
+    assert_eq!(errno(OpenOptions::new().write(true).open(mounted.path())), Errno::ROFS);
+    File::open(mounted.path()).unwrap().read_exact_at(&mut [0; 512], 0).unwrap();
+    assert_eq!(errno(File::open(mounted.directory.path().join("other"))), Errno::NOENT);
+}
+
+/// Fails flushes while it is told to.
+#[derive(Clone)]
+struct FailFlush(Arc<AtomicBool>);
+
+impl Filter for FailFlush {
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+        match bio.op() {
+            Op::Flush if self.0.load(Ordering::Relaxed) => Err(Fault::new(Kind::Io, Stage::Disk)),
+            _ => Ok(now),
+        }
+    }
+}
+
+#[test]
+fn fsync_is_a_flush_and_fails_with_it() {
+    let fails = Arc::new(AtomicBool::new(false));
+    let ram = Device::ram(SIZE).unwrap();
+    let layer = Filtered::new("fail-flush", "", Arc::clone(ram.backend()), FailFlush(Arc::clone(&fails)));
+    let Some(mounted) = Mounted::of(Device::new(Arc::new(layer))) else { return };
+    let file = mounted.open();
+    file.write_all_at(&[1; 512], 0).unwrap();
+    file.sync_all().unwrap();
+    fails.store(true, Ordering::Relaxed);
+    assert_eq!(errno(file.sync_all()), Errno::IO);
+    fails.store(false, Ordering::Relaxed);
+    file.sync_all().unwrap();
+    let client = mounted.server.as_ref().unwrap().clients().list().pop().unwrap();
+    let [flushes, errors, writes, bytes] =
+        [&client.counts.flushes, &client.counts.errors, &client.counts.writes, &client.counts.written_bytes]
+            .map(|count| count.load(Ordering::Relaxed));
+    assert_eq!((flushes, errors, writes, bytes), (2, 1, 1, 512));
+}
+
+#[test]
+fn several_devices_are_several_files() {
+    let devices = ["a", "b", "c"].map(|name| (name, Device::ram(SIZE).unwrap()));
+    let served = devices.iter().map(|(name, device)| Served::new(name, device.clone()).unwrap());
+    let Some(mounted) = Mounted::new(served.collect(), &Options::default()) else { return };
+    let mut names: Vec<String> = fs::read_dir(mounted.directory.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["a", "b", "c"]);
+    for (at, (name, device)) in devices.iter().enumerate() {
+        let file = OpenOptions::new().write(true).open(mounted.directory.path().join(name)).unwrap();
+        file.write_all_at(&[at as u8 + 1; 4096], 8192).unwrap();
+        let mut found = [0; 4096];
+        device.read_at(&mut found, 8192).unwrap();
+        assert_eq!(found, [at as u8 + 1; 4096]);
+    }
+}
+
+#[test]
+fn users_of_open_files_are_named_and_lose_them_when_the_server_cannot_wait() {
+    let Some(mut mounted) = Mounted::of(Device::ram(SIZE).unwrap()) else { return };
+    let file = mounted.open();
+    file.write_all_at(&[1; 512], 0).unwrap();
+    let problems = mounted.stop(Duration::ZERO).unwrap_err();
+    assert!(problems.iter().any(|text| text.contains(&format!("({})", std::process::id()))), "{problems:?}");
+    assert!(file.read_at(&mut [0; 512], 0).is_err());
+    drop(file);
+    assert_eq!(fs::read_dir(mounted.directory.path()).unwrap().count(), 0, "it is not mounted any more");
+}
+
+#[test]
+fn the_mount_of_a_dead_server_is_replaced() {
+    let Some(mut mounted) = Mounted::of(Device::ram(SIZE).unwrap()) else { return };
+    mounted.stop(PATIENCE).unwrap();
+    let path = mounted.directory.path();
+    let fuse = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", fuse.as_raw_fd());
+    let (options, flags) = (CString::new(options).unwrap(), rustix::mount::MountFlags::empty());
+    if let Err(error) = rustix::mount::mount("dead", path, "fuse", flags, Some(&*options)) {
+        eprintln!("skipped: mount: {error}");
+        return;
+    }
+    drop(fuse);
+    assert_eq!(errno(fs::metadata(path)), Errno::NOTCONN);
+    let mut server = Server::default();
+    server.devices().add(Served::new("disk", Device::ram(SIZE).unwrap()).unwrap()).unwrap();
+    server.start("fuse", path.to_str().unwrap(), &Options::default()).unwrap();
+    assert!(mounted.path().exists());
+    server.stop(PATIENCE).unwrap();
+}
+
+#[test]
+fn what_cannot_be_a_mount_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::default();
+    server.devices().add(Served::new("disk", Device::ram(SIZE).unwrap()).unwrap()).unwrap();
+    let mut refused = |path: &Path, word: &str| {
+        let error = server.start("fuse", path.to_str().unwrap(), &Options::default());
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(word) && error.contains(path.to_str().unwrap()), "{error}");
+    };
+    refused(&directory.path().join("missing"), "create it first");
+    fs::write(directory.path().join("file"), "").unwrap();
+    refused(directory.path(), "not empty");
+    server.devices().add(Served::new("a/b", Device::ram(SIZE).unwrap()).unwrap()).unwrap();
+    let error = server.start("fuse", "/nowhere", &Options::default()).unwrap_err();
+    assert!(error.is_usage() && error.to_string().contains("a/b"), "{error}");
+}

@@ -1,0 +1,104 @@
+//! Disks at servers: `nbd(nbd://host/export)`.
+
+use super::row::{Row, Shape};
+use super::{OpenError, Opening, queue};
+use crate::spec::{Args, Param, ParamKind};
+use platter_block::elevator::{Elevator, Noop};
+use platter_block::time::Span;
+use platter_disk::device::Device;
+use platter_disk::leaf::Leaf;
+use platter_remote::nbd::client::{NbdDisk, NbdOptions};
+use platter_remote::nbd::uri::Uri;
+use std::sync::Arc;
+use std::time::Duration;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "uri",
+        kind: ParamKind::Text,
+        default: "",
+        help: "nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH",
+    },
+    Param {
+        name: "connections",
+        kind: ParamKind::Int { min: 1, max: 64 },
+        default: "1",
+        help: "most connections at once; more than one needs a server whose flush covers all of them",
+    },
+    Param {
+        name: "connect_timeout",
+        kind: ParamKind::Time { min: Duration::from_millis(1), max: Duration::from_secs(3600) },
+        default: "10s",
+        help: "time for connecting and negotiating",
+    },
+    Param {
+        name: "peer_timeout",
+        kind: ParamKind::Time { min: Duration::from_secs(1), max: Duration::from_secs(3600) },
+        default: "30s",
+        help: "TCP: time after which a connection is broken whose peer does not acknowledge data",
+    },
+    Param {
+        name: "reconnect",
+        kind: ParamKind::Time { min: Duration::ZERO, max: DAY },
+        default: "60s",
+        help: "how long I/O is held while there is no connection; 0: one attempt",
+    },
+    Param {
+        name: "replay",
+        kind: ParamKind::Size { min: 0, max: 1 << 40 },
+        default: "0",
+        help: "memory for writes since the last flush, to repeat them after a lost connection; 0: the next flush fails",
+    },
+];
+
+/// The row of disks at NBD servers.
+pub(super) fn row() -> Row {
+    Row {
+        name: "nbd",
+        summary: "a disk at an NBD server; a URI alone is one too",
+        shape: Shape::Leaf,
+        example: "nbd(nbd://server/disk, connections=4)".to_owned(),
+        unnamed: &["uri"],
+        tables: &[PARAMS, queue::PARAMS],
+        devices: 0..=0,
+        open: Box::new(open),
+    }
+}
+
+fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
+    let uri = Uri::parse(&args.text("uri")?)
+        .map_err(|why| args.reject("uri", format!("not a URI of NBD: {why}")))?;
+    let (mut settings, mut elevator) = queue::read(args)?;
+    let options = NbdOptions::default()
+        .with_write(opening.access.write)
+        .with_depth(settings.queue.depth)
+        .with_connections(queue::small(args.int("connections")?))
+        .with_connect_timeout(span(args.time("connect_timeout")?))
+        .with_peer_timeout(span(args.time("peer_timeout")?))
+        .with_reconnect(span(args.time("reconnect")?))
+        .with_replay(args.size("replay")?);
+    if options.connections == 1 && elevator.is_none() {
+        if args.is_given("elevator") {
+            let why = "without an elevator each thread needs a connection; write connections=2 or more, or elevator=noop";
+            return Err(args.reject("elevator", why).into());
+        }
+        // The queue that all threads share, in front of the only connection.
+        let noop: Box<dyn Elevator> = Box::new(Noop::default());
+        elevator = Some(noop);
+        settings.elevator_from = Some("the single connection");
+    }
+    if options.connections > 1 && settings.lanes.is_none() {
+        // One is for flushes and barriers.
+        settings.lanes = Some(options.connections - 1);
+    }
+    args.check_all_read()?;
+    let shown = uri.to_string();
+    let disk = NbdDisk::open(uri, options).map_err(|error| args.unfit("uri", format!("{shown}: {error}")))?;
+    Ok(Device::new(Arc::new(Leaf::over(Arc::new(disk), settings, elevator)?)))
+}
+
+fn span(time: Duration) -> Span {
+    Span(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
