@@ -198,14 +198,7 @@ fn open(
         let least = block.max(4096);
         return Err(unfit(name, &members, format!("chunk={chunk} is not a power of two from {least}")));
     }
-    if block > GROUP {
-        return Err(unfit(
-            name,
-            &members,
-            format!("a logical block has {block} bytes; at most {GROUP} can be used"),
-        ));
-    }
-    let read_only = check_access(name, &members, view)?;
+    let read_only = check_devices(name, &members, view, block)?;
     let header = Header {
         status: Status::Valid,
         sequence: 0,
@@ -255,8 +248,17 @@ fn open(
     Ok(Snapshot { origin, view: view_device, merge: Arc::clone(&cow.merge) })
 }
 
-/// Checks which of the devices are read-only, and returns it.
-fn check_access(name: &str, members: &[Arc<dyn Backend>], view: View) -> Result<[bool; 2], LayerError> {
+/// Checks the size of logical blocks, and which of the devices are read-only, which is returned.
+fn check_devices(
+    name: &str,
+    members: &[Arc<dyn Backend>],
+    view: View,
+    block: u64,
+) -> Result<[bool; 2], LayerError> {
+    if block > GROUP {
+        let why = format!("a logical block has {block} bytes; at most {GROUP} can be used");
+        return Err(unfit(name, members, why));
+    }
     let read_only = [ORIGIN, STORE].map(|at| members[at].geometry().features.read_only);
     if read_only[STORE] || (read_only[ORIGIN] && view == View::Merge) {
         let which = if read_only[STORE] { "store" } else { "origin" };
