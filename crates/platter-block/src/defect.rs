@@ -99,6 +99,8 @@ defects! {
     SharedLaneOnRing "shared-lane-on-ring" "requests of a thread that exits are cancelled, and those of one that blocks wait for it"
     /// A write past the end of a truncated file extends it without an error.
     ShrunkFileExtended "shrunk-file-extended" "a write past the end of a truncated file extends it with a hole that reads as zeroes"
+    /// A flush of a snapshot flushes its store only if the table has to be written.
+    SnapshotFlushJoins "snapshot-flush-joins" "a flush of a snapshot covers only chunks that are new in its store"
     /// A merge clears entries of a snapshot's table before the chunks are durable on the origin.
     SnapshotMergeUnflushed "snapshot-merge-unflushed" "a merge of a snapshot forgets chunks that are not durable on the origin"
     /// The origin of a snapshot is changed without keeping what it had.

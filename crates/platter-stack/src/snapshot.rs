@@ -11,7 +11,7 @@
 
 use crate::kit::{Below, Buffer, Event, Layer, Mode, Pace, Permits, Ranges, Task};
 use crate::sync::{Mutex, MutexGuard, lock};
-use format::{COPIES, HEADER, Status};
+use format::{COPIES, GROUP, HEADER, Status};
 use platter_block::backend::Fact;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::defect::{self, Defect};
@@ -119,25 +119,29 @@ impl Cow {
             write.await.map_err(|fault| format!("its store could not be written: {fault}"))?;
             self.state().keep(chunk, slot, false);
         }
-        self.commit().await.map_err(|fault| format!("the table of its store could not be written: {fault}"))
+        let committed = self.commit().await.map(|_| ());
+        committed.map_err(|fault| format!("the table of its store could not be written: {fault}"))
     }
 
-    /// Makes the data in the store durable, and all changes of the table made before this call.
-    async fn commit(&self) -> fault::Status {
+    /// Makes all changes of the table durable that were made before this call, and the data that they name. Returns whether
+    /// the store was flushed after the call; otherwise a commit that had begun was enough.
+    async fn commit(&self) -> Result<bool, Fault> {
         let wanted = self.state().changes;
+        let mut flushed = false;
         loop {
             let (waits, is_done) = {
                 let state = self.state();
                 (state.committing, state.durable >= wanted)
             };
             match (is_done, waits) {
-                (true, _) => return Ok(()),
+                (true, _) => return Ok(flushed),
                 (false, true) => self.ended.wait().await,
                 (false, false) => {
                     let status = self.write_table().await;
                     self.state().committing = false;
                     self.ended.happen();
                     status?;
+                    flushed = true;
                 }
             }
         }
@@ -149,9 +153,9 @@ impl Cow {
             state.committing = true;
             let dirty = std::mem::take(&mut state.dirty);
             let block = |&index: &u64| {
-                let mut buffer = Buffer::new(state.header.block as usize);
-                format::encode_block(&state.header, index, state.entries(index), buffer.bytes_mut());
-                (state.header.block_pos(index), buffer)
+                let mut buffer = Buffer::new(GROUP as usize);
+                format::encode_group(&state.header, index, state.entries(index), buffer.bytes_mut());
+                (state.header.group_pos(index), buffer)
             };
             let blocks: Vec<(u64, Buffer)> = dirty.iter().map(block).collect();
             let slots: Vec<u64> = dirty.iter().flat_map(|&index| state.slots(index)).collect();
@@ -191,14 +195,14 @@ impl Cow {
 
     /// Writes both copies of the header with a new status, one after the other.
     async fn save(&self, status: Status) -> fault::Status {
-        let (bytes, block) = {
+        let bytes = {
             let mut state = self.state();
             state.header.status = status;
             state.header.sequence += 1;
-            (state.header.encode(), state.header.block as usize)
+            state.header.encode()
         };
         for pos in COPIES {
-            let mut buffer = Buffer::new(block);
+            let mut buffer = Buffer::new(GROUP as usize);
             buffer.bytes_mut()[..HEADER].copy_from_slice(&bytes);
             self.below.write(STORE, pos, buffer, Flags::FUA).await?;
         }
@@ -255,7 +259,7 @@ impl Cow {
             }
             self.fill(task, missing).await?;
         }
-        if task.is_durable() { self.commit().await } else { Ok(()) }
+        if task.is_durable() { self.commit().await.map(|_| ()) } else { Ok(()) }
     }
 
     /// Brings chunks of the origin, with their parts that a bio changes, to the store. It returns when all I/O is over, so
@@ -290,7 +294,7 @@ impl Cow {
             });
             let place = self.state().header.data_pos(slot);
             match filled {
-                Ok(buffer) => writes.push((chunk, slot, self.below.write(STORE, place, buffer, Flags::NONE))),
+                Ok(buffer) => writes.push((chunk, slot, task.write(STORE, place, buffer))),
                 Err(fault) => {
                     self.state().free_slot(slot);
                     status = status.and(Err(fault));
@@ -306,12 +310,13 @@ impl Cow {
                 }
             }
         }
+        task.end_copies();
         status
     }
 
     /// Records that a chunk no longer has the origin's old contents, before it is changed, if the next opening compares it.
     async fn mark_written(&self, chunk: u64) -> fault::Status {
-        if self.state().set_written(chunk) { self.commit().await } else { Ok(()) }
+        if self.state().set_written(chunk) { self.commit().await.map(|_| ()) } else { Ok(()) }
     }
 
     /// Copies all chunks of the store to the origin.
@@ -359,7 +364,7 @@ impl Cow {
         }
         let before: Vec<u64> = kept.iter().map(|&(_, slot)| self.state().table[slot as usize]).collect();
         kept.iter().for_each(|&(_, slot)| self.state().set(slot, 0));
-        let status = self.commit().await;
+        let status = self.commit().await.map(|_| ());
         for (&(chunk, slot), entry) in kept.iter().zip(before) {
             match status {
                 Ok(()) => drop(self.state().kept.remove(&chunk)),
@@ -414,8 +419,10 @@ impl Layer for Cow {
         if self.is_merging() {
             below.flush(ORIGIN).await?;
         }
-        let is_clean = self.state().is_clean();
-        if is_clean { below.flush(STORE).await } else { self.commit().await }
+        // A commit that had begun before may not cover what was written in place since.
+        let flushed = self.commit().await?;
+        let joins = defect::is_on(Defect::SnapshotFlushJoins);
+        if flushed || joins { Ok(()) } else { below.flush(STORE).await }
     }
 
     fn locate(&self, port: usize, pos: u64) -> Option<(usize, u64)> {

@@ -60,15 +60,23 @@ pub(super) struct TaskState {
     pub(super) routed: bool,
     /// The result of the task, which waits for its parts.
     pub(super) ended: Option<Status>,
+    /// Its data was copied; and the copies may still be written.
+    copied: bool,
+    copying: bool,
     /// It is a task of the layer itself.
     pub(super) is_own: bool,
     queued: bool,
 }
 
 impl TaskState {
-    /// Whether the layer has the bio and no device has a part of it.
+    /// Whether the layer has the bio, and no device has a part of it or a copy of its data.
     pub(super) fn is_held(&self) -> bool {
-        self.parts == 0 && matches!(self.hold, Hold::Bio(_) | Hold::Whole)
+        self.parts == 0 && !self.copying && matches!(self.hold, Hold::Bio(_) | Hold::Whole)
+    }
+
+    /// Whether nothing of the bio was carried out.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.is_held() && !self.copied && matches!(self.hold, Hold::Bio(_))
     }
 
     /// Whether its bio has not completed.
@@ -123,7 +131,7 @@ impl Core {
         (task.lane, task.port, task.hold) = (lane, port, bio.map_or(Hold::None, Hold::Bio));
         (task.parts, task.failed, task.deadline) = (0, None, deadline);
         (task.token, task.flags, task.pos, task.len) = (token, flags, pos, len);
-        (task.routed, task.ended) = (false, None);
+        (task.routed, task.copied, task.copying, task.ended) = (false, false, false, None);
         slot
     }
 
@@ -143,8 +151,9 @@ impl Core {
     }
 
     /// Starts an I/O of the layer.
-    fn submit(&mut self, device: usize, task: u32, mut bio: Bio) -> IoKey {
+    fn submit(&mut self, device: usize, task: u32, deadline: Option<Time>, mut bio: Bio) -> IoKey {
         let key = self.ios.begin(IoState::default);
+        self.ios.get(key).deadline = deadline;
         self.ios.get(key).state = IoState { device, task, ..IoState::default() };
         self.ios.sign(key, &mut bio);
         self.staged.push((device, bio));
@@ -341,7 +350,7 @@ impl Below {
 
     /// Reads from `pos` of a device into all of a buffer.
     pub fn read(&self, device: usize, pos: u64, buffer: Buffer) -> Transfer {
-        self.transfer(device, Bio::read(pos, buffer))
+        self.transfer(device, None, Bio::read(pos, buffer))
     }
 
     /// Writes all of a buffer to `pos` of a device; `flags`: [`Flags::FUA`], or none.
@@ -350,26 +359,26 @@ impl Below {
             bio.add_flags(flags);
             bio
         });
-        self.transfer(device, bio)
+        self.transfer(device, None, bio)
     }
 
-    fn transfer(&self, device: usize, bio: Result<Bio, Fault>) -> Transfer {
+    fn transfer(&self, device: usize, deadline: Option<Time>, bio: Result<Bio, Fault>) -> Transfer {
         Transfer(match bio {
-            Ok(bio) => self.start(device, bio),
+            Ok(bio) => self.start(device, deadline, bio),
             Err(fault) => Io { below: self.clone(), key: Err(fault) },
         })
     }
 
     /// Flushes a device.
     pub fn flush(&self, device: usize) -> Io {
-        self.start(device, Bio::flush())
+        self.start(device, None, Bio::flush())
     }
 
-    fn start(&self, device: usize, mut bio: Bio) -> Io {
+    fn start(&self, device: usize, deadline: Option<Time>, mut bio: Bio) -> Io {
         bio.add_flags(Flags::SYNC);
         let mut core = self.core();
         let task = core.current;
-        let key = core.submit(device, task, bio);
+        let key = core.submit(device, task, deadline, bio);
         drop(core);
         Io { below: self.clone(), key: Ok(key) }
     }
@@ -515,7 +524,19 @@ impl Task {
         Io { below: self.below.clone(), key }
     }
 
-    /// Copies the data of a write, from its byte `skip` on.
+    /// Writes a buffer with data of the bio to `pos` of a device. It has the deadline of the bio.
+    pub fn write(&self, device: usize, pos: u64, buffer: Buffer) -> Transfer {
+        let deadline = self.below.core().tasks[self.slot as usize].deadline;
+        self.below.transfer(device, deadline, Bio::write(pos, buffer))
+    }
+
+    /// All copies have been written, or will not be.
+    pub fn end_copies(&self) {
+        self.below.core().tasks[self.slot as usize].copying = false;
+    }
+
+    /// Copies the data of a write, from its byte `skip` on. Until [`end_copies`](Task::end_copies) the bio does not fail at
+    /// its deadline, because the copy may still be written; [`write`](Task::write) it with the bio's deadline.
     ///
     /// # Errors
     /// The bio has failed already (deadline, cancelled), or has no such data.
@@ -523,7 +544,11 @@ impl Task {
         self.with_bio(|bio, _| {
             // SAFETY: the layer has the bio, or parts of it, and it has not completed.
             bio.op() == Op::Write && unsafe { memory::copy_out(bio, skip, out) }
-        })
+        })?;
+        let mut core = self.below.core();
+        let task = &mut core.tasks[self.slot as usize];
+        (task.copied, task.copying) = (true, true);
+        Ok(())
     }
 
     /// Copies data into the memory of a read, from its byte `skip` on. No part of it may be in flight.

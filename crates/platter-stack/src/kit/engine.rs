@@ -249,7 +249,7 @@ impl<L: Layer> Engine<L> {
     pub(super) fn cancel(&mut self, now: Time, lane: u32, token: u64) {
         let slots = self.below.core().with_token(lane, token);
         for slot in slots {
-            if self.below.core().tasks[slot as usize].is_held() {
+            if self.below.core().tasks[slot as usize].is_untouched() {
                 self.give_up(slot, Kind::Cancelled);
                 continue;
             }

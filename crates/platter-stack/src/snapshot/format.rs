@@ -1,8 +1,9 @@
 //! What a snapshot's store holds: a header in two copies, a table, and chunks.
 //!
-//! Slot `n` of the table names the chunk of the origin whose contents are in the `n`th chunk of the store. A block of the
-//! table is the store's logical block, which a power cut leaves old or new, so a block is written again in place when an
-//! entry is added. Each block carries the number of its snapshot: blocks of an earlier snapshot are empty.
+//! Slot `n` of the table names the chunk of the origin whose contents are in the `n`th chunk of the store. The table has
+//! blocks of 512 bytes, which a power cut leaves old or new, so a block is written again in place when an entry is added.
+//! Each block carries the number of its snapshot and a checksum. All blocks are written when a snapshot is made, so one that
+//! is not sound is damaged. They are read and written in groups of 4096 bytes, the largest logical block.
 
 use std::ops::Range;
 
@@ -12,8 +13,14 @@ pub(super) const HEADER: usize = 512;
 /// Where the copies of the header are.
 pub(super) const COPIES: [u64; 2] = [0, 4096];
 const TABLE: u64 = 8192;
+/// Bytes of a group of blocks.
+pub(super) const GROUP: u64 = 4096;
+const BLOCK: usize = 512;
 /// Bytes of a block of the table after its entries: number of the snapshot, index, CRC32C.
 const FOOTER: usize = 16;
+/// Entries of a block and of a group.
+const PER_BLOCK: usize = (BLOCK - FOOTER) / 8;
+pub(super) const PER_GROUP: u64 = PER_BLOCK as u64 * GROUP / BLOCK as u64;
 const SAMPLES: usize = 32;
 /// Bytes of the origin that one sample covers.
 pub(super) const SAMPLE: u64 = 4096;
@@ -39,7 +46,6 @@ pub(super) struct Header {
     pub(super) chunk: u64,
     /// Bytes of the origin.
     pub(super) size: u64,
-    pub(super) block: u64,
     pub(super) slots: u64,
     /// Identifies the origin's file; 0: it is no file.
     pub(super) origin: u64,
@@ -59,24 +65,19 @@ impl Header {
         self
     }
 
-    /// Entries of a block of the table.
-    pub(super) fn per_block(&self) -> u64 {
-        (self.block - FOOTER as u64) / 8
+    /// Groups of the table.
+    pub(super) fn groups(&self) -> u64 {
+        self.slots.div_ceil(PER_GROUP)
     }
 
-    /// Blocks of the table.
-    pub(super) fn blocks(&self) -> u64 {
-        self.slots.div_ceil(self.per_block())
-    }
-
-    /// Where a block of the table is.
-    pub(super) fn block_pos(&self, index: u64) -> u64 {
-        TABLE + index * self.block
+    /// Where a group of the table is.
+    pub(super) fn group_pos(&self, index: u64) -> u64 {
+        TABLE + index * GROUP
     }
 
     /// Where the chunk of a slot is.
     pub(super) fn data_pos(&self, slot: u64) -> u64 {
-        (TABLE + self.blocks() * self.block).next_multiple_of(SAMPLE) + slot * self.chunk
+        self.group_pos(self.groups()) + slot * self.chunk
     }
 
     /// The parts of the origin that are sampled: its beginning, its end, where most file systems differ, and some between.
@@ -93,8 +94,7 @@ impl Header {
 
     pub(super) fn encode(&self) -> [u8; HEADER] {
         let mut out = Vec::from(MAGIC);
-        let words =
-            [self.status as u64, self.sequence, self.id, self.chunk, self.size, self.block, self.slots];
+        let words = [self.status as u64, self.sequence, self.id, self.chunk, self.size, self.slots, 0];
         words.iter().chain([&self.origin]).for_each(|word| out.extend(word.to_le_bytes()));
         self.samples.iter().for_each(|sample| out.extend(sample.to_le_bytes()));
         out.resize(HEADER - 4, 0);
@@ -115,10 +115,9 @@ impl Header {
             return None;
         }
         let samples = std::array::from_fn(|nth| u64_at(bytes, 72 + 4 * nth) as u32);
-        let [sequence, id, chunk, size, block, slots, origin] = [2, 3, 4, 5, 6, 7, 8].map(word);
-        let header = Header { status: status?, sequence, id, chunk, size, block, slots, origin, samples };
-        let is_power = |value: u64, range: Range<u64>| value.is_power_of_two() && range.contains(&value);
-        let sound = is_power(chunk, 4096..1 << 27) && is_power(block, 512..1 << 17) && block <= chunk;
+        let [sequence, id, chunk, size, slots, origin] = [2, 3, 4, 5, 6, 8].map(word);
+        let header = Header { status: status?, sequence, id, chunk, size, slots, origin, samples };
+        let sound = chunk.is_power_of_two() && (4096..1 << 27).contains(&chunk);
         (sound && size < 1 << 63 && slots <= size.div_ceil(chunk)).then_some(header)
     }
 }
@@ -137,28 +136,35 @@ pub(super) fn of_entry(entry: u64) -> Option<(u64, bool)> {
     Some(((entry & !WRITTEN).checked_sub(1)?, entry & WRITTEN != 0))
 }
 
-/// Writes the entries of a block of the table.
-pub(super) fn encode_block(header: &Header, index: u64, entries: &[u64], out: &mut [u8]) {
+/// Writes the entries of a group of the table.
+pub(super) fn encode_group(header: &Header, index: u64, entries: &[u64], out: &mut [u8]) {
     out.fill(0);
-    for (place, entry) in out.chunks_exact_mut(8).zip(entries) {
-        place.copy_from_slice(&entry.to_le_bytes());
+    for (nth, block) in out.chunks_exact_mut(BLOCK).enumerate() {
+        let entries = entries.iter().skip(nth * PER_BLOCK).take(PER_BLOCK);
+        for (place, entry) in block.chunks_exact_mut(8).zip(entries) {
+            place.copy_from_slice(&entry.to_le_bytes());
+        }
+        let foot = BLOCK - FOOTER;
+        block[foot..foot + 8].copy_from_slice(&header.id.to_le_bytes());
+        let number = index * (GROUP / BLOCK as u64) + nth as u64;
+        block[foot + 8..foot + 12].copy_from_slice(&(number as u32).to_le_bytes());
+        let sum = crc32c::crc32c(&block[..foot + 12]);
+        block[foot + 12..].copy_from_slice(&sum.to_le_bytes());
     }
-    let foot = out.len() - FOOTER;
-    out[foot..foot + 8].copy_from_slice(&header.id.to_le_bytes());
-    out[foot + 8..foot + 12].copy_from_slice(&(index as u32).to_le_bytes());
-    let sum = crc32c::crc32c(&out[..foot + 12]);
-    out[foot + 12..].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Reads the entries of a block of the table. `Ok(None)`: it is not one of this snapshot, which has not written it yet.
-pub(super) fn decode_block(header: &Header, index: u64, bytes: &[u8]) -> Result<Option<Vec<u64>>, String> {
-    let foot = bytes.len() - FOOTER;
-    if u64_at(bytes, foot) != header.id {
-        return Ok(None);
+/// Reads the entries of a group of the table.
+pub(super) fn decode_group(header: &Header, index: u64, bytes: &[u8]) -> Result<Vec<u64>, String> {
+    let mut entries = Vec::new();
+    for (nth, block) in (0..).zip(bytes.chunks_exact(BLOCK)) {
+        let foot = BLOCK - FOOTER;
+        let number = index * (GROUP / BLOCK as u64) + nth;
+        let tail = u64_at(block, foot + 8);
+        let sum = crc32c::crc32c(&block[..foot + 12]);
+        if u64_at(block, foot) != header.id || tail as u32 != number as u32 || (tail >> 32) as u32 != sum {
+            return Err(format!("block {number} of its table is damaged"));
+        }
+        entries.extend(block[..foot].chunks_exact(8).map(|word| u64_at(word, 0)));
     }
-    let tail = u64_at(bytes, foot + 8);
-    if tail as u32 != index as u32 || (tail >> 32) as u32 != crc32c::crc32c(&bytes[..foot + 12]) {
-        return Err(format!("block {index} of its table is damaged"));
-    }
-    Ok(Some(bytes[..foot].chunks_exact(8).map(|word| u64_at(word, 0)).collect()))
+    Ok(entries)
 }

@@ -1,6 +1,6 @@
 //! Opens a snapshot: checks that the store is one, and is one of this origin, or makes it.
 
-use super::format::{self, COPIES, HEADER, Header, Status};
+use super::format::{self, COPIES, GROUP, Header, Status};
 use super::state::{Health, State};
 use super::{COPIERS, Cow, ORIGIN, STORE, failed};
 use crate::kit::{Below, Buffer, Event, Frame, Pace, Permits, Progress, Ranges, Stateful};
@@ -69,6 +69,9 @@ pub(crate) const MERGE_ROW: Row = Row {
         Ok(build("snapshot-merge", &values, members, View::Merge)?.view)
     },
 };
+
+/// Groups of the table that are read or written at a time.
+const STEP: u64 = 256;
 
 /// What is done with the snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,14 +198,13 @@ fn open(
         let least = block.max(4096);
         return Err(unfit(name, &members, format!("chunk={chunk} is not a power of two from {least}")));
     }
-    let read_only = check_access(name, &members, view)?;
+    let read_only = check_devices(name, &members, view, block)?;
     let header = Header {
         status: Status::Valid,
         sequence: 0,
         id: 0,
         chunk,
         size: origin.geometry().size / block * block,
-        block: u64::from(store.geometry().limits.logical_block).max(HEADER as u64),
         slots: 0,
         origin: identity(origin),
         samples: [0; 32],
@@ -246,8 +248,17 @@ fn open(
     Ok(Snapshot { origin, view: view_device, merge: Arc::clone(&cow.merge) })
 }
 
-/// Checks which of the devices are read-only, and returns it.
-fn check_access(name: &str, members: &[Arc<dyn Backend>], view: View) -> Result<[bool; 2], LayerError> {
+/// Checks the size of logical blocks, and which of the devices are read-only, which is returned.
+fn check_devices(
+    name: &str,
+    members: &[Arc<dyn Backend>],
+    view: View,
+    block: u64,
+) -> Result<[bool; 2], LayerError> {
+    if block > GROUP {
+        let why = format!("a logical block has {block} bytes; at most {GROUP} can be used");
+        return Err(unfit(name, members, why));
+    }
     let read_only = [ORIGIN, STORE].map(|at| members[at].geometry().features.read_only);
     if read_only[STORE] || (read_only[ORIGIN] && view == View::Merge) {
         let which = if read_only[STORE] { "store" } else { "origin" };
@@ -315,8 +326,15 @@ impl Cow {
         for nth in 0..header.samples.len() {
             header.samples[nth] = self.sample(&header, nth).await?;
         }
-        let empty = Buffer::new(header.block as usize);
-        self.below.write(STORE, header.block_pos(0), empty, Flags::FUA).await?;
+        for first in (0..header.groups()).step_by(STEP as usize) {
+            let count = STEP.min(header.groups() - first);
+            let mut empty = Buffer::new((count * GROUP) as usize);
+            for (index, group) in (first..).zip(empty.bytes_mut().chunks_exact_mut(GROUP as usize)) {
+                format::encode_group(&header, index, &[], group);
+            }
+            self.below.write(STORE, header.group_pos(first), empty, Flags::NONE).await?;
+        }
+        self.below.flush(STORE).await?;
         *self.state() = State::new(header);
         self.save(Status::Valid).await
     }
@@ -339,19 +357,13 @@ impl Cow {
         let own = self.state().header.clone();
         self.check(&own, &header, settings, view, store_size).map_err(|why| self.refuse(why))?;
         *self.state() = State::new(header.clone());
-        let mut is_over = false;
-        let step = (1 << 20) / header.block;
-        for first in (0..header.blocks()).step_by(step as usize) {
-            let count = step.min(header.blocks() - first);
-            let buffer = Buffer::new((count * header.block) as usize);
-            let buffer = self.below.read(STORE, header.block_pos(first), buffer).await?;
-            for (index, bytes) in (first..).zip(buffer.bytes().chunks_exact(header.block as usize)) {
-                let entries = format::decode_block(&header, index, bytes).map_err(|why| self.refuse(why))?;
-                if is_over && entries.is_some() {
-                    return Err(self.refuse(format!("a block of its table before block {index} is missing")));
-                }
-                is_over |= entries.is_none();
-                let loaded = self.state().load(index, &entries.unwrap_or_default());
+        for first in (0..header.groups()).step_by(STEP as usize) {
+            let count = STEP.min(header.groups() - first);
+            let buffer = Buffer::new((count * GROUP) as usize);
+            let buffer = self.below.read(STORE, header.group_pos(first), buffer).await?;
+            for (index, bytes) in (first..).zip(buffer.bytes().chunks_exact(GROUP as usize)) {
+                let entries = format::decode_group(&header, index, bytes);
+                let loaded = entries.and_then(|entries| self.state().load(index, &entries));
                 loaded.map_err(|why| self.refuse(why))?;
             }
         }
@@ -389,16 +401,16 @@ impl Cow {
         view: View,
         store_size: u64,
     ) -> Result<(), String> {
-        let Header { size, block, status, .. } = *header;
+        let Header { size, status, .. } = *header;
         if size != own.size {
             return Err(format!(
                 "the store is of another origin: that one has {size} bytes, this one {}",
                 own.size
             ));
         }
-        if block < own.block || header.data_pos(header.slots) > store_size {
+        if header.data_pos(header.slots) > store_size {
             return Err(format!(
-                "the store was made for blocks of {block} bytes, or was larger: it has {store_size} bytes"
+                "the store was larger when the snapshot was made; it has {store_size} bytes"
             ));
         }
         if header.origin != own.origin && header.origin != 0 && !settings.moved {

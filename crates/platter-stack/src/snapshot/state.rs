@@ -1,6 +1,6 @@
 //! What a snapshot knows of its store: which chunks are there, and which blocks of the table are not durable yet.
 
-use super::format::{self, Header, Status};
+use super::format::{self, Header, PER_GROUP, Status};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub(super) struct State {
     next: u64,
     /// Slots that are taken and not kept yet.
     taken: BTreeSet<u64>,
-    /// Blocks of the table with entries that are not durable.
+    /// Groups of the table with entries that are not durable.
     pub(super) dirty: BTreeSet<u64>,
     /// Counts the entries that were changed, and those of them that are durable.
     pub(super) changes: u64,
@@ -55,9 +55,9 @@ impl State {
         State { header, kept, table, next, taken, dirty, changes, durable, committing, health, refusal }
     }
 
-    /// Takes the entries of a block of the table that was read.
+    /// Takes the entries of a group of the table that was read.
     pub(super) fn load(&mut self, index: u64, entries: &[u64]) -> Result<(), String> {
-        let first = index * self.header.per_block();
+        let first = index * PER_GROUP;
         for (slot, &entry) in (first..self.header.slots).zip(entries) {
             let Some((chunk, _)) = format::of_entry(entry) else { continue };
             let known = self.kept.insert(chunk, Kept { slot, durable: true });
@@ -67,11 +67,6 @@ impl State {
             self.table[slot as usize] = entry;
         }
         Ok(())
-    }
-
-    /// Whether all changes of the table are durable.
-    pub(super) fn is_clean(&self) -> bool {
-        self.durable == self.changes
     }
 
     pub(super) fn is_good(&self) -> bool {
@@ -125,19 +120,19 @@ impl State {
     /// Changes the table's entry of a slot.
     pub(super) fn set(&mut self, slot: u64, entry: u64) {
         self.table[slot as usize] = entry;
-        self.dirty.insert(slot / self.header.per_block());
+        self.dirty.insert(slot / PER_GROUP);
         self.changes += 1;
     }
 
-    /// The entries of a block of the table.
+    /// The entries of a group of the table.
     pub(super) fn entries(&self, index: u64) -> &[u64] {
-        let first = (index * self.header.per_block()) as usize;
-        &self.table[first..self.table.len().min(first + self.header.per_block() as usize)]
+        let first = (index * PER_GROUP) as usize;
+        &self.table[first..self.table.len().min(first + PER_GROUP as usize)]
     }
 
-    /// The slots of a block of the table that are not free.
+    /// The slots of a group of the table that are not free.
     pub(super) fn slots(&self, index: u64) -> Vec<u64> {
-        let first = index * self.header.per_block();
+        let first = index * PER_GROUP;
         (first..).zip(self.entries(index)).filter(|(_, entry)| **entry != 0).map(|(slot, _)| slot).collect()
     }
 
