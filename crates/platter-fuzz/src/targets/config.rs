@@ -89,7 +89,7 @@ fn value(rng: &mut Rng, key: &keys::Key) -> String {
 
 fn table(rng: &mut Rng, keys: &'static [keys::Key], out: &mut String) {
     for key in keys {
-        if rng.one_in(3) {
+        if !rng.one_in(3) {
             continue;
         }
         let text = match (key.name, key.values().as_str()) {
