@@ -63,13 +63,15 @@ const WORDS: &[&str] = &[
 /// A value of a key, mostly of its kind.
 fn value(rng: &mut Rng, key: &keys::Key) -> String {
     let kind = key.values();
-    if rng.one_in(12) {
+    if rng.one_in(40) {
         return (*rng.pick(&["[]", "{}", "1.5", "true", "\"\"", "''", "-1", "1979-05-27", "\"\\u0007\""]))
             .to_owned();
     }
     match key.name {
-        "spec" => (*rng.pick(&["\"ram(1M)\"", "'null(1T)'", "\"rum(1M)\"", "\"@x\""])).to_owned(),
-        "kind" => (*rng.pick(&["\"nbd\"", "\"nbt\""])).to_owned(),
+        "spec" => {
+            (*rng.pick(&["\"ram(1M)\"", "'null(1T)'", "\"ram(2M)\"", "\"rum(1M)\"", "\"@x\""])).to_owned()
+        }
+        "kind" => (*rng.pick(&["\"nbd\"", "\"fuse\"", "\"nbd\"", "\"nbt\""])).to_owned(),
         _ if kind == "true or false" => (*rng.pick(&["true", "false"])).to_owned(),
         _ if kind == "text" => (*rng.pick(&["\"a\"", "'unix:/run/é'", "\"a\\nb\""])).to_owned(),
         _ if kind.contains("\"30s\"") => {
@@ -112,6 +114,10 @@ fn inline(rng: &mut Rng, keys: &'static [keys::Key]) -> String {
 }
 
 fn generate(rng: &mut Rng) -> Vec<u8> {
+    // Mutations of what is valid reach further than those of what is refused.
+    if rng.one_in(3) {
+        return b"[devices.a]\nspec = \"ram(1M)\"\n[exports.b]\nkind = \"nbd\"\naddress = \"a\"\n".to_vec();
+    }
     let mut text = String::new();
     if rng.one_in(2) {
         text += "[server]\n";
