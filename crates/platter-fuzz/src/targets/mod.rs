@@ -9,6 +9,8 @@ mod locks;
 mod map_file;
 mod md;
 mod mounts;
+mod nbd_greeting;
+mod nbd_replies;
 mod partition;
 mod read_trace;
 mod record;
@@ -40,6 +42,8 @@ pub static ALL: &[Target] = &[
     sysfs::TARGET,
     config::TARGET,
     control::TARGET,
+    nbd_greeting::TARGET,
+    nbd_replies::TARGET,
 ];
 
 /// The format of a name.
