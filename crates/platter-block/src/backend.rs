@@ -3,7 +3,7 @@
 use crate::allocation::Extent;
 use crate::bio::Context;
 pub use crate::capability::SinkMaker;
-use crate::capability::{Cached, Traced, Tunable};
+use crate::capability::{Cached, Traced, Tunable, Worker};
 use crate::counters::Snapshot;
 use crate::driver::Geometry;
 use crate::elevator::Elevator;
@@ -140,6 +140,11 @@ pub trait Backend: LimitSource {
 
     /// The cache of the device itself.
     fn cached(&self) -> Option<&dyn Cached> {
+        None
+    }
+
+    /// The device itself, if it has work to do while no thread is in a call.
+    fn worker(&self) -> Option<&dyn Worker> {
         None
     }
 
@@ -291,9 +296,9 @@ impl dyn Backend {
         self.cached()?.resident()
     }
 
-    /// Registers a bell with every device that has work of its own; see [`Cached::keep`].
+    /// Registers a bell with every device that has work of its own; see [`Worker::keep`].
     pub fn keep(&self, keeper: Arc<dyn Bell>) {
-        match self.cached() {
+        match self.worker() {
             Some(own) => own.keep(keeper),
             None => self.below().iter().for_each(|below| below.keep(Arc::clone(&keeper))),
         }

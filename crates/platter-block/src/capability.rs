@@ -1,4 +1,4 @@
-//! What only some devices have: an elevator, trace events, a cache.
+//! What only some devices have: an elevator, trace events, a cache, work of their own.
 //!
 //! A [`Backend`](crate::backend::Backend) that has one of these returns it from a method of that name. Programs and layers
 //! use the methods of `dyn Backend`, which ask the device itself or, if it does not have the capability, the devices below
@@ -45,7 +45,7 @@ pub trait Traced {
     fn trace(&self, make: Option<SinkMaker>);
 }
 
-/// A device that keeps data in memory, or has work of its own to do.
+/// A device that keeps data in memory.
 pub trait Cached {
     /// A handle was opened; its bios carry this number. To be passed on to the devices below.
     fn handle_opened(&self, id: HandleId) {
@@ -84,15 +84,16 @@ pub trait Cached {
     fn resident(&self) -> Option<Arc<dyn Resident>> {
         None
     }
+}
 
-    /// Registers the bell to ring when the device has work of its own to do (write-back) and no thread may be in a
+/// A device with work of its own to do while no thread is in a call: write-back, copies.
+pub trait Worker {
+    /// Registers the bell to ring when the device has work of its own to do and no thread may be in a
     /// call. A keeper thread then runs a lane of the device until it is [idle](crate::lane::Lane::is_idle), at its
     /// [wake-ups](crate::lane::Lane::next_wakeup) and when its descriptors become readable. The bell may be rung with any
     /// lock held: it only wakes another thread. To be passed on to the devices below.
     ///
     /// Each handle on this device registers a bell of its own; all of them should be rung. The bell of a closed device
     /// does nothing. The device need not keep the bell alive; its registrant does.
-    fn keep(&self, keeper: Arc<dyn Bell>) {
-        let _ = keeper;
-    }
+    fn keep(&self, keeper: Arc<dyn Bell>);
 }

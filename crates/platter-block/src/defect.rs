@@ -99,6 +99,14 @@ defects! {
     SharedLaneOnRing "shared-lane-on-ring" "requests of a thread that exits are cancelled, and those of one that blocks wait for it"
     /// A write past the end of a truncated file extends it without an error.
     ShrunkFileExtended "shrunk-file-extended" "a write past the end of a truncated file extends it with a hole that reads as zeroes"
+    /// A flush of a snapshot flushes its store only if the table has to be written.
+    SnapshotFlushJoins "snapshot-flush-joins" "a flush of a snapshot covers only chunks that are new in its store"
+    /// A merge clears entries of a snapshot's table before the chunks are durable on the origin.
+    SnapshotMergeUnflushed "snapshot-merge-unflushed" "a merge of a snapshot forgets chunks that are not durable on the origin"
+    /// The origin of a snapshot is changed without keeping what it had.
+    SnapshotOriginUnkept "snapshot-origin-unkept" "the origin of a snapshot is changed without keeping its old contents"
+    /// The table of a snapshot's store names chunks whose copies are not durable.
+    SnapshotTableFirst "snapshot-table-first" "the table of a snapshot names copies that are not durable"
     /// Other lanes, and bios of the same lane that need a flush, pass a soft barrier.
     SoftBarrierPassed "soft-barrier-passed" "other lanes, and flushes and durable writes of the same lane, pass a soft barrier"
     /// Requests that have timed out fill the depth and keep all other requests waiting without a limit.

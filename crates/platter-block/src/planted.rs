@@ -57,6 +57,10 @@ planted! {
     MembersMissing "members-missing" "an array is assembled although members are missing"
     /// A line of `mountinfo` may end after its dash.
     MountFields "mount-fields" "a line may end after its dash"
+    /// The length of a string in the data of an NBD option may reach past the data.
+    NbdString "nbd-string" "the length of a string may reach past the data of its option"
+    /// The end of an NBD request may lie beyond 2^64.
+    NbdEnd "nbd-end" "a request may end beyond 2^64"
     /// The length of the message in an error chunk of NBD is not compared with that of the chunk.
     NbdErrorLength "nbd-error-length" "the message of an NBD error may be longer than its chunk"
     /// The length of a name in a list of NBD exports is not compared with that of the reply.

@@ -12,7 +12,7 @@ use crate::sync::{Mutex, lock};
 use platter_block::allocation::Extent;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Context, IoPrio, Op};
-use platter_block::capability::Cached;
+use platter_block::capability::{Cached, Worker};
 use platter_block::driver::Geometry;
 use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -188,6 +188,10 @@ impl Backend for Cache {
     fn cached(&self) -> Option<&dyn Cached> {
         Some(self)
     }
+
+    fn worker(&self) -> Option<&dyn Worker> {
+        Some(self)
+    }
 }
 
 impl Cached for Cache {
@@ -248,7 +252,9 @@ impl Cached for Cache {
     fn resident(&self) -> Option<Arc<dyn Resident>> {
         self.0.answers.then(|| Arc::new(super::resident::InMemory::new(&self.0)) as Arc<dyn Resident>)
     }
+}
 
+impl Worker for Cache {
     fn keep(&self, keeper: Arc<dyn Bell>) {
         self.0.below.keep(Arc::clone(&keeper));
         let mut wakers = lock(&self.0.wakers);

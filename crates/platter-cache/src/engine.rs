@@ -11,9 +11,8 @@
 use super::frames::{Loan, NONE};
 use super::handles::Handles;
 use super::hold::Holds;
-use super::ios::{IoKey, IoKind, Ios};
+use super::ios::{Failure, IoKey, IoKind, Ios};
 use super::jobs::Jobs;
-use super::lanes::{Failure, Lanes, Line};
 use super::pages::{AHEAD, Evicted, FILLING, MARKED, PageTable};
 use crate::readahead::PAGE;
 use platter_block::bio::{Bio, Context, Flags, IoPrio, MAX_SEGMENTS, Op};
@@ -22,6 +21,7 @@ use platter_block::fault::{Fault, Kind};
 use platter_block::lane::Lane;
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
+use platter_stack::kit::{Lanes, Line};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -79,7 +79,7 @@ pub(super) struct Engine {
     /// No readahead while this many readahead I/Os are in flight.
     pub(super) congestion: u32,
     pub(super) limits: Limits,
-    pub(super) lanes: Lanes,
+    pub(super) lanes: Lanes<Failure>,
     /// Writers that wait for fewer dirty pages.
     pub(super) room: Line,
     /// Tasks that wait for a frame.
@@ -176,6 +176,11 @@ impl Engine {
         }
     }
 
+    /// The failure of an I/O that a lane waited for.
+    pub(super) fn failure_of(&self, number: u32, key: IoKey) -> Option<Failure> {
+        self.lanes.failures(number).iter().find(|failure| failure.key == key).copied()
+    }
+
     /// The I/O that uses a frame.
     pub(super) fn io_of(&self, frame: u32) -> IoKey {
         self.ios.key(self.pages.meta(frame).io)
@@ -255,13 +260,13 @@ impl Engine {
         self.pages.dirty.stalled = false;
         let back = self.ios.is_back(key);
         let io = self.ios.get(key);
-        let (kind, failed) = (io.kind, io.failed);
+        let (kind, failed) = (io.state.kind, io.failed);
         let until = match kind {
             IoKind::Ahead => Time(0),
             _ => io.deadline.unwrap_or(Time(u64::MAX)),
         };
         let failure = failed.map(|(fault, pos)| Failure { key, fault, pos, until });
-        let frames = std::mem::take(&mut io.frames);
+        let frames = std::mem::take(&mut io.state.frames);
         self.work += frames.len() as u32 + 1;
         let is_away = match kind {
             IoKind::Fill | IoKind::Ahead => self.filled(&frames, failed, back),
@@ -272,12 +277,12 @@ impl Engine {
             }
         };
         let io = self.ios.get(key);
-        io.frames = frames;
+        io.state.frames = frames;
         let mut waiters = std::mem::take(&mut io.waiters);
         waiters.drain(..).for_each(|number| self.lanes.tell(number, failure));
         self.ios.get(key).waiters = waiters;
         if is_away {
-            self.frames_away += self.ios.get(key).frames.len() as u32;
+            self.frames_away += self.ios.get(key).state.frames.len() as u32;
             self.ios.set_away(key);
             self.away.push(key);
         } else {
@@ -369,8 +374,8 @@ impl Engine {
             (self.events, self.progress) = (true, true);
             self.jobs.can_go_on |= !self.jobs.is_empty();
             let io = self.ios.get(key);
-            let kind = io.kind;
-            let frames = std::mem::take(&mut io.frames);
+            let kind = io.state.kind;
+            let frames = std::mem::take(&mut io.state.frames);
             self.work += frames.len() as u32;
             self.frames_away -= frames.len() as u32;
             for &frame in &frames {
@@ -395,7 +400,7 @@ impl Engine {
                 self.pages.dirty.went_well();
             }
             let io = self.ios.get(key);
-            io.frames = frames;
+            io.state.frames = frames;
             self.ios.end(key);
         }
     }
@@ -408,11 +413,11 @@ impl Engine {
         let mut found = None;
         for &key in &self.away {
             let io = self.ios.get(key);
-            let ([first, ..], [.., last]) = (&io.frames[..], &io.frames[..]) else { continue };
+            let ([first, ..], [.., last]) = (&io.state.frames[..], &io.state.frames[..]) else { continue };
             let store = &self.pages.store;
             let (begin, end) = (store.page(*first) * PAGE, (store.page(*last) + 1) * PAGE);
             let overlaps = range.is_none_or(|range| begin < range.end && range.start < end);
-            if io.kind == IoKind::WriteBack && overlaps {
+            if io.state.kind == IoKind::WriteBack && overlaps {
                 found = found.or(Some(begin));
             }
         }

@@ -88,8 +88,8 @@ impl Engine {
             flags |= if window.mark == Some(page) { MARKED } else { 0 };
             let meta = self.pages.meta_mut(frame);
             meta.flags |= flags;
-            (meta.handle, meta.io, meta.filling) = (ask.handle, open.key.index, all);
-            self.ios.get(open.key).frames.push(frame);
+            (meta.handle, meta.io, meta.filling) = (ask.handle, open.key.index(), all);
+            self.ios.get(open.key).state.frames.push(frame);
             let bytes = self.pages.bytes_of(page);
             let lent = self.pages.store.lend(frame, (0, bytes), Loan::Fill, &mut open.bio);
             lent.expect("a new frame is not in use, and the bio was ended before it was full");
@@ -107,7 +107,7 @@ impl Engine {
     fn begin_fill(&mut self, page: u64) -> Open {
         let key = self.ios.begin(IoKind::Fill);
         let mut bio = self.ios.bio();
-        Store::lease(&mut bio, &self.ios.get(key).lent, Loan::Fill, page * PAGE);
+        Store::lease(&mut bio, &self.ios.get(key).state.lent, Loan::Fill, page * PAGE);
         Open { key, bio, pages: page..page + 1 }
     }
 
@@ -149,17 +149,17 @@ impl Engine {
         for piece in runs(wanted) {
             let mut bio = self.ios.bio();
             let at = page * PAGE + piece.start as u64;
-            Store::lease(&mut bio, &self.ios.get(key).lent, Loan::Fill, at);
+            Store::lease(&mut bio, &self.ios.get(key).state.lent, Loan::Fill, at);
             let len = piece.end.min(bytes) - piece.start;
             let lent = self.pages.store.lend(frame, (piece.start, len), Loan::Fill, &mut bio);
             lent.expect("a writable frame is not in use, and the bio is empty");
             self.send_read(ask, key, bio, true, ask.own);
         }
         self.handles.count(ask.handle, |counters| counters.count_read(1));
-        self.ios.get(key).frames.push(frame);
+        self.ios.get(key).state.frames.push(frame);
         let meta = self.pages.meta_mut(frame);
         meta.flags |= FILLING;
-        (meta.io, meta.filling) = (key.index, wanted);
+        (meta.io, meta.filling) = (key.index(), wanted);
         Some(key)
     }
 }

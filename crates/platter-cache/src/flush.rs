@@ -2,7 +2,7 @@
 
 use super::engine::Engine;
 use super::frames::NONE;
-use super::lanes::Failure;
+use super::ios::Failure;
 use super::pages::{FILLING, WRITING, blocks};
 use super::task::{Flushing, Phase, Progress, Step, Task};
 use super::writeback::{BATCH, MAX_WRITES};

@@ -4,13 +4,20 @@ use super::frames::{Frames, Lent};
 use platter_block::bio::Bio;
 use platter_block::fault::Fault;
 use platter_block::time::Time;
+use platter_stack::kit::ios::{Io, IoTable};
 use std::sync::Arc;
 
-/// Identifies an I/O of the cache: index and generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct IoKey {
-    pub(super) index: u32,
-    generation: u32,
+pub(super) use platter_stack::kit::ios::IoKey;
+
+/// An I/O that failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failure {
+    pub(super) key: IoKey,
+    pub(super) fault: Fault,
+    pub(super) pos: u64,
+    /// If it timed out: tasks whose deadline is not later than this need not try again. The end of time: no
+    /// deadline is.
+    pub(super) until: Time,
 }
 
 /// The purpose of an I/O.
@@ -26,32 +33,19 @@ pub(super) enum IoKind {
     Pass,
 }
 
-/// An I/O in progress: one bio, or several if the missing parts of a page are not contiguous.
-pub(super) struct Io {
+/// What an I/O is for. It has several bios if the missing parts of a page are not contiguous.
+pub(super) struct PageIo {
     pub(super) kind: IoKind,
-    generation: u32,
-    /// Bios that have not come back.
-    out: u32,
-    /// All bios have come back, but the device still has the memory of at least one.
-    is_away: bool,
     /// In the order of their pages, which are consecutive.
     pub(super) frames: Vec<u32>,
-    /// Lanes that wait for it.
-    pub(super) waiters: Vec<u32>,
-    /// The first fault, and its position.
-    pub(super) failed: Option<(Fault, u64)>,
-    /// The deadline of its bios, if its task set one.
-    pub(super) deadline: Option<Time>,
     /// The share of the frames that its bios have.
     pub(super) lent: Arc<Lent>,
 }
 
-/// All I/Os. Entries, lists and bios are reused.
+/// All I/Os.
 pub(super) struct Ios {
     frames: Arc<Frames>,
-    ios: Vec<Io>,
-    free: Vec<u32>,
-    spare: Vec<Bio>,
+    table: IoTable<PageIo>,
     /// I/Os in progress, without those that only wait for their memory.
     pub(super) out: u32,
     /// Those that write back, and those that read ahead.
@@ -61,31 +55,16 @@ pub(super) struct Ios {
 
 impl Ios {
     pub(super) fn new(frames: &Arc<Frames>) -> Ios {
-        let (ios, free, spare) = (Vec::new(), Vec::new(), Vec::new());
-        Ios { frames: Arc::clone(frames), ios, free, spare, out: 0, writing: 0, ahead: 0 }
+        Ios { frames: Arc::clone(frames), table: IoTable::default(), out: 0, writing: 0, ahead: 0 }
     }
 
     /// Begins an I/O without bios.
     pub(super) fn begin(&mut self, kind: IoKind) -> IoKey {
         let frames = &self.frames;
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.ios.push(Io {
-                kind,
-                generation: 0,
-                out: 0,
-                is_away: false,
-                frames: Vec::new(),
-                waiters: Vec::new(),
-                failed: None,
-                deadline: None,
-                lent: Lent::of(frames),
-            });
-            self.ios.len() as u32 - 1
-        });
+        let key = self.table.begin(|| PageIo { kind, frames: Vec::new(), lent: Lent::of(frames) });
+        self.table.get(key).state.kind = kind;
         self.count(kind, 1);
-        let io = &mut self.ios[index as usize];
-        (io.kind, io.out, io.failed, io.deadline) = (kind, 0, None, None);
-        IoKey { index, generation: io.generation }
+        key
     }
 
     fn count(&mut self, kind: IoKind, by: i32) {
@@ -100,52 +79,44 @@ impl Ios {
 
     /// Marks an I/O as readahead.
     pub(super) fn set_ahead(&mut self, key: IoKey) {
-        self.get(key).kind = IoKind::Ahead;
+        self.get(key).state.kind = IoKind::Ahead;
         self.ahead += 1;
     }
 
     /// A bio to use.
     pub(super) fn bio(&mut self) -> Bio {
-        self.spare.pop().unwrap_or_else(Bio::flush)
+        self.table.bio()
     }
 
     /// Makes a bio part of an I/O.
     pub(super) fn sign(&mut self, key: IoKey, bio: &mut Bio) {
-        bio.set_token(Ios::token(key));
-        let io = &mut self.ios[key.index as usize];
-        bio.set_deadline(io.deadline);
-        io.out += 1;
+        self.table.sign(key, bio);
     }
 
     /// The token of an I/O's bios.
     pub(super) fn token(key: IoKey) -> u64 {
-        u64::from(key.generation) << 32 | u64::from(key.index)
+        IoTable::<PageIo>::token(key)
     }
 
-    pub(super) fn get(&mut self, key: IoKey) -> &mut Io {
-        &mut self.ios[key.index as usize]
-    }
-
-    /// Whether the I/O is in progress, or the device still has its memory.
-    pub(super) fn is_live(&self, key: IoKey) -> bool {
-        self.ios[key.index as usize].generation == key.generation
+    pub(super) fn get(&mut self, key: IoKey) -> &mut Io<PageIo> {
+        self.table.get(key)
     }
 
     /// Whether the I/O is in progress: not all of its bios have come back.
     pub(super) fn is_running(&self, key: IoKey) -> bool {
-        self.is_live(key) && !self.ios[key.index as usize].is_away
+        self.table.is_running(key)
     }
 
     /// Calls `each` with the first and the last frame of every I/O that delays an operation on its pages:
     /// reads, and write-backs until the device has returned their memory.
     pub(super) fn each_run(&self, each: &mut dyn FnMut(u32, u32)) {
-        for io in self.ios.iter().filter(|io| io.out > 0 || io.is_away) {
-            let has = match io.kind {
-                IoKind::Fill | IoKind::Ahead => !io.is_away,
+        for io in self.table.entries().iter().filter(|io| io.is_out() || io.is_away()) {
+            let has = match io.state.kind {
+                IoKind::Fill | IoKind::Ahead => !io.is_away(),
                 IoKind::WriteBack => true,
                 IoKind::Pass => false,
             };
-            if let ([first, ..], [.., last], true) = (&io.frames[..], &io.frames[..], has) {
+            if let ([first, ..], [.., last], true) = (&io.state.frames[..], &io.state.frames[..], has) {
                 each(*first, *last);
             }
         }
@@ -153,61 +124,40 @@ impl Ios {
 
     /// A write-back in progress, if there is one.
     pub(super) fn some_write(&self) -> Option<IoKey> {
-        let is_one = |io: &Io| io.out > 0 && io.kind == IoKind::WriteBack;
-        self.ios.iter().position(is_one).map(|index| self.key(index as u32))
+        let is_one = |io: &Io<PageIo>| io.is_out() && io.state.kind == IoKind::WriteBack;
+        self.table.entries().iter().position(is_one).map(|index| self.key(index as u32))
     }
 
     /// The key of the I/O at an index, which must be in progress.
     pub(super) fn key(&self, index: u32) -> IoKey {
-        IoKey { index, generation: self.ios[index as usize].generation }
+        self.table.key(index)
     }
 
     /// Records that a bio has come back. Returns the I/O if this was its last bio.
-    pub(super) fn came_back(&mut self, mut bio: Bio) -> Option<IoKey> {
-        let token = bio.token();
-        let key = IoKey { index: token as u32, generation: (token >> 32) as u32 };
-        let io = self.ios.get_mut(key.index as usize)?;
-        if io.generation != key.generation || io.out == 0 {
-            return None;
-        }
-        if let Err(fault) = bio.status()
-            && io.failed.is_none_or(|(_, pos)| bio.pos() < pos)
-        {
-            io.failed = Some((fault, bio.pos()));
-        }
-        io.out -= 1;
-        let over = io.out == 0;
-        // Drops its share of the frames now; the list of segments is kept for the next use.
-        bio.reset(platter_block::bio::Op::Flush, 0, 0);
-        if self.spare.len() < 256 {
-            self.spare.push(bio);
-        }
-        over.then_some(key)
+    pub(super) fn came_back(&mut self, bio: Bio) -> Option<IoKey> {
+        self.table.came_back(bio)
     }
 
     /// Whether the device has returned all memory of an I/O.
     pub(super) fn is_back(&mut self, key: IoKey) -> bool {
-        Arc::get_mut(&mut self.get(key).lent).is_some()
+        Arc::get_mut(&mut self.get(key).state.lent).is_some()
     }
 
     /// Records that all bios of an I/O have come back while the device still has memory of it.
     pub(super) fn set_away(&mut self, key: IoKey) {
-        let io = self.get(key);
-        io.is_away = true;
-        let kind = io.kind;
+        self.table.set_away(key);
+        let kind = self.get(key).state.kind;
         self.count(kind, -1);
     }
 
     /// Ends an I/O: its key is no longer live.
     pub(super) fn end(&mut self, key: IoKey) {
         let io = self.get(key);
-        io.generation = io.generation.wrapping_add(1);
-        io.frames.clear();
-        io.waiters.clear();
-        let (kind, was_away) = (io.kind, std::mem::take(&mut io.is_away));
+        io.state.frames.clear();
+        let (kind, was_away) = (io.state.kind, io.is_away());
+        self.table.end(key);
         if !was_away {
             self.count(kind, -1);
         }
-        self.free.push(key.index);
     }
 }

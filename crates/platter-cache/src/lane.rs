@@ -2,7 +2,6 @@
 
 use super::Shared;
 use super::engine::Engine;
-use super::lanes::LaneEntry;
 use super::task::{Spare, Task};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
@@ -11,6 +10,7 @@ use platter_block::lane::{Bell, Lane};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use platter_stack::gate::Door;
+use platter_stack::kit::lanes::LaneEntry;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

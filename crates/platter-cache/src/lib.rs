@@ -32,7 +32,6 @@ mod hold;
 mod ios;
 mod jobs;
 mod lane;
-mod lanes;
 mod pages;
 mod places;
 mod ranges;

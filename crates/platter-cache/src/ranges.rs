@@ -3,12 +3,12 @@
 //! Reads and writes of such a range wait until the operation ends. Write-back of the range continues until
 //! the operation is with the device, so that pages elsewhere that depend on it for order can be written.
 
+use platter_stack::kit::ranges::{Mode, RangeKey, RangeLocks};
 use std::ops::Range;
 
 /// A range of pages reserved for one operation.
+#[derive(Debug, Default)]
 pub(super) struct Reserved {
-    pub(super) pages: Range<u64>,
-    pub(super) ticket: u64,
     /// Pages of the range that the device is reading or writing for other I/Os: the operation waits for them.
     pub(super) busy: u32,
     /// The operation is with the device: nothing of the range is written back.
@@ -17,67 +17,59 @@ pub(super) struct Reserved {
     pub(super) waiters: Vec<u32>,
 }
 
-/// All reservations; there are few.
+/// All reservations, which do not overlap. A ticket is the number of a lock.
 #[derive(Default)]
-pub(super) struct Ranges {
-    list: Vec<Reserved>,
-    tickets: u64,
-}
+pub(super) struct Ranges(RangeLocks<Reserved>);
 
 impl Ranges {
     /// Reserves a range of which `busy` pages are busy. `Err`: the ticket of an overlapping reservation.
     pub(super) fn reserve(&mut self, pages: Range<u64>, busy: u32) -> Result<u64, u64> {
-        let overlaps = |other: &&Reserved| other.pages.start < pages.end && pages.start < other.pages.end;
-        if let Some(other) = self.list.iter().find(overlaps) {
-            return Err(other.ticket);
-        }
-        self.tickets += 1;
-        let (ticket, closed, waiters) = (self.tickets, false, Vec::new());
-        self.list.push(Reserved { pages, ticket, busy, closed, waiters });
-        Ok(ticket)
+        let reserved = Reserved { busy, ..Reserved::default() };
+        let key = self.0.try_lock(pages, Mode::Exclusive, reserved);
+        key.map(RangeKey::number).map_err(RangeKey::number)
     }
 
     /// Ends a reservation. Returns the lanes that waited for that.
     pub(super) fn end(&mut self, ticket: u64) -> Vec<u32> {
-        let at = self.list.iter().position(|range| range.ticket == ticket);
-        at.map(|at| self.list.swap_remove(at).waiters).unwrap_or_default()
+        let reserved = self.0.unlock(RangeKey::of_number(ticket), &mut Vec::new());
+        reserved.map(|reserved| reserved.waiters).unwrap_or_default()
     }
 
     pub(super) fn get(&mut self, ticket: u64) -> Option<&mut Reserved> {
-        self.list.iter_mut().find(|range| range.ticket == ticket)
+        self.0.get_mut(RangeKey::of_number(ticket))
     }
 
     /// Whether a reservation has not ended.
     #[inline]
     pub(super) fn is_live(&self, ticket: u64) -> bool {
-        self.list.iter().any(|range| range.ticket == ticket)
+        self.0.is_live(RangeKey::of_number(ticket))
     }
 
     /// The ticket of the reservation of a page.
     #[inline]
     pub(super) fn of(&self, page: u64) -> Option<u64> {
-        self.list.iter().find(|range| range.pages.contains(&page)).map(|range| range.ticket)
+        if self.0.is_empty() { None } else { self.0.at(page).map(|(key, _)| key.number()) }
     }
 
     /// Whether the operation on a page's range is with the device.
     #[inline]
     pub(super) fn is_closed(&self, page: u64) -> bool {
-        self.list.iter().any(|range| range.closed && range.pages.contains(&page))
+        !self.0.is_empty() && self.0.at(page).is_some_and(|(_, range)| range.closed)
     }
 
     /// The device has begun to read or write a page.
     #[inline]
     pub(super) fn began(&mut self, page: u64) {
-        for range in self.list.iter_mut().filter(|range| range.pages.contains(&page)) {
-            range.busy += 1;
+        if !self.0.is_empty() {
+            self.0.each_at(page, |range| range.busy += 1);
         }
     }
 
     /// The device has finished with a page.
     #[inline]
     pub(super) fn ended(&mut self, page: u64) {
-        for range in self.list.iter_mut().filter(|range| range.pages.contains(&page)) {
-            range.busy = range.busy.saturating_sub(1);
+        if !self.0.is_empty() {
+            self.0.each_at(page, |range| range.busy = range.busy.saturating_sub(1));
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::engine::Engine;
 use super::fill::View;
 use super::frames::FRAME;
-use super::lanes::Failure;
+use super::ios::Failure;
 use super::pages::{AHEAD, FILLING, HELD, MARKED, blocks};
 use super::task::{PageSteps, Piece, Step, Task, Wait};
 use crate::readahead::{PAGE, Readahead, Window};

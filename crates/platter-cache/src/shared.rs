@@ -2,7 +2,6 @@
 
 use super::engine::Engine;
 use super::frames::Frames;
-use super::lanes::LaneEntry;
 use super::task::{Spare, Task};
 use crate::sync::{Mutex, MutexGuard, lock, lock_unbroken};
 use platter_block::backend::Backend;
@@ -12,6 +11,7 @@ use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::Bell;
 use platter_block::time::{Span, Time};
 use platter_stack::gate::Gate;
+use platter_stack::kit::lanes::LaneEntry;
 use platter_stack::reports::Reports;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};

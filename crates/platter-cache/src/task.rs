@@ -252,7 +252,7 @@ impl Engine {
         let waited = std::mem::replace(&mut task.wait, Wait::None);
         let mut fault = None;
         match waited {
-            Wait::Io(key) => fault = self.lanes.failure_of(task.ask.lane, key),
+            Wait::Io(key) => fault = self.failure_of(task.ask.lane, key),
             Wait::Room(turn) => {
                 self.room.leave(turn);
                 task.turn = Some(turn);

@@ -2,7 +2,7 @@
 
 use super::engine::Engine;
 use super::frames::FRAME;
-use super::lanes::Failure;
+use super::ios::Failure;
 use super::pages::{AHEAD, Evicted, FILLING, MARKED, blocks};
 use super::task::{Phase, Step, Task};
 use crate::readahead::PAGE;

@@ -143,7 +143,7 @@ impl Engine {
                     // written.
                     self.stage_write(key, bio);
                     let mut bio = self.ios.bio();
-                    Store::lease(&mut bio, &self.ios.get(key).lent, Loan::WriteBack, pos);
+                    Store::lease(&mut bio, &self.ios.get(key).state.lent, Loan::WriteBack, pos);
                     open = Some(Open { key, bio, alone });
                 }
                 if let Some(open) = &mut open {
@@ -153,8 +153,8 @@ impl Engine {
                         "no device fills a page that may be written, and the bio was ended before it was full",
                     );
                     if first {
-                        self.ios.get(open.key).frames.push(frame);
-                        self.pages.begin_write(frame, open.key.index);
+                        self.ios.get(open.key).state.frames.push(frame);
+                        self.pages.begin_write(frame, open.key.index());
                     }
                 }
                 first = false;
@@ -167,7 +167,7 @@ impl Engine {
         let key = self.ios.begin(IoKind::WriteBack);
         self.begun.push(key);
         let mut bio = self.ios.bio();
-        Store::lease(&mut bio, &self.ios.get(key).lent, Loan::WriteBack, pos);
+        Store::lease(&mut bio, &self.ios.get(key).state.lent, Loan::WriteBack, pos);
         Open { key, bio, alone }
     }
 

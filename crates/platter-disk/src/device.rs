@@ -404,7 +404,7 @@ impl Device {
                 "earlier writes may be lost; acknowledge the failure to continue".to_string()
             }
             Kind::ReadOnly => "open the device for writing".to_string(),
-            Kind::LaneStalled | Kind::Gone | Kind::Io | Kind::InDoubt | Kind::TimedOut => {
+            Kind::LaneStalled | Kind::Gone | Kind::Io | Kind::NoSpace | Kind::InDoubt | Kind::TimedOut => {
                 self.inner.backend.explain(fault).unwrap_or_default()
             }
             _ => String::new(),

@@ -16,6 +16,7 @@ mod deferred;
 pub mod device;
 pub mod drivers;
 pub mod elevators;
+pub mod fiemap;
 pub mod future;
 pub mod handle;
 mod lane_pool;

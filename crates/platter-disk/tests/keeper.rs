@@ -2,7 +2,7 @@
 
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::Bio;
-use platter_block::capability::Cached;
+use platter_block::capability;
 use platter_block::driver::Geometry;
 use platter_block::fault::Error;
 use platter_block::lane::{Bell, Lane};
@@ -71,12 +71,12 @@ impl Backend for Worker {
         Ok(Box::new(WorkLane { below, state: Arc::clone(&self.0) }))
     }
 
-    fn cached(&self) -> Option<&dyn Cached> {
+    fn worker(&self) -> Option<&dyn capability::Worker> {
         Some(self)
     }
 }
 
-impl Cached for Worker {
+impl capability::Worker for Worker {
     fn keep(&self, keeper: Arc<dyn Bell>) {
         let _ = self.0.keeper.set(keeper);
     }

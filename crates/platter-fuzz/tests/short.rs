@@ -61,4 +61,10 @@ formats! {
     mount_tables "mounts"
     lists_of_locks "locks"
     attributes_of_disks "sysfs"
+    configurations "config"
+    requests_of_control "control"
+    nbd_handshakes "nbd-handshake"
+    nbd_requests "nbd-request"
+    nbd_answers "nbd-answer"
+    nbd_replies "nbd-reply"
 }

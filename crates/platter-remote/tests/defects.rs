@@ -2,6 +2,7 @@
 //! one of its own.
 
 #[path = "scripted/server.rs"]
+#[allow(dead_code, reason = "the scripts use all of it")]
 mod server;
 
 use platter_block::defect::{self, Defect};

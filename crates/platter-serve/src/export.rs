@@ -53,8 +53,21 @@ pub struct Options {
     pub allow_other: bool,
     /// Whether the kernel caches what is read from files (FUSE).
     pub kernel_cache: bool,
+    /// How connections are encrypted; `None`: they are not.
+    #[cfg(feature = "tls")]
+    pub tls: Option<crate::tls::Tls>,
     /// Whether a large read of a hole is answered without reading it, if the client understands it.
     pub sparse_reads: bool,
+}
+
+impl Options {
+    /// Whether every connection is encrypted.
+    pub fn encrypts_all(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.as_ref().is_some_and(crate::tls::Tls::is_required);
+        #[cfg(not(feature = "tls"))]
+        false
+    }
 }
 
 impl Default for Options {
@@ -66,6 +79,8 @@ impl Default for Options {
             insecure_plaintext: false,
             allow_other: false,
             kernel_cache: false,
+            #[cfg(feature = "tls")]
+            tls: None,
             sparse_reads: false,
         }
     }

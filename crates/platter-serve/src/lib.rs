@@ -29,3 +29,5 @@ pub mod qos;
 pub mod served;
 pub mod server;
 pub mod table;
+#[cfg(feature = "tls")]
+pub mod tls;

@@ -77,7 +77,10 @@ fn an_error_names_place_value_and_range() {
     );
     one("[devices]\na = 1", "line 2, column 5: devices.a is 1; expected a table");
     one("devices = 3", "line 1, column 11: devices is 3; expected tables by name");
-    one("[exports.x]\nkind = \"nbt\"\naddress = \"a\"", "line 2, column 8: kind is \"nbt\"; there are nbd");
+    one(
+        "[exports.x]\nkind = \"nbt\"\naddress = \"a\"",
+        "line 2, column 8: kind is \"nbt\"; there are nbd, fuse",
+    );
     one(
         "[devices.a]\nspec = \"ram(1M)\"\nlimits = { weight = 3 }",
         "line 3, column 12: devices.a.limits has no key weight; there are iops, bandwidth, burst, depth",

@@ -6,8 +6,11 @@
 pub mod concat;
 pub mod delay;
 pub mod error;
+pub mod extents;
 pub mod filter;
 pub mod gate;
+#[allow(unsafe_code)]
+pub mod kit;
 pub mod limit;
 mod members;
 pub mod meta;
@@ -16,6 +19,7 @@ pub mod raid0;
 mod random;
 mod reader;
 pub mod reports;
+pub mod snapshot;
 mod spread;
 pub mod sync;
 #[allow(unsafe_code)]
@@ -47,8 +51,18 @@ pub struct Row {
 }
 
 /// All layers.
-pub static TABLE: &[Row] =
-    &[raid0::ROW, concat::ROW, partition::ROW, limit::ROW, delay::ROW, error::ROW, verify::ROW];
+pub static TABLE: &[Row] = &[
+    raid0::ROW,
+    concat::ROW,
+    partition::ROW,
+    limit::ROW,
+    delay::ROW,
+    error::ROW,
+    verify::ROW,
+    snapshot::ROW,
+    snapshot::ORIGIN_ROW,
+    snapshot::MERGE_ROW,
+];
 
 /// Looks a layer up by name.
 pub fn by_name(name: &str) -> Option<&'static Row> {

@@ -28,7 +28,16 @@ fn disk(world: &Arc<World>, elevator: &str) -> Arc<dyn Backend> {
 }
 
 fn over(row: &Row, world: &Arc<World>, elevator: &str) -> Device {
-    let members = (0..(*row.members.start()).max(1)).map(|_| disk(world, elevator)).collect();
+    let members: Vec<_> = (0..(*row.members.start()).max(1)).map(|_| disk(world, elevator)).collect();
+    if row.name == "snapshot-merge" {
+        // There must be a snapshot to merge.
+        drop(
+            platter_cache::by_name("snapshot")
+                .expect("its row")
+                .make(&[], members.clone())
+                .expect("a snapshot"),
+        );
+    }
     let named: &[(&str, i64)] = match row.name {
         "error" => &[("chance", 0)],
         _ => &[],

@@ -67,7 +67,17 @@ fn disk(world: &Arc<World>, elevator: &str, timeout: Option<Span>) -> Arc<dyn Ba
 }
 
 fn over(row: &Row, world: &Arc<World>, elevator: &str, timeout: Option<Span>) -> Device {
-    let members = (0..(*row.members.start()).max(1)).map(|_| disk(world, elevator, timeout)).collect();
+    let members: Vec<_> =
+        (0..(*row.members.start()).max(1)).map(|_| disk(world, elevator, timeout)).collect();
+    if row.name == "snapshot-merge" {
+        // There must be a snapshot to merge.
+        drop(
+            platter_cache::by_name("snapshot")
+                .expect("its row")
+                .make(&[], members.clone())
+                .expect("a snapshot"),
+        );
+    }
     let named: &[(&str, i64)] = match row.name {
         "error" => &[("chance", 0)],
         _ => &[],

@@ -1,7 +1,7 @@
 //! The functions of the interface, called as a C program calls them. All tests are run with each driver and each
 //! personality, in a process each.
 
-#[path = "../common.rs"]
+#[path = "../common/mod.rs"]
 mod common;
 
 mod again;

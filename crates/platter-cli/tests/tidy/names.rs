@@ -5,7 +5,7 @@ use crate::tree::File;
 use std::collections::HashSet;
 
 /// The pages that are checked.
-const PAGES: &[&str] = &["docs/architecture.md", "docs/promises.md"];
+const PAGES: &[&str] = &["docs/architecture.md", "docs/architecture-laboratory.md", "docs/promises.md"];
 
 /// Texts in backquotes outside of fenced blocks, with their lines.
 fn quoted(page: &str) -> Vec<(usize, &str)> {

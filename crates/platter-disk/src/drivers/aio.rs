@@ -60,6 +60,9 @@ pub struct Aio {
     unwatched: usize,
     /// Slot of the request that listens to the threads; it is behind those of the queue's requests.
     listener: u32,
+    /// Whether an event means that a request is complete. Otherwise a write that would have blocked has an event too, and
+    /// then waits until the owner of the channel moves it to a thread.
+    has_final_events: bool,
     /// Whether writes are submitted so that they must not block.
     nowait: bool,
 }
@@ -75,8 +78,7 @@ impl Aio {
         let side = Side::new(Arc::clone(&target), depth, workers);
         let nowait = target.has_holes();
         Ok(Aio {
-            // A write that would block completes with an event first and is then carried out by a thread.
-            seen: Arc::new(Seen::new(Arc::clone(&context), side.outstanding(), !nowait)),
+            seen: Arc::new(Seen::new(Arc::clone(&context), side.outstanding())),
             side,
             context,
             target,
@@ -90,6 +92,7 @@ impl Aio {
             watched: AtomicBool::new(false),
             unwatched: 0,
             listener: depth,
+            has_final_events: !nowait,
             nowait,
         })
     }
@@ -380,7 +383,7 @@ impl Driver for Aio {
 
     fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {
         let seen: Arc<Seen> = Arc::clone(&self.seen);
-        Some(seen)
+        self.has_final_events.then_some(seen as _)
     }
 }
 

@@ -42,6 +42,11 @@ impl<T> Task<T> {
     }
 }
 
+/// Whether the device does I/O of its own: a snapshot copies chunks, also in the background.
+pub(crate) fn makes_copies(device: &Device) -> bool {
+    device.facts().iter().any(|(name, _)| *name == "snapshot")
+}
+
 /// Repeats until the condition holds; panics if that takes too long.
 pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
     let begin = std::time::Instant::now();

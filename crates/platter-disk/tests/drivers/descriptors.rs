@@ -74,7 +74,7 @@ fn results_are_those_of_the_system_calls() {
         assert_eq!(channel.one(&file, CallOp::DataSync, 0, &mut []), 0);
         assert_eq!(channel.one(&-1, CallOp::Read, 0, &mut memory), -i64::from(libc::EBADF));
         let (mut reader, mut writer) = pipe().unwrap();
-        assert_eq!(channel.one(&writer, CallOp::Write, 5, &mut *b"pipe".to_vec()), 4);
+        assert_eq!(channel.one(&writer, CallOp::Write, 5, &mut b"pipe".to_vec()), 4);
         let mut four = [0; 4];
         reader.read_exact(&mut four).unwrap();
         assert_eq!(&four, b"pipe");

@@ -88,7 +88,10 @@ fn value(rng: &mut Rng, key: &keys::Key) -> String {
 }
 
 fn table(rng: &mut Rng, keys: &'static [keys::Key], out: &mut String) {
-    for key in keys.iter().filter(|_| !rng_skip(rng)) {
+    for key in keys {
+        if rng.one_in(3) {
+            continue;
+        }
         let text = match (key.name, key.values().as_str()) {
             ("limits", _) => inline(rng, keys::LIMITS),
             ("client_limits", _) => inline(rng, keys::CLIENT_LIMITS),
@@ -96,10 +99,6 @@ fn table(rng: &mut Rng, keys: &'static [keys::Key], out: &mut String) {
         };
         *out += &format!("{} = {text}\n", key.name);
     }
-}
-
-fn rng_skip(rng: &mut Rng) -> bool {
-    rng.one_in(3)
 }
 
 fn inline(rng: &mut Rng, keys: &'static [keys::Key]) -> String {
@@ -149,8 +148,9 @@ fn within_ranges(config: &Config) -> Result<(), String> {
         let same = config.devices[..index].iter().any(|other| other.name == device.name);
         hold(!same, || format!("two devices are called {:?}", device.name))?;
     }
-    let nbd = config.exports.iter().all(|export| export.kind == "nbd" && !export.address.is_empty());
-    hold(nbd, || format!("{:?}", config.exports))
+    let known = |kind: &str| platter_serve::table::find(kind).is_some();
+    let right = config.exports.iter().all(|export| known(&export.kind) && !export.address.is_empty());
+    hold(right, || format!("{:?}", config.exports))
 }
 
 fn read(input: &[u8]) -> Result<Verdict, String> {

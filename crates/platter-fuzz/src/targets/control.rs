@@ -87,7 +87,9 @@ fn generate(rng: &mut Rng) -> Vec<u8> {
         }
         let id = rng.pick(&[json!(1), json!(null), json!("x"), json!([])]).clone();
         let name = if rng.one_in(12) {
-            method.name.replace('e', rng.pick(&["", "\u{1b}", "ee"]))
+            let others: [&str; 3] = ["", "\u{1b}", "ee"];
+            let other: &&str = rng.pick(&others);
+            method.name.replace('e', other)
         } else {
             method.name.to_owned()
         };

@@ -9,8 +9,12 @@ mod locks;
 mod map_file;
 mod md;
 mod mounts;
+mod nbd_answer;
 mod nbd_greeting;
+mod nbd_handshake;
 mod nbd_replies;
+mod nbd_reply;
+mod nbd_request;
 mod partition;
 mod read_trace;
 mod record;
@@ -44,6 +48,10 @@ pub static ALL: &[Target] = &[
     control::TARGET,
     nbd_greeting::TARGET,
     nbd_replies::TARGET,
+    nbd_handshake::TARGET,
+    nbd_request::TARGET,
+    nbd_answer::TARGET,
+    nbd_reply::TARGET,
 ];
 
 /// The format of a name.

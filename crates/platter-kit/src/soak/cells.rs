@@ -25,8 +25,20 @@ pub(super) const FLAGS: [&str; 13] = [
 ];
 
 /// Layers, the disk first.
-pub(super) const LAYERS: [&str; 9] =
-    ["disk", "partition", "raid0", "concat", "limit", "delay", "error", "verify", "cache"];
+pub(super) const LAYERS: [&str; 12] = [
+    "disk",
+    "partition",
+    "raid0",
+    "concat",
+    "limit",
+    "delay",
+    "error",
+    "verify",
+    "cache",
+    "snapshot",
+    "snapshot-origin",
+    "snapshot-merge",
+];
 
 /// Faults and changes while an I/O was in flight.
 pub(super) const FAULTS: [&str; 12] = [
@@ -68,6 +80,19 @@ const IMPOSSIBLE: &[Impossible] = &[
         what: "bios used again without data",
         why: "what is used again is a bio with its memory",
         is: |op, flag, _, _| flag == "used again" && !matches!(op, "read" | "write"),
+    },
+    Impossible {
+        what: "merges of snapshots",
+        why: "a merge changes the origin on its own; a test of power cuts tries it",
+        is: |_, _, layer, _| layer == "snapshot-merge",
+    },
+    Impossible {
+        what: "snapshots over disks that fail, and atomic writes to them",
+        why: "a disk that fails while its snapshot is opened ends the run",
+        is: |_, flag, layer, fault| {
+            let whole = ["nothing", "spike", "cut", "cancel", "switch", "neglect"].contains(&fault);
+            layer.starts_with("snapshot") && (!whole || flag == "atomic")
+        },
     },
     Impossible {
         what: "calls that are cancelled, or during which the elevator is switched",

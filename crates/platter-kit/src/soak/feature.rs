@@ -64,6 +64,7 @@ features! {
     Destructors "destructors" 30 "memory whose destructor uses the device that it was lent to",
     Unsound "unsound" 20 "I/Os that must be refused",
     Resize "resize" 20 "disks that shrink, grow again or are taken away while in use",
+    Snapshots "snapshots" 100 "snapshots, in runs without failing disks",
 }
 
 /// Some of the features.

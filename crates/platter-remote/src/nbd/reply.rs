@@ -162,27 +162,6 @@ fn parse_chunk(header: Chunk, rest: &[u8]) -> Result<Option<(usize, Reply)>, Bad
     Ok(Some((Chunk::BYTES + parsed, reply)))
 }
 
-/// Parses what a server sends as the client does, and skips the data of reads: for tests of the parser. `reads` says of
-/// how many bytes the read is that every simple reply answers. Returns the number of replies.
-///
-/// # Errors
-/// As for [`parse`].
-pub fn parse_stream(mut bytes: &[u8], reads: u32) -> Result<u64, BadReply> {
-    let mut count = 0;
-    while let Some((taken, reply)) = parse(bytes)? {
-        count += 1;
-        let data = match reply {
-            Reply::Simple { error: 0, .. } => reads,
-            Reply::Data { length, .. } => length,
-            _ => 0,
-        };
-        let skip = taken.saturating_add(data as usize);
-        let Some(rest) = bytes.get(skip..) else { break };
-        bytes = rest;
-    }
-    Ok(count)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

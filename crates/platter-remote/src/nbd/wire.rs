@@ -82,10 +82,10 @@ pub mod option_reply {
     pub const ERR_TLS_REQD: u32 = 0x8000_0005;
     /// There is no such export.
     pub const ERR_UNKNOWN: u32 = 0x8000_0006;
-    /// The server is shutting down.
-    pub const ERR_SHUTDOWN: u32 = 0x8000_0007;
     /// The client must ask for block sizes first.
     pub const ERR_BLOCK_SIZE_REQD: u32 = 0x8000_0008;
+    /// The server is shutting down.
+    pub const ERR_SHUTDOWN: u32 = 0x8000_0007;
     /// The data of the option is too long.
     pub const ERR_TOO_BIG: u32 = 0x8000_0009;
 }
@@ -122,8 +122,6 @@ pub mod transmission_flag {
     pub const SEND_DF: u16 = 1 << 7;
     /// A flush on one connection covers what all connections have been answered.
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
-    /// `RESIZE` is supported.
-    pub const SEND_RESIZE: u16 = 1 << 9;
     /// `CACHE` is supported.
     pub const SEND_CACHE: u16 = 1 << 10;
     /// The flag `FAST_ZERO` is supported.
@@ -148,8 +146,6 @@ pub mod command {
     pub const WRITE_ZEROES: u16 = 6;
     /// Report the allocation status.
     pub const BLOCK_STATUS: u16 = 7;
-    /// Change the size.
-    pub const RESIZE: u16 = 8;
 }
 
 /// Flags of requests.

@@ -1,8 +1,5 @@
 //! A server that does what a test says, byte by byte.
 
-// Each suite uses a part of it.
-#![allow(unused)]
-
 use platter_block::elevator::{Elevator, Noop};
 use platter_block::queue::Settings;
 use platter_block::time::Span;
@@ -16,7 +13,7 @@ use platter_remote::nbd::wire::{
 };
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
 

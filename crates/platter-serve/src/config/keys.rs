@@ -1,6 +1,6 @@
 //! The keys of the configuration file.
 
-use super::section::Kind;
+use super::kind::Kind;
 
 /// A key of a table.
 pub struct Key {
@@ -91,5 +91,19 @@ pub const EXPORT: &[Key] = &[
     ),
     Key::new("allow_other", Kind::Switch, "false", "other users may use the files (fuse)"),
     Key::new("kernel_cache", Kind::Switch, "false", "the kernel caches what is read from the files (fuse)"),
+    Key::new(
+        "tls_certificate",
+        Kind::Text,
+        "",
+        "path of the certificate, in PEM; without it nothing is encrypted",
+    ),
+    Key::new("tls_key", Kind::Text, "", "path of the private key of the certificate"),
+    Key::new(
+        "tls_client_authorities",
+        Kind::Text,
+        "",
+        "path of authorities: clients need a certificate of one",
+    ),
+    Key::new("tls_optional", Kind::Switch, "false", "clients may also connect without encryption"),
     Key::new("sparse_reads", Kind::Switch, "false", "large reads of holes are answered without reading them"),
 ];

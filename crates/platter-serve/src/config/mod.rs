@@ -21,6 +21,7 @@
 
 mod error;
 pub mod keys;
+mod kind;
 mod model;
 mod section;
 

@@ -7,6 +7,8 @@ use crate::export::Options;
 use crate::qos::{ClientLimits, DeviceLimits};
 use crate::served::MAX_NAME_BYTES;
 use crate::table;
+#[cfg(feature = "tls")]
+use crate::tls::{Tls, TlsFiles};
 use platter::registry;
 use platter_block::text::excerpt;
 use platter_block::time::Span;
@@ -252,7 +254,41 @@ fn export(name: &Placed<String>, section: &Section<'_, '_>, found: &mut Found<'_
     options.allow_other = section.switch("allow_other", found);
     options.kernel_cache = section.switch("kernel_cache", found);
     options.sparse_reads = section.switch("sparse_reads", found);
+    encryption(section, options, found);
     Some(config)
+}
+
+/// Reads the certificate and the key of an export.
+fn encryption(section: &Section<'_, '_>, options: &mut Options, found: &mut Found<'_>) {
+    let certificate = section.text("tls_certificate", found);
+    let key = section.text("tls_key", found);
+    let authorities = section.text("tls_client_authorities", found);
+    let optional = section.switch("tls_optional", found);
+    let (certificate, key) = match (certificate, key) {
+        (Some(certificate), Some(key)) => (certificate, key),
+        (None, None) if authorities.is_none() && !optional => return,
+        (certificate, key) => {
+            let given = certificate.or(key).or(authorities).map_or(0..0, |text| text.span);
+            return found.add(&given, "TLS needs both tls_certificate and tls_key".to_owned());
+        }
+    };
+    #[cfg(feature = "tls")]
+    {
+        let files = TlsFiles {
+            certificate: certificate.value.into(),
+            key: key.value.into(),
+            client_authorities: authorities.map(|path| path.value.into()),
+        };
+        match Tls::load(files, !optional) {
+            Ok(tls) => options.tls = Some(tls),
+            Err(error) => found.add(&certificate.span, error.to_string()),
+        }
+    }
+    #[cfg(not(feature = "tls"))]
+    {
+        let _ = (options, key);
+        found.add(&certificate.span, "this program was built without TLS".to_owned());
+    }
 }
 
 fn span(time: Duration) -> Span {

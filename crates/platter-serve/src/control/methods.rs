@@ -1,7 +1,7 @@
 //! The table of methods.
 
+use super::error::RpcError;
 use super::params::{ParamDoc, Params};
-use super::rpc::{PROTOCOL, RpcError};
 use crate::config::{DeviceConfig, ExportConfig};
 use crate::daemon::{Daemon, DaemonError, report};
 use crate::error::ServeError;
@@ -11,6 +11,9 @@ use platter_block::text::excerpt;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The version of the methods and their results. It changes when one of them changes so that a caller could break.
+pub const PROTOCOL: u32 = 1;
 
 /// A method.
 pub struct Method {

@@ -6,6 +6,7 @@
 //! have been read.
 
 mod client;
+mod error;
 mod listener;
 mod methods;
 mod params;
@@ -13,6 +14,6 @@ mod rpc;
 
 pub use client::{Call, CallError};
 pub use listener::{Control, MAX_CONNECTIONS, MAX_LINE_BYTES, Refused, WRITE_TIMEOUT};
-pub use methods::{METHODS, Method};
+pub use methods::{METHODS, Method, PROTOCOL};
 pub use params::ParamDoc;
-pub use rpc::{PROTOCOL, answer};
+pub use rpc::answer;

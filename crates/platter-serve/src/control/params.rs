@@ -1,6 +1,6 @@
 //! The parameters of a call, checked against the table of the method.
 
-use super::rpc::RpcError;
+use super::error::RpcError;
 use crate::qos::{ClientLimits, DeviceLimits};
 use platter::spec::closest;
 use platter_block::text::excerpt;

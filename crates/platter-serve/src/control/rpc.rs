@@ -1,37 +1,13 @@
 //! Requests and responses of JSON-RPC 2.0 (<https://www.jsonrpc.org/specification>).
 
+use super::error::RpcError;
 use super::methods::METHODS;
 use super::params::Params;
 use crate::daemon::Daemon;
-use crate::error::ServeError;
 use platter::spec::closest;
 use platter_block::planted::{self, Planted};
 use platter_block::text::excerpt;
 use serde_json::{Map, Value, json};
-
-/// The version of the methods and their results. It changes when one of them changes so that a caller could break.
-pub const PROTOCOL: u32 = 1;
-
-/// Why a call has no result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RpcError {
-    pub(super) code: i32,
-    pub(super) message: String,
-}
-
-impl RpcError {
-    /// The parameters are wrong.
-    pub(super) fn params(message: impl Into<String>) -> RpcError {
-        RpcError { code: -32602, message: message.into() }
-    }
-}
-
-impl From<ServeError> for RpcError {
-    /// -32000: the request is wrong; -32001: the system or a device does not allow it.
-    fn from(error: ServeError) -> RpcError {
-        RpcError { code: if error.is_usage() { -32000 } else { -32001 }, message: error.to_string() }
-    }
-}
 
 /// Answers one line. `None`: it was a notification, which has no answer.
 pub fn answer(daemon: &Daemon, line: &[u8]) -> Option<Value> {

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Largest read or write, in bytes: what the kernel allows.
 pub(super) const MAX_TRANSFER: usize = 1 << 20;
@@ -15,16 +15,19 @@ pub(super) const MAX_TRANSFER: usize = 1 << 20;
 pub(super) struct Bell {
     pub(super) event: OwnedFd,
     pub(super) finished: AtomicUsize,
+    /// It was rung and not answered.
+    rung: AtomicBool,
 }
 
 impl Bell {
     fn new() -> Result<Bell, Errno> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Bell { event, finished: AtomicUsize::new(0) })
+        Ok(Bell { event, finished: AtomicUsize::new(0), rung: AtomicBool::new(false) })
     }
 
     /// Ends the worker's sleep.
     pub(super) fn ring(&self) {
+        self.rung.store(true, Ordering::SeqCst);
         // A counter that is full wakes as well.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
@@ -37,7 +40,9 @@ impl Bell {
 
     /// Answers it.
     pub(super) fn clear(&self) {
-        let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        if self.rung.swap(false, Ordering::SeqCst) {
+            let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        }
     }
 }
 

@@ -19,6 +19,9 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 6;
 
+/// Buffers of a Unix socket in the kernel, in each direction: a few large requests.
+const UNIX_BUFFER_BYTES: usize = 1 << 20;
+
 /// A socket that listens.
 pub(super) enum Listener {
     Tcp(TcpListener),
@@ -37,7 +40,7 @@ impl Listener {
         if !is_loopback(socket.ip()) && !plaintext_anywhere {
             let message = format!(
                 "{address} can be reached by other hosts, and NBD without TLS neither encrypts nor authenticates: \
-                 give a loopback address or unix:PATH, or permit it with --insecure-plaintext"
+                 require TLS, give a loopback address or unix:PATH, or permit it with --insecure-plaintext"
             );
             return Err(ServeError::usage(message));
         }
@@ -85,6 +88,9 @@ impl Listener {
             }
             Listener::Unix(listener, ..) => {
                 let (stream, _) = listener.accept()?;
+                // More data on its way means fewer wake-ups. The system limits the sizes; TCP finds them itself.
+                let _ = sockopt::set_socket_send_buffer_size(&stream, UNIX_BUFFER_BYTES);
+                let _ = sockopt::set_socket_recv_buffer_size(&stream, UNIX_BUFFER_BYTES);
                 let process = sockopt::socket_peercred(&stream).map(|peer| peer.pid.as_raw_nonzero().get());
                 let peer = process.map_or_else(|_| "unix".to_owned(), |pid| format!("unix, process {pid}"));
                 Ok((stream.into(), peer))

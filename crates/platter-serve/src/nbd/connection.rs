@@ -4,7 +4,7 @@ use super::link::Link;
 use super::negotiation::{Agreed, Encryption, Negotiation, Step};
 use super::session::{IDLE, Session};
 use super::shared::{KIND, Place, Shared};
-use super::socket::Mode;
+use super::socket::{Mode, Socket};
 use crate::events::Event;
 use rustix::io::Errno;
 use std::io::IoSliceMut;
@@ -20,7 +20,7 @@ pub(super) fn run(place: &Place) {
     let until = Instant::now() + shared.options.handshake_timeout;
     let mut link = Link::plain(Arc::clone(socket));
     let mut input = Input::default();
-    let agreed = match negotiate(shared, &mut link, &mut input, until) {
+    let (agreed, reply) = match negotiate(shared, &mut link, &mut input, until) {
         Ok(Some(agreed)) => agreed,
         Ok(None) => return,
         Err(why) => return place.refuse(&why),
@@ -31,8 +31,13 @@ pub(super) fn run(place: &Place) {
     else {
         return place.refuse(&format!("there are {} clients, as many as allowed", shared.clients.most()));
     };
-    if !place.is_client(client.id) {
-        return place.refuse("the server stops");
+    place.is_client(client.id);
+    // The client is listed before it is told so.
+    let told = limit(link.socket(), until).and_then(|()| {
+        link.send_all(&reply).map_err(|errno| format!("the peer does not take replies: {errno}"))
+    });
+    if let Err(why) = told {
+        return place.refuse(&why);
     }
     let session = socket.set_timeouts(None, Some(IDLE)).map_err(|errno| errno.to_string()).and_then(|()| {
         let others = (&*client, &shared.log, &shared.stopping);
@@ -65,7 +70,7 @@ impl Input {
     fn receive(&mut self, link: &mut Link, until: Instant) -> Result<(), String> {
         self.bytes.drain(..self.used);
         self.used = 0;
-        limit(link, until)?;
+        limit(link.socket(), until)?;
         let length = self.bytes.len();
         self.bytes.resize(length + INPUT_BYTES, 0);
         let received = link.receive(&mut [IoSliceMut::new(&mut self.bytes[length..])], Mode::Wait);
@@ -79,29 +84,52 @@ impl Input {
     }
 }
 
+/// Which connections are encrypted.
+fn encryption(shared: &Shared) -> Encryption {
+    #[cfg(feature = "tls")]
+    if let Some(tls) = &shared.options.tls {
+        return if tls.is_required() { Encryption::Required } else { Encryption::Allowed };
+    }
+    let _ = shared;
+    Encryption::Unavailable
+}
+
+#[cfg(feature = "tls")]
+fn start_tls(shared: &Shared, link: &mut Link, until: Instant) -> Result<(), String> {
+    match &shared.options.tls {
+        Some(tls) => link.encrypt(tls, |socket| limit(socket, until)),
+        None => Err("there is no certificate".to_owned()),
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+fn start_tls(_: &Shared, _: &mut Link, _: Instant) -> Result<(), String> {
+    Err("this program was built without TLS".to_owned())
+}
+
 /// Limits the next call on the socket to the time that is left.
-fn limit(link: &Link, until: Instant) -> Result<(), String> {
+fn limit(socket: &Socket, until: Instant) -> Result<(), String> {
     let left = until.saturating_duration_since(Instant::now());
     if left < Duration::from_millis(1) {
         return Err("the negotiation took too long".to_owned());
     }
-    link.socket().set_timeouts(Some(left), Some(left)).map_err(|errno| errno.to_string())
+    socket.set_timeouts(Some(left), Some(left)).map_err(|errno| errno.to_string())
 }
 
-/// Negotiates until `until`. `None`: the client has ended the negotiation.
+/// Negotiates until `until`; what was agreed on, and the last reply. `None`: the client has ended the negotiation.
 fn negotiate(
     shared: &Shared,
     link: &mut Link,
     input: &mut Input,
     until: Instant,
-) -> Result<Option<Agreed>, String> {
-    let mut negotiation = Negotiation::new(&shared.devices, Encryption::Unavailable);
+) -> Result<Option<(Agreed, Vec<u8>)>, String> {
+    let mut negotiation = Negotiation::new(&shared.devices, encryption(shared));
     let mut out = Vec::new();
     negotiation.greet(&mut out);
     loop {
         if !out.is_empty() {
-            limit(link, until)?;
-            let sent = link.socket().send_all(&out);
+            limit(link.socket(), until)?;
+            let sent = link.send_all(&out);
             sent.map_err(|errno| format!("the peer does not take replies: {errno}"))?;
             out.clear();
         }
@@ -110,19 +138,24 @@ fn negotiate(
         match step {
             Step::Again => {}
             Step::NeedMore => input.receive(link, until)?,
-            Step::StartTls => return Err("TLS is not available".to_owned()),
+            Step::StartTls => {
+                let sent = link.send_all(&out);
+                sent.map_err(|errno| format!("the peer does not take replies: {errno}"))?;
+                out.clear();
+                if !input.unread().is_empty() {
+                    // It was not encrypted, so it may be from anyone.
+                    return Err("data arrived between STARTTLS and its reply".to_owned());
+                }
+                start_tls(shared, link, until)?;
+                negotiation.encrypted();
+            }
             Step::Abort => {
                 // A client that does not wait for this reply has ended the negotiation all the same.
-                let _ = link.socket().send_all(&out);
+                let _ = link.send_all(&out);
                 return Ok(None);
             }
             Step::Close(why) => return Err(why.to_owned()),
-            Step::Agreed(agreed) => {
-                limit(link, until)?;
-                let sent = link.socket().send_all(&out);
-                sent.map_err(|errno| format!("the peer does not take replies: {errno}"))?;
-                return Ok(Some(agreed));
-            }
+            Step::Agreed(agreed) => return Ok(Some((agreed, out))),
         }
     }
 }

@@ -23,7 +23,8 @@ struct NbdExport {
 
 /// Starts a server.
 pub(super) fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
-    let listener = Listener::bind(start.address, start.options.insecure_plaintext)?;
+    let listener =
+        Listener::bind(start.address, start.options.insecure_plaintext || start.options.encrypts_all())?;
     let address = listener.address();
     let shared = Shared::new(start, listener);
     let server = Arc::clone(&shared);

@@ -61,13 +61,11 @@ impl Drop for Place {
 }
 
 impl Place {
-    /// The negotiation is over. `false`: the server stops.
-    pub(super) fn is_client(&self, client: u64) -> bool {
-        let mut connections = self.shared.lock();
-        if let Some(entry) = connections.list.get_mut(&self.number) {
+    /// The negotiation is over.
+    pub(super) fn is_client(&self, client: u64) {
+        if let Some(entry) = self.shared.lock().list.get_mut(&self.number) {
             entry.client = Some(client);
         }
-        !self.shared.is_stopping()
     }
 
     pub(super) fn refuse(&self, why: &str) {
@@ -122,17 +120,12 @@ impl Shared {
         Some(Place { shared: Arc::clone(self), socket, peer, number })
     }
 
-    /// Accepts no more connections, ends negotiations, and lets clients come to an end.
+    /// Accepts no more connections, and receives nothing more from those that there are, except what was sent before.
     pub(super) fn begin_stop(&self) {
         let connections = self.lock();
         self.stopping.store(true, Ordering::Relaxed);
         self.listener.close();
-        for connection in connections.list.values() {
-            match connection.client {
-                Some(_) => connection.socket.stop_receiving(),
-                None => connection.socket.disconnect(),
-            }
-        }
+        connections.list.values().for_each(|connection| connection.socket.stop_receiving());
     }
 
     /// Waits until there are no connections.

@@ -58,15 +58,6 @@ impl Socket {
         }
     }
 
-    /// Sends all of `bytes`, sleeping as long as the socket's timeout allows for each part.
-    pub(super) fn send_all(&self, mut bytes: &[u8]) -> Result<(), Errno> {
-        while !bytes.is_empty() {
-            let sent = self.send(&[IoSlice::new(bytes)], Mode::Wait)?;
-            bytes = &bytes[sent..];
-        }
-        Ok(())
-    }
-
     /// How long sending and receiving in [`Mode::Wait`] sleep at most; `None`: without limit.
     pub(super) fn set_timeouts(
         &self,

@@ -63,6 +63,11 @@ pub(crate) fn connect(address: &str) -> Client {
             Box::new(stream)
         }
     };
+    over(stream)
+}
+
+/// A client over a stream that is connected already.
+pub(crate) fn over(stream: Box<dyn Stream>) -> Client {
     Client { stream, size: 0, flags: 0, structured: false, next: 1 }
 }
 
@@ -134,7 +139,7 @@ impl Client {
         }
     }
 
-    fn go(&mut self, name: &str) {
+    pub(crate) fn go(&mut self, name: &str) {
         let replies = self.option(option::GO, &[counted(name), vec![0, 0]].concat());
         assert_eq!(replies.last().unwrap().0, option_reply::ACK, "{name:?}");
         let export = &replies[0].1;

@@ -78,6 +78,7 @@ fn a_client_that_takes_no_replies_stops_itself_and_nobody_else() {
         for at in 0..500u64 {
             slow.request(command::READ, 0, (at % 16) << 20, 1 << 20);
         }
+        fixture.events.await_text("client 2 ");
         let other = || fixture.server().clients().list().into_iter().find(|client| client.id == 2).unwrap();
         for _ in 0..100 {
             bystander.is_undisturbed();
@@ -152,7 +153,6 @@ fn more_connections_than_allowed_are_refused_and_places_come_free() {
     let mut third = connect(&fixture.tcp);
     third.greet();
     third.send(b"IHAVEOPT\0\0\0\x01\0\0\0\0");
-    third.receive(10);
     assert!(third.is_closed());
     fixture.events.await_text("as many as allowed");
     bystander.is_undisturbed();

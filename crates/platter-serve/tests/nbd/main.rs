@@ -6,6 +6,8 @@ mod life;
 mod peers;
 mod protocol;
 mod stop;
+#[cfg(feature = "tls")]
+mod tls;
 
 use platter_disk::device::Device;
 use platter_serve::events::Event;

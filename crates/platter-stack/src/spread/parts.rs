@@ -13,6 +13,9 @@ const ORDER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER).union(Flags:
 /// No open part.
 const NONE: u32 = u32::MAX;
 
+/// Most parts of one bio in flight, or one for each member: a transfer over more is done a section at a time.
+const SECTION: usize = 256;
+
 /// Most spare parts that a lane keeps.
 const SPARE: usize = 4096;
 
@@ -31,6 +34,8 @@ struct Slot {
     late: Option<Fault>,
     /// The parts in flight are flushes that precede the data.
     data_follows: bool,
+    /// Where the next section of a transfer begins; the end of the bio: there is none.
+    next: u64,
     barrier: bool,
 }
 
@@ -82,6 +87,7 @@ impl Parts {
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[at as usize];
+        slot.next = bio.pos();
         slot.whole.begin(bio);
         (slot.pending, slot.failed) = (0, None);
         (slot.barrier, slot.data_follows) = (barrier, data_follows);
@@ -119,6 +125,7 @@ impl Parts {
             part.rewind(extent.pos, extent.len);
             staged.push((extent.member as u32, part));
         });
+        slot.next = bio.end();
         slot.pending = staged.len() as u32;
     }
 
@@ -127,8 +134,9 @@ impl Parts {
         let Parts { slots, spare, staged, open, max_segments, .. } = self;
         let slot = &mut slots[at as usize];
         let Some(bio) = slot.whole.bio() else { return };
-        let (mut pos, end) = (bio.pos(), bio.end());
+        let (mut pos, end) = (slot.next, bio.end());
         let mut source = Source::new(bio.segments());
+        source.skip(pos - bio.pos());
         while pos < end {
             let Extent { member, pos: place, len } = map.find(pos);
             let len = len.min(end - pos);
@@ -137,6 +145,9 @@ impl Parts {
                 part.end() == place && usize::from(part.segment_count()) + source.pieces(len) <= most
             });
             if !grows {
+                if staged.len() >= SECTION.max(max_segments.len()) {
+                    break;
+                }
                 open[member] = staged.len() as u32;
                 staged.push((member as u32, make(&slot.whole, spare, bio.op(), place)));
             }
@@ -155,6 +166,7 @@ impl Parts {
         for &(member, _) in staged.iter() {
             open[member as usize] = NONE;
         }
+        slot.next = pos;
         slot.pending = staged.len() as u32;
     }
 
@@ -224,6 +236,12 @@ impl Parts {
             slot.data_follows = false;
             return Turn::Data(at);
         }
+        if !slot.data_follows
+            && slot.failed.is_none()
+            && slot.whole.bio().is_some_and(|bio| has_more(bio, slot.next))
+        {
+            return Turn::Data(at);
+        }
         let failed = slot.failed.take().map(|first| blame(first, slot.late.take()));
         let only_flushed = slot.data_follows;
         let start = slot.whole.bio().map_or(0, Bio::pos);
@@ -247,6 +265,11 @@ impl Parts {
             self.spare.push(part);
         }
     }
+}
+
+/// Whether sections of a transfer are left, the first of which begins at `next`.
+fn has_more(bio: &Bio, next: u64) -> bool {
+    bio.op() != Op::Flush && next < bio.end()
 }
 
 /// The fault of a bio whose first failure by position is `first`. If `first` says that its part was not carried out,

@@ -15,6 +15,15 @@ impl<'a> Source<'a> {
         Source { current: Segment::EMPTY, rest: segments }
     }
 
+    /// Passes over the next bytes.
+    pub(super) fn skip(&mut self, mut bytes: u64) {
+        while bytes > 0
+            && let Some(piece) = self.next(bytes)
+        {
+            bytes -= u64::from(piece.len());
+        }
+    }
+
     /// The next piece, of at most `most` bytes; `None` at the end.
     #[inline]
     pub(super) fn next(&mut self, most: u64) -> Option<Segment> {

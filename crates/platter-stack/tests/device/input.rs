@@ -3,6 +3,7 @@
 use crate::callers::Style;
 use crate::kinds::{SIZE, on_all};
 use crate::memory::{aligned, part};
+use crate::rig::makes_copies;
 use platter_block::bio::{Bio, Op};
 use platter_block::fault::Kind;
 
@@ -40,6 +41,8 @@ fn bad_ranges_and_segments_are_refused_alike() {
                 assert_eq!(caller.submit(longer).0.unwrap_err().kind, Kind::BadSegments, "{name} {style:?}");
             }
         }
-        assert_eq!(device.counters().since(&before).dispatches, 0, "{name}: none of it came to a disk");
+        if !makes_copies(device) {
+            assert_eq!(device.counters().since(&before).dispatches, 0, "{name}: none of it came to a disk");
+        }
     });
 }

@@ -83,6 +83,16 @@ fn over(name: &str, leaf: &dyn Fn(u64) -> Below, size: u64) -> Below {
         "delay" => layer(name, &[("read", 30), ("write", 20), ("jitter", 10)], vec![leaf(size)]),
         "limit" => layer(name, &[("bw", 1 << 32), ("latency", 5), ("depth", 2)], vec![leaf(size)]),
         "error" => layer(name, &[("chance", 0)], vec![leaf(size)]),
+        // With room for every chunk; and with too little for `snapshot-origin`, which goes on nevertheless.
+        "snapshot" | "snapshot-merge" | "snapshot-origin" => {
+            let room = if name == "snapshot-origin" { size / 2 } else { size };
+            let (origin, store) = (leaf(size), leaf(room / UNIT * UNIT + 4 * UNIT));
+            if name == "snapshot-merge" {
+                drop(layer("snapshot", &[("chunk", 4096)], vec![Arc::clone(&origin), Arc::clone(&store)]));
+                return layer(name, &[], vec![origin, store]);
+            }
+            layer(name, &[("chunk", 4096)], vec![origin, store])
+        }
         "filter" => filtered::<false>(leaf(size), 0),
         "pass" => filtered::<true>(leaf(size), 0),
         "part" => filtered::<false>(leaf(size + UNIT), UNIT),

@@ -12,6 +12,7 @@ mod default_elevator;
 mod driver;
 mod elevators;
 mod error;
+mod extents;
 mod faults;
 mod layer;
 mod leaf;

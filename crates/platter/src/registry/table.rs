@@ -1,7 +1,7 @@
 //! The table: a row for each device that a spec can name, and those that the program has registered.
 
 use super::row::Row;
-use super::{layer, leaf, raid, simulated};
+use super::{extents, layer, leaf, raid, simulated};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 /// The devices of the library: leaves, then layers.
@@ -9,7 +9,7 @@ static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
     let leaves = leaf::rows().into_iter().chain([simulated::row()]);
     #[cfg(feature = "nbd")]
     let leaves = leaves.chain([super::remote::row()]);
-    leaves.chain(layer::rows()).chain(raid::rows()).collect()
+    leaves.chain(layer::rows()).chain([extents::row()]).chain(raid::rows()).collect()
 });
 
 /// The devices that the program has registered, in that order.

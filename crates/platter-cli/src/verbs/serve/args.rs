@@ -45,7 +45,8 @@ pub(crate) struct Serve {
         long,
         value_name = "FILE",
         conflicts_with_all = ["specs", "names", "nbd", "read_only", "force", "allow_in_use", "max_clients", "depth",
-            "client_memory", "handshake_timeout", "stop_timeout", "insecure_plaintext", "sparse_reads"]
+            "client_memory", "handshake_timeout", "stop_timeout", "insecure_plaintext", "sparse_reads",
+            "tls_cert", "tls_key", "tls_client_ca", "tls"]
     )]
     pub(super) config: Option<PathBuf>,
     /// Open a control socket, for the server's user and root only
@@ -96,12 +97,33 @@ pub(crate) struct Serve {
     /// How long to wait for clients and devices when stopping
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = seconds)]
     pub(super) stop_timeout: Time,
+    /// Encrypt connections with this certificate, followed by those that lead to its authority, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(super) tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(super) tls_key: Option<PathBuf>,
+    /// Accept only clients with a certificate of one of the authorities in this file, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(super) tls_client_ca: Option<PathBuf>,
+    /// Whether clients must encrypt
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Encrypt::Require, requires = "tls_cert")]
+    pub(super) tls: Encrypt,
     /// Accept connections without encryption from other hosts: anyone who can reach the port can read and write
     #[arg(long)]
     pub(super) insecure_plaintext: bool,
     /// Answer large reads of holes without reading them, if the client understands it
     #[arg(long)]
     pub(super) sparse_reads: bool,
+}
+
+/// Whether clients must encrypt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Encrypt {
+    /// Clients must encrypt
+    Require,
+    /// Clients may encrypt
+    Allow,
 }
 
 fn client_memory(text: &str) -> Result<Size, String> {

@@ -9,6 +9,7 @@ use platter_serve::daemon::{Daemon, DaemonError};
 use platter_serve::error::ServeError;
 use platter_serve::export::Options;
 use platter_serve::metrics::MetricsServer;
+use platter_serve::tls::{Tls, TlsFiles};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ mod args;
 mod log;
 mod notify;
 
+use args::Encrypt;
 pub(crate) use args::Serve;
 
 /// How long the main thread sleeps at a time; a request to stop wakes it.
@@ -98,14 +100,14 @@ impl Serve {
         for (kind, addresses) in [("nbd", &self.nbd), ("fuse", &self.fuse)] {
             for (number, address) in (1..).zip(addresses) {
                 let mut export = ExportConfig::new(&format!("{kind}{number}"), kind, address);
-                export.options = self.options();
+                export.options = self.options()?;
                 config.exports.push(export);
             }
         }
         Ok(config)
     }
 
-    fn options(&self) -> Options {
+    fn options(&self) -> Result<Options, CliError> {
         let mut options = Options::default();
         options.depth = self.depth as usize;
         options.client_memory_bytes = self.client_memory.bytes as usize;
@@ -113,7 +115,11 @@ impl Serve {
         options.allow_other = self.fuse_allow_other;
         options.kernel_cache = self.fuse_cache;
         options.sparse_reads = self.sparse_reads;
-        options
+        if let (Some(certificate), Some(key)) = (self.tls_cert.clone(), self.tls_key.clone()) {
+            let files = TlsFiles { certificate, key, client_authorities: self.tls_client_ca.clone() };
+            options.tls = Some(Tls::load(files, self.tls == Encrypt::Require).map_err(refused)?);
+        }
+        Ok(options)
     }
 
     /// Says where everything is: on stdout, because the system may have chosen ports.

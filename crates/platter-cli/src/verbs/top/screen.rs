@@ -161,7 +161,7 @@ impl Screen {
     }
 
     fn draw_clients(&self, frame: &mut Frame<'_>, area: Rect) {
-        let widths = [6, 14, 22, 8, 10, 11, 5].map(Constraint::Length);
+        let widths = [6, 12, 22, 8, 10, 11, 5].map(Constraint::Length);
         let rows = self.rates.clients.iter().map(|client| Row::new(client_cells(client)));
         frame.render_widget(Table::new(rows, widths).header(Row::new(CLIENT_TITLES).bold()), area);
     }

@@ -134,6 +134,19 @@ const REACH: &[(&str, Reach)] = &[
             why: "simulated disks are no files",
         },
     ),
+    ("snapshot-flush-joins", Reach::Within(60)),
+    (
+        "snapshot-merge-unflushed",
+        Reach::Targeted { test: "crates/platter-kit/tests/snapshot.rs", why: "a run merges no snapshots" },
+    ),
+    (
+        "snapshot-origin-unkept",
+        Reach::Targeted {
+            test: "crates/platter-kit/tests/snapshot.rs",
+            why: "a run looks at the origin or at the snapshot, not at both",
+        },
+    ),
+    ("snapshot-table-first", Reach::Within(500)),
     (
         "soft-barrier-passed",
         Reach::Targeted {

@@ -26,6 +26,22 @@ const SECTORS: u64 = 256;
 /// Added to the seed for the generator of resizes.
 const RESIZES: u64 = 0x7265_7369_7a65;
 
+/// Added to the seed for the generator of snapshots.
+const SNAPSHOTS: u64 = 0x736e_6170;
+
+/// Features of runs without snapshots: opening one reads and writes its disks, so a disk that fails ends the run.
+const FAILING: [Feature; 9] = [
+    Feature::Stuck,
+    Feature::Transient,
+    Feature::Errors,
+    Feature::BadSectors,
+    Feature::FlushErrors,
+    Feature::Death,
+    Feature::Timeouts,
+    Feature::Resize,
+    Feature::Atomic,
+];
+
 /// Most disks.
 const DISKS: u64 = 4;
 
@@ -185,6 +201,16 @@ impl Plan {
             features = features.and(Feature::Resize);
             steps::add_resizes(&mut rng, &mut acts, taken as u32);
         }
+        let fails = FAILING.iter().any(|feature| features.has(*feature));
+        let (mut stack, mut disks) = (stack, disks);
+        if !(fails || without.has(Feature::Snapshots) || stack.has("error")) {
+            features = features.and(Feature::Snapshots);
+            let mut rng = Rng::new(seed ^ SNAPSHOTS);
+            let disk = DiskPlan::new(&mut rng, features, 2 * SECTORS);
+            let part = disk.part(&mut rng, 2 * SECTORS);
+            stack = stack.with_snapshot(&mut rng, disks.len(), part);
+            disks.push(disk);
+        }
         let steps = (0..).zip(acts).map(|(number, act)| Step { number, act }).collect();
         Plan { seed, features, disks, stack, channels, steps }
     }
@@ -193,7 +219,9 @@ impl Plan {
 /// The features of a run.
 fn draw(rng: &mut Rng) -> Features {
     let mut features = Features::default();
-    for feature in Feature::ALL.iter().filter(|feature| **feature != Feature::Resize) {
+    for feature in
+        Feature::ALL.iter().filter(|feature| !matches!(feature, Feature::Resize | Feature::Snapshots))
+    {
         if rng.below(100) < feature.chance() {
             features = features.and(*feature);
         }

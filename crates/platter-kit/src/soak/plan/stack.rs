@@ -193,6 +193,18 @@ impl Node {
         Planter { rng, on, taken: 0, most: parts.len(), parts }.plant()
     }
 
+    /// The stack as a snapshot, or as the origin of one, whose store is a part of a disk, in sectors, or all of it.
+    pub(super) fn with_snapshot(self, rng: &mut Rng, store: usize, part: Option<(u64, u64)>) -> Node {
+        let disk = Node::Disk(store);
+        let store = match part {
+            Some((from, to)) => Node::Part { from, to, of: Share::Sectors, below: Box::new(disk) },
+            None => disk,
+        };
+        let row = rng.pick(&["snapshot", "snapshot-origin"]);
+        let values = vec![("chunk", rng.pick(&[4096, 8192, 16384]))];
+        Node::Layer { row, values, members: vec![self, store] }
+    }
+
     /// Makes the device over its disks.
     ///
     /// # Errors

@@ -97,12 +97,6 @@ impl NbdDisk {
         Ok(NbdDisk { shared, name, geometry, first: Mutex::new(Some(socket)), questions })
     }
 
-    /// Whether all I/O must go through one channel, because a flush of the server covers only its own connection.
-    /// [`open_channel`](Disk::open_channel) then opens only one at a time.
-    pub fn has_one_channel(&self) -> bool {
-        self.shared.options.connections == 1
-    }
-
     fn first(&self) -> Option<Socket> {
         let socket = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
         socket.filter(|socket| !socket.is_hung_up())

@@ -18,13 +18,6 @@ pub enum NbdError {
     Unfit(String),
 }
 
-impl NbdError {
-    /// Whether the options are to be changed, rather than something at the server.
-    pub fn is_unfit(&self) -> bool {
-        matches!(self, NbdError::Unfit(_))
-    }
-}
-
 impl fmt::Display for NbdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -46,6 +46,10 @@ pub(super) const IDLE: Duration = Duration::from_secs(1);
 /// How often something is received after the server was told to stop: enough for what a socket can hold.
 const LAST_ROUNDS: u32 = 64;
 
+/// Attempts in vain after which the search for more requests pauses, and for how many replies.
+const MISSES: u32 = 8;
+const PAUSE: u32 = 64;
+
 /// The payload of a write that is being received.
 struct Incoming {
     slot: u16,
@@ -86,6 +90,29 @@ pub(super) struct Session<'a> {
     stopping: &'a AtomicBool,
     /// How often something is received once the server stops.
     rounds_left: u32,
+    gathering: Gathering,
+}
+
+/// Whether it pays to look for more requests before replies are sent.
+#[derive(Default)]
+struct Gathering {
+    /// Attempts in vain since the last one that was not.
+    misses: u32,
+    /// Occasions to let pass before the next attempt.
+    pause: u32,
+}
+
+impl Gathering {
+    #[inline]
+    fn is_due(&mut self) -> bool {
+        self.pause = self.pause.saturating_sub(1);
+        self.pause == 0
+    }
+
+    fn tried(&mut self, found: bool) {
+        self.misses = if found { 0 } else { self.misses + 1 };
+        self.pause = if self.misses > MISSES { PAUSE } else { 0 };
+    }
 }
 
 impl<'a> Session<'a> {
@@ -128,6 +155,7 @@ impl<'a> Session<'a> {
             reported: false,
             stopping,
             rounds_left: LAST_ROUNDS,
+            gathering: Gathering::default(),
         })
     }
 
@@ -139,6 +167,9 @@ impl<'a> Session<'a> {
                 self.channel.poll(&mut self.done);
             }
             self.finish_all();
+            if self.gathers() {
+                continue;
+            }
             let used = self.slots.used();
             if let Err(errno) = self.send()
                 && errno != Errno::AGAIN
@@ -149,8 +180,9 @@ impl<'a> Session<'a> {
             if self.stalled && self.slots.used() < used {
                 continue;
             }
-            let idle = self.channel.outstanding() == 0 && self.outbox.is_empty();
+            let idle = self.channel.outstanding() == 0 && self.outbox.is_empty() && !self.link.is_behind();
             if let (Some(why), true) = (self.ended, idle) {
+                self.link.close();
                 return why;
             }
             let takes = self.ended.is_none() && !self.stalled && !self.admission.waits();
@@ -158,6 +190,20 @@ impl<'a> Session<'a> {
                 continue;
             }
             self.wait();
+        }
+    }
+
+    /// Receives once more before replies are sent, and returns whether something had arrived: one call then sends more
+    /// replies, and the peer wakes up less often. Tried seldom while it is in vain, as with one request at a time.
+    fn gathers(&mut self) -> bool {
+        let takes = self.ended.is_none() && !self.stalled && !self.admission.waits();
+        if self.outbox.is_empty() || !takes || self.channel.outstanding() > 0 {
+            return false;
+        }
+        self.gathering.is_due() && {
+            let more = self.receive(Mode::Try);
+            self.gathering.tried(more);
+            more
         }
     }
 
@@ -265,7 +311,8 @@ impl<'a> Session<'a> {
             if let Some(buffer) = buffer {
                 buffers.put(buffer);
             }
-        })
+        })?;
+        self.link.push(Mode::Try)
     }
 
     /// Takes no more requests; those that were taken are answered.
@@ -284,7 +331,7 @@ impl<'a> Session<'a> {
         self.drained = false;
         let waits = self.admission.waits();
         let receives = self.ended.is_none() && !self.stalled && !waits;
-        let sends = !self.outbox.is_empty();
+        let sends = !self.outbox.is_empty() || self.link.is_behind();
         if self.channel.outstanding() == 0 && !waits {
             let mut events = PollFlags::empty();
             events.set(PollFlags::IN, receives);

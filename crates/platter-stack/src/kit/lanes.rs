@@ -1,8 +1,6 @@
-//! The lanes of a cache as its engine sees them: what they wait for, and which one listens to the shared
-//! lane.
+//! The lanes of a stateful layer as its shared state sees them: what they wait for, and which one listens to the
+//! layer's own lane below (the *shared lane*); and lines of tasks that wait for a resource in order.
 
-use super::ios::IoKey;
-use platter_block::fault::Fault;
 use platter_block::lane::Bell;
 use platter_block::time::{Span, Time};
 use std::collections::VecDeque;
@@ -10,14 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The part of a lane that other lanes access.
-pub(super) struct LaneEntry {
+pub struct LaneEntry {
     /// An event that the lane waits for has happened.
-    pub(super) kicked: AtomicBool,
+    pub kicked: AtomicBool,
     bell: Option<Arc<dyn Bell>>,
 }
 
 impl LaneEntry {
-    pub(super) fn new(bell: Option<Arc<dyn Bell>>) -> Arc<LaneEntry> {
+    /// Of a lane that `bell` wakes.
+    pub fn new(bell: Option<Arc<dyn Bell>>) -> Arc<LaneEntry> {
         Arc::new(LaneEntry { kicked: AtomicBool::new(false), bell })
     }
 
@@ -30,32 +29,19 @@ impl LaneEntry {
     }
 }
 
-/// An I/O that failed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Failure {
-    pub(super) key: IoKey,
-    pub(super) fault: Fault,
-    pub(super) pos: u64,
-    /// If it timed out: tasks whose deadline is not later than this need not try again. The end of time: no
-    /// deadline is.
-    pub(super) until: Time,
-}
-
-struct LaneState {
+struct LaneState<F> {
     entry: Arc<LaneEntry>,
-    /// I/Os that the lane waited for and that failed.
-    failures: Vec<Failure>,
+    failures: Vec<F>,
 }
 
-/// All lanes.
+/// All lanes, each with the failures (of type `F`) that its tasks have not seen yet.
 ///
 /// Many threads may sleep until a bio on the shared lane completes. If all of them listened to it, each
 /// completion would wake all of them. So one of the lanes that sleep until their calls complete listens, and
 /// the others only wait to be kicked. A lane that stops listening while bios are in flight appoints another
 /// one.
-#[derive(Default)]
-pub(super) struct Lanes {
-    list: Vec<Option<LaneState>>,
+pub struct Lanes<F> {
+    list: Vec<Option<LaneState<F>>>,
     /// The lane that listens, or will listen when it has woken.
     listener: Option<u32>,
     /// The shared lane has a descriptor to listen to. (A memory device has none: its I/O is complete at the
@@ -67,9 +53,15 @@ pub(super) struct Lanes {
     sleepers: Vec<u32>,
 }
 
-impl Lanes {
+impl<F> Default for Lanes<F> {
+    fn default() -> Lanes<F> {
+        Lanes { list: Vec::new(), listener: None, hears: false, until: None, sleepers: Vec::new() }
+    }
+}
+
+impl<F> Lanes<F> {
     /// Adds a lane. Returns its number.
-    pub(super) fn join(&mut self, entry: &Arc<LaneEntry>) -> u32 {
+    pub fn join(&mut self, entry: &Arc<LaneEntry>) -> u32 {
         let state = LaneState { entry: Arc::clone(entry), failures: Vec::new() };
         let free = self.list.iter().position(Option::is_none);
         let number = free.unwrap_or_else(|| {
@@ -81,34 +73,34 @@ impl Lanes {
     }
 
     /// Removes a lane.
-    pub(super) fn leave(&mut self, number: u32) {
+    pub fn leave(&mut self, number: u32) {
         self.wake(number);
         self.list[number as usize] = None;
     }
 
     /// Makes a lane check the events that it waits for.
-    pub(super) fn kick(&self, number: u32) {
+    pub fn kick(&self, number: u32) {
         if let Some(Some(lane)) = self.list.get(number as usize) {
             lane.entry.kick();
         }
     }
 
     /// Tells a lane that an I/O that it waits for has ended.
-    pub(super) fn tell(&mut self, number: u32, failed: Option<Failure>) {
+    pub fn tell(&mut self, number: u32, failed: Option<F>) {
         if let Some(Some(lane)) = self.list.get_mut(number as usize) {
             lane.failures.extend(failed);
             lane.entry.kick();
         }
     }
 
-    /// The failure of an I/O that a lane waited for.
-    pub(super) fn failure_of(&self, number: u32, key: IoKey) -> Option<Failure> {
-        let lane = self.list.get(number as usize)?.as_ref()?;
-        lane.failures.iter().find(|failure| failure.key == key).copied()
+    /// The failures that a lane was told of.
+    pub fn failures(&self, number: u32) -> &[F] {
+        let lane = self.list.get(number as usize).and_then(Option::as_ref);
+        lane.map_or(&[], |lane| &lane.failures)
     }
 
     /// Drops the failures that all tasks of a lane have seen.
-    pub(super) fn forget_failures(&mut self, number: u32) {
+    pub fn forget_failures(&mut self, number: u32) {
         if let Some(Some(lane)) = self.list.get_mut(number as usize) {
             lane.failures.clear();
         }
@@ -116,19 +108,19 @@ impl Lanes {
 
     /// Records whether the listening lane has a descriptor to listen to, and that it sleeps until `until` at
     /// most.
-    pub(super) fn set_hears(&mut self, hears: bool, until: Option<Time>) {
+    pub fn set_hears(&mut self, hears: bool, until: Option<Time>) {
         (self.hears, self.until) = (hears, until);
     }
 
     /// The lane is awake: it will check the time before it sleeps.
-    pub(super) fn awake(&mut self, number: u32) {
+    pub fn awake(&mut self, number: u32) {
         if self.listener == Some(number) {
             self.until = Some(Time(0));
         }
     }
 
     /// The shared lane is to be run at a time: the listening lane may not sleep longer.
-    pub(super) fn hasten(&self, at: Time) {
+    pub fn hasten(&self, at: Time) {
         if let Some(number) = self.listener
             && self.until.is_none_or(|until| until > at)
         {
@@ -137,7 +129,7 @@ impl Lanes {
     }
 
     /// A lane is about to sleep. Returns whether it must listen to the shared lane.
-    pub(super) fn sleep(&mut self, number: u32) -> bool {
+    pub fn sleep(&mut self, number: u32) -> bool {
         let listens = self.listener.is_none_or(|listener| listener == number);
         if listens {
             self.listener = Some(number);
@@ -148,7 +140,7 @@ impl Lanes {
     }
 
     /// A lane no longer sleeps.
-    pub(super) fn wake(&mut self, number: u32) {
+    pub fn wake(&mut self, number: u32) {
         if self.listener == Some(number) {
             self.listener = None;
         }
@@ -157,9 +149,10 @@ impl Lanes {
 
     /// Bios are in flight on the shared lane: if lanes sleep, one of them must listen to it, or poll where
     /// there is no descriptor.
-    pub(super) fn appoint(&mut self) {
+    pub fn appoint(&mut self) {
         match self.listener {
-            Some(number) if !self.hears => self.kick(number),
+            // A lane that is awake runs again before it sleeps. (Kicked, it would never return to its caller.)
+            Some(number) if !self.hears && self.until != Some(Time(0)) => self.kick(number),
             Some(_) => {}
             None => {
                 if let Some(number) = self.sleepers.pop() {
@@ -171,7 +164,7 @@ impl Lanes {
     }
 
     /// Whether a lane listens to the shared lane, so that others need not poll it.
-    pub(super) fn is_heard(&self) -> bool {
+    pub fn is_heard(&self) -> bool {
         self.listener.is_some() && self.hears
     }
 }
@@ -184,7 +177,7 @@ const PATIENCE: Span = Span::from_millis(10);
 /// A grant belongs to the task until the task continues, so that later tasks cannot take it; but only for a
 /// limited time, because the task's lane may not be run.
 #[derive(Default)]
-pub(super) struct Line {
+pub struct Line {
     queue: VecDeque<Waiter>,
     /// Tasks with a grant that have not continued yet, and until when their grants are kept.
     granted: VecDeque<(Waiter, Time)>,
@@ -200,18 +193,18 @@ struct Waiter {
 
 impl Line {
     /// Adds a task at its place.
-    pub(super) fn join(&mut self, turn: u64, lane: u32, wants: u32) {
+    pub fn join(&mut self, turn: u64, lane: u32, wants: u32) {
         let at = self.queue.partition_point(|waiter| waiter.turn < turn);
         self.queue.insert(at, Waiter { turn, lane, wants });
     }
 
     /// Whether a task still waits.
-    pub(super) fn has(&self, turn: u64) -> bool {
+    pub fn has(&self, turn: u64) -> bool {
         self.queue.binary_search_by_key(&turn, |waiter| waiter.turn).is_ok()
     }
 
     /// Removes a task that continues or no longer wants its grant.
-    pub(super) fn leave(&mut self, turn: u64) {
+    pub fn leave(&mut self, turn: u64) {
         if let Ok(at) = self.queue.binary_search_by_key(&turn, |waiter| waiter.turn) {
             self.queue.remove(at);
         }
@@ -219,18 +212,18 @@ impl Line {
     }
 
     /// Whether tasks wait.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
     /// The sum of the grants of tasks that have not continued.
-    pub(super) fn promised(&self) -> u32 {
+    pub fn promised(&self) -> u32 {
         self.granted.iter().map(|(waiter, _)| waiter.wants).sum()
     }
 
     /// Grants `amount`, less what is already granted, to the tasks in order. `all`: to all tasks, however
     /// much they want.
-    pub(super) fn grant(&mut self, now: Time, lanes: &Lanes, amount: u32, all: bool) {
+    pub fn grant<F>(&mut self, now: Time, lanes: &Lanes<F>, amount: u32, all: bool) {
         while self.granted.front().is_some_and(|&(_, until)| until <= now) {
             self.granted.pop_front();
         }
@@ -245,7 +238,7 @@ impl Line {
     }
 
     /// When a grant expires and can go to another task.
-    pub(super) fn wakeup(&self) -> Option<Time> {
+    pub fn wakeup(&self) -> Option<Time> {
         self.granted.front().filter(|_| !self.queue.is_empty()).map(|&(_, until)| until)
     }
 }
@@ -266,7 +259,7 @@ mod tests {
 
     type Entries = Vec<(Arc<LaneEntry>, Arc<Rings>)>;
 
-    fn lanes(count: u32) -> (Lanes, Entries) {
+    fn lanes(count: u32) -> (Lanes<()>, Entries) {
         let (mut lanes, mut entries) = (Lanes::default(), Vec::new());
         for number in 0..count {
             let rings = Arc::new(Rings::default());

@@ -1,0 +1,103 @@
+//! The devices that show a stateful layer.
+
+use super::frame::Frame;
+use super::lane::StatefulLane;
+use super::layer::Layer;
+use crate::gate::Gate;
+use crate::reports::Reports;
+use platter_block::backend::{Backend, Fact, LaneUse};
+use platter_block::bio::Op;
+use platter_block::capability::Worker;
+use platter_block::driver::Geometry;
+use platter_block::event::Watcher;
+use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::lane::{Bell, Lane};
+use platter_block::limits::{LimitSource, Limits};
+use std::sync::{Arc, Weak};
+
+/// A device of a stateful layer. A layer has one for each of its ports, for example one for each view of a snapshot.
+pub struct Stateful<L: Layer> {
+    frame: Arc<Frame<L>>,
+    port: usize,
+    name: Arc<str>,
+    geometry: Geometry,
+    gate: Arc<Gate>,
+    reports: Reports,
+}
+
+impl<L: Layer> Stateful<L> {
+    /// The device of a port, numbered from 0. It keeps its size.
+    pub fn new(frame: &Arc<Frame<L>>, port: usize, name: Arc<str>, geometry: Geometry) -> Stateful<L> {
+        let (gate, reports) = (Arc::default(), Reports::on(&frame.devices));
+        Stateful { frame: Arc::clone(frame), port, name, geometry, gate, reports }
+    }
+}
+
+impl<L: Layer> LimitSource for Stateful<L> {
+    fn limits_at(&self, _pos: u64) -> (Limits, u64) {
+        (self.geometry.limits, u64::MAX)
+    }
+}
+
+impl<L: Layer> Backend for Stateful<L> {
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
+        let Some(first) = self.frame.devices.first() else { return Err(self.broken()) };
+        let own = first.open_lane(lane_use)?;
+        let lane = StatefulLane::new(&self.frame, own, self.port, (self.geometry, &self.gate), lane_use);
+        lane.map(|lane| Box::new(lane) as Box<dyn Lane>).map_err(|_| self.broken())
+    }
+
+    fn locate(&self, pos: u64) -> Option<(usize, u64)> {
+        (pos < self.geometry.size).then(|| self.frame.layer.locate(self.port, pos))?
+    }
+
+    fn below(&self) -> Vec<Arc<dyn Backend>> {
+        self.frame.devices.clone()
+    }
+
+    fn watch(&self, watcher: Weak<dyn Watcher>) {
+        self.reports.watch(watcher);
+    }
+
+    fn explain(&self, fault: Fault) -> Option<String> {
+        // The layer gives up its own barriers at the same faults as the disks below.
+        let stalled = fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer;
+        let own = self.gate.blame().filter(|_| stalled);
+        let own = own.or_else(|| self.frame.layer.explain(self.port, fault).filter(|_| !stalled));
+        own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        let mut facts = self.frame.layer.facts(self.port);
+        facts.extend(self.frame.devices.iter().flat_map(|device| {
+            let name = [("member", device.name().to_string())];
+            name.into_iter().chain(device.facts())
+        }));
+        facts
+    }
+
+    fn worker(&self) -> Option<&dyn Worker> {
+        Some(self)
+    }
+}
+
+impl<L: Layer> Stateful<L> {
+    fn broken(&self) -> Error {
+        let fault = Fault::new(Kind::Broken, Stage::Layer);
+        Error { fault, op: Op::Read, device: self.name(), offset: 0, len: 0, detail: String::new() }
+    }
+}
+
+impl<L: Layer> Worker for Stateful<L> {
+    fn keep(&self, keeper: Arc<dyn Bell>) {
+        self.frame.keep(keeper);
+    }
+}

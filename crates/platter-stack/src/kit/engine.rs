@@ -1,0 +1,329 @@
+//! The shared state of a stateful layer: it runs the tasks, the layer's own lanes below, and gives bios back to their
+//! lanes. One lock protects it; whichever lane runs carries out what all tasks can do.
+
+use super::core::{Below, BoxFuture, NO_LANE, Task, TaskState};
+use super::lanes::{LaneEntry, Lanes};
+use super::layer::Layer;
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::fault::{Fault, Kind, Stage, Status};
+use platter_block::lane::Lane;
+use platter_block::time::{Span, Time};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// Tasks that continue in one turn before the lock is released.
+const SPENT: u32 = 256;
+
+/// A device below.
+pub(super) struct Device {
+    // Dropped first: this waits for the I/O that its driver has.
+    pub(super) lane: Box<dyn Lane>,
+    /// I/Os that it has.
+    pub(super) out: u32,
+}
+
+/// See the module.
+pub(super) struct Engine<L> {
+    pub(super) devices: Vec<Device>,
+    pub(super) layer: Arc<L>,
+    pub(super) below: Below,
+    futures: Vec<Option<BoxFuture>>,
+    /// By lane: bios that have completed.
+    boxes: Vec<Vec<Bio>>,
+    pub(super) lanes: Lanes<()>,
+    /// Tasks of the layer itself.
+    pub(super) own_tasks: u32,
+    /// Bios that have not completed.
+    pub(super) bios: u32,
+    /// Work is left that only waits for the next turn.
+    pub(super) is_behind: bool,
+    /// Anything was done in this turn.
+    pub(super) progress: bool,
+    came: Vec<Bio>,
+}
+
+impl<L: Layer> Engine<L> {
+    pub(super) fn new(lanes: Vec<Box<dyn Lane>>, layer: Arc<L>, below: Below) -> Engine<L> {
+        let devices = lanes.into_iter().map(|lane| Device { lane, out: 0 }).collect();
+        let (futures, boxes, lanes, came) = (Vec::new(), Vec::new(), Lanes::default(), Vec::new());
+        let (own_tasks, bios, is_behind, progress) = (0, 0, false, false);
+        Engine { devices, layer, below, futures, boxes, lanes, own_tasks, bios, is_behind, progress, came }
+    }
+
+    /// Takes a bio of a lane: passes it on, or starts a task for it.
+    pub(super) fn start(&mut self, lane: u32, port: usize, bio: Bio) {
+        self.bios += 1;
+        self.progress = true;
+        let plain = !bio.flags().intersects(crate::gate::BARRIER.union(Flags::PREFLUSH));
+        if plain
+            && bio.op() != Op::Flush
+            && let Some((device, pos)) = self.layer.route(port, &bio)
+        {
+            let mut core = self.below.core();
+            let slot = core.enter(lane, port, Some(bio));
+            core.tasks[slot as usize].routed = true;
+            // The bio has just been put there.
+            let _ = core.pass(slot, device, pos);
+            return;
+        }
+        let (op, flags, pos, len) = (bio.op(), bio.flags(), bio.pos(), bio.len());
+        let slot = self.below.core().enter(lane, port, Some(bio));
+        let (layer, below) = (Arc::clone(&self.layer), self.below.clone());
+        let task = Task { below: below.clone(), slot, port, op, pos, len, flags };
+        let future: BoxFuture = Box::pin(async move {
+            if op == Op::Flush || flags.intersects(Flags::PREFLUSH | Flags::HARD_BARRIER) {
+                Arc::clone(&layer).flush(below, port).await?;
+            }
+            if op == Op::Flush { Ok(()) } else { layer.run(task).await }
+        });
+        self.begin(slot, future);
+    }
+
+    /// Starts a task of the layer itself.
+    pub(super) fn spawn(&mut self, future: BoxFuture) {
+        let mut core = self.below.core();
+        let slot = core.enter(NO_LANE, 0, None);
+        core.tasks[slot as usize].is_own = true;
+        drop(core);
+        self.own_tasks += 1;
+        self.begin(slot, future);
+    }
+
+    fn begin(&mut self, slot: u32, future: BoxFuture) {
+        let index = slot as usize;
+        if self.futures.len() <= index {
+            self.futures.resize_with(index + 1, || None);
+        }
+        self.futures[index] = Some(future);
+        self.below.core().wake(slot);
+    }
+
+    /// Does what can be done now: takes completions, lets tasks continue, submits I/O.
+    pub(super) fn run(&mut self, now: Time) {
+        self.below.core().now = now;
+        self.is_behind = false;
+        self.expire(now);
+        self.fire_timers(now);
+        let mut budget = SPENT;
+        loop {
+            self.run_devices(now);
+            let mut any = self.submit(now);
+            loop {
+                let next = self.below.core().next_ready();
+                let Some(slot) = next else { break };
+                any = true;
+                self.poll(slot);
+                budget -= 1;
+                if budget == 0 {
+                    self.submit(now);
+                    self.is_behind = true;
+                    return;
+                }
+            }
+            if !(self.submit(now) || any) {
+                break;
+            }
+            self.progress = true;
+        }
+        if self.is_out() {
+            self.lanes.appoint();
+        }
+    }
+
+    fn fire_timers(&mut self, now: Time) {
+        let mut core = self.below.core();
+        while let Some(&std::cmp::Reverse((at, slot))) = core.timers.peek()
+            && at <= now
+        {
+            core.timers.pop();
+            core.wake(slot);
+        }
+    }
+
+    /// Runs the lanes below that have I/O.
+    fn run_devices(&mut self, now: Time) {
+        let mut came = std::mem::take(&mut self.came);
+        for device in &mut self.devices {
+            if device.out > 0 || device.lane.lingers() || !device.lane.is_idle() {
+                device.lane.run(now);
+                let before = came.len();
+                device.lane.take_done(&mut came);
+                device.out -= (came.len() - before) as u32;
+            }
+        }
+        for bio in came.drain(..) {
+            self.progress = true;
+            let mut core = self.below.core();
+            let over = core.came_back(bio);
+            let status = over.and_then(|slot| core.tasks[slot as usize].ended.take());
+            drop(core);
+            over.into_iter().for_each(|slot| self.finish(slot, status.unwrap_or(Ok(()))));
+        }
+        self.came = came;
+    }
+
+    /// Submits staged I/Os. Returns whether there were any.
+    fn submit(&mut self, now: Time) -> bool {
+        let mut staged = std::mem::take(&mut self.below.core().staged);
+        let any = !staged.is_empty();
+        for (device, bio) in staged.drain(..) {
+            let device = &mut self.devices[device];
+            device.out += 1;
+            device.lane.submit(now, bio);
+        }
+        let mut core = self.below.core();
+        if core.staged.is_empty() {
+            core.staged = staged;
+        }
+        any
+    }
+
+    /// Lets a task continue.
+    fn poll(&mut self, slot: u32) {
+        let Some(mut future) = self.futures.get_mut(slot as usize).and_then(Option::take) else { return };
+        self.below.core().current = slot;
+        let mut context = Context::from_waker(Waker::noop());
+        match future.as_mut().poll(&mut context) {
+            Poll::Pending => self.futures[slot as usize] = Some(future),
+            Poll::Ready(status) => {
+                drop(future);
+                self.end(slot, status);
+            }
+        }
+        let spawned = std::mem::take(&mut self.below.core().spawned);
+        spawned.into_iter().for_each(|future| self.spawn(future));
+    }
+
+    fn end(&mut self, slot: u32, status: Status) {
+        let mut core = self.below.core();
+        let task = &mut core.tasks[slot as usize];
+        if task.parts > 0 {
+            task.ended = Some(status);
+            return;
+        }
+        drop(core);
+        self.finish(slot, status);
+    }
+
+    /// A task is over: its bio goes back to its lane.
+    fn finish(&mut self, slot: u32, status: Status) {
+        let mut core = self.below.core();
+        let bio = core.take_bio(slot, status);
+        let task = &mut core.tasks[slot as usize];
+        let (lane, is_own) = (task.lane, std::mem::take(&mut task.is_own));
+        core.free.push(slot);
+        drop(core);
+        self.own_tasks -= u32::from(is_own);
+        bio.into_iter().for_each(|bio| self.give_back(lane, bio));
+    }
+
+    fn give_back(&mut self, lane: u32, bio: Bio) {
+        self.bios -= 1;
+        if let Some(place) = self.boxes.get_mut(lane as usize) {
+            place.push(bio);
+            self.lanes.kick(lane);
+        }
+    }
+
+    /// Fails the bios whose deadlines have passed and that no device has. Their tasks go on, without the bios.
+    fn expire(&mut self, now: Time) {
+        let core = self.below.core();
+        let is_late =
+            |(_, task): &(u32, &TaskState)| task.is_held() && task.deadline.is_some_and(|at| at <= now);
+        let late: Vec<u32> = (0..).zip(&core.tasks).filter(is_late).map(|(slot, _)| slot).collect();
+        drop(core);
+        late.into_iter().for_each(|slot| self.give_up(slot, Kind::TimedOut));
+    }
+
+    /// Fails a bio that no device has. Its task goes on without it.
+    fn give_up(&mut self, slot: u32, kind: Kind) {
+        let mut core = self.below.core();
+        let lane = core.tasks[slot as usize].lane;
+        let bio = core.take_bio(slot, Err(Fault::new(kind, Stage::Layer)));
+        drop(core);
+        self.progress = true;
+        bio.into_iter().for_each(|bio| self.give_back(lane, bio));
+    }
+
+    /// Aborts the bios of a lane with this token as far as that is still possible.
+    pub(super) fn cancel(&mut self, now: Time, lane: u32, token: u64) {
+        let slots = self.below.core().with_token(lane, token);
+        for slot in slots {
+            if self.below.core().tasks[slot as usize].is_untouched() {
+                self.give_up(slot, Kind::Cancelled);
+                continue;
+            }
+            let parts: Vec<(usize, u64)> = self.below.core().parts_of(slot).collect();
+            parts.into_iter().for_each(|(device, token)| self.devices[device].lane.cancel(now, token));
+        }
+    }
+
+    /// Adds a lane. Returns its number.
+    pub(super) fn join(&mut self, entry: &Arc<LaneEntry>) -> u32 {
+        let number = self.lanes.join(entry);
+        if self.boxes.len() <= number as usize {
+            self.boxes.resize_with(number as usize + 1, Vec::new);
+        }
+        number
+    }
+
+    /// Gives up the bios of a lane that no device has, and removes the lane when it has no others. Returns whether it
+    /// was removed.
+    pub(super) fn leave(&mut self, number: u32) -> bool {
+        let core = self.below.core();
+        let is_its = |(_, task): &(u32, &TaskState)| task.lane == number && task.is_in_use();
+        let its: Vec<(u32, bool)> =
+            (0..).zip(&core.tasks).filter(is_its).map(|(slot, task)| (slot, task.is_held())).collect();
+        drop(core);
+        let mut is_free = true;
+        for (slot, is_held) in its {
+            match is_held {
+                true => self.give_up(slot, Kind::Cancelled),
+                false => is_free = false,
+            }
+        }
+        self.boxes[number as usize].clear();
+        if is_free {
+            self.lanes.leave(number);
+        }
+        is_free
+    }
+
+    /// Takes the bios of a lane that have completed.
+    pub(super) fn take_done(&mut self, lane: u32, out: &mut Vec<Bio>) {
+        out.append(&mut self.boxes[lane as usize]);
+    }
+
+    /// Whether I/Os are in flight on the layer's own lanes.
+    pub(super) fn is_out(&self) -> bool {
+        self.devices.iter().any(|device| device.out > 0)
+    }
+
+    /// Whether anything of the layer has not ended.
+    pub(super) fn has_work(&self) -> bool {
+        self.bios > 0 || self.own_tasks > 0 || self.is_out()
+    }
+
+    /// When the layer should be run even if nothing completes.
+    pub(super) fn wakeup(&self, now: Time) -> Option<Time> {
+        let core = self.below.core();
+        if self.is_behind || !core.ready.is_empty() || !core.staged.is_empty() {
+            return Some(now);
+        }
+        let timer = core.timers.peek().map(|&std::cmp::Reverse((at, _))| at);
+        let deadline = core.tasks.iter().filter(|task| task.is_held()).filter_map(|task| task.deadline).min();
+        drop(core);
+        let runs = |device: &&Device| device.out > 0 || !device.lane.is_idle();
+        let lanes = self.devices.iter().filter(runs).filter_map(|device| device.lane.next_wakeup());
+        lanes.chain(timer).chain(deadline).min()
+    }
+
+    /// Advances simulated time, or sleeps, until one of the layer's own lanes has completions.
+    pub(super) fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        let timer = self.wakeup(now).map(|at| at.since(now));
+        let timeout = timeout.into_iter().chain(timer).min();
+        if let Some(device) = self.devices.iter_mut().find(|device| device.out > 0) {
+            device.lane.wait(now, timeout);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What an author of a stateful layer writes.
+
+use super::core::{Below, Task};
+use platter_block::backend::Fact;
+use platter_block::bio::Bio;
+use platter_block::fault::{Fault, Status};
+use std::future::Future;
+use std::sync::Arc;
+
+/// A layer with state that its lanes share, such as a snapshot or a mirror.
+///
+/// Each bio becomes a task, an `async` function that does I/O below and waits for locks, permits and events of this kit,
+/// and for nothing else. All tasks of a layer run one at a time, on whichever lane is run, so the state of the layer
+/// needs no more than a mutex that is never contended. A task must not keep such a mutex locked while it waits.
+///
+/// The frame around the layer does the rest: barriers and preflushes, positions and lengths, deadlines, cancelling, lanes
+/// that are dropped, waking lanes that sleep, and ending the layer. A bio whose deadline passes while no device has a part
+/// of it fails then, with its memory; its task goes on, and its next access to the bio fails.
+pub trait Layer: Send + Sync + 'static {
+    /// Where a bio can be passed on without a task: device and position. The bio has no flags that order it. Asked for
+    /// every bio first, so it must be cheap.
+    fn route(&self, port: usize, bio: &Bio) -> Option<(usize, u64)> {
+        let _ = (port, bio);
+        None
+    }
+
+    /// Carries out a read, write, discard or write-zeroes inside the device.
+    fn run(self: Arc<Self>, task: Task) -> impl Future<Output = Status> + Send;
+
+    /// Makes everything durable that completed before, through this port. Also called before a bio with a preflush or a
+    /// hard barrier, and when the layer is dropped.
+    fn flush(self: Arc<Self>, below: Below, port: usize) -> impl Future<Output = Status> + Send;
+
+    /// Which device below holds a byte, and where.
+    fn locate(&self, port: usize, pos: u64) -> Option<(usize, u64)>;
+
+    /// Facts for operators.
+    fn facts(&self, port: usize) -> Vec<Fact>;
+
+    /// Describes the cause of a failure of the layer's own.
+    fn explain(&self, port: usize, fault: Fault) -> Option<String> {
+        let _ = (port, fault);
+        None
+    }
+}

@@ -1,0 +1,37 @@
+//! Parts for layers with state: the frame of such a layer, and what the frame and the page cache are made of.
+//!
+//! | part | gives |
+//! |---|---|
+//! | [`Layer`], [`Frame`], [`Stateful`] | a layer whose bios are `async` tasks: order, deadlines, cancelling, waking and the end are the frame's |
+//! | [`Below`], [`Task`] | I/O below at any time, for a bio or for the layer's own metadata; tasks of the layer itself; time |
+//! | [`Buffer`], [`xor`] | memory of the layer's own I/Os; [`Task::copy_out`] and [`Task::copy_in`] reach that of bios |
+//! | [`Ranges`], [`RangeLocks`] | locks on ranges in O(log n), granted in order |
+//! | [`Permits`], [`Event`] | bounds on what runs at once, and waiting for what others do, in order |
+//! | [`Pace`], [`Progress`] | the rate of background work, its progress, and a pause |
+//! | [`IoTable`], [`Lanes`], [`Line`] | the same for layers that are state machines of their own, such as the page cache |
+//!
+//! `docs/layer-kit.md` explains their use; `snapshot.rs` is an example.
+
+mod core;
+mod device;
+mod engine;
+mod frame;
+pub mod ios;
+mod lane;
+pub mod lanes;
+mod layer;
+mod memory;
+mod pace;
+pub mod ranges;
+mod wait;
+
+pub use self::core::{Below, Io, Task, Transfer};
+pub use device::Stateful;
+pub use frame::Frame;
+pub use ios::IoTable;
+pub use lanes::{Lanes, Line};
+pub use layer::Layer;
+pub use memory::{Buffer, xor};
+pub use pace::{Pace, Progress};
+pub use ranges::{Mode, RangeLocks};
+pub use wait::{Event, Permit, Permits, RangeLock, Ranges};

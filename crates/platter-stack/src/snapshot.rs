@@ -1,0 +1,451 @@
+//! `snapshot`, `snapshot-origin` and `snapshot-merge`: a device as it was at one time, kept by copying.
+//!
+//! The store of a snapshot holds each chunk of the origin that was changed since: its old contents, if the origin was
+//! changed through `snapshot-origin`, or the new ones, if the snapshot was written. Everything else is on the origin. The
+//! names and their arguments are those of Linux' dm-snapshot; `docs/layer-kit.md` describes what each device does.
+//!
+//! Order of writes: a chunk's copy is in the store, and durable, before the table names it, and the table names it, durably,
+//! before the origin is changed. What is written to the snapshot itself may be lost until a flush, so the table is then
+//! written at the flush. A merge copies a chunk, flushes the origin and clears the entry, durably, before anything else may
+//! change the chunk.
+
+use crate::kit::{Below, Buffer, Event, Layer, Mode, Pace, Permits, Ranges, Task};
+use crate::sync::{Mutex, MutexGuard, lock};
+use format::{COPIES, GROUP, HEADER, Status};
+use platter_block::backend::Fact;
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::defect::{self, Defect};
+use platter_block::fault::{self, Fault, Kind, Stage};
+use state::{Health, State};
+use std::ops::Range;
+use std::sync::Arc;
+
+mod format;
+mod open;
+mod state;
+
+pub use open::{Create, Settings, Snapshot};
+pub(crate) use open::{MERGE_ROW, ORIGIN_ROW, ROW};
+
+/// The devices below, and the ports that show them.
+const ORIGIN: usize = 0;
+const STORE: usize = 1;
+
+/// Most bytes that one task copies at a time, unless a chunk is larger, and tasks that copy at the same time.
+const COPY_BYTES: u64 = 1 << 20;
+const COPIERS: u32 = 4;
+
+/// Most parts of a bio in flight.
+const PARTS: usize = 64;
+
+/// The layer.
+struct Cow {
+    below: Below,
+    state: Mutex<State>,
+    /// Chunks that are copied, against reads of them from the origin.
+    ranges: Arc<Ranges>,
+    copiers: Arc<Permits>,
+    /// A commit, or a write of the header, has ended.
+    ended: Arc<Event>,
+    merge: Arc<Pace>,
+    /// The origin is not changed through this layer.
+    is_frozen: bool,
+}
+
+fn failed(kind: Kind) -> Fault {
+    Fault::new(kind, Stage::Layer)
+}
+
+impl Cow {
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    fn is_merging(&self) -> bool {
+        matches!(self.state().header.status, Status::Merging | Status::Merged)
+    }
+
+    /// Splits chunks into sections that one task copies at a time.
+    fn sections(&self, chunks: Range<u64>) -> impl Iterator<Item = Range<u64>> + Send + use<> {
+        let step = (COPY_BYTES / self.state().header.chunk).max(1);
+        let count = (chunks.end - chunks.start).div_ceil(step);
+        (0..count).map(move |nth| {
+            let start = chunks.start + nth * step;
+            start..(start + step).min(chunks.end)
+        })
+    }
+
+    /// A change of the origin: what it overwrites is kept before.
+    async fn change_origin(&self, task: &Task) -> fault::Status {
+        let chunks = self.state().chunks(task.pos(), task.len());
+        for section in self.sections(chunks) {
+            if let Err(why) = self.preserve(section).await {
+                self.invalidate(why).await;
+            }
+        }
+        while matches!(self.state().health, Health::Failing(_)) {
+            self.ended.wait().await;
+        }
+        task.pass(ORIGIN, task.pos()).await
+    }
+
+    /// Keeps the old contents of chunks, durably.
+    async fn preserve(&self, chunks: Range<u64>) -> Result<(), String> {
+        let _permit = self.copiers.take().await;
+        let _lock = self.ranges.lock(chunks.clone(), Mode::Exclusive).await;
+        let mut reads = Vec::new();
+        {
+            let mut state = self.state();
+            if !state.is_good() {
+                return Ok(());
+            }
+            for chunk in chunks {
+                if state.kept.contains_key(&chunk) {
+                    continue;
+                }
+                let slot = state.take_slot().ok_or_else(|| "its store is full".to_string())?;
+                let bytes = state.bytes(chunk);
+                let buffer = Buffer::new((bytes.end - bytes.start) as usize);
+                reads.push((chunk, slot, self.below.read(ORIGIN, bytes.start, buffer)));
+            }
+        }
+        let mut writes = Vec::new();
+        for (chunk, slot, read) in reads {
+            let buffer = read.await.map_err(|fault| format!("its origin could not be read: {fault}"))?;
+            let place = self.state().header.data_pos(slot);
+            writes.push((chunk, slot, self.below.write(STORE, place, buffer, Flags::NONE)));
+        }
+        for (chunk, slot, write) in writes {
+            write.await.map_err(|fault| format!("its store could not be written: {fault}"))?;
+            self.state().keep(chunk, slot, false);
+        }
+        let committed = self.commit().await.map(|_| ());
+        committed.map_err(|fault| format!("the table of its store could not be written: {fault}"))
+    }
+
+    /// Makes all changes of the table durable that were made before this call, and the data that they name. Returns whether
+    /// the store was flushed after the call; otherwise a commit that had begun was enough.
+    async fn commit(&self) -> Result<bool, Fault> {
+        let wanted = self.state().changes;
+        let mut flushed = false;
+        loop {
+            let (waits, is_done) = {
+                let state = self.state();
+                (state.committing, state.durable >= wanted)
+            };
+            match (is_done, waits) {
+                (true, _) => return Ok(flushed),
+                (false, true) => self.ended.wait().await,
+                (false, false) => {
+                    let status = self.write_table().await;
+                    self.state().committing = false;
+                    self.ended.happen();
+                    status?;
+                    flushed = true;
+                }
+            }
+        }
+    }
+
+    async fn write_table(&self) -> fault::Status {
+        let (dirty, changes, blocks, slots) = {
+            let mut state = self.state();
+            state.committing = true;
+            let dirty = std::mem::take(&mut state.dirty);
+            let block = |&index: &u64| {
+                let mut buffer = Buffer::new(GROUP as usize);
+                format::encode_group(&state.header, index, state.entries(index), buffer.bytes_mut());
+                (state.header.group_pos(index), buffer)
+            };
+            let blocks: Vec<(u64, Buffer)> = dirty.iter().map(block).collect();
+            let slots: Vec<u64> = dirty.iter().flat_map(|&index| state.slots(index)).collect();
+            (dirty, state.changes, blocks, slots)
+        };
+        let mut status = match defect::is_on(Defect::SnapshotTableFirst) {
+            true => Ok(()),
+            false => self.below.flush(STORE).await,
+        };
+        if status.is_ok() {
+            let writes: Vec<_> = blocks
+                .into_iter()
+                .map(|(pos, buffer)| self.below.write(STORE, pos, buffer, Flags::FUA))
+                .collect();
+            for write in writes {
+                status = status.and(write.await.map(|_| ()));
+            }
+        }
+        let mut state = self.state();
+        match status {
+            Ok(()) => state.committed(changes, &slots),
+            Err(_) => state.dirty.extend(dirty),
+        }
+        status
+    }
+
+    /// The snapshot is lost, but the origin goes on. Returns when the store says so as well, or cannot be written.
+    async fn invalidate(&self, why: String) {
+        if !self.state().is_good() {
+            return;
+        }
+        self.state().health = Health::Failing(why.clone());
+        let saved = self.save(Status::Invalid).await.is_ok();
+        self.state().health = Health::Failed(why, saved);
+        self.ended.happen();
+    }
+
+    /// Writes both copies of the header with a new status, one after the other.
+    async fn save(&self, status: Status) -> fault::Status {
+        let bytes = {
+            let mut state = self.state();
+            state.header.status = status;
+            state.header.sequence += 1;
+            state.header.encode()
+        };
+        for pos in COPIES {
+            let mut buffer = Buffer::new(GROUP as usize);
+            buffer.bytes_mut()[..HEADER].copy_from_slice(&bytes);
+            self.below.write(STORE, pos, buffer, Flags::FUA).await?;
+        }
+        Ok(())
+    }
+
+    /// A read of the snapshot, or any operation during a merge: each run of chunks where it is.
+    async fn map(&self, task: &Task) -> fault::Status {
+        let chunks = self.state().chunks(task.pos(), task.len());
+        let _lock = match self.is_frozen {
+            true => None,
+            false => Some(self.ranges.lock(chunks, Mode::Shared).await),
+        };
+        let runs = self.state().runs(task.pos(), task.len());
+        match runs[..] {
+            [(_, device, place, _)] => task.pass(device, place).await?,
+            _ => self.do_runs(task, &runs, 0).await?,
+        }
+        // What was read from the origin may be new if nothing was kept any more.
+        if self.state().is_good() { Ok(()) } else { Err(failed(Kind::Io)) }
+    }
+
+    /// Carries out runs that begin at byte `skip` of a bio.
+    async fn do_runs(&self, task: &Task, runs: &[(u64, usize, u64, u64)], skip: u64) -> fault::Status {
+        for section in runs.chunks(PARTS) {
+            let parts: Vec<_> = section
+                .iter()
+                .map(|&(at, device, place, len)| task.part(skip + at, len, device, place))
+                .collect();
+            for part in parts {
+                part.await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A change of the snapshot: it goes to the store.
+    async fn change_view(&self, task: &Task) -> fault::Status {
+        let chunks = self.state().chunks(task.pos(), task.len());
+        for section in self.sections(chunks) {
+            let _permit = self.copiers.take().await;
+            let _lock = self.ranges.lock(section.clone(), Mode::Exclusive).await;
+            let mut missing = Vec::new();
+            for chunk in section {
+                let bytes = self.state().bytes(chunk);
+                let part = bytes.start.max(task.pos())..bytes.end.min(task.pos() + task.len());
+                if self.state().kept.contains_key(&chunk) {
+                    self.mark_written(chunk).await?;
+                    let runs = self.state().runs(part.start, part.end - part.start);
+                    self.do_runs(task, &runs, part.start - task.pos()).await?;
+                } else if task.op() != Op::Discard {
+                    missing.push((chunk, bytes, part));
+                }
+            }
+            self.fill(task, missing).await?;
+        }
+        if task.is_durable() { self.commit().await.map(|_| ()) } else { Ok(()) }
+    }
+
+    /// Brings chunks of the origin, with their parts that a bio changes, to the store. It returns when all I/O is over, so
+    /// that slots can be used again.
+    async fn fill(&self, task: &Task, missing: Vec<(u64, Range<u64>, Range<u64>)>) -> fault::Status {
+        let (mut status, mut reads, mut writes) = (Ok(()), Vec::new(), Vec::new());
+        for (chunk, bytes, part) in missing {
+            let Some(slot) = self.state().take_slot() else {
+                status = Err(failed(Kind::NoSpace));
+                break;
+            };
+            let buffer = Buffer::new((bytes.end - bytes.start) as usize);
+            let read = match part == bytes {
+                true => Err(buffer),
+                false => Ok(self.below.read(ORIGIN, bytes.start, buffer)),
+            };
+            reads.push((chunk, slot, bytes.start, part, read));
+        }
+        for (chunk, slot, start, part, read) in reads {
+            let read = match read {
+                Ok(read) => read.await,
+                Err(buffer) => Ok(buffer),
+            };
+            let filled = read.and_then(|mut buffer| {
+                let changed =
+                    &mut buffer.bytes_mut()[(part.start - start) as usize..(part.end - start) as usize];
+                match task.op() {
+                    Op::Write => task.copy_out(part.start - task.pos(), changed)?,
+                    _ => changed.fill(0),
+                }
+                Ok(buffer)
+            });
+            let place = self.state().header.data_pos(slot);
+            match filled {
+                Ok(buffer) => writes.push((chunk, slot, task.write(STORE, place, buffer))),
+                Err(fault) => {
+                    self.state().free_slot(slot);
+                    status = status.and(Err(fault));
+                }
+            }
+        }
+        for (chunk, slot, write) in writes {
+            match write.await {
+                Ok(_) => self.state().keep(chunk, slot, true),
+                Err(fault) => {
+                    self.state().free_slot(slot);
+                    status = status.and(Err(fault));
+                }
+            }
+        }
+        task.end_copies();
+        status
+    }
+
+    /// Records that a chunk no longer has the origin's old contents, before it is changed, if the next opening compares it.
+    async fn mark_written(&self, chunk: u64) -> fault::Status {
+        if self.state().set_written(chunk) { self.commit().await.map(|_| ()) } else { Ok(()) }
+    }
+
+    /// Copies all chunks of the store to the origin.
+    async fn merge(self: Arc<Self>) -> fault::Status {
+        let chunk = self.state().header.chunk;
+        let total = self.state().kept.len() as u64 * chunk;
+        self.merge.begin(total);
+        let mut status = Ok(());
+        while status.is_ok() {
+            let first = self.state().kept.keys().next().copied();
+            let Some(first) = first else { break };
+            let step = (COPY_BYTES / chunk).max(1);
+            let count = self.state().kept.range(first..first + step).count() as u64;
+            self.merge.next(count * chunk).await;
+            status = self.merge_section(first..first + step).await;
+            self.merge.advance(if status.is_ok() { count * chunk } else { 0 });
+        }
+        if status.is_ok() {
+            status = self.save(Status::Merged).await;
+        }
+        self.merge.end(status);
+        status
+    }
+
+    async fn merge_section(&self, chunks: Range<u64>) -> fault::Status {
+        let _lock = self.ranges.lock(chunks.clone(), Mode::Exclusive).await;
+        let kept: Vec<(u64, u64)> =
+            self.state().kept.range(chunks).map(|(&chunk, kept)| (chunk, kept.slot)).collect();
+        let mut reads = Vec::new();
+        for &(chunk, slot) in &kept {
+            let bytes = self.state().bytes(chunk);
+            let place = self.state().header.data_pos(slot);
+            let buffer = Buffer::new((bytes.end - bytes.start) as usize);
+            reads.push((bytes.start, self.below.read(STORE, place, buffer)));
+        }
+        let mut writes = Vec::new();
+        for (pos, read) in reads {
+            writes.push(self.below.write(ORIGIN, pos, read.await?, Flags::NONE));
+        }
+        for write in writes {
+            write.await?;
+        }
+        if !defect::is_on(Defect::SnapshotMergeUnflushed) {
+            self.below.flush(ORIGIN).await?;
+        }
+        let before: Vec<u64> = kept.iter().map(|&(_, slot)| self.state().table[slot as usize]).collect();
+        kept.iter().for_each(|&(_, slot)| self.state().set(slot, 0));
+        let status = self.commit().await.map(|_| ());
+        for (&(chunk, slot), entry) in kept.iter().zip(before) {
+            match status {
+                Ok(()) => drop(self.state().kept.remove(&chunk)),
+                // The store may say either: the chunk is the same in both places until it is changed.
+                Err(_) => self.state().set(slot, entry),
+            }
+        }
+        status
+    }
+}
+
+impl Layer for Cow {
+    fn route(&self, port: usize, bio: &Bio) -> Option<(usize, u64)> {
+        if port == STORE {
+            return None;
+        }
+        let state = self.state();
+        let is_kept = |chunk: u64| state.kept.get(&chunk).is_some_and(|kept| kept.durable);
+        let may = bio.op() == Op::Read
+            || matches!(state.health, Health::Failed(..))
+            || defect::is_on(Defect::SnapshotOriginUnkept)
+            || state.chunks(bio.pos(), bio.len()).all(is_kept);
+        may.then_some((ORIGIN, bio.pos()))
+    }
+
+    async fn run(self: Arc<Self>, task: Task) -> fault::Status {
+        match (task.port(), task.op()) {
+            (ORIGIN, Op::Read) => task.pass(ORIGIN, task.pos()).await,
+            (ORIGIN, _) => self.change_origin(&task).await,
+            _ if !self.state().is_good() => Err(failed(Kind::Io)),
+            (_, Op::Read) => self.map(&task).await,
+            _ if self.is_merging() => self.map(&task).await,
+            _ => self.change_view(&task).await,
+        }
+    }
+
+    async fn flush(self: Arc<Self>, below: Below, port: usize) -> fault::Status {
+        if port == ORIGIN {
+            if matches!(self.state().health, Health::Failed(_, false))
+                && self.save(Status::Invalid).await.is_ok()
+            {
+                let mut state = self.state();
+                if let Health::Failed(_, saved) = &mut state.health {
+                    *saved = true;
+                }
+            }
+            return below.flush(ORIGIN).await;
+        }
+        if !self.state().is_good() {
+            return Err(failed(Kind::Io));
+        }
+        if self.is_merging() {
+            below.flush(ORIGIN).await?;
+        }
+        // A commit that had begun before may not cover what was written in place since.
+        let flushed = self.commit().await?;
+        let joins = defect::is_on(Defect::SnapshotFlushJoins);
+        if flushed || joins { Ok(()) } else { below.flush(STORE).await }
+    }
+
+    fn locate(&self, port: usize, pos: u64) -> Option<(usize, u64)> {
+        let (device, place, _) = self.state().find(pos);
+        Some(if port == ORIGIN { (ORIGIN, pos) } else { (device, place) })
+    }
+
+    fn facts(&self, _port: usize) -> Vec<Fact> {
+        open::facts(self)
+    }
+
+    fn explain(&self, _port: usize, fault: Fault) -> Option<String> {
+        if fault.stage != Stage::Layer {
+            return None;
+        }
+        match (&self.state().health, fault.kind) {
+            (Health::Failing(why) | Health::Failed(why, _), Kind::Io) => {
+                Some(format!("the snapshot is invalid: {why}; make a new one with create=always"))
+            }
+            (_, Kind::NoSpace) => {
+                Some("the store of the snapshot is full; what it holds stays valid".to_string())
+            }
+            _ => None,
+        }
+    }
+}
