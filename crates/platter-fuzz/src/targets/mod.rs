@@ -10,9 +10,7 @@ mod map_file;
 mod md;
 mod mounts;
 mod nbd_answer;
-mod nbd_greeting;
 mod nbd_handshake;
-mod nbd_replies;
 mod nbd_reply;
 mod nbd_request;
 mod partition;
@@ -46,8 +44,6 @@ pub static ALL: &[Target] = &[
     sysfs::TARGET,
     config::TARGET,
     control::TARGET,
-    nbd_greeting::TARGET,
-    nbd_replies::TARGET,
     nbd_handshake::TARGET,
     nbd_request::TARGET,
     nbd_answer::TARGET,
