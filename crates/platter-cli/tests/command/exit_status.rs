@@ -90,7 +90,7 @@ fn devices_that_do_not_allow_what_was_asked_for_refuse_it() {
         fails(4, args);
     }
     assert_eq!(fs::read(&small).unwrap(), vec![0; 4096]);
-    fails(1, &["copy", "error(op=read, ram(1M))", "ram(1M)"]);
+    fails(1, &["copy", "--sparse", "never", "error(op=read, ram(1M))", "ram(1M)"]);
 }
 
 /// The benchmarks with devices of their own choice, with options that make them short.

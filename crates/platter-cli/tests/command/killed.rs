@@ -10,7 +10,7 @@ use tempfile::tempdir;
 /// A process that has a disk of 2 MiB open for writing and never ends by itself.
 fn user_of(disk: &str) -> Child {
     let mut user = platter()
-        .args(["copy", "delay(read=3600s, ram(1M))", disk])
+        .args(["copy", "--sparse", "never", "delay(read=3600s, ram(1M))", disk])
         .stderr(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
