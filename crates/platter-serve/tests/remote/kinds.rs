@@ -58,10 +58,8 @@ pub(crate) fn connect(uri: Uri, elevator: &str, options: NbdOptions) -> Device {
     let options = options.with_write(true).with_connect_timeout(Span::from_secs(60));
     let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
     let elevator: Option<Box<dyn Elevator>> = elevator;
-    let lanes = (options.connections > 1).then_some(options.connections - 1);
-    let settings = LeafSettings::default().with_lanes(lanes);
     let disk = NbdDisk::open(uri, options).unwrap();
-    Device::new(Arc::new(Leaf::over(Arc::new(disk), settings, elevator).unwrap()))
+    Device::new(Arc::new(Leaf::over(Arc::new(disk), LeafSettings::default(), elevator).unwrap()))
 }
 
 /// One connection in all, with a shared queue; and several.
