@@ -31,6 +31,12 @@ pub trait Disk: Send + Sync {
         None
     }
 
+    /// Most channels that may be open at once; `None`: no limit but the system's. A disk with a single one needs an
+    /// elevator, because lanes share only the queue that has one.
+    fn max_channels(&self) -> Option<u32> {
+        None
+    }
+
     /// The clock of the simulation that the disk is part of.
     fn clock(&self) -> Option<Arc<VirtualClock>> {
         None

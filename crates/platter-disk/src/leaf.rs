@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use platter_block::allocation;
 use platter_block::backend::{Backend, Fact, Ground, Identity, LaneUse, SinkMaker};
-use platter_block::bio::{Bio, Context};
+use platter_block::bio::{Bio, Context, Op};
 use platter_block::capability::{Traced, Tunable};
 use platter_block::counters::{Counters, Snapshot};
 use platter_block::disk::Disk;
@@ -157,7 +157,7 @@ impl Leaf {
     /// As [`Leaf::new`], over a disk whose type is not known.
     ///
     /// # Errors
-    /// The disk cannot open a channel.
+    /// The disk cannot open a channel, or has only one and no elevator is given.
     pub fn over(
         disk: Arc<dyn Disk>,
         mut settings: LeafSettings,
@@ -167,6 +167,14 @@ impl Leaf {
         let geometry = disk.geometry();
         if let Some(depth) = disk.depth() {
             settings.queue.depth = settings.queue.depth.min(depth);
+        }
+        if elevator.is_none() {
+            check_channels(&*disk)?;
+        }
+        if let Some(most) = disk.max_channels() {
+            // One is for flushes and barriers.
+            let lanes = most.saturating_sub(1).max(1);
+            settings.lanes = Some(settings.lanes.map_or(lanes, |given| given.min(lanes)));
         }
         // With fewer requests the full `depth` could not be reached.
         settings.queue.nr_requests = settings.queue.nr_requests.max(settings.queue.depth);
@@ -209,6 +217,17 @@ impl Leaf {
     pub fn limits(&self) -> &Limits {
         &self.0.geometry.limits
     }
+}
+
+/// Without an elevator a device needs a channel for each lane, and one for flushes and barriers.
+fn check_channels(disk: &dyn Disk) -> Result<(), Error> {
+    if disk.max_channels() != Some(1) {
+        return Ok(());
+    }
+    let fault = Fault::new(Kind::Unsupported, Stage::Queue);
+    let detail =
+        "the disk has one channel, which threads can share only with an elevator, such as noop".to_string();
+    Err(Error { fault, op: Op::Read, device: disk.name(), offset: 0, len: 0, detail })
 }
 
 impl Shared {
@@ -389,6 +408,9 @@ impl Tunable for Leaf {
     fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error> {
         let elevator = make();
         let shared_mode = elevator.is_some();
+        if !shared_mode {
+            check_channels(&*self.0.disk)?;
+        }
         self.0.with_control(|control| {
             if shared_mode {
                 control.open(&self.0)?;

@@ -193,3 +193,17 @@ fn a_request_that_kills_the_server_is_not_sent_forever() {
     }
     assert_eq!(reader.join().unwrap().fault.kind, Kind::Io);
 }
+
+#[test]
+fn the_only_connection_is_not_given_to_one_thread() {
+    let server = Server::new();
+    let uri = server.uri();
+    let serving = serve_all(server, &store(), true, |_, _, _| {});
+    let device = open(uri, options(), None).unwrap();
+    device.write_at(&[1; 512], 0).unwrap();
+    let error = device.set_elevator("none").unwrap_err();
+    assert!(error.to_string().contains("only with an elevator"), "{error}");
+    device.flush().unwrap();
+    drop(device);
+    assert_eq!(serving.join().unwrap(), 0);
+}

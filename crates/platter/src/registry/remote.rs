@@ -89,10 +89,6 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
         elevator = Some(noop);
         settings.elevator_from = Some("the single connection");
     }
-    if options.connections > 1 && settings.lanes.is_none() {
-        // One is for flushes and barriers.
-        settings.lanes = Some(options.connections - 1);
-    }
     args.check_all_read()?;
     let shown = uri.to_string();
     let disk = NbdDisk::open(uri, options).map_err(|error| args.unfit("uri", format!("{shown}: {error}")))?;

@@ -116,6 +116,14 @@ const REACH: &[(&str, Reach)] = &[
         },
     ),
     (
+        "nbd-doubt-forgotten",
+        Reach::Targeted { test: "crates/platter-remote/tests/defects.rs", why: "the soak has no network" },
+    ),
+    (
+        "nbd-loss-forgotten",
+        Reach::Targeted { test: "crates/platter-remote/tests/defects.rs", why: "the soak has no network" },
+    ),
+    (
         "odd-end-alone",
         Reach::Targeted { test: "crates/platter-disk/tests/tail.rs", why: "simulated disks are no files" },
     ),

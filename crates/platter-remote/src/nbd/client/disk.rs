@@ -212,6 +212,10 @@ impl Disk for NbdDisk {
         }
     }
 
+    fn max_channels(&self) -> Option<u32> {
+        Some(self.shared.options.connections)
+    }
+
     fn facts(&self) -> Vec<Fact> {
         let (shared, export) = (&self.shared, &self.shared.export);
         let flags: Vec<&str> =

@@ -21,6 +21,27 @@ fn a_bare_path_is_a_file() {
 }
 
 #[test]
+fn a_bare_uri_is_a_disk_at_a_server_and_may_have_an_equals_sign() {
+    let devices = ["file", "nbd", "raid0"];
+    for (text, written) in [
+        ("nbd://host/disk", "nbd(nbd://host/disk)"),
+        ("nbd+unix:///?socket=/run/s", "nbd(nbd+unix:///?socket=/run/s)"),
+        (r#""nbds://host/a b""#, r#"nbd("nbds://host/a b")"#),
+        ("raid0(nbd://a/x?b=c, d=nbd+unix:///?socket=s)", "raid0(nbd://a/x?b=c, d=nbd+unix:///?socket=s)"),
+        ("file(nbd://host)", "file(nbd://host)"),
+        ("./nbd://host", "file(./nbd://host)"),
+        ("other://host", "file(other://host)"),
+    ] {
+        let parsed = parse(text, &devices).unwrap();
+        assert_eq!(parsed.to_string(), written);
+        assert_eq!(parse(written, &devices).unwrap(), parsed, "{written}");
+    }
+    let unknown = parse("nbd://host", &["file"]).unwrap_err();
+    assert!(unknown.to_string().contains("there is no device called `nbd`"), "{unknown}");
+    assert_eq!(quote("nbd+unix:///?socket=s"), r#""nbd+unix:///?socket=s""#);
+}
+
+#[test]
 fn a_known_name_is_a_device_unless_quoted() {
     assert_eq!(canonical("null"), "null()");
     assert_eq!(canonical(r#""null""#), r#"file("null")"#);
