@@ -111,6 +111,8 @@ defects! {
     SoftBarrierPassed "soft-barrier-passed" "other lanes, and flushes and durable writes of the same lane, pass a soft barrier"
     /// Requests that have timed out fill the depth and keep all other requests waiting without a limit.
     StuckDepthIgnored "stuck-depth-ignored" "requests that have timed out and fill the depth stop the device silently"
+    /// A write through a file that was opened with `O_DSYNC` is answered before it is durable.
+    SyncWritesVolatile "sync-writes-volatile" "a write to a served file that was opened with O_DSYNC is not durable"
     /// An interrupted call or a shortage of memory in the system fails the bio, and every later flush.
     TransientFails "transient-fails" "an interrupted request fails its bio and every later flush"
 }

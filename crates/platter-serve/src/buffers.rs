@@ -73,6 +73,11 @@ impl Buffers {
         self.held_bytes = self.held_bytes.saturating_sub(class_bytes(class_of(bytes)));
     }
 
+    /// Whether there are free buffers, whose memory [`trim`](Buffers::trim) would return.
+    pub(crate) fn has_free(&self) -> bool {
+        self.free.iter().any(|free| !free.is_empty())
+    }
+
     /// Returns the memory of all free buffers to the system.
     pub(crate) fn trim(&mut self) {
         for free in &mut self.free {
@@ -107,7 +112,9 @@ mod tests {
         let large = buffers.take(33 << 10).expect("room");
         assert_eq!((large.len(), buffers.held_bytes), (33 << 10, 64 << 10));
         assert!(buffers.take(1).is_none());
+        assert!(!buffers.has_free());
         buffers.put(large);
+        assert!(buffers.has_free());
         buffers.trim();
         assert_eq!(buffers.held_bytes, 0);
         assert!(buffers.take(128 << 10).is_none(), "above the limit");

@@ -10,8 +10,10 @@ mod mount;
 mod nodes;
 mod post;
 mod seat;
+mod seats;
 mod shared;
 mod slow;
+mod tries;
 mod wire;
 mod worker;
 
@@ -22,6 +24,7 @@ use nodes::Nodes;
 use post::{MAX_TRANSFER, Post};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use seats::Seats;
 use shared::{KIND, Shared};
 use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
@@ -38,6 +41,9 @@ pub const ROW: Row =
 
 /// Most threads of a mount.
 const MAX_THREADS: usize = 4;
+
+/// Least memory of a thread, in bytes: for the next request and for one read.
+const LEAST_MEMORY: usize = 2 * MAX_TRANSFER;
 
 /// How long the kernel may take to begin.
 const BEGIN: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
@@ -57,6 +63,10 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
         let name = served.name();
         return Err(ServeError::usage(format!("the name {name:?} of a device cannot be the name of a file")));
     }
+    if start.options.client_memory_bytes < LEAST_MEMORY {
+        let (given, least) = (start.options.client_memory_bytes, LEAST_MEMORY);
+        return Err(ServeError::usage(format!("{given} bytes of memory for requests: at least {least}")));
+    }
     let (mount, fuse) = mount::mount(Path::new(start.address), start.options.allow_other)?;
     let refuse = |what: &str, error: Errno| {
         ServeError::system(format!("cannot serve on {}: {what}: {error}", start.address))
@@ -66,13 +76,8 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
     begin(&fuse, most)
         .map_err(|why| ServeError::system(format!("cannot serve on {}: {why}", start.address)))?;
     let directory = mount.directory().display().to_string();
-    let shared = Arc::new(Shared::new(
-        nodes,
-        start.options.clone(),
-        Arc::clone(&start.log),
-        Arc::clone(&start.clients),
-        directory,
-    ));
+    let seats = Seats::new(Arc::clone(&start.clients), Arc::clone(&start.log), directory);
+    let shared = Arc::new(Shared::new(nodes, start.options.clone(), Arc::clone(&start.log), seats));
     let no_thread = |error: std::io::Error| ServeError::system(format!("no thread can be started: {error}"));
     let (slow, unaligned) = slow::start().map_err(no_thread)?;
     let mut export = FuseExport { mount, shared, threads: vec![unaligned] };
@@ -83,7 +88,7 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
     descriptors.push(fuse);
     for fuse in descriptors {
         let post = Post::new(fuse).map_err(|error| refuse("a descriptor to sleep on", error))?;
-        export.shared.bells.add(&post.bell);
+        export.shared.seats.bells.add(&post.bell);
         let (shared, slow) = (Arc::clone(&export.shared), slow.clone());
         let builder = thread::Builder::new().name("fuse".to_owned());
         let work = move || Worker::new(post, shared, slow).run();

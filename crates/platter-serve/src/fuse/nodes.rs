@@ -2,7 +2,7 @@
 
 use super::wire::{Attributes, ROOT, push_entry};
 use crate::served::{Devices, Served};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const DIRECTORY: u32 = 0o040_000;
@@ -14,7 +14,8 @@ const UNNAMED: &str = "disk";
 /// The files. A device keeps its number when others come and go.
 pub(super) struct Nodes {
     devices: Arc<Devices>,
-    known: Mutex<Vec<Arc<Served>>>,
+    /// By number. A device that is removed is closed when the files of it are.
+    known: Mutex<Vec<Weak<Served>>>,
     owner: (u32, u32),
     /// For all users, not only the owner.
     for_all: bool,
@@ -46,17 +47,18 @@ impl Nodes {
     /// The number of a device.
     fn number(&self, served: &Arc<Served>) -> u64 {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = known.iter().position(|other| Arc::ptr_eq(other, served)).unwrap_or_else(|| {
-            known.push(Arc::clone(served));
-            known.len() - 1
-        });
+        let place =
+            known.iter().position(|other| other.as_ptr() == Arc::as_ptr(served)).unwrap_or_else(|| {
+                known.push(Arc::downgrade(served));
+                known.len() - 1
+            });
         ROOT + 1 + place as u64
     }
 
-    /// The device of a number.
+    /// The device of a number. `None`: it has been removed.
     pub(super) fn device(&self, node: u64) -> Option<Arc<Served>> {
         let place = usize::try_from(node.checked_sub(ROOT + 1)?).ok()?;
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(place).map(Arc::clone)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(place)?.upgrade()
     }
 
     pub(super) fn find(&self, name: &str) -> Option<Attributes> {

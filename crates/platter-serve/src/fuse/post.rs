@@ -1,12 +1,13 @@
 //! The descriptors of a thread, and replies to the kernel.
 
 use super::wire;
+use platter_disk::pool::PoolBuf;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Largest read or write, in bytes: what the kernel allows.
 pub(super) const MAX_TRANSFER: usize = 1 << 20;
@@ -14,7 +15,9 @@ pub(super) const MAX_TRANSFER: usize = 1 << 20;
 /// Wakes a worker, and counts what others have finished for it.
 pub(super) struct Bell {
     pub(super) event: OwnedFd,
-    pub(super) finished: AtomicUsize,
+    finished: AtomicUsize,
+    /// The memory of what is finished.
+    returned: Mutex<Vec<PoolBuf>>,
     /// It was rung and not answered.
     rung: AtomicBool,
 }
@@ -22,7 +25,12 @@ pub(super) struct Bell {
 impl Bell {
     fn new() -> Result<Bell, Errno> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Bell { event, finished: AtomicUsize::new(0), rung: AtomicBool::new(false) })
+        Ok(Bell {
+            event,
+            finished: AtomicUsize::new(0),
+            returned: Mutex::default(),
+            rung: AtomicBool::new(false),
+        })
     }
 
     /// Ends the worker's sleep.
@@ -32,29 +40,41 @@ impl Bell {
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
-    /// A request that another thread has carried out for the worker is answered.
-    pub(super) fn finished(&self) {
+    /// A request that another thread has carried out for the worker is answered; gives its memory back.
+    pub(super) fn finished(&self, memory: Option<PoolBuf>) {
+        self.returned.lock().unwrap_or_else(PoisonError::into_inner).extend(memory);
         self.finished.fetch_add(1, Ordering::Release);
         self.ring();
     }
 
+    /// How many requests others have finished since the last call. Their memory goes to `put`.
+    pub(super) fn take_finished(&self, put: impl FnMut(PoolBuf)) -> usize {
+        let finished = self.finished.swap(0, Ordering::Acquire);
+        if finished > 0 {
+            self.returned.lock().unwrap_or_else(PoisonError::into_inner).drain(..).for_each(put);
+        }
+        finished
+    }
+
     /// Answers it.
     pub(super) fn clear(&self) {
-        if self.rung.swap(false, Ordering::SeqCst) {
-            let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        if self.rung.swap(false, Ordering::SeqCst)
+            && rustix::io::read(&self.event, &mut [0; 8]) == Err(Errno::AGAIN)
+        {
+            // Between the two steps of `ring`: the next call finds the event.
+            self.rung.store(true, Ordering::SeqCst);
         }
     }
 }
 
-/// Sends a reply: its data, or an error.
-pub(super) fn reply(fuse: &OwnedFd, unique: u64, result: Result<&[u8], Errno>) {
+/// Sends a reply: its data, or an error. `false`: the kernel does not wait for it any more.
+pub(super) fn reply(fuse: &OwnedFd, unique: u64, result: Result<&[u8], Errno>) -> bool {
     let (data, errno) = match result {
         Ok(data) => (data, 0),
         Err(error) => (&[][..], error.raw_os_error()),
     };
     let header = wire::reply_header(unique, errno, data.len());
-    // It fails if the kernel does not wait for it any more.
-    let _ = rustix::io::writev(fuse, &[IoSlice::new(&header), IoSlice::new(data)]);
+    rustix::io::writev(fuse, &[IoSlice::new(&header), IoSlice::new(data)]).is_ok()
 }
 
 /// The descriptors of a worker.

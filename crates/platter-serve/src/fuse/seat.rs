@@ -1,4 +1,4 @@
-//! The client that stands for all users of one file, and its share of the device.
+//! The client that stands for all programs with open files of a device, and its share of the device.
 
 use super::post::Bell;
 use crate::clients::{Client, Connected};
@@ -34,6 +34,10 @@ impl platter_block::lane::Bell for Bells {
 
 /// A client with its share. Threads ask for one request at a time, because a share has one place to wait.
 pub(super) struct Seat {
+    /// Its number, which open files carry.
+    pub(super) handle: u64,
+    served: Arc<Served>,
+    has_ended: AtomicBool,
     client: Connected,
     share: Share,
     bells: Arc<Bells>,
@@ -52,9 +56,24 @@ pub(super) enum Turn {
 }
 
 impl Seat {
-    pub(super) fn new(client: Connected, served: &Served, bells: Arc<Bells>) -> Seat {
+    pub(super) fn new(handle: u64, client: Connected, served: &Arc<Served>, bells: Arc<Bells>) -> Seat {
         let share = served.qos().join(client.id, Arc::clone(&bells) as Arc<dyn platter_block::lane::Bell>);
-        Seat { client, share, bells, asks: AtomicBool::new(false) }
+        let (has_ended, asks) = (AtomicBool::new(false), AtomicBool::new(false));
+        Seat { handle, served: Arc::clone(served), has_ended, client, share, bells, asks }
+    }
+
+    pub(super) fn served(&self) -> &Arc<Served> {
+        &self.served
+    }
+
+    /// Takes no more requests.
+    pub(super) fn end(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
     }
 
     pub(super) fn client(&self) -> &Client {

@@ -1,17 +1,14 @@
 //! What the threads of a FUSE export share, and requests that need no device.
 
 use super::nodes::Nodes;
-use super::seat::{Bells, Seat};
+use super::seats::Seats;
 use super::wire::{self, Fields, Header, Transfer, op, open_flag, seek};
-use crate::clients::Clients;
 use crate::events::Log;
 use crate::export::Options;
-use crate::served::Served;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// The name of the export.
 pub(super) const KIND: &str = "fuse";
@@ -24,32 +21,19 @@ pub(super) struct Shared {
     pub(super) nodes: Nodes,
     pub(super) options: Options,
     pub(super) log: Log,
-    clients: Arc<Clients>,
-    /// The mounted directory, for reports.
-    directory: String,
-    /// The client that stands for all users of a device, by its number.
-    seats: Mutex<BTreeMap<u64, Arc<Seat>>>,
-    /// Those of all threads.
-    pub(super) bells: Arc<Bells>,
+    pub(super) seats: Arc<Seats>,
     /// No file is opened any more.
     closing: AtomicBool,
     /// The threads end, whatever is still mounted.
-    over: Arc<AtomicBool>,
+    over: AtomicBool,
 }
 
 type Answer = Result<Vec<u8>, Errno>;
 
 impl Shared {
-    pub(super) fn new(
-        nodes: Nodes,
-        options: Options,
-        log: Log,
-        clients: Arc<Clients>,
-        directory: String,
-    ) -> Shared {
-        let (closing, over) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
-        let (seats, bells) = (Mutex::default(), Arc::default());
-        Shared { nodes, options, log, clients, directory, seats, bells, closing, over }
+    pub(super) fn new(nodes: Nodes, options: Options, log: Log, seats: Arc<Seats>) -> Shared {
+        let (closing, over) = (AtomicBool::new(false), AtomicBool::new(false));
+        Shared { nodes, options, log, seats, closing, over }
     }
 
     /// Opens no more files.
@@ -60,28 +44,11 @@ impl Shared {
     /// Has the threads end at their next turn.
     pub(super) fn set_over(&self) {
         self.over.store(true, Ordering::Relaxed);
-        self.bells.ring();
+        self.seats.bells.ring();
     }
 
     pub(super) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
-    }
-
-    /// The client for a device. `None`: there are as many as the server takes.
-    pub(super) fn seat(&self, node: u64, served: &Served) -> Option<Arc<Seat>> {
-        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(seat) = seats.get(&node) {
-            return Some(Arc::clone(seat));
-        }
-        let (over, bells) = (Arc::clone(&self.over), Arc::clone(&self.bells));
-        let disconnect = move || {
-            over.store(true, Ordering::Relaxed);
-            bells.ring();
-        };
-        let client = self.clients.connect(KIND, served.name(), &self.directory, disconnect)?;
-        let seat = Arc::new(Seat::new(client, served, Arc::clone(&self.bells)));
-        seats.insert(node, Arc::clone(&seat));
-        Some(seat)
     }
 
     /// Answers a request that needs no I/O. `None`: it has no reply.
@@ -95,7 +62,11 @@ impl Shared {
             op::SETATTR => self.set_attributes(header, args),
             op::OPEN => self.open(header, args),
             op::OPENDIR => Ok(Fields::default().zeroes(16).bytes()),
-            op::RELEASE | op::RELEASEDIR | op::DESTROY => Ok(Vec::new()),
+            op::RELEASE => {
+                wire::parse_handle(args).into_iter().for_each(|handle| self.seats.close(handle));
+                Ok(Vec::new())
+            }
+            op::RELEASEDIR | op::DESTROY => Ok(Vec::new()),
             op::READDIR => match wire::parse_read_directory(args) {
                 Some((from, most)) => Ok(self.nodes.list(from, most.min(super::post::MAX_TRANSFER))),
                 None => Err(Errno::INVAL),
@@ -133,7 +104,15 @@ impl Shared {
             true => open_flag::KEEP_CACHE,
             false => open_flag::DIRECT_IO | open_flag::PARALLEL_DIRECT_WRITES,
         };
-        Ok(Fields::default().u64(0).u32(how | open_flag::NO_FLUSH).u32(0).bytes())
+        let handle = self.seats.open(&served).ok_or(Errno::NFILE)?;
+        Ok(Fields::default().u64(handle).u32(how | open_flag::NO_FLUSH).u32(0).bytes())
+    }
+
+    /// The kernel does not wait for this answer any more.
+    pub(super) fn take_back(&self, header: &Header, answer: &[u8]) {
+        if header.opcode == op::OPEN {
+            wire::parse_handle(answer).into_iter().for_each(|handle| self.seats.close(handle));
+        }
     }
 
     fn statistics(&self) -> Vec<u8> {

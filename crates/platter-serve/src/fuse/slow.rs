@@ -4,9 +4,11 @@
 use super::post::{Bell, reply};
 use super::seat::Seat;
 use crate::age::Mark;
-use crate::served::Served;
+use platter_block::bio::Flags;
 use platter_block::fault::Error;
 use platter_disk::device::Device;
+use platter_disk::pool::PoolBuf;
+use platter_disk::sync_io::IoOptions;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,16 +18,25 @@ use std::thread;
 
 /// What to do.
 pub(super) enum Work {
-    Read(u64, usize),
-    Write(u64, Vec<u8>),
+    Read(u64, PoolBuf),
+    Write(u64, PoolBuf, Flags),
     Zero(u64, u64),
+}
+
+impl Work {
+    /// The memory for its data.
+    pub(super) fn into_memory(self) -> Option<PoolBuf> {
+        match self {
+            Work::Read(_, data) | Work::Write(_, data, _) => Some(data),
+            Work::Zero(..) => None,
+        }
+    }
 }
 
 /// A request, and where its reply goes.
 pub(super) struct Job {
     pub(super) fuse: Arc<OwnedFd>,
     pub(super) unique: u64,
-    pub(super) served: Arc<Served>,
     pub(super) seat: Arc<Seat>,
     pub(super) mark: Mark,
     pub(super) work: Work,
@@ -42,39 +53,40 @@ pub(super) fn start() -> std::io::Result<(Sender<Job>, thread::JoinHandle<()>)> 
 
 fn run(jobs: &Receiver<Job>) {
     for job in jobs {
-        let Job { fuse, unique, served, seat, mark, work, bell } = job;
-        let device = served.device();
+        let Job { fuse, unique, seat, mark, mut work, bell } = job;
+        let device = seat.served().device();
         let counts = &seat.client().counts;
-        let result = match work {
-            Work::Read(pos, len) => {
-                let mut data = vec![0; len];
-                device.read_at(&mut data, pos).map(|()| {
-                    counts.reads.fetch_add(1, Ordering::Relaxed);
-                    counts.read_bytes.fetch_add(len as u64, Ordering::Relaxed);
-                    data
+        let mut size = [0; 8];
+        let result = match &mut work {
+            Work::Read(pos, data) => device.read_at(data, *pos).map(|()| {
+                counts.reads.fetch_add(1, Ordering::Relaxed);
+                counts.read_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+                &data[..]
+            }),
+            Work::Write(pos, data, flags) => {
+                device.write_at_with(data, *pos, IoOptions::flags(*flags)).map(|()| {
+                    counts.writes.fetch_add(1, Ordering::Relaxed);
+                    counts.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+                    size[..4].copy_from_slice(&(data.len() as u32).to_ne_bytes());
+                    &size[..]
                 })
             }
-            Work::Write(pos, data) => device.write_at(&data, pos).map(|()| {
-                counts.writes.fetch_add(1, Ordering::Relaxed);
-                counts.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
-                super::wire::Fields::default().u32(data.len() as u32).u32(0).bytes()
-            }),
-            Work::Zero(pos, len) => zero(device, pos, len).map(|()| {
+            Work::Zero(pos, len) => zero(device, *pos, *len).map(|()| {
                 counts.discards.fetch_add(1, Ordering::Relaxed);
-                Vec::new()
+                &[][..]
             }),
         };
         match result {
-            Ok(data) => reply(&fuse, unique, Ok(&data)),
+            Ok(data) => reply(&fuse, unique, Ok(data)),
             Err(error) => {
                 counts.errors.fetch_add(1, Ordering::Relaxed);
-                reply(&fuse, unique, Err(Errno::from_raw_os_error(error.fault.errno())));
+                reply(&fuse, unique, Err(Errno::from_raw_os_error(error.fault.errno())))
             }
-        }
+        };
         counts.in_flight.fetch_sub(1, Ordering::Relaxed);
         seat.client().end(mark);
         seat.complete(device.clock().now());
-        bell.finished();
+        bell.finished(work.into_memory());
     }
 }
 

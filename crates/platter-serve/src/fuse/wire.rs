@@ -109,6 +109,16 @@ impl Header {
     }
 }
 
+/// The number that the reply of `OPEN` gave a file, with which the arguments of all its requests begin.
+pub(super) fn parse_handle(args: &[u8]) -> Option<u64> {
+    u64_at(args, 0)
+}
+
+/// The flags (`O_DSYNC` and others) of the file that a `WRITE` comes from.
+pub(super) fn parse_write_flags(args: &[u8]) -> Option<u32> {
+    u32_at(args, 32)
+}
+
 /// A range of a file, as `READ`, `WRITE` and `LSEEK` begin with it. For `LSEEK` the length is the direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Transfer {
@@ -289,6 +299,8 @@ mod tests {
     fn short_requests_are_not_parsed() {
         assert_eq!(Header::parse(&[0; 23]), None);
         assert_eq!(Transfer::parse(&[0; 19]), None);
+        assert_eq!(parse_handle(&[0; 7]), None);
+        assert_eq!(parse_write_flags(&[0; 35]), None);
         assert_eq!(Init::parse(&[0; 15]), None);
         assert_eq!(Fallocate::parse(&[0; 27]), None);
         assert_eq!(parse_name(b"disk\0rest"), Some("disk"));

@@ -3,22 +3,28 @@
 //!
 //! A turn takes the requests that there are, submits them as bios, reaps what is complete and replies. Data of a write
 //! is received in the memory of its bio, and a reply is sent from the memory that the device has filled.
+//!
+//! A thread that has nothing to do sleeps until it has a request or a completion, and then tries both; with one request at
+//! a time most of these tries find nothing, so they are made less often (`Tries`).
 
 use super::post::{Bell, MAX_TRANSFER, Post, reply};
 use super::seat::{Seat, Turn};
 use super::shared::Shared;
 use super::slow::{Job as SlowJob, Work};
-use super::wire::{Fallocate, Header, IN_HEADER, Transfer, WRITE_ARGS, fallocate, op};
+use super::tries::Tries;
+use super::wire::{self, Fallocate, Header, IN_HEADER, Transfer, WRITE_ARGS, fallocate, op};
 use crate::age::Mark;
 use crate::buffers::Buffers;
 use crate::events::Event;
-use crate::served::Served;
-use platter_block::bio::{Bio, Context, Op};
+use platter_block::bio::{Bio, Context, Flags, Op};
+use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::{Span, Time};
 use platter_disk::channel::Channel;
 use platter_disk::pool::PoolBuf;
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -29,6 +35,9 @@ use std::sync::mpsc::Sender;
 /// Requests that are taken before completions are looked for.
 const BATCH: usize = 32;
 
+/// How long memory is kept by a thread that has nothing to do.
+const KEEP: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
 /// How long to sleep if a completion cannot be seen on a descriptor.
 const NAP: Span = Span::from_millis(1);
 
@@ -37,10 +46,11 @@ fn timespec(span: Span) -> Timespec {
 }
 
 /// A device that this worker has used.
+///
+/// The channel is closed before the client is gone.
 struct Open {
-    served: Arc<Served>,
-    seat: Arc<Seat>,
     channel: Channel,
+    seat: Arc<Seat>,
 }
 
 #[derive(Clone, Copy)]
@@ -58,7 +68,10 @@ pub(super) struct Worker {
     any: OwnedFd,
     shared: Arc<Shared>,
     slow: Sender<SlowJob>,
+    /// Those in use, in places that requests in work remember.
     opened: Vec<Option<Open>>,
+    /// How many seats had ended when their channels were last closed.
+    ended: u64,
     head: [u8; IN_HEADER + WRITE_ARGS],
     /// Memory for the data of the next write.
     landing: Option<PoolBuf>,
@@ -74,9 +87,11 @@ pub(super) struct Worker {
     asks: bool,
     /// When to ask again.
     again_at: Option<Time>,
+    tries: Tries,
     spare: Vec<Bio>,
     done: Vec<Bio>,
     descriptors: Vec<i32>,
+    events: Vec<epoll::Event>,
     reported: bool,
 }
 
@@ -90,6 +105,7 @@ impl Worker {
             bell,
             any,
             opened: Vec::new(),
+            ended: 0,
             head: [0; IN_HEADER + WRITE_ARGS],
             landing: None,
             buffers: Buffers::new(shared.options.client_memory_bytes),
@@ -100,9 +116,11 @@ impl Worker {
             admitted: false,
             asks: false,
             again_at: None,
+            tries: Tries::default(),
             spare: Vec::new(),
             done: Vec::new(),
             descriptors: Vec::new(),
+            events: Vec::with_capacity(2),
             reported: false,
             shared,
         }
@@ -111,12 +129,19 @@ impl Worker {
     /// Works until the file system is unmounted, or the export is told to end.
     pub(super) fn run(mut self) {
         loop {
+            if self.ended != self.shared.seats.ended() {
+                self.close_ended();
+            }
+            // A request that is held may wait for this memory.
+            self.slow_in_work -= self.bell.take_finished(|memory| self.buffers.put(memory));
             if let Some(bytes) = self.held.take() {
                 self.take(bytes);
             }
             let mut taken = 0;
-            while taken < BATCH && self.has_room() {
-                match self.receive() {
+            while taken < BATCH && self.has_room() && self.tries.is_due() {
+                let request = self.receive();
+                self.tries.tried(request.is_ok());
+                match request {
                     Ok(bytes) => self.take(bytes),
                     Err(Errno::AGAIN) => break,
                     // The request was taken back.
@@ -128,7 +153,6 @@ impl Worker {
             if self.shared.is_over() {
                 return self.end();
             }
-            self.slow_in_work -= self.bell.finished.swap(0, Ordering::Acquire);
             for open in self.opened.iter_mut().flatten() {
                 if open.channel.outstanding() > 0 {
                     open.channel.poll(&mut self.done);
@@ -136,8 +160,28 @@ impl Worker {
             }
             if self.finish_all() == 0 && taken < BATCH {
                 self.wait();
-                self.finish_all();
+                if self.finish_all() == 0 {
+                    self.tries.expect();
+                }
             }
+        }
+    }
+
+    /// Closes the channels of seats that have ended, unless requests are in work there. Nothing is complete and not
+    /// answered when it is called.
+    fn close_ended(&mut self) {
+        let ended = self.shared.seats.ended();
+        let mut all = true;
+        for place in &mut self.opened {
+            if place.as_ref().is_some_and(|open| open.seat.has_ended()) {
+                match place.as_ref().is_some_and(|open| open.channel.outstanding() > 0) {
+                    true => all = false,
+                    false => *place = None,
+                }
+            }
+        }
+        if all {
+            self.ended = ended;
         }
     }
 
@@ -190,7 +234,7 @@ impl Worker {
                 None => self.refuse(&header, Errno::INVAL),
             },
             op::WRITE => match Transfer::parse(args) {
-                Some(transfer) if bytes - self.head.len() == transfer.len as usize => {
+                Some(transfer) if bytes.checked_sub(self.head.len()) == Some(transfer.len as usize) => {
                     self.write(&header, &transfer);
                 }
                 _ => self.refuse(&header, Errno::INVAL),
@@ -203,7 +247,10 @@ impl Worker {
             _ => {
                 let arguments = self.arguments(bytes);
                 if let Some(result) = self.shared.answer(&header, &arguments) {
-                    reply(&self.fuse, header.unique, result.as_deref().map_err(|error| *error));
+                    let is_sent = reply(&self.fuse, header.unique, result.as_deref().map_err(|error| *error));
+                    if let (false, Ok(answer)) = (is_sent, &result) {
+                        self.shared.take_back(&header, answer);
+                    }
                 }
             }
         }
@@ -217,7 +264,7 @@ impl Worker {
             return true;
         }
         // What is wrong with the file is answered later.
-        let Ok(place) = self.open(header.node) else { return true };
+        let Ok(place) = self.open() else { return self.stops_asking() };
         let Some(Some(open)) = self.opened.get(place) else { return true };
         if !open.seat.is_limited() && !self.asks {
             return true;
@@ -238,34 +285,43 @@ impl Worker {
         reply(&self.fuse, header.unique, Err(error));
     }
 
-    /// The place of a device in the list of those opened, opening a channel if it is new.
-    fn open(&mut self, node: u64) -> Result<usize, Errno> {
-        let place = usize::try_from(node).map_err(|_| Errno::NOENT)?;
-        if let Some(Some(_)) = self.opened.get(place) {
+    /// The seat that this thread asked at has ended.
+    fn stops_asking(&mut self) -> bool {
+        (self.asks, self.admitted) = (false, true);
+        true
+    }
+
+    /// The place of the device of the request that was received, opening a channel if it is new here.
+    fn open(&mut self) -> Result<usize, Errno> {
+        let handle = wire::parse_handle(&self.head[IN_HEADER..]).ok_or(Errno::INVAL)?;
+        let of_handle = |open: &Option<Open>| open.as_ref().is_some_and(|open| open.seat.handle == handle);
+        if let Some(place) = self.opened.iter().position(of_handle) {
+            let has_ended = self.opened[place].as_ref().is_none_or(|open| open.seat.has_ended());
+            return if has_ended { Err(Errno::NODEV) } else { Ok(place) };
+        }
+        let seat = self.shared.seats.find(handle).ok_or(Errno::NODEV)?;
+        let channel = seat.served().device().channel(self.slots.len()).map_err(|_| Errno::MFILE)?;
+        let open = Some(Open { channel, seat });
+        if let Some(place) = self.opened.iter().position(Option::is_none) {
+            self.opened[place] = open;
             return Ok(place);
         }
-        let served = self.shared.nodes.device(node).ok_or(Errno::NOENT)?;
-        let seat = self.shared.seat(node, &served).ok_or(Errno::MFILE)?;
-        let channel = served.device().channel(self.slots.len()).map_err(|_| Errno::MFILE)?;
-        if self.opened.len() <= place {
-            self.opened.resize_with(place + 1, || None);
-        }
-        self.opened[place] = Some(Open { served, seat, channel });
-        Ok(place)
+        self.opened.push(open);
+        Ok(self.opened.len() - 1)
     }
 
     /// Whether bios can carry out a transfer of this range.
     fn is_aligned(&self, place: usize, pos: u64, len: u64) -> bool {
         let Some(Some(open)) = self.opened.get(place) else { return false };
-        let block = u64::from(open.served.device().limits_at(pos).logical_block);
+        let block = u64::from(open.seat.served().device().limits_at(pos).logical_block);
         pos.is_multiple_of(block) && len.is_multiple_of(block)
     }
 
     /// The device of a request, its size, and the number of bytes of a range that lie on it.
     fn range(&mut self, header: &Header, pos: u64, len: u64) -> Option<(usize, u64)> {
-        match self.open(header.node) {
+        match self.open() {
             Ok(place) => {
-                let size = self.opened[place].as_ref().map_or(0, |open| open.served.device().size());
+                let size = self.opened[place].as_ref().map_or(0, |open| open.seat.served().device().size());
                 Some((place, len.min(size.saturating_sub(pos))))
             }
             Err(error) => {
@@ -284,7 +340,8 @@ impl Worker {
             self.complete(place);
             reply(&self.fuse, header.unique, result);
         } else if !self.is_aligned(place, transfer.pos, len) {
-            self.pass_on(header, place, Work::Read(transfer.pos, len as usize));
+            let Some(buffer) = self.buffers.take(len as usize) else { return false };
+            self.pass_on(header, place, Work::Read(transfer.pos, buffer));
         } else {
             let Some(buffer) = self.buffers.take(len as usize) else { return false };
             let mut bio = self.spare_bio();
@@ -309,7 +366,7 @@ impl Worker {
 
     fn write(&mut self, header: &Header, transfer: &Transfer) {
         let Some((place, len)) = self.range(header, transfer.pos, u64::from(transfer.len)) else { return };
-        if self.opened[place].as_ref().is_some_and(|open| open.served.is_read_only()) {
+        if self.opened[place].as_ref().is_some_and(|open| open.seat.served().is_read_only()) {
             return self.refuse_at(header, place, Errno::ROFS);
         }
         if len == 0 {
@@ -317,14 +374,24 @@ impl Worker {
         }
         let Some(mut data) = self.landing.take() else { return self.refuse_at(header, place, Errno::IO) };
         data.truncate(len as usize);
+        let durable = self.durable();
         if !self.is_aligned(place, transfer.pos, len) {
-            let copy = data.to_vec();
-            self.buffers.put(data);
-            return self.pass_on(header, place, Work::Write(transfer.pos, copy));
+            return self.pass_on(header, place, Work::Write(transfer.pos, data, durable));
         }
         let mut bio = self.spare_bio();
         let set = bio.reset_write(transfer.pos, data);
+        bio.add_flags(durable);
         self.submit(header, place, len as u32, bio, set);
+    }
+
+    /// What the write that was received needs for a file that was opened with `O_DSYNC` or `O_SYNC`: the kernel does not
+    /// send an `FSYNC` after it.
+    fn durable(&self) -> Flags {
+        let flags = wire::parse_write_flags(&self.head[IN_HEADER..]).unwrap_or_default();
+        match OFlags::from_bits_retain(flags).intersects(OFlags::DSYNC | OFlags::SYNC) {
+            true if !defect::is_on(Defect::SyncWritesVolatile) => Flags::FUA,
+            _ => Flags::NONE,
+        }
     }
 
     fn flush(&mut self, header: &Header) {
@@ -344,7 +411,7 @@ impl Worker {
         if !zeroes {
             return self.refuse_at(header, place, Errno::OPNOTSUPP);
         }
-        if self.opened[place].as_ref().is_some_and(|open| open.served.is_read_only()) {
+        if self.opened[place].as_ref().is_some_and(|open| open.seat.served().is_read_only()) {
             return self.refuse_at(header, place, Errno::ROFS);
         }
         let grows = len < request.len && request.mode & fallocate::KEEP_SIZE == 0;
@@ -353,7 +420,8 @@ impl Worker {
         }
         if len == 0 {
             self.complete(place);
-            return reply(&self.fuse, header.unique, Ok(&[]));
+            reply(&self.fuse, header.unique, Ok(&[]));
+            return;
         }
         if !self.is_aligned(place, request.pos, len) {
             return self.pass_on(header, place, Work::Zero(request.pos, len));
@@ -369,7 +437,6 @@ impl Worker {
         let job = SlowJob {
             fuse: Arc::clone(&self.fuse),
             unique: header.unique,
-            served: Arc::clone(&open.served),
             seat: Arc::clone(&open.seat),
             mark: open.seat.client().begin(),
             work,
@@ -378,7 +445,13 @@ impl Worker {
         open.seat.client().counts.in_flight.fetch_add(1, Ordering::Relaxed);
         match self.slow.send(job) {
             Ok(()) => self.slow_in_work += 1,
-            Err(_) => self.refuse(header, Errno::IO),
+            Err(refused) => {
+                let SlowJob { seat, mark, work, .. } = refused.0;
+                seat.client().counts.in_flight.fetch_sub(1, Ordering::Relaxed);
+                seat.client().end(mark);
+                work.into_memory().into_iter().for_each(|memory| self.buffers.put(memory));
+                self.refuse_at(header, place, Errno::IO);
+            }
         }
     }
 
@@ -434,7 +507,8 @@ impl Worker {
             (_, Err(fault), _) => {
                 counts.errors.fetch_add(1, Ordering::Relaxed);
                 if !std::mem::replace(&mut self.reported, true) {
-                    let error = open.served.device().error(fault, op, pos, u64::from(len), String::new());
+                    let error =
+                        open.seat.served().device().error(fault, op, pos, u64::from(len), String::new());
                     (self.shared.log)(&Event::Failed(open.seat.client(), &error.to_string()));
                 }
                 reply(&self.fuse, unique, Err(Errno::from_raw_os_error(fault.errno())));
@@ -482,9 +556,12 @@ impl Worker {
         let mut channels = self.opened.iter_mut().flatten().filter(busy);
         let Some(first) = channels.next() else {
             if takes {
-                self.buffers.trim();
+                let keep = self.buffers.has_free().then_some(&KEEP);
+                self.events.clear();
                 // Interrupted or not, the caller tries again.
-                let _ = epoll::wait(&self.any, &mut Vec::<epoll::Event>::with_capacity(2), None);
+                if epoll::wait(&self.any, spare_capacity(&mut self.events), keep) == Ok(0) {
+                    self.buffers.trim();
+                }
             } else {
                 let timeout = self.held_for().map(timespec);
                 let _ = poll(&mut [PollFd::new(&self.bell.event, PollFlags::IN)], timeout.as_ref());

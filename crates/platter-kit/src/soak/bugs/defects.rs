@@ -169,6 +169,10 @@ const REACH: &[(&str, Reach)] = &[
             why: "what is stuck ends before the soak looks whether other I/O does",
         },
     ),
+    (
+        "sync-writes-volatile",
+        Reach::Targeted { test: "crates/platter-serve/tests/fuse_durable.rs", why: "the soak has no server" },
+    ),
     ("transient-fails", Reach::Within(20)),
 ];
 

@@ -1,5 +1,6 @@
-//! Devices as files, used through the kernel. Skipped where FUSE cannot be mounted.
+//! What a program can do with the file of a device.
 
+use crate::rig::{Mounted, PATIENCE, SIZE, errno};
 use platter_block::bio::{Bio, Op};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::{Span, Time};
@@ -14,76 +15,13 @@ use platter_sim::{SimDisk, World};
 use platter_stack::filter::{Filter, Filtered};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
-use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
+use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
-use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
-use tempfile::TempDir;
-
-const SIZE: u64 = 4 << 20;
-const PATIENCE: Duration = Duration::from_secs(60);
-
-struct Mounted {
-    server: Option<Server>,
-    directory: TempDir,
-}
-
-impl Mounted {
-    /// Serves devices as files. `None`, after saying why, if the system does not permit it.
-    fn new(devices: Vec<Served>, options: &Options) -> Option<Mounted> {
-        let directory = tempfile::tempdir().unwrap();
-        let mut server = Server::default();
-        devices.into_iter().for_each(|served| server.devices().add(served).unwrap());
-        let address = directory.path().to_str().unwrap();
-        match server.start("fuse", address, options) {
-            Ok(at) => {
-                assert_eq!(Path::new(&at), directory.path().canonicalize().unwrap());
-                Some(Mounted { server: Some(server), directory })
-            }
-            Err(error) => {
-                assert!(!error.is_usage(), "{error}");
-                eprintln!("skipped: {error}");
-                None
-            }
-        }
-    }
-
-    fn of(device: Device) -> Option<Mounted> {
-        Mounted::new(vec![Served::new("disk", device).unwrap()], &Options::default())
-    }
-
-    fn path(&self) -> PathBuf {
-        self.directory.path().join("disk")
-    }
-
-    fn open(&self) -> File {
-        OpenOptions::new().read(true).write(true).open(self.path()).unwrap()
-    }
-
-    fn stop(&mut self, limit: Duration) -> Result<(), Vec<String>> {
-        self.server.take().unwrap().stop(limit)
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        if let Some(server) = self.server.take() {
-            let _ = server.stop(PATIENCE);
-        }
-    }
-}
-
-#[track_caller]
-fn errno<T: std::fmt::Debug>(result: std::io::Result<T>) -> Errno {
-    Errno::from_io_error(&result.unwrap_err()).unwrap()
-}
 
 fn simulated() -> Device {
     let ideal = Ideal { size: SIZE, latency: Span(1000), depth: 8, write_cache: true };
@@ -173,6 +111,69 @@ fn the_end_of_the_device_is_the_end_of_the_file() {
 }
 
 #[test]
+fn a_device_that_grows_is_a_file_that_grows() {
+    let image = tempfile::NamedTempFile::new().unwrap();
+    image.as_file().set_len(SIZE).unwrap();
+    let spec = image.path().to_str().unwrap();
+    let device = platter::registry::open(spec, platter::registry::Access::read_write()).unwrap();
+    let mut cached = Options::default();
+    cached.kernel_cache = true;
+    let mut size = SIZE;
+    for options in [Options::default(), cached] {
+        let served = Served::new("disk", device.clone()).unwrap();
+        let Some(mounted) = Mounted::new(vec![served], &options) else { return };
+        let file = mounted.open();
+        let mut found = [1; 4096];
+        assert_eq!(file.read_at(&mut found, size).unwrap(), 0);
+        assert_eq!(errno(file.write_at(&found, size)), Errno::NOSPC);
+        image.as_file().set_len(size + 8192).unwrap();
+        device.refresh().unwrap();
+        assert_eq!(file.metadata().unwrap().len(), size + 8192);
+        assert_eq!(rustix::fs::seek(&file, SeekFrom::End(0)), Ok(size + 8192));
+        file.write_all_at(&[7; 4096], size + 4096).unwrap();
+        file.read_exact_at(&mut found, size + 4096).unwrap();
+        assert_eq!(found, [7; 4096]);
+        size += 8192;
+    }
+}
+
+#[test]
+fn memory_for_less_than_a_request_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::default();
+    server.devices().add(Served::new("disk", Device::ram(SIZE).unwrap()).unwrap()).unwrap();
+    let mut options = Options::default();
+    options.client_memory_bytes = (2 << 20) - 1;
+    let error = server.start("fuse", directory.path().to_str().unwrap(), &options).unwrap_err();
+    assert!(error.is_usage() && error.to_string().contains("2097152"), "{error}");
+}
+
+/// With memory for one request, requests wait for each other: aligned ones and others.
+#[test]
+fn requests_wait_for_memory() {
+    let mut options = Options::default();
+    options.client_memory_bytes = 2 << 20;
+    let served = Served::new("disk", Device::ram(SIZE).unwrap()).unwrap();
+    let Some(mounted) = Mounted::new(vec![served], &options) else { return };
+    let lives = (0..4u64).map(|number| {
+        let file = mounted.open();
+        thread::spawn(move || {
+            let (at, mut found) = (number << 20, vec![0; (1 << 20) - 600]);
+            for round in 0..20 {
+                let begin = at + round % 2 * 100;
+                found.fill(round as u8);
+                file.write_all_at(&found, begin).unwrap();
+                found.fill(0xee);
+                file.read_exact_at(&mut found, begin).unwrap();
+                assert!(found.iter().all(|byte| *byte == round as u8), "round {round}");
+            }
+        })
+    });
+    let lives: Vec<_> = lives.collect();
+    lives.into_iter().for_each(|life| life.join().unwrap());
+}
+
+#[test]
 fn holes_are_found() {
     let device = Device::ram(SIZE).unwrap();
     device.write_at(&[1; 8192], 1 << 20).unwrap();
@@ -246,55 +247,4 @@ fn several_devices_are_several_files() {
         device.read_at(&mut found, 8192).unwrap();
         assert_eq!(found, [at as u8 + 1; 4096]);
     }
-}
-
-#[test]
-fn users_of_open_files_are_named_and_lose_them_when_the_server_cannot_wait() {
-    let Some(mut mounted) = Mounted::of(Device::ram(SIZE).unwrap()) else { return };
-    let file = mounted.open();
-    file.write_all_at(&[1; 512], 0).unwrap();
-    let problems = mounted.stop(Duration::ZERO).unwrap_err();
-    assert!(problems.iter().any(|text| text.contains(&format!("({})", std::process::id()))), "{problems:?}");
-    assert!(file.read_at(&mut [0; 512], 0).is_err());
-    drop(file);
-    assert_eq!(fs::read_dir(mounted.directory.path()).unwrap().count(), 0, "it is not mounted any more");
-}
-
-#[test]
-fn the_mount_of_a_dead_server_is_replaced() {
-    let Some(mut mounted) = Mounted::of(Device::ram(SIZE).unwrap()) else { return };
-    mounted.stop(PATIENCE).unwrap();
-    let path = mounted.directory.path();
-    let fuse = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap();
-    let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", fuse.as_raw_fd());
-    let (options, flags) = (CString::new(options).unwrap(), rustix::mount::MountFlags::empty());
-    if let Err(error) = rustix::mount::mount("dead", path, "fuse", flags, Some(&*options)) {
-        eprintln!("skipped: mount: {error}");
-        return;
-    }
-    drop(fuse);
-    assert_eq!(errno(fs::metadata(path)), Errno::NOTCONN);
-    let mut server = Server::default();
-    server.devices().add(Served::new("disk", Device::ram(SIZE).unwrap()).unwrap()).unwrap();
-    server.start("fuse", path.to_str().unwrap(), &Options::default()).unwrap();
-    assert!(mounted.path().exists());
-    server.stop(PATIENCE).unwrap();
-}
-
-#[test]
-fn what_cannot_be_a_mount_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut server = Server::default();
-    server.devices().add(Served::new("disk", Device::ram(SIZE).unwrap()).unwrap()).unwrap();
-    let mut refused = |path: &Path, word: &str| {
-        let error = server.start("fuse", path.to_str().unwrap(), &Options::default());
-        let error = error.unwrap_err().to_string();
-        assert!(error.contains(word) && error.contains(path.to_str().unwrap()), "{error}");
-    };
-    refused(&directory.path().join("missing"), "create it first");
-    fs::write(directory.path().join("file"), "").unwrap();
-    refused(directory.path(), "not empty");
-    server.devices().add(Served::new("a/b", Device::ram(SIZE).unwrap()).unwrap()).unwrap();
-    let error = server.start("fuse", "/nowhere", &Options::default()).unwrap_err();
-    assert!(error.is_usage() && error.to_string().contains("a/b"), "{error}");
 }

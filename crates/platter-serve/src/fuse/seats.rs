@@ -1,0 +1,116 @@
+//! The clients of a FUSE export: one for each device with open files.
+
+use super::seat::{Bells, Seat};
+use super::shared::KIND;
+use crate::clients::Clients;
+use crate::events::{Event, Log};
+use crate::served::Served;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// The seats of devices with open files. A seat ends when the last file is closed or an operator disconnects it; then
+/// requests of files that are still open fail, and each thread closes its channel.
+pub(super) struct Seats {
+    list: Mutex<Vec<Occupied>>,
+    next: AtomicU64,
+    /// How many have ended.
+    ended: AtomicU64,
+    pub(super) bells: Arc<Bells>,
+    clients: Arc<Clients>,
+    log: Log,
+    /// The mounted directory, for reports.
+    directory: String,
+}
+
+struct Occupied {
+    seat: Arc<Seat>,
+    files: usize,
+}
+
+impl Seats {
+    pub(super) fn new(clients: Arc<Clients>, log: Log, directory: String) -> Arc<Seats> {
+        let (next, ended) = (AtomicU64::new(1), AtomicU64::new(0));
+        Arc::new(Seats {
+            list: Mutex::default(),
+            next,
+            ended,
+            bells: Arc::default(),
+            clients,
+            log,
+            directory,
+        })
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<Occupied>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts an open file of a device. Returns the number of its seat. `None`: there are as many clients as the server
+    /// takes.
+    pub(super) fn open(self: &Arc<Seats>, served: &Arc<Served>) -> Option<u64> {
+        let mut list = self.list();
+        if let Some(found) = list.iter_mut().find(|found| Arc::ptr_eq(found.seat.served(), served)) {
+            found.files += 1;
+            return Some(found.seat.handle);
+        }
+        let handle = self.next.fetch_add(1, Ordering::Relaxed);
+        let seats = Arc::downgrade(self);
+        let disconnect = move || {
+            Weak::upgrade(&seats).inspect(|seats| seats.end(handle, "it was disconnected"));
+        };
+        let Some(client) = self.clients.connect(KIND, served.name(), &self.directory, disconnect) else {
+            drop(list);
+            let why = "there are as many clients as the server takes";
+            (self.log)(&Event::Refused { export: KIND, peer: &self.directory, why });
+            return None;
+        };
+        let seat = Arc::new(Seat::new(handle, client, served, Arc::clone(&self.bells)));
+        list.push(Occupied { seat: Arc::clone(&seat), files: 1 });
+        drop(list);
+        (self.log)(&Event::Connected(seat.client()));
+        Some(handle)
+    }
+
+    /// A file is closed.
+    pub(super) fn close(&self, handle: u64) {
+        let is_last = {
+            let mut list = self.list();
+            let found = list.iter_mut().find(|found| found.seat.handle == handle);
+            found.is_some_and(|found| {
+                found.files -= 1;
+                found.files == 0
+            })
+        };
+        if is_last {
+            self.end_if(handle, |found| found.files == 0, "all files of it are closed");
+        }
+    }
+
+    fn end(&self, handle: u64, why: &str) {
+        self.end_if(handle, |_| true, why);
+    }
+
+    fn end_if(&self, handle: u64, ends: impl Fn(&Occupied) -> bool, why: &str) {
+        let mut list = self.list();
+        let place = list.iter().position(|found| found.seat.handle == handle && ends(found));
+        let Some(place) = place else { return };
+        let Occupied { seat, .. } = list.swap_remove(place);
+        drop(list);
+        seat.end();
+        (self.log)(&Event::Disconnected(seat.client(), why));
+        drop(seat);
+        self.ended.fetch_add(1, Ordering::Release);
+        self.bells.ring();
+    }
+
+    /// The seat of this number, if it has not ended.
+    pub(super) fn find(&self, handle: u64) -> Option<Arc<Seat>> {
+        self.list().iter().find(|found| found.seat.handle == handle).map(|found| Arc::clone(&found.seat))
+    }
+
+    /// Changes when seats end.
+    #[inline]
+    pub(super) fn ended(&self) -> u64 {
+        self.ended.load(Ordering::Acquire)
+    }
+}

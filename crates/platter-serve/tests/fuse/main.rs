@@ -1,0 +1,7 @@
+//! Devices as files, used through the kernel. Skipped where FUSE cannot be mounted.
+
+mod clients;
+mod files;
+mod mounts;
+mod peers;
+mod rig;
