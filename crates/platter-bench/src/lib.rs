@@ -8,6 +8,7 @@ pub mod fileio;
 pub mod io;
 pub mod ladder;
 pub mod load;
+pub mod locks;
 pub mod parallel_read;
 pub mod processes;
 pub mod readahead;

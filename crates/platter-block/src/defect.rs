@@ -92,6 +92,8 @@ defects! {
     /// If a file ends inside a page, only the last partial block goes through the page cache; the rest of its page
     /// bypasses it.
     OddEndAlone "odd-end-alone" "the end of a file of odd size goes through the page cache, the rest of its page around it"
+    /// A bio that was examined before the device shrank is not examined again under the queue's lock.
+    PrebuiltOfOldSize "prebuilt-of-old-size" "a request prepared before a device shrank is started past its new end"
     /// A disk that shrank and grew again is used to its end although the data loss was not acknowledged.
     RegrownAsNew "regrown-as-new" "what was cut off a disk that grew again reads as zeroes without an error"
     /// Lanes that several threads submit to use rings, which tie requests to the thread that submitted them: when
@@ -115,6 +117,8 @@ defects! {
     SyncWritesVolatile "sync-writes-volatile" "a write to a served file that was opened with O_DSYNC is not durable"
     /// An interrupted call or a shortage of memory in the system fails the bio, and every later flush.
     TransientFails "transient-fails" "an interrupted request fails its bio and every later flush"
+    /// A lane that runs the queue it shares does not wake the others if it has got bios itself.
+    WakesForgotten "wakes-forgotten" "threads sleep on although another one has brought their bios back"
 }
 
 #[cfg(feature = "defects")]

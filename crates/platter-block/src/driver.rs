@@ -18,6 +18,9 @@ pub struct Features {
     pub fua: bool,
     /// Writes are refused.
     pub read_only: bool,
+    /// Whether a request is valid depends on nothing but the disk's geometry, so submitters may prepare requests before
+    /// they take the lock of the queue that they share.
+    pub prebuild: bool,
 }
 
 crate::setters! {
@@ -25,6 +28,7 @@ crate::setters! {
         write_cache, with_write_cache: bool;
         fua, with_fua: bool;
         read_only, with_read_only: bool;
+        prebuild, with_prebuild: bool;
     }
 }
 
@@ -80,7 +84,7 @@ crate::setters! {
 
 impl Features {
     /// No capabilities: the default.
-    pub const NONE: Features = Features { write_cache: false, fua: false, read_only: false };
+    pub const NONE: Features = Features { write_cache: false, fua: false, read_only: false, prebuild: false };
 }
 
 impl Geometry {

@@ -16,6 +16,7 @@ mod direct;
 mod doubt;
 mod family;
 mod pause;
+mod prebuilt;
 mod sched;
 mod split;
 mod zeroes;
@@ -23,6 +24,7 @@ mod zeroes;
 pub use direct::{DirectLane, DirectQueue};
 pub use doubt::Watch;
 pub use pause::{FIRST_PAUSE, RETRIES};
+pub use prebuilt::Prebuilt;
 pub use sched::{CONGESTION_BATCH, PlugSettings, PoolStats, SchedQueue};
 
 /// Settings of a queue. `Default` has the settings of a device opened without arguments.

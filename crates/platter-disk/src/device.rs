@@ -15,7 +15,7 @@ use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Context, MAX_SEGMENTS, Op};
 use platter_block::counters::Snapshot;
 use platter_block::disk::{Disk, FnDisk};
-use platter_block::driver::{Driver, Geometry};
+use platter_block::driver::{Driver, Features, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -163,7 +163,8 @@ impl Device {
     ) -> Result<Device, Error> {
         let limits =
             Limits::unlimited(512).with_memory_align(4).with_max_transfer(1 << 20).with_max_segments(256);
-        let geometry = Geometry::new(size, limits);
+        let features = Features::default().with_prebuild(true);
+        let geometry = Geometry::new(size, limits).with_features(features);
         let depth = settings.queue.depth;
         let channel = move |_| Ok(Box::new(crate::drivers::null::Null::new(depth)) as Box<dyn Driver>);
         let disk = FnDisk::new("null", geometry, channel).with_driver_name("null");

@@ -20,7 +20,7 @@ use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::{Lane, QueueLane, Reopen};
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::{Param, ParamError, Unit};
-use platter_block::queue::{DirectLane, DirectQueue, SchedQueue, Settings};
+use platter_block::queue::{DirectLane, DirectQueue, Prebuilt, SchedQueue, Settings};
 use platter_block::segment::{Region, RegionId};
 use platter_block::statistics::Statistics;
 use platter_block::time::{Span, Time, VirtualClock};
@@ -37,6 +37,7 @@ mod lane;
 mod lanes;
 mod listen;
 pub(crate) mod mailbox;
+pub(crate) mod parker;
 pub(crate) mod poller;
 pub(crate) mod runner;
 mod scope;
@@ -74,6 +75,9 @@ pub struct LeafSettings {
     /// Most lanes of synchronous callers at once; `None`: as many as the queue has requests. Each has its own driver
     /// channel while the device has no elevator.
     pub lanes: Option<u32>,
+    /// Prepare requests before the lock of the queue that lanes share is taken, if the disk
+    /// [allows it](platter_block::driver::Features::prebuild). Off: all is done under the lock.
+    pub prebuild: bool,
     /// Measure how long locks are held. (The time spent waiting for them is always measured.)
     pub lock_stamps: bool,
     /// Where the choice of the elevator came from, as the device's facts show it; `None`: from the program that opens it.
@@ -87,6 +91,7 @@ platter_block::setters! {
         lock, with_lock: LockScope;
         bounce, with_bounce: bool;
         lanes, with_lanes: Option<u32>;
+        prebuild, with_prebuild: bool;
         lock_stamps, with_lock_stamps: bool;
         elevator_from, with_elevator_from: Option<&'static str>;
     }
@@ -100,6 +105,7 @@ impl Default for LeafSettings {
             lock: LockScope::Queue,
             bounce: true,
             lanes: None,
+            prebuild: true,
             lock_stamps: false,
             elevator_from: None,
         }
@@ -124,7 +130,7 @@ struct Shared {
     /// Names the lanes that the last barrier, or the last bio behind a range in doubt, waited for in vain.
     stall: Mutex<String>,
     scope: Option<Arc<ScopeLock>>,
-    inbox: Mutex<Vec<Bio>>,
+    inbox: Mutex<Vec<(Bio, Prebuilt)>>,
     control: Runner<Control>,
     control_counters: Arc<Counters>,
     /// Requests of the shared queue that its driver has, as of the queue's last run.
@@ -179,6 +185,7 @@ impl Leaf {
         // With fewer requests the full `depth` could not be reached.
         settings.queue.nr_requests = settings.queue.nr_requests.max(settings.queue.depth);
         let shared_mode = elevator.is_some();
+        settings.prebuild &= geometry.features.prebuild;
         let counters = Arc::new(Counters::default());
         let queue = SchedQueue::new(geometry, settings.queue, elevator, Arc::clone(&counters));
         let shared = Arc::new_cyclic(|itself| Shared {

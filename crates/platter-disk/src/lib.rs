@@ -21,6 +21,7 @@ pub mod future;
 pub mod handle;
 mod lane_pool;
 pub mod leaf;
+pub mod lock_meter;
 pub mod open;
 pub mod pool;
 pub mod service;

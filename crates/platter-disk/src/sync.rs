@@ -1,7 +1,10 @@
 //! Locks and atomics, in one place so that a model checker can replace them.
 
+use crate::clock;
 use crate::deferred::Section;
+use crate::lock_meter::{self, Hold, Taken};
 use std::ops::{Deref, DerefMut};
+use std::panic::Location;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
@@ -13,6 +16,7 @@ pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
 /// A held [`Mutex`]. Actions that were deferred run after its release.
 pub(crate) struct MutexGuard<'a, T> {
     // Fields drop in this order: the lock is released before it stops counting.
+    hold: Hold,
     guard: std::sync::MutexGuard<'a, T>,
     _section: Section,
 }
@@ -37,27 +41,62 @@ impl<T> Mutex<T> {
 
     /// Takes the lock if it is free.
     #[inline]
+    #[track_caller]
     pub(crate) fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError<MutexGuard<'_, T>>> {
         let section = Section::enter();
         count();
-        match self.0.try_lock() {
-            Ok(guard) => Ok(MutexGuard { guard, _section: section }),
+        let tried = self.0.try_lock();
+        if lock_meter::is_on() {
+            let taken = if let Err(TryLockError::WouldBlock) = tried { Taken::Not } else { Taken::AtOnce };
+            lock_meter::taken::<T>(Location::caller(), &taken);
+        }
+        match tried {
+            Ok(guard) => Ok(MutexGuard { hold: Hold::begin(), guard, _section: section }),
             Err(TryLockError::Poisoned(poisoned)) => {
-                let guard = MutexGuard { guard: poisoned.into_inner(), _section: section };
+                let guard = poisoned.into_inner();
+                let guard = MutexGuard { hold: Hold::begin(), guard, _section: section };
                 Err(TryLockError::Poisoned(PoisonError::new(guard)))
             }
             Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
         }
+    }
+
+    /// Takes the lock and measures that.
+    #[cold]
+    fn lock_metered(&self, place: &'static Location<'static>) -> std::sync::MutexGuard<'_, T> {
+        let (guard, taken) = match self.0.try_lock() {
+            Ok(guard) => (guard, Taken::AtOnce),
+            Err(TryLockError::Poisoned(poisoned)) => (poisoned.into_inner(), Taken::AtOnce),
+            Err(TryLockError::WouldBlock) => {
+                let asked = clock::now();
+                (self.0.lock().unwrap_or_else(PoisonError::into_inner), Taken::Since(asked))
+            }
+        };
+        lock_meter::taken::<T>(place, &taken);
+        guard
     }
 }
 
 /// Takes the lock even if a thread panicked while it held it: the queues' own state is consistent between
 /// calls.
 #[inline]
+#[track_caller]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     let section = Section::enter();
     count();
-    MutexGuard { guard: mutex.0.lock().unwrap_or_else(PoisonError::into_inner), _section: section }
+    let guard = match lock_meter::is_on() {
+        true => mutex.lock_metered(Location::caller()),
+        false => mutex.0.lock().unwrap_or_else(PoisonError::into_inner),
+    };
+    MutexGuard { hold: Hold::begin(), guard, _section: section }
+}
+
+/// A condition variable has taken the lock again. Whether it had to wait for the lock cannot be seen.
+fn taken_again<T>(place: &'static Location<'static>) -> Hold {
+    if lock_meter::is_on() {
+        lock_meter::taken::<T>(place, &Taken::AtOnce);
+    }
+    Hold::begin()
 }
 
 impl<T> Deref for MutexGuard<'_, T> {
@@ -86,16 +125,21 @@ impl Condvar {
     }
 
     /// Releases the lock and waits for a notification; may wake without one.
+    #[track_caller]
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        let MutexGuard { guard, _section } = guard;
-        MutexGuard { guard: self.0.wait(guard).unwrap_or_else(PoisonError::into_inner), _section }
+        let MutexGuard { hold, guard, _section } = guard;
+        drop(hold);
+        let guard = self.0.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        MutexGuard { hold: taken_again::<T>(Location::caller()), guard, _section }
     }
 
     /// The same, for at most `time`.
+    #[track_caller]
     pub(crate) fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, time: Duration) -> MutexGuard<'a, T> {
-        let MutexGuard { guard, _section } = guard;
+        let MutexGuard { hold, guard, _section } = guard;
+        drop(hold);
         let (guard, _) = self.0.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner);
-        MutexGuard { guard, _section }
+        MutexGuard { hold: taken_again::<T>(Location::caller()), guard, _section }
     }
 
     pub(crate) fn notify_one(&self) {

@@ -34,7 +34,8 @@ struct IdealDisk {
 
 impl Model for IdealDisk {
     fn geometry(&self) -> Geometry {
-        let features = Features::default().with_write_cache(self.ideal.write_cache).with_fua(true);
+        let features =
+            Features::default().with_write_cache(self.ideal.write_cache).with_fua(true).with_prebuild(true);
         Geometry::new(self.ideal.size, Limits::unlimited(512)).with_features(features)
     }
 

@@ -35,6 +35,7 @@ mod zeroes;
 use super::doubt::Doubts;
 use super::family::Families;
 use super::pause::{NEVER, Pauses};
+use super::prebuilt::Prebuilt;
 use super::zeroes::Zeroes;
 use super::{Rest, SPARE_BIOS, Settings, append, split as cut};
 use hash::MergeHash;
@@ -211,6 +212,26 @@ impl SchedQueue {
         }
         bio.fail(self.check(&bio).err().unwrap_or(fault));
         self.finish(now, bio);
+    }
+
+    /// [`SchedQueue::submit_sound`] for a bio that its submitter has examined.
+    #[inline]
+    pub fn submit_prebuilt(&mut self, now: Time, mut bio: Bio, prebuilt: Prebuilt) {
+        let stale = defect::is_on(Defect::PrebuiltOfOldSize) && prebuilt.is_known();
+        if !(prebuilt.holds_for(self.geometry.size) || stale) || self.order.is_closed() {
+            return self.submit_sound(now, bio);
+        }
+        self.counters.bios.add(1);
+        if self.sink.is_some() {
+            self.trace_bio(now, Action::Queue, &bio);
+        }
+        match self.admit_in_time(now, &mut bio) {
+            Ok(()) => self.enqueue(now, bio),
+            Err(fault) => {
+                bio.fail(fault);
+                self.finish(now, bio);
+            }
+        }
     }
 
     fn submit_any(&mut self, now: Time, mut bio: Bio) {

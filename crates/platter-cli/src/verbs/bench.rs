@@ -1,6 +1,8 @@
 //! `platter bench`: the benchmarks.
 
-use super::{bench_chunked, bench_dm, bench_fileio, bench_io, bench_parallel_read, bench_schedulers};
+use super::{
+    bench_chunked, bench_dm, bench_fileio, bench_io, bench_locks, bench_parallel_read, bench_schedulers,
+};
 use crate::cli::{CliError, Context};
 use clap::Subcommand;
 
@@ -15,6 +17,8 @@ pub(crate) enum Bench {
     Fileio(Box<bench_fileio::Fileio>),
     /// A general workload generator with fio's options
     Io(Box<bench_io::Io>),
+    /// How often the engine's locks are taken, waited for and held, by callers and numbers of threads
+    Locks(bench_locks::Locks),
     /// Sequential reads of several devices at once, in three ways
     ParallelRead(bench_parallel_read::ParallelRead),
     /// All elevators under mixes of processes
@@ -28,6 +32,7 @@ impl Bench {
             Bench::Dm(dm) => dm.run(context),
             Bench::Fileio(fileio) => fileio.run(context),
             Bench::Io(io) => io.run(context),
+            Bench::Locks(locks) => locks.run(context),
             Bench::ParallelRead(parallel_read) => parallel_read.run(context),
             Bench::Schedulers(schedulers) => schedulers.run(context),
         }

@@ -8,6 +8,7 @@ mod bench_chunked;
 mod bench_dm;
 mod bench_fileio;
 mod bench_io;
+mod bench_locks;
 mod bench_parallel_read;
 mod bench_schedulers;
 mod check;

@@ -167,7 +167,11 @@ fn geometry(disk: &OpenedDisk) -> Geometry {
     let read_only = flags.is_ok_and(|f| f & rustix::fs::OFlags::RWMODE == rustix::fs::OFlags::RDONLY);
     let cache = probe.kernel.as_ref().and_then(|kernel| kernel.write_cache);
     let write_cache = !disk.direct || probe.kind == Kind::Regular || cache != Some(WriteCache::WriteThrough);
-    let features = Features::default().with_write_cache(write_cache).with_fua(true).with_read_only(read_only);
+    let features = Features::default()
+        .with_write_cache(write_cache)
+        .with_fua(true)
+        .with_read_only(read_only)
+        .with_prebuild(true);
     Geometry::new(probe.size_bytes, limits(disk.direct, probe)).with_features(features)
 }
 

@@ -33,7 +33,7 @@ impl Memory {
 
     /// Size in bytes, blocks of 512 bytes, no limits, no write cache.
     pub fn geometry(&self) -> Geometry {
-        let features = Features::default().with_fua(true);
+        let features = Features::default().with_fua(true).with_prebuild(true);
         Geometry::new(self.store.size(), Limits::unlimited(512)).with_features(features)
     }
 

@@ -1,15 +1,18 @@
 //! The shared queue of a leaf and how it is run.
 
 use super::doubts::Owner;
-use super::lanes::Hold;
+use super::lanes::{Hold, LaneCell};
 use super::{NO_CHANNEL, Shared, SharedLane};
+use crate::lock_meter::{Part, Parts};
 use crate::sync::{Ordering, lock};
 use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
+use platter_block::defect::{self, Defect};
 use platter_block::fault::Error;
 use platter_block::lane::{Lane, QueueLane};
-use platter_block::queue::{Rest, SchedQueue};
+use platter_block::queue::{Prebuilt, Rest, SchedQueue};
 use platter_block::time::{Span, Time};
+use std::sync::Arc;
 
 /// Flag in the route of a bio: its sender closed the gate, and its completion opens it.
 pub(super) const CLOSED_GATE: u32 = 1 << 31;
@@ -35,7 +38,7 @@ pub(super) struct Control {
     look_at: Option<Time>,
     /// Version of the doubts that the queue knows of.
     doubts: u32,
-    inbox: Vec<Bio>,
+    inbox: Vec<(Bio, Prebuilt)>,
     done: Vec<Bio>,
     /// Bios of the shared queue that have failed, as of the last look.
     failed: u64,
@@ -45,6 +48,8 @@ pub(super) struct Control {
 pub(super) struct Runs<'a> {
     pub(super) route: u32,
     pub(super) done: &'a mut Vec<Bio>,
+    /// Lanes that sleep and have got bios; they are rung when the queue's lock has been released. Empty afterwards.
+    pub(super) wakes: &'a mut Vec<Arc<LaneCell>>,
 }
 
 impl Control {
@@ -111,13 +116,28 @@ impl Control {
     }
 }
 
+/// Wakes the lanes that got bios. The system calls that this takes are made without the queue's lock.
+fn ring_lanes(runs: &mut Runs<'_>) {
+    let mut parts = Parts::begin();
+    let forgets = defect::is_on(Defect::WakesForgotten) && !runs.done.is_empty();
+    runs.wakes.drain(..).filter(|_| !forgets).for_each(|cell| cell.mailbox.ring());
+    parts.end(Part::Wake);
+}
+
 impl Shared {
     /// Runs the shared queue, or leaves that to the thread that runs it already.
     pub(super) fn run_control(&self, now: Time, mut runs: Option<Runs<'_>>) -> bool {
-        self.control.run(|control| self.run_locked(now, control, runs.as_mut()))
+        self.control.run(|control| {
+            match control {
+                Some(control) => self.run_locked(now, control, runs.as_mut()),
+                None => runs.iter_mut().for_each(ring_lanes),
+            }
+            runs.as_ref().is_some_and(|runs| !runs.wakes.is_empty())
+        })
     }
 
     /// Visits the shared queue after waiting for the thread that runs it.
+    #[track_caller]
     pub(super) fn with_control<R>(&self, visit: impl FnOnce(&mut Control) -> R) -> R {
         self.control.with(visit, |control| self.run_locked(self.clock.now(), control, None))
     }
@@ -138,7 +158,8 @@ impl Shared {
     }
 
     fn run_queue(&self, now: Time, control: &mut Control) {
-        let barriers = control.inbox.iter().any(|bio| bio.route() & CLOSED_GATE != 0);
+        let mut parts = Parts::begin();
+        let barriers = control.inbox.iter().any(|(bio, _)| bio.route() & CLOSED_GATE != 0);
         let mut inbox = std::mem::take(&mut control.inbox);
         let _held = match &self.scope {
             Some(lock) => Some(lock.hold(&self.control_counters, self.settings.lock_stamps)),
@@ -155,9 +176,10 @@ impl Shared {
             let (size, largest) = self.extent.sizes();
             lane.queue.set_size(size, largest);
         }
-        for bio in inbox.drain(..) {
-            lane.queue.submit_sound(now, bio);
+        for (bio, prebuilt) in inbox.drain(..) {
+            lane.queue.submit_prebuilt(now, bio, prebuilt);
         }
+        parts.end(Part::Enqueue);
         let stalled = lane.queue.stalled_barriers();
         lane.run(now);
         if lane.queue.stalled_barriers() > stalled {
@@ -186,6 +208,7 @@ impl Shared {
             control.deaf &= in_flight == 0;
             self.lanes.ring_pollers();
         }
+        parts.end(Part::Dispatch);
     }
 
     /// Checks whether the driver of the shared queue has returned given-up requests, and whether the device has
@@ -255,25 +278,34 @@ impl Shared {
             control.failed = failed;
             self.extent.look_after(&done, &*self.disk, &self.gate);
         }
-        for bio in done.drain(..) {
-            let route = bio.route();
-            if route & CLOSED_GATE != 0 {
+        let mut parts = Parts::begin();
+        let (own, mut kept, wakes) = match runs.take() {
+            Some(runs) => (Some(runs.route), Some(&mut *runs.done), Some(&mut *runs.wakes)),
+            None => (None, None, None),
+        };
+        let of_others = done.drain(..).filter_map(|bio| {
+            if bio.route() & CLOSED_GATE != 0 {
                 self.gate.open();
             }
-            let route = route & !CLOSED_GATE;
-            match &mut runs {
-                Some(runs) if runs.route == route => runs.done.push(bio),
-                _ => self.lanes.post(route, bio),
+            let route = bio.route() & !CLOSED_GATE;
+            match &mut kept {
+                Some(kept) if own == Some(route) => {
+                    kept.push(bio);
+                    None
+                }
+                _ => Some((route, bio)),
             }
-        }
+        });
+        self.lanes.post(of_others, wakes);
         control.done = done;
+        parts.end(Part::Deliver);
     }
 
     /// The driver cannot be opened: bios that came for it fail. They are not counted as failures, because callers try
     /// again after other channels have been closed.
     #[cold]
     fn refuse(&self, control: &mut Control, runs: Option<&mut Runs<'_>>) {
-        for mut bio in control.inbox.drain(..) {
+        for (mut bio, _) in control.inbox.drain(..) {
             bio.fail(NO_CHANNEL);
             control.done.push(bio);
         }

@@ -16,7 +16,7 @@ use platter_block::defect::{self, Defect};
 use platter_block::driver::Driver;
 use platter_block::fault::Error;
 use platter_block::lane::{Bell, Lane};
-use platter_block::queue::{Rest, append};
+use platter_block::queue::{Prebuilt, Rest, append};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::cell::RefCell;
@@ -32,7 +32,7 @@ pub(super) struct LeafLane {
     pub(super) shared: Arc<Shared>,
     pub(super) cell: Arc<LaneCell>,
     pub(super) route: u32,
-    lane_use: LaneUse,
+    pub(super) lane_use: LaneUse,
     /// The number of the lane's own queue, for reports to the device.
     pub(super) owner: Owner,
     /// The caller's plug: bios in order that have not entered a queue yet.
@@ -56,6 +56,10 @@ pub(super) struct LeafLane {
     /// Bios of this lane in the shared queue.
     pub(super) away: usize,
     pub(super) done: Vec<Bio>,
+    /// Empty between runs of the shared queue; see [`Runs`](super::control::Runs).
+    wakes: Vec<Arc<LaneCell>>,
+    /// What is known of the bios that are sent to the shared queue; empty between calls.
+    prebuilt: Vec<Prebuilt>,
     pub(super) sleeper: Sleeper,
     pub(super) listed: RefCell<Listed>,
     bouncer: Bouncer,
@@ -93,6 +97,8 @@ impl LeafLane {
             depth: Depth::default(),
             away: 0,
             done: Vec::new(),
+            wakes: Vec::new(),
+            prebuilt: Vec::new(),
             sleeper: Sleeper::default(),
             listed: RefCell::default(),
             bouncer: Bouncer::default(),

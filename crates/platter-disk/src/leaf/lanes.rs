@@ -175,16 +175,27 @@ impl Lanes {
         drop(mail);
     }
 
-    /// Returns a bio to its lane.
-    pub(super) fn post(&self, route: u32, bio: Bio) {
-        let cell = match lock(&self.0).slots.get(route as usize) {
-            Some(Slot::Open(cell) | Slot::Closing(cell)) => Arc::clone(cell),
-            _ => return,
-        };
-        if cell.mailbox.put(bio)
-            && let Some(slot) = lock(&self.0).slots.get_mut(route as usize)
-        {
-            *slot = Slot::Free;
+    /// Returns bios to their lanes, each with its lane's route. Lanes that sleep are added to `wakes`, to be rung once
+    /// the caller has released the queue's lock; without that list they are rung now.
+    pub(super) fn post(
+        &self,
+        bios: impl Iterator<Item = (u32, Bio)>,
+        mut wakes: Option<&mut Vec<Arc<LaneCell>>>,
+    ) {
+        let mut list = None;
+        for (route, bio) in bios {
+            let list = list.get_or_insert_with(|| lock(&self.0));
+            let Some(slot) = list.slots.get_mut(route as usize) else { continue };
+            let (Slot::Open(cell) | Slot::Closing(cell)) = slot else { continue };
+            if cell.mailbox.put(bio) {
+                *slot = Slot::Free;
+                continue;
+            }
+            match &mut wakes {
+                Some(wakes) if cell.mailbox.is_asleep() => wakes.push(Arc::clone(cell)),
+                Some(_) => {}
+                None => cell.mailbox.ring(),
+            }
         }
     }
 

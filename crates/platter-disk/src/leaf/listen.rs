@@ -7,9 +7,21 @@ use super::lanes::LaneCell;
 use crate::deferred::Section;
 use crate::sync::Ordering;
 use crate::wake::{Ended, Sleeper, WaitSet};
+use platter_block::backend::LaneUse;
 use platter_block::lane::Lane;
 use platter_block::time::{Span, Time, VirtualClock};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How an attempt to sleep until the lane is rung ended.
+enum Parked {
+    /// The lane has slept.
+    Slept,
+    /// The lane has to poll the driver, and has not slept.
+    Polls,
+    /// There is something to do already.
+    Not,
+}
 
 /// Keeps a lane's place among the sleeping lanes until it is dropped, also by a panic, after which another lane must
 /// poll.
@@ -132,6 +144,21 @@ impl LeafLane {
         Place { shared: Arc::clone(&self.shared), cell: Arc::clone(&self.cell), route: self.route }
     }
 
+    /// Sleeps until the lane is rung, if another lane polls the driver of the shared queue.
+    fn park(&self, now: Time, until: Option<Time>, place: &Place) -> Parked {
+        let mailbox = &self.cell.mailbox;
+        mailbox.parker.arm();
+        if mailbox.has_mail() | mailbox.take_nudge() {
+            return Parked::Not;
+        }
+        if place.enter() {
+            mailbox.parker.disarm();
+            return Parked::Polls;
+        }
+        mailbox.parker.sleep(until.map(|at| Duration::from_nanos(at.since(now).0)));
+        Parked::Slept
+    }
+
     /// Sleeps once. Returns whether it ended without a cause other than the shared queue.
     fn sleep_once(
         &self,
@@ -142,6 +169,14 @@ impl LeafLane {
         sleeper: &mut Sleeper,
     ) -> bool {
         let local = self.local.as_ref().filter(|local| !local.is_idle());
+        let is_alone = self.lane_use == LaneUse::Synchronous && local.is_none() && others.is_empty();
+        if is_alone && let Some(place) = place {
+            match self.park(now, until, place) {
+                Parked::Polls => {}
+                Parked::Slept => return until.is_none_or(|until| self.shared.clock.now() < until),
+                Parked::Not => return false,
+            }
+        }
         sleeper.handles.clear();
         let wake = self.cell.mailbox.fall_asleep();
         let rings = wake.map(|fd| sleeper.handles.push(fd.raw())).is_some();

@@ -1,5 +1,6 @@
 //! How a lane gets its bios back from a queue that other threads run, and how it sleeps in the meantime.
 
+use super::parker::Parker;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::wake::{EventFd, WakeFd};
 use platter_block::bio::Bio;
@@ -17,8 +18,10 @@ pub(crate) struct Mailbox {
     has_mail: AtomicBool,
     /// A layer above has work for the lane.
     nudged: AtomicBool,
-    /// Wakes the lane's thread.
+    /// Wakes the lane's thread if it sleeps on descriptors.
     wake: WakeFd,
+    /// Wakes it if it waits for nothing but this mailbox.
+    pub(crate) parker: Parker,
 }
 
 impl Mailbox {
@@ -28,11 +31,13 @@ impl Mailbox {
             has_mail: AtomicBool::new(false),
             nudged: AtomicBool::new(false),
             wake: WakeFd::new(),
+            parker: Parker::new(),
         }
     }
 
-    /// Delivers a bio and wakes the lane. `true`: the lane is gone, the bio was dropped, and it was the last
-    /// one to come.
+    /// Delivers a bio; the caller [rings](Mailbox::ring) afterwards. `true`: the lane is gone, the bio was dropped, and
+    /// it was the last one to come.
+    #[track_caller]
     pub(crate) fn put(&self, bio: Bio) -> bool {
         let mut mail = lock(&self.mail);
         if let Some(owed) = &mut mail.owed {
@@ -45,13 +50,18 @@ impl Mailbox {
         mail.bios.push(bio);
         drop(mail);
         self.has_mail.store(true, Ordering::SeqCst);
-        self.ring();
         false
     }
 
     /// Wakes the lane if it sleeps.
     pub(crate) fn ring(&self) {
+        self.parker.unpark();
         self.wake.ring();
+    }
+
+    /// Whether the lane sleeps, or is about to. If not, it sees what changed before this call without a ring.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.parker.is_armed() || self.wake.is_armed()
     }
 
     /// Ends the lane's sleep, or prevents the next one.
@@ -71,6 +81,7 @@ impl Mailbox {
     }
 
     /// Appends all mail to `out`.
+    #[track_caller]
     pub(crate) fn take(&self, out: &mut Vec<Bio>) {
         if self.has_mail.swap(false, Ordering::SeqCst) {
             out.append(&mut lock(&self.mail).bios);
@@ -85,6 +96,7 @@ impl Mailbox {
 
     /// Marks the lane as awake.
     pub(crate) fn wake_up(&self) {
+        self.parker.disarm();
         self.wake.disarm();
     }
 

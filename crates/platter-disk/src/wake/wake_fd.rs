@@ -43,6 +43,11 @@ impl WakeFd {
         }
     }
 
+    /// Whether a thread sleeps on the descriptor, or is about to.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.armed.load(Ordering::SeqCst)
+    }
+
     /// Makes the descriptor unreadable until the next ring, and returns it. A thread that sleeps on it arms it before
     /// each sleep. `None`: there is none, and the thread has to nap.
     pub(crate) fn arm(&self) -> Option<&EventFd> {

@@ -15,6 +15,8 @@ mod gate;
 mod lane_pool;
 #[path = "../../src/leaf/mailbox.rs"]
 mod mailbox;
+#[path = "../../src/leaf/parker.rs"]
+mod parker;
 #[path = "../../src/leaf/poller.rs"]
 mod poller;
 #[path = "../../src/future/reply.rs"]

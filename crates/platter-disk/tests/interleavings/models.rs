@@ -72,11 +72,14 @@ fn a_barrier_is_started_by_whoever_leaves_last() {
     }
     impl Shared {
         fn run(&self) {
-            self.queue.run(|(waits, started)| {
+            self.queue.run(|state| {
+                let Some((waits, started)) = state else { return false };
                 *waits |= std::mem::take(&mut *lock(&self.inbox));
                 if *waits && self.lanes.iter().all(|lane| lane.look() == Seen::Idle) {
                     *started = true;
                 }
+                // Releases the lock before it looks for more work.
+                true
             });
         }
     }
@@ -275,7 +278,10 @@ fn no_work_is_left_behind() {
         };
         let give = move |shared: &(Mutex<u32>, Runner<u32>)| {
             *lock(&shared.0) += 1;
-            shared.1.run(|done| work(shared, done));
+            shared.1.run(|done| {
+                done.into_iter().for_each(|done| work(shared, done));
+                true
+            });
         };
         let giver = {
             let shared = Arc::clone(&shared);
@@ -301,7 +307,10 @@ fn a_sleeper_hears_of_its_mail() {
         let mailbox = Arc::new(Mailbox::new());
         let posts = [0, 1].map(|_| {
             let mailbox = Arc::clone(&mailbox);
-            spawn(move || assert!(!mailbox.put(Bio::flush())))
+            spawn(move || {
+                assert!(!mailbox.put(Bio::flush()));
+                mailbox.ring();
+            })
         });
         let mut bios = Vec::new();
         while bios.len() < 2 {
@@ -326,7 +335,12 @@ fn a_sleeper_that_never_says_it_is_awake_hears_too() {
         let mailbox = Arc::new(Mailbox::new());
         let post = {
             let mailbox = Arc::clone(&mailbox);
-            spawn(move || (0..2).for_each(|_| assert!(!mailbox.put(Bio::flush()))))
+            spawn(move || {
+                for _ in 0..2 {
+                    assert!(!mailbox.put(Bio::flush()));
+                    mailbox.ring();
+                }
+            })
         };
         let mut bios = Vec::new();
         while bios.len() < 2 {

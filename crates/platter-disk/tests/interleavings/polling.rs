@@ -36,35 +36,64 @@ impl Device {
         polled_by.into_iter().for_each(|lane| self.boxes[lane].ring());
     }
 
-    fn run_locked(&self) {
-        let completed = std::mem::take(&mut *lock(&self.completed));
-        completed.into_iter().for_each(|lane| assert!(!self.boxes[lane].put(Bio::flush())));
+    /// Delivers what is complete. Returns the lanes to ring: those that sleep.
+    fn run_locked(&self) -> Vec<usize> {
+        let mut completed = std::mem::take(&mut *lock(&self.completed));
+        completed.iter().for_each(|&lane| assert!(!self.boxes[lane].put(Bio::flush())));
+        completed.retain(|&lane| self.boxes[lane].is_asleep());
+        completed
+    }
+
+    /// Delivers, and rings without the queue's lock.
+    fn run(&self) {
+        let mut wakes = Vec::new();
+        self.queue.run(|state| {
+            match state {
+                Some(()) => wakes.extend(self.run_locked()),
+                None => wakes.drain(..).for_each(|lane: usize| self.boxes[lane].ring()),
+            }
+            !wakes.is_empty()
+        });
     }
 
     fn poll(&self, lane: usize) {
         // The descriptor is requested with the queue's lock held.
-        self.queue.with(|()| *lock(&self.polled_by) = Some(lane), |()| self.run_locked());
+        let ring = |()| self.run_locked().into_iter().for_each(|lane| self.boxes[lane].ring());
+        self.queue.with(|()| *lock(&self.polled_by) = Some(lane), |&mut ()| ring(()));
         if !lock(&self.completed).is_empty() {
             self.boxes[lane].ring();
         }
     }
 
-    /// Sleeps as a lane does, until its bio is back.
+    /// Sleeps once as a lane of synchronous calls does: on the driver's descriptor if it polls, else until it is rung.
+    fn sleep(&self, lane: usize) {
+        let mailbox = &self.boxes[lane];
+        mailbox.parker.arm();
+        if mailbox.has_mail() {
+            return;
+        }
+        if !self.poller.enter(lane as u32) {
+            return mailbox.parker.sleep(None);
+        }
+        mailbox.parker.disarm();
+        let wake = mailbox.fall_asleep().expect("a descriptor");
+        if !mailbox.has_mail() {
+            self.poller.enter(lane as u32);
+            self.poll(lane);
+            wake.sleep();
+        }
+    }
+
+    /// Waits as a lane does, until its bio is back.
     fn wait(&self, lane: usize) {
         let mailbox = &self.boxes[lane];
         let mut bios = Vec::new();
         loop {
-            let wake = mailbox.fall_asleep().expect("a descriptor");
-            if !mailbox.has_mail() {
-                if self.poller.enter(lane as u32) {
-                    self.poll(lane);
-                }
-                wake.sleep();
-            }
+            self.sleep(lane);
             let is_called = self.poller.is_called(lane as u32);
             mailbox.take(&mut bios);
             if bios.is_empty() && !is_called {
-                self.queue.run(|()| self.run_locked());
+                self.run();
                 mailbox.take(&mut bios);
             }
             if !bios.is_empty() {

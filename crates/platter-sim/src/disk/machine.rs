@@ -269,8 +269,9 @@ impl Model for MechanicalDisk {
         let mut limits = Limits::unlimited(512);
         limits.max_transfer = self.control.most_sectors.unwrap_or(MOST_SECTORS).saturating_mul(512);
         let write_cache = self.params.write_back != WriteBack::Off;
-        Geometry::new(self.layout.sectors() * 512, limits)
-            .with_features(Features::default().with_write_cache(write_cache).with_fua(true))
+        Geometry::new(self.layout.sectors() * 512, limits).with_features(
+            Features::default().with_write_cache(write_cache).with_fua(true).with_prebuild(true),
+        )
     }
 
     fn depth(&self) -> u32 {

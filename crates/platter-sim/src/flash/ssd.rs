@@ -393,8 +393,9 @@ impl Model for Ssd {
             .with_discard_granularity(UNIT as u32)
             .with_max_discard(1 << 31);
         let write_cache = buffer.write_back && !buffer.protected;
-        Geometry::new(self.params.size, limits)
-            .with_features(Features::default().with_write_cache(write_cache).with_fua(true))
+        Geometry::new(self.params.size, limits).with_features(
+            Features::default().with_write_cache(write_cache).with_fua(true).with_prebuild(true),
+        )
     }
 
     fn depth(&self) -> u32 {

@@ -83,6 +83,12 @@ pub(super) const PARAMS: &[Argument] = &[
         help: "most synchronous calls at once, each with a channel to the disk; not given: as nr_requests",
     },
     Argument {
+        name: "prebuild",
+        kind: ArgumentKind::Bool,
+        default: "on",
+        help: "prepare requests before taking the lock of the queue that lanes share; only with an elevator",
+    },
+    Argument {
         name: "bounce",
         kind: ArgumentKind::Bool,
         default: "on",
@@ -121,6 +127,7 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<(LeafSettings, Option<Box<dyn 
         .with_caller_plug(args.flag("caller_plug")?)
         .with_lock(lock)
         .with_bounce(args.flag("bounce")?)
+        .with_prebuild(args.flag("prebuild")?)
         .with_lanes(args.optional("lanes", Args::int)?.map(small))
         .with_elevator_from(elevator_from);
     Ok((settings, elevator))

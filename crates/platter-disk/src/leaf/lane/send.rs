@@ -2,10 +2,12 @@
 
 use super::super::control::CLOSED_GATE;
 use super::LeafLane;
+use crate::lock_meter::{Part, Parts};
 use crate::sync::lock;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::queue::Prebuilt;
 use platter_block::time::Time;
 use std::sync::Arc;
 
@@ -59,7 +61,7 @@ impl LeafLane {
         }
         bio.set_route(route);
         self.go_away(1);
-        lock(&self.shared.inbox).push(bio);
+        lock(&self.shared.inbox).push((bio, Prebuilt::NOT));
     }
 
     /// Counts `bios` more bios in the shared queue. A thread that sleeps while others run the lane (the service
@@ -81,11 +83,12 @@ impl LeafLane {
         let simple = self.plug.iter().take_while(is_simple).count();
         if simple > 0 {
             self.go_away(simple);
+            self.prebuild(simple);
             let mut inbox = lock(&self.shared.inbox);
-            for _ in 0..simple {
-                let Some(mut bio) = self.plug.pop_front() else { break };
+            let known = self.prebuilt.drain(..).chain(std::iter::repeat(Prebuilt::NOT));
+            for (mut bio, prebuilt) in self.plug.drain(..simple).zip(known) {
                 bio.set_route(self.route);
-                inbox.push(bio);
+                inbox.push((bio, prebuilt));
             }
         }
         while let Some(bio) = self.plug.pop_front() {
@@ -93,6 +96,18 @@ impl LeafLane {
                 self.send(bio);
             }
         }
+    }
+
+    /// Examines the first `simple` plugged bios, so that it need not be done under the queue's lock.
+    fn prebuild(&mut self, simple: usize) {
+        if !self.shared.settings.prebuild {
+            return;
+        }
+        let mut parts = Parts::begin();
+        let geometry = self.shared.geometry.with_size(self.size);
+        let bios = self.plug.iter().take(simple);
+        self.prebuilt.extend(bios.map(|bio| Prebuilt::examine(&geometry, bio)));
+        parts.end(Part::Prepare);
     }
 
     /// Cancels bios that have not entered a queue yet.
@@ -114,8 +129,8 @@ impl LeafLane {
         let mut cancelled = Vec::new();
         shared.with_control(|control| {
             let mut inbox = lock(&shared.inbox);
-            for bio in std::mem::take(&mut *inbox) {
-                if which(&bio) { cancelled.push(bio) } else { inbox.push(bio) }
+            for (bio, prebuilt) in std::mem::take(&mut *inbox) {
+                if which(&bio) { cancelled.push(bio) } else { inbox.push((bio, prebuilt)) }
             }
             drop(inbox);
             if let Some(lane) = control.lane_mut() {
