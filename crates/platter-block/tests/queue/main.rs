@@ -14,6 +14,7 @@ mod merge;
 mod odd;
 mod plug;
 mod pool;
+mod prebuilt;
 mod property;
 mod rig;
 mod simulation;

@@ -63,7 +63,7 @@ impl Locks {
             false => self.on.specs.clone(),
         };
         let on = On { specs, force: self.on.force };
-        let devices = on.open_in(&World::new(), Access::read())?;
+        let devices = on.open_in(&World::new(1), Access::read())?;
         let devices: Vec<_> = on.specs.into_iter().zip(devices).collect();
         let mut options =
             Options::default().with_block(self.block).with_runtime(self.runtime).with_repeat(self.repeat);

@@ -51,6 +51,42 @@ fn a_barrier_hears_of_a_request_without_a_descriptor() {
     }
 }
 
+/// Synchronous calls that share a queue sleep without a descriptor, except the one that polls. It brings the bios of
+/// the others back with its own and wakes them.
+#[test]
+fn calls_that_share_a_queue_are_woken_by_the_one_that_polls() {
+    let (fake, device) = Fake::open(Options { elevator: "noop", ..Options::default() });
+    for _ in 0..50 {
+        fake.hold();
+        let reads = [0, 1, 2].map(|number| {
+            let device = device.clone();
+            spawn(move || device.read_at(&mut [0; 512], number * 8192).unwrap())
+        });
+        until("the disk has all reads", || fake.held() == 3);
+        fake.release();
+        reads.into_iter().for_each(|read| read.result("a read"));
+    }
+}
+
+/// The polling call ends first, and another one has to take over while it sleeps without a descriptor.
+#[test]
+fn a_call_that_sleeps_without_a_descriptor_takes_over_the_polling() {
+    let (fake, device) = Fake::open(Options { elevator: "noop", ..Options::default() });
+    for _ in 0..50 {
+        fake.hold();
+        let reads = [0, 1, 2].map(|number| {
+            let device = device.clone();
+            spawn(move || device.read_at(&mut [0; 512], number * 8192).unwrap())
+        });
+        until("the disk has all reads", || fake.held() == 3);
+        for left in (0..3).rev() {
+            fake.release_oldest();
+            until("a read ends", || reads.iter().filter(|read| !read.is_done()).count() == left);
+        }
+        fake.release();
+    }
+}
+
 /// A lane still has requests of its own when an elevator comes; a barrier in the shared queue waits for them.
 #[test]
 fn a_barrier_of_an_elevator_waits_for_lanes_from_before_it() {

@@ -127,6 +127,13 @@ const REACH: &[(&str, Reach)] = &[
         "odd-end-alone",
         Reach::Targeted { test: "crates/platter-disk/tests/tail.rs", why: "simulated disks are no files" },
     ),
+    (
+        "prebuilt-of-old-size",
+        Reach::Targeted {
+            test: "crates/platter-kit/tests/prebuilt.rs",
+            why: "the device has to shrink between two steps of another thread, and a run is one thread",
+        },
+    ),
     ("regrown-as-new", Reach::Within(60)),
     (
         "shared-lane-on-ring",
@@ -174,6 +181,13 @@ const REACH: &[(&str, Reach)] = &[
         Reach::Targeted { test: "crates/platter-serve/tests/fuse_durable.rs", why: "the soak has no server" },
     ),
     ("transient-fails", Reach::Within(20)),
+    (
+        "wakes-forgotten",
+        Reach::Targeted {
+            test: "crates/platter-disk/tests/device/wakeups.rs",
+            why: "no lane sleeps in virtual time",
+        },
+    ),
 ];
 
 pub(super) fn reach(name: &str) -> Reach {
