@@ -6,7 +6,7 @@
 //! device.
 
 use crate::clock::Clock;
-use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use platter_block::allocation;
 use platter_block::backend::{Backend, Fact, Ground, Identity, LaneUse, SinkMaker};
 use platter_block::bio::{Bio, Context, Op};
@@ -131,6 +131,10 @@ struct Shared {
     stall: Mutex<String>,
     scope: Option<Arc<ScopeLock>>,
     inbox: Mutex<Vec<(Bio, Prebuilt)>>,
+    /// Whether the inbox may hold bios. Set with its lock held, reset before the lock is taken to empty it.
+    has_inbox: AtomicBool,
+    /// Whether the driver of the shared queue shows its completions on a descriptor, as far as that is known.
+    is_heard: AtomicBool,
     control: Runner<Control>,
     control_counters: Arc<Counters>,
     /// Requests of the shared queue that its driver has, as of the queue's last run.
@@ -203,6 +207,8 @@ impl Leaf {
             stall: Mutex::new(String::new()),
             scope: scope::resolve(&settings.lock),
             inbox: Mutex::new(Vec::new()),
+            has_inbox: AtomicBool::new(false),
+            is_heard: AtomicBool::new(false),
             control: Runner::new(Control::new(queue)),
             control_counters: counters,
             control_in_flight: AtomicU32::new(0),

@@ -182,6 +182,9 @@ impl Shared {
 
     /// Runs the remaining requests of closed lanes in a simulation.
     pub(super) fn run_leftovers(&self, now: Time) {
+        if self.clock.simulated().is_none() {
+            return;
+        }
         let mut leftovers = lock(&self.leftovers);
         leftovers.iter_mut().for_each(|(lane, _)| lane.run(now));
         let over: Vec<(OwnLane, Owner)> =

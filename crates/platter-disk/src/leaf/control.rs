@@ -50,6 +50,8 @@ pub(super) struct Runs<'a> {
     pub(super) done: &'a mut Vec<Bio>,
     /// Lanes that sleep and have got bios; they are rung when the queue's lock has been released. Empty afterwards.
     pub(super) wakes: &'a mut Vec<Arc<LaneCell>>,
+    /// The lane is about to wait, so a plugged device starts. Reset when that has been done.
+    pub(super) unplugs: &'a mut bool,
 }
 
 impl Control {
@@ -144,7 +146,10 @@ impl Shared {
 
     /// One round of the shared queue: takes the inbox, runs, delivers.
     fn run_locked(&self, now: Time, control: &mut Control, runs: Option<&mut Runs<'_>>) {
-        std::mem::swap(&mut *lock(&self.inbox), &mut control.inbox);
+        // A thread that puts bios there sets the mark before it tries to run the queue.
+        if self.has_inbox.swap(false, Ordering::SeqCst) {
+            std::mem::swap(&mut *lock(&self.inbox), &mut control.inbox);
+        }
         if control.lane_mut().is_none() {
             if control.inbox.is_empty() {
                 return;
@@ -153,11 +158,12 @@ impl Shared {
                 return self.refuse(control, runs);
             }
         }
-        self.run_queue(now, control);
+        let unplugs = runs.as_ref().is_some_and(|runs| *runs.unplugs);
+        self.run_queue(now, control, unplugs);
         self.deliver(control, runs);
     }
 
-    fn run_queue(&self, now: Time, control: &mut Control) {
+    fn run_queue(&self, now: Time, control: &mut Control, unplugs: bool) {
         let mut parts = Parts::begin();
         let barriers = control.inbox.iter().any(|(bio, _)| bio.route() & CLOSED_GATE != 0);
         let mut inbox = std::mem::take(&mut control.inbox);
@@ -178,6 +184,9 @@ impl Shared {
         }
         for (bio, prebuilt) in inbox.drain(..) {
             lane.queue.submit_prebuilt(now, bio, prebuilt);
+        }
+        if unplugs {
+            lane.queue.unplug_for_waiter(now);
         }
         parts.end(Part::Enqueue);
         let stalled = lane.queue.stalled_barriers();
@@ -280,7 +289,10 @@ impl Shared {
         }
         let mut parts = Parts::begin();
         let (own, mut kept, wakes) = match runs.take() {
-            Some(runs) => (Some(runs.route), Some(&mut *runs.done), Some(&mut *runs.wakes)),
+            Some(runs) => {
+                *runs.unplugs = false;
+                (Some(runs.route), Some(&mut *runs.done), Some(&mut *runs.wakes))
+            }
             None => (None, None, None),
         };
         let of_others = done.drain(..).filter_map(|bio| {

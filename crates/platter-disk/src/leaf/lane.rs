@@ -58,6 +58,8 @@ pub(super) struct LeafLane {
     pub(super) done: Vec<Bio>,
     /// Empty between runs of the shared queue; see [`Runs`](super::control::Runs).
     wakes: Vec<Arc<LaneCell>>,
+    /// The next run of the shared queue starts a plugged device, because this lane waits.
+    unplugs: bool,
     /// What is known of the bios that are sent to the shared queue; empty between calls.
     prebuilt: Vec<Prebuilt>,
     pub(super) sleeper: Sleeper,
@@ -98,6 +100,7 @@ impl LeafLane {
             away: 0,
             done: Vec::new(),
             wakes: Vec::new(),
+            unplugs: false,
             prebuilt: Vec::new(),
             sleeper: Sleeper::default(),
             listed: RefCell::default(),
@@ -344,9 +347,14 @@ impl Lane for LeafLane {
         if self.has_done() {
             return;
         }
+        self.unplugs = true;
         self.run(now);
-        self.unplug(now);
-        if self.away > 0 {
+        if std::mem::take(&mut self.unplugs) && self.away > 0 {
+            // Another thread has run the queue, and has not started the device for this lane.
+            self.unplug(now);
+            self.help(now);
+        } else if self.away > 0 && !self.shared.is_heard.load(Ordering::Relaxed) {
+            // A completion that no descriptor shows is there at the next run.
             self.help(now);
         }
         if !self.has_done() {

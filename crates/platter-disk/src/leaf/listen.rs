@@ -190,6 +190,7 @@ impl LeafLane {
             let listen =
                 |control: &mut Control| (control.listen(&mut sleeper.handles), control.next_wakeup());
             let (is_heard, timer) = self.shared.with_control(listen);
+            self.shared.is_heard.store(is_heard, Ordering::Relaxed);
             heard = is_heard;
             wake = Time::earliest(wake, timer);
         }

@@ -3,7 +3,7 @@
 use super::super::control::CLOSED_GATE;
 use super::LeafLane;
 use crate::lock_meter::{Part, Parts};
-use crate::sync::lock;
+use crate::sync::{Ordering, lock};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
@@ -61,7 +61,9 @@ impl LeafLane {
         }
         bio.set_route(route);
         self.go_away(1);
-        lock(&self.shared.inbox).push((bio, Prebuilt::NOT));
+        let mut inbox = lock(&self.shared.inbox);
+        inbox.push((bio, Prebuilt::NOT));
+        self.shared.has_inbox.store(true, Ordering::SeqCst);
     }
 
     /// Counts `bios` more bios in the shared queue. A thread that sleeps while others run the lane (the service
@@ -90,6 +92,7 @@ impl LeafLane {
                 bio.set_route(self.route);
                 inbox.push((bio, prebuilt));
             }
+            self.shared.has_inbox.store(true, Ordering::SeqCst);
         }
         while let Some(bio) = self.plug.pop_front() {
             if let Some(bio) = self.check_memory(bio) {
