@@ -133,6 +133,8 @@ struct Shared {
     inbox: Mutex<Vec<(Bio, Prebuilt)>>,
     /// Whether the inbox may hold bios. Set with its lock held, reset before the lock is taken to empty it.
     has_inbox: AtomicBool,
+    /// A lane waits: the next run of the shared queue starts a plugged device. Set before that run is asked for.
+    unplugs: AtomicBool,
     /// Whether the driver of the shared queue shows its completions on a descriptor, as far as that is known.
     is_heard: AtomicBool,
     control: Runner<Control>,
@@ -210,6 +212,7 @@ impl Leaf {
             scope: scope::resolve(&settings.lock),
             inbox: Mutex::new(Vec::new()),
             has_inbox: AtomicBool::new(false),
+            unplugs: AtomicBool::new(false),
             is_heard: AtomicBool::new(false),
             control: Runner::new(Control::new(queue)),
             control_counters: counters,

@@ -59,6 +59,7 @@ const STAGES: &[(&str, &str)] = &[
     ("leaf/lanes.rs", "complete"),
     ("leaf/listen.rs", "wait"),
     ("leaf/poller.rs", "wait"),
+    ("leaf/parker.rs", "wait"),
     ("leaf/lane/seldom.rs", "complete"),
     ("leaf/lane.rs", "wait"),
     ("leaf/scope.rs", "dispatch"),
@@ -198,6 +199,7 @@ fn add(locks: &mut Vec<LockUse>, row: &Row) {
     };
     let scope = match (row.of, find(SCOPES, row.of)) {
         ("()", _) if file.ends_with("leaf/scope.rs") => "adapter",
+        ("()", _) if file.ends_with("leaf/parker.rs") => "parker",
         (of, None) => of,
         (_, Some(scope)) => scope,
     };

@@ -50,8 +50,6 @@ pub(super) struct Runs<'a> {
     pub(super) done: &'a mut Vec<Bio>,
     /// Lanes that sleep and have got bios; they are rung when the queue's lock has been released. Empty afterwards.
     pub(super) wakes: &'a mut Vec<Arc<LaneCell>>,
-    /// The lane is about to wait, so a plugged device starts. Reset when that has been done.
-    pub(super) unplugs: &'a mut bool,
 }
 
 impl Control {
@@ -158,12 +156,11 @@ impl Shared {
                 return self.refuse(control, runs);
             }
         }
-        let unplugs = runs.as_ref().is_some_and(|runs| *runs.unplugs);
-        self.run_queue(now, control, unplugs);
+        self.run_queue(now, control);
         self.deliver(control, runs);
     }
 
-    fn run_queue(&self, now: Time, control: &mut Control, unplugs: bool) {
+    fn run_queue(&self, now: Time, control: &mut Control) {
         let mut parts = Parts::begin();
         let barriers = control.inbox.iter().any(|(bio, _)| bio.route() & CLOSED_GATE != 0);
         let mut inbox = std::mem::take(&mut control.inbox);
@@ -185,7 +182,7 @@ impl Shared {
         for (bio, prebuilt) in inbox.drain(..) {
             lane.queue.submit_prebuilt(now, bio, prebuilt);
         }
-        if unplugs {
+        if self.unplugs.load(Ordering::Relaxed) && self.unplugs.swap(false, Ordering::SeqCst) {
             lane.queue.unplug_for_waiter(now);
         }
         parts.end(Part::Enqueue);
@@ -287,12 +284,13 @@ impl Shared {
             control.failed = failed;
             self.extent.look_after(&done, &*self.disk, &self.gate);
         }
+        if done.is_empty() {
+            control.done = done;
+            return;
+        }
         let mut parts = Parts::begin();
         let (own, mut kept, wakes) = match runs.take() {
-            Some(runs) => {
-                *runs.unplugs = false;
-                (Some(runs.route), Some(&mut *runs.done), Some(&mut *runs.wakes))
-            }
+            Some(runs) => (Some(runs.route), Some(&mut *runs.done), Some(&mut *runs.wakes)),
             None => (None, None, None),
         };
         let of_others = done.drain(..).filter_map(|bio| {

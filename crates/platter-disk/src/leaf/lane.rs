@@ -58,8 +58,6 @@ pub(super) struct LeafLane {
     pub(super) done: Vec<Bio>,
     /// Empty between runs of the shared queue; see [`Runs`](super::control::Runs).
     wakes: Vec<Arc<LaneCell>>,
-    /// The next run of the shared queue starts a plugged device, because this lane waits.
-    unplugs: bool,
     /// What is known of the bios that are sent to the shared queue; empty between calls.
     prebuilt: Vec<Prebuilt>,
     pub(super) sleeper: Sleeper,
@@ -100,7 +98,6 @@ impl LeafLane {
             away: 0,
             done: Vec::new(),
             wakes: Vec::new(),
-            unplugs: false,
             prebuilt: Vec::new(),
             sleeper: Sleeper::default(),
             listed: RefCell::default(),
@@ -347,13 +344,12 @@ impl Lane for LeafLane {
         if self.has_done() {
             return;
         }
-        self.unplugs = true;
+        if self.away > 0 {
+            // The thread that runs the queue next starts the device, so this one need not wait for its lock.
+            self.shared.unplugs.store(true, Ordering::SeqCst);
+        }
         self.run(now);
-        if std::mem::take(&mut self.unplugs) && self.away > 0 {
-            // Another thread has run the queue, and has not started the device for this lane.
-            self.unplug(now);
-            self.help(now);
-        } else if self.away > 0 && !self.shared.is_heard.load(Ordering::Relaxed) {
+        if self.away > 0 && !self.shared.is_heard.load(Ordering::Relaxed) {
             // A completion that no descriptor shows is there at the next run.
             self.help(now);
         }

@@ -52,8 +52,7 @@ impl LeafLane {
     /// Runs the shared queue if no other thread does, and collects mail.
     pub(in crate::leaf) fn help(&mut self, now: Time) {
         let before = self.done.len();
-        let (done, wakes, unplugs) = (&mut self.done, &mut self.wakes, &mut self.unplugs);
-        let runs = Runs { route: self.route, done, wakes, unplugs };
+        let runs = Runs { route: self.route, done: &mut self.done, wakes: &mut self.wakes };
         self.shared.run_control(now, Some(runs));
         self.cell.mailbox.take(&mut self.done);
         self.has_come_back(before);

@@ -85,14 +85,7 @@ impl LeafLane {
         let simple = self.plug.iter().take_while(is_simple).count();
         if simple > 0 {
             self.go_away(simple);
-            self.prebuild(simple);
-            let mut inbox = lock(&self.shared.inbox);
-            let known = self.prebuilt.drain(..).chain(std::iter::repeat(Prebuilt::NOT));
-            for (mut bio, prebuilt) in self.plug.drain(..simple).zip(known) {
-                bio.set_route(self.route);
-                inbox.push((bio, prebuilt));
-            }
-            self.shared.has_inbox.store(true, Ordering::SeqCst);
+            self.send_simple(simple);
         }
         while let Some(bio) = self.plug.pop_front() {
             if let Some(bio) = self.check_memory(bio) {
@@ -101,16 +94,33 @@ impl LeafLane {
         }
     }
 
-    /// Examines the first `simple` plugged bios, so that it need not be done under the queue's lock.
-    fn prebuild(&mut self, simple: usize) {
-        if !self.shared.settings.prebuild {
-            return;
+    /// Sends the first `simple` plugged bios. They are examined before the inbox is locked, and so need not be examined
+    /// under the queue's lock.
+    fn send_simple(&mut self, simple: usize) {
+        if self.shared.settings.prebuild {
+            let mut parts = Parts::begin();
+            let resized;
+            let geometry = match self.size == self.shared.geometry.size {
+                true => &self.shared.geometry,
+                false => {
+                    resized = self.shared.geometry.with_size(self.size);
+                    &resized
+                }
+            };
+            for bio in self.plug.iter().take(simple) {
+                self.prebuilt.push(Prebuilt::examine(geometry, bio));
+            }
+            parts.end(Part::Prepare);
         }
-        let mut parts = Parts::begin();
-        let geometry = self.shared.geometry.with_size(self.size);
-        let bios = self.plug.iter().take(simple);
-        self.prebuilt.extend(bios.map(|bio| Prebuilt::examine(&geometry, bio)));
-        parts.end(Part::Prepare);
+        let mut inbox = lock(&self.shared.inbox);
+        for at in 0..simple {
+            let Some(mut bio) = self.plug.pop_front() else { break };
+            bio.set_route(self.route);
+            inbox.push((bio, self.prebuilt.get(at).copied().unwrap_or_default()));
+        }
+        self.shared.has_inbox.store(true, Ordering::SeqCst);
+        drop(inbox);
+        self.prebuilt.clear();
     }
 
     /// Cancels bios that have not entered a queue yet.
