@@ -46,6 +46,7 @@ const SCOPES: &[(&str, &str)] = &[
     ("dyn platter_block::driver::Outstanding", "driver counts"),
     ("::doubts::Owner)", "leftovers"),
     ("::doubts::", "doubts"),
+    ("Vec<bool>", "thread numbers"),
     ("::service::", "service"),
     ("::future::", "future"),
     ("::sync_io::", "synchronous call"),

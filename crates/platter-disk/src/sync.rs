@@ -1,6 +1,5 @@
 //! Locks and atomics, in one place so that a model checker can replace them.
 
-use crate::clock;
 use crate::deferred::Section;
 use crate::lock_meter::{self, Hold, Taken};
 use std::ops::{Deref, DerefMut};
@@ -8,6 +7,10 @@ use std::panic::Location;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
+
+mod metered;
+
+use metered::taken_again;
 
 /// A lock that counts as held by its thread, so that no code of the program runs while it is held.
 #[derive(Default)]
@@ -60,21 +63,6 @@ impl<T> Mutex<T> {
             Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
         }
     }
-
-    /// Takes the lock and measures that.
-    #[cold]
-    fn lock_metered(&self, place: &'static Location<'static>) -> std::sync::MutexGuard<'_, T> {
-        let (guard, taken) = match self.0.try_lock() {
-            Ok(guard) => (guard, Taken::AtOnce),
-            Err(TryLockError::Poisoned(poisoned)) => (poisoned.into_inner(), Taken::AtOnce),
-            Err(TryLockError::WouldBlock) => {
-                let asked = clock::now();
-                (self.0.lock().unwrap_or_else(PoisonError::into_inner), Taken::Since(asked))
-            }
-        };
-        lock_meter::taken::<T>(place, &taken);
-        guard
-    }
 }
 
 /// Takes the lock even if a thread panicked while it held it: the queues' own state is consistent between
@@ -89,14 +77,6 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         false => mutex.0.lock().unwrap_or_else(PoisonError::into_inner),
     };
     MutexGuard { hold: Hold::begin(), guard, _section: section }
-}
-
-/// A condition variable has taken the lock again. Whether it had to wait for the lock cannot be seen.
-fn taken_again<T>(place: &'static Location<'static>) -> Hold {
-    if lock_meter::is_on() {
-        lock_meter::taken::<T>(place, &Taken::AtOnce);
-    }
-    Hold::begin()
 }
 
 impl<T> Deref for MutexGuard<'_, T> {

@@ -341,21 +341,7 @@ impl Lane for LeafLane {
                 local.driver_mut().submit(now);
             }
         }
-        if self.has_done() {
-            return;
-        }
-        if self.away > 0 {
-            // The thread that runs the queue next starts the device, so this one need not wait for its lock.
-            self.shared.unplugs.store(true, Ordering::SeqCst);
-        }
-        self.run(now);
-        if self.away > 0 && !self.shared.is_heard.load(Ordering::Relaxed) {
-            // A completion that no descriptor shows is there at the next run.
-            self.help(now);
-        }
-        if !self.has_done() {
-            self.sleep_on(now, timeout, &[]);
-        }
+        self.wait_shared(now, timeout);
     }
 
     fn sleep(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {

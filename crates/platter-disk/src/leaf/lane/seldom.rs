@@ -4,10 +4,11 @@
 use super::super::control::Runs;
 use super::super::doubts::Owner;
 use super::LeafLane;
+use crate::sync::Ordering;
 use platter_block::bio::Bio;
 use platter_block::fault::Kind;
 use platter_block::lane::Lane;
-use platter_block::time::Time;
+use platter_block::time::{Span, Time};
 use std::sync::Arc;
 
 impl LeafLane {
@@ -64,6 +65,25 @@ impl LeafLane {
         let given_up = |bio: &Bio| bio.status().is_err_and(|fault| fault.kind == Kind::TimedOut);
         if self.done[before..].iter().any(given_up) {
             (self.lingers, self.lingers_away) = (true, true);
+        }
+    }
+
+    /// Waits for bios that may be in the shared queue.
+    pub(super) fn wait_shared(&mut self, now: Time, timeout: Option<Span>) {
+        if self.has_done() {
+            return;
+        }
+        if self.away > 0 {
+            // The thread that runs the queue next starts the device, so this one need not wait for its lock.
+            self.shared.unplugs.store(true, Ordering::SeqCst);
+        }
+        self.run(now);
+        if self.away > 0 && !self.shared.is_heard.load(Ordering::Relaxed) {
+            // A completion that no descriptor shows is there at the next run.
+            self.help(now);
+        }
+        if !self.has_done() {
+            self.sleep_on(now, timeout, &[]);
         }
     }
 
