@@ -59,6 +59,11 @@ impl<L: Layer> Backend for Stateful<L> {
         (pos < self.geometry.size).then(|| self.frame.layer.locate(self.port, pos))?
     }
 
+    fn holds_unflushed(&self) -> bool {
+        let below = self.frame.devices.iter().any(|device| device.holds_unflushed());
+        below || self.frame.layer.holds_unflushed(self.port)
+    }
+
     fn below(&self) -> Vec<Arc<dyn Backend>> {
         self.frame.devices.clone()
     }
