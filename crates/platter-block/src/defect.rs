@@ -117,6 +117,8 @@ defects! {
     SyncWritesVolatile "sync-writes-volatile" "a write to a served file that was opened with O_DSYNC is not durable"
     /// An interrupted call or a shortage of memory in the system fails the bio, and every later flush.
     TransientFails "transient-fails" "an interrupted request fails its bio and every later flush"
+    /// A write of the kernel with FUA is answered before it is durable.
+    UblkFuaVolatile "ublk-fua-volatile" "a durable write to a block device of the kernel is not durable"
 }
 
 #[cfg(feature = "defects")]

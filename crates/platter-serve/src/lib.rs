@@ -34,3 +34,5 @@ mod state;
 pub mod table;
 #[cfg(feature = "tls")]
 pub mod tls;
+#[cfg(feature = "ublk")]
+pub mod ublk;

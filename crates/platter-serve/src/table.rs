@@ -3,9 +3,16 @@
 use crate::export::ExportType;
 use crate::fuse;
 use crate::nbd;
+#[cfg(feature = "ublk")]
+use crate::ublk;
 
 /// All kinds of exports.
-pub const TABLE: &[ExportType] = &[nbd::TYPE, fuse::TYPE];
+pub const TABLE: &[ExportType] = &[
+    nbd::TYPE,
+    fuse::TYPE,
+    #[cfg(feature = "ublk")]
+    ublk::TYPE,
+];
 
 /// The kind of this name.
 pub fn find(name: &str) -> Option<&'static ExportType> {

@@ -100,7 +100,7 @@ impl Serve {
             device.allow_in_use = self.force.allow_in_use;
             config.devices.push(device);
         }
-        for (kind, addresses) in [("nbd", &self.nbd), ("fuse", &self.fuse)] {
+        for (kind, addresses) in [("nbd", &self.nbd), ("fuse", &self.fuse), ("ublk", &self.ublk)] {
             for (number, address) in (1..).zip(addresses) {
                 let mut export = ExportConfig::new(&format!("{kind}{number}"), kind, address);
                 export.options = self.options()?;
