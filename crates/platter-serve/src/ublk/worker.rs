@@ -345,3 +345,7 @@ impl<P: Port> Worker<P> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;
