@@ -43,6 +43,14 @@ struct Slot {
     durable: Flags,
 }
 
+/// The bytes of a request; `None`: no disk reaches so far. Those of a flush mean nothing.
+fn range(request: &Request) -> Option<(u64, u64)> {
+    if request.op() == op::FLUSH {
+        return Some((0, 0));
+    }
+    Some((request.pos()?, request.len()))
+}
+
 /// One thread. Its channel and its port belong to the thread that makes it.
 pub(super) struct Worker<P: Port> {
     port: P,
@@ -175,7 +183,7 @@ impl<P: Port> Worker<P> {
 
     /// Begins a request. `false`: there is no memory for it yet.
     fn start(&mut self, tag: u16, request: &Request) -> bool {
-        let (Some(pos), len) = (request.pos(), request.len()) else { return self.refuse(tag, Errno::INVAL) };
+        let Some((pos, len)) = range(request) else { return self.refuse(tag, Errno::INVAL) };
         let is_durable = request.has(op::FUA) && !defect::is_on(Defect::UblkFuaVolatile);
         let durable = if is_durable { Flags::FUA } else { Flags::NONE };
         let slot = &mut self.slots[usize::from(tag)];

@@ -40,6 +40,16 @@ impl Step {
         Step { request, data: Vec::new(), expect }
     }
 
+    /// The kernel sends flushes without a position.
+    fn flush(result: i32) -> Step {
+        let request = Request::new(op::FLUSH, 0, u64::MAX);
+        Step { request, data: Vec::new(), expect: Expect::Result(result) }
+    }
+
+    fn at(self, sector: u64) -> Step {
+        Step { request: Request::new(self.request.op(), 1, sector), ..self }
+    }
+
     fn done(op: u32, pos: u64, len: u64) -> Step {
         Step::new(op, pos, len, Expect::Result(len as i32))
     }
@@ -69,13 +79,14 @@ impl Kernel {
 
     /// Whether a request may be sent while the others are in work: it does not touch what they touch.
     fn is_independent(&self, step: &Step) -> bool {
-        let range = |request: &Request| (request.pos().unwrap(), request.pos().unwrap() + request.len());
-        let (from, to) = range(&step.request);
-        step.request.op() != op::FLUSH
-            && self.in_work.values().all(|other| {
-                let (start, end) = range(&other.request);
-                other.request.op() != op::FLUSH && (end <= from || to <= start)
-            })
+        let is_apart = |other: &Step| {
+            let (one, other) = (&step.request, &other.request);
+            match (one.pos(), other.pos()) {
+                (Some(one_pos), Some(pos)) => one_pos + one.len() <= pos || pos + other.len() <= one_pos,
+                _ => false,
+            }
+        };
+        self.in_work.values().all(is_apart)
     }
 }
 
@@ -228,7 +239,7 @@ fn random_requests_do_what_a_model_does() {
                 model[range].copy_from_slice(&data);
                 Step::write(op::WRITE, pos, data)
             }
-            7 => Step::done(op::FLUSH, 0, 0),
+            7 => Step::flush(0),
             unmap => {
                 model[range].fill(0);
                 let flags = if unmap == 8 { op::NOUNMAP } else { 0 };
@@ -253,10 +264,11 @@ fn what_cannot_be_done_is_refused() {
     let steps = vec![
         refused(op::READ, 0, most + 512, Errno::INVAL),
         refused(op::READ, 0, 0, Errno::INVAL),
+        refused(op::READ, 0, 512, Errno::INVAL).at(u64::MAX / 512 + 1),
         refused(4, 0, 4096, Errno::OPNOTSUPP),
     ];
     let rig = Rig::new(ram(), FirstFlush::default());
-    assert_eq!(rig.run(steps), 3);
+    assert_eq!(rig.run(steps), 4);
     let rig = Rig::new(ram().read_only(), FirstFlush::default());
     let steps = [op::WRITE, op::DISCARD, op::WRITE_ZEROES].map(|op| refused(op, 0, 4096, Errno::ROFS));
     assert_eq!(rig.run(steps.into()), 3);
@@ -267,10 +279,10 @@ fn the_first_flush_of_a_device_that_was_taken_over_fails_once() {
     let served = ram();
     let first = served.survivor();
     let rig = Rig::new(served, first);
-    let failed = Step::new(op::FLUSH, 0, 0, Expect::Result(-Errno::IO.raw_os_error()));
-    assert_eq!(rig.run(vec![failed, Step::done(op::FLUSH, 0, 0)]), 2);
+    let failed = Step::flush(-Errno::IO.raw_os_error());
+    assert_eq!(rig.run(vec![failed, Step::flush(0)]), 2);
     // Also not in another queue.
-    assert_eq!(rig.run(vec![Step::done(op::FLUSH, 0, 0)]), 1);
+    assert_eq!(rig.run(vec![Step::flush(0)]), 1);
     assert_eq!(*rig.lines.lock().unwrap(), ["owed"]);
 }
 
@@ -281,7 +293,8 @@ fn what_has_not_started_is_left_to_the_next_server() {
     let channel = rig.shared.served.device().channel(usize::from(DEPTH)).unwrap();
     let client = rig.clients.connect(KIND, "d", "queue", || {}).unwrap();
     let kernel = Kernel::new(vec![Step::write(op::WRITE, 0, vec![1; 512])]);
-    let mut worker = Worker::new(kernel, channel, client, Wake::new().unwrap(), Arc::clone(&rig.shared), DEPTH);
+    let mut worker =
+        Worker::new(kernel, channel, client, Wake::new().unwrap(), Arc::clone(&rig.shared), DEPTH);
     worker.run().unwrap();
     assert_eq!((worker.port.answered, worker.port.in_work.len()), (0, 1));
 }
