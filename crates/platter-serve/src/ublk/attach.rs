@@ -61,6 +61,8 @@ pub(super) struct Attached {
     pub(super) info: DeviceInfo,
     /// It had a server before.
     pub(super) recovered: bool,
+    /// The device has grown since.
+    pub(super) has_grown: bool,
 }
 
 /// Marks values of devices of this program: the upper 16 bits.
@@ -150,7 +152,7 @@ fn add(control: &mut dyn Control, wanted: &Wanted) -> Result<Attached, ServeErro
         let _ = control.command(Command::Delete, info.id, 0);
         return Err(system(info.id, "describe", error));
     }
-    Ok(Attached { info, recovered: false })
+    Ok(Attached { info, recovered: false, has_grown: false })
 }
 
 fn recover(
@@ -182,7 +184,10 @@ fn recover(
     }
     loop {
         match control.command(Command::StartRecovery, id, 0) {
-            Ok(()) => return Ok(Attached { info, recovered: true }),
+            Ok(()) => {
+                let has_grown = now.sectors > before.sectors;
+                return Ok(Attached { info, recovered: true, has_grown });
+            }
             // The dead process still has it open.
             Err(Errno::BUSY) if around.pause() => {}
             Err(error) => return Err(system(id, "take over", error)),

@@ -188,7 +188,8 @@ fn another_disk_is_not_put_under_a_block_device() {
     }
     let mut grown = wanted(Some(0));
     grown.params.sectors = 8192;
-    assert!(attach(&mut killed(), &grown, &mut alone()).unwrap().recovered);
+    let taken = attach(&mut killed(), &grown, &mut alone()).unwrap();
+    assert!(taken.recovered && taken.has_grown);
     assert!(refused(&|wanted| wanted.params.logical_shift = 12).contains("blocks have 512 bytes"));
     for attribute in [attribute::READ_ONLY, attribute::VOLATILE_CACHE] {
         assert!(refused(&|wanted| wanted.params.attributes = attribute).contains("it was writable"));

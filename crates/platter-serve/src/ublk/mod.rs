@@ -118,8 +118,8 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
     let manager = Some(manager.map_err(no_thread)?);
     let resizes: Arc<dyn Watcher> = Arc::new(Resizes(jobs.clone()));
     shared.served.device().watch(Arc::downgrade(&resizes));
-    if attached.recovered {
-        // It may have changed while nothing served it.
+    if attached.has_grown {
+        // The manager receives it before anything else.
         let _ = jobs.send(Job::Resized);
     }
     let clients = Arc::clone(&start.clients);
