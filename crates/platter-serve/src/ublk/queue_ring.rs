@@ -37,6 +37,8 @@ pub(super) struct QueueRing {
     max_io_bytes: usize,
     /// Tags that the driver has taken back.
     ended: u16,
+    /// The driver has refused a command, so a request has no answer.
+    failed: Result<(), Errno>,
     /// Commands on the ring that the kernel has not taken.
     waiting: usize,
 }
@@ -77,6 +79,7 @@ impl QueueRing {
             buffers,
             max_io_bytes,
             ended: 0,
+            failed: Ok(()),
             waiting: 0,
         };
         for tag in 0..depth {
@@ -128,7 +131,6 @@ impl QueueRing {
 impl Port for QueueRing {
     fn turn(&mut self, arrived: &mut Vec<u16>) -> Result<bool, Errno> {
         self.submit()?;
-        let mut failed = Ok(());
         for done in self.ring.completion() {
             match done.result() {
                 0 => arrived.push(done.user_data() as u16),
@@ -136,12 +138,12 @@ impl Port for QueueRing {
                     self.ended += 1;
                     let error = Errno::from_raw_os_error(-error);
                     if error != Errno::NODEV {
-                        failed = Err(error);
+                        self.failed = Err(error);
                     }
                 }
             }
         }
-        failed.map(|()| self.ended < self.depth)
+        self.failed.map(|()| self.ended < self.depth)
     }
 
     fn request(&self, tag: u16) -> Request {

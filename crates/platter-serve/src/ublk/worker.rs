@@ -24,6 +24,7 @@ use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// The name of this kind of export.
 pub(super) const KIND: &str = "ublk";
@@ -71,6 +72,8 @@ pub(super) struct Worker<P: Port> {
     waits: Option<Admit>,
     done: Vec<Bio>,
     spare: Vec<Bio>,
+    /// There are answers that the port has not handed over.
+    has_answered: bool,
     reported: bool,
 }
 
@@ -98,6 +101,7 @@ impl<P: Port> Worker<P> {
             waits: None,
             done: Vec::new(),
             spare: Vec::new(),
+            has_answered: false,
             reported: false,
             shared,
         }
@@ -121,7 +125,8 @@ impl<P: Port> Worker<P> {
                 self.start_all();
             }
             self.channel.poll(&mut self.done);
-            if self.finish_all() > 0 {
+            self.finish_all();
+            if std::mem::take(&mut self.has_answered) {
                 continue;
             }
             if self.channel.outstanding() == 0 {
@@ -139,21 +144,25 @@ impl<P: Port> Worker<P> {
 
     /// Sleeps until there is something to do.
     fn wait(&mut self) {
-        let descriptors = [self.port.descriptor(), self.wake.descriptor().as_raw_fd()];
-        let again = match self.waits {
-            Some(Admit::At(at)) => Some(at.since(self.channel.clock().now())),
-            _ => None,
-        };
-        let is_idle = self.channel.outstanding() == 0 && self.queue.is_empty();
-        let keeps = is_idle && self.buffers.has_free();
-        let before = keeps.then(|| self.client.counts.in_flight.load(Ordering::Relaxed));
-        let since = keeps.then(std::time::Instant::now);
-        self.channel.wait_or_readable(&mut self.done, &descriptors, if keeps { Some(KEEP) } else { again });
-        self.wake.clear();
-        let rested = since.is_some_and(|since| since.elapsed().as_millis() >= u128::from(KEEP.0 / 1_000_000));
-        if rested && before == Some(0) {
-            self.buffers.trim();
+        if !self.done.is_empty() {
+            return;
         }
+        let descriptors = [self.port.descriptor(), self.wake.descriptor().as_raw_fd()];
+        let is_idle = self.channel.outstanding() == 0 && self.queue.is_empty();
+        if is_idle && self.buffers.has_free() {
+            let since = Instant::now();
+            self.channel.wait_or_readable(&mut self.done, &descriptors, Some(KEEP));
+            if since.elapsed().as_nanos() >= u128::from(KEEP.0) {
+                self.buffers.trim();
+            }
+        } else {
+            let again = match self.waits {
+                Some(Admit::At(at)) => Some(at.since(self.channel.clock().now())),
+                _ => None,
+            };
+            self.channel.wait_or_readable(&mut self.done, &descriptors, again);
+        }
+        self.wake.clear();
     }
 
     fn start_all(&mut self) {
@@ -276,19 +285,18 @@ impl<P: Port> Worker<P> {
         self.client.end(self.slots[usize::from(tag)].mark);
         self.share.complete(self.channel.now());
         self.port.answer(tag, result);
+        self.has_answered = true;
     }
 
-    /// Answers what is complete. Returns how many bios were.
-    fn finish_all(&mut self) -> usize {
+    /// Answers what is complete.
+    fn finish_all(&mut self) {
         let mut done = std::mem::take(&mut self.done);
-        let count = done.len();
         for bio in done.drain(..) {
             self.finish(bio);
         }
         // A part of zeroes that could not be submitted has been added.
         done.append(&mut self.done);
         self.done = done;
-        count
     }
 
     fn finish(&mut self, mut bio: Bio) {

@@ -66,15 +66,17 @@ struct Kernel {
     in_work: BTreeMap<u16, Step>,
     free: Vec<u16>,
     answered: usize,
+    /// Answers that were not handed over.
+    held: usize,
     event: OwnedFd,
 }
 
 impl Kernel {
     fn new(steps: Vec<Step>) -> Kernel {
         let event = eventfd(1, EventfdFlags::CLOEXEC).unwrap();
-        let (free, answered) = ((0..DEPTH).collect(), 0);
+        let (free, answered, held) = ((0..DEPTH).collect(), 0, 0);
         let mut steps = steps.into_iter();
-        Kernel { next: steps.next(), steps, in_work: BTreeMap::new(), free, answered, event }
+        Kernel { next: steps.next(), steps, in_work: BTreeMap::new(), free, answered, held, event }
     }
 
     /// Whether a request may be sent while the others are in work: it does not touch what they touch.
@@ -92,6 +94,7 @@ impl Kernel {
 
 impl Port for Kernel {
     fn turn(&mut self, arrived: &mut Vec<u16>) -> Result<bool, Errno> {
+        self.held = 0;
         while let Some(step) = self.next.take() {
             if !self.in_work.is_empty() && (self.free.is_empty() || !self.is_independent(&step)) {
                 self.next = Some(step);
@@ -130,10 +133,13 @@ impl Port for Kernel {
         };
         assert_eq!(result, expected, "{:?}", step.request);
         self.answered += 1;
+        self.held += 1;
         self.free.push(tag);
     }
 
+    /// Asked for before a sleep, in which the kernel would wait for answers that it has not got.
     fn descriptor(&self) -> RawFd {
+        assert_eq!(self.held, 0, "answers that were not handed over");
         self.event.as_raw_fd()
     }
 }
