@@ -196,5 +196,4 @@ fn recover(
 }
 
 #[cfg(test)]
-#[path = "attach_tests.rs"]
 mod tests;

@@ -363,5 +363,4 @@ impl<P: Port> Worker<P> {
 }
 
 #[cfg(test)]
-#[path = "worker_tests.rs"]
 mod tests;
