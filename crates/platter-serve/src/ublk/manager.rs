@@ -71,7 +71,10 @@ impl Manager {
                     return;
                 }
                 Job::Stop { until, reply } => {
-                    let result = if self.keep { Ok(self.leave()) } else { self.remove(until) };
+                    let result = match self.keep {
+                        true => self.leave(),
+                        false => self.remove(until),
+                    };
                     // The receiver is gone after its deadline.
                     let _ = reply.send(result);
                     return;
@@ -112,9 +115,12 @@ impl Manager {
     }
 
     /// Ends the workers. I/O waits for the next server.
-    fn leave(&mut self) {
+    fn leave(&mut self) -> Result<(), String> {
         self.shared.hand_on();
-        self.join();
+        for worker in self.workers.drain(..) {
+            worker.join().map_err(|_| "a thread of it has panicked".to_owned())?;
+        }
+        Ok(())
     }
 
     /// Removes the block device, once nothing has claimed it any more or the time has come.
