@@ -94,6 +94,8 @@ defects! {
     OddEndAlone "odd-end-alone" "the end of a file of odd size goes through the page cache, the rest of its page around it"
     /// A disk that shrank and grew again is used to its end although the data loss was not acknowledged.
     RegrownAsNew "regrown-as-new" "what was cut off a disk that grew again reads as zeroes without an error"
+    /// Clients of a server whose predecessor was killed are not told that writes may be lost.
+    RestartForgotten "restart-forgotten" "a server that follows a killed one answers flushes as if nothing were lost"
     /// Lanes that several threads submit to use rings, which tie requests to the thread that submitted them: when
     /// that thread exits, the kernel cancels its requests.
     SharedLaneOnRing "shared-lane-on-ring" "requests of a thread that exits are cancelled, and those of one that blocks wait for it"

@@ -26,8 +26,11 @@ pub mod fuse;
 pub mod metrics;
 pub mod nbd;
 pub mod qos;
+pub mod restart;
 pub mod served;
 pub mod server;
+#[cfg(feature = "daemon")]
+mod state;
 pub mod table;
 #[cfg(feature = "tls")]
 pub mod tls;

@@ -20,6 +20,7 @@ use crate::buffers::Buffers;
 use crate::clients::Client;
 use crate::events::Log;
 use crate::export::Options;
+use crate::restart::FirstFlush;
 use crate::served::Served;
 use admission::Admission;
 use inbox::Inbox;
@@ -63,6 +64,7 @@ pub(super) struct Session<'a> {
     client: &'a Client,
     log: &'a Log,
     served: Arc<Served>,
+    first_flush: FirstFlush,
     admission: Admission,
     terms: Terms,
     sparse_reads: bool,
@@ -134,6 +136,7 @@ impl<'a> Session<'a> {
             link,
             client,
             log,
+            first_flush: agreed.served.newcomer(),
             served: agreed.served,
             admission,
             terms: agreed.terms,

@@ -41,6 +41,11 @@ impl Session<'_> {
                 self.submit_step(slot, Job::WriteZeroes { fua }, buffer);
             }
             (Plan::ReadAhead, Some(buffer)) => self.submit_step(slot, Job::ReadAhead, buffer),
+            (Plan::Flush, _) if self.first_flush.fails() => {
+                (self.log)(&Event::Owed(self.client));
+                let why = "an earlier server was killed and may have lost writes";
+                self.refuse(slot, request, error::EIO, Body::Text(why));
+            }
             (Plan::Flush, _) => self.submit_range(slot, Job::Flush, Op::Flush, false),
             (Plan::Discard { fua }, _) => self.submit_range(slot, Job::Change, Op::Discard, fua),
             (Plan::Zeroes { fua, .. }, _) => self.submit_range(slot, Job::Change, Op::WriteZeroes, fua),
