@@ -57,6 +57,8 @@ defects! {
     CacheReadersLosePages "cache-readers-lose-pages" "a cache evicts a page before the reader that asked for it gets it"
     /// A cache writes nothing back while 1,024 I/Os of any kind are under way.
     CacheWriteBackCountsAllIo "cache-write-back-counts-all-io" "a cache writes nothing back while 1,024 I/Os of any kind are under way"
+    /// An export answers a flush before the device has carried it out.
+    ExportFlushEarly "export-flush-early" "a server answers a flush that the disk has not carried out"
     /// The order in which requests of clients start does not follow their weights.
     ClientWeightsIgnored "client-weights-ignored" "clients of a server share a device without regard to their weights"
     /// A device that is closed drops the writes of dropped futures that have not started.
@@ -87,8 +89,13 @@ defects! {
     /// A change that was sent over a connection which was lost without a sign of the server is sent again, although the
     /// server may still carry out the first one.
     NbdDoubtForgotten "nbd-doubt-forgotten" "a write that a remote server may still carry out is sent to it again"
+    /// A server writes without FUA what a client wants to be durable when it is answered.
+    NbdFuaIgnored "nbd-fua-ignored" "an NBD server answers a write with FUA before it is durable"
     /// A flush after a lost connection succeeds although the server may have lost writes.
     NbdLossForgotten "nbd-loss-forgotten" "a flush says that data is durable which a remote server may have lost"
+    /// A server that disconnects a client closes the connection while the device still has requests of it, and the client
+    /// sends them again.
+    DisconnectEarly "disconnect-early" "a disconnected client's old write lands over a newer one"
     /// If a file ends inside a page, only the last partial block goes through the page cache; the rest of its page
     /// bypasses it.
     OddEndAlone "odd-end-alone" "the end of a file of odd size goes through the page cache, the rest of its page around it"
