@@ -3,9 +3,16 @@
 use crate::export::Row;
 use crate::fuse;
 use crate::nbd;
+#[cfg(feature = "vhost")]
+use crate::vhost;
 
 /// All kinds of exports.
-pub const TABLE: &[Row] = &[nbd::ROW, fuse::ROW];
+pub const TABLE: &[Row] = &[
+    nbd::ROW,
+    fuse::ROW,
+    #[cfg(feature = "vhost")]
+    vhost::ROW,
+];
 
 /// The kind of this name.
 pub fn find(name: &str) -> Option<&'static Row> {
