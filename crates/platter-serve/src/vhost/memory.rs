@@ -15,7 +15,7 @@ use platter_block::segment::RegionId;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
-use vm_memory::{FileOffset, MmapRegion, VolatileMemory, VolatileSlice};
+use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory, VolatileSlice};
 
 /// Most regions of a guest's memory.
 pub(super) const MAX_REGIONS: usize = 32;
@@ -83,6 +83,12 @@ impl Memory {
         let map = MmapRegion::new(len).map_err(|error| error.to_string())?;
         let at = Region { guest: 0, len: len as u64, user: 0, offset: 0 };
         Ok(Memory { regions: vec![Arc::new(Mapped { at, map })] })
+    }
+
+    /// Copies bytes to an address of the guest. `false`: they do not lie in one region, and nothing was copied.
+    pub fn write(&self, guest: u64, bytes: &[u8]) -> bool {
+        let place = self.place_of_guest(guest, bytes.len());
+        place.is_some_and(|place| self.slice(place).write_slice(bytes, 0).is_ok())
     }
 
     /// This memory with one more region, which `file` holds.

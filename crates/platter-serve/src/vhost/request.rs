@@ -88,6 +88,13 @@ pub struct Request {
     pub(super) status: Option<Piece>,
 }
 
+impl Request {
+    /// Bytes of memory of the guest that the request names for its data.
+    pub fn data_bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| u64::from(piece.len)).sum()
+    }
+}
+
 /// What a request is checked against.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
@@ -131,10 +138,10 @@ impl Parser {
         }
         let mut header = [0; HEADER as usize];
         self.copy_front(memory, &mut header);
-        let [kind, sector] = [u64::from(word(&header, 0)), long(&header, 8)];
+        let (kind, sector) = (word(&header, 0), long(&header, 8));
         let data = readable - HEADER;
-        let room: u64 = request.pieces.iter().map(|piece| u64::from(piece.len)).sum();
-        Ok(match kind as u32 {
+        let room = request.data_bytes();
+        Ok(match kind {
             kind::IN => match check(rules, sector, room) {
                 Some(range) if data == 0 => Work::Read(range),
                 _ => Work::Refuse(Status::Failed),

@@ -18,70 +18,70 @@ use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 /// Where guest memory begins for the guest.
-pub const BASE: u64 = 1 << 30;
+pub(crate) const BASE: u64 = 1 << 30;
 /// Bytes of memory of a guest.
 const MEMORY: usize = 32 << 20;
 /// Entries of a queue.
-pub const SIZE: u16 = 128;
+pub(crate) const SIZE: u16 = 128;
 /// Descriptors of a request, and how many requests there may be.
 const PER_SLOT: u16 = 4;
-pub const SLOTS: u16 = SIZE / PER_SLOT;
+pub(crate) const SLOTS: u16 = SIZE / PER_SLOT;
 /// Memory of a queue: its rings, and the data of its requests.
 const RINGS: usize = 64 << 10;
-pub const DATA: usize = 64 << 10;
+pub(crate) const DATA: usize = 64 << 10;
 const AREA: usize = RINGS + SLOTS as usize * (DATA + 64);
 /// Offsets of the rings.
 const AVAILABLE: usize = 16 << 10;
 const USED: usize = 32 << 10;
 
-pub const IN: u32 = 0;
-pub const OUT: u32 = 1;
-pub const FLUSH: u32 = 4;
-pub const GET_ID: u32 = 8;
-pub const DISCARD: u32 = 11;
-pub const WRITE_ZEROES: u32 = 13;
+pub(crate) const IN: u32 = 0;
+pub(crate) const OUT: u32 = 1;
+pub(crate) const FLUSH: u32 = 4;
+pub(crate) const GET_ID: u32 = 8;
+pub(crate) const DISCARD: u32 = 11;
+pub(crate) const WRITE_ZEROES: u32 = 13;
 
-pub const F_RO: u64 = 1 << 5;
-pub const F_FLUSH: u64 = 1 << 9;
-pub const F_CONFIG_WCE: u64 = 1 << 11;
-pub const F_EVENT_IDX: u64 = 1 << 29;
+pub(crate) const F_RO: u64 = 1 << 5;
+pub(crate) const F_FLUSH: u64 = 1 << 9;
+pub(crate) const F_CONFIG_WCE: u64 = 1 << 11;
+pub(crate) const F_EVENT_IDX: u64 = 1 << 29;
 
 /// How long something may take that is sure to come.
 const LONG: Duration = Duration::from_secs(60);
 
 /// The guest's side of a queue.
-pub struct Driver {
+pub(crate) struct Driver {
     area: usize,
     kick: EventFd,
     call: EventFd,
-    free: Vec<u16>,
+    pub(crate) free: Vec<u16>,
     /// The kind and the length of data of the request in each slot.
     busy: Vec<(u32, usize)>,
     available: u16,
     used: u16,
-    pub by_index: bool,
+    pub(crate) by_index: bool,
     /// How often the device was notified.
-    pub kicks: u64,
+    pub(crate) kicks: u64,
 }
 
 /// A machine.
-pub struct Guest {
-    pub memory: MmapRegion,
+pub(crate) struct Guest {
+    pub(crate) memory: MmapRegion,
     file: File,
-    pub frontend: Option<Frontend>,
-    pub features: u64,
-    pub queues: Vec<Driver>,
-    pub inflight: Option<(VhostUserInflight, File)>,
+    pub(crate) frontend: Option<Frontend>,
+    pub(crate) features: u64,
+    pub(crate) queues: Vec<Driver>,
+    pub(crate) inflight: Option<(VhostUserInflight, File)>,
     /// Where the back end sends messages.
-    pub messages: Option<UnixStream>,
+    pub(crate) messages: Option<UnixStream>,
 }
 
 /// What a request returns: its status, and what was read.
-pub type Answer = (u8, Vec<u8>);
+pub(crate) type Answer = (u8, Vec<u8>);
 
 impl Guest {
     /// A machine whose driver uses as many of these features as the device has.
-    pub fn new(queues: usize, mask: u64) -> Guest {
+    pub(crate) fn new(queues: usize, mask: u64) -> Guest {
         let fd = memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&fd, MEMORY as u64).unwrap();
         let file = File::from(fd);
@@ -102,7 +102,7 @@ impl Guest {
     }
 
     /// Connects, as a front end does the first time and after a server was restarted.
-    pub fn connect(&mut self, path: &Path) {
+    pub(crate) fn connect(&mut self, path: &Path) {
         self.begin(path);
         self.share_memory();
         for number in 0..self.queues.len() {
@@ -111,7 +111,9 @@ impl Guest {
     }
 
     /// Negotiates features.
-    pub fn begin(&mut self, path: &Path) {
+    pub(crate) fn begin(&mut self, path: &Path) {
+        // A server has one front end at a time.
+        self.frontend = None;
         let mut frontend = Frontend::connect(path, 16).unwrap();
         frontend.set_owner().unwrap();
         let offered = frontend.get_features().unwrap();
@@ -135,11 +137,11 @@ impl Guest {
         self.frontend = Some(frontend);
     }
 
-    pub fn frontend(&mut self) -> &mut Frontend {
+    pub(crate) fn frontend(&mut self) -> &mut Frontend {
         self.frontend.as_mut().unwrap()
     }
 
-    pub fn region(&self) -> VhostUserMemoryRegionInfo {
+    pub(crate) fn region(&self) -> VhostUserMemoryRegionInfo {
         VhostUserMemoryRegionInfo {
             guest_phys_addr: BASE,
             memory_size: MEMORY as u64,
@@ -149,7 +151,7 @@ impl Guest {
         }
     }
 
-    pub fn share_memory(&mut self) {
+    pub(crate) fn share_memory(&mut self) {
         let region = self.region();
         self.frontend().set_mem_table(&[region]).unwrap();
         let count = self.queues.len() as u16;
@@ -164,7 +166,7 @@ impl Guest {
         }
     }
 
-    pub fn addresses(&self, number: usize) -> VringConfigData {
+    pub(crate) fn addresses(&self, number: usize) -> VringConfigData {
         let at = self.memory.as_ptr() as u64 + self.queues[number].area as u64;
         VringConfigData {
             queue_max_size: SIZE,
@@ -178,7 +180,7 @@ impl Guest {
     }
 
     /// Starts a queue from where the device has used it, as front ends do that do not know better.
-    pub fn start(&mut self, number: usize) {
+    pub(crate) fn start(&mut self, number: usize) {
         let at = self.addresses(number);
         let by_index = self.features & F_EVENT_IDX != 0;
         let base = self.load(number, USED + 2);
@@ -193,12 +195,12 @@ impl Guest {
     }
 
     /// The configuration space.
-    pub fn config(&mut self) -> Vec<u8> {
+    pub(crate) fn config(&mut self) -> Vec<u8> {
         let flags = VhostUserConfigFlags::WRITABLE;
         self.frontend().get_config(0, 60, flags, &[0; 60]).unwrap().1
     }
 
-    pub fn capacity(&mut self) -> u64 {
+    pub(crate) fn capacity(&mut self) -> u64 {
         u64::from_le_bytes(*self.config().first_chunk().unwrap()) * 512
     }
 
@@ -207,13 +209,13 @@ impl Guest {
         slice.load(self.queues[number].area + offset, Ordering::Acquire).unwrap()
     }
 
-    pub fn store(&self, number: usize, offset: usize, value: u16) {
+    pub(crate) fn store(&self, number: usize, offset: usize, value: u16) {
         let slice = self.memory.as_volatile_slice();
         slice.store(value, self.queues[number].area + offset, Ordering::Release).unwrap();
     }
 
     /// Sets a descriptor of a queue.
-    pub fn describe(&self, number: usize, index: u16, address: u64, len: u32, flags: u16, next: u16) {
+    pub(crate) fn describe(&self, number: usize, index: u16, address: u64, len: u32, flags: u16, next: u16) {
         let at = self.queues[number].area + 16 * usize::from(index);
         let bytes =
             [&address.to_le_bytes()[..], &len.to_le_bytes(), &flags.to_le_bytes(), &next.to_le_bytes()]
@@ -222,7 +224,7 @@ impl Guest {
     }
 
     /// Makes the chain that begins with a descriptor available. The device is not notified.
-    pub fn offer(&mut self, number: usize, head: u16) {
+    pub(crate) fn offer(&mut self, number: usize, head: u16) {
         let available = self.queues[number].available;
         self.store(number, AVAILABLE + 4 + 2 * usize::from(available % SIZE), head);
         self.queues[number].available = available.wrapping_add(1);
@@ -230,18 +232,18 @@ impl Guest {
     }
 
     /// Sets the available index to what it is plus `ahead`.
-    pub fn jump(&mut self, number: usize, ahead: u16) {
+    pub(crate) fn jump(&mut self, number: usize, ahead: u16) {
         let available = self.queues[number].available;
         self.store(number, AVAILABLE + 2, available.wrapping_add(ahead));
         self.kick_always(number);
     }
 
-    pub fn kick_always(&self, number: usize) {
+    pub(crate) fn kick_always(&self, number: usize) {
         self.queues[number].kick.write(1).unwrap();
     }
 
     /// Notifies the device if it wants to be, of what was made available since `before`.
-    pub fn kick(&mut self, number: usize, before: u16) {
+    pub(crate) fn kick(&mut self, number: usize, before: u16) {
         std::sync::atomic::fence(Ordering::SeqCst);
         let wanted = if self.queues[number].by_index {
             let event = self.load(number, USED + 4 + 8 * usize::from(SIZE));
@@ -257,12 +259,12 @@ impl Guest {
     }
 
     /// Where the data of a slot is: an offset in memory.
-    pub fn data(&self, number: usize, slot: u16) -> usize {
+    pub(crate) fn data(&self, number: usize, slot: u16) -> usize {
         self.queues[number].area + RINGS + usize::from(slot) * (DATA + 64)
     }
 
     /// Submits a request, cut into descriptors in a way that `cut` decides, without a notification.
-    pub fn submit(
+    pub(crate) fn submit(
         &mut self,
         number: usize,
         kind: u32,
@@ -302,7 +304,7 @@ impl Guest {
     }
 
     /// The next request that is complete: its slot, its status and what was read.
-    pub fn take(&mut self, number: usize) -> Option<(u16, Answer)> {
+    pub(crate) fn take(&mut self, number: usize) -> Option<(u16, Answer)> {
         let used = self.queues[number].used;
         if self.load(number, USED + 2) == used {
             return None;
@@ -323,7 +325,7 @@ impl Guest {
     }
 
     /// Sleeps until the device notifies, which it is asked to do for the next completion.
-    pub fn sleep(&mut self, number: usize) {
+    pub(crate) fn sleep(&mut self, number: usize) {
         let used = self.queues[number].used;
         if self.queues[number].by_index {
             self.store(number, AVAILABLE + 4 + 2 * usize::from(SIZE), used);
@@ -344,7 +346,7 @@ impl Guest {
     }
 
     /// Waits for the next request that is complete.
-    pub fn wait(&mut self, number: usize) -> (u16, Answer) {
+    pub(crate) fn wait(&mut self, number: usize) -> (u16, Answer) {
         loop {
             if let Some(done) = self.take(number) {
                 return done;
@@ -354,7 +356,7 @@ impl Guest {
     }
 
     /// One request.
-    pub fn call(&mut self, number: usize, kind: u32, sector: u64, data: &[u8], len: usize) -> Answer {
+    pub(crate) fn call(&mut self, number: usize, kind: u32, sector: u64, data: &[u8], len: usize) -> Answer {
         let before = self.queues[number].available;
         let slot = self.submit(number, kind, sector, data, len, 512);
         self.kick(number, before);
@@ -363,20 +365,20 @@ impl Guest {
         answer
     }
 
-    pub fn read(&mut self, sector: u64, len: usize) -> Answer {
+    pub(crate) fn read(&mut self, sector: u64, len: usize) -> Answer {
         self.call(0, IN, sector, &[], len)
     }
 
-    pub fn write(&mut self, sector: u64, data: &[u8]) -> u8 {
+    pub(crate) fn write(&mut self, sector: u64, data: &[u8]) -> u8 {
         self.call(0, OUT, sector, data, data.len()).0
     }
 
-    pub fn flush(&mut self) -> u8 {
+    pub(crate) fn flush(&mut self) -> u8 {
         self.call(0, FLUSH, 0, &[], 0).0
     }
 
     /// A discard, or zeroes, of ranges.
-    pub fn clear(&mut self, kind: u32, ranges: &[(u64, u32, u32)]) -> u8 {
+    pub(crate) fn clear(&mut self, kind: u32, ranges: &[(u64, u32, u32)]) -> u8 {
         let bytes: Vec<u8> = ranges
             .iter()
             .flat_map(|(sector, count, flags)| {

@@ -10,16 +10,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// A server with one device.
-pub struct Rig {
-    pub server: Option<Server>,
-    pub path: PathBuf,
+pub(crate) struct Rig {
+    pub(crate) server: Option<Server>,
+    pub(crate) path: PathBuf,
     /// What its log says.
-    pub events: Arc<Mutex<Vec<String>>>,
+    pub(crate) events: Arc<Mutex<Vec<String>>>,
     _folder: tempfile::TempDir,
 }
 
 impl Rig {
-    pub fn new(served: Served) -> Rig {
+    pub(crate) fn new(served: Served) -> Rig {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         // The path of a socket has at most 107 bytes.
         let path = std::env::temp_dir().join(format!(
@@ -32,12 +32,12 @@ impl Rig {
         rig
     }
 
-    pub fn of(device: Device) -> Rig {
+    pub(crate) fn of(device: Device) -> Rig {
         Rig::new(Served::new("disk", device).unwrap())
     }
 
     /// Starts a server at the same path.
-    pub fn serve(&mut self, served: Served) {
+    pub(crate) fn serve(&mut self, served: Served) {
         let mut server = Server::default();
         let events = Arc::clone(&self.events);
         server.set_log(Arc::new(move |event| events.lock().unwrap().push(event.to_string())));
@@ -46,27 +46,27 @@ impl Rig {
         self.server = Some(server);
     }
 
-    pub fn server(&self) -> &Server {
+    pub(crate) fn server(&self) -> &Server {
         self.server.as_ref().unwrap()
     }
 
     /// A guest with all features and a number of queues, connected.
-    pub fn guest(&self, queues: usize) -> Guest {
+    pub(crate) fn guest(&self, queues: usize) -> Guest {
         self.guest_with(queues, u64::MAX)
     }
 
-    pub fn guest_with(&self, queues: usize, features: u64) -> Guest {
+    pub(crate) fn guest_with(&self, queues: usize, features: u64) -> Guest {
         let mut guest = Guest::new(queues, features);
         guest.connect(&self.path);
         guest
     }
 
-    pub fn stop(&mut self) -> Result<(), Vec<String>> {
+    pub(crate) fn stop(&mut self) -> Result<(), Vec<String>> {
         self.server.take().unwrap().stop(Duration::from_secs(30))
     }
 
     /// Waits until the log has a line with this text.
-    pub fn await_event(&self, text: &str) {
+    pub(crate) fn await_event(&self, text: &str) {
         for _ in 0..6000 {
             if self.events.lock().unwrap().iter().any(|event| event.contains(text)) {
                 return;
