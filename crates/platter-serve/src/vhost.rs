@@ -23,10 +23,10 @@ mod tally;
 mod vring;
 mod wire;
 
-use crate::export::Row;
+use crate::export::ExportType;
 
 /// The row of the table of exports.
-pub const ROW: Row = Row {
+pub const TYPE: ExportType = ExportType {
     name: server::KIND,
     summary: "a disk for a virtual machine",
     address: server::FORM,
