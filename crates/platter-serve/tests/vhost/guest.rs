@@ -303,25 +303,53 @@ impl Guest {
         slot
     }
 
+    /// The available index.
+    pub(crate) fn available(&self, number: usize) -> u16 {
+        self.queues[number].available
+    }
+
+    /// The status of the next request that is complete; what was read stays where it is.
+    pub(crate) fn take_status(&mut self, number: usize) -> Option<u8> {
+        let (slot, _) = self.reap(number)?;
+        let at = self.data(number, slot) + DATA + 16;
+        Some(self.memory.as_volatile_slice().read_obj(at).unwrap())
+    }
+
+    /// Waits for it.
+    pub(crate) fn wait_status(&mut self, number: usize) -> u8 {
+        loop {
+            if let Some(status) = self.take_status(number) {
+                return status;
+            }
+            self.sleep(number);
+        }
+    }
+
     /// The next request that is complete: its slot, its status and what was read.
     pub(crate) fn take(&mut self, number: usize) -> Option<(u16, Answer)> {
-        let used = self.queues[number].used;
-        if self.load(number, USED + 2) == used {
-            return None;
-        }
-        let at = self.queues[number].area + USED + 4 + 8 * usize::from(used % SIZE);
-        let head: u32 = self.memory.as_volatile_slice().read_obj(at).unwrap();
-        self.queues[number].used = used.wrapping_add(1);
-        let slot = head as u16 / PER_SLOT;
-        assert!(!self.queues[number].free.contains(&slot), "slot {slot} is complete twice");
-        self.queues[number].free.push(slot);
-        let (kind, len) = self.queues[number].busy[usize::from(slot)];
+        let (slot, (kind, len)) = self.reap(number)?;
         let data_at = self.data(number, slot);
         let memory = self.memory.as_volatile_slice();
         let status: u8 = memory.read_obj(data_at + DATA + 16).unwrap();
         let mut data = vec![0; if matches!(kind, IN | GET_ID) { len } else { 0 }];
         memory.read_slice(&mut data, data_at).unwrap();
         Some((slot, (status, data)))
+    }
+
+    /// The slot, the kind and the length of the next request that is complete.
+    fn reap(&mut self, number: usize) -> Option<(u16, (u32, usize))> {
+        let used = self.queues[number].used;
+        if self.load(number, USED + 2) == used {
+            return None;
+        }
+        let at = self.queues[number].area + USED + 4 + 8 * usize::from(used % SIZE);
+        let head: u32 = self.memory.as_volatile_slice().read_obj(at).unwrap();
+        let queue = &mut self.queues[number];
+        queue.used = used.wrapping_add(1);
+        let slot = head as u16 / PER_SLOT;
+        assert!(!queue.free.contains(&slot), "slot {slot} is complete twice");
+        queue.free.push(slot);
+        Some((slot, queue.busy[usize::from(slot)]))
     }
 
     /// Sleeps until the device notifies, which it is asked to do for the next completion.
