@@ -1,6 +1,8 @@
 //! Errors reach a guest, and a put-back defect that hides them is found. It is active in the whole process, so this test has
 //! one of its own.
 
+#![cfg(feature = "vhost")]
+
 // The rig is shared with other suites, which use more of it.
 #[allow(dead_code)]
 #[path = "vhost/guest.rs"]

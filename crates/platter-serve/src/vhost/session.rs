@@ -266,25 +266,29 @@ impl Session {
                 let (offset, bytes) = parsed.config().ok_or_else(short)?;
                 self.set_config(offset, bytes)?
             }
-            request::SET_VRING_KICK | request::SET_VRING_CALL | request::SET_VRING_ERR => {
-                let (queue, has_file) = parsed.descriptor().ok_or_else(short)?;
-                self.set_descriptor(number, queue, has_file, files)?
-            }
-            request::SET_VRING_ADDR => {
-                let (queue, at) = parsed.addresses().ok_or_else(short)?;
-                self.vring(queue)?.at = Some(at);
-                self.restart(queue)?
-            }
-            request::SET_VRING_NUM
-            | request::SET_VRING_BASE
-            | request::GET_VRING_BASE
-            | request::SET_VRING_ENABLE => {
-                let numbered = parsed.numbered().ok_or_else(short)?;
-                self.set_number(number, numbered)?
+            request::SET_VRING_NUM..=request::SET_VRING_ERR | request::SET_VRING_ENABLE => {
+                self.answer_about_queue(number, &parsed, files)?
             }
             _ => self.negotiate(number, parsed.number())?,
         };
         Ok((answer, None))
+    }
+
+    /// Messages about one queue.
+    fn answer_about_queue(&mut self, number: u32, body: &Body<'_>, files: Vec<OwnedFd>) -> Answer {
+        let short = || format!("message {number} is too short: {} bytes", body.0.len());
+        match number {
+            request::SET_VRING_KICK | request::SET_VRING_CALL | request::SET_VRING_ERR => {
+                let (queue, has_file) = body.descriptor().ok_or_else(short)?;
+                self.set_descriptor(number, queue, has_file, files)
+            }
+            request::SET_VRING_ADDR => {
+                let (queue, at) = body.addresses().ok_or_else(short)?;
+                self.vring(queue)?.at = Some(at);
+                self.restart(queue)
+            }
+            _ => self.set_number(number, body.numbered().ok_or_else(short)?),
+        }
     }
 
     /// Messages about features.
@@ -352,12 +356,13 @@ impl Session {
                 vring.is_enabled = value != 0 || !has_protocol;
                 self.update(queue as u16).map(|()| None)
             }
-            _ => {
+            request::GET_VRING_BASE => {
                 vring.begin_stop(Stop::Now);
                 vring.finish_stop();
                 vring.kick = None;
                 Ok(Some(wire::numbered_body(queue, u32::from(vring.next))))
             }
+            _ => Err(format!("message {message} is not supported")),
         }
     }
 
