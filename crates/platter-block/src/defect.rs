@@ -82,6 +82,10 @@ defects! {
     /// A queue of a disk without a volatile cache takes FUA and PREFLUSH off the submitter's bio, which is then written
     /// without them to the next disk.
     FuaStripped "fua-stripped" "a bio that is used again has lost FUA and PREFLUSH"
+    /// A virtual machine is told that a failed request was carried out.
+    GuestErrorsHidden "guest-errors-hidden" "a guest is told that a request succeeded that has failed"
+    /// Requests of a virtual machine are not recorded in the region of requests in flight.
+    InFlightForgotten "in-flight-forgotten" "requests that a killed server had taken from a guest are never answered"
     /// A barrier of a layer waits without a limit for lanes that are not run, and all later I/O waits behind it.
     LayerBarrierNeverFails "layer-barrier-never-fails" "a barrier of a layer waits without end for a lane that is not run"
     /// A lane whose bios another lane has brought back does not ask to be run, so that a program which waits for the first of

@@ -34,3 +34,6 @@ mod state;
 pub mod table;
 #[cfg(feature = "tls")]
 pub mod tls;
+mod unix_socket;
+#[cfg(feature = "vhost")]
+pub mod vhost;
