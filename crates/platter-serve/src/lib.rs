@@ -36,3 +36,6 @@ pub mod table;
 pub mod tls;
 #[cfg(feature = "ublk")]
 pub mod ublk;
+mod unix_socket;
+#[cfg(feature = "vhost")]
+pub mod vhost;

@@ -5,6 +5,8 @@ use crate::fuse;
 use crate::nbd;
 #[cfg(feature = "ublk")]
 use crate::ublk;
+#[cfg(feature = "vhost")]
+use crate::vhost;
 
 /// All kinds of exports.
 pub const TABLE: &[ExportType] = &[
@@ -12,6 +14,8 @@ pub const TABLE: &[ExportType] = &[
     fuse::TYPE,
     #[cfg(feature = "ublk")]
     ublk::TYPE,
+    #[cfg(feature = "vhost")]
+    vhost::TYPE,
 ];
 
 /// The kind of this name.

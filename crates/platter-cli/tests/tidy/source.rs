@@ -35,6 +35,8 @@ const UNSAFE: &[(&str, &str)] = &[
         "commands that name memory, an ioctl without a safe wrapper",
     ),
     ("crates/platter-serve/src/ublk/queue_ring.rs", "descriptors and buffers that the kernel writes"),
+    ("crates/platter-serve/src/vhost/memory.rs", "the memory of a guest, in another process"),
+    ("crates/platter-serve/src/vhost/ring.rs", "entries of a ring, as bytes"),
     ("crates/platter-bench/src/fileio/plain/aio.rs", "system calls without a safe wrapper"),
     ("crates/platter-bench/src/io/usage.rs", "getrusage"),
     ("crates/platter-kit/src/soak/memory.rs", "buffers of its own, to see when they are freed"),
