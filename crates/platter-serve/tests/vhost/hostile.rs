@@ -219,7 +219,8 @@ fn impossible_messages_end_only_their_session() {
 #[test]
 fn impossible_queues_and_memory_are_refused() {
     let rig = Rig::of(Device::ram(1 << 20).unwrap());
-    let attacks: [(fn(&mut Guest), &str); 4] = [
+    type Attack = (fn(&mut Guest), &'static str);
+    let attacks: [Attack; 4] = [
         (
             |guest| {
                 let mut region = guest.region();
