@@ -1,6 +1,7 @@
 //! The interface of a queue to a disk: a driver is the disk's side of a channel.
 
 use crate::bio::{Bio, IoPrio, Op};
+use crate::defect::{self, Defect};
 use crate::limits::Limits;
 use crate::request::Linked;
 use crate::segment::{Region, RegionId, Segment};
@@ -18,6 +19,12 @@ pub struct Features {
     pub fua: bool,
     /// Writes are refused.
     pub read_only: bool,
+    /// The disk keeps the order of requests that are sent as ordered tags ([`Started::is_ordered`]), over all of its
+    /// channels: an ordered request takes effect after every request sent before it has ended, and before any request sent
+    /// after it takes effect. A request that ends with an error or short ends all requests that must follow it with
+    /// [`Completion::ABORTED`], without effect. SCSI disks do this with QErr=01b, or with NACA; a disk that goes on
+    /// after an error must not declare it.
+    pub ordered_tags: bool,
 }
 
 crate::setters! {
@@ -25,6 +32,7 @@ crate::setters! {
         write_cache, with_write_cache: bool;
         fua, with_fua: bool;
         read_only, with_read_only: bool;
+        ordered_tags, with_ordered_tags: bool;
     }
 }
 
@@ -80,7 +88,8 @@ crate::setters! {
 
 impl Features {
     /// No capabilities: the default.
-    pub const NONE: Features = Features { write_cache: false, fua: false, read_only: false };
+    pub const NONE: Features =
+        Features { write_cache: false, fua: false, read_only: false, ordered_tags: false };
 }
 
 impl Geometry {
@@ -118,6 +127,14 @@ impl Started<'_> {
         self.chain.single_segment().filter(|segment| self.limits.is_one_piece(segment))
     }
 
+    /// Whether the request is an ordered tag. Only set where [`Features::ordered_tags`] is.
+    pub fn is_ordered(&self) -> bool {
+        match &self.chain {
+            Chain::Linked(linked) => linked.is_tagged() && !defect::is_on(Defect::OrderedTagForgotten),
+            Chain::One(_) | Chain::Run(..) => false,
+        }
+    }
+
     /// Visits all segments in order of position. Their lengths add up to `len`. Segments that are adjacent in memory
     /// and lie in the same region are joined, as the kernel joins physically contiguous pages; segments above the
     /// device's limits are cut.
@@ -152,6 +169,12 @@ pub struct Completion {
     pub tag: u32,
     /// Bytes transferred (0 for operations without data), or a negative Linux errno.
     pub result: i64,
+}
+
+impl Completion {
+    /// The result of a request that the device did not carry out, not even in part, because a request that it had to
+    /// follow failed (`-ERESTART`). It may be sent again.
+    pub const ABORTED: i64 = -85;
 }
 
 /// One channel to one disk.

@@ -27,6 +27,7 @@ mod plug;
 mod pool;
 mod split;
 mod switch;
+mod tags;
 mod timers;
 mod trace;
 mod withdraw;
@@ -57,6 +58,8 @@ enum Role {
     Sequence { steps: u8, barrier: bool },
     /// Zeroes that are being written over its range.
     Zeroes(Zeroes),
+    /// The steps of a barrier that the device keeps in order, see [`tags`].
+    Tagged,
 }
 
 /// The queue that the lanes of a device share. See the [module](super).
@@ -399,7 +402,8 @@ impl SchedQueue {
             && self.retries.is_empty()
             && self.paused.is_empty()
             && self.doubts.held.is_empty()
-            && self.families.are_released()
+            // The families of bios that were taken back from behind the barrier are not before it.
+            && (self.families.are_released() || self.order.by_drain)
     }
 
     /// Whether [`SchedQueue::next`] might return a request after a completion or a timer.

@@ -26,6 +26,7 @@ impl DiskState {
 
     /// Any part of the data in flight may survive.
     fn keep_in_flight(&mut self, trouble: &mut Trouble, report: &mut CutReport) {
+        let begun = self.first_order(trouble);
         for index in self.inside(trouble) {
             let slot = &self.slots[index as usize];
             let (command, note) = (slot.command, trouble.notes[index as usize]);
@@ -36,6 +37,7 @@ impl DiskState {
                     report.writes += 1;
                     if note.fate == Fate::Good
                         && !note.landed
+                        && command.order <= begun
                         && let Some(medium) = &mut self.medium
                     {
                         let count = u64::from(command.sectors);

@@ -149,7 +149,9 @@ impl DiskState {
         asked: Asked,
         data: impl FnOnce(&mut Vec<u8>),
     ) -> Taken {
+        let order = self.next_order(asked.ordered);
         if trouble.is_away() {
+            self.order = order;
             if let Some(injector) = &mut trouble.injector {
                 injector.counts.gone += u64::from(injector.is_dead());
             }
@@ -157,7 +159,7 @@ impl DiskState {
             return Taken::Failing;
         }
         let index = self.next_slot();
-        let command = Command { tag: index, ..asked.command };
+        let command = Command { tag: index, order, ..asked.command };
         if !trouble.parked.is_empty() || !self.model.accept(now, &command) {
             if trouble.ghosts == 0 {
                 self.put_back(index);
@@ -165,6 +167,7 @@ impl DiskState {
             }
             trouble.parked.push_back(index);
         }
+        self.order = order;
         self.fill_slot(&asked, command, data);
         trouble.judge(now, &command, asked.atomic);
         if command.op == Op::Read
@@ -183,7 +186,7 @@ impl DiskState {
         if note.ghost || trouble.is_away() || matches!(note.fate, Fate::Error(_) | Fate::Transient(_)) {
             return Taken::Failing;
         }
-        Taken::Yes
+        if command.op == Op::Read && self.note_late_read(index) { Taken::Later } else { Taken::Yes }
     }
 
     pub(super) fn post(&mut self, port: u32, tag: u32, result: i64) {
@@ -224,11 +227,15 @@ impl DiskState {
             if std::mem::take(&mut note.ghost) {
                 trouble.ghosts -= 1;
                 self.free.push(tag);
-            } else if delay.span > Span::ZERO {
-                if delay.early {
+                continue;
+            }
+            let floor = self.not_before(trouble, self.slots[tag as usize].command.order);
+            if delay.span > Span::ZERO || floor.is_some() {
+                if delay.early && floor.is_none() {
                     self.land_early(trouble, tag);
                 }
-                trouble.late.insert((at + delay.span, tag));
+                let due = at + delay.span;
+                trouble.late.insert((floor.map_or(due, |floor| due.max(floor)), tag));
             } else {
                 self.finish_troubled(trouble, tag);
             }
@@ -262,6 +269,9 @@ impl DiskState {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         let (port, tag, command) = (slot.port, slot.tag, slot.command);
         let data = std::mem::take(&mut slot.data);
+        if slot.late_read && !matches!(note.fate, Fate::Error(_) | Fate::Transient(_)) {
+            self.fetch_late(index, Some(&mut *trouble));
+        }
         let result = match note.fate {
             Fate::Error(seed) => {
                 if let Some(mistakes) = &mut trouble.mistakes {
@@ -288,6 +298,9 @@ impl DiskState {
         };
         self.post(port, tag, result);
         self.release_slot(index, data);
+        if result < 0 {
+            self.abort_behind(trouble, command.order);
+        }
     }
 
     /// Gives a slot and its memory back.
@@ -299,13 +312,19 @@ impl DiskState {
     }
 
     pub(super) fn store(&mut self, trouble: &mut Trouble, note: &Note, command: &Command, data: &[u8]) {
-        let Some(medium) = &mut self.medium else { return };
         let (sector, count) = (command.sector, u64::from(command.sectors));
+        if self.medium.is_none() {
+            return;
+        }
         match command.op {
             Op::Read => return,
-            Op::Flush => return trouble.volatile.flushed(note.mark),
+            Op::Flush => {
+                let mark = self.covered(trouble, command, note.mark);
+                return trouble.volatile.flushed(mark);
+            }
             Op::Write | Op::Discard | Op::WriteZeroes => {}
         }
+        let Some(medium) = &mut self.medium else { return };
         let volatile = trouble.cache && !command.fua;
         // Only a disk that can lose power needs to record data that may be lost.
         if volatile && trouble.supply.is_some() {
