@@ -403,7 +403,7 @@ impl SchedQueue {
             && self.paused.is_empty()
             && self.doubts.held.is_empty()
             // The families of bios that were taken back from behind the barrier are not before it.
-            && (self.families.are_released() || self.order.by_drain)
+            && (self.families.are_released() || self.order.by_drain || self.order.settling)
     }
 
     /// Whether [`SchedQueue::next`] might return a request after a completion or a timer.

@@ -51,6 +51,9 @@ pub(super) struct Order {
     pub(super) by_drain: bool,
     /// The barrier that the device has as an ordered tag.
     pub(super) tag: Option<Tag>,
+    /// The last ordered tag has failed, and the device may still abort requests behind it. They must be back before
+    /// anything else is sent.
+    pub(super) settling: bool,
     /// New bios are held back although no barrier waits: a barrier runs, or an ordered tag is on its way that they
     /// must not follow yet.
     pub(super) shut: bool,
@@ -301,6 +304,9 @@ impl SchedQueue {
     /// barrier that waits for other queues takes its place.
     #[cold]
     pub(super) fn try_barrier(&mut self, now: Time) {
+        if self.order.settling {
+            return self.settle(now);
+        }
         if self.order.waits_for_outside() {
             return;
         }

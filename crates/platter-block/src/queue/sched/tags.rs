@@ -217,7 +217,8 @@ impl SchedQueue {
 
     /// Holds a bio back that the device has aborted behind the barrier. Returns any other.
     pub(super) fn hold_aborted(&mut self, bio: Bio, result: i64) -> Option<Bio> {
-        let has_followers = self.order.tag.is_some() || (self.order.by_drain && self.order.barrier.is_some());
+        let redone = self.order.by_drain && self.order.barrier.is_some();
+        let has_followers = self.order.tag.is_some() || redone || self.order.settling;
         let is_behind = result == Completion::ABORTED
             && has_followers
             && !bio.flags().intersects(Flags::ORPHAN | Flags::LAST);
@@ -254,6 +255,19 @@ impl SchedQueue {
             }
         }
         self.finish(now, bio);
+        if tag.broken {
+            // The device may still abort what is behind the barrier, and that goes before all that is held back.
+            (self.order.settling, self.order.shut) = (true, true);
+        }
         self.end_barrier(now, status);
+    }
+
+    /// Lets in what was held back behind a failed ordered tag, once all that was sent behind it has come back.
+    pub(super) fn settle(&mut self, now: Time) {
+        if !self.is_drained() {
+            return;
+        }
+        (self.order.settling, self.order.shut) = (false, false);
+        self.let_in(now);
     }
 }
