@@ -280,7 +280,11 @@ impl SchedQueue {
             self.requeue_retries(now);
             let index = match self.ready.pop_front() {
                 Some(index) => index,
-                None => self.next_from_elevator(now)?,
+                None => match self.next_from_elevator(now) {
+                    Some(index) => index,
+                    None if self.tag_follows(now) => continue,
+                    None => return None,
+                },
             };
             if self.may_start(index) {
                 return Some(self.start(now, index));

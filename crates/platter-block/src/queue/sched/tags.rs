@@ -78,6 +78,16 @@ impl SchedQueue {
             && !self.families.parents().any(zeroes)
     }
 
+    /// Everything before the waiting barrier has just been sent. Sends the barrier, if it can be an ordered tag.
+    #[cold]
+    pub(super) fn tag_follows(&mut self, now: Time) -> bool {
+        let follows = self.may_tag();
+        if follows {
+            self.try_barrier(now);
+        }
+        follows
+    }
+
     /// Whether the driver has everything that was admitted, and none of it was given up.
     fn all_is_sent(&self) -> bool {
         self.table.used() == self.in_flight as usize
