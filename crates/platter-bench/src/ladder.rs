@@ -30,7 +30,7 @@ mod units;
 
 pub use descriptor::{KIOBUF_BYTES, LIGHT_KIOBUF_BYTES, bio_bytes};
 pub use handle::Handle;
-pub use table::{Descriptor, Lock, Row, Switches, TABLE, Unit, Vector, find};
+pub use table::{Descriptor, Lock, Rung, Switches, TABLE, Unit, Vector, find};
 
 use platter_block::counters::Snapshot;
 use platter_block::elevator::Elevator;

@@ -33,14 +33,14 @@ fn contents(pos: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-fn ram(row: &ladder::Row) -> Ladder {
+fn ram(row: &ladder::Rung) -> Ladder {
     let make = |settings, elevator| Device::ram_with(SIZE, settings, elevator);
     let ladder = Ladder::open(row.switches, LeafSettings::default(), make).unwrap();
     ladder.device().write_at(&contents(0, SIZE as usize), 0).unwrap();
     ladder
 }
 
-fn file(row: &ladder::Row, path: &Path) -> Ladder {
+fn file(row: &ladder::Rung, path: &Path) -> Ladder {
     let make = |leaf, elevator| {
         let open = OpenOptions::default().with_direct(Direct::Prefer);
         Device::open(path, DiskOptions::default().with_open(open).with_leaf(leaf).with_elevator(elevator))
@@ -87,7 +87,7 @@ fn cost_of(ladder: &Ladder, pos: u64, vectored: bool) -> Cost {
 }
 
 /// The expected cost of a rung on a disk with sectors of `sector` bytes.
-fn expected(row: &ladder::Row, sector: u64, vectored: bool) -> Cost {
+fn expected(row: &ladder::Rung, sector: u64, vectored: bool) -> Cost {
     let s = row.switches;
     let bios = match s.unit {
         Unit::Sector => READ as u64 / sector,

@@ -16,10 +16,10 @@ mod noop;
 mod sectors;
 mod settings;
 
-pub use deadline::{BatchRule, Deadline, ROW as DEADLINE};
+pub use deadline::{BatchRule, Deadline, TYPE as DEADLINE};
 pub use fifo::{Fifos, ListId};
-pub use mq_deadline::{MqDeadline, ROW as MQ_DEADLINE};
-pub use noop::{Noop, ROW as NOOP};
+pub use mq_deadline::{MqDeadline, TYPE as MQ_DEADLINE};
+pub use noop::{Noop, TYPE as NOOP};
 pub use sectors::SectorMap;
 pub use settings::Settings;
 
@@ -190,7 +190,7 @@ pub trait Elevator: Send {
 
 /// A row of the table of elevators.
 #[derive(Clone, Copy)]
-pub struct Row {
+pub struct ElevatorType {
     /// Name in device specs (`elevator=NAME`).
     pub name: &'static str,
     /// Summary of one line.
@@ -203,9 +203,9 @@ pub struct Row {
 
 /// The elevators of the core. `platter-elevators` has a table of all. `none` (no elevator at all) is a mode of the queue
 /// and has no row.
-pub static TABLE: &[Row] = &[noop::ROW, deadline::ROW, mq_deadline::ROW];
+pub static TABLE: &[ElevatorType] = &[noop::TYPE, deadline::TYPE, mq_deadline::TYPE];
 
 /// Looks an elevator of the core up by name.
-pub fn by_name(name: &str) -> Option<&'static Row> {
+pub fn by_name(name: &str) -> Option<&'static ElevatorType> {
     TABLE.iter().find(|row| row.name == name)
 }

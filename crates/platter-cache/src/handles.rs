@@ -2,7 +2,7 @@
 
 use super::engine::Engine;
 use super::task::Wait;
-use crate::readahead::{Readahead, Row, Settings};
+use crate::readahead::{Readahead, ReadaheadType, Settings};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::Fault;
 use platter_block::handle::{HandleCounters, HandleId};
@@ -43,7 +43,7 @@ pub(super) struct Handle {
 /// Handles by number, at indexes that fit in the two bytes that a frame has for them. The first is the
 /// device's own.
 pub(super) struct Handles {
-    row: &'static Row,
+    row: &'static ReadaheadType,
     settings: Settings,
     places: Vec<Option<Handle>>,
     free: Vec<u16>,
@@ -62,7 +62,7 @@ pub(super) struct Handles {
 }
 
 impl Handles {
-    pub(super) fn new(row: &'static Row, settings: Settings) -> Handles {
+    pub(super) fn new(row: &'static ReadaheadType, settings: Settings) -> Handles {
         let mut handles = Handles {
             row,
             settings,

@@ -53,7 +53,7 @@ use platter_block::backend::Backend;
 use platter_block::driver::Geometry;
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::time::Span;
-use platter_stack::{LayerError, Row};
+use platter_stack::{LayerError, LayerType};
 use readahead::PAGE;
 use shared::Shared;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ const POLICIES: [&str; readahead::TABLE.len()] = {
 };
 
 /// The row of the table of layers.
-pub const ROW: Row = Row {
+pub const TYPE: LayerType = LayerType {
     name: "cache",
     summary: "a page cache: reads from memory, reads ahead, writes back",
     params: &[
@@ -151,7 +151,7 @@ pub struct Settings {
     /// Memory for pages, in bytes.
     pub size: u64,
     /// The readahead policy of each handle.
-    pub readahead: &'static readahead::Row,
+    pub readahead: &'static readahead::ReadaheadType,
     /// The values of its parameters in order; missing values at the end have their defaults.
     pub values: Vec<i64>,
     /// Largest readahead window, in bytes.
@@ -233,11 +233,11 @@ pub fn new(below: Arc<dyn Backend>, settings: &Settings) -> Result<Arc<dyn Backe
 }
 
 /// Every layer: those of `platter-stack`, and the cache.
-pub fn layers() -> impl Iterator<Item = &'static Row> {
-    platter_stack::TABLE.iter().chain([&ROW])
+pub fn layers() -> impl Iterator<Item = &'static LayerType> {
+    platter_stack::TABLE.iter().chain([&TYPE])
 }
 
 /// Looks a layer up by name.
-pub fn by_name(name: &str) -> Option<&'static Row> {
+pub fn by_name(name: &str) -> Option<&'static LayerType> {
     layers().find(|row| row.name == name)
 }

@@ -174,7 +174,7 @@ pub trait Readahead: Send {
 
 /// A row of the table of readahead policies.
 #[derive(Clone, Copy)]
-pub struct Row {
+pub struct ReadaheadType {
     /// Name in device specs (`readahead=NAME`).
     pub name: &'static str,
     /// Summary of one line.
@@ -188,4 +188,5 @@ pub struct Row {
 }
 
 /// The readahead policies of this crate. The last one is the default of a cache.
-pub static TABLE: &[Row] = &[none::ROW, simple::ROW, ondemand::ONDEMAND, ondemand::CONTEXT, platter::ROW];
+pub static TABLE: &[ReadaheadType] =
+    &[none::TYPE, simple::TYPE, ondemand::ONDEMAND, ondemand::CONTEXT, platter::TYPE];

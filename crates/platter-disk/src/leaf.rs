@@ -169,12 +169,14 @@ impl Leaf {
         if let Some(depth) = disk.depth() {
             settings.queue.depth = settings.queue.depth.min(depth);
         }
-        if elevator.is_none() {
-            check_channels(&*disk)?;
-        }
-        if let Some(most) = disk.max_channels() {
+        if elevator.is_none()
+            && let Some(channels) = disk.max_channels()
+        {
+            if channels < 2 {
+                return Err(too_few_channels(&*disk, channels));
+            }
             // One is for flushes and barriers.
-            let lanes = most.saturating_sub(1).max(1);
+            let lanes = channels - 1;
             settings.lanes = Some(settings.lanes.map_or(lanes, |given| given.min(lanes)));
         }
         // With fewer requests the full `depth` could not be reached.
@@ -221,14 +223,16 @@ impl Leaf {
 }
 
 /// Without an elevator a device needs a channel for each lane, and one for flushes and barriers.
-fn check_channels(disk: &dyn Disk) -> Result<(), Error> {
-    if disk.max_channels() != Some(1) {
-        return Ok(());
-    }
+fn too_few_channels(disk: &dyn Disk, channels: u32) -> Error {
     let fault = Fault::new(Kind::Unsupported, Stage::Queue);
-    let detail =
-        "the disk has one channel, which threads can share only with an elevator, such as noop".to_string();
-    Err(Error { fault, op: Op::Read, device: disk.name(), offset: 0, len: 0, detail })
+    let detail = match channels {
+        0 | 1 => "the disk has one channel, which threads can share only with an elevator, such as noop"
+            .to_string(),
+        _ => format!(
+            "the disk has only {channels} channels, too few for its lanes; open it without an elevator"
+        ),
+    };
+    Error { fault, op: Op::Read, device: disk.name(), offset: 0, len: 0, detail }
 }
 
 /// Barriers can be sent as ordered tags only to a disk that keeps their order.
@@ -238,7 +242,7 @@ fn check_ordered(disk: &dyn Disk, settings: &Settings) -> Result<(), Error> {
     }
     let fault = Fault::new(Kind::Unsupported, Stage::Queue);
     let detail = "the disk takes no ordered tags, as ordered=tag demands; leave that out, or use a simulated SCSI disk \
-                  with a queue of its own and without a bus, such as sim(man3367mp)"
+                  with a queue of its own (queue=sptf) and without a bus, such as sim(man3367mp)"
         .to_string();
     Err(Error { fault, op: Op::Write, device: disk.name(), offset: 0, len: 0, detail })
 }
@@ -421,8 +425,12 @@ impl Tunable for Leaf {
     fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error> {
         let elevator = make();
         let shared_mode = elevator.is_some();
-        if !shared_mode {
-            check_channels(&*self.0.disk)?;
+        // The number of lanes is not limited while they share a queue.
+        if let Some(channels) = self.0.disk.max_channels()
+            && !shared_mode
+            && channels <= self.0.settings.lanes.unwrap_or(u32::MAX)
+        {
+            return Err(too_few_channels(&*self.0.disk, channels));
         }
         self.0.with_control(|control| {
             if shared_mode {

@@ -139,8 +139,7 @@ impl Watch {
                 !(has_reason || is_called) || watched.serve(&lane)
             });
             if !stays {
-                watched.handles.clear();
-                spare.push(std::mem::take(&mut watched.handles));
+                spare.push(watched.take_list());
             }
             stays
         });
@@ -149,13 +148,17 @@ impl Watch {
 
     /// Stops watching idle lanes if there are too many, and those that wake the thread for nothing.
     fn let_idle_ones_go(&mut self) {
-        let idle = self.lanes.iter().filter(|watched| watched.is_idle).count();
+        let Watch { lanes, spare, .. } = self;
+        let idle = lanes.iter().filter(|watched| watched.is_idle).count();
         let mut surplus = idle.saturating_sub(IDLE);
         // Those that have been watched for longest come first.
-        self.lanes.retain(|watched| {
+        lanes.retain_mut(|watched| {
             let tries = watched.is_idle && (surplus > 0 || watched.in_vain >= IN_VAIN);
             let goes = tries && watched.lane.upgrade().is_none_or(|lane| lane.is_let_go());
             surplus = surplus.saturating_sub(usize::from(goes));
+            if goes {
+                spare.push(watched.take_list());
+            }
             !goes
         });
     }
@@ -182,6 +185,12 @@ impl Watch {
 }
 
 impl Watched {
+    /// The empty list of descriptors, for another lane.
+    fn take_list(&mut self) -> Vec<i32> {
+        self.handles.clear();
+        std::mem::take(&mut self.handles)
+    }
+
     /// Runs the lane. Returns whether it has to be watched further.
     fn serve(&mut self, lane: &AsyncLane) -> bool {
         self.handles.clear();

@@ -50,7 +50,7 @@ use params::{
 };
 use platter_block::bio::Context;
 use platter_block::elevator::{
-    Dir, Elevator, Fifos, ListId, MayQueue, RequestId, RequestInfo, Row, SectorMap, Settings,
+    Dir, Elevator, ElevatorType, Fifos, ListId, MayQueue, RequestId, RequestInfo, SectorMap, Settings,
 };
 use platter_block::params::{Param, ParamError};
 use platter_block::time::Time;
@@ -68,7 +68,7 @@ mod wait;
 const SYNC: usize = 0;
 const ASYNC: usize = 1;
 
-pub(crate) const ROW: Row = Row {
+pub(crate) const TYPE: ElevatorType = ElevatorType {
     name: "anticipatory",
     summary: "batches of reads and writes, with a short wait for the next read of the same process",
     params: &PARAMS,
@@ -151,7 +151,7 @@ pub struct Anticipatory {
 impl Default for Anticipatory {
     fn default() -> Self {
         let mut anticipatory = Anticipatory {
-            settings: Settings::new(ROW.name, &PARAMS),
+            settings: Settings::new(TYPE.name, &PARAMS),
             sorted: [SectorMap::new(), SectorMap::new()],
             fifos: Fifos::new(2),
             next: [None; 2],
@@ -313,7 +313,7 @@ impl Anticipatory {
 
 impl Elevator for Anticipatory {
     fn name(&self) -> &'static str {
-        ROW.name
+        TYPE.name
     }
 
     fn reserve(&mut self, requests: usize) {

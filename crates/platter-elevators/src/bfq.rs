@@ -22,7 +22,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use platter_block::bio::{Context, Op};
-use platter_block::elevator::{Elevator, RequestId, RequestInfo, Row, Settings};
+use platter_block::elevator::{Elevator, ElevatorType, RequestId, RequestInfo, Settings};
 use platter_block::params::{Param, ParamError};
 use platter_block::time::{Span, Time};
 
@@ -43,7 +43,7 @@ use requests::{BackSeek, Requests};
 use serve::{Busy, Reason};
 use service::Service;
 
-pub(crate) const ROW: Row = Row {
+pub(crate) const TYPE: ElevatorType = ElevatorType {
     name: "bfq",
     summary: "budget fair queueing: sectors are shared by weight, and interactive processes come first",
     params: &PARAMS,
@@ -100,7 +100,7 @@ pub struct Bfq {
 impl Default for Bfq {
     fn default() -> Self {
         Bfq {
-            settings: Settings::new(ROW.name, &PARAMS),
+            settings: Settings::new(TYPE.name, &PARAMS),
             requests: Requests::default(),
             procs: Procs::default(),
             service: Service::default(),
@@ -259,7 +259,7 @@ impl Bfq {
 
 impl Elevator for Bfq {
     fn name(&self) -> &'static str {
-        ROW.name
+        TYPE.name
     }
 
     fn reserve(&mut self, requests: usize) {

@@ -18,7 +18,7 @@ use crate::cfq::{Entry, Gone, Processes, Requests, requests};
 use alloc::boxed::Box;
 use platter_block::bio::Context;
 use platter_block::elevator::{
-    Dir, Elevator, Fifos, ListId, MayQueue, RequestId, RequestInfo, Row, Settings,
+    Dir, Elevator, ElevatorType, Fifos, ListId, MayQueue, RequestId, RequestInfo, Settings,
 };
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::time::Time;
@@ -44,7 +44,7 @@ static PARAMS: [Param; 4] = [
 /// Smallest share of a process.
 const LEAST_SHARE: u64 = 3;
 
-pub(crate) const ROW: Row = Row {
+pub(crate) const TYPE: ElevatorType = ElevatorType {
     name: "cfq-v1",
     summary: "rounds of one request from each process, as in Linux 2.6.6 to 2.6.9",
     params: &PARAMS,
@@ -84,7 +84,7 @@ pub struct Cfq1 {
 impl Default for Cfq1 {
     fn default() -> Self {
         Cfq1 {
-            settings: Settings::new(ROW.name, &PARAMS),
+            settings: Settings::new(TYPE.name, &PARAMS),
             processes: Processes::new(),
             requests: Requests::new(1),
             busy: Fifos::new(1),
@@ -141,7 +141,7 @@ impl Cfq1 {
 
 impl Elevator for Cfq1 {
     fn name(&self) -> &'static str {
-        ROW.name
+        TYPE.name
     }
 
     fn reserve(&mut self, requests: usize) {

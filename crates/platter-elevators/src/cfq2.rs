@@ -19,7 +19,9 @@
 use crate::cfq::{BACK_SEEK, Entry, Gone, Nearest, Processes, Requests, is_whole_process, millis, requests};
 use alloc::boxed::Box;
 use platter_block::bio::Context;
-use platter_block::elevator::{Dir, Elevator, MayQueue, RequestId, RequestInfo, Row, SectorMap, Settings};
+use platter_block::elevator::{
+    Dir, Elevator, ElevatorType, MayQueue, RequestId, RequestInfo, SectorMap, Settings,
+};
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::time::{Span, Time};
 
@@ -68,7 +70,7 @@ const TAGGED_DEPTH: u32 = 4;
 /// Time after which an account is scaled down.
 const SERVICE: Span = Span::from_secs(1);
 
-pub(crate) const ROW: Row = Row {
+pub(crate) const TYPE: ElevatorType = ElevatorType {
     name: "cfq-v2",
     summary: "the process that has received the least service goes first, as in Linux 2.6.10 to 2.6.12",
     params: &PARAMS,
@@ -113,7 +115,7 @@ pub struct Cfq2 {
 impl Default for Cfq2 {
     fn default() -> Self {
         Cfq2 {
-            settings: Settings::new(ROW.name, &PARAMS),
+            settings: Settings::new(TYPE.name, &PARAMS),
             processes: Processes::new(),
             requests: Requests::new(2),
             busy: SectorMap::new(),
@@ -260,7 +262,7 @@ impl Cfq2 {
 
 impl Elevator for Cfq2 {
     fn name(&self) -> &'static str {
-        ROW.name
+        TYPE.name
     }
 
     fn reserve(&mut self, requests: usize) {

@@ -22,7 +22,7 @@
 use crate::cfq::{Entry, Gone, Processes, Requests, is_whole_process};
 use alloc::boxed::Box;
 use platter_block::bio::Context;
-use platter_block::elevator::{Dir, Elevator, MayQueue, RequestId, RequestInfo, Row};
+use platter_block::elevator::{Dir, Elevator, ElevatorType, MayQueue, RequestId, RequestInfo};
 use platter_block::params::{Param, ParamError};
 use platter_block::time::Time;
 
@@ -35,7 +35,7 @@ use order::Order;
 use params::{PARAMS, Tunables};
 use queue::{Queue, class_and_level};
 
-pub(crate) const ROW: Row = Row {
+pub(crate) const TYPE: ElevatorType = ElevatorType {
     name: "cfq",
     summary: "time slices for each process, priorities, waiting for the next read, as in Linux 2.6.13 and later",
     params: &PARAMS,
@@ -84,7 +84,7 @@ pub struct Cfq {
 impl Default for Cfq {
     fn default() -> Self {
         Cfq {
-            tunables: Tunables::new(ROW.name),
+            tunables: Tunables::new(TYPE.name),
             queues: Processes::new(),
             requests: Requests::new(1),
             order: Order::new(),
@@ -157,7 +157,7 @@ impl Cfq {
 
 impl Elevator for Cfq {
     fn name(&self) -> &'static str {
-        ROW.name
+        TYPE.name
     }
 
     fn reserve(&mut self, requests: usize) {

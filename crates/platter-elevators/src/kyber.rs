@@ -14,7 +14,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use platter_block::bio::{Context, Op};
 use platter_block::elevator::{
-    Dir, Elevator, Fifos, ListId, MayQueue, RequestId, RequestInfo, Row, Settings,
+    Dir, Elevator, ElevatorType, Fifos, ListId, MayQueue, RequestId, RequestInfo, Settings,
 };
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::time::{Span, Time};
@@ -46,7 +46,7 @@ static PARAMS: [Param; 2] = [
     ),
 ];
 
-pub(crate) const ROW: Row = Row {
+pub(crate) const TYPE: ElevatorType = ElevatorType {
     name: "kyber",
     summary: "bounds the requests in the device so that reads and writes meet their target latencies",
     params: &PARAMS,
@@ -118,7 +118,7 @@ pub struct Kyber {
 impl Default for Kyber {
     fn default() -> Self {
         Kyber {
-            settings: Settings::new(ROW.name, &PARAMS),
+            settings: Settings::new(TYPE.name, &PARAMS),
             fifos: Fifos::new(DOMAINS),
             kept: Vec::new(),
             depth: TOKENS,
@@ -203,7 +203,7 @@ impl Kyber {
 
 impl Elevator for Kyber {
     fn name(&self) -> &'static str {
-        ROW.name
+        TYPE.name
     }
 
     fn reserve(&mut self, requests: usize) {

@@ -29,24 +29,24 @@ pub use cfq3::Cfq;
 pub use kyber::Kyber;
 pub use linus::{Accounting, Linus};
 
-use platter_block::elevator::{DEADLINE, MQ_DEADLINE, NOOP, Row};
+use platter_block::elevator::{DEADLINE, ElevatorType, MQ_DEADLINE, NOOP};
 
 /// Every elevator that can be chosen by name, those of the core included. `none` (no elevator at all) is a mode of
 /// the queue and has no row.
-pub static TABLE: &[Row] = &[
+pub static TABLE: &[ElevatorType] = &[
     NOOP,
     DEADLINE,
-    linus::ROW,
-    anticipatory::ROW,
-    cfq1::ROW,
-    cfq2::ROW,
-    cfq3::ROW,
+    linus::TYPE,
+    anticipatory::TYPE,
+    cfq1::TYPE,
+    cfq2::TYPE,
+    cfq3::TYPE,
     MQ_DEADLINE,
-    kyber::ROW,
-    bfq::ROW,
+    kyber::TYPE,
+    bfq::TYPE,
 ];
 
 /// Looks an elevator up by name.
-pub fn by_name(name: &str) -> Option<&'static Row> {
+pub fn by_name(name: &str) -> Option<&'static ElevatorType> {
     TABLE.iter().find(|row| row.name == name)
 }

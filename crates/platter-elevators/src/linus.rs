@@ -43,7 +43,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use platter_block::elevator::{Dir, Elevator, RequestId, RequestInfo, Row, Settings};
+use platter_block::elevator::{Dir, Elevator, ElevatorType, RequestId, RequestInfo, Settings};
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::time::Time;
 
@@ -110,7 +110,7 @@ static PARAMS: [Param; 7] = {
     all
 };
 
-pub(crate) const ROW: Row = Row {
+pub(crate) const TYPE: ElevatorType = ElevatorType {
     name: "linus",
     summary: "the elevator of Linux 2.4: one sorted list, in which each request is passed over a limited number of times",
     params: &PARAMS,
@@ -153,7 +153,7 @@ pub struct Linus {
 
 impl Default for Linus {
     fn default() -> Self {
-        Linus { settings: Settings::new(ROW.name, &PARAMS), list: VecDeque::new(), joined: None }
+        Linus { settings: Settings::new(TYPE.name, &PARAMS), list: VecDeque::new(), joined: None }
     }
 }
 
@@ -235,7 +235,7 @@ impl Linus {
 
 impl Elevator for Linus {
     fn name(&self) -> &'static str {
-        ROW.name
+        TYPE.name
     }
 
     fn reserve(&mut self, requests: usize) {

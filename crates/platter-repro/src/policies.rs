@@ -10,11 +10,11 @@ mod linux26;
 pub use linux24::Linux24;
 pub use linux26::{Ahead, Jump, Linux26, Rules, Runs};
 
-use platter_cache::readahead::{self, Row};
+use platter_cache::readahead::{self, ReadaheadType};
 
 /// The policies, from the oldest kernel on.
-pub static READAHEAD: &[Row] = &[
-    linux24::ROW,
+pub static READAHEAD: &[ReadaheadType] = &[
+    linux24::TYPE,
     linux26::L0,
     linux26::L1,
     linux26::L2,
@@ -31,7 +31,7 @@ pub fn register_readahead() {
 }
 
 /// Looks a policy up by name, those of today included.
-pub(crate) fn by_name(name: &str) -> Option<&'static Row> {
+pub(crate) fn by_name(name: &str) -> Option<&'static ReadaheadType> {
     register_readahead();
     readahead::by_name(name)
 }

@@ -25,7 +25,7 @@ pub trait Export: Send {
 
 /// What an export is started with.
 pub struct Start<'a> {
-    /// The address, in the form that the export's [`Row`] describes.
+    /// The address, in the form that the export's [`ExportType`] describes.
     pub address: &'a str,
     /// The devices to serve.
     pub devices: Arc<Devices>,
@@ -87,7 +87,7 @@ impl Default for Options {
 }
 
 /// A kind of export.
-pub struct Row {
+pub struct ExportType {
     /// Its name, which is also the option of `platter serve`.
     pub name: &'static str,
     /// One line.

@@ -1,13 +1,13 @@
 //! The table of all kinds of exports.
 
-use crate::export::Row;
+use crate::export::ExportType;
 use crate::fuse;
 use crate::nbd;
 
 /// All kinds of exports.
-pub const TABLE: &[Row] = &[nbd::ROW, fuse::ROW];
+pub const TABLE: &[ExportType] = &[nbd::TYPE, fuse::TYPE];
 
 /// The kind of this name.
-pub fn find(name: &str) -> Option<&'static Row> {
+pub fn find(name: &str) -> Option<&'static ExportType> {
     TABLE.iter().find(|row| row.name == name)
 }

@@ -1,8 +1,7 @@
 //! Writes of files that were opened with `O_DSYNC` are durable. A put-back defect is active in the whole process, so this
 //! test has one of its own.
 
-// The rig is shared with other suites, which use more of it.
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the other tests use all of it")]
 #[path = "fuse/rig.rs"]
 mod rig;
 

@@ -1,13 +1,13 @@
 //! `concat`: disks laid end to end.
 
 use crate::LayerError;
-use crate::extents::{self, Row};
+use crate::extents::{self, Mapping};
 use crate::members;
 use crate::raid0::MAX_MEMBERS;
 use platter_block::backend::Backend;
 use std::sync::Arc;
 
-pub(crate) const ROW: crate::Row = crate::Row {
+pub(crate) const TYPE: crate::LayerType = crate::LayerType {
     name: "concat",
     summary: "disks laid end to end",
     params: &[],
@@ -38,7 +38,7 @@ pub fn new(members: Vec<Arc<dyn Backend>>) -> Result<Arc<dyn Backend>, LayerErro
                 member.geometry().size
             )));
         };
-        rows.push(Row { start: end, len: size, device: number, offset: 0 });
+        rows.push(Mapping { start: end, len: size, device: number, offset: 0 });
         end = sum;
     }
     extents::build("concat", rows, members)

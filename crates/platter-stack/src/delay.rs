@@ -3,7 +3,7 @@
 //! An I/O is passed down at once. Its completion is held back until the delay of its operation has passed
 //! since the I/O started. A device that is slower than the delay is not slowed further.
 
-use crate::Row;
+use crate::LayerType;
 use crate::filter::{Filter, Filtered, only};
 use crate::random::Random;
 use platter_block::backend::Backend;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const MOST: i64 = 3_600_000_000;
 
-pub(crate) const ROW: Row = Row {
+pub(crate) const TYPE: LayerType = LayerType {
     name: "delay",
     summary: "a device whose completions are delayed",
     params: &[

@@ -2,7 +2,7 @@
 
 use crate::filter::{Filter, Filtered, only};
 use crate::random::Random;
-use crate::{LayerError, Row};
+use crate::{LayerError, LayerType};
 use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Op};
 use platter_block::fault::Fault;
@@ -16,7 +16,7 @@ const OPS: &[&str] = &["any", "read", "write", "flush", "discard", "write-zeroes
 /// The unit of `chance`: failures per million I/Os.
 const MILLION: i64 = 1_000_000;
 
-pub(crate) const ROW: Row = Row {
+pub(crate) const TYPE: LayerType = LayerType {
     name: "error",
     summary: "a device that injects errors",
     params: &[

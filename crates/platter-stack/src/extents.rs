@@ -23,7 +23,7 @@ pub const MAX_ROWS: usize = 1 << 20;
 
 /// A row of a table. Positions and lengths are in bytes, multiples of the logical block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct Mapping {
     /// First byte on the device.
     pub start: u64,
     /// Length.
@@ -34,15 +34,15 @@ pub struct Row {
     pub offset: u64,
 }
 
-impl Row {
+impl Mapping {
     fn end(&self) -> u64 {
         self.start.saturating_add(self.len)
     }
 }
 
-impl std::fmt::Display for Row {
+impl std::fmt::Display for Mapping {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Row { start, len, device, offset } = self;
+        let Mapping { start, len, device, offset } = self;
         write!(f, "\"{start} {len} {device} {offset}\"")
     }
 }
@@ -52,21 +52,21 @@ impl std::fmt::Display for Row {
 /// # Errors
 /// No rows, or too many; rows that overlap on the device or on a device below; rows that are empty, not aligned to logical
 /// blocks or outside their device; a device that no row uses; members on the same disk.
-pub fn new(mut rows: Vec<Row>, members: Vec<Arc<dyn Backend>>) -> Result<Arc<dyn Backend>, LayerError> {
+pub fn new(mut rows: Vec<Mapping>, members: Vec<Arc<dyn Backend>>) -> Result<Arc<dyn Backend>, LayerError> {
     rows.sort_unstable_by_key(|row| row.start);
     check(&rows, &members).map_err(|wrong| LayerError::Unfit(ParamError(format!("extents: {wrong}"))))?;
     build("extents", rows, members)
 }
 
 /// Checks rows, which are sorted by their beginnings.
-fn check(rows: &[Row], members: &[Arc<dyn Backend>]) -> Result<(), String> {
+fn check(rows: &[Mapping], members: &[Arc<dyn Backend>]) -> Result<(), String> {
     if rows.is_empty() || rows.len() > MAX_ROWS {
         return Err(format!("the table has {} rows; it takes 1 to {MAX_ROWS}", rows.len()));
     }
     let block =
         members.iter().map(|member| u64::from(member.geometry().limits.logical_block)).max().unwrap_or(1);
     for row in rows {
-        let Row { start, len, device, offset } = *row;
+        let Mapping { start, len, device, offset } = *row;
         let Some(member) = members.get(device) else {
             let last = members.len().saturating_sub(1);
             return Err(format!(
@@ -89,10 +89,11 @@ fn check(rows: &[Row], members: &[Arc<dyn Backend>]) -> Result<(), String> {
     if let Some([one, other]) = rows.windows(2).find(|pair| pair[0].end() > pair[1].start) {
         return Err(format!("rows {one} and {other} overlap on the device"));
     }
-    let mut below: Vec<&Row> = rows.iter().collect();
+    let mut below: Vec<&Mapping> = rows.iter().collect();
     below.sort_unstable_by_key(|row| (row.device, row.offset));
-    let overlaps =
-        |pair: &&[&Row]| pair[0].device == pair[1].device && pair[0].offset + pair[0].len > pair[1].offset;
+    let overlaps = |pair: &&[&Mapping]| {
+        pair[0].device == pair[1].device && pair[0].offset + pair[0].len > pair[1].offset
+    };
     if let Some([one, other]) = below.windows(2).find(overlaps) {
         return Err(format!("rows {one} and {other} overlap on device {}", one.device));
     }
@@ -108,7 +109,7 @@ fn check(rows: &[Row], members: &[Arc<dyn Backend>]) -> Result<(), String> {
 /// Builds a device of rows that are sorted and sound.
 pub(crate) fn build(
     layer: &str,
-    rows: Vec<Row>,
+    rows: Vec<Mapping>,
     mut members: Vec<Arc<dyn Backend>>,
 ) -> Result<Arc<dyn Backend>, LayerError> {
     members::check(layer, &members)?;
@@ -119,7 +120,7 @@ pub(crate) fn build(
     let block = stacked.limits.logical_block;
     let limits = members.iter().map(|member| member.geometry().limits.with_logical_block(block));
     let mut limits: Vec<Limits> = limits.collect();
-    let size = rows.last().map_or(0, Row::end);
+    let size = rows.last().map_or(0, Mapping::end);
     let rows = fill_gaps(rows, members.len());
     let reports = Reports::on(&members);
     if rows.iter().any(|row| row.device == members.len()) {
@@ -142,12 +143,12 @@ pub(crate) fn build(
 }
 
 /// The rows with one more for each gap between them, on device `gap`.
-fn fill_gaps(rows: Vec<Row>, gap: usize) -> Vec<Row> {
+fn fill_gaps(rows: Vec<Mapping>, gap: usize) -> Vec<Mapping> {
     let mut filled = Vec::with_capacity(rows.len());
     let mut end = 0;
     for row in rows {
         if row.start > end {
-            filled.push(Row { start: end, len: row.start - end, device: gap, offset: end });
+            filled.push(Mapping { start: end, len: row.start - end, device: gap, offset: end });
         }
         end = row.end();
         filled.push(row);
@@ -157,7 +158,7 @@ fn fill_gaps(rows: Vec<Row>, gap: usize) -> Vec<Row> {
 
 /// Rows without gaps, sorted by their beginnings.
 struct Table {
-    rows: Vec<Row>,
+    rows: Vec<Mapping>,
     /// The same by device and position there.
     below: Vec<u32>,
     /// By device.

@@ -36,7 +36,7 @@ use std::sync::Arc;
 pub type Build = fn(&[i64], Vec<Arc<dyn Backend>>) -> Result<Arc<dyn Backend>, LayerError>;
 
 /// A kind of layer.
-pub struct Row {
+pub struct LayerType {
     /// Name in device specs.
     pub name: &'static str,
     /// One-line summary.
@@ -51,21 +51,21 @@ pub struct Row {
 }
 
 /// All layers.
-pub static TABLE: &[Row] = &[
-    raid0::ROW,
-    concat::ROW,
-    partition::ROW,
-    limit::ROW,
-    delay::ROW,
-    error::ROW,
-    verify::ROW,
-    snapshot::ROW,
-    snapshot::ORIGIN_ROW,
-    snapshot::MERGE_ROW,
+pub static TABLE: &[LayerType] = &[
+    raid0::TYPE,
+    concat::TYPE,
+    partition::TYPE,
+    limit::TYPE,
+    delay::TYPE,
+    error::TYPE,
+    verify::TYPE,
+    snapshot::TYPE,
+    snapshot::ORIGIN_TYPE,
+    snapshot::MERGE_TYPE,
 ];
 
 /// Looks a layer up by name.
-pub fn by_name(name: &str) -> Option<&'static Row> {
+pub fn by_name(name: &str) -> Option<&'static LayerType> {
     TABLE.iter().find(|row| row.name == name)
 }
 
@@ -94,7 +94,7 @@ impl fmt::Display for LayerError {
 
 impl std::error::Error for LayerError {}
 
-impl Row {
+impl LayerType {
     /// Builds a layer from named values; parameters that are not named have their defaults.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ impl Row {
         self.make_with(named, &[], members)
     }
 
-    /// [`Row::make`] with the values of the parameters of the readahead policy that `readahead` names, in the
+    /// [`LayerType::make`] with the values of the parameters of the readahead policy that `readahead` names, in the
     /// policy's order. Missing values at the end have their defaults.
     ///
     /// # Errors

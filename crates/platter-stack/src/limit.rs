@@ -13,7 +13,7 @@
 //! is treated as if it had arrived that much earlier, and completes that much earlier. In virtual time no
 //! completion is late, and the rate is exact.
 
-use crate::Row;
+use crate::LayerType;
 use crate::filter::{Filter, Filtered, only};
 use platter_block::backend::Backend;
 use platter_block::bio::Bio;
@@ -32,7 +32,7 @@ const MOST_CREDIT: Span = Span::from_millis(10);
 /// Late completions that are recorded.
 const MOST_LATES: usize = 1024;
 
-pub(crate) const ROW: Row = Row {
+pub(crate) const TYPE: LayerType = LayerType {
     name: "limit",
     summary: "limits bandwidth and I/O rate, adds latency",
     params: &[

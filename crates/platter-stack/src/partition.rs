@@ -2,14 +2,14 @@
 
 use crate::filter::{Filter, Filtered, only};
 use crate::reader::Reader;
-use crate::{LayerError, Row};
+use crate::{LayerError, LayerType};
 use platter_block::backend::Backend;
 use platter_block::params::{Param, ParamError, Unit};
 use std::sync::Arc;
 
 mod table;
 
-pub(crate) const ROW: Row = Row {
+pub(crate) const TYPE: LayerType = LayerType {
     name: "partition",
     summary: "a contiguous part of a device",
     params: &[

@@ -6,7 +6,7 @@
 use crate::members;
 use crate::reports::Reports;
 use crate::spread::{Spread, name_of};
-use crate::{LayerError, Row};
+use crate::{LayerError, LayerType};
 use platter_block::backend::Backend;
 use platter_block::driver::Geometry;
 use platter_block::params::{Param, ParamError, Unit};
@@ -15,7 +15,7 @@ use stripes::Stripes;
 
 mod stripes;
 
-pub(crate) const ROW: Row = Row {
+pub(crate) const TYPE: LayerType = LayerType {
     name: "raid0",
     summary: "stripes chunks over several disks",
     params: &[

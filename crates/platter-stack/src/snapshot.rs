@@ -25,7 +25,7 @@ mod open;
 mod state;
 
 pub use open::{Create, Settings, Snapshot};
-pub(crate) use open::{MERGE_ROW, ORIGIN_ROW, ROW};
+pub(crate) use open::{MERGE_TYPE, ORIGIN_TYPE, TYPE};
 
 /// The devices below, and the ports that show them.
 const ORIGIN: usize = 0;
@@ -425,9 +425,12 @@ impl Layer for Cow {
         if flushed || joins { Ok(()) } else { below.flush(STORE).await }
     }
 
-    fn locate(&self, port: usize, pos: u64) -> Option<(usize, u64)> {
-        let (device, place, _) = self.state().find(pos);
-        Some(if port == ORIGIN { (ORIGIN, pos) } else { (device, place) })
+    fn locate(&self, port: usize, pos: u64) -> Option<(usize, u64, u64)> {
+        let state = self.state();
+        match port {
+            ORIGIN => Some((ORIGIN, pos, state.header.size.checked_sub(pos)?)),
+            _ => state.is_good().then(|| state.find(pos)),
+        }
     }
 
     fn facts(&self, _port: usize) -> Vec<Fact> {

@@ -12,7 +12,7 @@
 //!
 //! Discards and write-zeroes are recorded as ranges, so that their size does not matter.
 
-use crate::Row;
+use crate::LayerType;
 use crate::filter::{Filter, Filtered, only};
 use known::{Change, Known};
 use platter_block::backend::Backend;
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 mod known;
 mod memory;
 
-pub(crate) const ROW: Row = Row {
+pub(crate) const TYPE: LayerType = LayerType {
     name: "verify",
     summary: "records checksums of written blocks and checks reads against them",
     params: &[],

@@ -10,7 +10,7 @@ use platter_disk::sync_io::IoOptions;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
-use platter_stack::Row;
+use platter_stack::LayerType;
 use std::sync::Arc;
 
 /// A disk that takes ten seconds for each command.
@@ -27,7 +27,7 @@ fn disk(world: &Arc<World>, elevator: &str) -> Arc<dyn Backend> {
     )
 }
 
-fn over(row: &Row, world: &Arc<World>, elevator: &str) -> Device {
+fn over(row: &LayerType, world: &Arc<World>, elevator: &str) -> Device {
     let members: Vec<_> = (0..(*row.members.start()).max(1)).map(|_| disk(world, elevator)).collect();
     if row.name == "snapshot-merge" {
         // There must be a snapshot to merge.

@@ -1,7 +1,7 @@
 //! Extents: data goes where the table says, gaps fail, tables that cannot be are refused.
 
 use platter_disk::device::Device;
-use platter_stack::extents::{Row, new, parse};
+use platter_stack::extents::{Mapping, new, parse};
 use std::sync::Arc;
 
 fn ram(size: u64) -> Device {
@@ -44,7 +44,7 @@ fn data_goes_where_the_table_says() {
 fn a_large_transfer_over_small_extents_is_whole() {
     let disk = ram(16 << 20);
     let rows =
-        (0..4096u64).map(|at| Row { start: at * 4096, len: 4096, device: 0, offset: (4095 - at) * 4096 });
+        (0..4096u64).map(|at| Mapping { start: at * 4096, len: 4096, device: 0, offset: (4095 - at) * 4096 });
     let device = Device::new(new(rows.collect(), vec![Arc::clone(disk.backend())]).unwrap());
     let data: Vec<u8> = (0..16u32 << 20).map(|at| (at >> 12) as u8 ^ (at >> 20) as u8).collect();
     device.write_at(&data, 0).unwrap();

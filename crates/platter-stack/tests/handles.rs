@@ -12,7 +12,7 @@ use platter_block::lane::{Bell, Lane};
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::resident::{Pinned, Resident};
 use platter_disk::device::Device;
-use platter_stack::Row;
+use platter_stack::LayerType;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -121,7 +121,7 @@ impl Worker for Cache {
     }
 }
 
-fn over(row: &Row, caches: &[Arc<Cache>]) -> Device {
+fn over(row: &LayerType, caches: &[Arc<Cache>]) -> Device {
     let below = caches.iter().map(|cache| Arc::clone(cache) as Arc<dyn Backend>).collect();
     let named: &[(&str, i64)] = match row.name {
         "partition" => &[("offset", OFFSET as i64)],

@@ -14,7 +14,7 @@ use platter_disk::leaf::{Leaf, LeafSettings};
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
-use platter_stack::Row;
+use platter_stack::LayerType;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -66,7 +66,7 @@ fn disk(world: &Arc<World>, elevator: &str, timeout: Option<Span>) -> Arc<dyn Ba
     )
 }
 
-fn over(row: &Row, world: &Arc<World>, elevator: &str, timeout: Option<Span>) -> Device {
+fn over(row: &LayerType, world: &Arc<World>, elevator: &str, timeout: Option<Span>) -> Device {
     let members: Vec<_> =
         (0..(*row.members.start()).max(1)).map(|_| disk(world, elevator, timeout)).collect();
     if row.name == "snapshot-merge" {

@@ -96,6 +96,37 @@ fn each_view_has_its_own_contents() {
     assert!(contents(&live) == expected_live && contents(&view) == expected_view, "opened again");
 }
 
+/// Opening a snapshot reads parts of the origin, which makes these parts of memory data: the chunks looked at here are
+/// others. Memory gives pages back in pieces of 64 KiB.
+#[test]
+fn holes_of_the_origin_stay_data_of_the_snapshot() {
+    const CHUNK: u64 = 64 << 10;
+    let open = |store: u64| {
+        let (origin, stored) = (ram(16 << 20), ram(8192 + 4096 + store * CHUNK));
+        origin.write_at(&[1; CHUNK as usize], 4 * CHUNK).unwrap();
+        let mut settings = Settings::default();
+        settings.chunk = CHUNK;
+        let both = Snapshot::open(below(&origin), below(&stored), settings).unwrap();
+        (Device::new(both.origin), Device::new(both.view))
+    };
+    let is_hole = |device: &Device, chunk: u64| {
+        let extent = device.backend().allocation(chunk * CHUNK, CHUNK).unwrap();
+        assert_eq!((extent.pos, extent.len), (chunk * CHUNK, CHUNK));
+        extent.is_hole()
+    };
+    let (live, view) = open(8);
+    assert!(is_hole(&live, 3) && is_hole(&view, 3) && !is_hole(&live, 4) && !is_hole(&view, 4));
+    live.discard(4 * CHUNK, CHUNK).unwrap();
+    assert!(is_hole(&live, 4) && !is_hole(&view, 4), "the store holds the old contents");
+    view.write_at(&[2; CHUNK as usize], 3 * CHUNK).unwrap();
+    assert!(is_hole(&live, 3) && !is_hole(&view, 3), "the store holds the new contents");
+    // A snapshot that became invalid cannot be read, so nothing of it is a hole.
+    let (live, view) = open(1);
+    (10..12).for_each(|chunk| live.write_at(&[1; CHUNK as usize], chunk * CHUNK).unwrap());
+    assert!(view.read_at(&mut [0; 512], 20 * CHUNK).is_err());
+    assert!(is_hole(&live, 20) && !is_hole(&view, 20));
+}
+
 #[test]
 fn a_full_store_costs_the_snapshot_and_never_the_origin() {
     let (origin, stored) = (ram(SIZE), ram(store(8)));

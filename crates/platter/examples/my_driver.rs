@@ -6,11 +6,11 @@ use platter::block::limits::Limits;
 use platter::block::params::Param;
 use platter::block::time::Time;
 use platter::disk::drivers::table::Medium;
-use platter::registry::DriverRow;
+use platter::registry::DriverType;
 use platter::{Access, Op, open, register_driver};
 use std::sync::{Arc, Mutex};
 
-static ROW: DriverRow = DriverRow {
+static TYPE: DriverType = DriverType {
     name: "shelf",
     summary: "a disk that is held in a vector",
     medium: Medium::Size,
@@ -20,7 +20,7 @@ static ROW: DriverRow = DriverRow {
         let limits = Limits::unlimited([512, 4096][args.values[0] as usize]);
         let features = Features::default().with_read_only(!args.write);
         let geometry = Geometry::new(args.size, limits).with_features(features);
-        Ok(Arc::new(FnDisk::new(ROW.name, geometry, move |_| {
+        Ok(Arc::new(FnDisk::new(TYPE.name, geometry, move |_| {
             Ok(Box::new(Channel { bytes: Arc::clone(&bytes), done: Vec::new() }))
         })))
     },
@@ -56,7 +56,7 @@ impl Driver for Channel {
 }
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    register_driver(&ROW)?;
+    register_driver(&TYPE)?;
     let disk = open("shelf(1M, block=4096, elevator=deadline)", Access::read_write())?;
     disk.write_at(b"durable when flushed", 4096)?;
     disk.flush()?;

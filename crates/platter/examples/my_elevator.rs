@@ -1,6 +1,6 @@
 //! An I/O scheduler of a program: last in, first out, except that every nth request is the one that waits longest.
 
-use platter::block::elevator::{Elevator, RequestId, RequestInfo, Row};
+use platter::block::elevator::{Elevator, ElevatorType, RequestId, RequestInfo};
 use platter::block::params::{Param, ParamError, Unit, check};
 use platter::block::time::Time;
 use platter::{Access, open, register_elevator};
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 static PARAMS: [Param; 1] =
     [Param::number("fair", Unit::Requests, 4, (1, 1024), "every nth request is the one that waits longest")];
-static ROW: Row = Row {
+static TYPE: ElevatorType = ElevatorType {
     name: "lifo",
     summary: "last in, first out",
     params: &PARAMS,
@@ -23,7 +23,7 @@ struct Lifo {
 
 impl Elevator for Lifo {
     fn name(&self) -> &'static str {
-        ROW.name
+        TYPE.name
     }
     fn reserve(&mut self, requests: usize) {
         self.waiting.reserve(requests.saturating_sub(self.waiting.len()));
@@ -48,20 +48,20 @@ impl Elevator for Lifo {
         (name == PARAMS[0].name).then_some(self.fair)
     }
     fn set(&mut self, name: &str, value: i64) -> Result<(), ParamError> {
-        check(ROW.name, &PARAMS, name, value)?;
+        check(TYPE.name, &PARAMS, name, value)?;
         self.fair = value;
         Ok(())
     }
 }
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    register_elevator(&ROW)?;
+    register_elevator(&TYPE)?;
     let disk = open("ram(1M, elevator=lifo(fair=8))", Access::read_write())?;
     disk.write_at(&[7; 4096], 65536)?;
     let mut page = [0; 4096];
     disk.read_at(&mut page, 65536)?;
     for (param, value) in disk.elevator_params() {
-        println!("{}: {}={value}, read {}", ROW.name, param.name, page[0]);
+        println!("{}: {}={value}, read {}", TYPE.name, param.name, page[0]);
     }
     // It can be chosen while I/O runs, too.
     disk.set_elevator("noop")?;

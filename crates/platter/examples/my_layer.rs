@@ -3,10 +3,10 @@
 use platter::block::fault::Fault;
 use platter::block::params::{Param, Unit};
 use platter::block::time::{Span, Time};
-use platter::stack::{Row, filter};
+use platter::stack::{LayerType, filter};
 use platter::{Access, Bio, Op, open, register_layer};
 
-static ROW: Row = Row {
+static TYPE: LayerType = LayerType {
     name: "stall",
     summary: "a disk on which every nth write takes longer",
     params: &[
@@ -16,7 +16,7 @@ static ROW: Row = Row {
     members: 1..=1,
     build: |values, below| {
         let [nth, pause] = [values[0], values[1]].map(i64::unsigned_abs);
-        filter::build(&ROW, values, below, Stall { nth, pause: Span::from_millis(pause), writes: 0 })
+        filter::build(&TYPE, values, below, Stall { nth, pause: Span::from_millis(pause), writes: 0 })
     },
 };
 
@@ -37,7 +37,7 @@ impl filter::Filter for Stall {
 }
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    register_layer(&ROW)?;
+    register_layer(&TYPE)?;
     let disk = open("stall(nth=3, pause=5ms, ram(1M))", Access::read_write())?;
     (0..6).try_for_each(|at| disk.write_at(&[7; 4096], at * 4096))?;
     println!("{} on {}", disk.counters().dispatches, disk.name());

@@ -1,6 +1,6 @@
 //! Elevators that a program registers: they can be named wherever the built-in ones can.
 
-use platter::block::elevator::{Elevator, Noop, RequestId, RequestInfo, Row};
+use platter::block::elevator::{Elevator, ElevatorType, Noop, RequestId, RequestInfo};
 use platter::block::params::{Param, ParamError, Unit};
 use platter::block::time::Time;
 use platter::elevators::TABLE;
@@ -46,7 +46,7 @@ static PARAMS: [Param; 1] = [PACE];
 
 macro_rules! row {
     ($name:expr, $params:expr) => {
-        Row {
+        ElevatorType {
             name: $name,
             summary: "for a test",
             params: $params,
@@ -57,10 +57,10 @@ macro_rules! row {
 
 #[test]
 fn a_registered_elevator_is_known_by_its_name_everywhere() {
-    static ROW: Row = row!("snail", &PARAMS);
+    static TYPE: ElevatorType = row!("snail", &PARAMS);
     let error = open("ram(1M, elevator=snail)", Access::read()).expect_err("not known yet").to_string();
     assert!(!error.contains("did you mean"), "{error}");
-    register_elevator(&ROW).expect("a name that is free");
+    register_elevator(&TYPE).expect("a name that is free");
 
     let disk = open("ram(1M, elevator=snail(pace=50ms))", Access::read_write()).expect("known by now");
     disk.write_at(&[1; 4096], 0).expect("it works");
@@ -96,7 +96,7 @@ fn what_could_not_be_used_is_refused() {
     const OTHER_DEFAULT: Param = Param::number("pace", Unit::Millis, 6, (0, 100), "how long");
     const BAD_NAME: Param = Param::number("a pace", Unit::Millis, 5, (0, 100), "how long");
     const WORDS: Param = Param { words: &["a", "b"], ..PACE };
-    static ROWS: [(Row, &str); 12] = [
+    static ROWS: [(ElevatorType, &str); 12] = [
         (row!("none", &[]), "in use already"),
         (row!("deadline", &[]), "in use already"),
         (row!("", &[]), "a name must be a letter"),
@@ -108,7 +108,7 @@ fn what_could_not_be_used_is_refused() {
         (row!("bad-param-name", &[BAD_NAME]), "`a pace`"),
         (row!("twice", &[PACE, PACE]), "two parameters are called `pace`"),
         (row!("few-words", &[WORDS]), "2 words for values up to 100"),
-        (Row { name: "impostor", ..row!("someone", &[]) }, "calls itself `someone`"),
+        (ElevatorType { name: "impostor", ..row!("someone", &[]) }, "calls itself `someone`"),
     ];
     for (row, told) in &ROWS {
         let error = register_elevator(row).expect_err(row.name).to_string();
@@ -122,9 +122,9 @@ fn what_could_not_be_used_is_refused() {
 
 #[test]
 fn of_many_that_register_one_name_one_wins() {
-    static ROW: Row = row!("contested", &[]);
+    static TYPE: ElevatorType = row!("contested", &[]);
     let won = std::thread::scope(|scope| {
-        let all: Vec<_> = (0..8).map(|_| scope.spawn(|| register_elevator(&ROW).is_ok())).collect();
+        let all: Vec<_> = (0..8).map(|_| scope.spawn(|| register_elevator(&TYPE).is_ok())).collect();
         all.into_iter().map(|one| one.join().expect("no panic")).filter(|won| *won).count()
     });
     assert_eq!(won, 1);

@@ -21,7 +21,7 @@ pub enum Personality {
 
 /// A row of the table of personalities.
 #[derive(Debug)]
-pub struct Row {
+pub struct PersonalityType {
     /// The personality.
     pub personality: Personality,
     /// Name in options and reports.
@@ -34,38 +34,38 @@ pub struct Row {
 pub const WINDOWS_STRIPE: u64 = 1 << 20;
 
 /// Every personality.
-pub static PERSONALITIES: &[Row] = &[
-    Row {
+pub static PERSONALITIES: &[PersonalityType] = &[
+    PersonalityType {
         personality: Personality::Jbod,
         name: "jbod",
         summary: "a process for each disk, one request each",
     },
-    Row {
+    PersonalityType {
         personality: Personality::Kernel24,
         name: "kernel-2.4",
         summary: "an array as Linux 2.4 reads it: one stripe after the other, one more read ahead",
     },
-    Row {
+    PersonalityType {
         personality: Personality::CsraidSync,
         name: "csraid-sync",
         summary: "an array in user space, one request at a time, all of its parts at once",
     },
-    Row {
+    PersonalityType {
         personality: Personality::CsraidAsync,
         name: "csraid-async",
         summary: "the same with several requests at once",
     },
-    Row {
+    PersonalityType {
         personality: Personality::CsraidPosix,
         name: "csraid-posix",
         summary: "the same over POSIX aio as in the paper: each disk gets one part at a time",
     },
-    Row {
+    PersonalityType {
         personality: Personality::Windows,
         name: "windows",
         summary: "the stripe set of Windows XP: stripes of 1 MiB, one request, all of its parts at once",
     },
-    Row {
+    PersonalityType {
         personality: Personality::CsraidAio,
         name: "csraid-aio",
         summary: "csraid-async over Platter's POSIX aio; files and block devices only, and only if named",
@@ -74,7 +74,7 @@ pub static PERSONALITIES: &[Row] = &[
 
 impl Personality {
     /// Its row.
-    pub fn row(self) -> &'static Row {
+    pub fn row(self) -> &'static PersonalityType {
         // The table has them in the order of the type; a test checks this.
         &PERSONALITIES[self as usize]
     }

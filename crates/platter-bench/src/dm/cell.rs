@@ -5,7 +5,7 @@ use super::machine::{Ticks, process_cpu_ns};
 use super::options::READ_BYTES;
 use super::{Disks, DmError};
 use crate::device_stats::DeviceStats;
-use crate::ladder::{Handle, Ladder, Row};
+use crate::ladder::{Handle, Ladder, Rung};
 use platter_block::counters::Snapshot;
 use platter_block::fault;
 use std::io::IoSliceMut;
@@ -60,7 +60,7 @@ impl Buffers {
 /// it was interrupted.
 pub(super) fn measure(
     disks: &Disks,
-    row: &Row,
+    row: &Rung,
     call: Call,
     first: u64,
     until: Until,

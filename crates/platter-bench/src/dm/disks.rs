@@ -2,7 +2,7 @@
 
 use super::options::RAM_BYTES;
 use super::{DmError, Options};
-use crate::ladder::{Ladder, Row};
+use crate::ladder::{Ladder, Rung};
 use crate::report::units;
 use platter_block::disk::FnDisk;
 use platter_block::driver::Driver;
@@ -87,7 +87,7 @@ impl Disks {
     }
 
     /// Opens all disks on a rung.
-    pub(super) fn open(&self, row: &Row) -> Result<Vec<Ladder>, DmError> {
+    pub(super) fn open(&self, row: &Rung) -> Result<Vec<Ladder>, DmError> {
         let open = |disk: &OpenDisk| Ladder::open(row.switches, LeafSettings::default(), disk);
         self.open.iter().map(open).collect()
     }

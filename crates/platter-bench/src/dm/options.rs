@@ -1,7 +1,7 @@
 //! How large the benchmark is.
 
 use super::{Call, DmError};
-use crate::ladder::{Row, TABLE};
+use crate::ladder::{Rung, TABLE};
 use crate::report::units;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub struct Options {
     /// Rounds through all rungs, 1 to [`MAX_REPEAT`]; fewer where the budget is used up, but two.
     pub repeat: usize,
     /// Rungs to climb, from the lowest up; at least one.
-    pub rungs: Vec<&'static Row>,
+    pub rungs: Vec<&'static Rung>,
     /// Calls to read with; at least one.
     pub calls: Vec<Call>,
     /// Reads of each worker in each run of a cell, 1 to [`MAX_READS`], without a warm-up; `None`: as many as

@@ -39,7 +39,7 @@ pub struct Medium {
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// The rung.
-    pub rung: &'static ladder::Row,
+    pub rung: &'static ladder::Rung,
     /// The call.
     pub call: Call,
     /// At least one.

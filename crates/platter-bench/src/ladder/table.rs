@@ -60,7 +60,7 @@ pub struct Switches {
 
 /// A rung.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct Rung {
     /// The paper's name of the kernel.
     pub name: &'static str,
     /// The change that it adds, in one line.
@@ -87,36 +87,36 @@ const SBIRV: Switches = Switches { vector: Vector::OneCall, descriptor: Descript
 const BIO: Switches = Switches { lock: Lock::None, unit: Unit::Call, descriptor: Descriptor::Bio, ..SBIRV };
 
 /// Every rung, from the lowest up.
-pub static TABLE: &[Row] = &[
-    Row {
+pub static TABLE: &[Rung] = &[
+    Rung {
         name: "Baseline",
         adds: "nothing yet: everything below is switched off",
         kernel: "2.4.17: memory above 1 GiB is read through bounce pages in low memory",
         here: "each unit is read into a page of a fixed low pool and copied to the caller's buffer",
         switches: BASELINE,
     },
-    Row {
+    Rung {
         name: "SB",
         adds: "no bounce buffers",
         kernel: "block-highmem: devices transfer to the caller's memory wherever it is",
         here: "bios point at the caller's memory; the copy is gone",
         switches: SB,
     },
-    Row {
+    Rung {
         name: "SBI",
         adds: "a lock for each queue",
         kernel: "io_request_lock split: queueing to one device no longer waits for all others",
         here: "the lock that is taken for each bio and each start is the queue's own, no longer the process's",
         switches: SBI,
     },
-    Row {
+    Rung {
         name: "SBIR",
         adds: "units of a page",
         kernel: "rawvary: raw I/O is queued in buffer heads of 4 KiB instead of 512 bytes",
         here: "a bio for each aligned 4 KiB instead of each sector",
         switches: SBIR,
     },
-    Row {
+    Rung {
         name: "SBIRV",
         adds: "vectored calls are one call; light kiobufs",
         kernel: "readv/writev: the buffers of a vector are mapped together, read together and waited for once; \
@@ -124,7 +124,7 @@ pub static TABLE: &[Row] = &[
         here: "the buffers of a call are submitted together: one request, one wait; 608 bytes describe it",
         switches: SBIRV,
     },
-    Row {
+    Rung {
         name: "bio",
         adds: "the bio",
         kernel: "2.5.17 and after: one descriptor with a vector of segments for all of an I/O",
@@ -134,7 +134,7 @@ pub static TABLE: &[Row] = &[
 ];
 
 /// The rung with that name, ignoring case.
-pub fn find(name: &str) -> Option<&'static Row> {
+pub fn find(name: &str) -> Option<&'static Rung> {
     TABLE.iter().find(|row| row.name.eq_ignore_ascii_case(name))
 }
 

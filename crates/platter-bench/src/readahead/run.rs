@@ -3,7 +3,7 @@
 use super::Read;
 use super::cache::{Cache, Found};
 use super::machine::{Io, Machine};
-use platter_cache::readahead::{Access, Call, Counters, Pages, Readahead, Row, Settings, Window};
+use platter_cache::readahead::{Access, Call, Counters, Pages, Readahead, ReadaheadType, Settings, Window};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -60,13 +60,13 @@ struct Handle {
 
 /// Runs `reads` with the policy of `row`. Reads of one thread are sequential; threads take turns in the order
 /// of their numbers. Reads past the end of the device stop there.
-pub fn run(row: &Row, settings: &Settings, machine: &Machine, reads: &[Read]) -> Outcome {
+pub fn run(row: &ReadaheadType, settings: &Settings, machine: &Machine, reads: &[Read]) -> Outcome {
     play(row, settings, machine, reads, &AtomicBool::new(false)).0
 }
 
 /// [`run`], stopped when `cancel` becomes true; then `None`.
 pub fn run_unless(
-    row: &Row,
+    row: &ReadaheadType,
     settings: &Settings,
     machine: &Machine,
     reads: &[Read],
@@ -78,7 +78,7 @@ pub fn run_unless(
 
 /// The result of the reads, and whether all of them were run.
 fn play(
-    row: &Row,
+    row: &ReadaheadType,
     settings: &Settings,
     machine: &Machine,
     reads: &[Read],

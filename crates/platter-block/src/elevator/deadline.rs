@@ -9,7 +9,7 @@
 //! [`BatchRule`]. One difference: requests at the same position all stay queued and leave in the order of
 //! their ids, where kernels up to at least 2.6.20 dispatched the earlier one at once.
 
-use super::{Dir, Elevator, RequestId, RequestInfo, Row, Settings};
+use super::{Dir, Elevator, ElevatorType, RequestId, RequestInfo, Settings};
 use crate::params::{Param, ParamError, Unit};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
@@ -75,7 +75,7 @@ static PARAMS: [Param; 6] = {
 };
 
 /// The row of the table of elevators.
-pub const ROW: Row = Row {
+pub const TYPE: ElevatorType = ElevatorType {
     name: "deadline",
     summary: "batches in sector order, reads first, with a time limit for each request",
     params: &PARAMS,
@@ -130,7 +130,7 @@ pub struct Deadline {
 impl Default for Deadline {
     fn default() -> Self {
         Deadline {
-            settings: Settings::new(ROW.name, &PARAMS),
+            settings: Settings::new(TYPE.name, &PARAMS),
             lists: Lists::new(),
             next: None,
             last_end: 0,
@@ -201,7 +201,7 @@ impl Deadline {
 
 impl Elevator for Deadline {
     fn name(&self) -> &'static str {
-        ROW.name
+        TYPE.name
     }
 
     fn reserve(&mut self, requests: usize) {

@@ -13,7 +13,7 @@
 
 use super::deadline::lists::{Entry, Lists};
 use super::deadline::param;
-use super::{Dir, Elevator, MayQueue, RequestId, RequestInfo, Row, Settings};
+use super::{Dir, Elevator, ElevatorType, MayQueue, RequestId, RequestInfo, Settings};
 use crate::bio::{Class, Context, IoPrio};
 use crate::params::{Param, ParamError, Unit};
 use crate::time::{Span, Time};
@@ -75,7 +75,7 @@ static PARAMS: [Param; 7] = {
 };
 
 /// The row of the table of elevators.
-pub const ROW: Row = Row {
+pub const TYPE: ElevatorType = ElevatorType {
     name: "mq-deadline",
     summary: "deadline for each priority class; a lower class waits until the higher ones have nothing left",
     params: &PARAMS,
@@ -134,7 +134,7 @@ pub struct MqDeadline {
 impl Default for MqDeadline {
     fn default() -> Self {
         MqDeadline {
-            settings: Settings::new(ROW.name, &PARAMS),
+            settings: Settings::new(TYPE.name, &PARAMS),
             lists: Lists::new(),
             last: [None; 2 * CLASSES],
             next: [None; 2 * CLASSES],
@@ -222,7 +222,7 @@ impl MqDeadline {
 
 impl Elevator for MqDeadline {
     fn name(&self) -> &'static str {
-        ROW.name
+        TYPE.name
     }
 
     fn reserve(&mut self, requests: usize) {

@@ -1,11 +1,11 @@
 //! `noop`: first in, first out; only the queue merges (Linux 2.6.15 and later).
 
-use super::{Elevator, Fifos, ListId, RequestId, RequestInfo, Row};
+use super::{Elevator, ElevatorType, Fifos, ListId, RequestId, RequestInfo};
 use crate::time::Time;
 use alloc::boxed::Box;
 
 /// The row of the table of elevators.
-pub const ROW: Row = Row {
+pub const TYPE: ElevatorType = ElevatorType {
     name: "noop",
     summary: "first in, first out, with merging",
     params: &[],
@@ -28,7 +28,7 @@ impl Default for Noop {
 
 impl Elevator for Noop {
     fn name(&self) -> &'static str {
-        ROW.name
+        TYPE.name
     }
 
     fn reserve(&mut self, requests: usize) {

@@ -1,9 +1,9 @@
 //! `none`: only requested pages are read.
 
 use super::common::Common;
-use super::{Call, Counters, Hint, Pages, Readahead, Row, Settings};
+use super::{Call, Counters, Hint, Pages, Readahead, ReadaheadType, Settings};
 
-pub(super) const ROW: Row = Row {
+pub(super) const TYPE: ReadaheadType = ReadaheadType {
     name: "none",
     summary: "reads only requested pages, at once",
     source: "",

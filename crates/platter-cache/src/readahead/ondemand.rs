@@ -9,7 +9,7 @@
 //! parameters.
 
 use super::common::Common;
-use super::{Call, Counters, Hint, Pages, Readahead, Row, Settings};
+use super::{Call, Counters, Hint, Pages, Readahead, ReadaheadType, Settings};
 use platter_block::params::{Param, Unit};
 
 const CONSERVATIVE: usize = 0;
@@ -35,7 +35,7 @@ static PARAMS: [Param; 3] = [
     ),
 ];
 
-pub(super) const ONDEMAND: Row = Row {
+pub(super) const ONDEMAND: ReadaheadType = ReadaheadType {
     name: "ondemand",
     summary: "called only for missing or marked pages; the marker finds streams that alternate",
     source: "Linux 2.6.23 to 2.6.30",
@@ -43,7 +43,7 @@ pub(super) const ONDEMAND: Row = Row {
     make: |settings| Box::new(OnDemand::new(settings, Rules::default())),
 };
 
-pub(super) const CONTEXT: Row = Row {
+pub(super) const CONTEXT: ReadaheadType = ReadaheadType {
     name: "context",
     summary: "as ondemand, and cached pages just before a missing one identify a stream",
     source: "Linux 2.6.31 and later",

@@ -17,7 +17,7 @@
 //! competitive prefetching (Li, Papathanasiou, Shen, 2007).
 
 use super::common::Common;
-use super::{Access, Call, Counters, Hint, Pages, Readahead, Row, Settings};
+use super::{Access, Call, Counters, Hint, Pages, Readahead, ReadaheadType, Settings};
 use platter_block::params::{Param, Unit};
 
 mod forward;
@@ -45,7 +45,7 @@ static PARAMS: [Param; 2] = [
     ),
 ];
 
-pub(super) const ROW: Row = Row {
+pub(super) const TYPE: ReadaheadType = ReadaheadType {
     name: "platter",
     summary: "a table of streams by position: sequential, interleaved, strided, backward; other reads are exact",
     source: "Platter",
@@ -85,8 +85,8 @@ impl Streams {
     /// The state of a new handle. No allocations follow.
     pub fn new(settings: &Settings) -> Streams {
         let common = Common::new(settings);
-        let streams = usize::try_from(settings.value(&ROW, STREAMS)).unwrap_or(1).clamp(1, 1024);
-        let gap = u32::try_from(settings.value(&ROW, GAP)).unwrap_or(0);
+        let streams = usize::try_from(settings.value(&TYPE, STREAMS)).unwrap_or(1).clamp(1, 1024);
+        let gap = u32::try_from(settings.value(&TYPE, GAP)).unwrap_or(0);
         // As many other reads may come between two reads of a stream.
         Streams { common, gap, trust: TRUST, seen: Seen::new(2 * streams), table: Table::new(streams) }
     }

@@ -1,11 +1,11 @@
 //! Policies by name: those of the table, and those that the program has registered.
 
-use super::{Row, TABLE};
+use super::{ReadaheadType, TABLE};
 use std::fmt;
 use std::sync::{PoisonError, RwLock};
 
 /// In the order of registration.
-static REGISTERED: RwLock<Vec<&'static Row>> = RwLock::new(Vec::new());
+static REGISTERED: RwLock<Vec<&'static ReadaheadType>> = RwLock::new(Vec::new());
 
 /// Why a policy could not be registered; nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,13 +21,13 @@ impl std::error::Error for RegisterError {}
 
 /// Every policy that can be named: those of [`TABLE`], then the registered ones, in order. Rows are only ever added, so
 /// a position in this list stays valid.
-pub fn all() -> Vec<&'static Row> {
+pub fn all() -> Vec<&'static ReadaheadType> {
     let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
     TABLE.iter().chain(registered.iter().copied()).collect()
 }
 
 /// Looks a policy up by name.
-pub fn by_name(name: &str) -> Option<&'static Row> {
+pub fn by_name(name: &str) -> Option<&'static ReadaheadType> {
     all().into_iter().find(|row| row.name == name)
 }
 
@@ -35,7 +35,7 @@ pub fn by_name(name: &str) -> Option<&'static Row> {
 ///
 /// # Errors
 /// The name is taken, or cannot be written in a device spec: it must be letters, digits, `_`, `-`, `.` and `+`.
-pub fn register(row: &'static Row) -> Result<(), RegisterError> {
+pub fn register(row: &'static ReadaheadType) -> Result<(), RegisterError> {
     let is_name = |c: u8| c.is_ascii_alphanumeric() || b"_-.+".contains(&c);
     if row.name.is_empty() || !row.name.bytes().all(is_name) {
         let what = "its name must consist of letters, digits, `_`, `-`, `.` and `+`";
@@ -56,7 +56,7 @@ pub fn register(row: &'static Row) -> Result<(), RegisterError> {
 ///
 /// # Panics
 /// A name cannot be written in a device spec.
-pub fn register_table(table: &'static [Row]) {
+pub fn register_table(table: &'static [ReadaheadType]) {
     for row in table {
         // Another thread may register the same table at the same time.
         if by_name(row.name).is_none()
@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn a_name_that_is_taken_or_cannot_be_written_is_refused() {
-        static MINE: Row = Row { name: "mine", ..TABLE[0] };
-        static BAD: Row = Row { name: "a(b)", ..TABLE[0] };
+        static MINE: ReadaheadType = ReadaheadType { name: "mine", ..TABLE[0] };
+        static BAD: ReadaheadType = ReadaheadType { name: "a(b)", ..TABLE[0] };
         assert!(by_name("mine").is_none());
         register(&MINE).unwrap();
         let at = all().iter().position(|row| row.name == "mine").unwrap();

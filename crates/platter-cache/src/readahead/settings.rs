@@ -1,6 +1,6 @@
 //! Settings of a readahead policy.
 
-use super::Row;
+use super::ReadaheadType;
 use platter_block::params::{self, ParamError};
 
 /// Settings of a policy: window sizes and parameters.
@@ -26,7 +26,7 @@ impl Settings {
     ///
     /// # Errors
     /// The name is unknown or the value out of range. The old value stays.
-    pub fn set(&mut self, row: &Row, name: &str, value: i64) -> Result<(), ParamError> {
+    pub fn set(&mut self, row: &ReadaheadType, name: &str, value: i64) -> Result<(), ParamError> {
         let index = params::check(row.name, row.params, name, value)?;
         let missing = row.params.iter().skip(self.values.len());
         self.values.extend(missing.map(|param| param.default));
@@ -35,7 +35,7 @@ impl Settings {
     }
 
     /// The value of a parameter of `row`, by index.
-    pub fn value(&self, row: &Row, index: usize) -> i64 {
+    pub fn value(&self, row: &ReadaheadType, index: usize) -> i64 {
         self.values.get(index).copied().or_else(|| row.params.get(index).map(|p| p.default)).unwrap_or(0)
     }
 }

@@ -6,7 +6,7 @@
 //! Source: Linux 2.6.11 (Pratt and Pai, "simplified readahead"), with the rule of 2.6.12 as a parameter.
 
 use super::common::Common;
-use super::{Call, Counters, Hint, Pages, Readahead, Row, Settings, Windows};
+use super::{Call, Counters, Hint, Pages, Readahead, ReadaheadType, Settings, Windows};
 use platter_block::params::{Param, Unit};
 
 const SAME_PAGE: usize = 0;
@@ -19,7 +19,7 @@ static PARAMS: [Param; 1] = [Param::number(
     "whether a read that begins on the page where the last one ended continues it (2.6.12)",
 )];
 
-pub(super) const ROW: Row = Row {
+pub(super) const TYPE: ReadaheadType = ReadaheadType {
     name: "2.6.11",
     summary: "reads exactly the request unless it continues the last one, which opens two windows",
     source: "Linux 2.6.11 to 2.6.22",
@@ -46,7 +46,7 @@ impl Simple {
         Simple {
             common: Common::new(settings),
             windows: Windows { prev_page: u64::MAX, ..Windows::NEW },
-            same_page: settings.value(&ROW, SAME_PAGE) != 0,
+            same_page: settings.value(&TYPE, SAME_PAGE) != 0,
         }
     }
 

@@ -168,7 +168,7 @@ impl Chunked {
                 true => or(&self.stripes, base.stripes),
                 false => Vec::new(),
             };
-        let in_order = |row: &chunked::Row| {
+        let in_order = |row: &chunked::PersonalityType| {
             let wanted = match self.personality.is_empty() {
                 true => row.personality.is_simulated(),
                 false => self.personality.contains(&row.personality),

@@ -7,7 +7,7 @@ use crate::cli::{CliError, Context, Exit};
 use clap::Args;
 use platter::spec::{parse_size, parse_time};
 use platter_bench::dm::{self, Call, Disks, DmError, Options, Report};
-use platter_bench::ladder::{self, Row, TABLE};
+use platter_bench::ladder::{self, Rung, TABLE};
 use platter_bench::report::units;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ pub(crate) struct Dm {
     reads: Option<u64>,
     /// Only these rungs
     #[arg(long, value_name = "NAME", num_args = 1.., value_parser = parse_rung)]
-    rung: Vec<&'static Row>,
+    rung: Vec<&'static Rung>,
     /// Only these calls
     #[arg(long, value_name = "CALL", num_args = 1.., value_parser = parse_call)]
     call: Vec<Call>,
@@ -51,7 +51,7 @@ pub(crate) struct Dm {
     report: Option<PathBuf>,
 }
 
-pub(super) fn parse_rung(name: &str) -> Result<&'static Row, String> {
+pub(super) fn parse_rung(name: &str) -> Result<&'static Rung, String> {
     let known = || TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
     ladder::find(name).ok_or_else(|| format!("unknown rung; expected one of: {}", known()))
 }
@@ -152,7 +152,7 @@ impl Dm {
 }
 
 /// Whether a rung was requested, or none was requested.
-fn wanted(asked: &[&Row], name: &str) -> bool {
+fn wanted(asked: &[&Rung], name: &str) -> bool {
     asked.is_empty() || asked.iter().any(|row| row.name == name)
 }
 

@@ -90,7 +90,7 @@ fn elevators() -> Vec<Entry> {
 }
 
 fn drivers() -> Vec<Entry> {
-    let entry = |row: &drivers::Row| Entry {
+    let entry = |row: &drivers::BuiltInDriver| Entry {
         name: row.name,
         summary: row.summary.to_owned(),
         params: row.params.iter().map(of_driver).collect(),
@@ -104,7 +104,7 @@ fn drivers() -> Vec<Entry> {
 }
 
 fn readahead() -> Vec<Entry> {
-    let entry = |row: &readahead::Row| Entry {
+    let entry = |row: &readahead::ReadaheadType| Entry {
         name: row.name,
         summary: row.summary.to_owned(),
         params: registry::readahead_params(row.name).map(of_spec).collect(),
@@ -113,8 +113,8 @@ fn readahead() -> Vec<Entry> {
     readahead::all().into_iter().map(entry).collect()
 }
 
-fn devices(wanted: impl Fn(&registry::Row) -> bool) -> Vec<Entry> {
-    let entry = |row: &registry::Row| Entry {
+fn devices(wanted: impl Fn(&registry::DeviceType) -> bool) -> Vec<Entry> {
+    let entry = |row: &registry::DeviceType| Entry {
         name: row.name,
         summary: row.summary.to_owned(),
         params: row.params().map(of_spec).collect(),
@@ -145,7 +145,7 @@ fn doing(rw: Rw) -> &'static str {
     }
 }
 
-fn of_spec(param: &'static spec::Param) -> Parameter {
+fn of_spec(param: &'static spec::Argument) -> Parameter {
     Parameter {
         name: param.name,
         kind: param.kind.to_string(),
@@ -155,7 +155,7 @@ fn of_spec(param: &'static spec::Param) -> Parameter {
 }
 
 fn of_driver(param: &'static platter_block::params::Param) -> Parameter {
-    let spec::Param { name, kind, default, help } = spec::Param::of(param);
+    let spec::Argument { name, kind, default, help } = spec::Argument::of(param);
     Parameter { name, kind: kind.to_string(), default: default.to_owned(), help }
 }
 

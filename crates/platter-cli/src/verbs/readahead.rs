@@ -7,7 +7,7 @@ use platter::spec::{format_size, parse_size};
 use platter_bench::readahead::{Machine, Pattern, Read, Report, Workload, run_unless, trace};
 use platter_block::hint::Hint;
 use platter_block::resident::PAGE;
-use platter_cache::readahead::{Row, Settings, all};
+use platter_cache::readahead::{ReadaheadType, Settings, all};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -183,8 +183,11 @@ impl Readahead {
         if !self.policy.is_empty() {
             return self.policy.clone();
         }
-        let policy =
-            |row: &Row| Policy { name: row.name.to_owned(), row: row.name, settings: Settings::default() };
+        let policy = |row: &ReadaheadType| Policy {
+            name: row.name.to_owned(),
+            row: row.name,
+            settings: Settings::default(),
+        };
         all().into_iter().map(policy).collect()
     }
 
@@ -291,7 +294,7 @@ impl Readahead {
     }
 }
 
-fn row(name: &str) -> Option<&'static Row> {
+fn row(name: &str) -> Option<&'static ReadaheadType> {
     platter_cache::readahead::by_name(name)
 }
 

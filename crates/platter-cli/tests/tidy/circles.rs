@@ -110,7 +110,7 @@ const SPREAD: &[(&str, &str, usize, &str)] = &[
         "what a test does with its engine; each file has one way to fail it",
     ),
     (
-        "crates/platter-kit/src/soak/run/mod.rs",
+        "crates/platter-kit/src/soak/run.rs",
         "Run",
         12,
         "the state of one soak; each file has one kind of action and its check",

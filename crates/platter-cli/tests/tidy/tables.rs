@@ -2,7 +2,7 @@
 
 use crate::tree::root;
 use platter::registry::{self, Shape};
-use platter::spec::Param;
+use platter::spec::Argument;
 use platter_bench::ladder;
 use platter_bench::workload::Rw;
 use platter_cache::readahead;
@@ -30,7 +30,7 @@ fn sentence(summary: &str) -> String {
     capital.into_iter().chain(chars).chain(['.']).collect()
 }
 
-fn params<'a>(page: &mut String, params: impl IntoIterator<Item = &'a Param>) {
+fn params<'a>(page: &mut String, params: impl IntoIterator<Item = &'a Argument>) {
     let mut rows = params.into_iter().peekable();
     if rows.peek().is_none() {
         return;
@@ -43,8 +43,8 @@ fn params<'a>(page: &mut String, params: impl IntoIterator<Item = &'a Param>) {
 }
 
 /// Whether all disks have these parameters. (A constant table need not have one address.)
-fn is_shared(table: &[Param]) -> bool {
-    let names = |table: &[Param]| table.iter().map(|param| param.name).collect::<Vec<_>>();
+fn is_shared(table: &[Argument]) -> bool {
+    let names = |table: &[Argument]| table.iter().map(|param| param.name).collect::<Vec<_>>();
     let mut disks = registry::table().into_iter().filter(|row| row.shape == Shape::Leaf);
     disks.all(|row| row.tables.iter().any(|other| names(other) == names(table)))
 }
@@ -97,7 +97,7 @@ fn drivers(page: &mut String) {
             if row.since.is_empty() { "any kernel".to_string() } else { format!("Linux {}", row.since) };
         let _ =
             writeln!(page, "- drives {medium}\n- needs {since}\n- flush; durable write: {}", row.durability);
-        let row: Vec<Param> = row.params.iter().map(Param::of).collect();
+        let row: Vec<Argument> = row.params.iter().map(Argument::of).collect();
         params(page, &row);
     }
 }

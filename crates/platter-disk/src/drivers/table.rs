@@ -13,7 +13,7 @@ pub enum Medium {
 
 /// A driver.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct BuiltInDriver {
     /// Name in device specs and in `driver=`.
     pub name: &'static str,
     /// Summary of one line.
@@ -42,8 +42,8 @@ const DEPTH: Param = param(
 );
 
 /// Every driver.
-pub static TABLE: &[Row] = &[
-    Row {
+pub static TABLE: &[BuiltInDriver] = &[
+    BuiltInDriver {
         name: "null",
         summary: "completes everything and touches no memory: measures the layer itself",
         medium: Medium::Size,
@@ -51,7 +51,7 @@ pub static TABLE: &[Row] = &[
         durability: "nothing",
         params: &[DEPTH],
     },
-    Row {
+    BuiltInDriver {
         name: "ram",
         summary: "a disk in memory, zero-filled, gone when it is closed",
         medium: Medium::Size,
@@ -59,7 +59,7 @@ pub static TABLE: &[Row] = &[
         durability: "nothing",
         params: &[DEPTH],
     },
-    Row {
+    BuiltInDriver {
         name: "uring",
         summary: "io_uring: a ring per thread, registered files and buffers, one call per batch",
         medium: Medium::Path,
@@ -71,7 +71,7 @@ pub static TABLE: &[Row] = &[
             param("iopoll", Unit::Switch, 0, 1, "poll the device for completions (needs poll queues)"),
         ],
     },
-    Row {
+    BuiltInDriver {
         name: "aio",
         summary: "Linux native AIO: asynchronous for direct I/O, for kernels and containers without io_uring",
         medium: Medium::Path,
@@ -79,7 +79,7 @@ pub static TABLE: &[Row] = &[
         durability: "IOCB_CMD_FDSYNC; RWF_DSYNC",
         params: &[DEPTH],
     },
-    Row {
+    BuiltInDriver {
         name: "threads",
         summary: "blocking preadv2 and pwritev2 in a pool of threads: works everywhere",
         medium: Medium::Path,
@@ -90,7 +90,7 @@ pub static TABLE: &[Row] = &[
 ];
 
 /// The row of a driver.
-pub fn find(name: &str) -> Option<&'static Row> {
+pub fn find(name: &str) -> Option<&'static BuiltInDriver> {
     TABLE.iter().find(|row| row.name == name)
 }
 

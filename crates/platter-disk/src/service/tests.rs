@@ -146,6 +146,7 @@ fn an_idle_lane_that_wakes_the_thread_for_nothing_is_let_go() {
         watch.run();
     }
     assert!(watch.lanes.is_empty());
+    assert_eq!(watch.spare.len(), 1, "its list is there for the next lane");
 }
 
 #[test]

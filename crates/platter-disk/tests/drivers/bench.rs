@@ -11,7 +11,7 @@ use platter_block::queue::{SchedQueue, Settings};
 use platter_block::segment::{RegionId, Segment};
 use platter_block::time::{Span, Time};
 use platter_disk::drivers::memory::Memory;
-use platter_disk::drivers::table::{Medium, Row, TABLE};
+use platter_disk::drivers::table::{BuiltInDriver, Medium, TABLE};
 use platter_disk::drivers::{Choice, FileDisk, FileOptions};
 use platter_disk::sys::{Direct, OpenOptions};
 use std::path::Path;
@@ -46,7 +46,7 @@ impl Disk {
     }
 }
 
-pub(crate) fn file_options(row: &Row, depth: u32) -> FileOptions {
+pub(crate) fn file_options(row: &BuiltInDriver, depth: u32) -> FileOptions {
     let driver: Choice = row.name.parse().unwrap();
     FileOptions::default().with_driver(driver).with_depth(depth)
 }
@@ -57,7 +57,7 @@ pub(crate) fn open(path: &Path, options: FileOptions, direct: Direct) -> FileDis
 }
 
 /// Whether a driver is available here; a container may forbid it. Prints so if not.
-pub(crate) fn is_here(row: &Row) -> bool {
+pub(crate) fn is_here(row: &BuiltInDriver) -> bool {
     let file = file(SIZE);
     let disk = OpenOptions::read_write().open(file.path()).unwrap();
     match FileDisk::new(disk, file_options(row, 1)) {

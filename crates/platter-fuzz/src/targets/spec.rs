@@ -6,7 +6,7 @@ use crate::run::{Target, Verdict};
 use crate::text;
 use platter::registry::{self, find, names};
 use platter::spec::{
-    self, ArgValue, Args, Param, ParamKind, Signature, Spec, SpecError, SpecErrorKind, Words,
+    self, ArgValue, Args, Argument, ArgumentKind, Signature, Spec, SpecError, SpecErrorKind, Words,
 };
 use platter_block::params::Unit;
 use platter_block::planted::Planted;
@@ -104,18 +104,18 @@ fn quoted(rng: &mut Rng) -> String {
 }
 
 /// A value that the parameter takes, mostly.
-fn value(rng: &mut Rng, kind: &ParamKind, depth: u64) -> String {
+fn value(rng: &mut Rng, kind: &ArgumentKind, depth: u64) -> String {
     if rng.one_in(16) {
         return text::number(rng);
     }
     match kind {
-        ParamKind::Size { min, max } => spec::format_size(rng.extreme(50).clamp(*min, *max)),
-        ParamKind::Time { min, .. } => spec::format_time(Duration::from_nanos(rng.extreme(50)).max(*min)),
-        ParamKind::Int { min, max } => rng.extreme(40).clamp(*min, *max).to_string(),
-        ParamKind::Number { min, max, .. } => (rng.extreme(40) as i64).clamp(*min, *max).to_string(),
-        ParamKind::Bool => (*rng.pick(&["on", "off", "1", "FALSE"])).to_owned(),
-        ParamKind::Choice(words) => (*rng.pick(words)).to_owned(),
-        ParamKind::Nested(words) => {
+        ArgumentKind::Size { min, max } => spec::format_size(rng.extreme(50).clamp(*min, *max)),
+        ArgumentKind::Time { min, .. } => spec::format_time(Duration::from_nanos(rng.extreme(50)).max(*min)),
+        ArgumentKind::Int { min, max } => rng.extreme(40).clamp(*min, *max).to_string(),
+        ArgumentKind::Number { min, max, .. } => (rng.extreme(40) as i64).clamp(*min, *max).to_string(),
+        ArgumentKind::Bool => (*rng.pick(&["on", "off", "1", "FALSE"])).to_owned(),
+        ArgumentKind::Choice(words) => (*rng.pick(words)).to_owned(),
+        ArgumentKind::Nested(words) => {
             let name = *rng.pick((words.0)());
             let param = registry::readahead_params(name).chain(registry::elevator_params(name)).next();
             match param {
@@ -125,7 +125,7 @@ fn value(rng: &mut Rng, kind: &ParamKind, depth: u64) -> String {
                 _ => name.to_owned(),
             }
         }
-        ParamKind::Device => device(rng, depth),
+        ArgumentKind::Device => device(rng, depth),
         _ if rng.one_in(2) => quoted(rng),
         _ => (*rng.pick(&["a.img", "/dev/sdb", "cheetah9lp", "x-y_z", "é"])).to_owned(),
     }
@@ -134,24 +134,24 @@ fn value(rng: &mut Rng, kind: &ParamKind, depth: u64) -> String {
 /// A device of the fuzzer's own with a parameter of every kind, which no one real device has.
 const EVERY: &str = "every";
 
-const fn param(name: &'static str, kind: ParamKind, default: &'static str) -> Param {
-    Param { name, kind, default, help: "of one kind" }
+const fn param(name: &'static str, kind: ArgumentKind, default: &'static str) -> Argument {
+    Argument { name, kind, default, help: "of one kind" }
 }
 
-const EVERY_KIND: &[Param] = &[
-    param("size", ParamKind::Size { min: 512, max: 1 << 30 }, "4K"),
-    param("time", ParamKind::Time { min: Duration::from_nanos(5), max: Duration::MAX }, "1ms"),
-    param("at-most", ParamKind::Time { min: Duration::ZERO, max: Duration::from_secs(5) }, ""),
-    param("int", ParamKind::Int { min: 1, max: u64::MAX }, "7"),
-    param("number", ParamKind::Number { unit: Unit::Millis, min: -5, max: i64::MAX }, ""),
-    param("switch", ParamKind::Bool, "off"),
-    param("choice", ParamKind::Choice(&["one", "two", "three"]), "one"),
-    param("text", ParamKind::Text, ""),
-    param("path", ParamKind::Path, ""),
-    param("nested", ParamKind::Nested(Words(registry::readahead_names)), ""),
-    param("journal", ParamKind::Device, ""),
+const EVERY_KIND: &[Argument] = &[
+    param("size", ArgumentKind::Size { min: 512, max: 1 << 30 }, "4K"),
+    param("time", ArgumentKind::Time { min: Duration::from_nanos(5), max: Duration::MAX }, "1ms"),
+    param("at-most", ArgumentKind::Time { min: Duration::ZERO, max: Duration::from_secs(5) }, ""),
+    param("int", ArgumentKind::Int { min: 1, max: u64::MAX }, "7"),
+    param("number", ArgumentKind::Number { unit: Unit::Millis, min: -5, max: i64::MAX }, ""),
+    param("switch", ArgumentKind::Bool, "off"),
+    param("choice", ArgumentKind::Choice(&["one", "two", "three"]), "one"),
+    param("text", ArgumentKind::Text, ""),
+    param("path", ArgumentKind::Path, ""),
+    param("nested", ArgumentKind::Nested(Words(registry::readahead_names)), ""),
+    param("journal", ArgumentKind::Device, ""),
     // An error in the table, which must not be reported as the user's.
-    param("broken", ParamKind::Int { min: 1, max: 5 }, "six"),
+    param("broken", ArgumentKind::Int { min: 1, max: 5 }, "six"),
 ];
 
 /// The signature of a device, in the one of several shapes that `shape` chooses for the fuzzer's own.
@@ -179,7 +179,7 @@ fn device(rng: &mut Rng, depth: u64) -> String {
     let name = *rng.pick(&known());
     let shape = rng.index(12);
     let Some(Signature { unnamed, tables, devices }) = signature(name, shape) else { return name.to_owned() };
-    let params: Vec<&Param> = tables.iter().copied().flatten().collect();
+    let params: Vec<&Argument> = tables.iter().copied().flatten().collect();
     let mut args = Vec::new();
     for _ in 0..rng.below(4) {
         if !params.is_empty() {
@@ -229,24 +229,24 @@ fn generate(rng: &mut Rng) -> Vec<u8> {
 /// Reads all arguments of a device, and those of the devices below it.
 fn read_args(spec: &Spec, shape: usize) -> Result<(), SpecError> {
     let Some(signature) = signature(spec.name(), shape) else { return Err(spec.reject("no such device")) };
-    let params: Vec<&Param> = signature.tables.iter().copied().flatten().collect();
+    let params: Vec<&Argument> = signature.tables.iter().copied().flatten().collect();
     let mut args = Args::new(spec, &signature)?;
-    for Param { name, kind, .. } in params.into_iter().filter(|param| !param.name.is_empty()) {
+    for Argument { name, kind, .. } in params.into_iter().filter(|param| !param.name.is_empty()) {
         // A device reads only arguments that have an effect together with the others.
         if *name == "text" && !args.is_given("switch") || *name == "broken" && !shape.is_multiple_of(8) {
             continue;
         }
         match kind {
-            ParamKind::Size { .. } => args.optional(name, Args::size).map(drop),
-            ParamKind::Time { .. } => args.optional(name, Args::time).map(drop),
-            ParamKind::Int { .. } => args.optional(name, Args::int).map(drop),
-            ParamKind::Number { .. } => args.optional(name, Args::number).map(drop),
-            ParamKind::Bool => args.optional(name, Args::flag).map(drop),
-            ParamKind::Choice(_) => args.optional(name, Args::one_of).map(drop),
-            ParamKind::Text => args.optional(name, Args::text).map(drop),
-            ParamKind::Path => args.optional(name, Args::path).map(drop),
-            ParamKind::Nested(_) => args.optional(name, Args::nested).map(drop),
-            ParamKind::Device => args.optional(name, Args::device).map(drop),
+            ArgumentKind::Size { .. } => args.optional(name, Args::size).map(drop),
+            ArgumentKind::Time { .. } => args.optional(name, Args::time).map(drop),
+            ArgumentKind::Int { .. } => args.optional(name, Args::int).map(drop),
+            ArgumentKind::Number { .. } => args.optional(name, Args::number).map(drop),
+            ArgumentKind::Bool => args.optional(name, Args::flag).map(drop),
+            ArgumentKind::Choice(_) => args.optional(name, Args::one_of).map(drop),
+            ArgumentKind::Text => args.optional(name, Args::text).map(drop),
+            ArgumentKind::Path => args.optional(name, Args::path).map(drop),
+            ArgumentKind::Nested(_) => args.optional(name, Args::nested).map(drop),
+            ArgumentKind::Device => args.optional(name, Args::device).map(drop),
             _ => Ok(()),
         }?;
         if let Some(typed) = args.typed(name) {

@@ -6,9 +6,11 @@
 //!
 //! Source: Linux 2.4.18 to 2.4.32.
 
-use platter_cache::readahead::{Call, Common, Counters, Hint, PAGE, Pages, Readahead, Row, Settings};
+use platter_cache::readahead::{
+    Call, Common, Counters, Hint, PAGE, Pages, Readahead, ReadaheadType, Settings,
+};
 
-pub(super) const ROW: Row = Row {
+pub(super) const TYPE: ReadaheadType = ReadaheadType {
     name: "linux-2.4",
     summary: "windows that begin with the size of the request, double, and are never dropped",
     source: "Linux 2.4",

@@ -1,7 +1,7 @@
 //! The clients of a FUSE export: one for each device with open files.
 
 use super::seat::{Bells, Seat};
-use super::shared::KIND;
+use super::wire::KIND;
 use crate::clients::Clients;
 use crate::events::{Event, Log};
 use crate::served::Served;

@@ -10,9 +10,6 @@ use rustix::io::Errno;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The name of the export.
-pub(super) const KIND: &str = "fuse";
-
 /// Attributes that cannot be changed: mode, owner and group.
 const FIXED: u32 = 1 | 2 | 4;
 

@@ -1,5 +1,8 @@
 //! The bytes of the FUSE protocol, version 7.31 and later (`linux/fuse.h`). Numbers have the host's byte order.
 
+/// The name of the export.
+pub(super) const KIND: &str = "fuse";
+
 /// The version of the protocol that this side speaks.
 pub(super) const MAJOR: u32 = 7;
 /// As above.

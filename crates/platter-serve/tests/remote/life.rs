@@ -178,7 +178,9 @@ fn live(name: &str, command: fn(&Path, &Path) -> Command, options: NbdOptions, s
     Some(life.failed_flushes)
 }
 
-const PEERS: [(&str, fn(&Path, &Path) -> Command); 2] = [("nbdkit", nbdkit), ("qemu-nbd", qemu_nbd)];
+type Server = (&'static str, fn(&Path, &Path) -> Command);
+
+const PEERS: [Server; 2] = [("nbdkit", nbdkit), ("qemu-nbd", qemu_nbd)];
 
 #[test]
 fn nothing_is_missing_after_a_server_was_killed() {

@@ -4,7 +4,7 @@ use super::BusParams;
 use platter_block::time::Span;
 
 /// A bus of the table.
-pub struct Row {
+pub struct BusModel {
     /// Name in device specs: `sim(man3367mp, bus=ultra160:0)`.
     pub name: &'static str,
     /// One-line summary.
@@ -20,8 +20,8 @@ const fn nanos(nanos: u64) -> Span {
 }
 
 /// All buses.
-pub static TABLE: &[Row] = &[
-    Row {
+pub static TABLE: &[BusModel] = &[
+    BusModel {
         name: "fast10",
         summary: "SCSI-2, fast and narrow: 10 MB/s, 7 disks",
         source: "rate and disks: SCSI-2; phases and bursts estimated",
@@ -34,7 +34,7 @@ pub static TABLE: &[Row] = &[
             disks: Some(7),
         },
     },
-    Row {
+    BusModel {
         name: "ultra160",
         summary: "SCSI Ultra160: 160 MB/s, 15 disks",
         source: "rate and disks: SPI-3; phases and bursts estimated",
@@ -47,7 +47,7 @@ pub static TABLE: &[Row] = &[
             disks: Some(15),
         },
     },
-    Row {
+    BusModel {
         name: "fc2g",
         summary: "Fibre Channel arbitrated loop, 2 Gbit/s: 200 MB/s, 126 disks",
         source: "rate and disks: FC-AL-2, 2.125 Gbaud in 8b/10b less frames' headers; phases and bursts estimated",
@@ -60,7 +60,7 @@ pub static TABLE: &[Row] = &[
             disks: Some(126),
         },
     },
-    Row {
+    BusModel {
         name: "ata100",
         summary: "IDE channel, UDMA/100: 100 MB/s, 2 disks, one command at a time",
         source: "rate and disks: ATA/ATAPI-6; phases estimated",
@@ -73,7 +73,7 @@ pub static TABLE: &[Row] = &[
             disks: Some(2),
         },
     },
-    Row {
+    BusModel {
         name: "pci32_33",
         summary: "PCI, 32 bits at 33 MHz: 133 MB/s, of which bursts leave 121",
         source: "rate: PCI 2.2; share of bursts estimated, beside nearly 120 MB/s measured by Staelin (HPL-2002-352)",
@@ -86,7 +86,7 @@ pub static TABLE: &[Row] = &[
             disks: None,
         },
     },
-    Row {
+    BusModel {
         name: "pci64_66",
         summary: "PCI, 64 bits at 66 MHz: 533 MB/s, of which bursts leave 445",
         source: "rate: PCI 2.2; share of bursts estimated",
@@ -102,6 +102,6 @@ pub static TABLE: &[Row] = &[
 ];
 
 /// Looks a bus up by name.
-pub fn by_name(name: &str) -> Option<&'static Row> {
+pub fn by_name(name: &str) -> Option<&'static BusModel> {
     TABLE.iter().find(|row| row.name == name)
 }

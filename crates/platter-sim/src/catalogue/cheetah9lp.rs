@@ -4,7 +4,7 @@
 //! Data Laboratory); a test compares them with the files where those are at hand.
 
 use super::plain::{Zone, zones};
-use super::{Kind, Row, Source};
+use super::{DiskModel, Kind, Source};
 use crate::disk::Policy;
 use crate::disk::params::*;
 
@@ -243,7 +243,7 @@ const SEEK: &[(u32, u32)] = &[
 ];
 
 /// The disk.
-pub(super) const ROW: Row = Row {
+pub(super) const MODEL: DiskModel = DiskModel {
     name: "cheetah9lp",
     summary: "Seagate Cheetah 9LP (ST39102LW): 9.1 GB, 10,045 rpm, Ultra2 SCSI, 1998; validated against a trace",
     kind: Kind::Mechanical(params),

@@ -1,10 +1,10 @@
 //! Facts about a simulated disk that results depend on and that its name does not show.
 
 use super::describe::state;
-use super::{Choices, Kind, Row, source_of};
+use super::{Choices, DiskModel, Kind, source_of};
 use crate::disk::DiskParams;
 
-impl Row {
+impl DiskModel {
     /// Names and facts of a disk made with `choices`: the initial state of a flash disk, and the rate of an
     /// interface that is slower than the medium. Empty if there are none.
     pub fn facts(&self, choices: &Choices) -> Vec<(&'static str, String)> {

@@ -4,7 +4,7 @@
 //! Data Laboratory); a test compares them with the files where those are at hand.
 
 use super::plain::{Zone, zones};
-use super::{Kind, Row, Source};
+use super::{DiskModel, Kind, Source};
 use crate::disk::Policy;
 use crate::disk::params::*;
 
@@ -25,7 +25,7 @@ const ZONES: &[Zone] = &[
 ];
 
 /// The disk.
-pub(super) const ROW: Row = Row {
+pub(super) const MODEL: DiskModel = DiskModel {
     name: "hp_c2247a",
     summary: "HP C2247A: 1.05 GB, 5400 rpm, SCSI-2, 1992; validated against a trace",
     kind: Kind::Mechanical(params),

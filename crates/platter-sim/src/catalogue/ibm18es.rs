@@ -4,7 +4,7 @@
 //! Data Laboratory); a test compares them with the files where those are at hand.
 
 use super::plain::{Zone, zones};
-use super::{Kind, Row, Source};
+use super::{DiskModel, Kind, Source};
 use crate::disk::Policy;
 use crate::disk::params::*;
 
@@ -241,7 +241,7 @@ const SEEK: &[(u32, u32)] = &[
 ];
 
 /// The disk.
-pub(super) const ROW: Row = Row {
+pub(super) const MODEL: DiskModel = DiskModel {
     name: "ibm18es",
     summary: "IBM Ultrastar 18ES (DNES-309170W): 9.1 GB, 7200 rpm, Ultra SCSI, 1999; validated against a trace",
     kind: Kind::Mechanical(params),

@@ -1,6 +1,6 @@
 //! Mechanical disks of which only the data sheet is known.
 
-use super::{Kind, Row, Source};
+use super::{DiskModel, Kind, Source};
 use crate::disk::params::{Keep, Preseek};
 use crate::disk::{DiskParams, Policy, SyntheticDisk};
 
@@ -29,7 +29,7 @@ const MODELLED: Source = Source { of: "control", source: "estimated: electronics
 const LAYOUT: &str = "estimated: zones in equal steps that hold the disk's size";
 
 /// Quantum Atlas 10K.
-pub(super) const ATLAS10K: Row = Row {
+pub(super) const ATLAS10K: DiskModel = DiskModel {
     name: "atlas10k",
     summary: "Quantum Atlas 10K: 8.7 GB, 10,025 rpm, Ultra2 SCSI, 1999",
     kind: Kind::Mechanical(atlas10k),
@@ -77,7 +77,7 @@ fn atlas10k() -> DiskParams {
 }
 
 /// Fujitsu MAN3367MP.
-pub(super) const MAN3367MP: Row = Row {
+pub(super) const MAN3367MP: DiskModel = DiskModel {
     name: "man3367mp",
     summary: "Fujitsu MAN3367MP: 36.7 GB, 10,025 rpm, Ultra160 SCSI, 2001",
     kind: Kind::Mechanical(man3367mp),
@@ -128,7 +128,7 @@ fn man3367mp() -> DiskParams {
 }
 
 /// A 9.1 GB disk of IBM's.
-pub(super) const IBM9G10K: Row = Row {
+pub(super) const IBM9G10K: DiskModel = DiskModel {
     name: "ibm9g10k",
     summary: "an IBM of 9.1 GB and 10,000 rpm, Ultra160 SCSI, 2000, as in the paper of OLS 2002",
     kind: Kind::Mechanical(ibm9g10k),
@@ -173,7 +173,7 @@ fn ibm9g10k() -> DiskParams {
 }
 
 /// The class of Seagate's Cheetah X15.
-pub(super) const X15: Row = Row {
+pub(super) const X15: DiskModel = DiskModel {
     name: "x15",
     summary: "class of the Seagate Cheetah X15: 18 GB, 15,000 rpm, 2 Gbit/s Fibre Channel, 2001",
     kind: Kind::Mechanical(x15),
@@ -221,7 +221,7 @@ fn x15() -> DiskParams {
 }
 
 /// An IDE disk.
-pub(super) const IDE2004: Row = Row {
+pub(super) const IDE2004: DiskModel = DiskModel {
     name: "ide2004",
     summary: "an IDE disk of 2004: 80 GB, 7200 rpm, 8.5 ms, 2 MB with read-ahead and write cache, no queue",
     kind: Kind::Mechanical(ide2004),

@@ -1,6 +1,6 @@
 //! Disks without mechanics.
 
-use super::{Kind, Row, Source};
+use super::{DiskModel, Kind, Source};
 use crate::cloud::{Bucket, CloudParams};
 use crate::disk::Policy;
 use crate::flash::{Buffer, Control, Link, SsdParams, Start};
@@ -12,7 +12,7 @@ const CONTROLLER: Source =
     Source { of: "controller", source: "estimated: from published rates of the class" };
 
 /// A consumer SSD on SATA.
-pub(super) const SATA_SSD: Row = Row {
+pub(super) const SATA_SSD: DiskModel = DiskModel {
     name: "sata_ssd",
     summary: "a flash disk on SATA: 240 GB, 32 commands, half duplex, write cache without protection; full and used",
     kind: Kind::Flash(sata_ssd),
@@ -48,7 +48,7 @@ fn sata_ssd() -> SsdParams {
 }
 
 /// A server's SSD on PCIe.
-pub(super) const NVME_SSD: Row = Row {
+pub(super) const NVME_SSD: DiskModel = DiskModel {
     name: "nvme_ssd",
     summary: "a flash disk on PCIe 3.0 x4: 960 GB, 8 queues of 128, write cache protected against power cuts; full and used",
     kind: Kind::Flash(nvme_ssd),
@@ -87,7 +87,7 @@ fn nvme_ssd() -> SsdParams {
 }
 
 /// A cloud volume.
-pub(super) const CLOUD: Row = Row {
+pub(super) const CLOUD: DiskModel = DiskModel {
     name: "cloud",
     summary: "a network volume: 100 GiB, 3000 I/Os and 125 MiB a second with bursts, 0.5 to 0.9 ms, a long tail",
     kind: Kind::Cloud(cloud),

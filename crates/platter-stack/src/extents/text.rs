@@ -1,13 +1,13 @@
 //! Tables as text.
 
-use super::{MAX_ROWS, Row};
+use super::{MAX_ROWS, Mapping};
 
 /// Reads a table: rows of four numbers, START LENGTH DEVICE OFFSET, that end at a line's end or at a semicolon. Bytes, or with
 /// K, M, G, T (powers of 1024), or with s: sectors of 512 bytes, as in tables of dm-linear. What follows a `#` is a comment.
 ///
 /// # Errors
 /// Names the row and the word that is wrong.
-pub fn parse(text: &str) -> Result<Vec<Row>, String> {
+pub fn parse(text: &str) -> Result<Vec<Mapping>, String> {
     let mut rows = Vec::new();
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     for line in lines.flat_map(|line| line.split(';')) {
@@ -27,7 +27,7 @@ pub fn parse(text: &str) -> Result<Vec<Row>, String> {
             size(word).ok_or_else(|| wrong(word, "a number of bytes, such as 4096, 64K or 128s"))
         };
         let number = device.parse().map_err(|_| wrong(device, "the number of a device, from 0"))?;
-        rows.push(Row { start: bytes(start)?, len: bytes(len)?, device: number, offset: bytes(offset)? });
+        rows.push(Mapping { start: bytes(start)?, len: bytes(len)?, device: number, offset: bytes(offset)? });
         if rows.len() > MAX_ROWS {
             return Err(format!("the table has more than {MAX_ROWS} rows"));
         }
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn rows_are_read_as_they_are_written() {
-        let row = |start, len, device, offset| Row { start, len, device, offset };
+        let row = |start, len, device, offset| Mapping { start, len, device, offset };
         let text = "0 1M 0 0 # the first\n\n1M 2048s 12 64K;2M 512 0 1048576\n";
         let rows = [row(0, 1 << 20, 0, 0), row(1 << 20, 1 << 20, 12, 65536), row(2 << 20, 512, 0, 1 << 20)];
         assert_eq!(parse(text).unwrap(), rows);

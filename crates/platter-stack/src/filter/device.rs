@@ -6,7 +6,7 @@ use super::shape::{Shape, Size};
 use crate::gate::Gate;
 use crate::members::atomic_behind;
 use crate::reports::Reports;
-use crate::{LayerError, Row};
+use crate::{LayerError, LayerType};
 use platter_block::allocation;
 use platter_block::backend::{Backend, Fact, Ground, LaneUse};
 use platter_block::driver::Geometry;
@@ -189,7 +189,7 @@ pub fn only(layer: &str, below: Vec<Arc<dyn Backend>>) -> Result<Arc<dyn Backend
 /// # Errors
 /// See [`only`].
 pub fn build<F: Filter>(
-    row: &Row,
+    row: &LayerType,
     values: &[i64],
     below: Vec<Arc<dyn Backend>>,
     filter: F,

@@ -5,6 +5,7 @@ use super::lane::StatefulLane;
 use super::layer::Layer;
 use crate::gate::Gate;
 use crate::reports::Reports;
+use platter_block::allocation;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::Op;
 use platter_block::capability::Worker;
@@ -56,7 +57,19 @@ impl<L: Layer> Backend for Stateful<L> {
     }
 
     fn locate(&self, pos: u64) -> Option<(usize, u64)> {
-        (pos < self.geometry.size).then(|| self.frame.layer.locate(self.port, pos))?
+        let (device, place, _) = self.place(pos)?;
+        Some((device, place))
+    }
+
+    fn allocation(&self, pos: u64, len: u64) -> Result<allocation::Extent, Error> {
+        let Some(place @ (device, start, rest)) = self.place(pos) else {
+            return Ok(allocation::Extent::data(pos, len));
+        };
+        let len = len.min(rest);
+        let found = self.frame.devices[device].allocation(start, len)?;
+        // A layer moves data before it frees the old place. So what is a hole may have been data that has moved.
+        let has_moved = self.place(pos) != Some(place);
+        Ok(if has_moved { allocation::Extent::data(pos, len) } else { found.moved(pos, len) })
     }
 
     fn below(&self) -> Vec<Arc<dyn Backend>> {
@@ -90,6 +103,10 @@ impl<L: Layer> Backend for Stateful<L> {
 }
 
 impl<L: Layer> Stateful<L> {
+    fn place(&self, pos: u64) -> Option<(usize, u64, u64)> {
+        (pos < self.geometry.size).then(|| self.frame.layer.locate(self.port, pos))?
+    }
+
     fn broken(&self) -> Error {
         let fault = Fault::new(Kind::Broken, Stage::Layer);
         Error { fault, op: Op::Read, device: self.name(), offset: 0, len: 0, detail: String::new() }

@@ -31,8 +31,8 @@ pub trait Layer: Send + Sync + 'static {
     /// hard barrier, and when the layer is dropped.
     fn flush(self: Arc<Self>, below: Below, port: usize) -> impl Future<Output = Status> + Send;
 
-    /// Which device below holds a byte, and where.
-    fn locate(&self, port: usize, pos: u64) -> Option<(usize, u64)>;
+    /// Which device below holds a byte, where, and for how many bytes from there on that is so. `None`: none does.
+    fn locate(&self, port: usize, pos: u64) -> Option<(usize, u64, u64)>;
 
     /// Facts for operators.
     fn facts(&self, port: usize) -> Vec<Fact>;

@@ -6,7 +6,7 @@ use super::{COPIERS, Cow, ORIGIN, STORE, failed};
 use crate::kit::{Below, Buffer, Event, Frame, Pace, Permits, Progress, Ranges, Stateful};
 use crate::members;
 use crate::sync::Mutex;
-use crate::{LayerError, Row};
+use crate::{LayerError, LayerType};
 use platter_block::backend::{Backend, Fact, Identity};
 use platter_block::bio::Flags;
 use platter_block::fault::{self, Fault, Kind};
@@ -34,7 +34,7 @@ const MOVED: Param = Param::number(
     "accept an origin that is another file than the one the snapshot was made of, if its contents fit",
 );
 
-pub(crate) const ROW: Row = Row {
+pub(crate) const TYPE: LayerType = LayerType {
     name: "snapshot",
     summary: "an origin as it was when its snapshot was made, from its store; what is written goes to the store",
     params: &[CHUNK, CREATE, MOVED],
@@ -42,7 +42,7 @@ pub(crate) const ROW: Row = Row {
     build: |values, members| Ok(build("snapshot", values, members, View::Snapshot)?.view),
 };
 
-pub(crate) const ORIGIN_ROW: Row = Row {
+pub(crate) const ORIGIN_TYPE: LayerType = LayerType {
     name: "snapshot-origin",
     summary: "an origin whose old contents are copied to the snapshot's store before they are changed",
     params: &[CHUNK, CREATE, MOVED],
@@ -50,7 +50,7 @@ pub(crate) const ORIGIN_ROW: Row = Row {
     build: |values, members| Ok(build("snapshot-origin", values, members, View::Origin)?.origin),
 };
 
-pub(crate) const MERGE_ROW: Row = Row {
+pub(crate) const MERGE_TYPE: LayerType = LayerType {
     name: "snapshot-merge",
     summary: "a snapshot whose store is copied back to the origin in the background; ends the snapshot",
     params: &[

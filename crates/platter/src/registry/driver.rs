@@ -1,9 +1,9 @@
 //! Disks of drivers that the program has registered.
 
 use super::params::{convert, value};
-use super::row::{Row, Shape};
+use super::row::{DeviceType, Shape};
 use super::{OpenError, Opening, leaf, queue};
-use crate::spec::{Args, Param, ParamKind, SpecError};
+use crate::spec::{Args, Argument, ArgumentKind, SpecError};
 use platter_block::disk::Disk;
 use platter_block::params;
 use platter_disk::device::Device;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A driver of the program, for [`register_driver`](super::register_driver).
-pub struct DriverRow {
+pub struct DriverType {
     /// Name in device specs.
     pub name: &'static str,
     /// Summary of one line.
@@ -45,18 +45,18 @@ pub struct DriverArgs<'a> {
     pub write: bool,
 }
 
-const PATH: &[Param] =
-    &[Param { name: "path", kind: ParamKind::Path, default: "", help: "path of the disk" }];
+const PATH: &[Argument] =
+    &[Argument { name: "path", kind: ArgumentKind::Path, default: "", help: "path of the disk" }];
 
 /// A driver as a row of the table of devices.
-pub(super) fn row(driver: &'static DriverRow) -> Row {
+pub(super) fn row(driver: &'static DriverType) -> DeviceType {
     let (place, example, unnamed): (_, _, &[&str]) = match driver.medium {
         Medium::Size => (leaf::SIZE, "1G", &["size"]),
         Medium::Path => (PATH, "disk.img", &["path"]),
     };
     let own = convert(driver.params).iter().copied();
-    let tables: Vec<&[Param]> = [place].into_iter().chain(own).chain([queue::PARAMS]).collect();
-    Row {
+    let tables: Vec<&[Argument]> = [place].into_iter().chain(own).chain([queue::PARAMS]).collect();
+    DeviceType {
         name: driver.name,
         summary: driver.summary,
         shape: Shape::Leaf,
@@ -69,7 +69,7 @@ pub(super) fn row(driver: &'static DriverRow) -> Row {
 }
 
 /// Opens a disk of a driver.
-pub(super) fn open(driver: &DriverRow, args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
+pub(super) fn open(driver: &DriverType, args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     let (size, path) = match driver.medium {
         Medium::Size => (leaf::size(args)?, PathBuf::new()),
         Medium::Path => (0, args.path("path")?),

@@ -1,9 +1,9 @@
 //! Elevators in specs: `elevator=deadline(read_expire=250ms)`.
 
 use super::params::{convert, value};
-use crate::spec::{Args, Param, Signature, Spec, SpecError};
+use crate::spec::{Args, Argument, Signature, Spec, SpecError};
 use platter_block::elevator::Elevator;
-use platter_block::elevator::Row;
+use platter_block::elevator::ElevatorType;
 use platter_disk::elevators::{self, RegisterError};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
@@ -13,7 +13,7 @@ const NONE: &str = "none";
 struct Known {
     names: &'static [&'static str],
     /// The parameters of each.
-    tables: Vec<&'static [&'static [Param]]>,
+    tables: Vec<&'static [&'static [Argument]]>,
 }
 
 static KNOWN: Mutex<Known> = Mutex::new(Known { names: &[NONE], tables: Vec::new() });
@@ -30,7 +30,7 @@ pub(super) fn register_own() {
 /// # Errors
 /// The name is taken or cannot be written in a device spec, the row makes an elevator of another name or with
 /// other parameters, or a parameter has no valid name, range or help.
-pub fn register_elevator(row: &'static Row) -> Result<(), RegisterError> {
+pub fn register_elevator(row: &'static ElevatorType) -> Result<(), RegisterError> {
     register_own();
     elevators::register(row)
 }
@@ -55,11 +55,11 @@ pub fn elevator_names() -> &'static [&'static str] {
 }
 
 /// The parameters of an elevator, as specs have them; `none` has none.
-pub fn elevator_params(name: &str) -> impl Iterator<Item = &'static Param> + use<> {
+pub fn elevator_params(name: &str) -> impl Iterator<Item = &'static Argument> + use<> {
     tables(name).unwrap_or_default().iter().copied().flatten()
 }
 
-pub(super) fn tables(name: &str) -> Option<&'static [&'static [Param]]> {
+pub(super) fn tables(name: &str) -> Option<&'static [&'static [Argument]]> {
     let known = known();
     match known.names.iter().position(|known| *known == name)? {
         0 => Some(&[]),

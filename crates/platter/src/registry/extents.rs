@@ -1,13 +1,13 @@
 //! Devices made of extents: `extents(table="START LENGTH DEVICE OFFSET; …", …)`, and files read from their disk.
 
-use super::row::{Row, Shape};
+use super::row::{DeviceType, Shape};
 use super::{OpenError, Opening, open_part};
-use crate::spec::{Args, Param, ParamKind};
+use crate::spec::{Args, Argument, ArgumentKind};
 use platter_block::backend::Identity;
 use platter_disk::device::Device;
 use platter_disk::fiemap::{FileMap, map_file};
 use platter_disk::sys::SysError;
-use platter_stack::extents::{self, Row as TableRow};
+use platter_stack::extents::{self, Mapping};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -22,29 +22,29 @@ const MAX_TABLE: u64 = 64 << 20;
 /// Extents of which the first block is compared with the file.
 const COMPARED: usize = 16;
 
-const PARAMS: &[Param] = &[
-    Param {
+const PARAMS: &[Argument] = &[
+    Argument {
         name: "table",
-        kind: ParamKind::Text,
+        kind: ArgumentKind::Text,
         default: "",
         help: "rows START LENGTH DEVICE OFFSET, separated by `;`: bytes, or with K, M, G, T, or s for sectors",
     },
-    Param {
+    Argument {
         name: "from",
-        kind: ParamKind::Path,
+        kind: ArgumentKind::Path,
         default: "",
         help: "a file with such a table, one row a line",
     },
-    Param {
+    Argument {
         name: "file",
-        kind: ParamKind::Path,
+        kind: ArgumentKind::Path,
         default: "",
         help: "a file on the device's file system, to be read straight from the device, to read only",
     },
 ];
 
-pub(super) fn row() -> Row {
-    Row {
+pub(super) fn row() -> DeviceType {
+    DeviceType {
         name: "extents",
         summary: "a device made of extents of others, by a table, or a file read straight from its disk",
         shape: Shape::Layer,
@@ -85,7 +85,7 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     build(rows, &members?, args)
 }
 
-fn build(rows: Vec<TableRow>, members: &[Device], args: &Args<'_>) -> Result<Device, OpenError> {
+fn build(rows: Vec<Mapping>, members: &[Device], args: &Args<'_>) -> Result<Device, OpenError> {
     let backends = members.iter().map(|member| Arc::clone(member.backend())).collect();
     let device = extents::new(rows, backends).map_err(|error| args.spec().unfit(error.to_string()))?;
     Ok(Device::new(device))
@@ -116,11 +116,11 @@ fn open_file(
     let block = u64::from(below.geometry().limits.logical_block);
     // The file's last block is on the device as a whole.
     let end = map.size.next_multiple_of(block);
-    let rows: Vec<TableRow> = map
+    let rows: Vec<Mapping> = map
         .extents
         .iter()
         .filter(|extent| extent.logical < end)
-        .map(|extent| TableRow {
+        .map(|extent| Mapping {
             start: extent.logical,
             len: extent.len.min(end - extent.logical),
             device: 0,

@@ -1,34 +1,34 @@
 //! The fault parameters of simulated disks.
 
-use crate::spec::{Args, Param, ParamKind, SpecError, format_size};
+use crate::spec::{Args, Argument, ArgumentKind, SpecError, format_size};
 use platter_block::time::{Span, Time};
 use platter_sim::fault::{BadSectors, Death, FaultPlan, When};
 use std::time::Duration;
 
 /// A chance in a million.
-const fn chance(name: &'static str, help: &'static str) -> Param {
-    Param { name, kind: ParamKind::Int { min: 0, max: 1_000_000 }, default: "0", help }
+const fn chance(name: &'static str, help: &'static str) -> Argument {
+    Argument { name, kind: ArgumentKind::Int { min: 0, max: 1_000_000 }, default: "0", help }
 }
 
-const OFFSET: ParamKind = ParamKind::Size { min: 0, max: 1 << 62 };
-const LENGTH: ParamKind = ParamKind::Size { min: 1, max: 1 << 62 };
-const TIME: ParamKind = ParamKind::Time { min: Duration::ZERO, max: Duration::from_secs(86_400 * 365) };
+const OFFSET: ArgumentKind = ArgumentKind::Size { min: 0, max: 1 << 62 };
+const LENGTH: ArgumentKind = ArgumentKind::Size { min: 1, max: 1 << 62 };
+const TIME: ArgumentKind = ArgumentKind::Time { min: Duration::ZERO, max: Duration::from_secs(86_400 * 365) };
 
 /// Parameters of faults.
-pub(super) const PARAMS: &[Param] = &[
-    Param {
+pub(super) const PARAMS: &[Argument] = &[
+    Argument {
         name: "fault_seed",
-        kind: ParamKind::Int { min: 0, max: u64::MAX },
+        kind: ArgumentKind::Int { min: 0, max: u64::MAX },
         default: "0",
         help: "which faults happen; disks of one run with different seeds have different ones",
     },
     chance("spikes", "commands in a million that take longer"),
-    Param { name: "spike", kind: TIME, default: "100ms", help: "how much longer" },
+    Argument { name: "spike", kind: TIME, default: "100ms", help: "how much longer" },
     chance("stuck", "commands in a million that are held"),
-    Param { name: "stuck_for", kind: TIME, default: "3600s", help: "for how long" },
-    Param {
+    Argument { name: "stuck_for", kind: TIME, default: "3600s", help: "for how long" },
+    Argument {
         name: "aborts",
-        kind: ParamKind::Int { min: 0, max: 1_000_000 },
+        kind: ArgumentKind::Int { min: 0, max: 1_000_000 },
         default: "500000",
         help: "requests to abort a command, in a million, that succeed",
     },
@@ -36,13 +36,18 @@ pub(super) const PARAMS: &[Param] = &[
     chance("read_errors", "reads in a million that fail"),
     chance("write_errors", "writes in a million that fail"),
     chance("flush_errors", "flushes in a million that fail"),
-    Param { name: "bad_at", kind: OFFSET, default: "", help: "where a bad range begins, on the disk" },
-    Param { name: "bad_size", kind: LENGTH, default: "512", help: "its length" },
+    Argument { name: "bad_at", kind: OFFSET, default: "", help: "where a bad range begins, on the disk" },
+    Argument { name: "bad_size", kind: LENGTH, default: "512", help: "its length" },
     chance("lost_writes", "writes in a million that are acknowledged and not stored"),
     chance("misdirected", "writes in a million that are stored elsewhere"),
     chance("rot", "reads in a million before which a bit of their data changes"),
-    Param { name: "dies_at", kind: TIME, default: "", help: "when the disk disappears" },
-    Param { name: "back_after", kind: TIME, default: "", help: "how long it is away; not given: for ever" },
+    Argument { name: "dies_at", kind: TIME, default: "", help: "when the disk disappears" },
+    Argument {
+        name: "back_after",
+        kind: TIME,
+        default: "",
+        help: "how long it is away; not given: for ever",
+    },
 ];
 
 /// The faults of a disk of `size` bytes according to the arguments; `None`: none.

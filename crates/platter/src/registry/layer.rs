@@ -2,7 +2,7 @@
 
 use super::memory;
 use super::params::{convert, value};
-use super::row::{Row, Shape};
+use super::row::{DeviceType, Shape};
 use super::{OpenError, Opening, open_part, readaheads};
 use crate::spec::Args;
 use platter_disk::device::Device;
@@ -10,14 +10,14 @@ use platter_stack::LayerError;
 use std::sync::Arc;
 
 /// Every layer as a row of the table of devices.
-pub(super) fn rows() -> impl Iterator<Item = Row> {
+pub(super) fn rows() -> impl Iterator<Item = DeviceType> {
     platter_cache::layers().map(row)
 }
 
 /// A layer as a row of the table of devices.
-pub(super) fn row(layer: &'static platter_stack::Row) -> Row {
+pub(super) fn row(layer: &'static platter_stack::LayerType) -> DeviceType {
     let members: Vec<&str> = ["a.img", "b.img"].into_iter().take(*layer.members.end()).collect();
-    Row {
+    DeviceType {
         name: layer.name,
         summary: layer.summary,
         shape: Shape::Layer,
@@ -31,7 +31,7 @@ pub(super) fn row(layer: &'static platter_stack::Row) -> Row {
 
 /// Opens the devices of a layer and makes it.
 pub(super) fn open(
-    layer: &platter_stack::Row,
+    layer: &platter_stack::LayerType,
     args: &mut Args<'_>,
     opening: &Opening,
 ) -> Result<Device, OpenError> {

@@ -1,8 +1,8 @@
 //! Leaves: devices with request queues of their own.
 
-use super::row::{Row, Shape};
+use super::row::{DeviceType, Shape};
 use super::{Access, OpenError, Opening, queue};
-use crate::spec::{Args, Param, ParamKind, SpecError, quote};
+use crate::spec::{Args, Argument, ArgumentKind, SpecError, quote};
 use platter_disk::device::Device;
 use platter_disk::drivers::{Choice, FileOptions};
 use platter_disk::open::DiskOptions;
@@ -17,71 +17,81 @@ const SECTOR: u64 = 512;
 const MAX_SIZE: u64 = 1 << 62;
 
 /// The parameter of disks that are made when they are opened.
-pub(super) const SIZE: &[Param] = &[Param {
+pub(super) const SIZE: &[Argument] = &[Argument {
     name: "size",
-    kind: ParamKind::Size { min: SECTOR, max: MAX_SIZE },
+    kind: ArgumentKind::Size { min: SECTOR, max: MAX_SIZE },
     default: "",
     help: "its size, a multiple of 512",
 }];
 
 /// The parameters of files and block devices.
-const FILE: &[Param] = &[
-    Param { name: "path", kind: ParamKind::Path, default: "", help: "path of the file or block device" },
-    Param {
+const FILE: &[Argument] = &[
+    Argument {
+        name: "path",
+        kind: ArgumentKind::Path,
+        default: "",
+        help: "path of the file or block device",
+    },
+    Argument {
         name: "driver",
-        kind: ParamKind::Choice(&["auto", "uring", "aio", "threads"]),
+        kind: ArgumentKind::Choice(&["auto", "uring", "aio", "threads"]),
         default: "auto",
         help: "which interface of the system to use; auto takes the first that works",
     },
-    Param {
+    Argument {
         name: "direct",
-        kind: ParamKind::Choice(&["off", "prefer", "require"]),
+        kind: ArgumentKind::Choice(&["off", "prefer", "require"]),
         default: "prefer",
         help: "go around the page cache: not, where that works, or else fail",
     },
-    Param { name: "sqpoll", kind: ParamKind::Bool, default: "off", help: "uring: a kernel thread submits" },
-    Param {
+    Argument {
+        name: "sqpoll",
+        kind: ArgumentKind::Bool,
+        default: "off",
+        help: "uring: a kernel thread submits",
+    },
+    Argument {
         name: "iopoll",
-        kind: ParamKind::Bool,
+        kind: ArgumentKind::Bool,
         default: "off",
         help: "uring: poll the device for completions, which it must be set up for",
     },
-    Param {
+    Argument {
         name: "threads",
-        kind: ParamKind::Int { min: 1, max: 1024 },
+        kind: ArgumentKind::Int { min: 1, max: 1024 },
         default: "16",
         help: "threads: most threads of the disk",
     },
-    Param {
+    Argument {
         name: "create",
-        kind: ParamKind::Size { min: SECTOR, max: MAX_SIZE },
+        kind: ArgumentKind::Size { min: SECTOR, max: MAX_SIZE },
         default: "",
         help: "for writers: create the file with this size if it is missing or empty",
     },
-    Param {
+    Argument {
         name: "share",
-        kind: ParamKind::Choice(&["auto", "on", "off"]),
+        kind: ArgumentKind::Choice(&["auto", "on", "off"]),
         default: "auto",
         help: "which other programs may open it: auto (readers share, a writer is alone), on (any), off (none)",
     },
-    Param {
+    Argument {
         name: "force",
-        kind: ParamKind::Bool,
+        kind: ArgumentKind::Bool,
         default: "off",
         help: "write to it even if it holds a file system, a partition table or a part of an array",
     },
-    Param {
+    Argument {
         name: "allow_in_use",
-        kind: ParamKind::Bool,
+        kind: ArgumentKind::Bool,
         default: "off",
         help: "open it even if it is mounted, claimed or locked by another program",
     },
 ];
 
 /// Every leaf.
-pub(super) fn rows() -> [Row; 3] {
+pub(super) fn rows() -> [DeviceType; 3] {
     [
-        Row {
+        DeviceType {
             name: "file",
             summary: "a regular file or a block device",
             shape: Shape::Leaf,
@@ -91,7 +101,7 @@ pub(super) fn rows() -> [Row; 3] {
             devices: 0..=0,
             open: Box::new(file),
         },
-        Row {
+        DeviceType {
             name: "ram",
             summary: "a disk in memory, filled with zeroes, freed when it is closed",
             shape: Shape::Leaf,
@@ -101,7 +111,7 @@ pub(super) fn rows() -> [Row; 3] {
             devices: 0..=0,
             open: Box::new(ram),
         },
-        Row {
+        DeviceType {
             name: "null",
             summary: "a disk that does nothing: reads leave memory as it was, writes are forgotten",
             shape: Shape::Leaf,
@@ -203,7 +213,7 @@ fn suggest(path: &Path, error: SysError, opening: &Opening) -> SysError {
         return error.with_help(help);
     }
     match opening.closest(path) {
-        Some(Row { name, example, .. }) => {
+        Some(DeviceType { name, example, .. }) => {
             error.with_help(format!("did you mean the device `{name}`, as in {example}?"))
         }
         None => error,

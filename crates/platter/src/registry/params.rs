@@ -1,11 +1,11 @@
 //! The parameters of elevators and layers, which have tables of their own, as arguments of specs.
 
-use crate::spec::{Args, Param, SpecError};
+use crate::spec::{Args, Argument, SpecError};
 use platter_block::params;
 
 /// The tables of a signature, made once for each row of a table and kept as long as the process lives.
-pub(super) fn convert(table: &'static [params::Param]) -> &'static [&'static [Param]] {
-    let params: Vec<Param> = table.iter().map(Param::of).collect();
+pub(super) fn convert(table: &'static [params::Param]) -> &'static [&'static [Argument]] {
+    let params: Vec<Argument> = table.iter().map(Argument::of).collect();
     Box::leak(Box::new([&*params.leak()]))
 }
 

@@ -1,7 +1,7 @@
 //! The settings of a leaf's queue, as arguments that every leaf takes.
 
 use super::{default_elevator, elevators};
-use crate::spec::{Args, Param, ParamKind, SpecError, Words};
+use crate::spec::{Args, Argument, ArgumentKind, SpecError, Words};
 use platter_block::elevator::Elevator;
 use platter_block::queue::{Ordered, PlugSettings, Settings};
 use platter_block::time::Span;
@@ -14,83 +14,83 @@ const MAX_DEPTH: u64 = 16384;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Parameters of a queue.
-pub(super) const PARAMS: &[Param] = &[
-    Param {
+pub(super) const PARAMS: &[Argument] = &[
+    Argument {
         name: "elevator",
-        kind: ParamKind::Nested(Words(elevators::elevator_names)),
+        kind: ArgumentKind::Nested(Words(elevators::elevator_names)),
         default: "none",
         help: "I/O scheduler, with its parameters in parentheses; not given: the default of the process, none unless set",
     },
-    Param {
+    Argument {
         name: "depth",
-        kind: ParamKind::Int { min: 1, max: MAX_DEPTH },
+        kind: ArgumentKind::Int { min: 1, max: MAX_DEPTH },
         default: "128",
         help: "most requests with the driver at once",
     },
-    Param {
+    Argument {
         name: "nr_requests",
-        kind: ParamKind::Int { min: 1, max: MAX_DEPTH },
+        kind: ArgumentKind::Int { min: 1, max: MAX_DEPTH },
         default: "128",
         help: "requests of the queue: for each direction with an elevator, in all without",
     },
-    Param { name: "merges", kind: ParamKind::Bool, default: "on", help: "merge bios into requests" },
-    Param {
+    Argument { name: "merges", kind: ArgumentKind::Bool, default: "on", help: "merge bios into requests" },
+    Argument {
         name: "plug",
-        kind: ParamKind::Bool,
+        kind: ArgumentKind::Bool,
         default: "on",
         help: "let an idle device wait a little for company; only with an elevator",
     },
-    Param {
+    Argument {
         name: "unplug_thresh",
-        kind: ParamKind::Int { min: 1, max: MAX_DEPTH },
+        kind: ArgumentKind::Int { min: 1, max: MAX_DEPTH },
         default: "4",
         help: "requests that end the device's plug",
     },
-    Param {
+    Argument {
         name: "unplug_delay",
-        kind: ParamKind::Time { min: Duration::from_micros(1), max: Duration::from_secs(10) },
+        kind: ArgumentKind::Time { min: Duration::from_micros(1), max: Duration::from_secs(10) },
         default: "3ms",
         help: "time after which the device's plug ends",
     },
-    Param {
+    Argument {
         name: "caller_plug",
-        kind: ParamKind::Bool,
+        kind: ArgumentKind::Bool,
         default: "on",
         help: "collect the bios of each submitter and hand them over as a batch",
     },
-    Param {
+    Argument {
         name: "timeout",
-        kind: ParamKind::Time { min: Duration::from_millis(1), max: HOUR },
+        kind: ArgumentKind::Time { min: Duration::from_millis(1), max: HOUR },
         default: "",
         help: "time of each I/O from its submission; without it they may take any time",
     },
-    Param {
+    Argument {
         name: "barrier_timeout",
-        kind: ParamKind::Time { min: Duration::from_millis(1), max: HOUR },
+        kind: ArgumentKind::Time { min: Duration::from_millis(1), max: HOUR },
         default: "30s",
         help: "longest that a barrier, or I/O to a range in doubt, waits for channels that are not polled; then it fails",
     },
-    Param {
+    Argument {
         name: "ordered",
-        kind: ParamKind::Choice(&["drain", "tag"]),
+        kind: ArgumentKind::Choice(&["drain", "tag"]),
         default: "drain",
         help: "hard barriers: drain the queue, or send them as ordered tags, for simulated disks with a queue of their own",
     },
-    Param {
+    Argument {
         name: "lock",
-        kind: ParamKind::Text,
+        kind: ArgumentKind::Text,
         default: "queue",
         help: "which queues share a lock: queue (none), all (every device), or those with this adapter name",
     },
-    Param {
+    Argument {
         name: "lanes",
-        kind: ParamKind::Int { min: 1, max: MAX_DEPTH },
+        kind: ArgumentKind::Int { min: 1, max: MAX_DEPTH },
         default: "",
         help: "most synchronous calls at once, each with a channel to the disk; not given: as nr_requests",
     },
-    Param {
+    Argument {
         name: "bounce",
-        kind: ParamKind::Bool,
+        kind: ArgumentKind::Bool,
         default: "on",
         help: "copy misaligned memory instead of failing",
     },

@@ -1,9 +1,9 @@
 //! Arrays by the records of their members: `raid(name=data, …)` and Linux' own, `md(…)`.
 
-use super::row::{Row, Shape};
+use super::row::{DeviceType, Shape};
 use super::{OpenError, Opening, open_part};
 use crate::raid::{self, RaidError};
-use crate::spec::{Args, Param, ParamKind, Spec, quote_path};
+use crate::spec::{Args, Argument, ArgumentKind, Spec, quote_path};
 use platter_disk::device::Device;
 use platter_stack::meta::Select;
 use std::borrow::Cow;
@@ -12,21 +12,21 @@ use std::path::Path;
 /// Most members of an array.
 const MAX_MEMBERS: usize = 4096;
 
-const PARAMS: &[Param] = &[
-    Param { name: "name", kind: ParamKind::Text, default: "", help: "open the array with this name" },
-    Param { name: "uuid", kind: ParamKind::Text, default: "", help: "open the array with this number" },
-    Param {
+const PARAMS: &[Argument] = &[
+    Argument { name: "name", kind: ArgumentKind::Text, default: "", help: "open the array with this name" },
+    Argument { name: "uuid", kind: ArgumentKind::Text, default: "", help: "open the array with this number" },
+    Argument {
         name: "search",
-        kind: ParamKind::Path,
+        kind: ArgumentKind::Path,
         default: "",
         help: "without members: the directory whose devices and files to look at, instead of all block devices",
     },
 ];
 
 /// The rows of arrays whose members describe them.
-pub(super) fn rows() -> [Row; 2] {
+pub(super) fn rows() -> [DeviceType; 2] {
     [
-        Row {
+        DeviceType {
             name: "raid",
             summary: "an array that was made with `platter raid create`, from its members in any order or, \
                       without members, from those that a search finds",
@@ -37,7 +37,7 @@ pub(super) fn rows() -> [Row; 2] {
             devices: 0..=MAX_MEMBERS,
             open: Box::new(open),
         },
-        Row {
+        DeviceType {
             name: "md",
             summary: "a raid0 or linear array of Linux' md, to read only, without the kernel's driver",
             shape: Shape::Layer,

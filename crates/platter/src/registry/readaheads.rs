@@ -1,15 +1,15 @@
 //! Readahead policies in specs: `platter(streams=8)`, `2.6.7(runs=2.6.8)`.
 
 use super::params::{convert, value};
-use crate::spec::{self, Args, Param, ParamKind, Signature, Spec, SpecError, Words};
-use platter_cache::readahead::{self, Row, Settings};
+use crate::spec::{self, Args, Argument, ArgumentKind, Signature, Spec, SpecError, Words};
+use platter_cache::readahead::{self, ReadaheadType, Settings};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The names known so far. Rows are only added, and kept for the life of the process.
 struct Known {
     names: &'static [&'static str],
     /// The parameters of each.
-    tables: Vec<&'static [&'static [Param]]>,
+    tables: Vec<&'static [&'static [Argument]]>,
 }
 
 static KNOWN: Mutex<Known> = Mutex::new(Known { names: &[], tables: Vec::new() });
@@ -33,12 +33,12 @@ pub fn readahead_names() -> &'static [&'static str] {
 }
 
 /// The parameters of a readahead policy, as specs have them.
-pub fn readahead_params(name: &str) -> impl Iterator<Item = &'static Param> + use<> {
+pub fn readahead_params(name: &str) -> impl Iterator<Item = &'static Argument> + use<> {
     find(name).map_or(&[][..], |(_, table)| table).iter().copied().flatten()
 }
 
 /// Where a policy is in the list of all, and its parameters.
-fn find(name: &str) -> Option<(usize, &'static [&'static [Param]])> {
+fn find(name: &str) -> Option<(usize, &'static [&'static [Argument]])> {
     let known = known();
     let index = known.names.iter().position(|known| *known == name)?;
     Some((index, known.tables[index]))
@@ -49,7 +49,7 @@ fn find(name: &str) -> Option<(usize, &'static [&'static [Param]])> {
 ///
 /// # Errors
 /// An error in the syntax, the name or a parameter.
-pub fn parse_readahead(text: &str) -> Result<(&'static Row, Settings), SpecError> {
+pub fn parse_readahead(text: &str) -> Result<(&'static ReadaheadType, Settings), SpecError> {
     let spec = spec::parse(text, readahead_names())?;
     let (Some((_, table)), Some(row)) = (find(spec.name()), readahead::by_name(spec.name())) else {
         return Err(spec.reject(format!("there is no readahead policy `{}`", spec.name())));
@@ -68,19 +68,23 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<(usize, Vec<i64>), SpecError> 
 }
 
 /// The parameters of a layer, where that of readahead is a policy that may have its own parameters.
-pub(super) fn nest(table: &'static [&'static [Param]]) -> &'static [&'static [Param]] {
-    let nested = |param: &Param| match param.name {
-        ARGUMENT => Param { kind: ParamKind::Nested(Words(readahead_names)), ..*param },
+pub(super) fn nest(table: &'static [&'static [Argument]]) -> &'static [&'static [Argument]] {
+    let nested = |param: &Argument| match param.name {
+        ARGUMENT => Argument { kind: ArgumentKind::Nested(Words(readahead_names)), ..*param },
         _ => *param,
     };
-    let params: Vec<Param> = table.iter().copied().flatten().map(nested).collect();
+    let params: Vec<Argument> = table.iter().copied().flatten().map(nested).collect();
     Box::leak(Box::new([&*params.leak()]))
 }
 
 /// The name of the argument.
 pub(super) const ARGUMENT: &str = "readahead";
 
-fn settings(spec: &Spec, row: &Row, tables: &'static [&'static [Param]]) -> Result<Settings, SpecError> {
+fn settings(
+    spec: &Spec,
+    row: &ReadaheadType,
+    tables: &'static [&'static [Argument]],
+) -> Result<Settings, SpecError> {
     let signature = Signature { unnamed: &[], tables, devices: 0..=0 };
     let mut given = Args::new(spec, &signature)?;
     let mut settings = Settings::default();

@@ -1,7 +1,7 @@
 //! Layers and drivers that the program registers.
 
-use super::driver::{self, DriverRow};
-use super::row::Row;
+use super::driver::{self, DriverType};
+use super::row::DeviceType;
 use super::{layer, readaheads, table};
 use crate::spec::check_table;
 use platter_block::params::Param;
@@ -13,7 +13,7 @@ use platter_block::register::{self, RegisterError};
 /// # Errors
 /// The name is in use or cannot be written in a device spec, the layer can have no device below, or a parameter has no
 /// valid name, range or help.
-pub fn register_layer(row: &'static platter_stack::Row) -> Result<(), RegisterError> {
+pub fn register_layer(row: &'static platter_stack::LayerType) -> Result<(), RegisterError> {
     const KIND: &str = "layer";
     register::check(KIND, row.name, row.summary, row.params)?;
     if row.members.is_empty() || *row.members.end() == 0 {
@@ -33,7 +33,7 @@ pub fn register_layer(row: &'static platter_stack::Row) -> Result<(), RegisterEr
 /// # Errors
 /// The name is in use or cannot be written in a device spec, or a parameter has no valid name, range or help, or the
 /// name of a parameter that every disk has.
-pub fn register_driver(row: &'static DriverRow) -> Result<(), RegisterError> {
+pub fn register_driver(row: &'static DriverType) -> Result<(), RegisterError> {
     const KIND: &str = "driver";
     register::check(KIND, row.name, row.summary, row.params)?;
     if platter_disk::drivers::table::find(row.name).is_some() {
@@ -43,7 +43,12 @@ pub fn register_driver(row: &'static DriverRow) -> Result<(), RegisterError> {
 }
 
 /// Adds a row whose parameters have been checked, if its name is free.
-fn add(kind: &str, name: &str, params: &[Param], row: impl FnOnce() -> Row) -> Result<(), RegisterError> {
+fn add(
+    kind: &str,
+    name: &str,
+    params: &[Param],
+    row: impl FnOnce() -> DeviceType,
+) -> Result<(), RegisterError> {
     // Before the parameters, so that the error is about the name. `add` decides.
     if table::find(name).is_some() {
         return Err(RegisterError::taken(kind, name));

@@ -1,8 +1,8 @@
 //! Disks at servers: `nbd(nbd://host/export)`.
 
-use super::row::{Row, Shape};
+use super::row::{DeviceType, Shape};
 use super::{OpenError, Opening, queue};
-use crate::spec::{Args, Param, ParamKind};
+use crate::spec::{Args, Argument, ArgumentKind};
 use platter_block::elevator::{Elevator, Noop};
 use platter_block::time::Span;
 use platter_disk::device::Device;
@@ -14,48 +14,48 @@ use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-const PARAMS: &[Param] = &[
-    Param {
+const PARAMS: &[Argument] = &[
+    Argument {
         name: "uri",
-        kind: ParamKind::Text,
+        kind: ArgumentKind::Text,
         default: "",
         help: "nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH",
     },
-    Param {
+    Argument {
         name: "connections",
-        kind: ParamKind::Int { min: 1, max: 64 },
+        kind: ArgumentKind::Int { min: 1, max: 64 },
         default: "1",
         help: "most connections at once; more than one needs a server whose flush covers all of them",
     },
-    Param {
+    Argument {
         name: "connect_timeout",
-        kind: ParamKind::Time { min: Duration::from_millis(1), max: Duration::from_secs(3600) },
+        kind: ArgumentKind::Time { min: Duration::from_millis(1), max: Duration::from_secs(3600) },
         default: "10s",
         help: "time for connecting and negotiating",
     },
-    Param {
+    Argument {
         name: "peer_timeout",
-        kind: ParamKind::Time { min: Duration::from_secs(1), max: Duration::from_secs(3600) },
+        kind: ArgumentKind::Time { min: Duration::from_secs(1), max: Duration::from_secs(3600) },
         default: "30s",
         help: "TCP: time after which a connection is broken whose peer does not acknowledge data",
     },
-    Param {
+    Argument {
         name: "reconnect",
-        kind: ParamKind::Time { min: Duration::ZERO, max: DAY },
+        kind: ArgumentKind::Time { min: Duration::ZERO, max: DAY },
         default: "60s",
         help: "how long I/O is held while there is no connection; 0: one attempt",
     },
-    Param {
+    Argument {
         name: "replay",
-        kind: ParamKind::Size { min: 0, max: 1 << 40 },
+        kind: ArgumentKind::Size { min: 0, max: 1 << 40 },
         default: "0",
         help: "memory for writes since the last flush, to repeat them after a lost connection; 0: the next flush fails",
     },
 ];
 
 /// The row of disks at NBD servers.
-pub(super) fn row() -> Row {
-    Row {
+pub(super) fn row() -> DeviceType {
+    DeviceType {
         name: "nbd",
         summary: "a disk at an NBD server; a URI alone is one too",
         shape: Shape::Leaf,

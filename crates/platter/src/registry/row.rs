@@ -1,7 +1,7 @@
 //! A row of the table of devices.
 
 use super::{OpenError, Opening};
-use crate::spec::{Args, Param, Signature};
+use crate::spec::{Args, Argument, Signature};
 use platter_disk::device::Device;
 use std::ops::RangeInclusive;
 
@@ -15,7 +15,7 @@ pub enum Shape {
 }
 
 /// A device.
-pub struct Row {
+pub struct DeviceType {
     /// Name in specs.
     pub name: &'static str,
     /// One line.
@@ -27,7 +27,7 @@ pub struct Row {
     /// Parameters that may be given without their names, in order.
     pub unnamed: &'static [&'static str],
     /// Its own parameters, and those that it shares with others.
-    pub tables: &'static [&'static [Param]],
+    pub tables: &'static [&'static [Argument]],
     /// Number of devices below.
     pub devices: RangeInclusive<usize>,
     pub(super) open: Open,
@@ -36,14 +36,14 @@ pub struct Row {
 /// Opens a device with these arguments.
 pub(super) type Open = Box<dyn Fn(&mut Args<'_>, &Opening) -> Result<Device, OpenError> + Send + Sync>;
 
-impl Row {
+impl DeviceType {
     /// Its arguments, in the form that [`Args`] takes.
     pub fn signature(&self) -> Signature {
         Signature { unnamed: self.unnamed, tables: self.tables, devices: self.devices.clone() }
     }
 
     /// All of its parameters.
-    pub fn params(&self) -> impl Iterator<Item = &'static Param> + use<> {
+    pub fn params(&self) -> impl Iterator<Item = &'static Argument> + use<> {
         self.tables.iter().copied().flatten()
     }
 }

@@ -1,8 +1,8 @@
 //! Simulated disks: `sim(cheetah9lp)`, `sim(disk.diskspecs)`.
 
-use super::row::{Row, Shape};
+use super::row::{DeviceType, Shape};
 use super::{OpenError, Opening, faults, queue};
-use crate::spec::{Args, Param, ParamKind, SpecError};
+use crate::spec::{Args, Argument, ArgumentKind, SpecError};
 use platter_block::backend::Fact;
 use platter_disk::device::Device;
 use platter_sim::bus::{self, BusParams, Fabric};
@@ -15,60 +15,60 @@ use platter_sim::{Options, SimDisk, import};
 use std::path::Path;
 use std::sync::Arc;
 
-const PARAMS: &[Param] = &[
-    Param {
+const PARAMS: &[Argument] = &[
+    Argument {
         name: "disk",
-        kind: ParamKind::Text,
+        kind: ArgumentKind::Text,
         default: "",
         help: "a disk of the catalogue, see `platter sim list`, or a parameter file of DiskSim",
     },
-    Param {
+    Argument {
         name: "parv",
-        kind: ParamKind::Text,
+        kind: ArgumentKind::Text,
         default: "",
         help: "parameter files: the one with the bus, if not beside the disk's",
     },
-    Param {
+    Argument {
         name: "queue",
-        kind: ParamKind::Choice(&["none", "fcfs", "clook", "sstf", "sptf"]),
+        kind: ArgumentKind::Choice(&["none", "fcfs", "clook", "sstf", "sptf"]),
         default: "",
         help: "mechanical disks: order of the drive's own queue; default: that of the disk",
     },
-    Param {
+    Argument {
         name: "write_cache",
-        kind: ParamKind::Bool,
+        kind: ArgumentKind::Bool,
         default: "",
         help: "whether writes complete in the buffer; default: that of the disk",
     },
-    Param {
+    Argument {
         name: "start",
-        kind: ParamKind::Choice(&["steady", "erased"]),
+        kind: ArgumentKind::Choice(&["steady", "erased"]),
         default: "",
         help: "flash: steady, which is full and written at random for long, or erased; not given: steady",
     },
-    Param {
+    Argument {
         name: "seed",
-        kind: ParamKind::Int { min: 0, max: u64::MAX },
+        kind: ArgumentKind::Int { min: 0, max: u64::MAX },
         default: "",
         help: "seed of everything random; default: the seed of the run",
     },
-    Param {
+    Argument {
         name: "bus",
-        kind: ParamKind::Text,
+        kind: ArgumentKind::Text,
         default: "",
         help: "buses from disk to host, which disks that name the same ones share: ultra160:0/pci32_33:0",
     },
-    Param {
+    Argument {
         name: "data",
-        kind: ParamKind::Bool,
+        kind: ArgumentKind::Bool,
         default: "on",
         help: "store contents in memory; off (and `bench io` without --verify): reads leave memory unchanged",
     },
 ];
 
 /// The row of simulated disks.
-pub(super) fn row() -> Row {
-    Row {
+pub(super) fn row() -> DeviceType {
+    DeviceType {
         name: "sim",
         summary: "a simulated disk, in virtual time",
         shape: Shape::Leaf,

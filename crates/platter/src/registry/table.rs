@@ -1,11 +1,11 @@
 //! The table: a row for each device that a spec can name, and those that the program has registered.
 
-use super::row::Row;
+use super::row::DeviceType;
 use super::{extents, layer, leaf, raid, simulated};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 /// The devices of the library: leaves, then layers.
-static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
+static TABLE: LazyLock<Vec<DeviceType>> = LazyLock::new(|| {
     let leaves = leaf::rows().into_iter().chain([simulated::row()]);
     #[cfg(feature = "nbd")]
     let leaves = leaves.chain([super::remote::row()]);
@@ -13,16 +13,16 @@ static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
 });
 
 /// The devices that the program has registered, in that order.
-static REGISTERED: RwLock<Vec<&'static Row>> = RwLock::new(Vec::new());
+static REGISTERED: RwLock<Vec<&'static DeviceType>> = RwLock::new(Vec::new());
 
 /// Every device: leaves, then layers, then what the program has registered.
-pub fn table() -> Vec<&'static Row> {
+pub fn table() -> Vec<&'static DeviceType> {
     let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
     TABLE.iter().chain(registered.iter().copied()).collect()
 }
 
 /// Adds a row for the life of the process. Returns `false` if there is one with its name.
-pub(super) fn add(row: Row) -> bool {
+pub(super) fn add(row: DeviceType) -> bool {
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
     let mut all = TABLE.iter().chain(registered.iter().copied());
     let is_free = all.all(|other| other.name != row.name);
@@ -38,7 +38,7 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// The row of a device.
-pub fn find(name: &str) -> Option<&'static Row> {
+pub fn find(name: &str) -> Option<&'static DeviceType> {
     table().into_iter().find(|row| row.name == name)
 }
 

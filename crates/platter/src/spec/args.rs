@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::ast::{Arg, ArgValue, Span, Spec};
 use super::error::{SpecError, SpecErrorKind, list, shown};
-use super::params::{Param, Value, default_value};
+use super::params::{Argument, Value, default_value};
 use super::suggest::closest;
 use super::value::{ValueError, ValueErrorKind};
 
@@ -17,17 +17,17 @@ pub struct Signature {
     /// The parameters that may be given without their names, in order, before all other unnamed arguments.
     pub unnamed: &'static [&'static str],
     /// The device's parameters, in one or more tables: its own, those of every queue.
-    pub tables: &'static [&'static [Param]],
+    pub tables: &'static [&'static [Argument]],
     /// Number of devices below, which are the remaining unnamed arguments. `0..=0` for a leaf.
     pub devices: RangeInclusive<usize>,
 }
 
 impl Signature {
-    fn params(&self) -> impl Iterator<Item = &'static Param> + Clone + use<> {
+    fn params(&self) -> impl Iterator<Item = &'static Argument> + Clone + use<> {
         self.tables.iter().copied().flatten()
     }
 
-    fn find(&self, name: &str) -> Option<&'static Param> {
+    fn find(&self, name: &str) -> Option<&'static Argument> {
         self.params().find(|param| param.name == name)
     }
 }
@@ -35,11 +35,11 @@ impl Signature {
 /// The arguments of one device, checked against its [`Signature`] and read one by one.
 ///
 /// ```
-/// use platter::spec::{Args, Param, ParamKind, Signature, SpecError, parse};
+/// use platter::spec::{Args, Argument, ArgumentKind, Signature, SpecError, parse};
 ///
-/// const CHUNK: Param = Param {
+/// const CHUNK: Argument = Argument {
 ///     name: "chunk",
-///     kind: ParamKind::Size { min: 4096, max: 1 << 30 },
+///     kind: ArgumentKind::Size { min: 4096, max: 1 << 30 },
 ///     default: "64K",
 ///     help: "bytes on one disk before the next",
 /// };
@@ -64,7 +64,7 @@ pub struct Args<'s> {
 /// A parameter with the value given for it.
 #[derive(Debug)]
 struct Bound {
-    param: &'static Param,
+    param: &'static Argument,
     value: Value,
     /// The span of the whole argument.
     span: Span,
@@ -246,7 +246,7 @@ impl<'s> Args<'s> {
         }
     }
 
-    fn named(&self, arg: &Arg, name: &str) -> Result<&'static Param, SpecError> {
+    fn named(&self, arg: &Arg, name: &str) -> Result<&'static Argument, SpecError> {
         if let Some(param) = self.signature.find(name) {
             return Ok(param);
         }
@@ -257,7 +257,7 @@ impl<'s> Args<'s> {
         Err(error.suggesting(closest(name, names)).with_help(help))
     }
 
-    fn bind(&mut self, arg: &Arg, param: &'static Param) -> Result<(), SpecError> {
+    fn bind(&mut self, arg: &Arg, param: &'static Argument) -> Result<(), SpecError> {
         if self.is_given(param.name) {
             let message = format!("`{}` of {} is given twice", param.name, self.spec.name);
             let error = self.spec.error(SpecErrorKind::DuplicateArgument, arg.span(), message);
@@ -275,7 +275,7 @@ impl<'s> Args<'s> {
         Ok(())
     }
 
-    fn bad_value(&self, param: &Param, at: Span, error: ValueError) -> SpecError {
+    fn bad_value(&self, param: &Argument, at: Span, error: ValueError) -> SpecError {
         let kind = match error.kind {
             ValueErrorKind::Malformed => SpecErrorKind::BadValue,
             ValueErrorKind::OutOfRange => SpecErrorKind::OutOfRange,
@@ -346,7 +346,7 @@ impl<'s> Args<'s> {
     }
 
     /// The parameter `name`, which the device must have declared.
-    fn declared(&self, name: &str) -> Result<&'static Param, SpecError> {
+    fn declared(&self, name: &str) -> Result<&'static Argument, SpecError> {
         self.signature.find(name).ok_or_else(|| self.undeclared(name, "any kind"))
     }
 
@@ -370,7 +370,7 @@ impl<'s> Args<'s> {
         pick(value).ok_or_else(|| self.undeclared(name, kind))
     }
 
-    fn default(&self, param: &Param) -> Result<Value, SpecError> {
+    fn default(&self, param: &Argument) -> Result<Value, SpecError> {
         let device = &self.spec.name;
         if !param.has_default() {
             let message = format!("{device} needs the argument `{}`", param.name);

@@ -19,32 +19,32 @@ use platter_block::params::{self, Unit};
 
 /// One parameter of a device: a row of its table.
 #[derive(Clone, Copy, Debug)]
-pub struct Param {
+pub struct Argument {
     /// The argument's name.
     pub name: &'static str,
     /// The kind of its values, and the allowed ones.
-    pub kind: ParamKind,
+    pub kind: ArgumentKind,
     /// The value used when none is given, as a user would write it; empty if there is none.
     pub default: &'static str,
     /// One-line help text.
     pub help: &'static str,
 }
 
-impl Param {
+impl Argument {
     /// A parameter of a kernel's kind, as an argument. Its default is written down and kept as long as the
     /// process lives: for parameters of tables, a bounded number of times.
-    pub fn of(param: &params::Param) -> Param {
+    pub fn of(param: &params::Param) -> Argument {
         let default = match param.unit {
             Unit::Millis | Unit::Micros | Unit::Nanos => format!("{}{}", param.default, param.unit),
             Unit::Bytes => format_size(param.default.unsigned_abs()),
             Unit::Switch => (if param.default == 0 { "off" } else { "on" }).to_owned(),
             Unit::Requests | Unit::Count | Unit::Word => param.show(param.default),
         };
-        Param {
+        Argument {
             name: param.name,
             kind: match param.words {
-                [] => ParamKind::Number { unit: param.unit, min: param.min, max: param.max },
-                words => ParamKind::Choice(words),
+                [] => ArgumentKind::Number { unit: param.unit, min: param.min, max: param.max },
+                words => ArgumentKind::Choice(words),
             },
             default: default.leak(),
             help: param.help,
@@ -57,7 +57,7 @@ impl Param {
     }
 }
 
-impl fmt::Display for Param {
+impl fmt::Display for Argument {
     /// The row in one line: `chunk: a size from 4K to 1G, default 64K (bytes on one disk before the next)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.name, self.kind)?;
@@ -71,7 +71,7 @@ impl fmt::Display for Param {
 /// The kinds of values. Ranges include both of their ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ParamKind {
+pub enum ArgumentKind {
     /// A number of bytes.
     Size {
         /// The least allowed, in bytes.
@@ -134,7 +134,7 @@ impl fmt::Debug for Words {
     }
 }
 
-/// A value of some [`ParamKind`].
+/// A value of some [`ArgumentKind`].
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Size(u64),
@@ -150,27 +150,27 @@ pub(super) enum Value {
     Device(ArgValue),
 }
 
-impl ParamKind {
+impl ArgumentKind {
     /// Reads a value of this kind and checks its range.
     pub(super) fn read(&self, value: &ArgValue, source: &Arc<Source>) -> Result<Value, ValueError> {
         let plain = || self.plain(value);
         let read = match *self {
-            ParamKind::Size { .. } => Value::Size(parse_size(plain()?)?),
-            ParamKind::Time { .. } => Value::Time(parse_time(plain()?)?),
-            ParamKind::Int { .. } => Value::Int(parse_int(plain()?)?),
-            ParamKind::Number { unit, .. } => Value::Number(parse_number(plain()?, unit)?),
-            ParamKind::Bool => Value::Bool(parse_bool(plain()?)?),
-            ParamKind::Choice(choices) => Value::Choice(choose(plain()?, choices)?),
-            ParamKind::Text => Value::Text(plain()?.to_owned()),
-            ParamKind::Path => Value::Path(path(value, self)?),
-            ParamKind::Nested(Words(names)) => nested(value, names(), source)?,
-            ParamKind::Device => Value::Device(value.clone()),
+            ArgumentKind::Size { .. } => Value::Size(parse_size(plain()?)?),
+            ArgumentKind::Time { .. } => Value::Time(parse_time(plain()?)?),
+            ArgumentKind::Int { .. } => Value::Int(parse_int(plain()?)?),
+            ArgumentKind::Number { unit, .. } => Value::Number(parse_number(plain()?, unit)?),
+            ArgumentKind::Bool => Value::Bool(parse_bool(plain()?)?),
+            ArgumentKind::Choice(choices) => Value::Choice(choose(plain()?, choices)?),
+            ArgumentKind::Text => Value::Text(plain()?.to_owned()),
+            ArgumentKind::Path => Value::Path(path(value, self)?),
+            ArgumentKind::Nested(Words(names)) => nested(value, names(), source)?,
+            ArgumentKind::Device => Value::Device(value.clone()),
         };
         let allowed = match (*self, &read) {
-            (ParamKind::Size { min, max }, Value::Size(n)) => (min..=max).contains(n),
-            (ParamKind::Int { min, max }, Value::Int(n)) => (min..=max).contains(n),
-            (ParamKind::Time { min, max }, Value::Time(t)) => (min..=max).contains(t),
-            (ParamKind::Number { min, max, .. }, Value::Number(n)) => (min..=max).contains(n),
+            (ArgumentKind::Size { min, max }, Value::Size(n)) => (min..=max).contains(n),
+            (ArgumentKind::Int { min, max }, Value::Int(n)) => (min..=max).contains(n),
+            (ArgumentKind::Time { min, max }, Value::Time(t)) => (min..=max).contains(t),
+            (ArgumentKind::Number { min, max, .. }, Value::Number(n)) => (min..=max).contains(n),
             _ => true,
         };
         if allowed {
@@ -192,12 +192,12 @@ impl ParamKind {
     }
 }
 
-fn with_arguments(kind: &ParamKind, spec: &Spec) -> ValueError {
+fn with_arguments(kind: &ArgumentKind, spec: &Spec) -> ValueError {
     let found = format!("{}(…)", spec.name());
     ValueError::malformed(&kind.to_string(), &found, "write a value without arguments")
 }
 
-fn path(value: &ArgValue, kind: &ParamKind) -> Result<PathBuf, ValueError> {
+fn path(value: &ArgValue, kind: &ArgumentKind) -> Result<PathBuf, ValueError> {
     match value {
         ArgValue::Word(word) => Ok(word.to_path()),
         ArgValue::Spec(spec) => Err(with_arguments(kind, spec)),
@@ -228,7 +228,7 @@ fn nested(value: &ArgValue, names: &[&'static str], source: &Arc<Source>) -> Res
     Ok(Value::Nested(spec))
 }
 
-impl fmt::Display for ParamKind {
+impl fmt::Display for ArgumentKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A bound that excludes nothing is not shown.
         let mut range = |what: &str, min: Option<String>, max: Option<String>| match (min, max) {
@@ -238,37 +238,37 @@ impl fmt::Display for ParamKind {
             (None, None) => f.write_str(what),
         };
         match *self {
-            ParamKind::Size { min, max } => {
+            ArgumentKind::Size { min, max } => {
                 let (min, max) = ((min > 0).then_some(min), (max < u64::MAX).then_some(max));
                 range("a size", min.map(format_size), max.map(format_size))
             }
-            ParamKind::Int { min, max } => {
+            ArgumentKind::Int { min, max } => {
                 // With an upper bound, a lower bound of 0 is shown too.
                 let told = min > 0 || max < u64::MAX;
                 let (min, max) = (told.then_some(min), (max < u64::MAX).then_some(max));
                 range("a whole number", min.map(|n| n.to_string()), max.map(|n| n.to_string()))
             }
-            ParamKind::Time { min, max } => {
+            ArgumentKind::Time { min, max } => {
                 let longest = Duration::from_nanos(u64::MAX);
                 let (min, max) = ((!min.is_zero()).then_some(min), (max < longest).then_some(max));
                 range("a time", min.map(format_time), max.map(format_time))
             }
-            ParamKind::Number { unit: Unit::Bytes, min, max } => {
+            ArgumentKind::Number { unit: Unit::Bytes, min, max } => {
                 let max = (max < i64::MAX).then(|| format_size(max.unsigned_abs()));
                 range("a size", (min > 0).then(|| format_size(min.unsigned_abs())), max)
             }
-            ParamKind::Number { unit: Unit::Switch, .. } | ParamKind::Bool => f.write_str("on or off"),
-            ParamKind::Number { unit: Unit::Count | Unit::Word, min, max } => {
+            ArgumentKind::Number { unit: Unit::Switch, .. } | ArgumentKind::Bool => f.write_str("on or off"),
+            ArgumentKind::Number { unit: Unit::Count | Unit::Word, min, max } => {
                 write!(f, "a number from {min} to {max}")
             }
-            ParamKind::Number { unit, min, max } => write!(f, "a number of {unit} from {min} to {max}"),
-            ParamKind::Choice(choices) => write!(f, "one of {}", list(choices.iter().copied())),
-            ParamKind::Text => f.write_str("a word"),
-            ParamKind::Path => f.write_str("a path"),
-            ParamKind::Nested(Words(names)) => {
+            ArgumentKind::Number { unit, min, max } => write!(f, "a number of {unit} from {min} to {max}"),
+            ArgumentKind::Choice(choices) => write!(f, "one of {}", list(choices.iter().copied())),
+            ArgumentKind::Text => f.write_str("a word"),
+            ArgumentKind::Path => f.write_str("a path"),
+            ArgumentKind::Nested(Words(names)) => {
                 write!(f, "one of {}, with its arguments", list(names().iter().copied()))
             }
-            ParamKind::Device => f.write_str("a device"),
+            ArgumentKind::Device => f.write_str("a device"),
         }
     }
 }
@@ -279,7 +279,7 @@ impl fmt::Display for ParamKind {
 ///
 /// A line that names the wrong row and the error: a name that cannot be written or that two rows have, an
 /// empty range or list, a default that its own kind refuses, or no help.
-pub fn check_table(tables: &[&[Param]]) -> Result<(), String> {
+pub fn check_table(tables: &[&[Argument]]) -> Result<(), String> {
     let source = Arc::new(Source { text: String::new(), devices: Vec::new(), file: None });
     let mut names = BTreeSet::new();
     for param in tables.iter().copied().flatten() {
@@ -294,12 +294,12 @@ pub fn check_table(tables: &[&[Param]]) -> Result<(), String> {
             return wrong("it has no help");
         }
         let possible = match param.kind {
-            ParamKind::Size { min, max } | ParamKind::Int { min, max } => min <= max,
-            ParamKind::Time { min, max } => min <= max,
-            ParamKind::Number { min, max, .. } => min <= max,
-            ParamKind::Choice(names) => !names.is_empty(),
-            ParamKind::Nested(Words(names)) => !names().is_empty(),
-            ParamKind::Bool | ParamKind::Text | ParamKind::Path | ParamKind::Device => true,
+            ArgumentKind::Size { min, max } | ArgumentKind::Int { min, max } => min <= max,
+            ArgumentKind::Time { min, max } => min <= max,
+            ArgumentKind::Number { min, max, .. } => min <= max,
+            ArgumentKind::Choice(names) => !names.is_empty(),
+            ArgumentKind::Nested(Words(names)) => !names().is_empty(),
+            ArgumentKind::Bool | ArgumentKind::Text | ArgumentKind::Path | ArgumentKind::Device => true,
         };
         if !possible {
             return wrong("no value is allowed");
@@ -314,6 +314,6 @@ pub fn check_table(tables: &[&[Param]]) -> Result<(), String> {
 }
 
 /// The default as if it had been written.
-pub(super) fn default_value(param: &Param) -> ArgValue {
+pub(super) fn default_value(param: &Argument) -> ArgValue {
     ArgValue::Word(Word::new(param.default.to_owned(), false, 0..0))
 }

@@ -3,8 +3,8 @@
 use crate::kinds::register;
 use platter::block::params::{Param, Unit};
 use platter::disk::drivers::table::Medium;
-use platter::registry::{DriverRow, Shape, find, names, table};
-use platter::stack::{LayerError, Row};
+use platter::registry::{DriverType, Shape, find, names, table};
+use platter::stack::{LayerError, LayerType};
 use platter::{Access, open, register_driver, register_layer};
 
 #[test]
@@ -45,7 +45,7 @@ const NO_HELP: Param = Param::number("pace", Unit::Millis, 5, (0, 100), "");
 
 macro_rules! layer {
     ($name:expr, $params:expr) => {
-        Row {
+        LayerType {
             name: $name,
             summary: "for a test",
             params: $params,
@@ -57,7 +57,7 @@ macro_rules! layer {
 
 macro_rules! driver {
     ($name:expr, $params:expr) => {
-        DriverRow {
+        DriverType {
             name: $name,
             summary: "for a test",
             medium: Medium::Path,
@@ -71,7 +71,7 @@ macro_rules! driver {
 #[test]
 fn what_could_not_be_used_is_refused_by_all_alike() {
     register();
-    static LAYERS: [(Row, &str); 10] = [
+    static LAYERS: [(LayerType, &str); 10] = [
         (layer!("raid0", &[]), "in use already"),
         (layer!("shelf", &[]), "in use already"),
         (layer!("3rd", &[]), "a name must be a letter"),
@@ -79,15 +79,15 @@ fn what_could_not_be_used_is_refused_by_all_alike() {
         (layer!("no-help", &[NO_HELP]), "help"),
         (layer!("twice", &[PACE, PACE]), "two parameters are called `pace`"),
         (layer!("ahead", &[Param { name: "readahead", ..PACE }]), "`readahead` is that of the cache"),
-        (Row { summary: "", ..layer!("no-summary", &[]) }, "`summary` is not one line"),
-        (Row { members: 0..=0, ..layer!("no-member", &[]) }, "no device below"),
-        (Row { summary: "two\nlines", ..layer!("long-summary", &[]) }, "`summary` is not one line"),
+        (LayerType { summary: "", ..layer!("no-summary", &[]) }, "`summary` is not one line"),
+        (LayerType { members: 0..=0, ..layer!("no-member", &[]) }, "no device below"),
+        (LayerType { summary: "two\nlines", ..layer!("long-summary", &[]) }, "`summary` is not one line"),
     ];
     for (row, told) in &LAYERS {
         let error = register_layer(row).expect_err(row.name).to_string();
         assert!(error.starts_with(&format!("layer `{}`: ", row.name)) && error.contains(told), "{error}");
     }
-    static DRIVERS: [(DriverRow, &str); 8] = [
+    static DRIVERS: [(DriverType, &str); 8] = [
         (driver!("file", &[]), "in use already"),
         (driver!("stall", &[]), "in use already"),
         (driver!("uring", &[]), "in use already"),
@@ -106,8 +106,8 @@ fn what_could_not_be_used_is_refused_by_all_alike() {
 
 #[test]
 fn the_error_of_a_driver_is_shown_with_the_spec() {
-    static ROW: DriverRow = driver!("attic", &[PACE]);
-    register_driver(&ROW).expect("a name that is free");
+    static TYPE: DriverType = driver!("attic", &[PACE]);
+    register_driver(&TYPE).expect("a name that is free");
     let error = open("raid0(ram(1M), attic(box.img, pace=7))", Access::read()).expect_err("no disk");
     let message = error.to_string();
     assert!(message.contains("attic cannot be opened: no disk in box.img"), "{message}");
@@ -116,8 +116,8 @@ fn the_error_of_a_driver_is_shown_with_the_spec() {
 
 #[test]
 fn of_many_that_register_one_name_one_wins() {
-    static LAYER: Row = layer!("contested", &[]);
-    static DRIVER: DriverRow = driver!("contested", &[]);
+    static LAYER: LayerType = layer!("contested", &[]);
+    static DRIVER: DriverType = driver!("contested", &[]);
     let won = std::thread::scope(|scope| {
         let one = |at: usize| {
             move || if at.is_multiple_of(2) { register_layer(&LAYER) } else { register_driver(&DRIVER) }

@@ -3,7 +3,7 @@
 use super::{by_name, policies};
 use crate::readahead::{Cost, DISK, Machine, Pattern, Read, SSD, Workload, run};
 use crate::stats::Seeded;
-use platter_cache::readahead::{Row, Settings};
+use platter_cache::readahead::{ReadaheadType, Settings};
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -99,7 +99,8 @@ fn ratios(name: &str, reads: &[Read], cached: Vec<u64>) -> [(f64, &'static str);
     let machine = Machine { cached, ..Machine::default() };
     // Policies that guess the end of a random read are right only where all runs have the same length.
     let guessed = name.starts_with("runs");
-    let fair = |row: &&Row| !guessed || ["none", "2.6.11", "ondemand", "context"].contains(&row.name);
+    let fair =
+        |row: &&ReadaheadType| !guessed || ["none", "2.6.11", "ondemand", "context"].contains(&row.name);
     let others = policies().into_iter().filter(|row| row.name != "platter").filter(fair);
     let others: Vec<_> =
         others.map(|row| (row.name, run(row, &Settings::default(), &machine, reads))).collect();

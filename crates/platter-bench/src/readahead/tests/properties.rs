@@ -2,7 +2,7 @@
 
 use super::{by_name, policies};
 use crate::readahead::{Machine, Outcome, Read, Workload, run};
-use platter_cache::readahead::{Row, Settings};
+use platter_cache::readahead::{ReadaheadType, Settings};
 use proptest::prelude::*;
 
 /// Pages of a device that is small enough for reads to overlap.
@@ -45,7 +45,7 @@ fn touched(reads: &[Read]) -> u64 {
     pages.collect::<std::collections::BTreeSet<u64>>().len() as u64
 }
 
-fn check(row: &Row, settings: &Settings, machine: &Machine, reads: &[Read], outcome: &Outcome) {
+fn check(row: &ReadaheadType, settings: &Settings, machine: &Machine, reads: &[Read], outcome: &Outcome) {
     let name = row.name;
     let largest = reads.iter().map(|read| read.len / 4096 + 2).max().unwrap_or(0);
     // A window for the request, and one ahead of it.

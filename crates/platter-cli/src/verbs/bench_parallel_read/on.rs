@@ -4,7 +4,7 @@ use crate::verbs::bench_dm::on::{self as ladder, OpenDisk};
 use platter::registry::{self, Access, OpenError};
 use platter::spec::{ArgValue, Spec};
 use platter_bench::dm::DmError;
-use platter_bench::ladder::{Ladder, Row};
+use platter_bench::ladder::{Ladder, Rung};
 use platter_bench::parallel_read::{Disk, Mode, Opened, ParallelReadError};
 use platter_disk::leaf::LeafSettings;
 
@@ -15,7 +15,7 @@ const CACHE: &str = "cache";
 pub(super) fn disks(
     specs: &[String],
     modes: &[Mode],
-    rung: &'static Row,
+    rung: &'static Rung,
 ) -> Result<Vec<Disk<'static>>, ParallelReadError> {
     let disk = |(number, text): (usize, &String)| {
         let ways = Ways::new(text)?;
@@ -57,7 +57,7 @@ fn open(
     ways: &Ways,
     raw: Option<&OpenDisk>,
     mode: Mode,
-    rung: &'static Row,
+    rung: &'static Rung,
 ) -> Result<Opened, ParallelReadError> {
     let open = |text: &str| registry::open(text, Access::read()).map(Opened::Device).map_err(failed);
     match (mode, raw) {

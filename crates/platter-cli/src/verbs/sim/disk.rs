@@ -2,7 +2,7 @@
 
 use crate::cli::{CliError, Exit};
 use platter::spec::{closest, quote};
-use platter_sim::catalogue::{self, Row};
+use platter_sim::catalogue::{self, DiskModel};
 use platter_sim::disk::DiskParams;
 use platter_sim::import;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// A disk as the user names it.
 pub(super) enum Named {
     /// Of the catalogue.
-    Row(&'static Row),
+    Model(&'static DiskModel),
     /// Of a parameter file.
     File(Box<DiskParams>),
 }
@@ -22,7 +22,7 @@ pub(super) fn find(name: &str, system: Option<&Path>) -> Result<Named, CliError>
             "--parv applies to parameter files, but {} is a disk of the catalogue; leave --parv out",
             quote(name)
         ))),
-        Some(row) => Ok(Named::Row(row)),
+        Some(row) => Ok(Named::Model(row)),
         None if !name.contains(['/', '.']) => {
             let names = || catalogue::TABLE.iter().map(|row| row.name);
             let near = closest(name, names()).map(|near| format!("; did you mean `{near}`?"));

@@ -2,7 +2,7 @@
 
 use crate::cli::{CliError, Context};
 use clap::Args;
-use platter_sim::catalogue::{self, Choices, Kind, Row};
+use platter_sim::catalogue::{self, Choices, DiskModel, Kind};
 use platter_sim::{bus, catalogue::TABLE};
 use serde_json::{Value, json};
 
@@ -42,11 +42,11 @@ impl List {
     }
 }
 
-fn json_of(row: &Row) -> Value {
+fn json_of(row: &DiskModel) -> Value {
     json!({ "name": row.name, "summary": row.summary, "kind": kind(row.kind), "size": size(row) })
 }
 
-fn json_of_bus(row: &bus::Row) -> Value {
+fn json_of_bus(row: &bus::BusModel) -> Value {
     json!({
         "name": row.name,
         "summary": row.summary,
@@ -66,6 +66,6 @@ pub(super) fn kind(kind: Kind) -> &'static str {
 }
 
 /// Bytes of a disk; `None` if it cannot be made.
-pub(super) fn size(row: &catalogue::Row) -> Option<u64> {
+pub(super) fn size(row: &catalogue::DiskModel) -> Option<u64> {
     row.make(Choices::default()).ok().map(|model| model.geometry().size)
 }

@@ -5,7 +5,7 @@ use platter_block::backend::Backend;
 use platter_block::resident::PAGE;
 use platter_cache::readahead;
 use platter_sim::rng::Rng;
-use platter_stack::Row;
+use platter_stack::LayerType;
 use std::fmt;
 use std::sync::Arc;
 
@@ -211,7 +211,7 @@ impl Node {
     /// A layer that cannot be made of what is below it.
     pub(in super::super) fn build(&self, disks: &[Arc<dyn Backend>]) -> Result<Arc<dyn Backend>, String> {
         let make = |row: &str, values: &[(&str, i64)], members| {
-            let known: &Row = platter_cache::layers()
+            let known: &LayerType = platter_cache::layers()
                 .find(|known| known.name == row)
                 .ok_or_else(|| format!("there is no layer `{row}`"))?;
             // A parameter that the layer no longer has is left out.

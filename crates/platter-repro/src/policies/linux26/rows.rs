@@ -2,7 +2,7 @@
 
 use super::Linux26;
 use platter_block::params::{Param, Unit};
-use platter_cache::readahead::{Readahead, Row, Settings};
+use platter_cache::readahead::{Readahead, ReadaheadType, Settings};
 
 /// When the window ahead of the current one is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ static RUNS: [Param; 1] = [Param::word(
     "how runs are averaged: 2.6.8 counts a run that continues, 2.6.9 the pages used of each window",
 )];
 
-fn with_extra(row: &Row, settings: &Settings, rules: Rules) -> Box<dyn Readahead> {
+fn with_extra(row: &ReadaheadType, settings: &Settings, rules: Rules) -> Box<dyn Readahead> {
     let extra = u32::try_from(settings.value(row, FIRST)).unwrap_or(1);
     Box::new(Linux26::new(settings, Rules { jump: Jump::Used(extra), ..rules }))
 }
@@ -109,7 +109,7 @@ fn with_runs(settings: &Settings) -> Box<dyn Readahead> {
     Box::new(Linux26::new(settings, Rules { runs, ..V267 }))
 }
 
-pub(crate) const L0: Row = Row {
+pub(crate) const L0: ReadaheadType = ReadaheadType {
     name: "2.6.0",
     summary: "two windows that grow with hits and shrink with misses; permanently off after a few jumps",
     source: "Linux 2.6.0",
@@ -117,7 +117,7 @@ pub(crate) const L0: Row = Row {
     make: |settings| Box::new(Linux26::new(settings, V260)),
 };
 
-pub(crate) const L1: Row = Row {
+pub(crate) const L1: ReadaheadType = ReadaheadType {
     name: "2.6.1",
     summary: "as 2.6.0, but the first read opens a window, and the next waits for the last page of the current one",
     source: "Linux 2.6.1",
@@ -125,7 +125,7 @@ pub(crate) const L1: Row = Row {
     make: |settings| with_extra(&L1, settings, V261),
 };
 
-pub(crate) const L2: Row = Row {
+pub(crate) const L2: ReadaheadType = ReadaheadType {
     name: "2.6.2",
     summary: "as 2.6.1, but the next window does not wait",
     source: "Linux 2.6.2 to 2.6.4",
@@ -133,7 +133,7 @@ pub(crate) const L2: Row = Row {
     make: |settings| Box::new(Linux26::new(settings, V262)),
 };
 
-pub(crate) const L5: Row = Row {
+pub(crate) const L5: ReadaheadType = ReadaheadType {
     name: "2.6.5",
     summary: "as 2.6.1, but the next window does not wait when runs are long on average",
     source: "Linux 2.6.5 and 2.6.6",
@@ -141,7 +141,7 @@ pub(crate) const L5: Row = Row {
     make: |settings| with_extra(&L5, settings, V265),
 };
 
-pub(crate) const PRIVATE: Row = Row {
+pub(crate) const PRIVATE: ReadaheadType = ReadaheadType {
     name: "2.6.6+private",
     summary: "as 2.6.5, but each call works on a copy of the state, and the last one to end leaves its own",
     source: "A. Morton, 3 May 2004",
@@ -149,7 +149,7 @@ pub(crate) const PRIVATE: Row = Row {
     make: |settings| with_extra(&PRIVATE, settings, Rules { private: true, ..V265 }),
 };
 
-pub(crate) const SIZE: Row = Row {
+pub(crate) const SIZE: ReadaheadType = ReadaheadType {
     name: "2.6.6+size",
     summary: "as 2.6.5, but the whole request is read before its first page is looked up",
     source: "N. Piggin, 3 May 2004",
@@ -157,7 +157,7 @@ pub(crate) const SIZE: Row = Row {
     make: |settings| with_extra(&SIZE, settings, Rules { size_first: true, ..V265 }),
 };
 
-pub(crate) const LOCK: Row = Row {
+pub(crate) const LOCK: ReadaheadType = ReadaheadType {
     name: "2.6.6+lock",
     summary: "as 2.6.5, but one call at a time on each handle",
     source: "A. Morton, 3 May 2004: a semaphore round the read",
@@ -165,7 +165,7 @@ pub(crate) const LOCK: Row = Row {
     make: |settings| with_extra(&LOCK, settings, Rules { exclusive: true, ..V265 }),
 };
 
-pub(crate) const L7: Row = Row {
+pub(crate) const L7: ReadaheadType = ReadaheadType {
     name: "2.6.7",
     summary: "as 2.6.6+private, but windows have the size of the average run; the next one only if runs are long",
     source: "Linux 2.6.7, with the rules of 2.6.8 and 2.6.9 as a parameter",

@@ -92,7 +92,7 @@ fn a_device_that_reads_what_it_did_not_declare_is_told() -> Result<(), SpecError
         assert_eq!(result.unwrap_err().kind(), SpecErrorKind::Table);
     }
     assert_eq!(args.optional("sise", Args::size).unwrap_err().kind(), SpecErrorKind::Table);
-    const BAD: Param = Param { default: "1X", ..SIZE };
+    const BAD: Argument = Argument { default: "1X", ..SIZE };
     let bad = Signature { unnamed: &[], tables: &[&[BAD]], devices: 0..=0 };
     let null = super::spec("null");
     assert_eq!(Args::new(&null, &bad)?.size("size").unwrap_err().kind(), SpecErrorKind::Table);
@@ -104,17 +104,17 @@ fn tables_are_checked() {
     for signature in [null(), raid0(), file()] {
         assert_eq!(check_table(signature.tables), Ok(()));
     }
-    let wrong: [(&[Param], &str); 6] = [
+    let wrong: [(&[Argument], &str); 6] = [
         (&[SIZE, CHUNK, SIZE], "parameter `size`: two rows have this name"),
-        (&[Param { name: "my size", ..SIZE }], "parameter `my size`: this name cannot be written"),
-        (&[Param { help: "", ..SIZE }], "parameter `size`: it has no help"),
+        (&[Argument { name: "my size", ..SIZE }], "parameter `my size`: this name cannot be written"),
+        (&[Argument { help: "", ..SIZE }], "parameter `size`: it has no help"),
         (
-            &[Param { kind: ParamKind::Int { min: 2, max: 1 }, ..SIZE }],
+            &[Argument { kind: ArgumentKind::Int { min: 2, max: 1 }, ..SIZE }],
             "parameter `size`: no value is allowed",
         ),
-        (&[Param { kind: ParamKind::Choice(&[]), ..SIZE }], "parameter `size`: no value is allowed"),
+        (&[Argument { kind: ArgumentKind::Choice(&[]), ..SIZE }], "parameter `size`: no value is allowed"),
         (
-            &[Param { default: "1K", ..CHUNK }],
+            &[Argument { default: "1K", ..CHUNK }],
             "parameter `chunk`: its default: expected a size from 4K to 1G, found `1K`",
         ),
     ];

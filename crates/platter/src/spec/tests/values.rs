@@ -131,18 +131,18 @@ fn sizes_and_times_are_written_with_the_largest_unit_that_fits() {
 #[test]
 fn kinds_tell_only_the_bounds_that_bind() {
     let kinds = [
-        (ParamKind::Size { min: 0, max: u64::MAX }, "a size"),
-        (ParamKind::Size { min: 512, max: u64::MAX }, "a size of at least 512"),
-        (ParamKind::Size { min: 0, max: 1 << 20 }, "a size of at most 1M"),
-        (ParamKind::Int { min: 0, max: 7 }, "a whole number from 0 to 7"),
-        (ParamKind::Int { min: 0, max: u64::MAX }, "a whole number"),
-        (ParamKind::Int { min: 1, max: u64::MAX }, "a whole number of at least 1"),
-        (ParamKind::Time { min: Duration::ZERO, max: Duration::MAX }, "a time"),
+        (ArgumentKind::Size { min: 0, max: u64::MAX }, "a size"),
+        (ArgumentKind::Size { min: 512, max: u64::MAX }, "a size of at least 512"),
+        (ArgumentKind::Size { min: 0, max: 1 << 20 }, "a size of at most 1M"),
+        (ArgumentKind::Int { min: 0, max: 7 }, "a whole number from 0 to 7"),
+        (ArgumentKind::Int { min: 0, max: u64::MAX }, "a whole number"),
+        (ArgumentKind::Int { min: 1, max: u64::MAX }, "a whole number of at least 1"),
+        (ArgumentKind::Time { min: Duration::ZERO, max: Duration::MAX }, "a time"),
         (
-            ParamKind::Time { min: Duration::from_micros(10), max: Duration::from_secs(1) },
+            ArgumentKind::Time { min: Duration::from_micros(10), max: Duration::from_secs(1) },
             "a time from 10us to 1s",
         ),
-        (ParamKind::Choice(&["a", "b"]), "one of a, b"),
+        (ArgumentKind::Choice(&["a", "b"]), "one of a, b"),
     ];
     for (kind, text) in kinds {
         assert_eq!(kind.to_string(), text);

@@ -43,7 +43,7 @@ pub use cell::{Cell, Harness, Pattern, Point};
 pub use error::ChunkedError;
 pub use html::figures;
 pub use measure::measure;
-pub use personality::{PERSONALITIES, Personality, Row, WINDOWS_STRIPE};
+pub use personality::{PERSONALITIES, Personality, PersonalityType, WINDOWS_STRIPE};
 pub use plan::Plan;
 pub use report::Report;
 pub use run::{Opener, Points, Progress, RunOptions, run};

@@ -15,10 +15,10 @@ mod shared;
 mod socket;
 pub mod terms;
 
-use crate::export::Row;
+use crate::export::ExportType;
 
 /// The row of the table of exports.
-pub const ROW: Row = Row {
+pub const TYPE: ExportType = ExportType {
     name: "nbd",
     summary: "a Network Block Device server, over TCP or a Unix socket",
     address: address::FORM,

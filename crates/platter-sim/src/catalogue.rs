@@ -1,6 +1,6 @@
 //! Disks that can be simulated by name.
 //!
-//! Each has a table of its values ([`Row::values`]), each with its source; values that no document gives are
+//! Each has a table of its values ([`DiskModel::values`]), each with its source; values that no document gives are
 //! marked as estimated. Parameters are stored in the form that the models take; the tables are generated from
 //! them.
 
@@ -32,7 +32,7 @@ use platter_block::time::Span;
 pub const TAGS: u32 = 64;
 
 /// A disk of the catalogue.
-pub struct Row {
+pub struct DiskModel {
     /// Name in device specs: `sim(NAME)`.
     pub name: &'static str,
     /// One-line summary.
@@ -74,8 +74,8 @@ pub struct Choices {
 }
 
 /// All disks.
-pub static TABLE: &[Row] = &[
-    Row {
+pub static TABLE: &[DiskModel] = &[
+    DiskModel {
         name: "ideal",
         summary: "1 TiB, 100 us for everything, 32 commands side by side",
         kind: Kind::Ideal(Ideal {
@@ -87,9 +87,9 @@ pub static TABLE: &[Row] = &[
         queue: Policy::None,
         sources: &[Source { of: "disk", source: "chosen for tests" }],
     },
-    hp_c2247a::ROW,
-    cheetah9lp::ROW,
-    ibm18es::ROW,
+    hp_c2247a::MODEL,
+    cheetah9lp::MODEL,
+    ibm18es::MODEL,
     outlines::ATLAS10K,
     outlines::MAN3367MP,
     outlines::IBM9G10K,
@@ -101,11 +101,11 @@ pub static TABLE: &[Row] = &[
 ];
 
 /// Looks a disk up by name.
-pub fn by_name(name: &str) -> Option<&'static Row> {
+pub fn by_name(name: &str) -> Option<&'static DiskModel> {
     TABLE.iter().find(|row| row.name == name)
 }
 
-impl Row {
+impl DiskModel {
     /// Builds the disk.
     ///
     /// # Errors

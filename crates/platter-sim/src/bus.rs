@@ -28,7 +28,7 @@ mod wire;
 
 pub use bused::Bused;
 pub use fabric::{BusError, Fabric};
-pub use table::{Row, TABLE, by_name};
+pub use table::{BusModel, TABLE, by_name};
 
 use platter_block::time::Span;
 

@@ -7,29 +7,33 @@ mod values;
 
 use std::time::Duration;
 
-use super::{Param, ParamKind, Signature, Spec, SpecError, SpecErrorKind, Words, parse};
+use super::{Argument, ArgumentKind, Signature, Spec, SpecError, SpecErrorKind, Words, parse};
 
 /// The devices known to the tests.
 const DEVICES: [&str; 8] = ["cache", "concat", "file", "null", "partition", "raid0", "ram", "sim"];
 
-const SIZE: Param =
-    Param { name: "size", kind: ParamKind::Size { min: 512, max: 1 << 50 }, default: "", help: "capacity" };
-const CHUNK: Param = Param {
+const SIZE: Argument = Argument {
+    name: "size",
+    kind: ArgumentKind::Size { min: 512, max: 1 << 50 },
+    default: "",
+    help: "capacity",
+};
+const CHUNK: Argument = Argument {
     name: "chunk",
-    kind: ParamKind::Size { min: 4096, max: 1 << 30 },
+    kind: ArgumentKind::Size { min: 4096, max: 1 << 30 },
     default: "64K",
     help: "bytes on one disk before the next",
 };
-const QUEUE: &[Param] = &[
-    Param {
+const QUEUE: &[Argument] = &[
+    Argument {
         name: "elevator",
-        kind: ParamKind::Nested(Words(|| &["none", "deadline", "cfq"])),
+        kind: ArgumentKind::Nested(Words(|| &["none", "deadline", "cfq"])),
         default: "none",
         help: "order of dispatch",
     },
-    Param {
+    Argument {
         name: "depth",
-        kind: ParamKind::Int { min: 1, max: 4096 },
+        kind: ArgumentKind::Int { min: 1, max: 4096 },
         default: "64",
         help: "requests in flight",
     },
@@ -44,22 +48,22 @@ fn raid0() -> Signature {
 }
 
 fn file() -> Signature {
-    const FILE: &[Param] = &[
-        Param { name: "path", kind: ParamKind::Path, default: "", help: "the file" },
-        Param {
+    const FILE: &[Argument] = &[
+        Argument { name: "path", kind: ArgumentKind::Path, default: "", help: "the file" },
+        Argument {
             name: "driver",
-            kind: ParamKind::Choice(&["uring", "aio", "threads"]),
+            kind: ArgumentKind::Choice(&["uring", "aio", "threads"]),
             default: "uring",
             help: "how its I/O is done",
         },
-        Param { name: "direct", kind: ParamKind::Bool, default: "on", help: "go past the page cache" },
-        Param {
+        Argument { name: "direct", kind: ArgumentKind::Bool, default: "on", help: "go past the page cache" },
+        Argument {
             name: "timeout",
-            kind: ParamKind::Time { min: Duration::from_millis(1), max: Duration::from_secs(3600) },
+            kind: ArgumentKind::Time { min: Duration::from_millis(1), max: Duration::from_secs(3600) },
             default: "30s",
             help: "until an I/O is given up",
         },
-        Param { name: "journal", kind: ParamKind::Device, default: "", help: "where the log is kept" },
+        Argument { name: "journal", kind: ArgumentKind::Device, default: "", help: "where the log is kept" },
     ];
     Signature { unnamed: &["path"], tables: &[FILE, QUEUE], devices: 0..=0 }
 }

@@ -38,7 +38,7 @@
 //! # Reading a spec
 //!
 //! [`parse()`] checks syntax. Each device then reads its own arguments through [`Args`], described by a
-//! [`Signature`]: tables of [`Param`] rows, which arguments may be unnamed, and the number of devices below.
+//! [`Signature`]: tables of [`Argument`] rows, which arguments may be unnamed, and the number of devices below.
 //! Nothing in this module does I/O. Every error is a [`SpecError`] that shows the spec and the position.
 //!
 //! # Bounds
@@ -61,7 +61,7 @@ mod tests;
 pub use args::{Args, Signature};
 pub use ast::{Arg, ArgValue, Span, Spec, Word, quote, quote_path};
 pub use error::{SpecError, SpecErrorKind};
-pub use params::{Param, ParamKind, Words, check_table};
+pub use params::{Argument, ArgumentKind, Words, check_table};
 pub use parse::{MAX_DEPTH, MAX_LEN, parse, parse_from};
 pub use suggest::closest;
 pub use value::{

@@ -7,7 +7,7 @@ use crate::cli::{CliError, Context, Exit};
 use crate::verbs::bench_dm::parse_rung;
 use clap::Args;
 use platter::spec::parse_size;
-use platter_bench::ladder::Row;
+use platter_bench::ladder::Rung;
 use platter_bench::parallel_read::{self, Mode, Options, ParallelReadError, RAW_RUNG};
 
 /// Arguments of `platter bench parallel-read`.
@@ -53,7 +53,7 @@ pub(crate) struct ParallelRead {
     block: u64,
     /// Rung of the ladder that raw reads on
     #[arg(long, value_name = "RUNG", default_value = RAW_RUNG, value_parser = parse_rung)]
-    raw_rung: &'static Row,
+    raw_rung: &'static Rung,
     /// Rounds through the modes; results are medians
     #[arg(long, value_name = "N", default_value_t = 3)]
     repeat: u32,

@@ -65,7 +65,7 @@ impl Show {
 
     fn find(&self) -> Result<Shown, CliError> {
         match disk::find(&self.disk, self.parv.as_deref())? {
-            Named::Row(row) => {
+            Named::Model(row) => {
                 let source = |source: Option<&str>| source.unwrap_or("not given").to_owned();
                 let derived = match row.kind {
                     Kind::Mechanical(params) => Derived::mechanical(&params()).map_err(CliError::usage)?,

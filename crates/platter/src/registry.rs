@@ -29,12 +29,12 @@ mod simulated;
 mod table;
 
 pub use default_elevator::{DEFAULT_ELEVATOR_VARIABLE, set_default_elevator};
-pub use driver::{DriverArgs, DriverRow, OpenDisk};
+pub use driver::{DriverArgs, DriverType, OpenDisk};
 pub use elevators::{elevator_names, elevator_params, register_elevator};
 pub use error::OpenError;
 pub use readaheads::{parse_readahead, readahead_names, readahead_params};
 pub use register::{register_driver, register_layer};
-pub use row::{Row, Shape};
+pub use row::{DeviceType, Shape};
 pub use table::{find, names, table};
 
 use crate::spec::{self, Spec, SpecError};
@@ -85,7 +85,7 @@ pub(crate) struct Opening {
 
 impl Opening {
     /// The device whose name is nearest to a word, if one is near.
-    fn closest(&self, word: &str) -> Option<&'static Row> {
+    fn closest(&self, word: &str) -> Option<&'static DeviceType> {
         find(spec::closest(word, names())?)
     }
 }

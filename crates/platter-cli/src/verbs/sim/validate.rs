@@ -45,7 +45,7 @@ impl Validate {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         let params = match disk::find(&self.disk, self.parv.as_deref())? {
             Named::File(params) => *params,
-            Named::Row(row) => match row.kind {
+            Named::Model(row) => match row.kind {
                 Kind::Mechanical(params) => params(),
                 _ => {
                     let wrong = format!(

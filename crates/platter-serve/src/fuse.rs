@@ -18,26 +18,31 @@ mod wire;
 mod worker;
 
 use crate::error::ServeError;
-use crate::export::{Export, Row, Start};
+use crate::export::{Export, ExportType, Start};
 use mount::Mount;
 use nodes::Nodes;
 use post::{MAX_TRANSFER, Post};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use seats::Seats;
-use shared::{KIND, Shared};
+use shared::Shared;
 use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use wire::KIND;
 use wire::{Fields, Header, Init, ability, op};
 use worker::Worker;
 
 /// The row of the table.
-pub const ROW: Row =
-    Row { name: KIND, summary: "each device as a file in a directory", address: "an empty directory", start };
+pub const TYPE: ExportType = ExportType {
+    name: KIND,
+    summary: "each device as a file in a directory",
+    address: "an empty directory",
+    start,
+};
 
 /// Most threads of a mount.
 const MAX_THREADS: usize = 4;
