@@ -166,7 +166,7 @@ fn a_barrier_behind_a_request_that_is_retried_drains() {
 
 #[test]
 fn a_failed_write_fails_alone() {
-    for struck in 0..5 {
+    for (struck, failing) in TOKENS.into_iter().enumerate() {
         let mut rig = Rig::new(false, Ordered::Tag);
         let mut bios = group().into_iter();
         rig.submit(bios.by_ref().take(struck));
@@ -175,7 +175,7 @@ fn a_failed_write_fails_alone() {
         let done = rig.settle();
         assert_in_order(&done);
         for (token, error) in done {
-            assert_eq!(error, (token == TOKENS[struck]).then_some(Kind::Io), "{token} of {struck}");
+            assert_eq!(error, (token == failing).then_some(Kind::Io), "{token} of {struck}");
         }
         // What the barrier has to follow or the barrier itself was struck: only the first makes it drain.
         assert_eq!(rig.counts(), (1, 1, u64::from(struck < 2)), "{struck}");
