@@ -18,7 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trouble::Trouble;
 
 mod control;
-mod cut;
 mod extent;
 mod mistakes;
 mod ordered;

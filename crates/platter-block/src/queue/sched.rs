@@ -31,7 +31,6 @@ mod tags;
 mod timers;
 mod trace;
 mod withdraw;
-mod zeroes;
 
 use super::doubt::Doubts;
 use super::family::Families;

@@ -3,13 +3,12 @@
 //! A durable bio is carried out in steps that depend on the device's features (Linux 2.6.37 and later): preflush,
 //! data (with FUA if the device supports it), postflush. One flush is in flight at a time; flushes requested during
 //! that time share the next one. A hard barrier (Linux 2.6.16's ordered sequence) drains the queue first, runs such a
-//! sequence and holds back everything behind it until the sequence is done; [`tags`](super::tags) says when it need not.
+//! sequence and holds back everything behind it until the sequence is done; `tags.rs` says when it need not.
 //! A soft barrier only keeps its place in the order.
 //!
 //! While a range is in doubt, no flush and no barrier succeeds, because the given-up request may change the disk
 //! after it. Such a failure is not remembered, because no completed data is lost.
 
-use super::tags::Tag;
 use super::{Rest, Role, SchedQueue};
 use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
@@ -33,6 +32,16 @@ pub(super) const POST: u8 = 4;
 /// Longest time that a flush waits for the data of other sequences, so that it can cover that data too
 /// (`FLUSH_PENDING_TIMEOUT`).
 const PENDING_TIMEOUT: Span = Span::from_secs(5);
+
+/// A barrier that the device has as an ordered tag.
+pub(super) struct Tag {
+    /// Its family.
+    pub(super) at: u32,
+    /// A request has failed since it was sent: nothing more is sent.
+    pub(super) broken: bool,
+    /// A step was aborted, or must be repeated for another reason.
+    pub(super) redo: bool,
+}
 
 #[derive(Default)]
 pub(super) struct Order {

@@ -13,7 +13,7 @@
 //! A barrier also drains if it does not fit into one request, if other queues of the device hold requests before it,
 //! if given-up requests are with the driver, or if it flushes a device that has nothing to flush.
 
-use super::order::{DATA, IN_DOUBT, POST, PRE, is_out_of_order};
+use super::order::{DATA, IN_DOUBT, POST, PRE, Tag, is_out_of_order};
 use super::{Rest, Role, SchedQueue, order};
 use crate::bio::{Bio, Flags, Op};
 use crate::driver::Completion;
@@ -25,16 +25,6 @@ use crate::queue::split::front_bytes;
 use crate::request::State;
 use crate::time::Time;
 use alloc::vec::Vec;
-
-/// A barrier that the device has as an ordered tag.
-pub(super) struct Tag {
-    /// Its family.
-    at: u32,
-    /// A request has failed since it was sent: nothing more is sent.
-    broken: bool,
-    /// A step was aborted, or must be repeated for another reason.
-    redo: bool,
-}
 
 impl SchedQueue {
     /// How hard barriers keep their order and become durable. The names are those of Linux 2.6.16's modes.
