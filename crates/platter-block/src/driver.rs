@@ -97,10 +97,8 @@ impl Started<'_> {
 
     /// Whether the request is an ordered tag. Only set where [`Features::ordered_tags`] is.
     pub fn is_ordered(&self) -> bool {
-        match &self.chain {
-            Chain::Linked(linked) => linked.is_tagged() && !defect::is_on(Defect::OrderedTagForgotten),
-            Chain::One(_) | Chain::Run(..) => false,
-        }
+        let Chain::Linked(linked) = &self.chain else { return false };
+        linked.is_tagged() && !defect::is_on(Defect::OrderedTagForgotten)
     }
 
     /// Visits all segments in order of position. Their lengths add up to `len`. Segments that are adjacent in memory

@@ -10,11 +10,12 @@ pub struct Features {
     pub fua: bool,
     /// Writes are refused.
     pub read_only: bool,
-    /// The disk keeps the order of requests that are sent as ordered tags ([`Started::is_ordered`](crate::driver::Started::is_ordered)), over all of its
-    /// channels: an ordered request takes effect after every request sent before it has ended, and before any request sent
-    /// after it takes effect. A request that ends with an error or short ends all requests that must follow it with
-    /// [`Completion::ABORTED`](crate::driver::Completion::ABORTED), without effect. SCSI disks do this with QErr=01b, or with NACA; a disk that goes on
-    /// after an error must not declare it.
+    /// The disk keeps the order of requests that are sent as ordered tags
+    /// ([`Started::is_ordered`](crate::driver::Started::is_ordered)), over all of its channels: an ordered request takes
+    /// effect after every request sent before it has ended, and before any request sent after it takes effect. A request
+    /// that ends with an error or short ends all requests that must follow it with
+    /// [`Completion::ABORTED`](crate::driver::Completion::ABORTED), without effect. SCSI disks do this with QErr=01b in the
+    /// control mode page; a disk that goes on after an error must not declare it.
     pub ordered_tags: bool,
 }
 
