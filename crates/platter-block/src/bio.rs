@@ -497,9 +497,8 @@ impl Bio {
 
     /// Turns the bio into a flush; flags, priority, deadline and the rest stay.
     pub(crate) fn reset_flush(&mut self) {
-        let b = &mut *self.0;
-        b.op = Op::Flush;
-        b.list.clear();
+        self.0.op = Op::Flush;
+        self.0.list.clear();
         self.rewind(0, 0);
     }
 
