@@ -67,16 +67,25 @@ defects! {
     DeadlineFromStart "deadline-from-start" "a bio that waits in a queue does not time out"
     /// Buffers of the program are dropped while a lock is held, so that a destructor that calls the device deadlocks.
     DestructorsUnderLocks "destructors-under-locks" "buffers are dropped under locks; destructors that call the device hang"
+    /// A server that disconnects a client closes the connection while the device still has requests of it, and the client
+    /// sends them again.
+    DisconnectEarly "disconnect-early" "a disconnected client's old write lands over a newer one"
     /// Ranges that a timed-out request may still change are written, read and flushed without waiting for it.
     DoubtIgnored "doubt-ignored" "nothing waits for a write that has timed out and may still reach the disk"
     /// A bio without a deadline waits without a limit for the end of a doubt that only a lane which is not run can see.
     DoubtWaitsForOwner "doubt-waits-for-owner" "I/O to a range in doubt waits without end for a lane that is not run"
+    /// An export answers a flush before the device has carried it out.
+    ExportFlushEarly "export-flush-early" "a server answers a flush that the disk has not carried out"
     /// A bio beyond the end of the device below a filter is passed on without the filter, and succeeds if the device grows
     /// before it gets there.
     FilterPassesUnseen "filter-passes-unseen" "a filter does not see a bio beyond the end of a disk that has grown again when it gets there"
     /// A queue of a disk without a volatile cache takes FUA and PREFLUSH off the submitter's bio, which is then written
     /// without them to the next disk.
     FuaStripped "fua-stripped" "a bio that is used again has lost FUA and PREFLUSH"
+    /// A virtual machine is told that a failed request was carried out.
+    GuestErrorsHidden "guest-errors-hidden" "a guest is told that a request succeeded that has failed"
+    /// Requests of a virtual machine are not recorded in the region of requests in flight.
+    InFlightForgotten "in-flight-forgotten" "requests that a killed server had taken from a guest are never answered"
     /// A barrier of a layer waits without a limit for lanes that are not run, and all later I/O waits behind it.
     LayerBarrierNeverFails "layer-barrier-never-fails" "a barrier of a layer waits without end for a lane that is not run"
     /// A lane whose bios another lane has brought back does not ask to be run, so that a program which waits for the first of
@@ -87,15 +96,23 @@ defects! {
     /// A change that was sent over a connection which was lost without a sign of the server is sent again, although the
     /// server may still carry out the first one.
     NbdDoubtForgotten "nbd-doubt-forgotten" "a write that a remote server may still carry out is sent to it again"
+    /// A server writes without FUA what a client wants to be durable when it is answered.
+    NbdFuaIgnored "nbd-fua-ignored" "an NBD server answers a write with FUA before it is durable"
     /// A flush after a lost connection succeeds although the server may have lost writes.
     NbdLossForgotten "nbd-loss-forgotten" "a flush says that data is durable which a remote server may have lost"
     /// If a file ends inside a page, only the last partial block goes through the page cache; the rest of its page
     /// bypasses it.
     OddEndAlone "odd-end-alone" "the end of a file of odd size goes through the page cache, the rest of its page around it"
+    /// The driver is not told that a request is an ordered tag, although nothing waits for its completion.
+    OrderedTagForgotten "ordered-tag-forgotten" "a barrier that is sent as an ordered tag reaches the disk as a simple one"
+    /// A simulated disk serves its queue as if no request were an ordered tag.
+    OrderedTagPassed "ordered-tag-passed" "a simulated disk serves requests before an ordered tag that was sent before them"
     /// A bio that was examined before the device shrank is not examined again under the queue's lock.
     PrebuiltOfOldSize "prebuilt-of-old-size" "a request prepared before a device shrank is started past its new end"
     /// A disk that shrank and grew again is used to its end although the data loss was not acknowledged.
     RegrownAsNew "regrown-as-new" "what was cut off a disk that grew again reads as zeroes without an error"
+    /// Clients of a server whose predecessor was killed are not told that writes may be lost.
+    RestartForgotten "restart-forgotten" "a server that follows a killed one answers flushes as if nothing were lost"
     /// Lanes that several threads submit to use rings, which tie requests to the thread that submitted them: when
     /// that thread exits, the kernel cancels its requests.
     SharedLaneOnRing "shared-lane-on-ring" "requests of a thread that exits are cancelled, and those of one that blocks wait for it"
@@ -117,6 +134,8 @@ defects! {
     SyncWritesVolatile "sync-writes-volatile" "a write to a served file that was opened with O_DSYNC is not durable"
     /// An interrupted call or a shortage of memory in the system fails the bio, and every later flush.
     TransientFails "transient-fails" "an interrupted request fails its bio and every later flush"
+    /// A write of the kernel with FUA is answered before it is durable.
+    UblkFuaVolatile "ublk-fua-volatile" "a durable write to a block device of the kernel is not durable"
     /// A lane that runs the queue it shares does not wake the others if it has got bios itself.
     WakesForgotten "wakes-forgotten" "threads sleep on although another one has brought their bios back"
 }

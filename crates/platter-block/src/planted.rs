@@ -79,6 +79,8 @@ planted! {
     SysfsKib "sysfs-kib" "a number of KiB is multiplied without a check"
     /// A number may have any number of digits after the point.
     ValueDigits "value-digits" "a number may have any count of digits after the point"
+    /// The position of a request of a virtual machine may wrap around.
+    VhostSector "vhost-sector" "a position in sectors may be beyond 2^64 bytes"
 }
 
 #[cfg(feature = "planted")]

@@ -21,6 +21,7 @@ mod signature;
 mod spec;
 mod sysfs;
 mod value;
+mod vhost_request;
 
 use crate::run::{Target, Verdict};
 use std::fmt::Display;
@@ -48,6 +49,7 @@ pub static ALL: &[Target] = &[
     nbd_request::TARGET,
     nbd_answer::TARGET,
     nbd_reply::TARGET,
+    vhost_request::TARGET,
 ];
 
 /// The format of a name.

@@ -67,4 +67,5 @@ formats! {
     nbd_requests "nbd-request"
     nbd_answers "nbd-answer"
     nbd_replies "nbd-reply"
+    requests_of_guests "vhost-request"
 }

@@ -26,8 +26,16 @@ pub mod fuse;
 pub mod metrics;
 pub mod nbd;
 pub mod qos;
+pub mod restart;
 pub mod served;
 pub mod server;
+#[cfg(feature = "daemon")]
+mod state;
 pub mod table;
 #[cfg(feature = "tls")]
 pub mod tls;
+#[cfg(feature = "ublk")]
+pub mod ublk;
+mod unix_socket;
+#[cfg(feature = "vhost")]
+pub mod vhost;

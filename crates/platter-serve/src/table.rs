@@ -3,9 +3,20 @@
 use crate::export::ExportType;
 use crate::fuse;
 use crate::nbd;
+#[cfg(feature = "ublk")]
+use crate::ublk;
+#[cfg(feature = "vhost")]
+use crate::vhost;
 
 /// All kinds of exports.
-pub const TABLE: &[ExportType] = &[nbd::TYPE, fuse::TYPE];
+pub const TABLE: &[ExportType] = &[
+    nbd::TYPE,
+    fuse::TYPE,
+    #[cfg(feature = "ublk")]
+    ublk::TYPE,
+    #[cfg(feature = "vhost")]
+    vhost::TYPE,
+];
 
 /// The kind of this name.
 pub fn find(name: &str) -> Option<&'static ExportType> {

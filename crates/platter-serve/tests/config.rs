@@ -18,6 +18,7 @@ fn everything_that_it_may_say_is_read() {
         [server]
         control = "/run/p/control.sock"
         metrics = "127.0.0.1:9100"
+        state = "/var/lib/p/state"
         insecure_plaintext = true
         clients_max = 0x10
         stop_timeout = "2s"
@@ -43,6 +44,7 @@ fn everything_that_it_may_say_is_read() {
     let server = &config.server;
     assert_eq!(server.control, Some(PathBuf::from("/run/p/control.sock")));
     assert_eq!(server.metrics.as_deref(), Some("127.0.0.1:9100"));
+    assert_eq!(server.state, Some(PathBuf::from("/var/lib/p/state")));
     assert!(server.insecure_plaintext && server.clients_max == 16);
     assert_eq!(
         (server.stop_timeout, server.stall_after),
@@ -79,7 +81,7 @@ fn an_error_names_place_value_and_range() {
     one("devices = 3", "line 1, column 11: devices is 3; expected tables by name");
     one(
         "[exports.x]\nkind = \"nbt\"\naddress = \"a\"",
-        "line 2, column 8: kind is \"nbt\"; there are nbd, fuse",
+        "line 2, column 8: kind is \"nbt\"; there are nbd, fuse, ublk, vhost-user-blk",
     );
     one(
         "[devices.a]\nspec = \"ram(1M)\"\nlimits = { weight = 3 }",

@@ -1,14 +1,12 @@
 //! Addresses of the NBD server, and the sockets that listen at them.
 
 use crate::error::ServeError;
+use crate::unix_socket::UnixSocket;
 use rustix::net::{Shutdown, shutdown, sockopt};
-use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// The form of an address, for help.
@@ -25,15 +23,17 @@ const UNIX_BUFFER_BYTES: usize = 1 << 20;
 /// A socket that listens.
 pub(super) enum Listener {
     Tcp(TcpListener),
-    /// The path of the socket's file, with the device and inode that tell whether it is still ours.
-    Unix(UnixListener, PathBuf, (u64, u64)),
+    Unix(UnixSocket),
 }
 
 impl Listener {
     /// Listens at `address`. `plaintext_anywhere`: also at addresses that other hosts reach.
     pub(super) fn bind(address: &str, plaintext_anywhere: bool) -> Result<Listener, ServeError> {
         if let Some(path) = address.strip_prefix("unix:") {
-            return Listener::bind_unix(Path::new(path));
+            if path.is_empty() {
+                return Err(ServeError::usage(format!("unix: needs a path; an address of NBD is {FORM}")));
+            }
+            return Ok(Listener::Unix(UnixSocket::bind(Path::new(path))?));
         }
         let wrong = || ServeError::usage(format!("{address:?} is not an address of NBD: give {FORM}"));
         let socket: SocketAddr = address.parse().map_err(|_| wrong())?;
@@ -49,32 +49,13 @@ impl Listener {
         Ok(Listener::Tcp(listener))
     }
 
-    fn bind_unix(path: &Path) -> Result<Listener, ServeError> {
-        if path.as_os_str().is_empty() {
-            return Err(ServeError::usage(format!("unix: needs a path; an address of NBD is {FORM}")));
-        }
-        let shown = path.display();
-        let listener = match UnixListener::bind(path) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                remove_stale(path)?;
-                UnixListener::bind(path)
-            }
-            bound => bound,
-        };
-        let listener =
-            listener.map_err(|error| ServeError::system(format!("cannot listen at {shown}: {error}")))?;
-        let identity = identity(path)
-            .ok_or_else(|| ServeError::system(format!("{shown} vanished right after it was made")))?;
-        Ok(Listener::Unix(listener, path.to_owned(), identity))
-    }
-
     /// Where it listens, with a port that the system chose.
     pub(super) fn address(&self) -> String {
         match self {
             Listener::Tcp(listener) => {
                 listener.local_addr().map_or_else(|error| error.to_string(), |address| address.to_string())
             }
-            Listener::Unix(_, path, _) => format!("unix:{}", path.display()),
+            Listener::Unix(socket) => format!("unix:{}", socket.path().display()),
         }
     }
 
@@ -86,57 +67,30 @@ impl Listener {
                 prepare(&stream);
                 Ok((stream.into(), peer.to_string()))
             }
-            Listener::Unix(listener, ..) => {
-                let (stream, _) = listener.accept()?;
+            Listener::Unix(socket) => {
+                let (stream, peer) = socket.accept()?;
                 // More data on its way means fewer wake-ups. The system limits the sizes; TCP finds them itself.
                 let _ = sockopt::set_socket_send_buffer_size(&stream, UNIX_BUFFER_BYTES);
                 let _ = sockopt::set_socket_recv_buffer_size(&stream, UNIX_BUFFER_BYTES);
-                let process = sockopt::socket_peercred(&stream).map(|peer| peer.pid.as_raw_nonzero().get());
-                let peer = process.map_or_else(|_| "unix".to_owned(), |pid| format!("unix, process {pid}"));
-                Ok((stream.into(), peer))
+                Ok((stream, peer))
             }
         }
     }
 
     /// Ends the waiting in [`Listener::accept`], which fails from now on, and removes the file of the socket.
     pub(super) fn close(&self) {
-        // A listening socket that is shut down fails its accept(2); nothing is left to report.
-        let _ = match self {
-            Listener::Tcp(listener) => shutdown(listener, Shutdown::Both),
-            Listener::Unix(listener, path, made) => {
-                if identity(path) == Some(*made) {
-                    let _ = fs::remove_file(path);
-                }
-                shutdown(listener, Shutdown::Both)
+        match self {
+            Listener::Tcp(listener) => {
+                // A listening socket that is shut down fails its accept(2); nothing is left to report.
+                let _ = shutdown(listener, Shutdown::Both);
             }
-        };
+            Listener::Unix(socket) => socket.close(),
+        }
     }
 }
 
 fn is_loopback(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
-}
-
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    let file = fs::symlink_metadata(path).ok()?;
-    Some((file.dev(), file.ino()))
-}
-
-/// Removes a socket's file that a server has left behind.
-fn remove_stale(path: &Path) -> Result<(), ServeError> {
-    let shown = path.display();
-    let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-    if !is_socket {
-        return Err(ServeError::usage(format!("{shown} exists and is not a socket: choose another path")));
-    }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path)
-            .map_err(|error| ServeError::system(format!("cannot remove the stale socket {shown}: {error}"))),
-        Err(error) => Err(ServeError::system(format!("cannot find out whether {shown} is in use: {error}"))),
-        Ok(_) => {
-            Err(ServeError::system(format!("a server listens at {shown}: stop it, or choose another path")))
-        }
-    }
 }
 
 /// Replies are sent at once, and a peer that has vanished is noticed. The connection works without these options.
@@ -167,24 +121,5 @@ mod tests {
         let listener = Listener::bind("127.0.0.1:0", false).unwrap();
         assert!(!listener.address().ends_with(":0"), "{}", listener.address());
         assert!(Listener::bind(&listener.address(), false).is_err_and(|error| !error.is_usage()));
-    }
-
-    #[test]
-    fn only_a_stale_socket_is_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("socket");
-        let address = format!("unix:{}", path.display());
-        let first = Listener::bind(&address, false).unwrap();
-        let second = refused(&address);
-        assert!(second.to_string().contains("a server listens"), "{second}");
-        drop(first);
-        assert!(path.exists(), "dropped without being closed, as after a crash");
-        let third = Listener::bind(&address, false).unwrap();
-        third.close();
-        assert!(!path.exists() && third.accept().is_err());
-        fs::write(&path, "text").unwrap();
-        assert!(refused(&address).is_usage());
-        third.close();
-        assert!(path.exists(), "the file of another is not removed");
     }
 }

@@ -27,6 +27,8 @@ Examples:
   platter serve disk.img --nbd unix:/run/disk.sock
   platter serve 'cache(size=1G, raid0(a.img, b.img))' --nbd 127.0.0.1:10809 --nbd '[::1]:10809'
   platter serve 'raid0(a.img, b.img)' --name array --fuse /mnt/disks
+  platter serve 'cache(size=1G, a.img)' --ublk 0
+  platter serve disk.img --vhost-user-blk /run/vm1.sock
   platter serve --read-only /dev/sdb --nbd unix:/run/sdb.sock
   platter serve a.img b.img --name a --name b --nbd 127.0.0.1:0 --json
   platter serve --config /etc/platter.toml --pidfile /run/platter.pid --log json
@@ -35,7 +37,7 @@ With --config the devices, exports and limits come from a file (docs/configurati
 --control opens a socket for `platter ctl`, `platter status` and `platter top`.
 
 JSON: one object on one line for each event: event (serving, connected, disconnected, refused, failed, impaired, \
-stopping, stopped, reloaded), export, address, device, client, peer, why, problems, changed, refused.")]
+owed, lost, stopping, stopped, reloaded), export, address, device, client, peer, why, problems, changed, refused.")]
 pub(crate) struct Serve {
     /// The devices to serve
     #[arg(required_unless_present = "config", value_name = "SPEC", value_parser = spec_arg())]
@@ -44,7 +46,7 @@ pub(crate) struct Serve {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["specs", "names", "nbd", "read_only", "force", "allow_in_use", "max_clients", "depth",
+        conflicts_with_all = ["specs", "names", "nbd", "ublk", "vhost_user_blk", "read_only", "force", "allow_in_use", "max_clients", "depth",
             "client_memory", "handshake_timeout", "stop_timeout", "insecure_plaintext", "sparse_reads",
             "tls_cert", "tls_key", "tls_client_ca", "tls"]
     )]
@@ -58,6 +60,10 @@ pub(crate) struct Serve {
     /// Write the process number to a file, which is locked while the server runs
     #[arg(long, value_name = "PATH")]
     pub(super) pidfile: Option<PathBuf>,
+    /// Tell the next server by this file if this one is killed: then the first flush of each client fails, if answered
+    /// writes may be lost with it
+    #[arg(long, value_name = "FILE")]
+    pub(super) state: Option<PathBuf>,
     /// Log to stderr with time and level, as lines of text or JSON objects
     #[arg(long, value_name = "FORMAT")]
     pub(super) log: Option<Format>,
@@ -66,7 +72,7 @@ pub(crate) struct Serve {
     #[arg(long = "name", value_name = "NAME")]
     pub(super) names: Vec<String>,
     /// Serve the Network Block Device protocol at HOST:PORT (port 0: any) or unix:PATH
-    #[arg(long, value_name = "ADDR", required_unless_present_any = ["config", "fuse"])]
+    #[arg(long, value_name = "ADDR", required_unless_present_any = ["config", "fuse", "ublk", "vhost_user_blk"])]
     pub(super) nbd: Vec<String>,
     /// Serve each device as a file in DIR, an empty directory
     #[arg(long, value_name = "DIR")]
@@ -77,6 +83,15 @@ pub(crate) struct Serve {
     /// Let other users use those files
     #[arg(long, requires = "fuse")]
     pub(super) fuse_allow_other: bool,
+    /// Make a device the block device /dev/ublkbID of this kernel, or any free one (auto). After the number: device=NAME
+    /// if there are several, queues=N, keep (leave it to the next server at the end), recover (take it over from another
+    /// spec), buffers (no user copy)
+    #[arg(long, value_name = "ID|auto[,...]")]
+    pub(super) ublk: Vec<String>,
+    /// Serve a disk to a virtual machine by vhost-user-blk at a Unix socket: the first device, or the one of the name in
+    /// NAME=PATH
+    #[arg(long, value_name = "PATH")]
+    pub(super) vhost_user_blk: Vec<String>,
     /// Open the devices read-only, so clients can only read
     #[arg(long)]
     pub(super) read_only: bool,

@@ -1,0 +1,122 @@
+//! The client's share of the device, which its queues ask one at a time, and how a thread of a queue is woken.
+
+use crate::qos::{Admit, Share};
+use platter_block::lane::Bell;
+use platter_block::time::{Span, Time};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How long a queue waits whose turn to ask comes after that of another.
+const AFTER_ANOTHER: Span = Span::from_millis(10);
+
+/// Ends the sleep of a thread.
+pub(super) struct Wake(OwnedFd);
+
+impl Wake {
+    pub(super) fn new() -> Result<Arc<Wake>, Errno> {
+        Ok(Arc::new(Wake(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+    }
+
+    pub(super) fn fd(&self) -> &OwnedFd {
+        &self.0
+    }
+
+    pub(super) fn descriptor(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    pub(super) fn answer(&self) {
+        // Nothing to read: it was not rung.
+        let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
+    }
+}
+
+impl Bell for Wake {
+    fn ring(&self) {
+        // It fails only if it has been rung 2^64 - 2 times without an answer.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+}
+
+/// The bells of all queues.
+#[derive(Default)]
+pub(super) struct Bells(Mutex<Vec<Arc<Wake>>>);
+
+impl Bells {
+    pub(super) fn add(&self, wake: &Arc<Wake>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(wake));
+    }
+
+    pub(super) fn remove(&self, wake: &Arc<Wake>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|other| !Arc::ptr_eq(other, wake));
+    }
+}
+
+impl Bell for Bells {
+    fn ring(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|wake| wake.ring());
+    }
+}
+
+/// The share.
+pub(super) struct Gate {
+    share: Share,
+    bells: Arc<Bells>,
+    /// A queue has a request that waits to be admitted.
+    asks: AtomicBool,
+}
+
+/// Whether a request may start.
+pub(super) enum Turn {
+    Now,
+    /// Ask again then, or when the bell rings. `asks`: this queue has the place to wait.
+    Later {
+        at: Option<Time>,
+        asks: bool,
+    },
+}
+
+impl Gate {
+    pub(super) fn new(share: Share, bells: Arc<Bells>) -> Gate {
+        Gate { share, bells, asks: AtomicBool::new(false) }
+    }
+
+    pub(super) fn bells(&self) -> &Bells {
+        &self.bells
+    }
+
+    #[inline]
+    pub(super) fn is_limited(&self) -> bool {
+        self.share.is_limited()
+    }
+
+    /// Asks for a request of `bytes` bytes. `asks`: what the last answer for this request said.
+    pub(super) fn admit(&self, now: Time, bytes: u64, asks: bool) -> Turn {
+        if !asks && self.asks.swap(true, Ordering::Acquire) {
+            return Turn::Later { at: Some(now + AFTER_ANOTHER), asks: false };
+        }
+        match self.share.admit(now, bytes) {
+            Admit::Now => {
+                self.leave();
+                Turn::Now
+            }
+            Admit::At(at) => Turn::Later { at: Some(at), asks: true },
+            Admit::OnBell => Turn::Later { at: None, asks: true },
+        }
+    }
+
+    /// The queue that has the place to wait gives it up.
+    pub(super) fn leave(&self) {
+        self.asks.store(false, Ordering::Release);
+        self.bells.ring();
+    }
+
+    #[inline]
+    pub(super) fn complete(&self, now: Time) {
+        self.share.complete(now);
+    }
+}

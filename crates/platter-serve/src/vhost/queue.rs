@@ -1,0 +1,524 @@
+//! A thread that carries out the requests of one queue, with a channel to the device of its own.
+//!
+//! Each turn takes the chains that are available, submits them as one batch, reaps what is complete and notifies the guest
+//! at most once. It asks for notifications only before it sleeps.
+
+use super::common::{Common, Line, Stop};
+use super::gate::Turn;
+use super::inflight::Journal;
+use super::memory::{Lent, Memory};
+use super::request::{ID_BYTES, Parser, Range, Request, Rules, Status, Work, write_data, write_status};
+use super::ring::{Malformed, Ring};
+use super::tally::Tally;
+use crate::age::Mark;
+use crate::events::Event;
+use platter_block::bio::{Bio, Context, Flags, Op};
+use platter_block::defect::{self, Defect};
+use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::time::Time;
+use platter_disk::channel::Channel;
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Most bytes of zeroes that are written at once.
+const STEP: u64 = 256 << 10;
+
+/// Zeroes for ranges that must keep their space.
+#[repr(align(4096))]
+struct Zeroes([u8; STEP as usize]);
+static ZEROES: Zeroes = Zeroes([0; STEP as usize]);
+
+/// A request in work.
+struct Slot {
+    head: u16,
+    work: Work,
+    request: Request,
+    /// The memory that its bios use, kept for the next request.
+    lent: Option<Lent>,
+    mark: Mark,
+    /// The range that is under way, and how many bytes of it are done.
+    range: usize,
+    done: u64,
+    /// For a flush: the writes that it covers.
+    covers: Vec<u64>,
+    /// It is durable when it completes.
+    is_durable: bool,
+}
+
+/// What a queue has to be served with.
+pub(super) struct Queue {
+    pub(super) number: u16,
+    pub(super) ring: Ring,
+    pub(super) journal: Option<Journal>,
+    /// Chains that an earlier server had taken, oldest first.
+    pub(super) recovered: Vec<u16>,
+    pub(super) kick: Arc<OwnedFd>,
+}
+
+/// The thread's state.
+pub(super) struct Worker {
+    common: Arc<Common>,
+    line: Arc<Line>,
+    ring: Ring,
+    journal: Option<Journal>,
+    recovered: std::vec::IntoIter<u16>,
+    kick: Arc<OwnedFd>,
+    memory: Arc<Memory>,
+    channel: Channel,
+    parser: Parser,
+    slots: Vec<Slot>,
+    free: Vec<u16>,
+    /// The slot of a request that waits to be admitted.
+    held: Option<u16>,
+    /// This queue has the place of its client to wait, and when to ask again.
+    asks: bool,
+    again_at: Option<Time>,
+    /// No more chains are taken but so many. `None`: without end.
+    left: Option<u16>,
+    tally: Tally,
+    spare: Vec<Bio>,
+    done: Vec<Bio>,
+}
+
+impl Worker {
+    /// A worker for a queue; made by the thread that runs it.
+    ///
+    /// # Errors
+    /// The device has no channel.
+    pub(super) fn new(common: Arc<Common>, line: Arc<Line>, queue: Queue) -> Result<Worker, String> {
+        let depth = common.depth.min(usize::from(u16::MAX)).min(usize::from(queue.ring.size()).max(1));
+        let channel = common.served.device().channel(depth).map_err(|error| error.to_string())?;
+        let slot = |_| Slot {
+            head: 0,
+            work: Work::Flush,
+            request: Request::default(),
+            lent: None,
+            mark: Mark::default(),
+            range: 0,
+            done: 0,
+            covers: Vec::new(),
+            is_durable: false,
+        };
+        Ok(Worker {
+            memory: Arc::clone(queue.ring.memory()),
+            ring: queue.ring,
+            journal: queue.journal,
+            recovered: queue.recovered.into_iter(),
+            kick: queue.kick,
+            channel,
+            parser: Parser::default(),
+            slots: (0..depth).map(slot).collect(),
+            free: (0..depth as u16).rev().collect(),
+            held: None,
+            asks: false,
+            again_at: None,
+            left: None,
+            tally: Tally::default(),
+            spare: Vec::new(),
+            done: Vec::new(),
+            common,
+            line,
+        })
+    }
+
+    /// Works until it is stopped. Returns the index of the next chain that was not taken.
+    ///
+    /// # Errors
+    /// The driver has broken the rules, or a descriptor fails; what had been taken is complete.
+    pub(super) fn run(mut self) -> (u16, Result<(), String>) {
+        self.ring.set_notified(false);
+        let mut failed = None;
+        loop {
+            self.look_for_stop();
+            let taken = match self.take_all() {
+                Ok(taken) => taken,
+                Err(Malformed(why)) => {
+                    failed.get_or_insert(why);
+                    self.left = Some(0);
+                    0
+                }
+            };
+            if self.channel.outstanding() > 0 {
+                self.channel.poll(&mut self.done);
+            }
+            let finished = self.finish_all();
+            self.tell();
+            let is_idle = self.free.len() == self.slots.len();
+            if self.left == Some(0) && is_idle {
+                self.ring.set_notified(true);
+                return (self.ring.next_index(), failed.map_or(Ok(()), Err));
+            }
+            if taken == 0
+                && finished == 0
+                && let Err(why) = self.wait()
+            {
+                failed.get_or_insert(why);
+                self.left = Some(0);
+            }
+        }
+    }
+
+    fn look_for_stop(&mut self) {
+        let waiting = || match self.ring.has_next() {
+            true => self.ring.size(),
+            false => 0,
+        };
+        self.left = match (self.line.stop(), self.left) {
+            (Stop::Not, left) => left,
+            (Stop::Now, _) => Some(0),
+            (Stop::AfterThese, None) => Some(waiting()),
+            (Stop::AfterThese, left) => left,
+        };
+    }
+
+    /// Begins what is available and has room. Returns how many requests.
+    fn take_all(&mut self) -> Result<u32, Malformed> {
+        let mut taken = 0;
+        if let Some(slot) = self.held.take() {
+            if !self.admits(slot) {
+                self.held = Some(slot);
+                return Ok(0);
+            }
+            self.start(slot);
+            taken += 1;
+        }
+        while self.held.is_none() && !self.free.is_empty() {
+            let Some(head) = self.next_head()? else { break };
+            let Some(slot) = self.free.pop() else { break };
+            if let Err(malformed) = self.parse(slot, head) {
+                self.free.push(slot);
+                return Err(malformed);
+            }
+            taken += 1;
+            if self.admits(slot) {
+                self.start(slot);
+            } else {
+                self.held = Some(slot);
+            }
+        }
+        Ok(taken)
+    }
+
+    fn next_head(&mut self) -> Result<Option<u16>, Malformed> {
+        if let Some(head) = self.recovered.next() {
+            return Ok(Some(head));
+        }
+        if self.left == Some(0) {
+            return Ok(None);
+        }
+        let head = self.ring.take()?;
+        match (&mut self.left, head) {
+            (Some(left), Some(_)) => *left -= 1,
+            (Some(left), None) => *left = 0,
+            (None, _) => {}
+        }
+        if let (Some(journal), Some(head)) = (&mut self.journal, head) {
+            journal.begin(head);
+        }
+        Ok(head)
+    }
+
+    fn parse(&mut self, slot: u16, head: u16) -> Result<(), Malformed> {
+        let rules =
+            Rules { size: self.common.served.device().size(), read_only: self.common.served.is_read_only() };
+        let entry = &mut self.slots[usize::from(slot)];
+        entry.work = self.parser.parse(&self.ring, head, &rules, &mut entry.request)?;
+        (entry.head, entry.range, entry.done, entry.is_durable) = (head, 0, 0, false);
+        entry.mark = self.common.client.begin();
+        self.tally.begun();
+        Ok(())
+    }
+
+    /// Whether a request may start: the client's share of the device.
+    fn admits(&mut self, slot: u16) -> bool {
+        self.again_at = None;
+        if !self.common.gate.is_limited() && !self.asks {
+            return true;
+        }
+        if self.left.is_some() {
+            // What was taken is not held back: the server may be stopping.
+            if std::mem::take(&mut self.asks) {
+                self.common.gate.leave();
+            }
+            return true;
+        }
+        let bytes = match self.slots[usize::from(slot)].work {
+            Work::Read(range) | Work::Write(range) => range.len,
+            _ => 0,
+        };
+        match self.common.gate.admit(self.channel.clock().now(), bytes, self.asks) {
+            Turn::Now => {
+                self.asks = false;
+                true
+            }
+            Turn::Later { at, asks } => {
+                (self.asks, self.again_at) = (asks, at);
+                false
+            }
+        }
+    }
+
+    fn start(&mut self, slot: u16) {
+        let entry = &mut self.slots[usize::from(slot)];
+        match entry.work {
+            Work::Read(range) => self.transfer(slot, Op::Read, range),
+            Work::Write(range) => self.transfer(slot, Op::Write, range),
+            Work::Flush if self.common.served.is_read_only() => self.answer(slot, Status::Done, 0),
+            Work::Flush if self.common.first_flush.fails() => {
+                (self.common.log)(&Event::Owed(&self.common.client));
+                if let Some(journal) = &self.journal {
+                    journal.region().settle();
+                }
+                self.answer(slot, Status::Failed, 0);
+            }
+            Work::Flush => {
+                if let Some(journal) = &self.journal {
+                    journal.region().answered(&mut entry.covers);
+                }
+                let mut bio = self.spare_bio();
+                bio.reset(Op::Flush, 0, 0);
+                self.submit(slot, bio);
+            }
+            Work::Discard | Work::Zero { .. } => self.step(slot),
+            Work::Identify => {
+                let name = self.common.served.name().as_bytes();
+                let mut id = [0; ID_BYTES];
+                let len = name.len().min(ID_BYTES);
+                id[..len].copy_from_slice(&name[..len]);
+                let written = write_data(&self.memory, &entry.request.pieces, &id);
+                self.answer(slot, Status::Done, written);
+            }
+            Work::Refuse(status) => {
+                self.tally.errors += 1;
+                self.answer(slot, status, 0);
+            }
+        }
+    }
+
+    fn transfer(&mut self, slot: u16, op: Op, range: Range) {
+        let mut bio = self.spare_bio();
+        let entry = &mut self.slots[usize::from(slot)];
+        let mut lent = entry.lent.take().unwrap_or_else(|| Lent::new(&self.memory));
+        std::mem::swap(&mut lent.pieces, &mut entry.request.pieces);
+        let set = match op {
+            Op::Read => bio.reset_read(range.pos, lent),
+            _ => bio.reset_write(range.pos, lent),
+        };
+        match set {
+            Ok(()) => self.submit(slot, bio),
+            Err(fault) => self.fail(slot, bio, fault),
+        }
+    }
+
+    /// Submits the next range, or part of it.
+    fn step(&mut self, slot: u16) {
+        let mut bio = self.spare_bio();
+        let entry = &self.slots[usize::from(slot)];
+        let Some(range) = entry.request.ranges.get(entry.range).copied() else {
+            return self.fail(slot, bio, Fault::new(Kind::Contract, Stage::Handle));
+        };
+        let set = match entry.work {
+            Work::Zero { unmap: false } => {
+                let len = (range.len - entry.done).min(STEP);
+                let zeroes: &'static [u8] = &ZEROES.0[..len as usize];
+                bio.reset_write(range.pos + entry.done, zeroes)
+            }
+            work => {
+                let op = if work == Work::Discard { Op::Discard } else { Op::WriteZeroes };
+                bio.reset(op, range.pos, range.len);
+                Ok(())
+            }
+        };
+        match set {
+            Ok(()) => self.submit(slot, bio),
+            Err(fault) => self.fail(slot, bio, fault),
+        }
+    }
+
+    fn spare_bio(&mut self) -> Bio {
+        self.spare.pop().unwrap_or_else(Bio::flush)
+    }
+
+    fn submit(&mut self, slot: u16, mut bio: Bio) {
+        bio.set_token(u64::from(slot));
+        let changes = !matches!(bio.op(), Op::Read | Op::Flush);
+        let through = changes && !self.common.write_back.load(Ordering::Relaxed);
+        bio.add_flags(if through { Flags::FUA } else { Flags::NONE });
+        self.slots[usize::from(slot)].is_durable = through;
+        // Fair elevators tell clients apart by it.
+        bio.set_context(Context::new(self.common.client.id as u32));
+        if let Err(full) = self.channel.submit(bio) {
+            // The channel has room for as many bios as there are slots, and a slot has one at a time.
+            self.fail(slot, full.0, Fault::new(Kind::Contract, Stage::Handle));
+        }
+    }
+
+    /// Fails a request whose bio was not submitted.
+    fn fail(&mut self, slot: u16, mut bio: Bio, fault: Fault) {
+        bio.set_token(u64::from(slot));
+        bio.fail(fault);
+        self.done.push(bio);
+    }
+
+    /// Answers all requests whose bios have completed; returns how many bios.
+    fn finish_all(&mut self) -> usize {
+        let mut done = std::mem::take(&mut self.done);
+        let count = done.len();
+        for bio in done.drain(..) {
+            self.finish(bio);
+        }
+        // A step of a request may have failed before it was submitted.
+        done.append(&mut self.done);
+        self.done = done;
+        count
+    }
+
+    fn finish(&mut self, mut bio: Bio) {
+        let (slot, status) = (bio.token() as u16, bio.status());
+        let moved = if bio.op() == Op::Write { bio.done() + bio.len() } else { 0 };
+        let entry = &mut self.slots[usize::from(slot)];
+        // After a timeout the driver keeps it.
+        entry.lent = bio.take_buffer::<Lent>();
+        self.spare.push(bio);
+        if let Some(lent) = &mut entry.lent {
+            std::mem::swap(&mut lent.pieces, &mut entry.request.pieces);
+        }
+        if let Err(fault) = status {
+            self.report(slot, fault);
+            let unsupported = fault.kind == Kind::Unsupported;
+            self.tally.errors += 1;
+            return self.answer(slot, if unsupported { Status::Unsupported } else { Status::Failed }, 0);
+        }
+        let mut written = 0;
+        match entry.work {
+            Work::Read(range) => {
+                written = range.len as u32;
+                self.tally.read(range.len);
+            }
+            Work::Write(range) => self.tally.wrote(range.len),
+            Work::Discard | Work::Zero { .. } => {
+                if self.goes_on(slot, moved) {
+                    return self.step(slot);
+                }
+                self.tally.discards += 1;
+            }
+            Work::Flush => {
+                self.tally.flushes += 1;
+                if let Some(journal) = &self.journal {
+                    journal.region().covered(&entry.covers);
+                }
+            }
+            Work::Identify | Work::Refuse(_) => {}
+        }
+        let entry = &self.slots[usize::from(slot)];
+        if let (Some(journal), false) = (&mut self.journal, entry.is_durable)
+            && matches!(entry.work, Work::Write(_) | Work::Zero { .. } | Work::Discard)
+        {
+            journal.answers_write();
+        }
+        self.answer(slot, Status::Done, written);
+    }
+
+    /// Whether a request with ranges has more to do after `moved` bytes were written.
+    fn goes_on(&mut self, slot: u16, moved: u64) -> bool {
+        let entry = &mut self.slots[usize::from(slot)];
+        let len = entry.request.ranges.get(entry.range).map_or(0, |range| range.len);
+        entry.done += moved;
+        if entry.work != (Work::Zero { unmap: false }) || entry.done >= len {
+            (entry.range, entry.done) = (entry.range + 1, 0);
+        }
+        entry.range < entry.request.ranges.len()
+    }
+
+    /// Gives a request back to the driver; `written` bytes of data were written to its memory.
+    fn answer(&mut self, slot: u16, status: Status, written: u32) {
+        let entry = &self.slots[usize::from(slot)];
+        let head = entry.head;
+        let status = match status {
+            Status::Failed if defect::is_on(Defect::GuestErrorsHidden) => Status::Done,
+            status => status,
+        };
+        write_status(&self.memory, &entry.request, status);
+        if let Some(journal) = &self.journal {
+            journal.ending(head);
+        }
+        self.ring.complete(head, written + 1);
+        if let Some(journal) = &self.journal {
+            journal.ended(head, self.ring.used_index());
+        }
+        self.common.client.end(entry.mark);
+        self.common.gate.complete(self.channel.now());
+        self.tally.ended();
+        self.free.push(slot);
+    }
+
+    /// Logs the first failure of the client.
+    fn report(&self, slot: u16, fault: Fault) {
+        if self.common.reported.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let entry = &self.slots[usize::from(slot)];
+        let first = entry.request.ranges.first().copied().unwrap_or(Range { pos: 0, len: 0 });
+        let (op, range) = match entry.work {
+            Work::Read(range) => (Op::Read, range),
+            Work::Write(range) => (Op::Write, range),
+            Work::Discard => (Op::Discard, first),
+            Work::Zero { .. } => (Op::WriteZeroes, first),
+            _ => (Op::Flush, Range { pos: 0, len: 0 }),
+        };
+        let device = self.common.served.device();
+        let whole = device.error(fault, op, range.pos, range.len, String::new());
+        (self.common.log)(&Event::Failed(&self.common.client, &whole.to_string()));
+    }
+
+    /// Notifies the guest of what is complete, and counts it.
+    fn tell(&mut self) {
+        if self.ring.is_to_notify() {
+            self.line.call();
+        }
+        self.tally.add_to(&self.common.client.counts);
+    }
+
+    /// Sleeps until there is something to do.
+    fn wait(&mut self) -> Result<(), String> {
+        let takes = self.left.is_none() && self.held.is_none() && !self.free.is_empty();
+        if takes {
+            self.ring.set_notified(true);
+            if self.ring.has_next() {
+                self.ring.set_notified(false);
+                return Ok(());
+            }
+        }
+        let (wake, kick) = (self.line.wake.descriptor(), self.kick.as_raw_fd());
+        let descriptors = if takes { &[wake, kick][..] } else { &[wake] };
+        let clock = self.channel.clock().clone();
+        match (clock.simulated(), self.again_at) {
+            // Virtual time passes only when a program that waits lets it.
+            (Some(clock), Some(at)) if self.channel.outstanding() == 0 => clock.advance_to(at),
+            _ => {
+                let timeout = self.again_at.map(|at| at.since(clock.now()));
+                self.channel.wait_or_readable(&mut self.done, descriptors, timeout);
+            }
+        }
+        if self.done.is_empty() {
+            self.line.wake.answer();
+            if takes {
+                self.answer_kick()?;
+            }
+        }
+        if takes {
+            self.ring.set_notified(false);
+        }
+        Ok(())
+    }
+
+    fn answer_kick(&self) -> Result<(), String> {
+        match rustix::io::read(&*self.kick, &mut [0u8; 8]) {
+            Ok(1..) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
+            Ok(_) => Err("the descriptor of notifications is at its end".to_owned()),
+            Err(error) => Err(format!("the descriptor of notifications fails: {error}")),
+        }
+    }
+}
