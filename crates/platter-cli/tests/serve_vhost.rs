@@ -1,8 +1,7 @@
 //! Servers of a virtual machine's disk that are killed, and their successors: the requests that were in flight are answered
 //! by the next one, and what a write-back cache has lost is told.
 
-// The machine is shared with the suite of the export, which uses more of it.
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the suite of the export uses all of it")]
 #[path = "../../platter-serve/tests/vhost/guest.rs"]
 mod guest;
 

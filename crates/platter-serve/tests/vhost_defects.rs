@@ -3,11 +3,10 @@
 
 #![cfg(feature = "vhost")]
 
-// The rig is shared with other suites, which use more of it.
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the suite of the export uses all of it")]
 #[path = "vhost/guest.rs"]
 mod guest;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the suite of the export uses all of it")]
 #[path = "vhost/rig.rs"]
 mod rig;
 

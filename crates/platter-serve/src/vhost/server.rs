@@ -148,7 +148,7 @@ impl Shared {
         let socket = Arc::new(Socket::new(fd));
         {
             let mut state = self.lock();
-            // Whoever stops the export after this finds the session.
+            // A stop after this finds the session.
             if self.is_stopping() {
                 return;
             }
