@@ -132,6 +132,13 @@ impl Devices {
         Some(list.remove(at))
     }
 
+    /// Removes all devices.
+    pub(crate) fn clear(&self) {
+        let list = std::mem::take(&mut *self.list.lock().unwrap_or_else(PoisonError::into_inner));
+        // Closing a device takes as long as its disks do.
+        drop(list);
+    }
+
     /// Adds a device again that was removed and could not be closed.
     #[cfg(feature = "daemon")]
     pub(crate) fn put_back(&self, served: Arc<Served>) {

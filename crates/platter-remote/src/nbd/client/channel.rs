@@ -258,7 +258,8 @@ impl Driver for Channel {
             ears.silence();
         }
         // An idle connection is looked at only for threads that would otherwise see it readable forever.
-        if self.sent > 0 || self.ears.get().is_some() {
+        let leaving = matches!(self.link, Link::Up { leaving: Some(_), .. });
+        if self.sent > 0 || leaving || self.ears.get().is_some() {
             self.receive(now);
         }
         self.advance(now);
