@@ -495,6 +495,13 @@ impl Bio {
         self.0.parent = parent;
     }
 
+    /// Turns the bio into a flush; flags, priority, deadline and the rest stay.
+    pub(crate) fn reset_flush(&mut self) {
+        self.0.op = Op::Flush;
+        self.0.list.clear();
+        self.rewind(0, 0);
+    }
+
     /// Lengthens the bio by a segment that was added.
     pub(crate) fn grow(&mut self, bytes: u64) {
         self.0.len += bytes;

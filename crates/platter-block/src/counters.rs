@@ -112,6 +112,10 @@ counters! {
     flushes_coalesced,
     /// Barriers passed.
     barriers,
+    /// Barriers sent as ordered tags, without waiting for the requests before them.
+    barriers_tagged,
+    /// Barriers sent as ordered tags that had to be carried out again, after the requests before them had ended.
+    barriers_redone,
     /// Barriers that failed because another lane did not report its requests.
     barriers_stalled,
     /// Times the device was plugged (P).

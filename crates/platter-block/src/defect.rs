@@ -103,6 +103,10 @@ defects! {
     /// If a file ends inside a page, only the last partial block goes through the page cache; the rest of its page
     /// bypasses it.
     OddEndAlone "odd-end-alone" "the end of a file of odd size goes through the page cache, the rest of its page around it"
+    /// The driver is not told that a request is an ordered tag, although nothing waits for its completion.
+    OrderedTagForgotten "ordered-tag-forgotten" "a barrier that is sent as an ordered tag reaches the disk as a simple one"
+    /// A simulated disk serves its queue as if no request were an ordered tag.
+    OrderedTagPassed "ordered-tag-passed" "a simulated disk serves requests before an ordered tag that was sent before them"
     /// A disk that shrank and grew again is used to its end although the data loss was not acknowledged.
     RegrownAsNew "regrown-as-new" "what was cut off a disk that grew again reads as zeroes without an error"
     /// Clients of a server whose predecessor was killed are not told that writes may be lost.
@@ -128,6 +132,8 @@ defects! {
     SyncWritesVolatile "sync-writes-volatile" "a write to a served file that was opened with O_DSYNC is not durable"
     /// An interrupted call or a shortage of memory in the system fails the bio, and every later flush.
     TransientFails "transient-fails" "an interrupted request fails its bio and every later flush"
+    /// A write of the kernel with FUA is answered before it is durable.
+    UblkFuaVolatile "ublk-fua-volatile" "a durable write to a block device of the kernel is not durable"
 }
 
 #[cfg(feature = "defects")]

@@ -1,32 +1,14 @@
 //! The interface of a queue to a disk: a driver is the disk's side of a channel.
 
 use crate::bio::{Bio, IoPrio, Op};
+use crate::defect::{self, Defect};
+pub use crate::features::Features;
 use crate::limits::Limits;
 use crate::request::Linked;
 use crate::segment::{Region, RegionId, Segment};
 use crate::time::{Span, Time};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-
-/// Capabilities of a disk besides reading and writing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Features {
-    /// Completed writes may be lost in a power cut until the next flush (write-back cache).
-    pub write_cache: bool,
-    /// Single writes can be made durable (FUA).
-    pub fua: bool,
-    /// Writes are refused.
-    pub read_only: bool,
-}
-
-crate::setters! {
-    const Features {
-        write_cache, with_write_cache: bool;
-        fua, with_fua: bool;
-        read_only, with_read_only: bool;
-    }
-}
 
 /// What a queue needs to know about the disk below it.
 #[derive(Clone, Copy, Debug)]
@@ -78,11 +60,6 @@ crate::setters! {
     }
 }
 
-impl Features {
-    /// No capabilities: the default.
-    pub const NONE: Features = Features { write_cache: false, fua: false, read_only: false };
-}
-
 impl Geometry {
     /// A disk of `size` bytes without further capabilities.
     pub const fn new(size: u64, limits: Limits) -> Geometry {
@@ -116,6 +93,12 @@ impl Started<'_> {
     #[inline]
     pub fn single_segment(&self) -> Option<Segment> {
         self.chain.single_segment().filter(|segment| self.limits.is_one_piece(segment))
+    }
+
+    /// Whether the request is an ordered tag. Only set where [`Features::ordered_tags`] is.
+    pub fn is_ordered(&self) -> bool {
+        let Chain::Linked(linked) = &self.chain else { return false };
+        linked.is_tagged() && !defect::is_on(Defect::OrderedTagForgotten)
     }
 
     /// Visits all segments in order of position. Their lengths add up to `len`. Segments that are adjacent in memory
@@ -152,6 +135,12 @@ pub struct Completion {
     pub tag: u32,
     /// Bytes transferred (0 for operations without data), or a negative Linux errno.
     pub result: i64,
+}
+
+impl Completion {
+    /// The result of a request that the device did not carry out, not even in part, because a request that it had to
+    /// follow failed (`-ERESTART`). It may be sent again.
+    pub const ABORTED: i64 = -85;
 }
 
 /// One channel to one disk.

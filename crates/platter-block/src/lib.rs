@@ -28,6 +28,7 @@ pub mod driver;
 pub mod elevator;
 pub mod event;
 pub mod fault;
+mod features;
 pub mod handle;
 pub mod hint;
 pub mod histogram;

@@ -41,6 +41,20 @@ pub struct Settings {
     /// Longest time that a hard barrier waits for requests of other queues of the device, and that I/O to a range in doubt
     /// waits for a queue that is not run.
     pub barrier_timeout: Span,
+    /// How hard barriers keep their order.
+    pub ordered: Ordered,
+}
+
+/// How hard barriers keep their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ordered {
+    /// The queue waits until everything before the barrier has completed, and holds back everything behind it.
+    #[default]
+    Drain,
+    /// Where the disk [declares](crate::driver::Features::ordered_tags) ordered tags, the barrier is sent as one as soon
+    /// as everything before it has been sent, and what is behind it follows at once. Only one barrier is on its way at a
+    /// time. A barrier that cannot be sent so, or that the disk aborts, drains.
+    Tag,
 }
 
 impl Default for Settings {
@@ -52,6 +66,7 @@ impl Default for Settings {
             plug: Some(PlugSettings::default()),
             timeout: None,
             barrier_timeout: Span::from_secs(30),
+            ordered: Ordered::Drain,
         }
     }
 }

@@ -159,6 +159,11 @@ impl<'a> Linked<'a> {
         if self.head == NONE { self.first } else { None }
     }
 
+    /// Whether the request is a step of a barrier that is sent as an ordered tag.
+    pub(crate) fn is_tagged(&self) -> bool {
+        self.first.is_some_and(|bio| bio.flags().contains(Flags::TAGGED))
+    }
+
     pub(crate) fn for_each_bio(&self, mut each: impl FnMut(&Bio)) {
         self.first.iter().for_each(|bio| each(bio));
         let mut at = self.head;

@@ -1,7 +1,7 @@
 //! Servers of a virtual machine's disk that are killed, and their successors: the requests that were in flight are answered
 //! by the next one, and what a write-back cache has lost is told.
 
-#[allow(dead_code, reason = "the suite of the export uses all of it")]
+#[allow(dead_code, reason = "the suite of the export uses more of it")]
 #[path = "../../platter-serve/tests/vhost/guest.rs"]
 mod guest;
 
@@ -88,12 +88,12 @@ fn requests_in_flight_survive_their_server() {
     let mut unanswered = [0u64; 2];
     for kill in 0..kills() {
         let value = kill as u8 | 1;
-        for queue in 0..2 {
+        for (queue, unanswered) in unanswered.iter_mut().enumerate() {
             while !guest.queues[queue].free.is_empty() {
                 let slot = *guest.queues[queue].free.last().unwrap();
                 let sector = (queue as u64 * count + u64::from(slot)) * SECTORS;
                 guest.submit(queue, OUT, sector, &[value; 4096], 4096, 1024);
-                unanswered[queue] += 1;
+                *unanswered += 1;
             }
             guest.kick_always(queue);
         }
@@ -105,8 +105,8 @@ fn requests_in_flight_survive_their_server() {
         rig.kill();
         rig.start();
         guest.connect(rig.socket());
-        for queue in 0..2 {
-            for _ in 0..std::mem::take(&mut unanswered[queue]) {
+        for (queue, unanswered) in unanswered.iter_mut().enumerate() {
+            for _ in 0..std::mem::take(unanswered) {
                 assert_eq!(guest.wait(queue).1.0, 0, "kill {kill}");
             }
         }

@@ -20,7 +20,7 @@ use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::{Lane, QueueLane, Reopen};
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::{Param, ParamError, Unit};
-use platter_block::queue::{DirectLane, DirectQueue, SchedQueue, Settings};
+use platter_block::queue::{DirectLane, DirectQueue, Ordered, SchedQueue, Settings};
 use platter_block::segment::{Region, RegionId};
 use platter_block::statistics::Statistics;
 use platter_block::time::{Span, Time, VirtualClock};
@@ -165,6 +165,7 @@ impl Leaf {
     ) -> Result<Leaf, Error> {
         crate::deferred::install();
         let geometry = disk.geometry();
+        check_ordered(&*disk, &settings.queue)?;
         if let Some(depth) = disk.depth() {
             settings.queue.depth = settings.queue.depth.min(depth);
         }
@@ -232,6 +233,18 @@ fn too_few_channels(disk: &dyn Disk, channels: u32) -> Error {
         ),
     };
     Error { fault, op: Op::Read, device: disk.name(), offset: 0, len: 0, detail }
+}
+
+/// Barriers can be sent as ordered tags only to a disk that keeps their order.
+fn check_ordered(disk: &dyn Disk, settings: &Settings) -> Result<(), Error> {
+    if settings.ordered == Ordered::Drain || disk.geometry().features.ordered_tags {
+        return Ok(());
+    }
+    let fault = Fault::new(Kind::Unsupported, Stage::Queue);
+    let detail = "the disk takes no ordered tags, as ordered=tag demands; leave that out, or use a simulated SCSI disk \
+                  with a queue of its own (queue=sptf) and without a bus, such as sim(man3367mp)"
+        .to_string();
+    Err(Error { fault, op: Op::Write, device: disk.name(), offset: 0, len: 0, detail })
 }
 
 impl Shared {
@@ -487,6 +500,7 @@ fn queue_facts(queue: &mut SchedQueue, facts: &mut Vec<Fact>) {
             }
         }
     }
+    facts.push(("barriers", queue.barrier_mode().to_string()));
     if let Some(fault) = queue.elevator_fault() {
         facts.push(("elevator fault", fault.to_string()));
     }

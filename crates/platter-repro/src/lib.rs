@@ -10,6 +10,7 @@
 mod cells;
 mod claim;
 mod disk;
+mod ordered;
 pub mod policies;
 mod readahead;
 mod report;
@@ -64,8 +65,13 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub static TABLE: &[Experiment] =
-    &[schedulers::EXPERIMENT, staelin2002::EXPERIMENT, sysbench2004::EXPERIMENT, readahead::EXPERIMENT];
+pub static TABLE: &[Experiment] = &[
+    schedulers::EXPERIMENT,
+    staelin2002::EXPERIMENT,
+    sysbench2004::EXPERIMENT,
+    readahead::EXPERIMENT,
+    ordered::EXPERIMENT,
+];
 
 /// Looks an experiment up by name.
 pub fn by_name(name: &str) -> Option<&'static Experiment> {

@@ -1,7 +1,7 @@
 //! A virtual machine in miniature that loads a vhost-user-blk server, for `scripts/compare-vhost`: prints requests per
 //! second and the processor time of the server for each request.
 
-#[allow(dead_code, reason = "the suite of the export uses all of it")]
+#[allow(dead_code, reason = "the suite of the export uses more of it")]
 #[path = "../tests/vhost/guest.rs"]
 mod guest;
 

@@ -34,6 +34,8 @@ mod state;
 pub mod table;
 #[cfg(feature = "tls")]
 pub mod tls;
+#[cfg(feature = "ublk")]
+pub mod ublk;
 mod unix_socket;
 #[cfg(feature = "vhost")]
 pub mod vhost;

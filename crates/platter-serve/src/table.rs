@@ -3,6 +3,8 @@
 use crate::export::ExportType;
 use crate::fuse;
 use crate::nbd;
+#[cfg(feature = "ublk")]
+use crate::ublk;
 #[cfg(feature = "vhost")]
 use crate::vhost;
 
@@ -10,6 +12,8 @@ use crate::vhost;
 pub const TABLE: &[ExportType] = &[
     nbd::TYPE,
     fuse::TYPE,
+    #[cfg(feature = "ublk")]
+    ublk::TYPE,
     #[cfg(feature = "vhost")]
     vhost::TYPE,
 ];

@@ -14,6 +14,7 @@ pub(crate) fn command(op: Op, at: u64, len: u64) -> Command {
         sectors: (len / 512) as u32,
         fua: false,
         ioprio: IoPrio::default(),
+        order: 0,
     }
 }
 

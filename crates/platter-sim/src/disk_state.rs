@@ -10,6 +10,7 @@ use crate::wrong::Wrong;
 pub use control::Inside;
 use control::Observer;
 use extent::Extent;
+use ordered::LateData;
 use platter_block::bio::Op;
 use platter_block::driver::{Completion, Geometry};
 use platter_block::time::Time;
@@ -17,9 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trouble::Trouble;
 
 mod control;
-mod cut;
 mod extent;
 mod mistakes;
+mod ordered;
 mod trouble;
 
 /// A simulated disk. Cheap to clone; clones are the same disk.
@@ -49,6 +50,8 @@ pub(crate) enum Taken {
     /// It is full.
     No,
     Yes,
+    /// Taken: a read that gets its data when it ends.
+    Later,
     /// Taken, but it will fail without touching memory.
     Failing,
 }
@@ -60,6 +63,8 @@ pub(crate) struct Asked {
     pub(crate) command: Command,
     /// All or nothing is stored, even in a power cut.
     pub(crate) atomic: bool,
+    /// An ordered tag.
+    pub(crate) ordered: bool,
 }
 
 /// A command inside the disk.
@@ -71,6 +76,8 @@ struct Slot {
     data: Vec<u8>,
     /// The command has neither ended nor failed.
     busy: bool,
+    /// A read that gets its data when it ends.
+    late_read: bool,
 }
 
 pub(crate) struct DiskState {
@@ -82,6 +89,10 @@ pub(crate) struct DiskState {
     /// Completions by channel.
     ports: Vec<Vec<Completion>>,
     free_ports: Vec<u32>,
+    /// Data of reads whose completions were not collected.
+    late_data: Vec<LateData>,
+    /// Number of the last command in the order.
+    order: u64,
     /// Faults and power cuts, if there may be any.
     trouble: Option<Box<Trouble>>,
     extent: Extent,
@@ -121,6 +132,8 @@ impl SimDisk {
             ended: Vec::with_capacity(depth as usize),
             ports: Vec::new(),
             free_ports: Vec::new(),
+            late_data: Vec::new(),
+            order: 0,
             observer: None,
             owner_only: false,
         };
@@ -246,6 +259,7 @@ impl DiskState {
             }
         }
         self.ports[port as usize].clear();
+        self.forget_late(port);
         self.free_ports.push(port);
     }
 
@@ -253,7 +267,9 @@ impl DiskState {
     /// taken.
     pub(crate) fn accept(&mut self, now: Time, asked: Asked, data: impl FnOnce(&mut Vec<u8>)) -> Taken {
         self.live(now);
+        let order = self.next_order(asked.ordered);
         if let Some(errno) = self.extent.refuses(&asked.command) {
+            self.order = order;
             self.post(asked.port, asked.tag, -errno);
             return Taken::Failing;
         }
@@ -261,13 +277,14 @@ impl DiskState {
             return self.accept_troubled(now, asked, data);
         }
         let index = self.next_slot();
-        let command = Command { tag: index, ..asked.command };
+        let command = Command { tag: index, order, ..asked.command };
         if !self.model.accept(now, &command) {
             self.put_back(index);
             return Taken::No;
         }
+        self.order = order;
         self.fill_slot(&asked, command, data);
-        Taken::Yes
+        if command.op == Op::Read && self.note_late_read(index) { Taken::Later } else { Taken::Yes }
     }
 
     #[inline]
@@ -286,10 +303,13 @@ impl DiskState {
     fn fill_slot(&mut self, asked: &Asked, command: Command, data: impl FnOnce(&mut Vec<u8>)) {
         let index = command.tag;
         if index == self.slots.len() as u32 {
-            self.slots.push(Slot { port: NO_PORT, tag: 0, command, data: Vec::new(), busy: false });
+            let empty =
+                Slot { port: NO_PORT, tag: 0, command, data: Vec::new(), busy: false, late_read: false };
+            self.slots.push(empty);
         }
         let slot = &mut self.slots[index as usize];
         (slot.port, slot.tag, slot.command, slot.busy) = (asked.port, asked.tag, command, true);
+        slot.late_read = false;
         if command.op == Op::Write && self.medium.is_some() {
             data(&mut slot.data);
         }
@@ -320,8 +340,11 @@ impl DiskState {
     }
 
     fn finish(&mut self, end: Ended) {
+        if self.slots.get(end.tag as usize).is_some_and(|slot| slot.late_read) {
+            self.fetch_late(end.tag, None);
+        }
         let Some(slot) = self.slots.get_mut(end.tag as usize) else { return };
-        let Slot { port, tag, command, data, busy } = slot;
+        let Slot { port, tag, command, data, busy, .. } = slot;
         *busy = false;
         if let Some(medium) = &mut self.medium {
             match command.op {

@@ -477,7 +477,7 @@ mod tests {
     use platter_block::bio::IoPrio;
 
     fn command(op: Op, sector: u64) -> Command {
-        Command { tag: 0, op, sector, sectors: 8, fua: false, ioprio: IoPrio::NONE }
+        Command { tag: 0, op, sector, sectors: 8, fua: false, ioprio: IoPrio::NONE, order: 0 }
     }
 
     #[test]

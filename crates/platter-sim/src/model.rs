@@ -19,6 +19,37 @@ pub struct Command {
     pub fua: bool,
     /// Priority, for disks that know it.
     pub ioprio: IoPrio,
+    /// Its place in the order of the disk's queue: it takes effect only after all commands with lower numbers have ended.
+    /// An ordered tag has a number of its own, which is odd; simple ones between two ordered tags share a number. Never
+    /// falls from one command to the next; 0 unless [`Features::ordered_tags`](platter_block::driver::Features::ordered_tags).
+    pub order: u64,
+}
+
+/// Keeps the ends of commands in the order of their [numbers](Command::order), for models that begin them in that order.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InOrder {
+    order: u64,
+    /// Ends of commands of this number are not before this time.
+    floor: u64,
+    last: u64,
+}
+
+impl InOrder {
+    /// A command of this number begins: all with lower numbers have begun.
+    #[inline]
+    pub fn begin(&mut self, order: u64) {
+        if order > self.order {
+            (self.order, self.floor) = (order, self.last + 1);
+        }
+    }
+
+    /// When the command that has begun last ends, if it could end at `at` (in ns).
+    #[inline]
+    pub fn end(&mut self, at: u64) -> u64 {
+        let at = at.max(self.floor);
+        self.last = self.last.max(at);
+        at
+    }
 }
 
 /// A command that has ended.

@@ -95,6 +95,7 @@ pub fn service_times(mut model: impl Model, trace: &[Traced]) -> Vec<u64> {
             sectors: request.sectors,
             fua: false,
             ioprio: IoPrio::default(),
+            order: 0,
         };
         model.advance(now, &mut ended);
         ended.clear();

@@ -97,7 +97,7 @@ fn random_reads(params: &DiskParams, queue: Policy, depth: u32) -> f64 {
         state ^= state >> 7;
         state ^= state << 17;
         let sector = state % blocks * 8;
-        Command { tag, op: Op::Read, sector, sectors: 8, fua: false, ioprio: IoPrio::default() }
+        Command { tag, op: Op::Read, sector, sectors: 8, fua: false, ioprio: IoPrio::default(), order: 0 }
     };
     let mut tags = 0..;
     let mut now = Time(0);

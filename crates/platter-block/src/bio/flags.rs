@@ -44,6 +44,8 @@ impl Flags {
     pub(crate) const ALONE: Flags = Flags(1 << 9);
     /// Not retried, whatever the result: it was cancelled, or a barrier has counted it as complete.
     pub(crate) const LAST: Flags = Flags(1 << 11);
+    /// A step of a barrier that is sent as an ordered tag.
+    pub(crate) const TAGGED: Flags = Flags(1 << 12);
 
     /// Whether all flags of `other` are set.
     #[inline]
@@ -80,7 +82,7 @@ impl BitOr for Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 12] = [
+        const NAMES: [&str; 13] = [
             "sync",
             "fua",
             "preflush",
@@ -93,6 +95,7 @@ impl fmt::Debug for Flags {
             "alone",
             "atomic",
             "last",
+            "tagged",
         ];
         let mut set = f.debug_set();
         for (bit, name) in NAMES.iter().enumerate() {

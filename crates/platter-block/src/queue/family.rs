@@ -66,7 +66,7 @@ impl<R> Families<R> {
 
     /// The bios of the parents, including those that only keep memory.
     pub(super) fn bios(&self) -> impl Iterator<Item = &Bio> {
-        self.slots.iter().flatten().map(|parent| &parent.bio)
+        self.parents().map(|parent| &parent.bio)
     }
 
     /// Whether all parents have returned their bio.
@@ -106,6 +106,19 @@ impl<R> Families<R> {
         if bio.status().is_ok() {
             bio.finish();
         }
+        Some(bio)
+    }
+
+    /// The parents, including those that only keep memory.
+    pub(super) fn parents(&self) -> impl Iterator<Item = &Parent<R>> {
+        self.slots.iter().flatten()
+    }
+
+    /// Takes back a parent without children, to be carried out in another way.
+    pub(super) fn recall(&mut self, at: u32) -> Option<Bio> {
+        let bio = self.slots.get_mut(at as usize)?.take()?.bio;
+        self.live -= 1;
+        self.free.push(at);
         Some(bio)
     }
 

@@ -1,6 +1,7 @@
 //! Retries after errors that say nothing about the disk: an interruption, a shortage of memory in the system.
 
 use crate::bio::{Bio, Flags};
+use crate::driver::Completion;
 use crate::fault::{Fault, Kind, Stage};
 use crate::time::{Span, Time};
 use alloc::collections::VecDeque;
@@ -21,12 +22,16 @@ const EINTR: u64 = 4;
 const EAGAIN: u64 = 11;
 const ENOMEM: u64 = 12;
 const ECANCELED: u64 = 125;
+const ABORTED: u64 = Completion::ABORTED.unsigned_abs();
 
 /// Result of a request that the device does not support: `-EOPNOTSUPP`.
 pub(super) const UNSUPPORTED: i64 = -95;
 
 /// The fault of a failed request's result.
 pub(super) fn fault_of(result: i64) -> Fault {
+    if result == Completion::ABORTED {
+        return Fault::new(Kind::Cancelled, Stage::Driver);
+    }
     Fault::from_errno(i32::try_from(result.unsigned_abs()).unwrap_or(i32::MAX))
 }
 
@@ -38,7 +43,7 @@ pub(super) const fn queue_fault(kind: Kind) -> Fault {
 /// Whether a bio whose request failed with `result` is to be retried although it was alone in the request.
 pub(super) fn may_pass(bio: &Bio, result: i64) -> bool {
     let errno = result.unsigned_abs();
-    matches!(errno, EINTR | EAGAIN | ENOMEM | ECANCELED)
+    matches!(errno, EINTR | EAGAIN | ENOMEM | ECANCELED | ABORTED)
         && !bio.flags().intersects(Flags::LAST | Flags::ORPHAN)
         // Readahead must fail rather than wait.
         && !(errno == EAGAIN && bio.flags().contains(Flags::READAHEAD))

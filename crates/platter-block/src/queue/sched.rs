@@ -27,10 +27,10 @@ mod plug;
 mod pool;
 mod split;
 mod switch;
+mod tags;
 mod timers;
 mod trace;
 mod withdraw;
-mod zeroes;
 
 use super::doubt::Doubts;
 use super::family::Families;
@@ -57,6 +57,8 @@ enum Role {
     Sequence { steps: u8, barrier: bool },
     /// Zeroes that are being written over its range.
     Zeroes(Zeroes),
+    /// The steps of a barrier that the device keeps in order, see [`tags`].
+    Tagged,
 }
 
 /// The queue that the lanes of a device share. See the [module](super).
@@ -277,7 +279,11 @@ impl SchedQueue {
             self.requeue_retries(now);
             let index = match self.ready.pop_front() {
                 Some(index) => index,
-                None => self.next_from_elevator(now)?,
+                None => match self.next_from_elevator(now) {
+                    Some(index) => index,
+                    None if self.tag_follows(now) => continue,
+                    None => return None,
+                },
             };
             if self.may_start(index) {
                 return Some(self.start(now, index));
@@ -399,7 +405,8 @@ impl SchedQueue {
             && self.retries.is_empty()
             && self.paused.is_empty()
             && self.doubts.held.is_empty()
-            && self.families.are_released()
+            // The families of bios that were taken back from behind the barrier are not before it.
+            && (self.families.are_released() || self.order.by_drain || self.order.settling)
     }
 
     /// Whether [`SchedQueue::next`] might return a request after a completion or a timer.

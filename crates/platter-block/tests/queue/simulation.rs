@@ -92,6 +92,7 @@ impl Simulation {
             plug,
             timeout,
             barrier_timeout: Span::from_secs(1),
+            ..Settings::default()
         };
         let elevator = elevator(&mut rng);
         Simulation {

@@ -39,7 +39,8 @@ fn parse_name(name: &str) -> Result<&'static str, String> {
 /// The experiments, from their table.
 fn after_help() -> String {
     let mut help = String::from(
-        "Experiments; docs/schedulers.md, docs/chunked.md and docs/repro-readahead.md explain the claims:\n",
+        "Experiments; docs/schedulers.md, docs/chunked.md, docs/repro-readahead.md and docs/ordered-tags.md explain the\n\
+         claims:\n",
     );
     for row in TABLE {
         help += &format!("  {:12} {}\n", row.name, row.summary);
@@ -47,7 +48,7 @@ fn after_help() -> String {
     help + "\nExamples:\n  platter repro schedulers\n  platter repro schedulers --json --scale 64\n  \
             platter repro schedulers --full --report schedulers.html\n  \
             platter repro staelin2002 --report staelin2002.html\n  \
-            platter repro sysbench2004\n  platter repro readahead --json\n\n\
+            platter repro sysbench2004\n  platter repro readahead --json\n  platter repro ordered\n\n\
             A claim that does not hold in the model is reported; it does not change the exit status."
 }
 

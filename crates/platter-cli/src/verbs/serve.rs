@@ -100,7 +100,12 @@ impl Serve {
             device.allow_in_use = self.force.allow_in_use;
             config.devices.push(device);
         }
-        let kinds = [("nbd", &self.nbd), ("fuse", &self.fuse), ("vhost-user-blk", &self.vhost_user_blk)];
+        let kinds = [
+            ("nbd", &self.nbd),
+            ("fuse", &self.fuse),
+            ("ublk", &self.ublk),
+            ("vhost-user-blk", &self.vhost_user_blk),
+        ];
         for (kind, addresses) in kinds {
             for (number, address) in (1..).zip(addresses) {
                 let mut export = ExportConfig::new(&format!("{kind}{number}"), kind, address);

@@ -30,6 +30,11 @@ const UNSAFE: &[(&str, &str)] = &[
         "headers of requests in system calls on sockets",
     ),
     ("crates/platter-serve/src/fuse/descriptor.rs", "an ioctl without a safe wrapper"),
+    (
+        "crates/platter-serve/src/ublk/control_ring.rs",
+        "commands that name memory, an ioctl without a safe wrapper",
+    ),
+    ("crates/platter-serve/src/ublk/queue_ring.rs", "descriptors and buffers that the kernel writes"),
     ("crates/platter-serve/src/vhost/memory.rs", "the memory of a guest, in another process"),
     ("crates/platter-serve/src/vhost/ring.rs", "entries of a ring, as bytes"),
     ("crates/platter-bench/src/fileio/plain/aio.rs", "system calls without a safe wrapper"),

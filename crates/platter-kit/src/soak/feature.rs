@@ -65,6 +65,7 @@ features! {
     Unsound "unsound" 20 "I/Os that must be refused",
     Resize "resize" 20 "disks that shrink, grow again or are taken away while in use",
     Snapshots "snapshots" 100 "snapshots, in runs without failing disks",
+    Tags "ordered-tags" 40 "disks to which barriers are sent as ordered tags",
 }
 
 /// Some of the features.

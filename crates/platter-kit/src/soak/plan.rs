@@ -29,6 +29,9 @@ const RESIZES: u64 = 0x7265_7369_7a65;
 /// Added to the seed for the generator of snapshots.
 const SNAPSHOTS: u64 = 0x736e_6170;
 
+/// Added to the seed for the generator of ordered tags.
+const TAGS: u64 = 0x7461_6773;
+
 /// Features of runs without snapshots: opening one reads and writes its disks, so a disk that fails ends the run.
 const FAILING: [Feature; 9] = [
     Feature::Stuck,
@@ -211,6 +214,11 @@ impl Plan {
             stack = stack.with_snapshot(&mut rng, disks.len(), part);
             disks.push(disk);
         }
+        let mut rng = Rng::new(seed ^ TAGS);
+        if rng.below(100) < Feature::Tags.chance() && !without.has(Feature::Tags) {
+            features = features.and(Feature::Tags);
+            disks.iter_mut().for_each(|disk| disk.tag_barriers(&mut rng));
+        }
         let steps = (0..).zip(acts).map(|(number, act)| Step { number, act }).collect();
         Plan { seed, features, disks, stack, channels, steps }
     }
@@ -219,8 +227,9 @@ impl Plan {
 /// The features of a run.
 fn draw(rng: &mut Rng) -> Features {
     let mut features = Features::default();
-    for feature in
-        Feature::ALL.iter().filter(|feature| !matches!(feature, Feature::Resize | Feature::Snapshots))
+    for feature in Feature::ALL
+        .iter()
+        .filter(|feature| !matches!(feature, Feature::Resize | Feature::Snapshots | Feature::Tags))
     {
         if rng.below(100) < feature.chance() {
             features = features.and(*feature);

@@ -80,7 +80,7 @@ pub const CLIENT_LIMITS: &[Key] = &[
 
 /// A table of `exports`.
 pub const EXPORT: &[Key] = &[
-    Key::new("kind", Kind::Text, "", "the kind of export: nbd, fuse or vhost-user-blk"),
+    Key::new("kind", Kind::Text, "", "the kind of export: nbd, fuse, ublk or vhost-user-blk"),
     Key::new("address", Kind::Text, "", "where clients reach it, in the form of the kind"),
     Key::new("depth", Kind::Count(1, 4096), "128", "requests of one connection that are worked on at once"),
     Key::new(

@@ -2,6 +2,7 @@
 
 #![cfg(feature = "vhost")]
 
+#[allow(dead_code, reason = "the load generator of the examples uses the rest")]
 mod guest;
 mod hostile;
 mod life;

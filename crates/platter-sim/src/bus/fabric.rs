@@ -81,6 +81,8 @@ impl Fabric {
         });
         let wires = wires.collect();
         let (geometry, depth) = (model.geometry(), model.depth());
+        // Transfers to and from the disk may overtake each other.
+        let geometry = geometry.with_features(geometry.features.with_ordered_tags(false));
         let disk = state.add(model, wires);
         Ok(Bused::new(Arc::clone(self), disk, geometry, depth))
     }

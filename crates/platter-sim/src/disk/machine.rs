@@ -9,7 +9,7 @@ use super::params::{CacheParams, ControlParams, DiskParams, Preseek, WriteBack};
 use super::sched::{Outlook, Policy, Waiting};
 use super::shared::{Tables, tables};
 use super::transfer::Bus;
-use crate::model::{Command, Ended, Model};
+use crate::model::{Command, Ended, InOrder, Model};
 use platter_block::bio::Op;
 use platter_block::driver::{Features, Geometry};
 use platter_block::limits::Limits;
@@ -53,6 +53,7 @@ pub struct MechanicalDisk {
     inside: u32,
     pub(crate) waiting: Vec<Waiting>,
     ends: Vec<(u64, u32)>,
+    pub(crate) in_order: InOrder,
     pub(crate) medium: Medium,
     /// The current or last activity of the medium.
     pub(crate) passes: Passes,
@@ -94,6 +95,7 @@ impl MechanicalDisk {
             inside: 0,
             waiting: Vec::with_capacity(options.depth.min(1024) as usize),
             ends: Vec::with_capacity(options.depth.min(1024) as usize),
+            in_order: InOrder::default(),
             medium: Medium::Idle,
             passes: Passes::with_capacity(16),
             arm: Arm::default(),
@@ -117,6 +119,7 @@ impl MechanicalDisk {
 
     /// Records the end of a command.
     pub(crate) fn end_at(&mut self, at: u64, tag: u32) {
+        let at = self.in_order.end(at);
         let place = self.ends.partition_point(|&(other, _)| other > at);
         self.ends.insert(place, (at, tag));
     }
@@ -144,11 +147,17 @@ impl MechanicalDisk {
             arrived,
             ready: arrived + overhead,
             run: None,
+            order: command.order,
         };
+        if self.waiting.is_empty() {
+            self.in_order.begin(one.order);
+        }
         if let Some(constant) = self.mechanics.constant() {
             return self.serve_constant(&one, now, constant);
         }
-        if command.op == Op::Discard {
+        // A command that must follow another one waits with it.
+        let is_behind = self.waiting.first().is_some_and(|first| first.order < one.order);
+        if command.op == Op::Discard && !is_behind {
             self.cache.invalidate(one.sector, one.end(), None);
             return self.end_at(one.ready, one.tag);
         }
@@ -197,7 +206,8 @@ impl MechanicalDisk {
     fn pick(&mut self, now: u64) {
         self.sync(now);
         self.take_in_writes(now);
-        if let Some(at) = self.waiting.iter().position(|one| one.op == Op::Flush) {
+        let eligible = self.eligible();
+        if let Some(at) = self.waiting[..eligible].iter().position(|one| one.op == Op::Flush) {
             if self.cache.dirty_waiting() {
                 return self.write_back(now);
             }
@@ -212,7 +222,7 @@ impl MechanicalDisk {
             last: self.last,
             minimum_seek: self.control.minimum_seek,
         };
-        let Some(next) = self.policy.choose(&self.waiting, outlook) else {
+        let Some(next) = self.policy.choose(&self.waiting[..eligible], outlook) else {
             return self.write_back(now);
         };
         if self.must_write_first(&self.waiting[next]) {
@@ -220,6 +230,13 @@ impl MechanicalDisk {
         }
         let one = self.waiting.remove(next);
         self.serve(&one, now, false);
+    }
+
+    /// Number of waiting commands that may be served now: those before the first ordered tag, or that tag alone.
+    fn eligible(&mut self) -> usize {
+        let Some(first) = self.waiting.first().map(|one| one.order) else { return 0 };
+        self.in_order.begin(first);
+        self.waiting.partition_point(|one| one.order == first)
     }
 
     /// Whether dirty data in the buffer must be written before this command can be served.
@@ -243,7 +260,11 @@ impl MechanicalDisk {
         match one.op {
             Op::Read => self.read(one, now, at_once),
             Op::Write | Op::WriteZeroes => self.write(one, now, at_once),
-            Op::Flush | Op::Discard => self.end_at(one.ready.max(now), one.tag),
+            Op::Flush => self.end_at(one.ready.max(now), one.tag),
+            Op::Discard => {
+                self.cache.invalidate(one.sector, one.end(), None);
+                self.end_at(one.ready.max(now), one.tag);
+            }
         }
     }
 
@@ -269,8 +290,10 @@ impl Model for MechanicalDisk {
         let mut limits = Limits::unlimited(512);
         limits.max_transfer = self.control.most_sectors.unwrap_or(MOST_SECTORS).saturating_mul(512);
         let write_cache = self.params.write_back != WriteBack::Off;
-        Geometry::new(self.layout.sectors() * 512, limits)
-            .with_features(Features::default().with_write_cache(write_cache).with_fua(true))
+        let tags = self.policy != Policy::None;
+        Geometry::new(self.layout.sectors() * 512, limits).with_features(
+            Features::default().with_write_cache(write_cache).with_fua(true).with_ordered_tags(tags),
+        )
     }
 
     fn depth(&self) -> u32 {

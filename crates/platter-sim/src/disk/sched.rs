@@ -38,6 +38,8 @@ pub(crate) struct Waiting {
     pub(crate) ready: u64,
     /// Position of its first sector, if the policy uses it.
     pub(crate) run: Option<Run>,
+    /// See [`Command::order`](crate::model::Command::order). Never falls from one waiting command to the next.
+    pub(crate) order: u64,
 }
 
 impl Waiting {

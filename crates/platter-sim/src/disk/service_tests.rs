@@ -76,7 +76,7 @@ fn disk(params: DiskParams, queue: Policy, depth: u32) -> MechanicalDisk {
 }
 
 fn command(tag: u32, op: Op, sector: u64, sectors: u32) -> Command {
-    Command { tag, op, sector, sectors, fua: false, ioprio: IoPrio::default() }
+    Command { tag, op, sector, sectors, fua: false, ioprio: IoPrio::default(), order: 0 }
 }
 
 /// Issues commands at their times in microseconds and gives back tags and ends, in microseconds.

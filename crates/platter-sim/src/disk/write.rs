@@ -199,6 +199,11 @@ impl MechanicalDisk {
         }
         let mut at = 0;
         while let Some(&one) = self.waiting.get(at) {
+            // What is before an ordered tag has been served when the tag comes first.
+            match self.waiting.first() {
+                Some(first) if first.order < one.order => return,
+                _ => self.in_order.begin(one.order),
+            }
             let taken = one.is_write() && one.op != Op::Flush && self.serve_without_arm(&one, now, false);
             if taken {
                 self.waiting.remove(at);

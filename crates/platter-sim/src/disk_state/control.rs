@@ -105,9 +105,11 @@ impl DiskState {
         };
         let Some(seed) = seed else { return true };
         let note = *trouble.note(index);
+        let begun = self.first_order(trouble);
         let slot = &mut self.slots[index as usize];
+        slot.late_read = false;
         let (command, data) = (slot.command, std::mem::take(&mut slot.data));
-        if !note.landed {
+        if !note.landed && command.order <= begun {
             self.store_some(trouble, &note, &command, &data, seed);
         }
         self.post(port, tag, -ECANCELED);

@@ -26,6 +26,7 @@ impl DiskState {
         if command.op == Op::Read && mistakes.makes(Wrong::InventsError) {
             result = -EIO;
         }
+        let order = command.order;
         if let Some((port, tag, result)) = mistakes.again.take() {
             self.post(port, tag, result);
         }
@@ -37,6 +38,9 @@ impl DiskState {
         }
         self.release_slot(index, data);
         trouble.mistakes = Some(mistakes);
+        if result < 0 {
+            self.abort_behind(trouble, order);
+        }
     }
 
     fn remember_old(&self, mistakes: &mut Mistakes, sector: u64, op: Op) {

@@ -4,7 +4,7 @@ use super::{Asked, DiskState, NO_PORT, Taken};
 use crate::fault::{Delay, Fate, Injected, Injector};
 use crate::medium::Volatile;
 use crate::model::{Command, Ended};
-use crate::power::Supply;
+use crate::power::{CutReport, Judge, Supply};
 use crate::rng::Rng;
 use crate::wrong::{Mistakes, Wrong};
 use platter_block::bio::Op;
@@ -149,7 +149,9 @@ impl DiskState {
         asked: Asked,
         data: impl FnOnce(&mut Vec<u8>),
     ) -> Taken {
+        let order = self.next_order(asked.ordered);
         if trouble.is_away() {
+            self.order = order;
             if let Some(injector) = &mut trouble.injector {
                 injector.counts.gone += u64::from(injector.is_dead());
             }
@@ -157,7 +159,7 @@ impl DiskState {
             return Taken::Failing;
         }
         let index = self.next_slot();
-        let command = Command { tag: index, ..asked.command };
+        let command = Command { tag: index, order, ..asked.command };
         if !trouble.parked.is_empty() || !self.model.accept(now, &command) {
             if trouble.ghosts == 0 {
                 self.put_back(index);
@@ -165,6 +167,7 @@ impl DiskState {
             }
             trouble.parked.push_back(index);
         }
+        self.order = order;
         self.fill_slot(&asked, command, data);
         trouble.judge(now, &command, asked.atomic);
         if command.op == Op::Read
@@ -183,7 +186,7 @@ impl DiskState {
         if note.ghost || trouble.is_away() || matches!(note.fate, Fate::Error(_) | Fate::Transient(_)) {
             return Taken::Failing;
         }
-        Taken::Yes
+        if command.op == Op::Read && self.note_late_read(index) { Taken::Later } else { Taken::Yes }
     }
 
     pub(super) fn post(&mut self, port: u32, tag: u32, result: i64) {
@@ -224,11 +227,15 @@ impl DiskState {
             if std::mem::take(&mut note.ghost) {
                 trouble.ghosts -= 1;
                 self.free.push(tag);
-            } else if delay.span > Span::ZERO {
-                if delay.early {
+                continue;
+            }
+            let floor = self.not_before(trouble, self.slots[tag as usize].command.order);
+            if delay.span > Span::ZERO || floor.is_some() {
+                if delay.early && floor.is_none() {
                     self.land_early(trouble, tag);
                 }
-                trouble.late.insert((at + delay.span, tag));
+                let due = at + delay.span;
+                trouble.late.insert((floor.map_or(due, |floor| due.max(floor)), tag));
             } else {
                 self.finish_troubled(trouble, tag);
             }
@@ -262,6 +269,9 @@ impl DiskState {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         let (port, tag, command) = (slot.port, slot.tag, slot.command);
         let data = std::mem::take(&mut slot.data);
+        if slot.late_read && !matches!(note.fate, Fate::Error(_) | Fate::Transient(_)) {
+            self.fetch_late(index, Some(&mut *trouble));
+        }
         let result = match note.fate {
             Fate::Error(seed) => {
                 if let Some(mistakes) = &mut trouble.mistakes {
@@ -288,6 +298,9 @@ impl DiskState {
         };
         self.post(port, tag, result);
         self.release_slot(index, data);
+        if result < 0 {
+            self.abort_behind(trouble, command.order);
+        }
     }
 
     /// Gives a slot and its memory back.
@@ -299,13 +312,19 @@ impl DiskState {
     }
 
     pub(super) fn store(&mut self, trouble: &mut Trouble, note: &Note, command: &Command, data: &[u8]) {
-        let Some(medium) = &mut self.medium else { return };
         let (sector, count) = (command.sector, u64::from(command.sectors));
+        if self.medium.is_none() {
+            return;
+        }
         match command.op {
             Op::Read => return,
-            Op::Flush => return trouble.volatile.flushed(note.mark),
+            Op::Flush => {
+                let mark = self.covered(trouble, command, note.mark);
+                return trouble.volatile.flushed(mark);
+            }
             Op::Write | Op::Discard | Op::WriteZeroes => {}
         }
+        let Some(medium) = &mut self.medium else { return };
         let volatile = trouble.cache && !command.fua;
         // Only a disk that can lose power needs to record data that may be lost.
         if volatile && trouble.supply.is_some() {
@@ -401,5 +420,48 @@ impl DiskState {
         }
         self.trouble = Some(trouble);
         released
+    }
+
+    /// Checks whether power was cut since the last check, until `now`.
+    pub(super) fn notice_cut(&mut self, trouble: &mut Trouble, now: Time) {
+        let Some(supply) = trouble.supply.clone() else { return };
+        let Some(cut) = supply.missed(trouble.cuts, now) else { return };
+        trouble.cuts = cut.number;
+        let mut report = CutReport { disk: trouble.number, ..CutReport::default() };
+        report.volatile = trouble.volatile.len() as u64;
+        self.keep_in_flight(trouble, &mut report);
+        if let Some(medium) = &mut self.medium {
+            let mut judge = Judge::new(&cut.survivors, trouble.number);
+            trouble.volatile.cut(medium, &mut judge, &mut report);
+        }
+        self.fail_all(trouble);
+        supply.report(report);
+    }
+
+    /// Any part of the data in flight may survive.
+    fn keep_in_flight(&mut self, trouble: &mut Trouble, report: &mut CutReport) {
+        let begun = self.first_order(trouble);
+        for index in self.inside(trouble) {
+            let slot = &self.slots[index as usize];
+            let (command, note) = (slot.command, trouble.notes[index as usize]);
+            match command.op {
+                Op::Read => report.reads += 1,
+                Op::Flush => report.flushes += 1,
+                Op::Write | Op::Discard | Op::WriteZeroes => {
+                    report.writes += 1;
+                    if note.fate == Fate::Good
+                        && !note.landed
+                        && command.order <= begun
+                        && let Some(medium) = &mut self.medium
+                    {
+                        let count = u64::from(command.sectors);
+                        if note.atomic {
+                            trouble.volatile.keep_whole(note.number);
+                        }
+                        trouble.volatile.record(medium, note.number, command.sector, count, &slot.data);
+                    }
+                }
+            }
+        }
     }
 }

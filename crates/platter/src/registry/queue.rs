@@ -3,7 +3,7 @@
 use super::{default_elevator, elevators};
 use crate::spec::{Args, Argument, ArgumentKind, SpecError, Words};
 use platter_block::elevator::Elevator;
-use platter_block::queue::{PlugSettings, Settings};
+use platter_block::queue::{Ordered, PlugSettings, Settings};
 use platter_block::time::Span;
 use platter_disk::leaf::{LeafSettings, LockScope};
 use std::time::Duration;
@@ -71,6 +71,12 @@ pub(super) const PARAMS: &[Argument] = &[
         help: "longest that a barrier, or I/O to a range in doubt, waits for channels that are not polled; then it fails",
     },
     Argument {
+        name: "ordered",
+        kind: ArgumentKind::Choice(&["drain", "tag"]),
+        default: "drain",
+        help: "hard barriers: drain the queue, or send them as ordered tags, for simulated disks with a queue of their own",
+    },
+    Argument {
         name: "lock",
         kind: ArgumentKind::Text,
         default: "queue",
@@ -109,6 +115,7 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<(LeafSettings, Option<Box<dyn 
         plug,
         timeout: args.optional("timeout", Args::time)?.map(span),
         barrier_timeout: span(args.time("barrier_timeout")?),
+        ordered: if args.one_of("ordered")? == "tag" { Ordered::Tag } else { Ordered::Drain },
     };
     let lock = match args.text("lock")?.as_str() {
         "queue" => LockScope::Queue,

@@ -25,6 +25,7 @@ impl SchedQueue {
     /// Completes a request when that may end doubt about a range, free a request for a waiter or let a barrier begin.
     #[cold]
     fn complete_with_care(&mut self, now: Time, index: u32, result: i64) {
+        self.look_at_tag(now, index, result);
         self.take_back(now, index);
         self.complete_plainly(now, index, result);
         self.attend(now);
@@ -79,6 +80,12 @@ impl SchedQueue {
     /// Handles a transfer that failed or stopped early: an error fails the bio, a partial transfer is resumed.
     #[cold]
     fn complete_partly(&mut self, now: Time, mut bio: Bio, op: Op, result: i64) {
+        if self.order.is_watched() {
+            match self.step_failed(now, bio, result) {
+                None => return,
+                Some(other) => bio = other,
+            }
+        }
         // An orphan is never retried; its lane may be idle and must not be taken for busy.
         if !bio.flags().contains(Flags::ORPHAN) && !self.may_restart() {
             bio.add_flags(Flags::LAST);
@@ -152,7 +159,10 @@ impl SchedQueue {
                 if result < 0 && bio.flags().contains(Flags::LAST) {
                     bio.fail(fault_of(result));
                 }
-                self.retry(now, bio);
+                match self.hold_aborted(bio, result) {
+                    None => {}
+                    Some(bio) => self.retry(now, bio),
+                }
             }
             if last {
                 return;
@@ -218,7 +228,7 @@ impl SchedQueue {
 
     /// Whether the queue is in a state that the fast paths do not handle.
     fn needs_attention(&self) -> bool {
-        self.order.is_closed()
+        self.order.is_watched()
             || self.waiting.iter().any(|list| !list.is_empty())
             || !self.retries.is_empty()
             || !self.paused.is_empty()
@@ -352,6 +362,7 @@ impl SchedQueue {
                 }
             }
             Role::Sequence { .. } => self.data_done(now, at),
+            Role::Tagged => self.tag_done(now, at),
         }
     }
 }

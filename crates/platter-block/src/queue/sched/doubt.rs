@@ -137,6 +137,10 @@ impl SchedQueue {
         self.table.at_mut(index).marks.add(Marks::QUARANTINED);
         self.quarantined += 1;
         self.doubts.quarantine(index);
+        if self.table.at(index).flags.contains(Flags::TAGGED) {
+            // What the device has behind an ordered tag relies on its place.
+            self.doubts.given_up.retain(|&tag| tag != index);
+        }
         self.attention = true;
     }
 
@@ -175,6 +179,7 @@ impl SchedQueue {
         self.attention = true;
         if !defect::is_on(Defect::BarrierWaitsForQuarantine) {
             self.fail_barrier(now, Kind::InDoubt);
+            self.fail_unsent_tag(now);
         }
     }
 

@@ -3,8 +3,8 @@
 //! A durable bio is carried out in steps that depend on the device's features (Linux 2.6.37 and later): preflush,
 //! data (with FUA if the device supports it), postflush. One flush is in flight at a time; flushes requested during
 //! that time share the next one. A hard barrier (Linux 2.6.16's ordered sequence) drains the queue first, runs such a
-//! sequence and holds back everything behind it until the sequence is done. A soft barrier only keeps its place in
-//! the order.
+//! sequence and holds back everything behind it until the sequence is done; `tags.rs` says when it need not.
+//! A soft barrier only keeps its place in the order.
 //!
 //! While a range is in doubt, no flush and no barrier succeeds, because the given-up request may change the disk
 //! after it. Such a failure is not remembered, because no completed data is lost.
@@ -20,18 +20,28 @@ use crate::trace::Action;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-const IN_DOUBT: Fault = Fault::new(Kind::InDoubt, Stage::Queue);
+pub(super) const IN_DOUBT: Fault = Fault::new(Kind::InDoubt, Stage::Queue);
 
 /// Parent of the queue's own flush.
 pub(super) const FLUSH: u32 = u32::MAX - 1;
 
-const PRE: u8 = 1;
-const DATA: u8 = 2;
-const POST: u8 = 4;
+pub(super) const PRE: u8 = 1;
+pub(super) const DATA: u8 = 2;
+pub(super) const POST: u8 = 4;
 
 /// Longest time that a flush waits for the data of other sequences, so that it can cover that data too
 /// (`FLUSH_PENDING_TIMEOUT`).
 const PENDING_TIMEOUT: Span = Span::from_secs(5);
+
+/// A barrier that the device has as an ordered tag.
+pub(super) struct Tag {
+    /// Its family.
+    pub(super) at: u32,
+    /// A request has failed since it was sent: nothing more is sent.
+    pub(super) broken: bool,
+    /// A step was aborted, or must be repeated for another reason.
+    pub(super) redo: bool,
+}
 
 #[derive(Default)]
 pub(super) struct Order {
@@ -44,25 +54,39 @@ pub(super) struct Order {
     /// Sequences whose data is being written.
     data_in_flight: u32,
     /// A hard barrier that waits for the queue to drain, and the time since when it does.
-    barrier: Option<Bio>,
-    barrier_since: Time,
-    barrier_runs: bool,
+    pub(super) barrier: Option<Bio>,
+    pub(super) barrier_since: Time,
+    /// The waiting barrier must drain: the device has aborted it as an ordered tag.
+    pub(super) by_drain: bool,
+    /// The barrier that the device has as an ordered tag.
+    pub(super) tag: Option<Tag>,
+    /// The last ordered tag has failed, and the device may still abort requests behind it. They must be back before
+    /// anything else is sent.
+    pub(super) settling: bool,
+    /// New bios are held back although no barrier waits: a barrier runs, or an ordered tag is on its way that they
+    /// must not follow yet.
+    pub(super) shut: bool,
     /// Bios submitted after the barrier.
-    held: VecDeque<Bio>,
+    pub(super) held: VecDeque<Bio>,
     /// Bios that were held back are being admitted.
     releasing: bool,
     /// The waiting barrier is soft: it takes its place as soon as other queues have started all their requests.
-    only_places: bool,
+    pub(super) only_places: bool,
     /// Contents of other queues of the same device.
-    outside: Rest,
-    failed: Option<Fault>,
+    pub(super) outside: Rest,
+    pub(super) failed: Option<Fault>,
 }
 
 impl Order {
     /// Whether new bios must be held back.
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
-        self.barrier_runs || self.barrier.is_some()
+        self.shut || self.barrier.is_some()
+    }
+
+    /// Whether a barrier has closed the queue or is on its way as an ordered tag.
+    pub(super) fn is_watched(&self) -> bool {
+        self.is_closed() || self.tag.is_some()
     }
 
     /// The barrier that waits for the queue to drain.
@@ -80,7 +104,7 @@ impl Order {
     }
 
     /// Whether there are bios that are carried out in steps.
-    fn has_sequences(&self) -> bool {
+    pub(super) fn has_sequences(&self) -> bool {
         self.data_in_flight > 0 || self.flush_in_flight || !self.pending.is_empty()
     }
 
@@ -134,7 +158,7 @@ pub(super) fn is_own_flush(bio: &Bio) -> bool {
 
 /// Whether a barrier that ended with this status has not kept its order: it was given up before everything before it
 /// had completed, or while something of its own was still on the way to the disk.
-fn is_out_of_order(status: Status) -> bool {
+pub(super) fn is_out_of_order(status: Status) -> bool {
     status.is_err_and(|fault| {
         fault.stage == Stage::Queue
             && matches!(fault.kind, Kind::TimedOut | Kind::InDoubt | Kind::LaneStalled)
@@ -192,6 +216,9 @@ impl SchedQueue {
             self.order.held.push_back(bio);
             return self.note_attention();
         }
+        if self.must_wait_for_tag(&bio) {
+            return self.hold_behind_tag(bio);
+        }
         let flags = bio.flags();
         let cache = self.geometry.features.write_cache;
         let durable = flags.intersects(Flags::FUA | Flags::PREFLUSH);
@@ -214,7 +241,7 @@ impl SchedQueue {
         let only_places = flags.contains(Flags::SOFT_BARRIER) && !closes;
         if closes || (only_places && self.order.outside == Rest::Waits) {
             (self.order.barrier, self.order.barrier_since) = (Some(bio), now);
-            self.order.only_places = only_places;
+            (self.order.only_places, self.order.by_drain) = (only_places, false);
             self.attention = true;
             self.barrier_deadline().into_iter().for_each(|at| self.arm(at));
             self.unplug_for_waiter(now);
@@ -236,11 +263,11 @@ impl SchedQueue {
         self.start_sequence(now, bio, steps, false);
     }
 
-    fn can_fua(&self) -> bool {
+    pub(super) fn can_fua(&self) -> bool {
         self.geometry.features.fua
     }
 
-    fn steps(&self, bio: &Bio, preflush: bool, fua: bool) -> u8 {
+    pub(super) fn steps(&self, bio: &Bio, preflush: bool, fua: bool) -> u8 {
         let cache = self.geometry.features.write_cache;
         if bio.op() == Op::Flush {
             return if cache { PRE } else { 0 };
@@ -275,7 +302,7 @@ impl SchedQueue {
     }
 
     /// Adds a request at the end of the dispatch list, bypassing the elevator.
-    fn place_at_end(&mut self, now: Time, bio: Bio) {
+    pub(super) fn place_at_end(&mut self, now: Time, bio: Bio) {
         if self.elevator.is_some() {
             self.pool.take_always(bio.op().dir());
         }
@@ -286,7 +313,16 @@ impl SchedQueue {
     /// barrier that waits for other queues takes its place.
     #[cold]
     pub(super) fn try_barrier(&mut self, now: Time) {
-        if self.order.waits_for_outside() || !(self.order.only_places || self.is_drained()) {
+        if self.order.settling {
+            return self.settle(now);
+        }
+        if self.order.waits_for_outside() {
+            return;
+        }
+        if self.may_tag() {
+            return self.send_tag(now);
+        }
+        if !(self.order.only_places || self.is_drained()) {
             return;
         }
         if self.order.only_places {
@@ -298,10 +334,15 @@ impl SchedQueue {
             return self.fail_barrier(now, Kind::InDoubt);
         }
         let Some(bio) = self.order.barrier.take() else { return };
-        self.order.barrier_runs = true;
-        let durable = bio.op().changes() && bio.flags().intersects(Flags::HARD_BARRIER | Flags::FUA);
-        let steps = self.steps(&bio, true, durable);
+        (self.order.shut, self.order.by_drain) = (true, false);
+        let steps = self.barrier_steps(&bio);
         self.start_sequence(now, bio, steps, true);
+    }
+
+    /// The steps of a barrier that has closed the queue.
+    pub(super) fn barrier_steps(&self, bio: &Bio) -> u8 {
+        let durable = bio.op().changes() && bio.flags().intersects(Flags::HARD_BARRIER | Flags::FUA);
+        self.steps(bio, true, durable)
     }
 
     fn start_sequence(&mut self, now: Time, bio: Bio, steps: u8, barrier: bool) {
@@ -339,15 +380,21 @@ impl SchedQueue {
         let status = bio.status();
         self.finish(now, bio);
         if barrier {
-            self.order.barrier_runs = false;
+            self.order.shut = false;
             self.end_barrier(now, status);
         }
     }
 
     fn write_data(&mut self, now: Time, at: u32, post: bool) {
         self.order.data_in_flight += 1;
+        let Some(child) = self.data_of(at, post) else { return };
+        self.admit(now, child);
+    }
+
+    /// The bio that writes the data of a sequence. `post`: a flush follows.
+    pub(super) fn data_of(&mut self, at: u32, post: bool) -> Option<Bio> {
         let mut child = self.spare_bio();
-        let Some(parent) = self.families.get_mut(at) else { return };
+        let parent = self.families.get_mut(at)?;
         child.share_window(&parent.bio);
         let durable = parent.bio.flags().intersects(Flags::FUA | Flags::HARD_BARRIER) && !post;
         child.remove_flags(Flags::ORDERED);
@@ -356,7 +403,7 @@ impl SchedQueue {
             child.add_flags(Flags::FUA);
         }
         child.set_parent(at);
-        self.admit(now, child);
+        Some(child)
     }
 
     /// The data step of a sequence has completed.
@@ -453,6 +500,7 @@ impl SchedQueue {
     /// Fails a barrier that waits for the queue to drain.
     pub(super) fn fail_barrier(&mut self, now: Time, why: Kind) {
         let Some(mut bio) = self.order.barrier.take() else { return };
+        self.order.by_drain = false;
         bio.fail(Fault::new(why, Stage::Queue));
         match why {
             Kind::LaneStalled => self.counters.barriers_stalled.add(1),
@@ -466,7 +514,7 @@ impl SchedQueue {
     }
 
     /// The barrier has ended. Admits the bios after it, unless that would break the order: then they fail.
-    fn end_barrier(&mut self, now: Time, status: Status) {
+    pub(super) fn end_barrier(&mut self, now: Time, status: Status) {
         self.counters.barriers.add(1);
         if is_out_of_order(status) {
             while let Some(mut bio) = self.order.held.pop_front() {
@@ -478,7 +526,7 @@ impl SchedQueue {
     }
 
     /// Admits the bios that were held back.
-    fn let_in(&mut self, now: Time) {
+    pub(super) fn let_in(&mut self, now: Time) {
         if self.order.releasing {
             // This barrier came out of the list and ended at once; the outer call's loop continues.
             return;

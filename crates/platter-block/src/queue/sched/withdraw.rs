@@ -27,7 +27,8 @@ impl SchedQueue {
                     found = true;
                 }
             });
-            if found {
+            // What the device has behind an ordered tag relies on its place.
+            if found && !self.table.at(index).flags.contains(Flags::TAGGED) {
                 ask(index);
             }
         }
@@ -86,7 +87,7 @@ impl SchedQueue {
     }
 
     /// Takes bios out of requests that have not started, and marks those requests.
-    fn withdraw_from_requests(&mut self, which: &dyn Fn(&Bio) -> bool, out: &mut Vec<Bio>) {
+    pub(super) fn withdraw_from_requests(&mut self, which: &dyn Fn(&Bio) -> bool, out: &mut Vec<Bio>) {
         let idle: Vec<u32> =
             self.table.in_state(State::Queued).chain(self.table.in_state(State::Ready)).collect();
         for index in idle {

@@ -27,6 +27,7 @@ Examples:
   platter serve disk.img --nbd unix:/run/disk.sock
   platter serve 'cache(size=1G, raid0(a.img, b.img))' --nbd 127.0.0.1:10809 --nbd '[::1]:10809'
   platter serve 'raid0(a.img, b.img)' --name array --fuse /mnt/disks
+  platter serve 'cache(size=1G, a.img)' --ublk 0
   platter serve disk.img --vhost-user-blk /run/vm1.sock
   platter serve --read-only /dev/sdb --nbd unix:/run/sdb.sock
   platter serve a.img b.img --name a --name b --nbd 127.0.0.1:0 --json
@@ -45,7 +46,7 @@ pub(crate) struct Serve {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["specs", "names", "nbd", "vhost_user_blk", "read_only", "force", "allow_in_use", "max_clients", "depth",
+        conflicts_with_all = ["specs", "names", "nbd", "ublk", "vhost_user_blk", "read_only", "force", "allow_in_use", "max_clients", "depth",
             "client_memory", "handshake_timeout", "stop_timeout", "insecure_plaintext", "sparse_reads",
             "tls_cert", "tls_key", "tls_client_ca", "tls"]
     )]
@@ -71,7 +72,7 @@ pub(crate) struct Serve {
     #[arg(long = "name", value_name = "NAME")]
     pub(super) names: Vec<String>,
     /// Serve the Network Block Device protocol at HOST:PORT (port 0: any) or unix:PATH
-    #[arg(long, value_name = "ADDR", required_unless_present_any = ["config", "fuse", "vhost_user_blk"])]
+    #[arg(long, value_name = "ADDR", required_unless_present_any = ["config", "fuse", "ublk", "vhost_user_blk"])]
     pub(super) nbd: Vec<String>,
     /// Serve each device as a file in DIR, an empty directory
     #[arg(long, value_name = "DIR")]
@@ -82,6 +83,11 @@ pub(crate) struct Serve {
     /// Let other users use those files
     #[arg(long, requires = "fuse")]
     pub(super) fuse_allow_other: bool,
+    /// Make a device the block device /dev/ublkbID of this kernel, or any free one (auto). After the number: device=NAME
+    /// if there are several, queues=N, keep (leave it to the next server at the end), recover (take it over from another
+    /// spec), buffers (no user copy)
+    #[arg(long, value_name = "ID|auto[,...]")]
+    pub(super) ublk: Vec<String>,
     /// Serve a disk to a virtual machine by vhost-user-blk at a Unix socket: the first device, or the one of the name in
     /// NAME=PATH
     #[arg(long, value_name = "PATH")]

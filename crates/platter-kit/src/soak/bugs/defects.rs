@@ -162,6 +162,8 @@ const REACH: &[(&str, Reach)] = &[
         "odd-end-alone",
         Reach::Targeted { test: "crates/platter-disk/tests/tail.rs", why: "simulated disks are no files" },
     ),
+    ("ordered-tag-forgotten", Reach::Within(1000)),
+    ("ordered-tag-passed", Reach::Within(1000)),
     ("regrown-as-new", Reach::Within(60)),
     (
         "restart-forgotten",

@@ -5,13 +5,13 @@ use platter_block::driver::{Features as DiskFeatures, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::limits::Limits;
 use platter_block::params::Unit;
-use platter_block::queue::{PlugSettings, Settings};
+use platter_block::queue::{Ordered, PlugSettings, Settings};
 use platter_block::time::{Span, Time};
 use platter_disk::leaf::LeafSettings;
 use platter_sim::catalogue::{self, Choices};
 use platter_sim::disk::Policy;
 use platter_sim::fault::{BadSectors, Death, FaultPlan, Lands, When};
-use platter_sim::model::{Command, Ended, Model};
+use platter_sim::model::{Command, Ended, InOrder, Model};
 use platter_sim::rng::Rng;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -72,6 +72,17 @@ impl DiskPlan {
 }
 
 impl DiskPlan {
+    /// Sends the barriers of the disk as ordered tags, if it takes these and the generator chooses so.
+    pub(super) fn tag_barriers(&mut self, rng: &mut Rng) {
+        let chosen = rng.below(2) == 0;
+        if let ModelPlan::Jittery(jitter) = &mut self.model {
+            jitter.geometry.features.ordered_tags = true;
+        }
+        if chosen && self.model.make().is_ok_and(|model| model.geometry().features.ordered_tags) {
+            self.settings.queue.ordered = Ordered::Tag;
+        }
+    }
+
     /// The part of the disk to use, in sectors; `None`: it is small, and all of it is used.
     pub(super) fn part(&self, rng: &mut Rng, sectors: u64) -> Option<(u64, u64)> {
         let ModelPlan::Known(..) = self.model else { return None };
@@ -117,7 +128,7 @@ impl ModelPlan {
             }
             ModelPlan::Jittery(jitter) => {
                 let rng = Rng::new(jitter.seed);
-                Ok(Box::new(Jittery { jitter, rng, inside: BTreeSet::new() }))
+                Ok(Box::new(Jittery { jitter, rng, inside: BTreeSet::new(), in_order: InOrder::default() }))
             }
         }
     }
@@ -243,6 +254,7 @@ struct Jittery {
     jitter: Jitter,
     rng: Rng,
     inside: BTreeSet<(Time, u32)>,
+    in_order: InOrder,
 }
 
 impl Model for Jittery {
@@ -259,7 +271,8 @@ impl Model for Jittery {
             return false;
         }
         let takes = Span(self.jitter.least + self.rng.below(self.jitter.jitter));
-        self.inside.insert((now + takes, command.tag));
+        self.in_order.begin(command.order);
+        self.inside.insert((Time(self.in_order.end((now + takes).0)), command.tag));
         true
     }
 

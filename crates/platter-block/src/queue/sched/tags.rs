@@ -1,0 +1,273 @@
+//! Hard barriers as ordered tags, for devices that [keep the order](crate::driver::Features::ordered_tags) themselves.
+//!
+//! The steps of the barrier (preflush, data, postflush) are sent, each as an ordered tag, as soon as everything before
+//! the barrier has been sent; nothing waits for completions, and later reads and writes follow at once (fact: the modes
+//! `TAG`, `TAG_FLUSH` and `TAG_FUA` of Linux 2.6.16). What consists of several steps itself (another barrier, a flush, a
+//! durable write that needs a flush) waits behind the barrier until it has completed, with all that follows.
+//!
+//! A retry would take a request out of its place. So when any request fails while a barrier is on its way, the device
+//! aborts what must follow it, and the queue takes back everything behind the barrier. If a step of the barrier was
+//! aborted, the barrier drains: it is carried out again once everything before it has ended, retries included. If all
+//! steps have succeeded they are not repeated, because data from behind the barrier may be on the device.
+//!
+//! A barrier also drains if it does not fit into one request, if other queues of the device hold requests before it,
+//! if given-up requests are with the driver, or if it flushes a device that has nothing to flush.
+
+use super::order::{DATA, IN_DOUBT, POST, PRE, Tag, is_out_of_order};
+use super::{Rest, Role, SchedQueue, order};
+use crate::bio::{Bio, Flags, Op};
+use crate::driver::Completion;
+use crate::fault::{Fault, Kind, Stage};
+use crate::queue::Ordered;
+use crate::queue::family::Parent;
+use crate::queue::pause::{fault_of, may_pass};
+use crate::queue::split::front_bytes;
+use crate::request::State;
+use crate::time::Time;
+use alloc::vec::Vec;
+
+impl SchedQueue {
+    /// How hard barriers keep their order and become durable. The names are those of Linux 2.6.16's modes.
+    pub fn barrier_mode(&self) -> &'static str {
+        let features = &self.geometry.features;
+        let durable = (features.write_cache, features.fua);
+        match (self.sends_tags(), durable) {
+            (false, (false, _)) => "drain",
+            (false, (true, false)) => "drain+flush",
+            (false, (true, true)) => "drain+FUA",
+            (true, (false, _)) => "tag",
+            (true, (true, false)) => "tag+flush",
+            (true, (true, true)) => "tag+FUA",
+        }
+    }
+
+    /// Whether barriers are sent as ordered tags where they can be.
+    fn sends_tags(&self) -> bool {
+        self.settings.ordered == Ordered::Tag && self.geometry.features.ordered_tags
+    }
+
+    /// Whether the waiting barrier can be sent as an ordered tag now.
+    pub(super) fn may_tag(&self) -> bool {
+        if !self.sends_tags() {
+            return false;
+        }
+        let Some(bio) = self.order.barrier.as_ref().filter(|_| !self.order.only_places) else { return false };
+        let steps = self.barrier_steps(bio);
+        let flushes = steps & (PRE | POST) != 0;
+        let zeroes = |parent: &Parent<Role>| matches!(parent.role, Role::Zeroes(_));
+        !self.order.by_drain
+            && self.order.tag.is_none()
+            && self.order.outside == Rest::Settled
+            && matches!(bio.op(), Op::Write | Op::Flush)
+            && steps != 0
+            && (bio.op() == Op::Flush || front_bytes(&self.geometry.limits, bio) == bio.len())
+            && !(flushes && self.order.failed.is_some())
+            && self.all_is_sent()
+            // These are still to be sent in part.
+            && !self.order.has_sequences()
+            && !self.families.parents().any(zeroes)
+    }
+
+    /// Everything before the waiting barrier has just been sent. Sends the barrier, if it can be an ordered tag.
+    #[cold]
+    pub(super) fn tag_follows(&mut self, now: Time) -> bool {
+        let follows = self.may_tag();
+        if follows {
+            self.try_barrier(now);
+        }
+        follows
+    }
+
+    /// Whether the driver has everything that was admitted, and none of it was given up.
+    fn all_is_sent(&self) -> bool {
+        self.table.used() == self.in_flight as usize
+            && self.waiting.iter().all(|list| list.is_empty())
+            && self.retries.is_empty()
+            && self.paused.is_empty()
+            && self.doubts.held.is_empty()
+            && !self.doubts.exist()
+            && self.quarantined == 0
+    }
+
+    /// Sends the waiting barrier as an ordered tag, and lets in what is behind it.
+    #[cold]
+    pub(super) fn send_tag(&mut self, now: Time) {
+        let Some(bio) = self.order.barrier.take() else { return };
+        let steps = self.barrier_steps(&bio);
+        self.counters.barriers_tagged.add(1);
+        // One child more, so that the barrier is not complete before all are counted.
+        let at = self.families.insert(Parent::new(bio, 1, Role::Tagged));
+        self.order.tag = Some(Tag { at, broken: false, redo: false });
+        for step in [PRE, DATA, POST] {
+            if steps & step == 0 {
+                continue;
+            }
+            let Some(mut child) = self.data_of(at, steps & POST != 0) else { continue };
+            if step != DATA {
+                child.reset_flush();
+                child.remove_flags(Flags::FUA | Flags::ATOMIC | Flags::READAHEAD);
+                self.counters.flushes.add(1);
+            }
+            child.add_flags(Flags::TAGGED);
+            self.families.count_child(at);
+            self.place_at_end(now, child);
+        }
+        self.child_done(now, at, Ok(()));
+        self.attention = true;
+        self.let_in(now);
+    }
+
+    /// Whether a bio must not follow the ordered tag that is on its way, because it has several steps.
+    #[inline]
+    pub(super) fn must_wait_for_tag(&self, bio: &Bio) -> bool {
+        if self.order.tag.is_none() {
+            return false;
+        }
+        let (flags, cache) = (bio.flags(), self.geometry.features.write_cache);
+        let flushes = flags.contains(Flags::PREFLUSH)
+            || (flags.contains(Flags::FUA) && !(self.can_fua() && bio.op() == Op::Write));
+        bio.op() == Op::Flush || flags.intersects(Flags::BARRIERS) || (cache && flushes)
+    }
+
+    /// Holds back a bio, and everything submitted after it, until the ordered tag has completed.
+    pub(super) fn hold_behind_tag(&mut self, bio: Bio) {
+        // The list is empty, or this bio was its first.
+        self.order.held.push_front(bio);
+        self.order.shut = true;
+        self.note_attention();
+    }
+
+    /// Called for each request that the driver has returned, before anything else is done with it.
+    #[inline]
+    pub(super) fn look_at_tag(&mut self, now: Time, index: u32, result: i64) {
+        if self.order.tag.is_none() {
+            return;
+        }
+        let request = self.table.at(index);
+        let full = if request.op.has_data() { result == request.len as i64 } else { result >= 0 };
+        if !full {
+            self.break_tag(now);
+        }
+    }
+
+    /// A request has failed while an ordered tag is on its way. Takes back everything that has not started: it is
+    /// behind the barrier, or it is a step of the barrier.
+    #[cold]
+    fn break_tag(&mut self, now: Time) {
+        let Some(tag) = self.order.tag.as_mut().filter(|tag| !tag.broken) else { return };
+        (tag.broken, self.order.shut) = (true, true);
+        let mut bios = self.take_unsent();
+        let is_step = |bio: &Bio| bio.flags().contains(Flags::TAGGED);
+        let behind = bios.extract_if(.., |bio| !is_step(bio)).collect::<Vec<Bio>>();
+        behind.into_iter().rev().for_each(|bio| self.order.held.push_front(bio));
+        for bio in bios {
+            if let Some(tag) = &mut self.order.tag {
+                tag.redo = true;
+            }
+            self.finish(now, bio);
+        }
+    }
+
+    /// Takes every bio out of the queue that the driver does not have, except those held back.
+    fn take_unsent(&mut self) -> Vec<Bio> {
+        let mut out: Vec<Bio> = Vec::new();
+        self.withdraw_from_requests(&|bio| !order::is_own_flush(bio), &mut out);
+        out.extend(self.retries.drain(..));
+        self.waiting.iter_mut().for_each(|list| out.extend(list.drain(..)));
+        out.extend(self.doubts.held.drain(..));
+        out
+    }
+
+    /// A doubt has arisen. If the driver does not have the whole barrier yet, it fails.
+    #[cold]
+    pub(super) fn fail_unsent_tag(&mut self, now: Time) {
+        let Some(at) = self.order.tag.as_ref().map(|tag| tag.at) else { return };
+        let mut ready = self.table.in_state(State::Ready);
+        let unsent = ready.any(|index| self.table.at(index).flags.contains(Flags::TAGGED));
+        drop(ready);
+        if unsent && let Some(parent) = self.families.get_mut(at) {
+            parent.bio.fail(IN_DOUBT);
+            self.break_tag(now);
+        }
+    }
+
+    /// The driver has returned a bio that was alone in its request with an error or short. Returns it unless it is a
+    /// step of the barrier or is behind it.
+    pub(super) fn step_failed(&mut self, now: Time, mut bio: Bio, result: i64) -> Option<Bio> {
+        if !bio.flags().contains(Flags::TAGGED) || bio.flags().contains(Flags::ORPHAN) {
+            return self.hold_aborted(bio, result);
+        }
+        self.error |= result < 0;
+        if result > bio.len() as i64 {
+            bio.fail(Fault::new(Kind::Contract, Stage::Driver));
+        } else if result >= 0 || may_pass(&bio, result) {
+            if let Some(tag) = &mut self.order.tag {
+                tag.redo = true;
+            }
+        } else {
+            let fault = fault_of(result);
+            if bio.op() == Op::Flush && result != Completion::ABORTED {
+                self.order.failed = Some(fault);
+            }
+            bio.fail(fault);
+        }
+        self.finish(now, bio);
+        None
+    }
+
+    /// Holds a bio back that the device has aborted behind the barrier. Returns any other.
+    pub(super) fn hold_aborted(&mut self, bio: Bio, result: i64) -> Option<Bio> {
+        let redone = self.order.by_drain && self.order.barrier.is_some();
+        let has_followers = self.order.tag.is_some() || redone || self.order.settling;
+        let is_behind = result == Completion::ABORTED
+            && has_followers
+            && !bio.flags().intersects(Flags::ORPHAN | Flags::LAST);
+        if !is_behind {
+            return Some(bio);
+        }
+        self.counters.requeues.add(1);
+        self.order.held.push_front(bio);
+        None
+    }
+
+    /// The driver has returned all steps of the barrier.
+    pub(super) fn tag_done(&mut self, now: Time, at: u32) {
+        let Some(tag) = self.order.tag.take() else { return };
+        self.order.shut = false;
+        let status = self.families.get(at).map_or(Ok(()), |parent| parent.bio.status());
+        if tag.redo && status.is_ok() {
+            let Some(bio) = self.families.recall(at) else { return };
+            self.counters.barriers_redone.add(1);
+            (self.order.barrier, self.order.barrier_since, self.order.by_drain) = (Some(bio), now, true);
+            if self.doubts.exist() {
+                return self.fail_barrier(now, Kind::InDoubt);
+            }
+            self.try_barrier(now);
+            return self.note_attention();
+        }
+        let Some(bio) = self.families.release(at) else { return };
+        if is_out_of_order(status) {
+            // What is behind a barrier that has not kept its order fails, now or when the device aborts it.
+            self.count_as_complete();
+            for mut bio in self.take_unsent() {
+                bio.fail(Fault::new(Kind::Cancelled, Stage::Queue));
+                self.finish(now, bio);
+            }
+        }
+        self.finish(now, bio);
+        if tag.broken {
+            // The device may still abort what is behind the barrier, and that goes before all that is held back.
+            (self.order.settling, self.order.shut) = (true, true);
+        }
+        self.end_barrier(now, status);
+    }
+
+    /// Lets in what was held back behind a failed ordered tag, once all that was sent behind it has come back.
+    pub(super) fn settle(&mut self, now: Time) {
+        if !self.is_drained() {
+            return;
+        }
+        (self.order.settling, self.order.shut) = (false, false);
+        self.let_in(now);
+    }
+}

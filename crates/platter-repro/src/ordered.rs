@@ -1,0 +1,82 @@
+//! Hard barriers by draining the queue, as ordered tags and not at all: the choice between IDE and SCSI of which Axboe
+//! speaks ("Linux Block I/O: Present and Future", 2004) and the modes of Linux 2.6.16, on models of SCSI disks.
+//!
+//! No figures were published. The rules were fixed before the model was run.
+
+mod claims;
+mod load;
+mod show;
+
+use super::cells::run_all;
+use super::{Experiment, Hooks, Options, Report, ReproError};
+use load::{Cell, Found};
+
+/// The row of the table of experiments.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "ordered",
+    summary: "barriers by draining the queue and as ordered tags, on SCSI disks (Axboe 2004, Linux 2.6.16)",
+    run,
+};
+
+/// Writes of each simulation.
+const WRITES: u64 = 16_384;
+/// Fewest writes with a meaningful mean.
+const FEWEST: u64 = 512;
+
+/// The outcome of each cell.
+struct Results(Vec<(Cell, Found)>);
+
+impl Results {
+    fn of(&self, cell: &Cell) -> Option<&Found> {
+        self.0.iter().find(|(known, _)| known == cell).map(|(_, found)| found)
+    }
+}
+
+fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
+    let writes = (WRITES / options.scale.max(1)).max(FEWEST);
+    let cells = load::cells();
+    let found = run_all(options, hooks, &cells, |cell, cancel| load::run(cell, writes, cancel))?;
+    let results = Results(cells.into_iter().zip(found).collect());
+    Ok(Report {
+        name: EXPERIMENT.name,
+        summary: EXPERIMENT.summary,
+        method: show::method(writes),
+        tables: show::tables(&results),
+        charts: Vec::new(),
+        claims: claims::all(&results),
+        scale: options.scale,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use load::Order;
+    use std::sync::atomic::AtomicBool;
+
+    fn report(threads: usize) -> Report {
+        let never = AtomicBool::new(false);
+        run(&Options { scale: 64, threads }, Hooks { cancel: &never, progress: &mut |_| () }).unwrap()
+    }
+
+    #[test]
+    fn every_claim_has_its_figure_and_what_fails_has_a_reason_whatever_the_threads() {
+        let (one, two) = (report(1), report(2));
+        assert_eq!(one.to_json().to_string(), two.to_json().to_string());
+        for claim in &one.claims {
+            assert!(claim.modelled.is_some_and(|ratio| ratio.is_finite() && ratio > 0.0), "{}", claim.id);
+            assert_eq!(claim.holds() != Some(true), claim.reason.is_some(), "{claim:?}");
+        }
+    }
+
+    #[test]
+    fn barriers_are_sent_as_they_should_be() {
+        let never = AtomicBool::new(false);
+        for cell in load::cells().into_iter().filter(|cell| cell.disk == load::DISKS[0]) {
+            let found = load::run(&cell, FEWEST, &never).unwrap();
+            let barriers = if cell.order == Order::None { 0 } else { FEWEST / cell.every };
+            let tagged = if cell.order == Order::Tag { barriers } else { 0 };
+            assert_eq!((found.barriers, found.tagged, found.redone), (barriers, tagged, 0), "{cell:?}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Hard barriers as ordered tags, on a simulated disk that serves its queue by positioning time.
+
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::counters::Counters;
+use platter_block::fault::Kind;
+use platter_block::lane::{Lane, QueueLane};
+use platter_block::queue::{Ordered, SchedQueue, Settings};
+use platter_block::time::{Span, Time};
+use platter_sim::catalogue::{self, Choices};
+use platter_sim::fault::{Blow, Lands, Strike, TRANSIENT};
+use platter_sim::medium::Medium;
+use platter_sim::power::{Supply, Survivors};
+use platter_sim::{Options, SimChannel, SimDisk, World};
+use std::sync::Arc;
+
+/// Sectors: far apart, so that a disk which may choose serves them in another order than that of their submission.
+const FAR: u64 = 60_000_000;
+const MIDDLE: u64 = 30_000_000;
+const NEAR: u64 = 64;
+
+struct Rig {
+    world: Arc<World>,
+    disk: SimDisk,
+    lane: QueueLane<SimChannel>,
+    done: Vec<Bio>,
+}
+
+impl Rig {
+    fn new(cache: bool, ordered: Ordered) -> Rig {
+        Rig::with(cache, ordered, None)
+    }
+
+    fn with(cache: bool, ordered: Ordered, supply: Option<Supply>) -> Rig {
+        let world = World::new(1);
+        let choices = Choices { write_cache: Some(cache), ..Choices::default() };
+        let model = catalogue::by_name("man3367mp").unwrap().make(choices).unwrap();
+        let options = Options { medium: Some(Medium::new()), faults: None, supply };
+        let disk = SimDisk::with(&world, model, options);
+        let settings = Settings { plug: None, ordered, ..Settings::default() };
+        let elevator = platter_elevators::by_name("noop").map(|row| (row.make)());
+        let queue = SchedQueue::new(disk.geometry(), settings, elevator, Arc::new(Counters::default()));
+        let lane = QueueLane::new(queue, disk.channel());
+        Rig { world, disk, lane, done: Vec::new() }
+    }
+
+    fn submit(&mut self, bios: impl IntoIterator<Item = Bio>) {
+        let now = self.world.clock().now();
+        bios.into_iter().for_each(|bio| self.lane.submit(now, bio));
+        self.lane.run(now);
+    }
+
+    fn step(&mut self) -> bool {
+        self.lane.run(self.world.clock().now());
+        self.lane.take_done(&mut self.done);
+        match self.lane.next_wakeup().filter(|_| !self.lane.is_idle()) {
+            Some(at) => self.world.clock().advance_to(at),
+            None => return false,
+        }
+        true
+    }
+
+    /// Runs until nothing is under way. Returns token and error of each bio, in the order of their completion.
+    fn settle(&mut self) -> Vec<(u64, Option<Kind>)> {
+        let mut rounds = 0;
+        while self.step() {
+            rounds += 1;
+            assert!(rounds < 10_000, "it does not come to an end");
+        }
+        let done = self.done.drain(..);
+        done.map(|bio| (bio.token(), bio.status().err().map(|fault| fault.kind))).collect()
+    }
+
+    fn strike(&self, op: Op, blow: Blow) {
+        self.disk.strike(Strike { op: Some(op), blow });
+    }
+
+    fn read(&mut self, sector: u64) -> u8 {
+        self.submit([Bio::read(sector * 512, vec![77u8; 512]).unwrap()]);
+        while self.step() {}
+        let mut bio = self.done.pop().unwrap();
+        assert_eq!(bio.status(), Ok(()));
+        bio.take_buffer::<Vec<u8>>().unwrap()[0]
+    }
+
+    fn counts(&self) -> (u64, u64, u64) {
+        let counters = self.lane.counters();
+        (counters.barriers.get(), counters.barriers_tagged.get(), counters.barriers_redone.get())
+    }
+}
+
+/// A write of one sector, filled with its token.
+fn write(token: u64, sector: u64) -> Bio {
+    let mut bio = Bio::write(sector * 512, vec![token as u8; 512]).unwrap();
+    bio.set_token(token);
+    bio
+}
+
+fn barrier(token: u64, sector: u64) -> Bio {
+    let mut bio = write(token, sector);
+    bio.add_flags(Flags::HARD_BARRIER);
+    bio
+}
+
+/// Two writes, a barrier and two writes, which the disk would serve in another order.
+fn group() -> [Bio; 5] {
+    [write(1, NEAR), write(2, FAR), barrier(3, MIDDLE), write(4, NEAR + 1000), write(5, MIDDLE + 64)]
+}
+
+const TOKENS: [u64; 5] = [1, 2, 3, 4, 5];
+
+/// Checks that nothing completed on the wrong side of the barrier.
+fn assert_in_order(done: &[(u64, Option<Kind>)]) {
+    let at = |token| done.iter().position(|(other, _)| *other == token).expect("it has completed");
+    assert!(at(1) < at(3) && at(2) < at(3) && at(3) < at(4) && at(3) < at(5), "{done:?}");
+}
+
+#[test]
+fn the_disk_has_everything_at_once_and_keeps_the_order() {
+    for cache in [false, true] {
+        let mut rig = Rig::new(cache, Ordered::Tag);
+        assert_eq!(rig.lane.queue.barrier_mode(), if cache { "tag+FUA" } else { "tag" });
+        rig.submit(group());
+        // With a cache a flush goes before the barrier.
+        let inside = rig.disk.inside().len();
+        assert!(inside >= 4 + usize::from(cache), "{inside} commands");
+        let done = rig.settle();
+        assert_in_order(&done);
+        assert!(done.iter().all(|(_, error)| error.is_none()), "{done:?}");
+        assert_eq!(rig.counts(), (1, 1, 0));
+    }
+}
+
+#[test]
+fn without_tags_the_queue_drains() {
+    let mut rig = Rig::new(false, Ordered::Drain);
+    assert_eq!(rig.lane.queue.barrier_mode(), "drain");
+    rig.submit(group());
+    assert_eq!(rig.disk.inside().len(), 2);
+    assert_in_order(&rig.settle());
+    assert_eq!(rig.counts(), (1, 0, 0));
+}
+
+#[test]
+fn a_read_behind_the_barrier_sees_its_data() {
+    let mut rig = Rig::new(false, Ordered::Tag);
+    let mut read = Bio::read(MIDDLE * 512, vec![77u8; 512]).unwrap();
+    read.set_token(4);
+    rig.submit([write(2, FAR), barrier(3, MIDDLE), read]);
+    while rig.step() {}
+    let mut read = rig.done.pop().unwrap();
+    assert_eq!((read.token(), read.take_buffer::<Vec<u8>>().unwrap()[0]), (4, 3));
+}
+
+#[test]
+fn a_barrier_behind_a_request_that_is_retried_drains() {
+    for transient in TRANSIENT {
+        let mut rig = Rig::new(false, Ordered::Tag);
+        rig.strike(Op::Write, Blow::Transient(transient));
+        rig.submit(group());
+        let done = rig.settle();
+        assert_in_order(&done);
+        assert!(done.iter().all(|(_, error)| error.is_none()), "{done:?}");
+        assert_eq!(rig.counts(), (1, 1, 1));
+    }
+}
+
+#[test]
+fn a_failed_write_fails_alone() {
+    for (struck, failing) in TOKENS.into_iter().enumerate() {
+        let mut rig = Rig::new(false, Ordered::Tag);
+        let mut bios = group().into_iter();
+        rig.submit(bios.by_ref().take(struck));
+        rig.strike(Op::Write, Blow::Error);
+        rig.submit(bios);
+        let done = rig.settle();
+        assert_in_order(&done);
+        for (token, error) in done {
+            assert_eq!(error, (token == failing).then_some(Kind::Io), "{token} of {struck}");
+        }
+        // What the barrier has to follow or the barrier itself was struck: only the first makes it drain.
+        assert_eq!(rig.counts(), (1, 1, u64::from(struck < 2)), "{struck}");
+    }
+}
+
+#[test]
+fn a_failed_flush_of_the_barrier_stays_failed() {
+    let mut rig = Rig::new(true, Ordered::Tag);
+    rig.strike(Op::Flush, Blow::Error);
+    rig.submit(group());
+    let done = rig.settle();
+    let failed: Vec<u64> =
+        done.iter().filter(|(_, error)| error.is_some()).map(|(token, _)| *token).collect();
+    assert_eq!(failed, [3], "{done:?}");
+    assert!(rig.lane.queue.flush_failure().is_some());
+    rig.submit([barrier(6, NEAR)]);
+    assert_eq!(rig.settle(), [(6, Some(Kind::FlushFailed))]);
+}
+
+#[test]
+fn what_has_steps_of_its_own_waits_for_the_barrier() {
+    let mut rig = Rig::new(true, Ordered::Tag);
+    let mut flush = Bio::flush();
+    flush.set_token(6);
+    rig.submit(group().into_iter().chain([flush, write(7, FAR + 64), barrier(8, NEAR), write(9, FAR)]));
+    let done = rig.settle();
+    assert!(done.iter().all(|(_, error)| error.is_none()), "{done:?}");
+    let at = |token| done.iter().position(|(other, _)| *other == token).unwrap();
+    assert!(at(3) < at(6) && at(3) < at(7) && at(7) < at(8) && at(8) < at(9), "{done:?}");
+    assert_eq!(rig.counts(), (2, 2, 0));
+}
+
+#[test]
+fn a_barrier_that_times_out_takes_down_what_has_not_started() {
+    let mut rig = Rig::new(false, Ordered::Tag);
+    rig.strike(Op::Write, Blow::Stuck(Span::from_secs(100), Lands::Late));
+    rig.lane.queue.set_depth(3);
+    let now = rig.world.clock().now();
+    let mut late = barrier(3, MIDDLE);
+    late.set_deadline(Some(now + Span::from_secs(1)));
+    rig.submit([write(2, FAR), late, write(4, NEAR), write(5, NEAR + 64), write(6, NEAR + 128)]);
+    let done = rig.settle();
+    let of = |token| done.iter().find(|(other, _)| *other == token).map(|(_, error)| *error).unwrap();
+    assert_eq!((of(2), of(3), of(4)), (None, Some(Kind::TimedOut), None), "{done:?}");
+    assert_eq!((of(5), of(6)), (Some(Kind::Cancelled), Some(Kind::Cancelled)), "{done:?}");
+}
+
+#[test]
+fn a_power_cut_leaves_nothing_from_behind_what_it_has_taken() {
+    for at in 1..40 {
+        let supply = Supply::new();
+        let mut rig = Rig::with(false, Ordered::Tag, Some(supply.clone()));
+        rig.submit(group());
+        supply.cut_at(Time(at * 500_000), Survivors::All);
+        rig.settle();
+        supply.restore();
+        let [first, second, middle, next, last] =
+            [NEAR, FAR, MIDDLE, NEAR + 1000, MIDDLE + 64].map(|sector| rig.read(sector) != 0);
+        assert!(!middle || first && second, "{at}: the barrier without what is before it");
+        assert!(!(next || last) || middle, "{at}: what is behind the barrier without it");
+    }
+}
