@@ -1,5 +1,6 @@
 //! Runs the command as a user does.
 
+mod activated;
 mod copy;
 mod copy_ends_early;
 mod copy_refused;
@@ -12,6 +13,7 @@ mod killed;
 mod list;
 mod map;
 mod run;
+mod served;
 mod sim;
 mod soak;
 mod specs;

@@ -1,10 +1,11 @@
 //! Addresses of the NBD server, and the sockets that listen at them.
 
 use crate::error::ServeError;
+use crate::inherited::{Accepted, Inherited};
 use rustix::net::{Shutdown, shutdown, sockopt};
 use std::fs;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The form of an address, for help.
-pub(super) const FORM: &str = "HOST:PORT with a numeric HOST ([::1] for IPv6; port 0: any), or unix:PATH";
+pub(super) const FORM: &str = "HOST:PORT with a numeric HOST ([::1] for IPv6; port 0: any), unix:PATH, or systemd:NAME for an inherited socket";
 
 /// How long an idle TCP connection is left alone before the kernel asks whether the peer is still there.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
@@ -27,6 +28,8 @@ pub(super) enum Listener {
     Tcp(TcpListener),
     /// The path of the socket's file, with the device and inode that tell whether it is still ours.
     Unix(UnixListener, PathBuf, (u64, u64)),
+    /// One that a service manager keeps.
+    Inherited(Inherited),
 }
 
 impl Listener {
@@ -35,14 +38,17 @@ impl Listener {
         if let Some(path) = address.strip_prefix("unix:") {
             return Listener::bind_unix(Path::new(path));
         }
+        if let Some(found) = Inherited::find(address) {
+            let inherited = found?;
+            if let Some(socket) = inherited.host().filter(|_| !plaintext_anywhere) {
+                check_loopback(socket)?;
+            }
+            return Ok(Listener::Inherited(inherited));
+        }
         let wrong = || ServeError::usage(format!("{address:?} is not an address of NBD: give {FORM}"));
         let socket: SocketAddr = address.parse().map_err(|_| wrong())?;
-        if !is_loopback(socket.ip()) && !plaintext_anywhere {
-            let message = format!(
-                "{address} can be reached by other hosts, and NBD without TLS neither encrypts nor authenticates: \
-                 require TLS, give a loopback address or unix:PATH, or permit it with --insecure-plaintext"
-            );
-            return Err(ServeError::usage(message));
+        if !plaintext_anywhere {
+            check_loopback(socket)?;
         }
         let listener = TcpListener::bind(socket)
             .map_err(|error| ServeError::system(format!("cannot listen at {address}: {error}")))?;
@@ -74,6 +80,7 @@ impl Listener {
             Listener::Tcp(listener) => {
                 listener.local_addr().map_or_else(|error| error.to_string(), |address| address.to_string())
             }
+            Listener::Inherited(inherited) => inherited.address(),
             Listener::Unix(_, path, _) => format!("unix:{}", path.display()),
         }
     }
@@ -83,17 +90,15 @@ impl Listener {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, peer) = listener.accept()?;
-                prepare(&stream);
-                Ok((stream.into(), peer.to_string()))
+                Ok(from_tcp(stream, peer))
             }
+            Listener::Inherited(inherited) => Ok(match inherited.accept()? {
+                Accepted::Tcp(stream, peer) => from_tcp(stream, peer),
+                Accepted::Unix(stream) => from_unix(stream),
+            }),
             Listener::Unix(listener, ..) => {
                 let (stream, _) = listener.accept()?;
-                // More data on its way means fewer wake-ups. The system limits the sizes; TCP finds them itself.
-                let _ = sockopt::set_socket_send_buffer_size(&stream, UNIX_BUFFER_BYTES);
-                let _ = sockopt::set_socket_recv_buffer_size(&stream, UNIX_BUFFER_BYTES);
-                let process = sockopt::socket_peercred(&stream).map(|peer| peer.pid.as_raw_nonzero().get());
-                let peer = process.map_or_else(|_| "unix".to_owned(), |pid| format!("unix, process {pid}"));
-                Ok((stream.into(), peer))
+                Ok(from_unix(stream))
             }
         }
     }
@@ -103,6 +108,10 @@ impl Listener {
         // A listening socket that is shut down fails its accept(2); nothing is left to report.
         let _ = match self {
             Listener::Tcp(listener) => shutdown(listener, Shutdown::Both),
+            Listener::Inherited(inherited) => {
+                inherited.close();
+                Ok(())
+            }
             Listener::Unix(listener, path, made) => {
                 if identity(path) == Some(*made) {
                     let _ = fs::remove_file(path);
@@ -111,6 +120,33 @@ impl Listener {
             }
         };
     }
+}
+
+/// A connection over TCP: its socket, and the peer's address.
+fn from_tcp(stream: TcpStream, peer: SocketAddr) -> (OwnedFd, String) {
+    prepare(&stream);
+    (stream.into(), peer.to_string())
+}
+
+/// A connection over a Unix socket.
+fn from_unix(stream: UnixStream) -> (OwnedFd, String) {
+    // More data on its way means fewer wake-ups. The system limits the sizes; TCP finds them itself.
+    let _ = sockopt::set_socket_send_buffer_size(&stream, UNIX_BUFFER_BYTES);
+    let _ = sockopt::set_socket_recv_buffer_size(&stream, UNIX_BUFFER_BYTES);
+    let process = sockopt::socket_peercred(&stream).map(|peer| peer.pid.as_raw_nonzero().get());
+    let peer = process.map_or_else(|_| "unix".to_owned(), |pid| format!("unix, process {pid}"));
+    (stream.into(), peer)
+}
+
+/// Refuses an address that other hosts reach.
+fn check_loopback(socket: SocketAddr) -> Result<(), ServeError> {
+    if is_loopback(socket.ip()) {
+        return Ok(());
+    }
+    Err(ServeError::usage(format!(
+        "{socket} can be reached by other hosts, and NBD without TLS neither encrypts nor authenticates: \
+         require TLS, give a loopback address or unix:PATH, or permit it with --insecure-plaintext"
+    )))
 }
 
 fn is_loopback(ip: IpAddr) -> bool {
@@ -158,7 +194,17 @@ mod tests {
 
     #[test]
     fn addresses_are_checked_before_anything_listens() {
-        for wrong in ["", "localhost:10809", "127.0.0.1", "10809", "unix:", "[::1]", "127.0.0.1:99999"] {
+        for wrong in [
+            "",
+            "localhost:10809",
+            "127.0.0.1",
+            "10809",
+            "unix:",
+            "[::1]",
+            "127.0.0.1:99999",
+            "systemd",
+            "systemd:a",
+        ] {
             assert!(refused(wrong).is_usage(), "{wrong}");
         }
         let other = refused("0.0.0.0:0");
