@@ -8,6 +8,7 @@ mod copy_rescue;
 mod daemon;
 mod docs;
 mod exit_status;
+mod idle;
 mod info;
 mod killed;
 mod list;
