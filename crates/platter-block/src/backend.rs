@@ -85,6 +85,12 @@ pub trait Backend: LimitSource {
         self.below().first().map_or(Time::default(), |below| below.now())
     }
 
+    /// Whether writes that have succeeded may be in the memory of this process only, until a flush: they are lost if it is
+    /// killed. By default, whether this is so for a device below.
+    fn holds_unflushed(&self) -> bool {
+        self.below().iter().any(|below| below.holds_unflushed())
+    }
+
     /// Which device below (its index in [`below`](Backend::below)) holds the byte at `pos`, and at which offset.
     /// `None`: there is no device below, or the byte is not on exactly one of them.
     fn locate(&self, pos: u64) -> Option<(usize, u64)> {

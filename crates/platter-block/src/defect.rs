@@ -67,10 +67,15 @@ defects! {
     DeadlineFromStart "deadline-from-start" "a bio that waits in a queue does not time out"
     /// Buffers of the program are dropped while a lock is held, so that a destructor that calls the device deadlocks.
     DestructorsUnderLocks "destructors-under-locks" "buffers are dropped under locks; destructors that call the device hang"
+    /// A server that disconnects a client closes the connection while the device still has requests of it, and the client
+    /// sends them again.
+    DisconnectEarly "disconnect-early" "a disconnected client's old write lands over a newer one"
     /// Ranges that a timed-out request may still change are written, read and flushed without waiting for it.
     DoubtIgnored "doubt-ignored" "nothing waits for a write that has timed out and may still reach the disk"
     /// A bio without a deadline waits without a limit for the end of a doubt that only a lane which is not run can see.
     DoubtWaitsForOwner "doubt-waits-for-owner" "I/O to a range in doubt waits without end for a lane that is not run"
+    /// An export answers a flush before the device has carried it out.
+    ExportFlushEarly "export-flush-early" "a server answers a flush that the disk has not carried out"
     /// A bio beyond the end of the device below a filter is passed on without the filter, and succeeds if the device grows
     /// before it gets there.
     FilterPassesUnseen "filter-passes-unseen" "a filter does not see a bio beyond the end of a disk that has grown again when it gets there"
@@ -87,6 +92,8 @@ defects! {
     /// A change that was sent over a connection which was lost without a sign of the server is sent again, although the
     /// server may still carry out the first one.
     NbdDoubtForgotten "nbd-doubt-forgotten" "a write that a remote server may still carry out is sent to it again"
+    /// A server writes without FUA what a client wants to be durable when it is answered.
+    NbdFuaIgnored "nbd-fua-ignored" "an NBD server answers a write with FUA before it is durable"
     /// A flush after a lost connection succeeds although the server may have lost writes.
     NbdLossForgotten "nbd-loss-forgotten" "a flush says that data is durable which a remote server may have lost"
     /// If a file ends inside a page, only the last partial block goes through the page cache; the rest of its page
@@ -94,6 +101,8 @@ defects! {
     OddEndAlone "odd-end-alone" "the end of a file of odd size goes through the page cache, the rest of its page around it"
     /// A disk that shrank and grew again is used to its end although the data loss was not acknowledged.
     RegrownAsNew "regrown-as-new" "what was cut off a disk that grew again reads as zeroes without an error"
+    /// Clients of a server whose predecessor was killed are not told that writes may be lost.
+    RestartForgotten "restart-forgotten" "a server that follows a killed one answers flushes as if nothing were lost"
     /// Lanes that several threads submit to use rings, which tie requests to the thread that submitted them: when
     /// that thread exits, the kernel cancels its requests.
     SharedLaneOnRing "shared-lane-on-ring" "requests of a thread that exits are cancelled, and those of one that blocks wait for it"

@@ -69,6 +69,11 @@ pub trait Disk: Send + Sync {
         Ok(Extent::data(pos, len))
     }
 
+    /// Whether writes that have succeeded may be in the memory of this process only: they are lost if it is killed.
+    fn holds_unflushed(&self) -> bool {
+        false
+    }
+
     /// Describes the cause of a failure that has just happened, where the fault does not tell it.
     fn explain(&self, fault: Fault) -> Option<String> {
         let _ = fault;

@@ -160,6 +160,10 @@ impl Backend for Cache {
         }
     }
 
+    fn holds_unflushed(&self) -> bool {
+        !self.0.through || self.0.below.holds_unflushed()
+    }
+
     fn below(&self) -> Vec<Arc<dyn Backend>> {
         vec![Arc::clone(&self.0.below)]
     }

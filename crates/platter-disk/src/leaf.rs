@@ -300,6 +300,10 @@ impl Backend for Leaf {
         self.0.extent.look(true, &*self.0.disk, &self.0.gate)
     }
 
+    fn holds_unflushed(&self) -> bool {
+        self.0.disk.holds_unflushed()
+    }
+
     fn may_bounce(&self) -> bool {
         self.0.settings.bounce
     }

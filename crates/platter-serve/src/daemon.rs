@@ -17,6 +17,7 @@ use crate::config::{Config, ConfigErrors, DeviceConfig, ExportConfig};
 use crate::error::ServeError;
 use crate::served::{Devices, Served};
 use crate::server::{ExportInfo, Flush, Server};
+use crate::state::StateFile;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -71,6 +72,7 @@ pub struct Daemon {
     times: Mutex<Times>,
     requests: Mutex<Requests>,
     requested: Condvar,
+    state: Mutex<Option<StateFile>>,
 }
 
 /// Times of the configuration that may change.
@@ -110,12 +112,14 @@ impl Daemon {
     /// [`reload`](Daemon::reload). `prepare` sets up the server before anything is added.
     ///
     /// # Errors
-    /// A device cannot be opened or an export not started. What had been started by then is stopped again.
+    /// The state file cannot be used; a device cannot be opened or an export not started. What had been started by then is
+    /// stopped again.
     pub fn start(
         config: Config,
         file: Option<PathBuf>,
         prepare: impl FnOnce(&mut Server),
     ) -> Result<Arc<Daemon>, DaemonError> {
+        let state = config.server.state.as_deref().map(StateFile::open).transpose()?;
         let mut server = Server::new(config.server.clients_max);
         prepare(&mut server);
         let daemon = Arc::new(Daemon {
@@ -127,6 +131,7 @@ impl Daemon {
             times: Mutex::new(Times { stop: config.server.stop_timeout, stall: config.server.stall_after }),
             requests: Mutex::default(),
             requested: Condvar::new(),
+            state: Mutex::new(state),
             changing: Mutex::new(Changing {
                 server: Some(server),
                 config: Config { server: config.server.clone(), ..Config::default() },
@@ -143,6 +148,7 @@ impl Daemon {
         });
         if let Err(error) = daemon.begin(&config) {
             // The first error is the one that counts.
+            let _ = lock(&daemon.state).take().map_or(Ok(()), StateFile::restore);
             let _ = daemon.stop(Duration::ZERO);
             return Err(error.into());
         }
@@ -223,7 +229,10 @@ impl Daemon {
     pub fn stop(&self, limit: Duration) -> Result<(), Vec<String>> {
         let server = lock(&self.changing).server.take();
         lock(&self.exports).clear();
-        server.map_or(Ok(()), |server| server.stop(limit))
+        let Some(server) = server else { return Ok(()) };
+        server.stop(limit)?;
+        // Otherwise its marks stay.
+        lock(&self.state).take().map_or(Ok(()), StateFile::end).map_err(|error| vec![error.to_string()])
     }
 
     /// Stops an export.

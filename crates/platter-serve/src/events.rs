@@ -22,6 +22,8 @@ pub enum Event<'a> {
     },
     /// The first request of a client that the device failed.
     Failed(&'a Client, &'a str),
+    /// The first flush of a client was failed on purpose: an earlier server may have lost its writes.
+    Owed(&'a Client),
     /// An export cannot take connections at the moment.
     Impaired {
         /// The kind of export.
@@ -39,6 +41,7 @@ impl Event<'_> {
             Event::Disconnected(..) => "disconnected",
             Event::Refused { .. } => "refused",
             Event::Failed(..) => "failed",
+            Event::Owed(_) => "owed",
             Event::Impaired { .. } => "impaired",
         }
     }
@@ -46,9 +49,10 @@ impl Event<'_> {
     /// The client, if the event is one of a client.
     pub fn client(&self) -> Option<&Client> {
         match self {
-            Event::Connected(client) | Event::Disconnected(client, _) | Event::Failed(client, _) => {
-                Some(client)
-            }
+            Event::Connected(client)
+            | Event::Disconnected(client, _)
+            | Event::Failed(client, _)
+            | Event::Owed(client) => Some(client),
             Event::Refused { .. } | Event::Impaired { .. } => None,
         }
     }
@@ -56,9 +60,10 @@ impl Event<'_> {
     /// The kind of export.
     pub fn export(&self) -> &'static str {
         match self {
-            Event::Connected(client) | Event::Disconnected(client, _) | Event::Failed(client, _) => {
-                client.export
-            }
+            Event::Connected(client)
+            | Event::Disconnected(client, _)
+            | Event::Failed(client, _)
+            | Event::Owed(client) => client.export,
             Event::Refused { export, .. } | Event::Impaired { export, .. } => export,
         }
     }
@@ -75,6 +80,7 @@ impl Event<'_> {
     pub fn why(&self) -> Option<&str> {
         match self {
             Event::Connected(_) => None,
+            Event::Owed(_) => Some("an earlier server was killed and may have lost answered writes"),
             Event::Disconnected(_, why) | Event::Failed(_, why) => Some(why),
             Event::Refused { why, .. } | Event::Impaired { why, .. } => Some(why),
         }
@@ -95,6 +101,12 @@ impl fmt::Display for Event<'_> {
             Event::Failed(client, why) => {
                 write!(f, "client {} ({}): {why}; further errors are only counted", client.id, client.peer)
             }
+            Event::Owed(client) => write!(
+                f,
+                "client {} ({}): its first flush fails, because an earlier server was killed and may have lost \
+                 answered writes of {:?}",
+                client.id, client.peer, client.device
+            ),
             Event::Impaired { why, .. } => f.write_str(why),
         }
     }

@@ -27,8 +27,11 @@ pub mod inherited;
 pub mod metrics;
 pub mod nbd;
 pub mod qos;
+pub mod restart;
 pub mod served;
 pub mod server;
+#[cfg(feature = "daemon")]
+mod state;
 pub mod table;
 #[cfg(feature = "tls")]
 pub mod tls;

@@ -2,6 +2,7 @@
 
 use crate::error::ServeError;
 use crate::qos::Arbiter;
+use crate::restart::{FirstFlush, Past};
 use platter_disk::device::Device;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,6 +16,7 @@ pub struct Served {
     device: Device,
     read_only: bool,
     qos: Arc<Arbiter>,
+    past: Past,
 }
 
 impl Served {
@@ -32,7 +34,7 @@ impl Served {
         }
         let read_only = device.geometry().features.read_only;
         let (description, qos) = (device.name().to_string(), Arbiter::new());
-        Ok(Served { name: name.to_owned(), description, device, read_only, qos })
+        Ok(Served { name: name.to_owned(), description, device, read_only, qos, past: Past::Unknown })
     }
 
     /// Clients may only read.
@@ -47,6 +49,31 @@ impl Served {
     pub fn description(mut self, text: &str) -> Served {
         self.description = text.to_owned();
         self
+    }
+
+    /// Sets how the server before this one has left the device; by default this is not known.
+    #[must_use]
+    pub fn after(mut self, past: Past) -> Served {
+        self.past = past;
+        self
+    }
+
+    /// How the server before this one has left the device.
+    pub fn past(&self) -> Past {
+        self.past
+    }
+
+    /// The debt to a client that may have used the device before: its first flush fails if writes were lost.
+    pub fn newcomer(&self) -> FirstFlush {
+        FirstFlush::new(self.past == Past::Lost)
+    }
+
+    /// The debt to a client that has used the device at an earlier server of whose end it knows nothing, such as a virtual
+    /// machine or a block device of the kernel. If the end is not known here either, its first flush fails if the device
+    /// holds writes in memory.
+    pub fn survivor(&self) -> FirstFlush {
+        let holds = || self.device.backend().holds_unflushed();
+        FirstFlush::new(self.past == Past::Lost || self.past == Past::Unknown && holds())
     }
 
     /// Its name.
@@ -103,6 +130,13 @@ impl Devices {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         let at = list.iter().position(|known| known.name == name)?;
         Some(list.remove(at))
+    }
+
+    /// Removes all devices.
+    pub(crate) fn clear(&self) {
+        let list = std::mem::take(&mut *self.list.lock().unwrap_or_else(PoisonError::into_inner));
+        // Closing a device takes as long as its disks do.
+        drop(list);
     }
 
     /// Adds a device again that was removed and could not be closed.

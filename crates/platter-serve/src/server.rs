@@ -130,7 +130,7 @@ impl Server {
         running.finish(Instant::now() + limit).map_err(ServeError::system)
     }
 
-    /// Stops all exports, then flushes all devices. Requests that clients have sent are answered.
+    /// Stops all exports, then flushes all devices and lets go of them. Requests that clients have sent are answered.
     ///
     /// # Errors
     /// What has not ended within `limit`, or could not be flushed, one sentence each. All else has been done. A flush
@@ -144,6 +144,9 @@ impl Server {
         }
         let flushes: Vec<_> = self.devices.list().into_iter().filter_map(Flush::begin).collect();
         problems.extend(flushes.into_iter().filter_map(|flush| flush.finish(until).err()));
+        // Threads of connections may have ended and not yet let go of the list. The devices are closed here, unless what is
+        // stuck uses them.
+        self.devices.clear();
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 }
@@ -177,6 +180,8 @@ impl Flush {
         let device = served.device().clone();
         let flush = move || {
             let told = device.flush().map_err(|error| format!("cannot flush {}: {error}", device.name()));
+            // The caller may be the last other owner, which expects the device to be closed when it lets go of it.
+            drop(device);
             // The receiver is gone after the deadline.
             let _ = send.send(told);
         };

@@ -18,6 +18,7 @@ fn everything_that_it_may_say_is_read() {
         [server]
         control = "/run/p/control.sock"
         metrics = "127.0.0.1:9100"
+        state = "/var/lib/p/state"
         insecure_plaintext = true
         clients_max = 0x10
         stop_timeout = "2s"
@@ -43,6 +44,7 @@ fn everything_that_it_may_say_is_read() {
     let server = &config.server;
     assert_eq!(server.control, Some(PathBuf::from("/run/p/control.sock")));
     assert_eq!(server.metrics.as_deref(), Some("127.0.0.1:9100"));
+    assert_eq!(server.state, Some(PathBuf::from("/var/lib/p/state")));
     assert!(server.insecure_plaintext && server.clients_max == 16);
     assert_eq!(
         (server.stop_timeout, server.stall_after),

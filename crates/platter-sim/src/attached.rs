@@ -77,6 +77,10 @@ impl Disk for Attached {
         [("driver", "simulated".to_owned())].into_iter().chain(self.facts.clone()).collect()
     }
 
+    fn holds_unflushed(&self) -> bool {
+        true
+    }
+
     fn allocation(&self, pos: u64, len: u64) -> Result<Extent, Error> {
         Ok(self.disk.allocation(pos, len))
     }

@@ -390,6 +390,11 @@ impl Layer for Cow {
         may.then_some((ORIGIN, bio.pos()))
     }
 
+    /// The store has the data, but without its entry in the table it is not found.
+    fn holds_unflushed(&self, port: usize) -> bool {
+        port == STORE
+    }
+
     async fn run(self: Arc<Self>, task: Task) -> fault::Status {
         match (task.port(), task.op()) {
             (ORIGIN, Op::Read) => task.pass(ORIGIN, task.pos()).await,

@@ -9,6 +9,7 @@ use platter_serve::daemon::{Daemon, DaemonError};
 use platter_serve::error::ServeError;
 use platter_serve::export::Options;
 use platter_serve::metrics::MetricsServer;
+use platter_serve::restart::Past;
 use platter_serve::tls::{Tls, TlsFiles};
 use serde_json::json;
 use std::sync::Arc;
@@ -28,12 +29,13 @@ impl Serve {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         // First of all: it changes the environment, so there must be no threads yet.
         platter_serve::inherited::take();
-        let config = match &self.config {
+        let mut config = match &self.config {
             Some(file) => config::read_file(file).map_err(|errors| wrong(errors.into()))?,
             None => self.to_config()?,
         };
         let control_path = self.control.clone().or_else(|| config.server.control.clone());
         let metrics_address = self.metrics.clone().or_else(|| config.server.metrics.clone());
+        config.server.state = self.state.clone().or(config.server.state);
         let insecure_plaintext = config.server.insecure_plaintext;
         let pid_file = self.pidfile.as_deref().map(PidFile::write).transpose()?;
         let log = Log::new(context, self.log);
@@ -55,6 +57,7 @@ impl Serve {
             }
         };
         self.announce(context, &daemon, metrics.as_ref())?;
+        tell_of_losses(&daemon, log);
         follow_signals(&daemon, log)?;
         notify(&format!("READY=1\nSTATUS=serving\nMAINPID={}", std::process::id()));
         let stop = loop {
@@ -146,6 +149,18 @@ impl Serve {
             }
         }
         Ok(())
+    }
+}
+
+/// Says which devices an earlier server has left without a flush.
+fn tell_of_losses(daemon: &Daemon, log: Log) {
+    for served in daemon.devices().list().iter().filter(|served| served.past() == Past::Lost) {
+        let name = if served.name().is_empty() { served.about() } else { served.name() };
+        let text = format!(
+            "an earlier server was killed and may have lost answered writes of {name}: the first flush of each client \
+             fails"
+        );
+        log.warn("lost", &text);
     }
 }
 

@@ -67,6 +67,10 @@ impl Disk for MemoryDisk {
         vec![("driver", "ram".to_string())]
     }
 
+    fn holds_unflushed(&self) -> bool {
+        true
+    }
+
     fn allocation(&self, pos: u64, len: u64) -> Result<Extent, Error> {
         Ok(self.memory.store.allocation(pos, len))
     }

@@ -39,6 +39,12 @@ pub const TOP: &[Key] = &[
 pub const SERVER: &[Key] = &[
     Key::new("control", Kind::Text, "", "path of the control socket; none without it"),
     Key::new("metrics", Kind::Text, "", "address of the metrics, such as 127.0.0.1:9100; none without it"),
+    Key::new(
+        "state",
+        Kind::Text,
+        "",
+        "path of the file that tells the next server if this one is killed; none without it",
+    ),
     Key::new("insecure_plaintext", Kind::Switch, "false", "addresses other than loopback without TLS"),
     Key::new("clients_max", Kind::Count(1, 1_000_000), "1024", "most clients at a time"),
     Key::new("stop_timeout", Kind::Time(HOUR_S), "30s", "time that clients and flushes have at the end"),

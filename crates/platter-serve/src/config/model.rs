@@ -40,6 +40,8 @@ pub struct ServerConfig {
     pub control: Option<PathBuf>,
     /// The address of the metrics.
     pub metrics: Option<String>,
+    /// The path of the state file.
+    pub state: Option<PathBuf>,
     /// Addresses other than loopback may be served without TLS.
     pub insecure_plaintext: bool,
     /// Most clients at a time.
@@ -55,6 +57,7 @@ impl Default for ServerConfig {
         ServerConfig {
             control: None,
             metrics: None,
+            state: None,
             insecure_plaintext: false,
             clients_max: crate::server::MAX_CLIENTS,
             stop_timeout: Duration::from_secs(30),
@@ -180,9 +183,11 @@ fn read(table: &DeTable<'_>, found: &mut Found<'_>) -> Config {
 fn server(section: &Section<'_, '_>, found: &mut Found<'_>) -> ServerConfig {
     let control = section.text("control", found).map(|path| PathBuf::from(path.value));
     let metrics = section.text("metrics", found).map(|address| address.value);
+    let state = section.text("state", found).map(|path| PathBuf::from(path.value));
     ServerConfig {
         control,
         metrics,
+        state,
         insecure_plaintext: section.switch("insecure_plaintext", found),
         clients_max: usize::try_from(section.count("clients_max", found)).unwrap_or(usize::MAX),
         stop_timeout: section.time("stop_timeout", found),

@@ -4,6 +4,7 @@ use super::{Changing, Daemon, lock, stopped};
 use crate::config::{DeviceConfig, ExportConfig};
 use crate::error::ServeError;
 use crate::export::Options;
+use crate::restart::Past;
 use crate::served::Served;
 use crate::server::Flush;
 use platter::registry::{self, Access};
@@ -42,6 +43,12 @@ impl Daemon {
         let of_device = |error| ServeError::usage(format!("device {name}: {error}"));
         served.qos().set_device(config.limits).map_err(of_device)?;
         served.qos().set_default(config.client_limits).map_err(of_device)?;
+        if let Some(state) = &mut *lock(&self.state) {
+            let holds = !served.is_read_only() && served.device().backend().holds_unflushed();
+            let past = state.past(name, holds);
+            state.mark(name, holds || past == Past::Lost)?;
+            served = served.after(past);
+        }
         self.devices.add(served)?;
         lock(&self.specs).push(config.clone());
         Ok(())
@@ -74,7 +81,7 @@ impl Daemon {
             return Err(error);
         }
         lock(&self.specs).retain(|spec| spec.name != name);
-        Ok(())
+        lock(&self.state).as_mut().map_or(Ok(()), |state| state.mark(name, false))
     }
 
     fn clients_of(&self, device: &str) -> usize {

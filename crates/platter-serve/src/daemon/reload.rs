@@ -68,6 +68,7 @@ impl Daemon {
         let fixed = [
             ("control", old.control != new.control),
             ("metrics", old.metrics != new.metrics),
+            ("state", old.state != new.state),
             ("insecure_plaintext", old.insecure_plaintext != new.insecure_plaintext),
             ("clients_max", old.clients_max != new.clients_max),
         ];

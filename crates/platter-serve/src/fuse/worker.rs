@@ -396,6 +396,11 @@ impl Worker {
 
     fn flush(&mut self, header: &Header) {
         let Some((place, _)) = self.range(header, 0, 0) else { return };
+        if defect::is_on(Defect::ExportFlushEarly) {
+            self.complete(place);
+            reply(&self.fuse, header.unique, Ok(&[]));
+            return;
+        }
         let mut bio = self.spare_bio();
         bio.reset(Op::Flush, 0, 0);
         self.submit(header, place, 0, bio, Ok(()));

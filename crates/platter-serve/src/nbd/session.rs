@@ -20,6 +20,7 @@ use crate::buffers::Buffers;
 use crate::clients::Client;
 use crate::events::Log;
 use crate::export::Options;
+use crate::restart::FirstFlush;
 use crate::served::Served;
 use admission::Admission;
 use inbox::Inbox;
@@ -63,6 +64,7 @@ pub(super) struct Session<'a> {
     client: &'a Client,
     log: &'a Log,
     served: Arc<Served>,
+    first_flush: FirstFlush,
     admission: Admission,
     terms: Terms,
     sparse_reads: bool,
@@ -134,6 +136,7 @@ impl<'a> Session<'a> {
             link,
             client,
             log,
+            first_flush: agreed.served.newcomer(),
             served: agreed.served,
             admission,
             terms: agreed.terms,
@@ -167,6 +170,10 @@ impl<'a> Session<'a> {
                 self.channel.poll(&mut self.done);
             }
             self.finish_all();
+            if self.link.socket().is_cut() {
+                self.end("it was disconnected");
+                return self.broken();
+            }
             if self.gathers() {
                 continue;
             }
@@ -336,8 +343,15 @@ impl<'a> Session<'a> {
             let mut events = PollFlags::empty();
             events.set(PollFlags::IN, receives);
             events.set(PollFlags::OUT, sends);
-            // Interrupted or not, the caller tries again.
-            let _ = poll(&mut [PollFd::new(self.link.socket().fd(), events)], None);
+            let socket = self.link.socket();
+            let cut = socket.cut_event().map_or(socket.fd(), |event| event);
+            if !socket.is_cut() {
+                let mut fds = [PollFd::new(socket.fd(), events), PollFd::new(cut, PollFlags::IN)];
+                // Without a descriptor for it, the end is noticed when the peer takes replies.
+                let count = if std::ptr::eq(cut, socket.fd()) { 1 } else { 2 };
+                // Interrupted or not, the caller tries again.
+                let _ = poll(&mut fds[..count], None);
+            }
             return;
         }
         let (socket, writable) =

@@ -55,6 +55,8 @@ pub(super) struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        // The list of clients may hold the socket for a while.
+        self.socket.close();
         self.shared.lock().list.remove(&self.number);
         self.shared.gone.notify_all();
     }

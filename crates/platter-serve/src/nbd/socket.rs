@@ -1,5 +1,7 @@
 //! The socket of a connection.
 
+use platter_block::defect::{self, Defect};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
@@ -7,6 +9,8 @@ use rustix::net::{
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
 /// Whether a call may sleep.
@@ -19,19 +23,25 @@ pub(super) enum Mode {
 }
 
 /// A connected socket. The list of clients shares it, to disconnect.
-pub(super) struct Socket(OwnedFd);
+pub(super) struct Socket {
+    fd: OwnedFd,
+    /// The connection is to end.
+    cut: AtomicBool,
+    /// Readable then; made by a thread that sleeps and does not receive.
+    cut_event: OnceLock<Option<OwnedFd>>,
+}
 
 impl Socket {
     pub(super) fn new(fd: OwnedFd) -> Socket {
-        Socket(fd)
+        Socket { fd, cut: AtomicBool::new(false), cut_event: OnceLock::new() }
     }
 
     pub(super) fn descriptor(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.fd.as_raw_fd()
     }
 
     pub(super) fn fd(&self) -> &OwnedFd {
-        &self.0
+        &self.fd
     }
 
     /// Receives into `parts`; 0: the peer has closed its side.
@@ -39,7 +49,7 @@ impl Socket {
     pub(super) fn receive(&self, parts: &mut [IoSliceMut<'_>], mode: Mode) -> Result<usize, Errno> {
         let flags = if mode == Mode::Try { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
         loop {
-            match recvmsg(&self.0, parts, &mut RecvAncillaryBuffer::default(), flags) {
+            match recvmsg(&self.fd, parts, &mut RecvAncillaryBuffer::default(), flags) {
                 Err(Errno::INTR) => {}
                 received => return received.map(|message| message.bytes),
             }
@@ -51,7 +61,7 @@ impl Socket {
     pub(super) fn send(&self, parts: &[IoSlice<'_>], mode: Mode) -> Result<usize, Errno> {
         let wait = if mode == Mode::Try { SendFlags::DONTWAIT } else { SendFlags::empty() };
         loop {
-            match sendmsg(&self.0, parts, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL | wait) {
+            match sendmsg(&self.fd, parts, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL | wait) {
                 Err(Errno::INTR) => {}
                 sent => return sent,
             }
@@ -64,18 +74,49 @@ impl Socket {
         send: Option<Duration>,
         receive: Option<Duration>,
     ) -> Result<(), Errno> {
-        sockopt::set_socket_timeout(&self.0, Timeout::Send, send)?;
-        sockopt::set_socket_timeout(&self.0, Timeout::Recv, receive)
+        sockopt::set_socket_timeout(&self.fd, Timeout::Send, send)?;
+        sockopt::set_socket_timeout(&self.fd, Timeout::Recv, receive)
     }
 
-    /// Ends the connection; a thread that sleeps on it wakes up.
+    /// Asks for the end of the connection; its thread wakes up. The peer sees the end when the device has nothing of the
+    /// connection any more: until then it must not send a request again.
     pub(super) fn disconnect(&self) {
+        if defect::is_on(Defect::DisconnectEarly) {
+            return self.close();
+        }
+        self.cut.store(true, Ordering::SeqCst);
+        // Either this finds the event of a thread that is about to sleep, or that thread finds the flag.
+        fence(Ordering::SeqCst);
+        if let Some(Some(event)) = self.cut_event.get() {
+            // A counter that is full wakes as well.
+            let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+        }
+        self.stop_receiving();
+    }
+
+    /// Whether the connection is to end at once.
+    #[inline]
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut.load(Ordering::Relaxed)
+    }
+
+    /// A descriptor that becomes readable when the connection is to end. [`is_cut`](Socket::is_cut) is to be asked after
+    /// it. `None`: the process has no free descriptor.
+    pub(super) fn cut_event(&self) -> Option<&OwnedFd> {
+        let make = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok();
+        let event = self.cut_event.get_or_init(make).as_ref();
+        fence(Ordering::SeqCst);
+        event
+    }
+
+    /// Ends the connection for the peer.
+    pub(super) fn close(&self) {
         // Fails only if the peer is gone already.
-        let _ = shutdown(&self.0, Shutdown::Both);
+        let _ = shutdown(&self.fd, Shutdown::Both);
     }
 
     /// What has arrived can still be received; after that the connection looks closed to this side.
     pub(super) fn stop_receiving(&self) {
-        let _ = shutdown(&self.0, Shutdown::Read);
+        let _ = shutdown(&self.fd, Shutdown::Read);
     }
 }

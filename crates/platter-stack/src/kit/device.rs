@@ -72,6 +72,11 @@ impl<L: Layer> Backend for Stateful<L> {
         Ok(if has_moved { allocation::Extent::data(pos, len) } else { found.moved(pos, len) })
     }
 
+    fn holds_unflushed(&self) -> bool {
+        let below = self.frame.devices.iter().any(|device| device.holds_unflushed());
+        below || self.frame.layer.holds_unflushed(self.port)
+    }
+
     fn below(&self) -> Vec<Arc<dyn Backend>> {
         self.frame.devices.clone()
     }

@@ -34,6 +34,12 @@ pub trait Layer: Send + Sync + 'static {
     /// Which device below holds a byte, where, and for how many bytes from there on that is so. `None`: none does.
     fn locate(&self, port: usize, pos: u64) -> Option<(usize, u64, u64)>;
 
+    /// Whether writes that have succeeded depend on the memory of this process until a flush.
+    fn holds_unflushed(&self, port: usize) -> bool {
+        let _ = port;
+        false
+    }
+
     /// Facts for operators.
     fn facts(&self, port: usize) -> Vec<Fact>;
 

@@ -35,7 +35,7 @@ With --config the devices, exports and limits come from a file (docs/configurati
 --control opens a socket for `platter ctl`, `platter status` and `platter top`.
 
 JSON: one object on one line for each event: event (serving, connected, disconnected, refused, failed, impaired, \
-stopping, stopped, reloaded), export, address, device, client, peer, why, problems, changed, refused.")]
+owed, lost, stopping, stopped, reloaded), export, address, device, client, peer, why, problems, changed, refused.")]
 pub(crate) struct Serve {
     /// The devices to serve
     #[arg(required_unless_present = "config", value_name = "SPEC", value_parser = spec_arg())]
@@ -58,6 +58,10 @@ pub(crate) struct Serve {
     /// Write the process number to a file, which is locked while the server runs
     #[arg(long, value_name = "PATH")]
     pub(super) pidfile: Option<PathBuf>,
+    /// Tell the next server by this file if this one is killed: then the first flush of each client fails, if answered
+    /// writes may be lost with it
+    #[arg(long, value_name = "FILE")]
+    pub(super) state: Option<PathBuf>,
     /// Log to stderr with time and level, as lines of text or JSON objects
     #[arg(long, value_name = "FORMAT")]
     pub(super) log: Option<Format>,

@@ -84,12 +84,26 @@ const REACH: &[(&str, Reach)] = &[
     ),
     ("deadline-from-start", Reach::Within(20)),
     ("destructors-under-locks", Reach::Within(50)),
+    (
+        "disconnect-early",
+        Reach::Targeted {
+            test: "crates/platter-serve/tests/exports_defects.rs",
+            why: "the soak has no server",
+        },
+    ),
     ("doubt-ignored", Reach::Within(300)),
     (
         "doubt-waits-for-owner",
         Reach::Targeted {
             test: "crates/platter-disk/tests/misfortune/doubt.rs",
             why: "a write has to time out on a channel that is then left unpolled: one of some 100,000 runs",
+        },
+    ),
+    (
+        "export-flush-early",
+        Reach::Targeted {
+            test: "crates/platter-serve/tests/exports_defects.rs",
+            why: "the soak has no server",
         },
     ),
     (
@@ -120,6 +134,13 @@ const REACH: &[(&str, Reach)] = &[
         Reach::Targeted { test: "crates/platter-remote/tests/defects.rs", why: "the soak has no network" },
     ),
     (
+        "nbd-fua-ignored",
+        Reach::Targeted {
+            test: "crates/platter-serve/tests/exports_defects.rs",
+            why: "the soak has no server",
+        },
+    ),
+    (
         "nbd-loss-forgotten",
         Reach::Targeted { test: "crates/platter-remote/tests/defects.rs", why: "the soak has no network" },
     ),
@@ -128,6 +149,10 @@ const REACH: &[(&str, Reach)] = &[
         Reach::Targeted { test: "crates/platter-disk/tests/tail.rs", why: "simulated disks are no files" },
     ),
     ("regrown-as-new", Reach::Within(60)),
+    (
+        "restart-forgotten",
+        Reach::Targeted { test: "crates/platter-serve/tests/restart.rs", why: "the soak has no server" },
+    ),
     (
         "shared-lane-on-ring",
         Reach::Targeted {

@@ -52,6 +52,15 @@ struct Payload {
     done: bool,
 }
 
+/// A flush over a new connection before anything is written again. The server may owe it an error for what it has lost,
+/// which is written again after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Settling {
+    No,
+    Due,
+    Sent,
+}
+
 /// A channel to a remote disk.
 pub(super) struct Channel {
     shared: Arc<Shared>,
@@ -59,11 +68,12 @@ pub(super) struct Channel {
     slots: Slots,
     /// Requests that wait to be sent, in order.
     outbox: VecDeque<u32>,
-    /// The channel's own writes that wait to be sent; they come before everything else.
+    /// The channel's own requests that wait to be sent; they come before everything else.
     own: VecDeque<u32>,
     /// What the channel has yet to write again.
     replay: VecDeque<Kept>,
-    /// Own writes that were not answered.
+    settling: Settling,
+    /// Own requests that were not answered.
     replaying: usize,
     /// The request of which only a part could be sent, and how much.
     partial: Option<(u32, usize)>,
@@ -107,6 +117,7 @@ impl Channel {
             slots: Slots::default(),
             outbox: VecDeque::new(),
             own: VecDeque::new(),
+            settling: if replay.is_empty() { Settling::No } else { Settling::Due },
             replay,
             replaying: 0,
             partial: None,
@@ -160,7 +171,7 @@ impl Channel {
             let (op, pos, len, fua) = (slot.op, slot.pos, slot.len, slot.fua);
             self.shared.unflushed.changed(&Change { op, pos, len, fua, copy: &copy });
         }
-        if result >= 0 && slot.op == Op::Flush {
+        if result >= 0 && slot.op == Op::Flush && slot.tag.is_some() {
             self.shared.look_at_others();
             if self.shared.unflushed.flushed(slot.covers) {
                 self.shared.recover();
@@ -174,7 +185,9 @@ impl Channel {
             Some(tag) => self.ready.push(Completion { tag, result }),
             None => {
                 self.replaying -= 1;
-                if result < 0 {
+                if slot.op == Op::Flush {
+                    self.settling = Settling::No;
+                } else if result < 0 {
                     self.shared.unflushed.suspect();
                 }
             }
@@ -245,7 +258,8 @@ impl Driver for Channel {
             ears.silence();
         }
         // An idle connection is looked at only for threads that would otherwise see it readable forever.
-        if self.sent > 0 || self.ears.get().is_some() {
+        let leaving = matches!(self.link, Link::Up { leaving: Some(_), .. });
+        if self.sent > 0 || leaving || self.ears.get().is_some() {
             self.receive(now);
         }
         self.advance(now);

@@ -136,6 +136,15 @@ impl Slots {
         index
     }
 
+    /// Takes a slot for a flush that the channel makes.
+    pub(super) fn take_own_flush(&mut self) -> u32 {
+        let index = self.next();
+        let slot = &mut self.all[index as usize];
+        (slot.tag, slot.op, slot.pos, slot.len, slot.fua) = (None, Op::Flush, 0, 0, false);
+        slot.prepare(index);
+        index
+    }
+
     fn next(&mut self) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.all.push(Slot::new());

@@ -6,6 +6,7 @@ use super::{Incoming, LARGE_PAYLOAD, Session};
 use crate::events::Event;
 use crate::nbd::terms::{Plan, payload_bytes, range};
 use platter_block::bio::{Bio, Context, Flags, Op};
+use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_disk::pool::PoolBuf;
 use platter_remote::nbd::wire::{Request, command, command_flag, error, error_from_errno};
@@ -41,6 +42,12 @@ impl Session<'_> {
                 self.submit_step(slot, Job::WriteZeroes { fua }, buffer);
             }
             (Plan::ReadAhead, Some(buffer)) => self.submit_step(slot, Job::ReadAhead, buffer),
+            (Plan::Flush, _) if self.first_flush.fails() => {
+                (self.log)(&Event::Owed(self.client));
+                let why = "an earlier server was killed and may have lost writes";
+                self.refuse(slot, request, error::EIO, Body::Text(why));
+            }
+            (Plan::Flush, _) if defect::is_on(Defect::ExportFlushEarly) => self.succeed(slot, request, None),
             (Plan::Flush, _) => self.submit_range(slot, Job::Flush, Op::Flush, false),
             (Plan::Discard { fua }, _) => self.submit_range(slot, Job::Change, Op::Discard, fua),
             (Plan::Zeroes { fua, .. }, _) => self.submit_range(slot, Job::Change, Op::WriteZeroes, fua),
@@ -249,7 +256,7 @@ impl Session<'_> {
 }
 
 fn durable(fua: bool) -> Flags {
-    if fua { Flags::FUA } else { Flags::NONE }
+    if fua && !defect::is_on(Defect::NbdFuaIgnored) { Flags::FUA } else { Flags::NONE }
 }
 
 /// Adds to a count that only this thread writes, which saves an atomic addition.

@@ -5,7 +5,7 @@
 //! after newer data. The server is known to be done with a connection once it has closed its side. If that is not
 //! known (the network is silent), the change stays with the channel, so that the queue keeps the range in doubt.
 
-use super::{Attempt, Channel, Link, PAUSES};
+use super::{Attempt, Channel, Link, PAUSES, Settling};
 use crate::nbd::client::slots::State;
 use crate::nbd::handshake::{Export, Handshake, Outcome};
 use platter_block::defect::{self, Defect};
@@ -118,6 +118,7 @@ impl Channel {
             self.slots.put(index);
         }
         self.replay.clear();
+        self.settling = Settling::No;
     }
 
     fn go_down(&mut self, now: Time) {
@@ -255,6 +256,9 @@ impl Channel {
         self.link = Link::Up { socket, leaving: None };
         (self.outage, self.pause) = (None, PAUSES.0);
         self.replay = self.shared.unflushed.to_replay();
+        if self.shared.options.replay > 0 {
+            self.settling = Settling::Due;
+        }
         self.listen_anew();
     }
 

@@ -50,14 +50,19 @@ impl Channel {
     /// Sending has failed. What the server has answered before it ended counts.
     pub(super) fn broken(&mut self, now: Time, error: &io::Error) {
         self.receive(now);
-        if matches!(self.link, Link::Up { .. }) {
+        if let Link::Up { leaving, .. } = &mut self.link {
+            if error.raw_os_error() == Some(libc::EPIPE) {
+                // The server takes no more requests. It may still carry out those that it has, until it closes its side.
+                leaving.get_or_insert(now + self.shared.options.peer_timeout);
+                return;
+            }
             self.ended(now, error);
         }
     }
 
     fn ended(&mut self, now: Time, error: &io::Error) {
-        // By these the other side says that it does not know the connection any more.
-        let closed = matches!(error.raw_os_error(), Some(libc::ECONNRESET | libc::EPIPE));
+        // By this the other side says that it does not know the connection any more.
+        let closed = error.raw_os_error() == Some(libc::ECONNRESET);
         self.lost(now, &format!("the connection is broken: {error}"), closed);
     }
 

@@ -1,6 +1,6 @@
 //! Requests to the socket.
 
-use super::{Channel, Link};
+use super::{Channel, Link, Settling};
 use crate::nbd::client::slots::State;
 use platter_block::time::Time;
 use std::os::fd::AsFd;
@@ -16,18 +16,32 @@ impl Channel {
     /// Whether requests wait to be sent. Until everything that was written again is answered, only own writes are.
     pub(super) fn has_next(&self) -> bool {
         match self.is_replaying() {
-            true => !self.own.is_empty() || !self.replay.is_empty() && self.replaying < REPLAYED,
+            true => !self.own.is_empty() || self.may_stage(),
             false => !self.outbox.is_empty(),
         }
     }
 
     fn is_replaying(&self) -> bool {
-        self.replaying > 0 || !self.replay.is_empty()
+        self.replaying > 0 || !self.replay.is_empty() || self.settling == Settling::Due
     }
 
-    /// Makes own writes of what has to be written again.
+    /// Whether an own request can be made.
+    fn may_stage(&self) -> bool {
+        match self.settling {
+            Settling::Due => true,
+            Settling::Sent => false,
+            Settling::No => !self.replay.is_empty() && self.replaying < REPLAYED,
+        }
+    }
+
+    /// Makes own requests of what has to be written again.
     fn stage_own(&mut self) {
-        while self.replaying < REPLAYED
+        if self.settling == Settling::Due {
+            self.settling = Settling::Sent;
+            self.replaying += 1;
+            self.own.push_back(self.slots.take_own_flush());
+        }
+        while self.may_stage()
             && let Some(kept) = self.replay.pop_front()
         {
             self.replaying += 1;

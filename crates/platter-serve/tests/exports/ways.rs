@@ -1,0 +1,51 @@
+//! The exports, each with a client that uses it as programs do.
+//!
+//! To put another export through the suite, implement [`Client`] and [`Way`] for it in a file beside this one, and add it
+//! to [`all`]. An export whose clients are on another machine, such as a block device in a virtual machine, can run
+//! the same cases from there: they use nothing of the server but [`Way::connect`] and [`Way::disconnect_all`].
+
+use crate::fuse_way::FuseWay;
+use crate::nbd_way::NbdWay;
+use platter_disk::device::Device;
+use std::io;
+
+/// One client of an export. Positions and lengths are in bytes, multiples of 512.
+pub(crate) trait Client: Send {
+    /// Bytes of the device, as the client sees it.
+    fn size(&self) -> u64;
+
+    fn read(&mut self, pos: u64, data: &mut [u8]) -> io::Result<()>;
+
+    /// Writes; with `durable` the answer means that the data is.
+    fn write(&mut self, pos: u64, data: &[u8], durable: bool) -> io::Result<()>;
+
+    /// Makes durable what was answered to any client.
+    fn flush(&mut self) -> io::Result<()>;
+
+    fn write_zeroes(&mut self, pos: u64, len: u64) -> io::Result<()>;
+
+    /// `None`: the export has no discards.
+    fn discard(&mut self, pos: u64, len: u64) -> Option<io::Result<()>>;
+
+    /// Length and whether it is a hole, of the extent that begins at `pos`. `None`: the export does not tell.
+    fn extent(&mut self, pos: u64, len: u64) -> Option<(u64, bool)>;
+
+    /// Goes on after its connection was ended by the server.
+    fn reconnect(&mut self);
+}
+
+/// A device behind an export.
+pub(crate) trait Way {
+    /// Another client.
+    fn connect(&self) -> Box<dyn Client>;
+
+    /// Ends the connections of all clients, as an operator does. What they have sent may fail.
+    fn disconnect_all(&self);
+}
+
+/// A kind of export: its name, and how a device is served by it. `None`, after a line that says why: not on this machine.
+pub(crate) type Kind = (&'static str, fn(Device) -> Option<Box<dyn Way>>);
+
+pub(crate) fn all() -> [Kind; 2] {
+    [("nbd", NbdWay::start), ("fuse", FuseWay::start)]
+}
