@@ -133,10 +133,16 @@ impl Clients {
         Some(Connected { clients: Arc::clone(self), client })
     }
 
-    /// Advances the time by which requests' ages are told. Called about once a second, by one thread.
-    pub fn tick(&self, now: Instant) {
+    /// Sets what is called when a request arrives after [`tick`](Clients::tick) has returned true.
+    pub fn set_waker(&self, wake: impl Fn() + Send + Sync + 'static) {
+        self.ticker.set_waker(wake);
+    }
+
+    /// Advances the time by which requests' ages are told. Called about once a second, by one thread. Returns true if no
+    /// request is unanswered; then the next call is due a second after the waker has been called.
+    pub fn tick(&self, now: Instant) -> bool {
         let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        self.ticker.tick(now, list.values().map(|client| &client.ages));
+        self.ticker.tick(now, list.values().map(|client| &client.ages))
     }
 
     /// The most that there may be.

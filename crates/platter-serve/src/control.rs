@@ -5,15 +5,14 @@
 //! [`MAX_CONNECTIONS`] connections, lines of up to [`MAX_LINE_BYTES`] bytes, and [`WRITE_TIMEOUT`] until a result must
 //! have been read.
 
-mod client;
 mod error;
 mod listener;
 mod methods;
 mod params;
 mod rpc;
 
-pub use client::{Call, CallError};
 pub use listener::{Control, MAX_CONNECTIONS, MAX_LINE_BYTES, Refused, WRITE_TIMEOUT};
 pub use methods::{METHODS, Method, PROTOCOL};
 pub use params::ParamDoc;
+pub use platter_remote::control::{Call, CallError};
 pub use rpc::answer;

@@ -138,6 +138,14 @@ impl Daemon {
                 file,
             }),
         });
+        let waiting = Arc::downgrade(&daemon);
+        daemon.clients.set_waker(move || {
+            if let Some(daemon) = waiting.upgrade() {
+                // Held from the tick to the waiting, so that this comes after it.
+                let _requests = lock(&daemon.requests);
+                daemon.requested.notify_all();
+            }
+        });
         if let Err(error) = daemon.begin(&config) {
             // The first error is the one that counts.
             let _ = lock(&daemon.state).take().map_or(Ok(()), StateFile::restore);
@@ -200,14 +208,17 @@ impl Daemon {
     pub fn wait(&self, limit: Duration) -> Option<Stop> {
         let until = Instant::now() + limit;
         let mut requests = lock(&self.requests);
+        let mut rests = false;
         loop {
             let now = Instant::now();
             if requests.stop.is_some() || now >= until {
                 return requests.stop;
             }
-            let span = until.saturating_duration_since(now).min(TICK);
+            let left = until.saturating_duration_since(now);
+            let span = if rests { left } else { left.min(TICK) };
             requests = self.requested.wait_timeout(requests, span).unwrap_or_else(PoisonError::into_inner).0;
-            self.clients.tick(Instant::now());
+            // After a rest a whole tick passes first: requests that come one at a time wake this thread once in that time.
+            rests = !rests && self.clients.tick(Instant::now());
         }
     }
 

@@ -22,6 +22,7 @@ pub mod error;
 pub mod events;
 pub mod export;
 pub mod fuse;
+pub mod inherited;
 #[cfg(feature = "daemon")]
 pub mod metrics;
 pub mod nbd;

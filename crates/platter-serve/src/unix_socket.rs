@@ -43,8 +43,7 @@ impl UnixSocket {
     /// Waits for the next connection: its socket, and what is known of the peer.
     pub(crate) fn accept(&self) -> io::Result<(OwnedFd, String)> {
         let (stream, _) = self.listener.accept()?;
-        let process = sockopt::socket_peercred(&stream).map(|peer| peer.pid.as_raw_nonzero().get());
-        let peer = process.map_or_else(|_| "unix".to_owned(), |pid| format!("unix, process {pid}"));
+        let peer = peer(&stream);
         Ok((stream.into(), peer))
     }
 
@@ -56,6 +55,12 @@ impl UnixSocket {
         // A listening socket that is shut down fails its accept(2); nothing is left to report.
         let _ = shutdown(&self.listener, Shutdown::Both);
     }
+}
+
+/// What is known of the other end of a connection.
+pub(crate) fn peer(stream: &UnixStream) -> String {
+    let process = sockopt::socket_peercred(stream).map(|peer| peer.pid.as_raw_nonzero().get());
+    process.map_or_else(|_| "unix".to_owned(), |pid| format!("unix, process {pid}"))
 }
 
 fn identity(path: &Path) -> Option<(u64, u64)> {

@@ -27,6 +27,8 @@ const SLEEP: Duration = Duration::from_secs(3600);
 
 impl Serve {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
+        // First of all: it changes the environment, so there must be no threads yet.
+        platter_serve::inherited::take();
         let mut config = match &self.config {
             Some(file) => config::read_file(file).map_err(|errors| wrong(errors.into()))?,
             None => self.to_config()?,

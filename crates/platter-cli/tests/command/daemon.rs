@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// A running server with a directory of its own.
-struct Server {
+pub(crate) struct Server {
     dir: TempDir,
     child: Child,
     out: BufReader<ChildStdout>,
@@ -26,7 +26,7 @@ impl Drop for Server {
     }
 }
 
-const CONFIG: &str = "
+pub(crate) const CONFIG: &str = "
 [server]
 control = 'DIR/control'
 metrics = '127.0.0.1:0'
@@ -47,8 +47,14 @@ address = 'unix:DIR/nbd'
 
 impl Server {
     /// Starts a server on a configuration in which DIR stands for its directory; waits until it serves.
-    fn start(config: &str, args: &[&str]) -> Server {
+    pub(crate) fn start(config: &str, args: &[&str]) -> Server {
+        Server::start_with(config, args, |_| {})
+    }
+
+    /// As [`start`](Server::start); `prepare` fills the directory first.
+    pub(crate) fn start_with(config: &str, args: &[&str], prepare: impl FnOnce(&Path)) -> Server {
         let dir = tempfile::tempdir().unwrap();
+        prepare(dir.path());
         let path = |text: &str| text.replace("DIR", &dir.path().display().to_string());
         std::fs::write(dir.path().join("platter.toml"), path(config)).unwrap();
         let mut command = platter();
@@ -70,15 +76,19 @@ impl Server {
         Server { dir, child, out }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    fn control(&self) -> String {
+    pub(crate) fn control(&self) -> String {
         self.path("control").display().to_string()
     }
 
-    fn ctl(&self, args: &[&str]) -> Value {
+    pub(crate) fn ctl(&self, args: &[&str]) -> Value {
         let control = self.control();
         serde_json::from_str(&ok(&[&["ctl", &control, "--json"], args].concat())).unwrap()
     }

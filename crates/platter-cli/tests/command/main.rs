@@ -1,5 +1,6 @@
 //! Runs the command as a user does.
 
+mod activated;
 mod copy;
 mod copy_ends_early;
 mod copy_refused;
@@ -7,11 +8,13 @@ mod copy_rescue;
 mod daemon;
 mod docs;
 mod exit_status;
+mod idle;
 mod info;
 mod killed;
 mod list;
 mod map;
 mod run;
+mod served;
 mod sim;
 mod soak;
 mod specs;

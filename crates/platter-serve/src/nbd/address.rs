@@ -1,16 +1,17 @@
 //! Addresses of the NBD server, and the sockets that listen at them.
 
 use crate::error::ServeError;
-use crate::unix_socket::UnixSocket;
+use crate::inherited::{Accepted, Inherited};
+use crate::unix_socket::{self, UnixSocket};
 use rustix::net::{Shutdown, shutdown, sockopt};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
 /// The form of an address, for help.
-pub(super) const FORM: &str = "HOST:PORT with a numeric HOST ([::1] for IPv6; port 0: any), or unix:PATH";
+pub(super) const FORM: &str = "HOST:PORT with a numeric HOST ([::1] for IPv6; port 0: any), unix:PATH, or systemd:NAME for an inherited socket";
 
 /// How long an idle TCP connection is left alone before the kernel asks whether the peer is still there.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
@@ -24,6 +25,8 @@ const UNIX_BUFFER_BYTES: usize = 1 << 20;
 pub(super) enum Listener {
     Tcp(TcpListener),
     Unix(UnixSocket),
+    /// One that a service manager keeps.
+    Inherited(Inherited),
 }
 
 impl Listener {
@@ -35,14 +38,17 @@ impl Listener {
             }
             return Ok(Listener::Unix(UnixSocket::bind(Path::new(path))?));
         }
+        if let Some(found) = Inherited::find(address) {
+            let inherited = found?;
+            if let Some(socket) = inherited.host().filter(|_| !plaintext_anywhere) {
+                check_loopback(socket)?;
+            }
+            return Ok(Listener::Inherited(inherited));
+        }
         let wrong = || ServeError::usage(format!("{address:?} is not an address of NBD: give {FORM}"));
         let socket: SocketAddr = address.parse().map_err(|_| wrong())?;
-        if !is_loopback(socket.ip()) && !plaintext_anywhere {
-            let message = format!(
-                "{address} can be reached by other hosts, and NBD without TLS neither encrypts nor authenticates: \
-                 require TLS, give a loopback address or unix:PATH, or permit it with --insecure-plaintext"
-            );
-            return Err(ServeError::usage(message));
+        if !plaintext_anywhere {
+            check_loopback(socket)?;
         }
         let listener = TcpListener::bind(socket)
             .map_err(|error| ServeError::system(format!("cannot listen at {address}: {error}")))?;
@@ -56,6 +62,7 @@ impl Listener {
                 listener.local_addr().map_or_else(|error| error.to_string(), |address| address.to_string())
             }
             Listener::Unix(socket) => format!("unix:{}", socket.path().display()),
+            Listener::Inherited(inherited) => inherited.address(),
         }
     }
 
@@ -64,14 +71,19 @@ impl Listener {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, peer) = listener.accept()?;
-                prepare(&stream);
-                Ok((stream.into(), peer.to_string()))
+                Ok(from_tcp(stream, peer))
             }
+            Listener::Inherited(inherited) => Ok(match inherited.accept()? {
+                Accepted::Tcp(stream, peer) => from_tcp(stream, peer),
+                Accepted::Unix(stream) => {
+                    enlarge(&stream);
+                    let peer = unix_socket::peer(&stream);
+                    (stream.into(), peer)
+                }
+            }),
             Listener::Unix(socket) => {
                 let (stream, peer) = socket.accept()?;
-                // More data on its way means fewer wake-ups. The system limits the sizes; TCP finds them itself.
-                let _ = sockopt::set_socket_send_buffer_size(&stream, UNIX_BUFFER_BYTES);
-                let _ = sockopt::set_socket_recv_buffer_size(&stream, UNIX_BUFFER_BYTES);
+                enlarge(&stream);
                 Ok((stream, peer))
             }
         }
@@ -80,6 +92,7 @@ impl Listener {
     /// Ends the waiting in [`Listener::accept`], which fails from now on, and removes the file of the socket.
     pub(super) fn close(&self) {
         match self {
+            Listener::Inherited(inherited) => inherited.close(),
             Listener::Tcp(listener) => {
                 // A listening socket that is shut down fails its accept(2); nothing is left to report.
                 let _ = shutdown(listener, Shutdown::Both);
@@ -87,6 +100,29 @@ impl Listener {
             Listener::Unix(socket) => socket.close(),
         }
     }
+}
+
+/// A connection over TCP: its socket, and the peer's address.
+fn from_tcp(stream: TcpStream, peer: SocketAddr) -> (OwnedFd, String) {
+    prepare(&stream);
+    (stream.into(), peer.to_string())
+}
+
+/// More data on its way means fewer wake-ups. The system limits the sizes; TCP finds them itself.
+fn enlarge(stream: &impl AsFd) {
+    let _ = sockopt::set_socket_send_buffer_size(stream, UNIX_BUFFER_BYTES);
+    let _ = sockopt::set_socket_recv_buffer_size(stream, UNIX_BUFFER_BYTES);
+}
+
+/// Refuses an address that other hosts reach.
+fn check_loopback(socket: SocketAddr) -> Result<(), ServeError> {
+    if is_loopback(socket.ip()) {
+        return Ok(());
+    }
+    Err(ServeError::usage(format!(
+        "{socket} can be reached by other hosts, and NBD without TLS neither encrypts nor authenticates: \
+         require TLS, give a loopback address or unix:PATH, or permit it with --insecure-plaintext"
+    )))
 }
 
 fn is_loopback(ip: IpAddr) -> bool {
@@ -112,7 +148,17 @@ mod tests {
 
     #[test]
     fn addresses_are_checked_before_anything_listens() {
-        for wrong in ["", "localhost:10809", "127.0.0.1", "10809", "unix:", "[::1]", "127.0.0.1:99999"] {
+        for wrong in [
+            "",
+            "localhost:10809",
+            "127.0.0.1",
+            "10809",
+            "unix:",
+            "[::1]",
+            "127.0.0.1:99999",
+            "systemd",
+            "systemd:a",
+        ] {
             assert!(refused(wrong).is_usage(), "{wrong}");
         }
         let other = refused("0.0.0.0:0");

@@ -25,7 +25,7 @@ struct NbdExport {
 pub(super) fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
     let listener =
         Listener::bind(start.address, start.options.insecure_plaintext || start.options.encrypts_all())?;
-    let address = listener.address();
+    let address = absolute(listener.address());
     let shared = Shared::new(start, listener);
     let server = Arc::clone(&shared);
     let accepting = thread::Builder::new().name("nbd-accept".to_owned()).spawn(move || accept_all(&server));
@@ -34,6 +34,12 @@ pub(super) fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
         ServeError::system(format!("no thread can be started for {address}: {error}"))
     })?;
     Ok(Box::new(NbdExport { address, shared, accepting: Some(accepting) }))
+}
+
+/// An address of a Unix socket with an absolute path: clients may run in another directory.
+fn absolute(address: String) -> String {
+    let path = address.strip_prefix("unix:").and_then(|path| std::path::absolute(path).ok());
+    path.map_or(address, |path| format!("unix:{}", path.display()))
 }
 
 fn accept_all(shared: &Arc<Shared>) {

@@ -112,10 +112,6 @@ impl Socket {
         // It fails only if the peer has gone.
         let _ = shutdown(&self.0, Shutdown::Read);
     }
-
-    pub(super) fn disconnect(&self) {
-        let _ = shutdown(&self.0, Shutdown::Both);
-    }
 }
 
 /// Sends a message over a socket.

@@ -148,7 +148,7 @@ impl Shared {
         let socket = Arc::new(Socket::new(fd));
         {
             let mut state = self.lock();
-            // Whoever stops the export after this finds the session.
+            // A stop after this finds the session.
             if self.is_stopping() {
                 return;
             }
@@ -163,7 +163,8 @@ impl Shared {
     fn serve_session(&self, socket: &Arc<Socket>, peer: &str) -> Result<(), String> {
         let served: Arc<Served> = self.devices.find(&self.device).ok_or("its device was removed")?;
         let disconnect = Arc::clone(socket);
-        let client = self.clients.connect(KIND, served.name(), peer, move || disconnect.disconnect());
+        // The peer sees the end when the device is done with its requests.
+        let client = self.clients.connect(KIND, served.name(), peer, move || disconnect.stop_receiving());
         let most = self.clients.most();
         let client = Arc::new(client.ok_or_else(|| format!("there are {most} clients, as many as allowed"))?);
         let session = Session::new(SessionStart {

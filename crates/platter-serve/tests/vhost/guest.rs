@@ -385,7 +385,7 @@ impl Guest {
 
     /// One request.
     pub(crate) fn call(&mut self, number: usize, kind: u32, sector: u64, data: &[u8], len: usize) -> Answer {
-        let before = self.queues[number].available;
+        let before = self.available(number);
         let slot = self.submit(number, kind, sector, data, len, 512);
         self.kick(number, before);
         let (done, answer) = self.wait(number);

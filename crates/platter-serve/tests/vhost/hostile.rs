@@ -216,11 +216,13 @@ fn impossible_messages_end_only_their_session() {
     assert_eq!(guest.flush(), 0);
 }
 
+/// What a front end does, and what the log says of it.
+type Mistake = (fn(&mut Guest), &'static str);
+
 #[test]
 fn impossible_queues_and_memory_are_refused() {
     let rig = Rig::of(Device::ram(1 << 20).unwrap());
-    type Attack = (fn(&mut Guest), &'static str);
-    let attacks: [Attack; 4] = [
+    let attacks: [Mistake; 4] = [
         (
             |guest| {
                 let mut region = guest.region();

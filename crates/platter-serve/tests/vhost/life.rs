@@ -73,7 +73,7 @@ fn queues_work_side_by_side() {
         }
         for queue in 0..4 {
             for _ in 0..SLOTS {
-                assert_eq!(guest.wait(queue).1.0, 0);
+                assert_eq!(guest.wait_status(queue), 0);
             }
         }
         // The last slot of queue 0.

@@ -6,8 +6,11 @@ use platter_serve::export::Options;
 use platter_serve::served::Served;
 use platter_serve::server::Server;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+
+/// How long an event may take that is sure to come.
+const LONG: Duration = Duration::from_secs(60);
 
 /// A server with one device.
 pub(crate) struct Rig {
@@ -15,6 +18,8 @@ pub(crate) struct Rig {
     pub(crate) path: PathBuf,
     /// What its log says.
     pub(crate) events: Arc<Mutex<Vec<String>>>,
+    /// An event was added.
+    added: Arc<Condvar>,
     _folder: tempfile::TempDir,
 }
 
@@ -27,7 +32,8 @@ impl Rig {
             std::process::id(),
             folder.path().file_name().unwrap().to_str().unwrap()
         ));
-        let mut rig = Rig { server: None, path, events: Arc::default(), _folder: folder };
+        let mut rig =
+            Rig { server: None, path, events: Arc::default(), added: Arc::default(), _folder: folder };
         rig.serve(served);
         rig
     }
@@ -39,8 +45,11 @@ impl Rig {
     /// Starts a server at the same path.
     pub(crate) fn serve(&mut self, served: Served) {
         let mut server = Server::default();
-        let events = Arc::clone(&self.events);
-        server.set_log(Arc::new(move |event| events.lock().unwrap().push(event.to_string())));
+        let (events, added) = (Arc::clone(&self.events), Arc::clone(&self.added));
+        server.set_log(Arc::new(move |event| {
+            events.lock().unwrap().push(event.to_string());
+            added.notify_all();
+        }));
         server.devices().add(served).unwrap();
         server.start("vhost-user-blk", self.path.to_str().unwrap(), &Options::default()).unwrap();
         self.server = Some(server);
@@ -67,13 +76,9 @@ impl Rig {
 
     /// Waits until the log has a line with this text.
     pub(crate) fn await_event(&self, text: &str) {
-        for _ in 0..6000 {
-            if self.events.lock().unwrap().iter().any(|event| event.contains(text)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("no event with {text:?} in {:?}", self.events.lock().unwrap());
+        let is_missing = |events: &mut Vec<String>| !events.iter().any(|event| event.contains(text));
+        let waited = self.added.wait_timeout_while(self.events.lock().unwrap(), LONG, is_missing).unwrap();
+        assert!(!waited.1.timed_out(), "no event with {text:?} in {:?}", waited.0);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Disks at servers: `nbd(nbd://host/export)`.
+//! Disks at servers: `nbd(nbd://host/export)`, and `served(SOCKET, NAME)` for a device of a running `platter serve`.
 
 use super::row::{DeviceType, Shape};
 use super::{OpenError, Opening, queue};
@@ -7,20 +7,41 @@ use platter_block::elevator::{Elevator, Noop};
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::leaf::Leaf;
+use platter_remote::control::{PlaceError, place};
 use platter_remote::nbd::client::{NbdDisk, NbdOptions};
 use platter_remote::nbd::uri::Uri;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-const PARAMS: &[Argument] = &[
+/// The parameter that tells where a disk is.
+const URI: &[Argument] = &[Argument {
+    name: "uri",
+    kind: ArgumentKind::Text,
+    default: "",
+    help: "nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH",
+}];
+
+/// The parameters that tell which device of a running server it is.
+const SERVED: &[Argument] = &[
     Argument {
-        name: "uri",
+        name: "control",
         kind: ArgumentKind::Text,
         default: "",
-        help: "nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH",
+        help: "path of the control socket of a running `platter serve`",
     },
+    Argument {
+        name: "device",
+        kind: ArgumentKind::Text,
+        default: "",
+        help: "the name of one of its devices; without it, the server's only one",
+    },
+];
+
+/// The parameters of connections.
+const CONNECTION: &[Argument] = &[
     Argument {
         name: "connections",
         kind: ArgumentKind::Int { min: 1, max: 64 },
@@ -53,23 +74,50 @@ const PARAMS: &[Argument] = &[
     },
 ];
 
-/// The row of disks at NBD servers.
-pub(super) fn row() -> DeviceType {
-    DeviceType {
+/// The rows of disks at servers.
+pub(super) fn rows() -> [DeviceType; 2] {
+    let nbd = DeviceType {
         name: "nbd",
         summary: "a disk at an NBD server; a URI alone is one too",
         shape: Shape::Leaf,
         example: "nbd(nbd://server/disk, connections=4)".to_owned(),
         unnamed: &["uri"],
-        tables: &[PARAMS, queue::PARAMS],
+        tables: &[URI, CONNECTION, queue::PARAMS],
         devices: 0..=0,
-        open: Box::new(open),
-    }
+        open: Box::new(open_nbd),
+    };
+    let served = DeviceType {
+        name: "served",
+        summary: "a device of a running `platter serve`, through its NBD export at a Unix socket",
+        shape: Shape::Leaf,
+        example: "served(/run/platter/control.sock, db)".to_owned(),
+        unnamed: &["control", "device"],
+        tables: &[SERVED, CONNECTION, queue::PARAMS],
+        devices: 0..=0,
+        open: Box::new(open_served),
+    };
+    [nbd, served]
 }
 
-fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
+fn open_nbd(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     let uri = Uri::parse(&args.text("uri")?)
         .map_err(|why| args.reject("uri", format!("not a URI of NBD: {why}")))?;
+    open(args, opening, "uri", uri)
+}
+
+fn open_served(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
+    let control = args.text("control")?;
+    let device = args.optional("device", Args::text)?;
+    let timeout = args.time("connect_timeout")?;
+    let uri = place(Path::new(&control), device.as_deref(), timeout).map_err(|error| match error {
+        PlaceError::Device(_) if device.is_some() => args.unfit("device", error.to_string()),
+        _ => args.unfit("control", error.to_string()),
+    })?;
+    open(args, opening, "control", uri)
+}
+
+/// Connects to `uri`, which the parameter `from` has told.
+fn open(args: &mut Args<'_>, opening: &Opening, from: &str, uri: Uri) -> Result<Device, OpenError> {
     let (mut settings, mut elevator) = queue::read(args)?;
     let options = NbdOptions::default()
         .with_write(opening.access.write)
@@ -91,7 +139,7 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     }
     args.check_all_read()?;
     let shown = uri.to_string();
-    let disk = NbdDisk::open(uri, options).map_err(|error| args.unfit("uri", format!("{shown}: {error}")))?;
+    let disk = NbdDisk::open(uri, options).map_err(|error| args.unfit(from, format!("{shown}: {error}")))?;
     Ok(Device::new(Arc::new(Leaf::over(Arc::new(disk), settings, elevator)?)))
 }
 

@@ -8,7 +8,7 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 static TABLE: LazyLock<Vec<DeviceType>> = LazyLock::new(|| {
     let leaves = leaf::rows().into_iter().chain([simulated::row()]);
     #[cfg(feature = "nbd")]
-    let leaves = leaves.chain([super::remote::row()]);
+    let leaves = leaves.chain(super::remote::rows());
     leaves.chain(layer::rows()).chain([extents::row()]).chain(raid::rows()).collect()
 });
 

@@ -71,7 +71,8 @@ pub(crate) struct Serve {
     /// no name get the first device
     #[arg(long = "name", value_name = "NAME")]
     pub(super) names: Vec<String>,
-    /// Serve the Network Block Device protocol at HOST:PORT (port 0: any) or unix:PATH
+    /// Serve the Network Block Device protocol at HOST:PORT (port 0: any), unix:PATH, or systemd:NAME, a socket
+    /// inherited from a service manager (systemd alone: the only one)
     #[arg(long, value_name = "ADDR", required_unless_present_any = ["config", "fuse", "ublk", "vhost_user_blk"])]
     pub(super) nbd: Vec<String>,
     /// Serve each device as a file in DIR, an empty directory

@@ -114,6 +114,20 @@ const REACH: &[(&str, Reach)] = &[
         },
     ),
     ("fua-stripped", Reach::Within(4000)),
+    (
+        "guest-errors-hidden",
+        Reach::Targeted {
+            test: "crates/platter-serve/tests/vhost_defects.rs",
+            why: "the soak has no server",
+        },
+    ),
+    (
+        "in-flight-forgotten",
+        Reach::Targeted {
+            test: "crates/platter-serve/tests/vhost_defects.rs",
+            why: "the soak has no server",
+        },
+    ),
     ("layer-barrier-never-fails", Reach::Within(60)),
     (
         "mail-is-silent",

@@ -189,6 +189,6 @@ mod tests {
         batch.push_memory(&memory, 3, 6);
         assert_eq!((batch.list.len(), batch.bytes()), (3, 6));
         memory.clear();
-        assert_eq!(memory.copy(0), []);
+        assert_eq!(memory.copy(0), b"");
     }
 }
