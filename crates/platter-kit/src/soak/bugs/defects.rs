@@ -223,6 +223,13 @@ const REACH: &[(&str, Reach)] = &[
     ),
     ("transient-fails", Reach::Within(20)),
     (
+        "ublk-fua-volatile",
+        Reach::Targeted {
+            test: "crates/platter-serve/src/ublk/worker/tests.rs",
+            why: "the soak has no server",
+        },
+    ),
+    (
         "wakes-forgotten",
         Reach::Targeted {
             test: "crates/platter-disk/tests/device/wakeups.rs",
