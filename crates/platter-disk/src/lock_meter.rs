@@ -49,7 +49,15 @@ const SCOPES: &[(&str, &str)] = &[
     ("Vec<bool>", "thread numbers"),
     ("::service::", "service"),
     ("::future::", "future"),
+    ("::callers::Callers", "devices"),
+    ("platter_block::segment::Region", "regions"),
+    ("::trace::Sink", "trace sinks"),
+    ("::extent::State", "size"),
+    ("::closing::Leftover", "leftovers"),
     ("::sync_io::", "synchronous call"),
+    ("Vec<u64>", "blocks being changed"),
+    ("String", "stall"),
+    ("bool", "background work"),
 ];
 
 /// Source files and the stages in which their code takes locks.
