@@ -49,7 +49,15 @@ const SCOPES: &[(&str, &str)] = &[
     ("Vec<bool>", "thread numbers"),
     ("::service::", "service"),
     ("::future::", "future"),
+    ("::callers::Callers", "devices"),
+    ("platter_block::segment::Region", "regions"),
+    ("::trace::Sink", "trace sinks"),
+    ("::extent::State", "size"),
+    ("::closing::Leftover", "leftovers"),
     ("::sync_io::", "synchronous call"),
+    ("Vec<u64>", "blocks being changed"),
+    ("String", "stall"),
+    ("bool", "background work"),
 ];
 
 /// Source files and the stages in which their code takes locks.
@@ -64,6 +72,8 @@ const STAGES: &[(&str, &str)] = &[
     ("leaf/lane/seldom.rs", "complete"),
     ("leaf/lane.rs", "wait"),
     ("leaf/scope.rs", "dispatch"),
+    ("leaf/mailbox.rs", "complete"),
+    ("leaf/stalled.rs", "dispatch"),
     ("leaf/closing.rs", "dispatch"),
     ("leaf/doubts.rs", "dispatch"),
     ("leaf.rs", "settings"),
@@ -419,6 +429,32 @@ pub fn clock_cost() -> Span {
 mod tests {
     use super::*;
     use crate::sync;
+
+    /// The source files below a folder.
+    fn files(folder: &std::path::Path, out: &mut Vec<std::path::PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { files(&path, out) } else { out.push(path) }
+        }
+    }
+
+    #[test]
+    fn every_file_that_takes_locks_has_a_stage() {
+        let mut all = Vec::new();
+        files(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut all);
+        let mut takers = 0;
+        for path in all {
+            let (name, text) = (path.to_str().unwrap(), std::fs::read_to_string(&path).unwrap());
+            let code = text.split("#[cfg(test)]").next().unwrap();
+            let takes =
+                code.contains("use crate::sync") && (code.contains("lock(&") || code.contains("lock(self"));
+            if takes && !name.ends_with("/lock_meter.rs") && !name.contains("/tests") {
+                takers += 1;
+                assert!(STAGES.iter().any(|(part, _)| name.contains(part)), "give {name} a row in STAGES");
+            }
+        }
+        assert!(takers > 10, "{takers}");
+    }
 
     /// Tests of the same process take locks too, so only locks around a type of this test are looked at.
     struct Mine;
