@@ -208,6 +208,10 @@ impl Engine {
             _ => 0,
         };
         job.ended = true;
+        // Before the program can see the end: it may have as many requests as the depth, and start the next one.
+        if !job.outcome_due {
+            self.inbox.release(1);
+        }
         // The program may use the block and the descriptor again from here on.
         job.request.block.end(result);
         let (event, group) = (job.request.event, job.request.group.take());
@@ -314,6 +318,7 @@ impl Engine {
             self.close(index, |cancelling| cancelling.refused = true);
         }
         if ended {
+            self.inbox.release(1);
             self.free_slot(slot);
         }
     }
@@ -333,7 +338,6 @@ impl Engine {
     fn free_slot(&mut self, slot: u32) {
         self.jobs[slot as usize] = None;
         self.free.push(slot);
-        self.inbox.release(1);
     }
 
     /// One fate of a cancellation is known; answers if it was the last.

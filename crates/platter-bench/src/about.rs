@@ -54,6 +54,7 @@ fn is_usual(own: &[Fact], (name, value): &Fact) -> bool {
         "alignment from" | "file system" | "cache bytes per page" => true,
         "driver" => matches!(value.as_str(), "null" | "ram" | "simulated"),
         "direct" => value == "yes",
+        "barriers" => value.starts_with("drain"),
         "elevator" => value == "none",
         "depth" => default(usual().depth),
         "nr_requests" => default(usual().nr_requests),
