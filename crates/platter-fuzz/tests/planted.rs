@@ -18,6 +18,7 @@ fn a_bug_in_each_parser_is_found() {
         planted::set(bug, true);
         let result = Campaign::new(target, SEED, corpus).runs(0, |run| run < RUNS);
         let Err(finding) = result else { panic!("{}: {} is not found", target.name, bug.name()) };
+        println!("{}: run {:?}", target.name, finding.run);
         let length = finding.input.len();
         let Finding { input, wrong, .. } = shrink(target, finding, 200);
         planted::set(bug, false);

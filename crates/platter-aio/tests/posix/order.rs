@@ -73,6 +73,9 @@ fn a_closed_descriptor_does_not_pass_requests_to_its_successor() {
     // The first one may have started before the descriptor was closed.
     assert!([Ok(4), Err(libc::ECANCELED), Err(libc::EBADF)].contains(&outcome), "{outcome:?}");
     assert_eq!(held.finish(), Err(libc::ECANCELED), "descriptor {number}");
-    assert_eq!(get(&successor, 4), b"mine");
+    // A request that is just being started may use the number before it notices (docs/aio.md, Closing).
+    if first.memory != b"mine" {
+        assert_eq!(get(&successor, 4), b"mine");
+    }
     drop(kept);
 }
