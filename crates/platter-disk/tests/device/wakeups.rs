@@ -52,19 +52,29 @@ fn a_barrier_hears_of_a_request_without_a_descriptor() {
 }
 
 /// Synchronous calls that share a queue sleep without a descriptor, except the one that polls. It brings the bios of
-/// the others back with its own and wakes them.
+/// the others back with its own and wakes them. The disk still holds a write, whose call may be the next to poll: it
+/// sleeps on, so a read that was not woken would wait for it.
 #[test]
 fn calls_that_share_a_queue_are_woken_by_the_one_that_polls() {
     let (fake, device) = Fake::open(Options { elevator: "noop", ..Options::default() });
-    for _ in 0..50 {
+    for round in 0..100 {
         fake.hold();
-        let reads = [0, 1, 2].map(|number| {
+        let call = |number: u64| {
             let device = device.clone();
-            spawn(move || device.read_at(&mut [0; 512], number * 8192).unwrap())
-        });
-        until("the disk has all reads", || fake.held() == 3);
+            let changes = number == round % 3;
+            let call = spawn(move || match changes {
+                true => device.write_at(&[1; 512], number * 8192).unwrap(),
+                false => device.read_at(&mut [0; 512], number * 8192).unwrap(),
+            });
+            until("the disk has the request", || fake.held() as u64 == number + 1);
+            (changes, call)
+        };
+        let (writes, reads): (Vec<_>, Vec<_>) =
+            [call(0), call(1), call(2)].into_iter().partition(|call| call.0);
+        fake.release_only(Op::Read);
+        reads.into_iter().for_each(|(_, read)| read.result("a read"));
         fake.release();
-        reads.into_iter().for_each(|read| read.result("a read"));
+        writes.into_iter().for_each(|(_, write)| write.result("the write"));
     }
 }
 
