@@ -192,7 +192,17 @@ impl Share {
         if !self.is_limited() {
             return Admit::Now;
         }
+        self.admit_limited(now, bytes)
+    }
+
+    /// The slow part of [`admit`](Share::admit).
+    fn admit_limited(&self, now: Time, bytes: u64) -> Admit {
         let mut state = self.arbiter.state();
+        // Under the lock it cannot change. A request that is counted although the limits have just ended is never counted
+        // off, and takes a place for ever when there are limits again.
+        if !self.is_limited() {
+            return Admit::Now;
+        }
         state.admit(self.id, now, bytes)
     }
 
@@ -302,5 +312,34 @@ impl State {
             client.waits = None;
             client.running = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Silent;
+
+    impl Bell for Silent {
+        fn ring(&self) {}
+    }
+
+    #[test]
+    fn limits_that_end_while_a_request_is_admitted_leave_no_count_behind() {
+        let (arbiter, now) = (Arbiter::new(), Time(1));
+        let share = arbiter.join(1, Arc::new(Silent));
+        let one = DeviceLimits { depth: 1, ..DeviceLimits::default() };
+        arbiter.set_device(one).unwrap();
+        assert!(share.is_limited());
+        // Another thread lifts the limits between the look at them and the lock.
+        arbiter.set_device(DeviceLimits::default()).unwrap();
+        assert_eq!(share.admit_limited(now, 4096), Admit::Now);
+        share.complete(now);
+        arbiter.set_device(one).unwrap();
+        assert_eq!(share.admit(now, 4096), Admit::Now, "the device is idle");
+        assert_eq!(share.admit(now, 4096), Admit::OnBell, "the depth is kept");
+        share.complete(now);
+        assert_eq!(share.admit(now, 4096), Admit::Now);
     }
 }
