@@ -4,16 +4,16 @@
 #[path = "exports/judge.rs"]
 mod judge;
 // These are shared with the suite, which uses more of them.
-#[allow(unused)]
+#[allow(unused, reason = "the other tests use all of it")]
 #[path = "exports/fuse_way.rs"]
 mod fuse_way;
-#[allow(unused)]
+#[allow(unused, reason = "the other tests use all of it")]
 #[path = "exports/nbd_way.rs"]
 mod nbd_way;
-#[allow(unused)]
+#[allow(unused, reason = "the other tests use all of it")]
 #[path = "exports/power.rs"]
 mod power;
-#[allow(unused)]
+#[allow(unused, reason = "the other tests use all of it")]
 #[path = "exports/ways.rs"]
 mod ways;
 

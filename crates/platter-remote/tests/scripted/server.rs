@@ -63,7 +63,7 @@ impl Server {
     }
 }
 
-/// A client's connection. After so many bytes of input or output it is closed.
+/// A client's connection. It is closed after a limited number of bytes of input or output.
 pub(crate) struct Connection {
     pub(crate) stream: UnixStream,
     pub(crate) input: u64,

@@ -1,4 +1,4 @@
-//! The load: writes of a journal, every so many of them a barrier, as many at once as the disk has tags to spare.
+//! The load: writes of a journal, every nth of them a barrier, as many at once as the disk has tags to spare.
 
 use crate::ReproError;
 use crate::disk::SEED;

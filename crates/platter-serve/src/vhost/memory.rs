@@ -55,7 +55,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// The piece without its first `bytes`, of which it has at least so many.
+    /// The piece without its first `bytes`. It is at least that long.
     pub(super) fn after(self, bytes: u32) -> Piece {
         Piece { offset: self.offset + u64::from(bytes), len: self.len - bytes, ..self }
     }

@@ -75,7 +75,7 @@ pub(super) struct Worker {
     /// This queue has the place of its client to wait, and when to ask again.
     asks: bool,
     again_at: Option<Time>,
-    /// No more chains are taken but so many. `None`: without end.
+    /// How many further chains are taken. `None`: any number.
     left: Option<u16>,
     tally: Tally,
     spare: Vec<Bio>,

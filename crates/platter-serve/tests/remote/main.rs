@@ -8,7 +8,7 @@ mod life;
 #[path = "../../../platter-disk/tests/device/memory.rs"]
 mod memory;
 // The rig is shared with other suites, which use more of it.
-#[allow(unused)]
+#[allow(unused, reason = "the other tests use all of it")]
 #[path = "../../../platter-disk/tests/device/rig.rs"]
 mod rig;
 

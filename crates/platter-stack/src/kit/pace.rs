@@ -51,7 +51,7 @@ impl Pace {
         })
     }
 
-    /// The work begins: so many bytes are to be done.
+    /// Begins the work, with the number of bytes to do.
     pub fn begin(&self, total: u64) {
         self.total.store(total, Ordering::Relaxed);
         *lock(&self.state) = (self.below.now(), None);
@@ -78,7 +78,7 @@ impl Pace {
         self.below.sleep_until(start).await;
     }
 
-    /// So many bytes were done.
+    /// Adds bytes that were done.
     pub fn advance(&self, bytes: u64) {
         self.done.fetch_add(bytes, Ordering::Relaxed);
     }

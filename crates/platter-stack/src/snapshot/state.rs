@@ -136,7 +136,7 @@ impl State {
         (first..).zip(self.entries(index)).filter(|(_, entry)| **entry != 0).map(|(slot, _)| slot).collect()
     }
 
-    /// So many changes are durable, among them the entries of these slots.
+    /// Records that this number of changes is durable, among them the entries of these slots.
     pub(super) fn committed(&mut self, changes: u64, slots: &[u64]) {
         self.durable = self.durable.max(changes);
         for &slot in slots {

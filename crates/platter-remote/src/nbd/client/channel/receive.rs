@@ -87,7 +87,7 @@ impl Channel {
         self.advance_payload(now, direct)
     }
 
-    /// So many bytes of the payload have arrived.
+    /// Takes in `count` more bytes of the payload.
     fn advance_payload(&mut self, now: Time, count: usize) -> Result<(), Violation> {
         let Some(payload) = &mut self.payload else { return Ok(()) };
         payload.at += count;
